@@ -1,0 +1,76 @@
+"""The command line of run.py and ``python -m recbole_bert4rec``: RecBole's flags, and mistakes in one line."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import warnings
+
+from recbole_bert4rec.apps.run import run
+from recbole_bert4rec.constants import MODEL_NAME
+from recbole_bert4rec.errors import UserError
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Parse, run, and turn a user's mistake into one line.
+
+    Returns:
+        The exit code: 0, 2 for a user's mistake, 130 after Ctrl-C.
+    """
+    _quieten_libraries()
+    try:
+        options, overrides = _parse(sys.argv[1:] if arguments is None else arguments)
+        sys.argv = [sys.argv[0], *overrides]  # Config reads `--key=value` from here
+        if options.nproc > 1:
+            _run_processes(options)
+        else:
+            files = options.config_files.split() if options.config_files else None
+            run(options.model, options.dataset, files, None, options.recommend, options.k, options.resume)
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted; the best checkpoint so far is kept, go on with --resume=FILE", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
+    parser = argparse.ArgumentParser(
+        prog="run.py",
+        description="Train and test a recommender with RecBole. Any option of RecBole or of the model can be given "
+        "as --key=value; BERT4Rec's are in properties/model/BERT4Rec.yaml.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--model", "-m", default=MODEL_NAME, help="name of the model (default: %(default)s)")
+    parser.add_argument("--dataset", "-d", default="ml-100k", help="name of the data set (default: %(default)s)")
+    parser.add_argument("--config_files", help="YAML files, separated by spaces; later ones win")
+    parser.add_argument("--recommend", metavar="FILE", help="write every user's top k next items (.csv or .parquet)")
+    parser.add_argument("--k", type=int, default=10, help="items a user for --recommend (default: %(default)s)")
+    parser.add_argument("--resume", metavar="CHECKPOINT", help="go on from an interrupted run's checkpoint")
+    parser.add_argument("--nproc", type=int, default=1, help="processes that train together (default: %(default)s)")
+    parser.add_argument("--ip", default="localhost", help="address of the first process (default: %(default)s)")
+    parser.add_argument("--port", default="5678", help="port of the first process (default: %(default)s)")
+    options, rest = parser.parse_known_args(arguments)
+    for argument in rest:
+        if not argument.startswith("--") or "=" not in argument:
+            raise UserError(f"argument {argument!r} is not understood; options are written --key=value")
+        if argument.count("=") > 1:
+            raise UserError(f"argument {argument!r}: RecBole takes no '=' inside a value; put it into a config file")
+    return options, rest
+
+
+def _run_processes(options: argparse.Namespace) -> None:
+    from recbole.quick_start import run as run_recbole_processes
+
+    if options.recommend or options.resume:
+        raise UserError("--recommend and --resume need --nproc=1")
+    files = options.config_files.split() if options.config_files else None
+    run_recbole_processes(options.model, options.dataset, files, nproc=options.nproc, ip=options.ip, port=options.port)
+
+
+def _quieten_libraries() -> None:
+    """RecBole and its dependencies warn of things that their users cannot change; ours are shown."""
+    for module in ("recbole", "ray", "hyperopt", "thop", "torch.utils.tensorboard", "tensorboard", "pkg_resources"):
+        warnings.filterwarnings("ignore", module=rf"{module}(\.|$)")
+    warnings.filterwarnings("ignore", message="pkg_resources is deprecated")

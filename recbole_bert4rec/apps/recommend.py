@@ -1,0 +1,78 @@
+"""Top-k next items for every user of a data set: full history used, seen items excluded, external ids."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+from recbole.data.interaction import Interaction
+from tqdm import tqdm
+
+from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.plugin.dataset import BERT4RecDataset
+from recbole_bert4rec.plugin.model import BERT4Rec
+
+
+def check_destination(path: str, k: int) -> None:
+    """Refuse, before hours of training, what :func:`write_recommendations` could not do after them."""
+    if k < 1:
+        raise UserError(f"--k must be at least 1, but is {k}")
+    if Path(path).suffix not in (".csv", ".parquet"):
+        raise UserError(f"--recommend must name a .csv or .parquet file, but is {path!r}")
+    if not Path(path).resolve().parent.is_dir():
+        raise UserError(f"--recommend={path}: folder {Path(path).resolve().parent} does not exist")
+
+
+def write_recommendations(model: BERT4Rec, dataset: BERT4RecDataset, path: str, k: int, batch_size: int = 256) -> int:
+    """Write user, item, rank (from 1) and score, best first; a user whose unseen items run out gets fewer.
+
+    Args:
+        dataset: any part of the data; its ``sequences`` hold every interaction, valid and test included.
+        path: a .csv or .parquet file, written whole or not at all.
+
+    Returns:
+        Number of users written.
+    """
+    frames = list(recommendations(model, dataset, k, batch_size))
+    table = pd.concat(frames, ignore_index=True)
+    suffix = Path(path).suffix
+    handle, temporary = tempfile.mkstemp(dir=Path(path).resolve().parent, suffix=suffix)
+    os.close(handle)
+    table.to_csv(temporary, index=False) if suffix == ".csv" else table.to_parquet(temporary, index=False)
+    os.chmod(temporary, 0o644)
+    os.replace(temporary, path)
+    return len({*table[dataset.uid_field]})
+
+
+@torch.no_grad()
+def recommendations(
+    model: BERT4Rec, dataset: BERT4RecDataset, k: int, batch_size: int = 256, show_progress: bool = True
+) -> Iterator[pd.DataFrame]:
+    """The rows of :func:`write_recommendations`, a batch of users at a time."""
+    model.eval()
+    device = next(model.parameters()).device
+    sequences = dataset.sequences
+    users = (sequences.offsets[1:] > sequences.offsets[:-1]).nonzero().squeeze(1)
+    user_tokens, item_tokens = (np.asarray(dataset.field2id_token[f]) for f in (dataset.uid_field, dataset.iid_field))
+    for batch in tqdm(users.split(batch_size), desc="Recommend", ncols=100, disable=not show_progress):
+        now = sequences.offsets[batch + 1]  # just after the last interaction
+        histories, length = sequences.histories(batch, now, model.max_seq_length)
+        fields = {model.ITEM_SEQ: histories, model.ITEM_SEQ_LEN: length}
+        scores = model.full_sort_predict(Interaction(fields).to(device)).cpu()
+        scores[:, 0] = -torch.inf
+        scores[sequences.seen(batch, now)] = -torch.inf
+        best, items = scores.topk(min(k, scores.shape[1]), dim=1)
+        rows, ranks = torch.isfinite(best).nonzero(as_tuple=True)
+        yield pd.DataFrame(
+            {
+                dataset.uid_field: user_tokens[batch[rows].numpy()],
+                dataset.iid_field: item_tokens[items[rows, ranks].numpy()],
+                "rank": ranks.numpy() + 1,
+                "score": best[rows, ranks].numpy(),
+            }
+        )

@@ -1,0 +1,137 @@
+"""What each option of BERT4Rec may be; all mistakes of a configuration are reported in one error.
+
+Defaults and meanings stand in ``properties/model/BERT4Rec.yaml``; this file holds the rules.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from recbole_bert4rec.errors import UserError
+
+Rule = Callable[[Any], "str | None"]
+"""Says what a value must be where it is not, else None."""
+
+
+def _number(low: float, high: float, brackets: str, whole: bool) -> Rule:
+    kind = "a whole number" if whole else "a number"
+    upper = "" if math.isinf(high) else f" and {'at most' if brackets[1] == ']' else 'below'} {high:g}"
+    wanted = f"{kind} {'at least' if brackets[0] == '[' else 'above'} {low:g}{upper}"
+
+    def rule(value: Any) -> str | None:
+        right_type = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
+        if not right_type:
+            return wanted
+        above = value >= low if brackets[0] == "[" else value > low
+        below = value <= high if brackets[1] == "]" else value < high
+        return None if above and below and math.isfinite(value) else wanted
+
+    return rule
+
+
+def _integer(low: int) -> Rule:
+    return _number(low, math.inf, "[)", whole=True)
+
+
+def _real(low: float, high: float = math.inf, brackets: str = "[)") -> Rule:
+    return _number(low, high, brackets, whole=False)
+
+
+def _one_of(*choices: Any) -> Rule:
+    return lambda value: None if value in choices and type(value) in map(type, choices) else f"one of {list(choices)}"
+
+
+def _clipping(value: Any) -> str | None:
+    right = value is None or (isinstance(value, dict) and "max_norm" in value)
+    return None if right else "a dictionary such as {'max_norm': 5.0}, or null"
+
+
+RULES: dict[str, Rule] = {
+    "hidden_size": _integer(1),
+    "inner_size": _integer(1),
+    "n_layers": _integer(1),
+    "n_heads": _integer(1),
+    "hidden_dropout_prob": _real(0, 1),
+    "attn_dropout_prob": _real(0, 1),
+    "hidden_act": _one_of("gelu", "relu", "swish", "tanh", "sigmoid"),
+    "layer_norm_eps": _real(0, brackets="()"),
+    "initializer_range": _real(0, brackets="()"),
+    "position": _one_of("start", "end"),
+    "mask_ratio": _real(0, 1, "(]"),
+    "ft_ratio": _real(0, 1, "[]"),
+    "mask_count": _one_of("bernoulli", "exact"),
+    "mask_random_share": _real(0, 1, "[]"),
+    "mask_keep_share": _real(0, 1, "[]"),
+    "loss_type": _one_of("CE", "BPR"),
+    "loss_mean": _one_of("mask", "sequence"),
+    "window": _one_of("random", "last"),
+    "lr_schedule": _one_of("constant", "linear", "cosine"),
+    "warmup_steps": _integer(0),
+    "exclude_seen": _one_of(True, False),
+    "epochs": _integer(0),
+    "train_batch_size": _integer(1),
+    "eval_batch_size": _integer(1),
+    "learning_rate": _real(0, brackets="()"),
+    "weight_decay": _real(0),
+    "clip_grad_norm": _clipping,
+    "stopping_step": _integer(0),
+    "eval_step": _integer(0),
+    "MAX_ITEM_LIST_LENGTH": _integer(2),
+    "seed": _integer(0),
+}
+
+
+def mistakes(config: Mapping[str, Any], given: Iterable[str] = (), known: Iterable[str] = ()) -> list[str]:
+    """Everything that is wrong with a configuration, in words.
+
+    Args:
+        config: all options with their final values.
+        given: the keys that the user wrote.
+        known: keys that RecBole knows.
+    """
+    found = []
+    for key, rule in RULES.items():
+        wanted = rule(config.get(key))
+        if wanted:
+            found.append(f"`{key}` must be {wanted}, but is {config.get(key)!r} instead.")
+    found += _mistakes_between(config) if not found else []
+    candidates = sorted({*RULES, *known})
+    for key in sorted(set(given) - set(candidates)):
+        near = nearest(key, candidates)
+        if near in RULES:
+            found.append(f"`{key}`: did you mean `{near}`?")
+    return found
+
+
+def _mistakes_between(config: Mapping[str, Any]) -> list[str]:
+    found = []
+    hidden_size, n_heads = config["hidden_size"], config["n_heads"]
+    if hidden_size % n_heads:
+        found.append(f"`hidden_size` must be divisible by `n_heads`, but is {hidden_size} with {n_heads} heads.")
+    shares = config["mask_random_share"] + config["mask_keep_share"]
+    if shares > 1:
+        found.append(f"`mask_random_share` and `mask_keep_share` must add up to at most 1, but give {shares:g}.")
+    modes = set(config["eval_args"]["mode"].values()) if isinstance(config["eval_args"].get("mode"), dict) else set()
+    mode = config["eval_args"].get("mode")
+    modes |= {mode} if isinstance(mode, str) else set()
+    if config["exclude_seen"] and modes - {"full"}:
+        found.append(f"`exclude_seen` needs `eval_args` mode full, but the mode is {mode!r}.")
+    if config.get("transform") is not None:
+        found.append(f"`transform` must be null (masks are drawn in the loss), but is {config['transform']!r} instead.")
+    return found
+
+
+def nearest(key: str, candidates: Iterable[str]) -> str | None:
+    """The candidate that a misspelt key most likely means, if any is close."""
+    close = difflib.get_close_matches(key, list(candidates), n=1, cutoff=0.8)
+    return close[0] if close else None
+
+
+def check(config: Mapping[str, Any], given: Iterable[str] = (), known: Iterable[str] = ()) -> None:
+    """Raise one :class:`UserError` that names every mistake :func:`mistakes` finds."""
+    found = mistakes(config, given, known)
+    if found:
+        raise UserError("the configuration of BERT4Rec has mistakes:\n  " + "\n  ".join(found))

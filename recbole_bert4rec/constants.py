@@ -1,0 +1,20 @@
+"""Names and ids that every floor of the package shares.
+
+Legend of the dimensions used in all shape comments:
+B batch (sequences), L length of the padded batch, H hidden size, A attention heads,
+N items including padding, M masked positions of a batch, T interactions in all, U users including padding.
+"""
+
+PADDING = 0
+"""Internal id of "no item" (RecBole's [PAD]); real items are 1..N-1 and the mask token is N."""
+
+MODEL_NAME = "BERT4Rec"
+STOCK_MODEL_NAME = "RecBoleBERT4Rec"
+"""Name under which RecBole's own BERT4Rec stays runnable, as a baseline."""
+
+TARGET_POSITION = "target_position"
+"""Column of our datasets: where in the flat item array a row's target stands (its history ends just before)."""
+
+SUPPORTED_RECBOLE = "1.2.1"
+SUPPORTED_PYTHON = ((3, 10), (3, 12))
+"""First supported Python and first one no longer supported (RecBole pins ray<=2.6.3, which has no later wheels)."""

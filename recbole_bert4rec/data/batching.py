@@ -1,0 +1,85 @@
+"""Shuffled batches of sequences of similar length, so that little of a batch is padding."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+_POOL = 100  # batches shuffled together before they are sorted by length
+
+
+class LengthGroupedBatches:
+    """Batch sampler: a new order each epoch, a pure function of (seed, epoch).
+
+    Each epoch shuffles all sequences, sorts each pool of 100 batches by length, cuts it into batches
+    and shuffles the batches. With several ranks, every rank draws the same order and takes its share of
+    the batches; the last ones are repeated until all ranks have equally many.
+
+    Args:
+        lengths: length of each sequence. *Shape:* (S,)
+        batch_size: sequences in a batch.
+        seed: of the order.
+        shuffle: False keeps the order given (batches are then not grouped by length).
+        rank, world_size: this process among the processes that train together.
+    """
+
+    def __init__(
+        self, lengths: Tensor, batch_size: int, seed: int, shuffle: bool = True, rank: int = 0, world_size: int = 1
+    ) -> None:
+        self.lengths = lengths
+        self.batch_size = batch_size
+        self.seed = seed
+        self.shuffle = shuffle
+        self.rank = rank
+        self.world_size = world_size
+        self.epoch = 0
+
+    def __len__(self) -> int:
+        return math.ceil(math.ceil(len(self.lengths) / self.batch_size) / self.world_size)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        batches = self._batches()
+        wanted = len(self) * self.world_size
+        batches += [batches[i % len(batches)] for i in range(wanted - len(batches))]
+        return iter(batches[self.rank :: self.world_size])
+
+    def _batches(self) -> list[list[int]]:
+        count = len(self.lengths)
+        if not self.shuffle:
+            return [batch.tolist() for batch in torch.arange(count).split(self.batch_size)]
+        generator = epoch_generator(self.seed, self.epoch)
+        order = torch.randperm(count, generator=generator)
+        batches: list[Tensor] = []
+        for pool in order.split(_POOL * self.batch_size):
+            by_length = pool[torch.argsort(self.lengths[pool], stable=True, descending=True)]
+            batches.extend(by_length.split(self.batch_size))
+        shuffled = torch.randperm(len(batches), generator=generator).tolist()
+        return [batches[i].tolist() for i in shuffled]
+
+
+def epoch_generator(seed: int, epoch: int, device: torch.device | str = "cpu") -> torch.Generator:
+    """A generator that depends on nothing but (seed, epoch), so that a resumed run draws what a whole one would."""
+    return torch.Generator(device).manual_seed((seed * 1_000_003 + epoch) % 2**63)
+
+
+def random_windows(begin: Tensor, length: Tensor, width: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """One uniformly drawn window of at most ``width`` items out of each slice.
+
+    Args:
+        begin: first position of each slice. *Shape:* (S,)
+        length: items of each slice. *Shape:* (S,)
+
+    Returns:
+        First position and length of each window. *Shape:* (S,) each.
+    """
+    choices = (length - width).clamp(min=0) + 1
+    draw = torch.rand(len(length), generator=generator, dtype=torch.float64)
+    return begin + (draw * choices).long().clamp(max=choices - 1), length.clamp(max=width)
+
+
+def last_windows(begin: Tensor, length: Tensor, width: int) -> tuple[Tensor, Tensor]:
+    """The most recent ``width`` items of each slice, as :func:`random_windows` returns them."""
+    return begin + (length - width).clamp(min=0), length.clamp(max=width)

@@ -1,0 +1,116 @@
+"""The Cloze task (paper section 3.6): hide some items of a sequence, predict them from both sides."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from recbole_bert4rec.constants import PADDING
+
+
+class Cloze(NamedTuple):
+    """A masked batch.
+
+    Attributes:
+        item_seq: the sequences with their masked items replaced. *Shape:* (B, L)
+        rows, columns: where the masked positions are. *Shape:* (M,) each
+        labels: the items that stood there. *Shape:* (M,)
+    """
+
+    item_seq: Tensor
+    rows: Tensor
+    columns: Tensor
+    labels: Tensor
+
+
+def cloze_positions(
+    lengths: Tensor, width: int, mask_ratio: float, ft_ratio: float, mask_count: str, generator: torch.Generator
+) -> Tensor:
+    """Draw the masked positions, at least one a sequence, every position alike.
+
+    Args:
+        lengths: items of each sequence. *Shape:* (B,)
+        width: L.
+        mask_ratio: rho, the share of positions to mask.
+        ft_ratio: probability that a sequence masks its last item and nothing else, as at test time.
+        mask_count: ``bernoulli`` masks each position with probability rho; ``exact`` masks
+            max(1, round(rho n)) positions of a sequence of n, as the authors' code does.
+
+    Returns:
+        True where masked. *Shape:* (B, L)
+    """
+    device = lengths.device
+    column = torch.arange(width, device=device)
+    length = lengths.unsqueeze(1)  # (B, 1)
+    noise = torch.rand(len(lengths), width, generator=generator, device=device)
+    noise = noise.masked_fill(column >= length, torch.inf)
+    if mask_count == "exact":
+        wanted = (mask_ratio * length + 0.5).long().clamp(min=1)
+        masked = noise.argsort(1).argsort(1) < wanted
+    else:
+        masked = noise < mask_ratio
+        smallest = noise.argmin(1, keepdim=True)  # uniform over the positions of a sequence
+        masked |= (column == smallest) & ~masked.any(1, keepdim=True)
+    masked &= column < length
+    last_only = torch.rand(len(lengths), 1, generator=generator, device=device) < ft_ratio
+    return torch.where(last_only, column == length - 1, masked)
+
+
+def cloze(
+    item_seq: Tensor,
+    lengths: Tensor,
+    mask_token: int,
+    generator: torch.Generator,
+    mask_ratio: float,
+    ft_ratio: float = 0.0,
+    mask_count: str = "bernoulli",
+    random_share: float = 0.0,
+    keep_share: float = 0.0,
+) -> Cloze:
+    """Mask a batch of sequences for training.
+
+    Args:
+        item_seq: items padded on the right. *Shape:* (B, L)
+        lengths: items of each sequence, at least 1. *Shape:* (B,)
+        mask_token: id of [MASK]; real items are 1..mask_token - 1.
+        generator: on the device of ``item_seq``.
+        mask_ratio, ft_ratio, mask_count: see :func:`cloze_positions`.
+        random_share, keep_share: of the masked positions, how many show a random item or keep their own
+            instead of [MASK] (0 and 0 in the authors' code; .1 and .1 in BERT).
+    """
+    masked = cloze_positions(lengths, item_seq.shape[1], mask_ratio, ft_ratio, mask_count, generator)
+    rows, columns = masked.nonzero(as_tuple=True)
+    labels = item_seq[rows, columns]
+    shown = torch.full_like(labels, mask_token)
+    if random_share or keep_share:
+        draw = torch.rand(len(labels), generator=generator, device=labels.device)
+        random_items = torch.randint(1, mask_token, labels.shape, generator=generator, device=labels.device)
+        shown = torch.where(draw < random_share, random_items, shown)
+        shown = torch.where(draw >= 1.0 - keep_share, labels, shown)
+    masked_seq = item_seq.clone()
+    masked_seq[rows, columns] = shown
+    return Cloze(masked_seq, rows, columns, labels)
+
+
+def append_mask(item_seq: Tensor, lengths: Tensor, mask_token: int, max_length: int) -> tuple[Tensor, Tensor]:
+    """Put [MASK] after each history, as the paper does to recommend (section 3.6, Test).
+
+    Nothing is lost: only a history longer than ``max_length - 1`` gives up its oldest items.
+
+    Args:
+        item_seq: histories padded on the right. *Shape:* (B, L)
+        lengths: items of each history; 0 is allowed. *Shape:* (B,)
+
+    Returns:
+        The input, trimmed to its longest row, (B, <= max_length), and the position of [MASK], (B,).
+    """
+    kept = lengths.clamp(max=max_length - 1)
+    width = int(kept.max()) + 1
+    column = torch.arange(width, device=item_seq.device)
+    index = (lengths - kept).unsqueeze(1) + column
+    shifted = item_seq.gather(1, index.clamp(max=item_seq.shape[1] - 1))
+    end = kept.unsqueeze(1)
+    shifted = shifted.masked_fill(column > end, PADDING)
+    return shifted.masked_fill(column == end, mask_token), kept

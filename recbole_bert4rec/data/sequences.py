@@ -1,0 +1,96 @@
+"""User histories as one flat array: a row is a slice of it, not a padded copy (design decision 1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from recbole_bert4rec.constants import PADDING
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """Every user's items, oldest first, user after user.
+
+    Attributes:
+        items: internal item ids, int32. *Shape:* (T,)
+        offsets: user u owns ``items[offsets[u]:offsets[u + 1]]``, int64. *Shape:* (U + 1,)
+    """
+
+    items: Tensor
+    offsets: Tensor
+
+    @classmethod
+    def from_sorted(cls, users: Tensor, items: Tensor, n_users: int) -> Sequences:
+        """Build from interactions sorted by user, then time.
+
+        Args:
+            users: internal user ids, ascending. *Shape:* (T,)
+            items: internal item ids. *Shape:* (T,)
+            n_users: U, the number of user ids including padding.
+        """
+        offsets = torch.searchsorted(users.contiguous(), torch.arange(n_users + 1))
+        return cls(items.to(torch.int32), offsets)
+
+    def windows(self, begin: Tensor, length: Tensor, width: int) -> Tensor:
+        """Copy out ``items[begin:begin + length]`` for each row, padded on the right to ``width``.
+
+        Args:
+            begin: first position of each row. *Shape:* (B,)
+            length: items of each row, at most ``width``. *Shape:* (B,)
+
+        Returns:
+            Item ids, int64. *Shape:* (B, width)
+        """
+        column = torch.arange(width)
+        index = (begin.unsqueeze(1) + column).clamp(max=len(self.items) - 1)  # (B, width)
+        inside = column < length.unsqueeze(1)
+        return self.items[index].long().masked_fill(~inside, PADDING)
+
+    def histories(self, users: Tensor, targets: Tensor, max_length: int) -> tuple[Tensor, Tensor]:
+        """What each user had done before the interaction at flat position ``targets``.
+
+        Args:
+            users: internal user ids. *Shape:* (B,)
+            targets: flat positions of the items to predict. *Shape:* (B,)
+            max_length: only the most recent ``max_length`` items are kept.
+
+        Returns:
+            The padded histories, (B, max_length), and their lengths, (B,), both int64.
+        """
+        begin = torch.maximum(self.offsets[users], targets - max_length)
+        length = targets - begin
+        return self.windows(begin, length, max_length), length
+
+    def seen(self, users: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        """All items before each target, uncut, as (row, item) index pairs of a score matrix.
+
+        Returns:
+            Two int64 tensors of equal length: row in 0..B-1 and item id.
+        """
+        begin = self.offsets[users]
+        length = targets - begin
+        rows = torch.repeat_interleave(torch.arange(len(users)), length)
+        first = torch.cumsum(length, 0) - length  # where each row starts in the output
+        position = torch.arange(len(rows)) - first[rows] + begin[rows]
+        return rows, self.items[position].long()
+
+    def training_slices(self, users: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """One slice a user: everything up to and including the last training target.
+
+        A user without a training row has no slice, so nothing leaks from validation or test.
+
+        Args:
+            users: user of each training row. *Shape:* (R,)
+            targets: flat position of each training row's target. *Shape:* (R,)
+
+        Returns:
+            The users that have a slice, their first positions and their lengths. *Shape:* (S,) each.
+        """
+        end = torch.zeros(len(self.offsets) - 1, dtype=torch.int64)
+        end.scatter_reduce_(0, users, targets + 1, reduce="amax")
+        trained = end.nonzero().squeeze(1)
+        begin = self.offsets[trained]
+        return trained, begin, end[trained] - begin

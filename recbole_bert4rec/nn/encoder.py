@@ -1,0 +1,170 @@
+"""The bidirectional Transformer of BERT4Rec (Sun et al., CIKM 2019, section 3), in plain torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from recbole_bert4rec.constants import PADDING
+from recbole_bert4rec.nn.dropout import Dropout
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "gelu": F.gelu,
+    "relu": F.relu,
+    "swish": F.silu,
+    "tanh": torch.tanh,
+    "sigmoid": torch.sigmoid,
+}
+
+
+@dataclass(frozen=True)
+class EncoderOptions:
+    """Size and regularisation of the encoder; the names are RecBole's."""
+
+    n_items: int
+    max_length: int
+    hidden_size: int = 64
+    inner_size: int = 256
+    n_layers: int = 2
+    n_heads: int = 2
+    hidden_dropout_prob: float = 0.2
+    attn_dropout_prob: float = 0.2
+    hidden_act: str = "gelu"
+    layer_norm_eps: float = 1e-12
+    initializer_range: float = 0.02
+    position: str = "start"
+
+
+class MultiHeadAttention(nn.Module):
+    """Equations 1 and 2, with the residual, dropout and LayerNorm of equation 4 around them."""
+
+    def __init__(self, options: EncoderOptions) -> None:
+        super().__init__()
+        hidden = options.hidden_size
+        self.n_heads = options.n_heads
+        self.attn_dropout_prob = options.attn_dropout_prob
+        self.query_key_value = nn.Linear(hidden, 3 * hidden)
+        self.output = nn.Linear(hidden, hidden)
+        self.dropout = Dropout(options.hidden_dropout_prob)
+        self.norm = nn.LayerNorm(hidden, eps=options.layer_norm_eps)
+
+    def forward(self, hidden: Tensor, attended: Tensor | None) -> Tensor:
+        """Mix every position with all others of its sequence.
+
+        Args:
+            hidden: *Shape:* (B, L, H)
+            attended: True where a position may be looked at; None if all may. *Shape:* (B, 1, 1, L)
+        """
+        batch, length, size = hidden.shape
+        heads = self.query_key_value(hidden).view(batch, length, 3, self.n_heads, size // self.n_heads)
+        query, key, value = heads.permute(2, 0, 3, 1, 4)  # each (B, A, L, H / A)
+        dropout = self.attn_dropout_prob if self.training else 0.0
+        mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=attended, dropout_p=dropout)
+        mixed = mixed.transpose(1, 2).reshape(batch, length, size)
+        return self.norm(hidden + self.dropout(self.output(mixed)))
+
+
+class FeedForward(nn.Module):
+    """Equation 3, with the residual, dropout and LayerNorm of equation 4 around it."""
+
+    def __init__(self, options: EncoderOptions) -> None:
+        super().__init__()
+        self.inner = nn.Linear(options.hidden_size, options.inner_size)
+        self.activation = ACTIVATIONS[options.hidden_act]
+        self.output = nn.Linear(options.inner_size, options.hidden_size)
+        self.dropout = Dropout(options.hidden_dropout_prob)
+        self.norm = nn.LayerNorm(options.hidden_size, eps=options.layer_norm_eps)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Transform each position alone. *Shape:* (B, L, H) in and out."""
+        return self.norm(hidden + self.dropout(self.output(self.activation(self.inner(hidden)))))
+
+
+class TransformerLayer(nn.Module):
+    """One layer Trm (equation 4): self-attention, then feed-forward."""
+
+    def __init__(self, options: EncoderOptions) -> None:
+        super().__init__()
+        self.attention = MultiHeadAttention(options)
+        self.feed_forward = FeedForward(options)
+
+    def forward(self, hidden: Tensor, attended: Tensor | None) -> Tensor:
+        """*Shape:* (B, L, H) in and out; ``attended`` as in :class:`MultiHeadAttention`."""
+        return self.feed_forward(self.attention(hidden, attended))
+
+
+class BERT4RecEncoder(nn.Module):
+    """Embedding layer (section 3.4), Transformer layers (3.3) and output layer (3.5).
+
+    LayerNorm and dropout on the summed embeddings, and LayerNorm in the output layer, are not in the paper's
+    equations; the authors' code and RecBole have them, and so has this. Positions are counted from the
+    ``start`` of the window (authors, RecBole) or from its ``end`` (the mask of a recommendation is then always 0).
+    """
+
+    def __init__(self, options: EncoderOptions) -> None:
+        super().__init__()
+        self.options = options
+        hidden, eps = options.hidden_size, options.layer_norm_eps
+        self.item_embedding = nn.Embedding(options.n_items + 1, hidden, padding_idx=PADDING)  # the last row is [MASK]
+        self.position_embedding = nn.Embedding(options.max_length, hidden)
+        self.embedding_norm = nn.LayerNorm(hidden, eps=eps)
+        self.embedding_dropout = Dropout(options.hidden_dropout_prob)
+        self.layers = nn.ModuleList(TransformerLayer(options) for _ in range(options.n_layers))
+        self.head = nn.Linear(hidden, hidden)
+        self.head_norm = nn.LayerNorm(hidden, eps=eps)
+        self.output_bias = nn.Parameter(torch.zeros(options.n_items))
+        self.apply(self._initialise)
+        with torch.no_grad():
+            self.item_embedding.weight[PADDING].zero_()
+
+    def _initialise(self, module: nn.Module) -> None:
+        """Truncated normal in [-2 std, 2 std] for weights, 0 for biases (the authors' code)."""
+        std = self.options.initializer_range
+        if isinstance(module, (nn.Linear, nn.Embedding)):
+            nn.init.trunc_normal_(module.weight, std=std, a=-2 * std, b=2 * std)
+        if isinstance(module, nn.Linear):
+            nn.init.zeros_(module.bias)
+
+    def forward(self, item_seq: Tensor) -> Tensor:
+        """Encode sequences from both sides.
+
+        Args:
+            item_seq: item ids padded on the right, [MASK] among them. *Shape:* (B, L), L <= max_length
+
+        Returns:
+            Hidden states before the output layer; meaningless at padding. *Shape:* (B, L, H)
+        """
+        present = item_seq != PADDING  # (B, L)
+        position = torch.arange(item_seq.shape[1], device=item_seq.device)
+        if self.options.position == "end":
+            position = (present.sum(1, keepdim=True) - 1 - position).clamp(min=0)  # (B, L)
+        hidden = self.item_embedding(item_seq) + self.position_embedding(position)
+        hidden = self.embedding_dropout(self.embedding_norm(hidden))
+        attended = present[:, None, None, :]
+        for layer in self.layers:
+            hidden = layer(hidden, attended)
+        return hidden
+
+    def output(self, hidden: Tensor) -> Tensor:
+        """The output layer's projection, GELU and LayerNorm (equation 7, inner part). *Shape:* (..., H) in and out."""
+        return self.head_norm(F.gelu(self.head(hidden)))
+
+    @property
+    def catalogue(self) -> Tensor:
+        """Embeddings of the N items, tied between input and output; padding first, without [MASK]. *Shape:* (N, H)"""
+        return self.item_embedding.weight[: self.options.n_items]
+
+    def scores(self, vectors: Tensor) -> Tensor:
+        """Score every item (equation 7, before the softmax).
+
+        Args:
+            vectors: what :meth:`output` returned. *Shape:* (B, H)
+
+        Returns:
+            *Shape:* (B, N)
+        """
+        return F.linear(vectors, self.catalogue, self.output_bias)

@@ -1,0 +1,92 @@
+"""The training data loader: one window of every user's sequence an epoch, batched by length."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from recbole.config import Config
+from recbole.data.dataloader.abstract_dataloader import AbstractDataLoader
+from recbole.data.interaction import Interaction
+from recbole.data.transform import construct_transform
+from torch.utils.data import DataLoader
+
+from recbole_bert4rec.data.batching import LengthGroupedBatches, epoch_generator, last_windows, random_windows
+from recbole_bert4rec.plugin.dataset import BERT4RecDataset
+
+
+class ClozeDataLoader(AbstractDataLoader):
+    """Batches of whole sequences (user_id, item_id_list, item_length), trimmed to their longest; no negatives.
+
+    RecBole's own attributes (``dataset``, ``generator``, ``sampler``, ``shuffle``, ``update_config``) stay
+    usable. The order of the batches and the windows depend on the seed and the epoch alone; iterating moves to
+    the next epoch, :meth:`set_epoch` to a given one.
+
+    Args:
+        config: ``train_batch_size`` counts sequences (of all ranks together).
+        dataset: the training part.
+        sampler: RecBole's negative sampler; not used.
+        shuffle: False keeps users in order.
+    """
+
+    def __init__(self, config: Config, dataset: BERT4RecDataset, sampler: Any, shuffle: bool = True) -> None:
+        self.config = config
+        self.shuffle = shuffle
+        self._dataset = dataset
+        self._sampler = sampler
+        self.transform = construct_transform(config)
+        self.is_sequential = True
+        self.model = None
+        self.epoch = 0
+        self.users, self.begin, self.length = dataset.training_slices()
+        self.width: int = config["MAX_ITEM_LIST_LENGTH"]
+        self.generator = torch.Generator().manual_seed(config["seed"])
+        world_size = 1 if config["single_spec"] else config["world_size"]
+        rank = 0 if config["single_spec"] else config["local_rank"] + config["offset"]
+        batches = LengthGroupedBatches(
+            self.length.clamp(max=self.width), self._rank_batch_size(), config["seed"], shuffle, rank, world_size
+        )
+        self._windows = last_windows(self.begin, self.length, self.width)
+        DataLoader.__init__(
+            self,
+            list(range(len(self.users))),  # type: ignore[arg-type]
+            batch_sampler=batches,
+            collate_fn=self.collate_fn,
+            num_workers=config["worker"],
+            generator=self.generator,
+        )
+        if world_size > 1:
+            self.sampler.set_epoch = self.set_epoch  # RecBole's trainer calls it on the sampler
+
+    def _rank_batch_size(self) -> int:
+        world_size = 1 if self.config["single_spec"] else self.config["world_size"]
+        self._batch_size = self.step = max(1, self.config["train_batch_size"] // world_size)
+        return self.step
+
+    def _init_batch_size_and_step(self) -> None:
+        self.batch_sampler.batch_size = self._rank_batch_size()
+
+    def set_epoch(self, epoch: int) -> None:
+        """The next iteration gives the batches and windows of ``epoch``."""
+        self.epoch = epoch
+
+    def __iter__(self) -> Iterator[Interaction]:
+        self.batch_sampler.epoch = self.epoch
+        if self.config["window"] == "random":
+            generator = epoch_generator(self.config["seed"], self.epoch)
+            self._windows = random_windows(self.begin, self.length, self.width, generator)
+        self.epoch += 1
+        return super().__iter__()
+
+    def collate_fn(self, index: list[int]) -> Interaction:
+        """Cut the windows of the chosen sequences. *Shape:* item_id_list (B, L), item_length (B,)"""
+        begin, length = self._windows[0][index], self._windows[1][index]
+        items = self._dataset.sequences.windows(begin, length, int(length.max()))
+        return Interaction(
+            {
+                self._dataset.uid_field: self.users[index],
+                self._dataset.item_id_list_field: items,
+                self._dataset.item_list_length_field: length,
+            }
+        )

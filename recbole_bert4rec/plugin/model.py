@@ -1,0 +1,113 @@
+"""BERT4Rec as RecBole knows models: calculate_loss, predict, full_sort_predict around the encoder."""
+
+from __future__ import annotations
+
+import torch
+from recbole.config import Config
+from recbole.data.dataset import Dataset
+from recbole.data.interaction import Interaction
+from recbole.model.abstract_recommender import SequentialRecommender
+from recbole.utils import InputType
+from torch import Tensor
+
+from recbole_bert4rec.data.batching import epoch_generator
+from recbole_bert4rec.data.cloze import append_mask, cloze
+from recbole_bert4rec.data.negatives import items_outside
+from recbole_bert4rec.nn.encoder import BERT4RecEncoder, EncoderOptions
+from recbole_bert4rec.nn.losses import bpr, cross_entropy, mask_weights
+
+
+class BERT4Rec(SequentialRecommender):
+    """Sun et al.: BERT4Rec: Sequential Recommendation with Bidirectional Encoder Representations from
+    Transformer. CIKM 2019.
+
+    Args:
+        config: RecBole's configuration with the options of ``properties/model/BERT4Rec.yaml``.
+        dataset: gives the number of items.
+    """
+
+    input_type = InputType.POINTWISE  # one sequence a row; negatives, where needed, are drawn in the loss
+
+    def __init__(self, config: Config, dataset: Dataset) -> None:
+        super().__init__(config, dataset)
+        self.loss_type: str = config["loss_type"]
+        self.loss_mean: str = config["loss_mean"]
+        self.seed: int = config["seed"]
+        self.masking = {
+            "mask_ratio": config["mask_ratio"],
+            "ft_ratio": config["ft_ratio"],
+            "mask_count": config["mask_count"],
+            "random_share": config["mask_random_share"],
+            "keep_share": config["mask_keep_share"],
+        }
+        self.mask_token: int = self.n_items
+        self.encoder = BERT4RecEncoder(
+            EncoderOptions(
+                n_items=self.n_items,
+                max_length=config["MAX_ITEM_LIST_LENGTH"],
+                hidden_size=config["hidden_size"],
+                inner_size=config["inner_size"],
+                n_layers=config["n_layers"],
+                n_heads=config["n_heads"],
+                hidden_dropout_prob=config["hidden_dropout_prob"],
+                attn_dropout_prob=config["attn_dropout_prob"],
+                hidden_act=config["hidden_act"],
+                layer_norm_eps=config["layer_norm_eps"],
+                initializer_range=config["initializer_range"],
+                position=config["position"],
+            )
+        )
+        self.set_epoch(0)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Start the masks (and BPR's negatives) of an epoch: they depend on seed and epoch alone."""
+        self._epoch = epoch
+        self._generator: torch.Generator | None = None
+
+    def _generator_on(self, device: torch.device) -> torch.Generator:
+        if self._generator is None:
+            self._generator = epoch_generator(self.seed, self._epoch, device)
+        return self._generator
+
+    def forward(self, item_seq: Tensor) -> Tensor:
+        """Vectors of every position after the output layer. *Shape:* (B, L) -> (B, L, H)"""
+        return self.encoder.output(self.encoder(item_seq))
+
+    def calculate_loss(self, interaction: Interaction) -> Tensor:
+        """Mask the batch and score its masked positions only (section 3.6).
+
+        Args:
+            interaction: whole sequences, ``item_id_list`` (B, L) and ``item_length`` (B,).
+
+        Returns:
+            The mean loss, a scalar.
+        """
+        sequences, lengths = interaction[self.ITEM_SEQ], interaction[self.ITEM_SEQ_LEN]
+        generator = self._generator_on(sequences.device)
+        masked = cloze(sequences, lengths, self.mask_token, generator, **self.masking)
+        hidden = self.encoder(masked.item_seq)[masked.rows, masked.columns]  # (M, H)
+        vectors = self.encoder.output(hidden)
+        weights = mask_weights(masked.rows, len(sequences), self.loss_mean)
+        catalogue, bias = self.encoder.catalogue, self.encoder.output_bias
+        if self.loss_type == "BPR":
+            negatives = items_outside(sequences[masked.rows], self.n_items, generator)
+            return bpr(vectors, catalogue, bias, masked.labels, negatives, weights)
+        return cross_entropy(vectors, catalogue, bias, masked.labels, weights)
+
+    def encode(self, item_seq: Tensor, lengths: Tensor) -> Tensor:
+        """The vector of a [MASK] appended after each history. *Shape:* (B, L), (B,) -> (B, H)"""
+        sequences, last = append_mask(item_seq, lengths, self.mask_token, self.max_seq_length)
+        hidden = self.encoder(sequences)[torch.arange(len(last), device=last.device), last]
+        return self.encoder.output(hidden)
+
+    def predict(self, interaction: Interaction) -> Tensor:
+        """Score one given item a row; rows that share a history are encoded once. *Shape:* (B,)"""
+        rows = torch.cat([interaction[self.ITEM_SEQ_LEN].unsqueeze(1), interaction[self.ITEM_SEQ]], dim=1)
+        unique, which = torch.unique(rows, dim=0, return_inverse=True)
+        vectors = self.encode(unique[:, 1:], unique[:, 0])[which]  # (B, H)
+        items = interaction[self.ITEM_ID]
+        return (vectors * self.encoder.catalogue[items]).sum(-1) + self.encoder.output_bias[items]
+
+    def full_sort_predict(self, interaction: Interaction) -> Tensor:
+        """Score every item for each row. *Shape:* (B, N)"""
+        return self.encoder.scores(self.encode(interaction[self.ITEM_SEQ], interaction[self.ITEM_SEQ_LEN]))

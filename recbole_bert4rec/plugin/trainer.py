@@ -1,0 +1,165 @@
+"""RecBole's trainer with what BERT4Rec needs: a learning-rate schedule, safe checkpoints, seen items on request."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import OrderedDict
+from typing import Any
+
+import numpy as np
+import torch
+from recbole.config import Config
+from recbole.data.interaction import Interaction
+from recbole.trainer import Trainer
+from recbole.utils import set_color
+from torch import Tensor, optim
+
+from recbole_bert4rec.constants import TARGET_POSITION
+from recbole_bert4rec.plugin import checkpoint
+from recbole_bert4rec.plugin.model import BERT4Rec
+
+_FUSED = {"adam": optim.Adam, "adamw": optim.AdamW}
+
+
+class BERT4RecTrainer(Trainer):
+    """Trains as RecBole does (same log lines, early stopping, result); see the methods for the differences."""
+
+    model: BERT4Rec
+    saved_model_file: str
+
+    def __init__(self, config: Config, model: BERT4Rec) -> None:
+        self.total_steps: int | None = None  # known when training data are
+        self.step_count = 0
+        self.item_tokens: list[str] = []
+        self.valid_result: dict[str, float] = {}
+        super().__init__(config, model)
+        self.saved_model_file = _unused_name(self.saved_model_file)
+
+    def _build_optimizer(self, **kwargs: Any) -> optim.Optimizer:
+        """RecBole's ``learner``; weight decay spares LayerNorm and biases (authors' code); Adam(W) fused."""
+        named = list(self.model.named_parameters())
+        groups = [
+            {"params": [p for n, p in named if not _spared(n)]},
+            {"params": [p for n, p in named if _spared(n)], "weight_decay": 0.0},
+        ]
+        learner = _FUSED.get(self.learner.lower())
+        if learner is None:
+            return super()._build_optimizer(params=groups, **kwargs)
+        return learner(groups, lr=self.learning_rate, weight_decay=self.weight_decay, fused=True)
+
+    def learning_rate_at(self, step: int) -> float:
+        """Learning rate of optimizer step ``step`` (from 0): linear warm-up, then constant, linear or cosine to 0."""
+        warmup = self.config["warmup_steps"]
+        if step < warmup:
+            return self.learning_rate * (step + 1) / warmup
+        schedule = self.config["lr_schedule"]
+        total = self.total_steps
+        if schedule == "constant" or total is None:
+            return self.learning_rate
+        progress = min(1.0, (step - warmup) / max(1, total - warmup))
+        share = 1.0 - progress if schedule == "linear" else 0.5 * (1.0 + math.cos(math.pi * progress))
+        return self.learning_rate * share
+
+    def _before_step(self, optimizer: optim.Optimizer, args: Any, kwargs: Any) -> None:
+        for group in optimizer.param_groups:
+            group["lr"] = self.learning_rate_at(self.step_count)
+        self.step_count += 1
+
+    def _train_epoch(
+        self, train_data: Any, epoch_idx: int, loss_func: Any = None, show_progress: bool = False
+    ) -> float:
+        """One pass over all users; masks, windows and order depend on (seed, epoch) alone.
+
+        Returns:
+            The sum of the batches' losses, as RecBole logs it.
+        """
+        self.total_steps = self.epochs * len(train_data)
+        self.step_count = epoch_idx * len(train_data)
+        train_data.set_epoch(epoch_idx)
+        self.model.set_epoch(epoch_idx)
+        hook = self.optimizer.register_step_pre_hook(self._before_step)
+        try:
+            # RecBole's sine.py turns anomaly detection on for the whole process, which checks every gradient for NaN
+            with torch.autograd.set_detect_anomaly(False):
+                return super()._train_epoch(train_data, epoch_idx, loss_func, show_progress)
+        finally:
+            hook.remove()
+
+    def _valid_epoch(self, valid_data: Any, show_progress: bool = False) -> tuple[float, dict[str, float]]:
+        score, self.valid_result = super()._valid_epoch(valid_data, show_progress)
+        return score, self.valid_result
+
+    def _full_sort_batch_eval(self, batched_data: Any) -> tuple[Interaction, Tensor, Tensor, Tensor]:
+        interaction, scores, positive_u, positive_i = super()._full_sort_batch_eval(batched_data)
+        if self.config["exclude_seen"]:
+            users = interaction[self.config["USER_ID_FIELD"]]
+            rows, items = self._eval_sequences.seen(users, interaction[TARGET_POSITION])
+            scores[rows.to(scores.device), items.to(scores.device)] = -np.inf
+        return interaction, scores, positive_u, positive_i
+
+    def evaluate(
+        self, eval_data: Any, load_best_model: bool = True, model_file: str | None = None, show_progress: bool = False
+    ) -> OrderedDict[str, float] | None:
+        """As RecBole's; the checkpoint is read without unpickling and ``exclude_seen`` is honoured."""
+        if not eval_data:
+            return None
+        if load_best_model:
+            file = model_file or self.saved_model_file
+            self.model.load_state_dict(checkpoint.read(file, self.device)["state_dict"])
+            self.logger.info(f"Loading model structure and parameters from {file}")
+        self._eval_sequences = eval_data._dataset.sequences
+        return super().evaluate(eval_data, load_best_model=False, show_progress=show_progress)
+
+    def fit(self, train_data: Any, *args: Any, **kwargs: Any) -> tuple[float, dict[str, float] | None]:
+        """As RecBole's; the items' external ids are kept for the checkpoint."""
+        dataset = train_data._dataset
+        self.item_tokens = [str(token) for token in dataset.field2id_token[dataset.iid_field]]
+        return super().fit(train_data, *args, **kwargs)
+
+    def _save_checkpoint(self, epoch: int, verbose: bool = True, **kwargs: Any) -> None:
+        """Write all that recommending and an exact resume need, as plain tensors and values."""
+        if not self.config["single_spec"] and self.config["local_rank"] != 0:
+            return
+        file = kwargs.pop("saved_model_file", self.saved_model_file)
+        state = {
+            "config": checkpoint.plain_config(self.config),
+            "epoch": epoch,
+            "cur_step": self.cur_step,
+            "best_valid_score": float(self.best_valid_score),
+            "best_valid_result": {name: float(value) for name, value in self.valid_result.items()},
+            "state_dict": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "random_state": torch.get_rng_state(),
+            "item_tokens": self.item_tokens,
+        }
+        if self.device.type == "cuda":
+            state["cuda_random_state"] = torch.cuda.get_rng_state(self.device)
+        checkpoint.write(file, state)
+        if verbose:
+            self.logger.info(set_color("Saving current", "blue") + f": {file}")
+
+    def resume_checkpoint(self, resume_file: str | os.PathLike[str]) -> None:
+        """Go on after the checkpoint's epoch as if never stopped: weights, optimizer, early stopping, randomness."""
+        state = checkpoint.read(resume_file, self.device)
+        self.saved_model_file = str(resume_file)
+        self.start_epoch = state["epoch"] + 1
+        self.cur_step = state["cur_step"]
+        self.best_valid_score = state["best_valid_score"]
+        self.best_valid_result = state["best_valid_result"] or None
+        self.model.load_state_dict(state["state_dict"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        torch.set_rng_state(state["random_state"].cpu())
+        if self.device.type == "cuda" and "cuda_random_state" in state:
+            torch.cuda.set_rng_state(state["cuda_random_state"].cpu(), self.device)
+        self.logger.info(f"Checkpoint loaded. Resume training from epoch {self.start_epoch}")
+
+
+def _spared(name: str) -> bool:
+    return name.endswith("bias") or "norm" in name
+
+
+def _unused_name(path: str) -> str:
+    """Two runs of the same second must not share a checkpoint."""
+    stem, ending = os.path.splitext(path)
+    return f"{stem}-{os.getpid()}{ending}"

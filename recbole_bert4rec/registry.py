@@ -1,0 +1,177 @@
+"""Puts BERT4Rec where RecBole looks models, trainers, datasets and defaults up (all by name, at call time)."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.machinery
+import importlib.resources
+import sys
+import types
+import warnings
+from importlib.resources.abc import Traversable
+from logging import getLogger
+from pathlib import Path
+from typing import Any
+
+import recbole
+import recbole.data.dataset
+import recbole.data.utils
+import recbole.model.sequential_recommender as sequential_models
+import recbole.quick_start
+import recbole.quick_start.quick_start as quick_start
+import recbole.trainer
+import yaml
+from recbole.config import Config
+from recbole.utils import ModelType, init_logger, init_seed
+
+from recbole_bert4rec import compat
+from recbole_bert4rec import config as options
+from recbole_bert4rec.compat import wrap
+from recbole_bert4rec.constants import MODEL_NAME, STOCK_MODEL_NAME, SUPPORTED_RECBOLE
+from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.plugin import checkpoint
+from recbole_bert4rec.plugin.dataset import BERT4RecDataset
+from recbole_bert4rec.plugin.loader import ClozeDataLoader
+from recbole_bert4rec.plugin.model import BERT4Rec
+from recbole_bert4rec.plugin.trainer import BERT4RecTrainer
+
+_run_recboles, _objective_function = quick_start.run_recboles, quick_start.objective_function
+_RUN_KEYS = {"model", "dataset", "config_files", "nproc", "ip", "port", "world_size", "group_offset", "offset"}
+_OTHER_KEYS = {"local_rank", "encoding", "neg_sampling", "training_neg_sample_num", "reg_weight", "verbose", "use_text"}
+
+
+def register() -> None:
+    """Make RecBole use this package for ``BERT4Rec``; its own stays as ``RecBoleBERT4Rec``. May be called again.
+
+    Raises:
+        ImportError: RecBole is not of the 1.2 series.
+    """
+    _check_recbole_version(recbole.__version__)
+    compat.apply()
+    module = importlib.import_module("recbole.model.sequential_recommender.bert4rec")
+    if module.BERT4Rec is not BERT4Rec:
+        _register_stock_model(module.BERT4Rec)
+    for place in (module, sequential_models):
+        setattr(place, MODEL_NAME, BERT4Rec)
+    recbole.trainer.BERT4RecTrainer = BERT4RecTrainer
+    recbole.data.dataset.BERT4RecDataset = BERT4RecDataset
+    wrap(recbole.data.utils, "get_dataloader", _get_dataloader)
+    wrap(Config, "_load_config_files", _load_config_files)
+    wrap(Config, "_load_internal_config_dict", _load_internal_config_dict)
+    wrap(Config, "_set_default_parameters", _set_default_parameters)
+    wrap(quick_start, "load_data_and_model", _load_data_and_model)
+    quick_start.run_recboles = run_recboles
+    quick_start.objective_function = objective_function
+    for name in ("load_data_and_model", "objective_function"):  # the package holds second references
+        setattr(recbole.quick_start, name, getattr(quick_start, name))
+
+
+def run_recboles(rank: int, *args: Any) -> None:
+    """RecBole's worker of ``nproc > 1``: pickled by this name, so that the new process registers BERT4Rec too."""
+    _run_recboles(rank, *args)
+
+
+def objective_function(
+    config_dict: dict[str, Any] | None = None, config_file_list: list[str] | None = None, saved: bool = True
+) -> dict[str, Any]:
+    """RecBole's HyperTuning objective: pickled by this name, so that Ray's workers register BERT4Rec too."""
+    return _objective_function(config_dict, config_file_list, saved)
+
+
+def properties(kind: str) -> Traversable:
+    """The folder ``properties/KIND`` of an installed copy or, without installation, of the checkout."""
+    try:
+        return importlib.resources.files("recbole_bert4rec.properties") / kind
+    except ModuleNotFoundError:
+        return Path(__file__).resolve().parent.parent / "properties" / kind
+
+
+def _check_recbole_version(version: str) -> None:
+    if version == SUPPORTED_RECBOLE:
+        return
+    message = f"recbole_bert4rec was made for RecBole {SUPPORTED_RECBOLE}, but {version} is installed"
+    if version.split(".")[:2] != SUPPORTED_RECBOLE.split(".")[:2]:
+        raise ImportError(f"{message}; pip install recbole=={SUPPORTED_RECBOLE}")
+    warnings.warn(f"{message}; it may not work", stacklevel=3)
+
+
+def _register_stock_model(stock: type) -> None:
+    """RecBole finds a model's class in a module of its lower-case name; that module needs a real spec."""
+    name = f"recbole.model.sequential_recommender.{STOCK_MODEL_NAME.lower()}"
+    module = types.ModuleType(name)
+    module.__spec__ = importlib.machinery.ModuleSpec(name, loader=None)
+    renamed = type(STOCK_MODEL_NAME, (stock,), {"__module__": name, "__doc__": stock.__doc__})
+    setattr(module, STOCK_MODEL_NAME, renamed)
+    setattr(sequential_models, STOCK_MODEL_NAME, renamed)
+    sys.modules[name] = module
+
+
+def _get_dataloader(original: Any, config: Config, phase: str) -> Any:
+    if config["model"] == MODEL_NAME and phase == "train":
+        return ClozeDataLoader
+    return original(config, phase)
+
+
+def _load_config_files(original: Any, self: Config, file_list: list[str] | None) -> Any:
+    for path in file_list or []:
+        try:
+            with open(path, encoding="utf-8") as file:
+                content = yaml.load(file, Loader=self.yaml_loader)  # noqa: S506 RecBole's loader, a FullLoader
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            raise UserError(f"config file {path} cannot be read: {' '.join(str(error).split())}") from error
+        if not isinstance(content, dict):
+            raise UserError(f"config file {path} must hold lines of `key: value`, but holds {content!r}")
+    return original(self, file_list)
+
+
+def _load_internal_config_dict(original: Any, self: Config, model: str, model_class: Any, dataset: str) -> None:
+    """Lay our defaults over RecBole's; what the user gives still comes after both."""
+    original(self, MODEL_NAME if model == STOCK_MODEL_NAME else model, model_class, dataset)
+    internal = self.internal_config_dict
+    if model == MODEL_NAME:
+        _overlay(self, properties("model") / f"{model}.yaml")
+    _overlay(self, properties("dataset") / f"{dataset}.yaml")
+    if model_class.type != ModelType.SEQUENTIAL:
+        return
+    given = self.external_config_dict
+    if given.get("loss_type", internal.get("loss_type")) == "CE":
+        internal["train_neg_sample_args"] = None  # RecBole refuses its own default with CE
+    if internal["load_col"] == {"inter": ["user_id", "item_id"]}:  # sample.yaml's, without the time
+        fields = ("USER_ID_FIELD", "ITEM_ID_FIELD", "TIME_FIELD")
+        internal["load_col"] = {"inter": [given.get(field, internal[field]) for field in fields]}
+
+
+def _overlay(config: Config, file: Traversable) -> None:
+    if file.is_file():
+        config.internal_config_dict.update(yaml.load(file.read_text("utf-8"), Loader=config.yaml_loader))  # noqa: S506
+
+
+def _set_default_parameters(original: Any, self: Config) -> None:
+    """Check BERT4Rec's options before RecBole works with them."""
+    if self.model == MODEL_NAME:
+        known = {*self.internal_config_dict, *_RUN_KEYS, *_OTHER_KEYS}.union(*self.parameters.values())
+        given = self.external_config_dict
+        options.check(self.final_config_dict, given, known)
+        for key in sorted(set(given) - known - set(options.RULES)):
+            near = options.nearest(key, known)
+            hint = f"; did you mean `{near}`?" if near else ""
+            getLogger().warning(f"option `{key}` is known neither to RecBole nor to BERT4Rec and has no effect{hint}")
+    original(self)
+
+
+def _load_data_and_model(original: Any, model_file: str) -> tuple[Any, ...]:
+    """RecBole's load_data_and_model, reading our own format without unpickling."""
+    if not checkpoint.is_ours(model_file):
+        return original(model_file)
+    state = checkpoint.read(model_file)
+    config = checkpoint.StoredConfig(state["config"])
+    init_seed(config["seed"], config["reproducibility"])
+    init_logger(config)
+    getLogger().info(config)
+    dataset = recbole.data.utils.create_dataset(config)
+    getLogger().info(dataset)
+    loaders = recbole.data.utils.data_preparation(config, dataset)
+    init_seed(config["seed"], config["reproducibility"])
+    model = BERT4Rec(config, loaders[0]._dataset).to(config["device"])
+    model.load_state_dict(state["state_dict"])
+    return (config, model, dataset, *loaders)
