@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +12,7 @@ from recbole.data.interaction import Interaction
 from tqdm import tqdm
 
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.files import written_whole
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.model import BERT4Rec
 
@@ -40,12 +39,11 @@ def write_recommendations(model: BERT4Rec, dataset: BERT4RecDataset, path: str, 
     """
     frames = list(recommendations(model, dataset, k, batch_size))
     table = pd.concat(frames, ignore_index=True)
-    suffix = Path(path).suffix
-    handle, temporary = tempfile.mkstemp(dir=Path(path).resolve().parent, suffix=suffix)
-    os.close(handle)
-    table.to_csv(temporary, index=False) if suffix == ".csv" else table.to_parquet(temporary, index=False)
-    os.chmod(temporary, 0o644)
-    os.replace(temporary, path)
+    with written_whole(path) as temporary:
+        if Path(path).suffix == ".csv":
+            table.to_csv(temporary, index=False)
+        else:
+            table.to_parquet(temporary, index=False)
     return len({*table[dataset.uid_field]})
 
 

@@ -7,7 +7,6 @@ import os
 import platform
 import resource
 import sys
-import tempfile
 import time
 from importlib import metadata
 from pathlib import Path
@@ -17,6 +16,7 @@ import torch
 from recbole.config import Config
 from recbole.trainer import Trainer
 
+from recbole_bert4rec.files import written_whole
 from recbole_bert4rec.plugin.checkpoint import is_plain
 
 _PACKAGES = ("recbole_bert4rec", "recbole", "torch", "numpy", "pandas", "scipy", "ray", "hyperopt")
@@ -100,10 +100,6 @@ def plain_values(config: Config) -> dict[str, Any]:
 
 
 def write_json(path: str | os.PathLike[str], content: dict[str, Any]) -> None:
-    """Write atomically: a reader sees a whole record or none."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".tmp")
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        json.dump(content, file, indent=1)
-    os.replace(temporary, path)
+    """Write a record, whole or not at all."""
+    with written_whole(path) as temporary:
+        temporary.write_text(json.dumps(content, indent=1), encoding="utf-8")

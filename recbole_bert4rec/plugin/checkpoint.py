@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import torch
 from recbole.config import Config
 
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.files import written_whole
 
 FORMAT = "recbole_bert4rec checkpoint 1"
 
@@ -34,19 +34,11 @@ _DERIVED = {
 
 
 def write(path: str | os.PathLike[str], state: dict[str, Any]) -> None:
-    """Save ``state`` atomically: a reader sees the old file or the new one, never half of it."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".tmp")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            torch.save({"format": FORMAT, **state}, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    """Save ``state``, whole or not at all."""
+    with written_whole(path) as temporary, open(temporary, "wb") as file:
+        torch.save({"format": FORMAT, **state}, file)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def read(path: str | os.PathLike[str], device: torch.device | str = "cpu") -> dict[str, Any]:

@@ -1,0 +1,67 @@
+"""Fixtures: a working folder of its own for each test, configurations, and atomic files made on the spot."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from recbole.config import Config
+from recbole.data import create_dataset, data_preparation
+from recbole.utils import get_model, get_trainer, init_seed
+
+import recbole_bert4rec  # noqa: F401  registers BERT4Rec
+
+QUIET = {"show_progress": False, "state": "error", "use_gpu": False}
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """RecBole writes saved/, log/ and log_tensorboard/ where it runs, and reads the command line."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["pytest"])
+
+
+def make_config(model: str = "BERT4Rec", dataset: str = "ml-100k", **options: Any) -> Config:
+    return Config(model=model, dataset=dataset, config_dict={**QUIET, **options})
+
+
+def prepare(config: Config) -> tuple[Any, Any, Any, Any]:
+    """The whole data set and its three loaders, made as run_recbole makes them."""
+    init_seed(config["seed"], config["reproducibility"])
+    dataset = create_dataset(config)
+    return (dataset, *data_preparation(config, dataset))
+
+
+def make_trainer(config: Config, train_data: Any) -> Any:
+    init_seed(config["seed"], config["reproducibility"])
+    model = get_model(config["model"])(config, train_data._dataset).to(config["device"])
+    return get_trainer(config["MODEL_TYPE"], config["model"])(config, model)
+
+
+@pytest.fixture
+def write_inter(tmp_path: Path) -> Callable[..., dict[str, Any]]:
+    """Write NAME/NAME.inter; returns the options that load it."""
+
+    def write(rows: Iterable[tuple[Any, ...]], name: str = "toy", header: str | None = None) -> dict[str, Any]:
+        folder = tmp_path / "data" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        header = "user_id:token\titem_id:token\ttimestamp:float" if header is None else header
+        lines = [header, *("\t".join(map(str, row)) for row in rows)]
+        (folder / f"{name}.inter").write_text("\n".join(lines) + "\n" if header else "")
+        return {"dataset": name, "data_path": str(tmp_path / "data")}
+
+    return write
+
+
+def histories_to_rows(histories: dict[str, list[Any]]) -> list[tuple[Any, ...]]:
+    return [(user, item, time) for user, items in histories.items() for time, item in enumerate(items)]
+
+
+def padded(sequences: list[list[int]]) -> tuple[torch.Tensor, torch.Tensor]:
+    width = max(map(len, sequences))
+    rows = [sequence + [0] * (width - len(sequence)) for sequence in sequences]
+    return torch.tensor(rows), torch.tensor([len(sequence) for sequence in sequences])

@@ -1,0 +1,70 @@
+"""Batches by length, and windows of long sequences."""
+
+from __future__ import annotations
+
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recbole_bert4rec.data.batching import LengthGroupedBatches, epoch_generator, last_windows, random_windows
+
+lengths_strategy = st.lists(st.integers(1, 50), min_size=1, max_size=300)
+
+
+@given(lengths_strategy, st.integers(1, 40), st.booleans())
+def test_every_sequence_comes_once_an_epoch(lengths: list[int], batch_size: int, shuffle: bool) -> None:
+    batches = LengthGroupedBatches(torch.tensor(lengths), batch_size, seed=3, shuffle=shuffle)
+    drawn = list(batches)
+    assert sorted(i for batch in drawn for i in batch) == list(range(len(lengths)))
+    assert len(drawn) == len(batches)
+    assert all(len(batch) <= batch_size for batch in drawn)
+
+
+@given(lengths_strategy, st.integers(1, 40), st.integers(2, 4))
+def test_ranks_share_an_epoch_and_take_equally_many_steps(lengths: list[int], batch_size: int, world: int) -> None:
+    shares = [
+        list(LengthGroupedBatches(torch.tensor(lengths), batch_size, 3, rank=rank, world_size=world))
+        for rank in range(world)
+    ]
+    assert len({len(share) for share in shares}) == 1
+    assert {i for share in shares for batch in share for i in batch} == set(range(len(lengths)))
+
+
+def test_order_depends_on_seed_and_epoch_alone() -> None:
+    lengths = torch.arange(1, 200) % 50 + 1
+    batches = LengthGroupedBatches(lengths, 16, seed=1)
+    first, again = list(batches), list(batches)
+    batches.epoch = 1
+    assert first == again
+    assert list(batches) != first
+    assert list(LengthGroupedBatches(lengths, 16, seed=2)) != first
+
+
+def test_batches_hold_sequences_of_similar_length() -> None:
+    lengths = torch.randint(1, 200, (3000,), generator=epoch_generator(0, 0))
+    padded = used = 0
+    for batch in LengthGroupedBatches(lengths, 32, seed=0):
+        padded += int(lengths[batch].max()) * len(batch)
+        used += int(lengths[batch].sum())
+    assert 1 - used / padded < 0.05
+
+
+def test_over_the_epochs_random_windows_start_everywhere_equally_often() -> None:
+    begin, length = torch.tensor([100]), torch.tensor([14])
+    starts = torch.cat([random_windows(begin, length, 10, epoch_generator(0, e))[0] for e in range(5000)])
+    counts = torch.bincount(starts - 100)
+    assert counts.tolist() == torch.bincount(starts - 100, minlength=5).tolist()  # no start past 100 + 14 - 10
+    assert (counts - 1000).abs().max() < 150
+
+
+@given(st.integers(1, 60), st.integers(2, 50), st.integers(0, 100))
+def test_windows_stay_inside_their_slice(length: int, width: int, epoch: int) -> None:
+    begin, lengths = torch.tensor([7]), torch.tensor([length])
+    for start, kept in (
+        random_windows(begin, lengths, width, epoch_generator(1, epoch)),
+        last_windows(begin, lengths, width),
+    ):
+        assert kept.item() == min(length, width)
+        assert start.item() >= 7
+        assert start.item() + kept.item() <= 7 + length
+    assert start.item() + kept.item() == 7 + length  # the last window ends where the slice ends

@@ -1,0 +1,121 @@
+"""Rules of the options: each bad value is named, all at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+from recbole.config import Config
+
+from recbole_bert4rec.config import RULES, check, mistakes
+from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.registry import properties
+from tests.conftest import make_config
+
+DEFAULTS: dict[str, Any] = {**make_config().final_config_dict}
+
+BAD_VALUES = [
+    ("hidden_size", 0, "a whole number at least 1"),
+    ("inner_size", 0, "a whole number at least 1"),
+    ("hidden_size", 64.5, "a whole number"),
+    ("n_heads", "two", "a whole number"),
+    ("n_layers", True, "a whole number"),
+    ("hidden_dropout_prob", 1.0, "a number at least 0 and below 1"),
+    ("attn_dropout_prob", -0.1, "a number at least 0 and below 1"),
+    ("hidden_act", "gelu2", "one of"),
+    ("layer_norm_eps", 0, "a number above 0"),
+    ("initializer_range", -1, "a number above 0"),
+    ("position", "middle", "one of ['start', 'end']"),
+    ("mask_ratio", 1.5, "a number above 0 and at most 1"),
+    ("mask_ratio", 0.0, "a number above 0 and at most 1"),
+    ("mask_ratio", float("nan"), "a number above 0"),
+    ("ft_ratio", 2, "a number at least 0 and at most 1"),
+    ("mask_count", "some", "one of ['bernoulli', 'exact']"),
+    ("mask_random_share", 1.1, "at most 1"),
+    ("mask_keep_share", -0.1, "at least 0"),
+    ("loss_type", "XYZ", "one of ['CE', 'BPR']"),
+    ("loss_mean", "median", "one of ['mask', 'sequence']"),
+    ("window", "first", "one of ['random', 'last']"),
+    ("lr_schedule", "step", "one of"),
+    ("warmup_steps", -1, "at least 0"),
+    ("exclude_seen", "maybe", "one of [True, False]"),
+    ("exclude_seen", 1, "one of [True, False]"),
+    ("epochs", -5, "at least 0"),
+    ("train_batch_size", 0, "at least 1"),
+    ("eval_batch_size", None, "a whole number at least 1"),
+    ("learning_rate", 0, "above 0"),
+    ("learning_rate", float("inf"), "above 0"),
+    ("weight_decay", -0.1, "at least 0"),
+    ("clip_grad_norm", 5, "a dictionary such as {'max_norm': 5.0}, or null"),
+    ("stopping_step", -1, "at least 0"),
+    ("eval_step", 0.5, "a whole number"),
+    ("MAX_ITEM_LIST_LENGTH", 1, "at least 2"),
+    ("seed", -1, "at least 0"),
+]
+
+
+@pytest.mark.parametrize(("key", "value", "wanted"), BAD_VALUES)
+def test_a_bad_value_is_named_with_what_it_must_be_and_what_it_is(key: str, value: Any, wanted: str) -> None:
+    found = mistakes({**DEFAULTS, key: value})
+    assert len(found) == 1
+    assert found[0].startswith(f"`{key}` must be ")
+    assert wanted in found[0]
+    assert f"but is {value!r} instead" in found[0]
+
+
+def test_every_rule_has_a_bad_value_above_and_a_default_in_the_yaml_or_in_recbole() -> None:
+    assert {key for key, _, _ in BAD_VALUES} == set(RULES)
+    assert all(key in DEFAULTS for key in RULES)
+
+
+def test_the_shipped_defaults_have_no_mistake() -> None:
+    assert mistakes(DEFAULTS) == []
+
+
+def test_every_key_of_our_yaml_has_a_rule_or_is_recboles() -> None:
+    text = (properties("model") / "BERT4Rec.yaml").read_text()
+    assert set(yaml.safe_load(text)) - set(RULES) == {"transform", "train_neg_sample_args", "learner"}
+    for line in text.splitlines():
+        assert not line or "#" in line, f"no comment: {line}"
+
+
+def test_all_mistakes_come_in_one_message() -> None:
+    with pytest.raises(UserError) as error:
+        check({**DEFAULTS, "mask_ratio": 3, "n_layers": 0, "loss_type": "CE2"}, given=["mask_ratoi"])
+    for part in ("`mask_ratio`", "`n_layers`", "`loss_type`", "`mask_ratoi`: did you mean `mask_ratio`?"):
+        assert part in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "wanted"),
+    [
+        ({"hidden_size": 64, "n_heads": 3}, "`hidden_size` must be divisible by `n_heads`, but is 64 with 3 heads"),
+        ({"mask_random_share": 0.6, "mask_keep_share": 0.6}, "must add up to at most 1, but give 1.2"),
+        ({"transform": "mask_itemseq"}, "`transform` must be null"),
+        ({"exclude_seen": True, "eval_args": {"mode": {"valid": "full", "test": "pop100"}}}, "needs `eval_args` mode"),
+        ({"exclude_seen": True, "eval_args": {"mode": "uni100"}}, "needs `eval_args` mode"),
+    ],
+)
+def test_options_that_do_not_go_together_are_named(changes: dict[str, Any], wanted: str) -> None:
+    found = mistakes({**DEFAULTS, **changes})
+    assert len(found) == 1
+    assert wanted in found[0]
+
+
+def test_recbole_s_config_raises_the_message_before_anything_runs() -> None:
+    with pytest.raises(UserError, match="mask_ratoi`: did you mean `mask_ratio`"):
+        make_config(mask_ratoi=0.3)
+    with pytest.raises(UserError, match="loss_type` must be one of"):
+        make_config(loss_type="softmax")
+
+
+def test_an_option_unknown_to_all_is_a_warning_not_an_error(caplog: pytest.LogCaptureFixture) -> None:
+    make_config(my_own_note="x", use_gup=False)
+    assert "option `my_own_note` is known neither to RecBole nor to BERT4Rec" in caplog.text
+    assert "option `use_gup`" in caplog.text
+    assert "did you mean `use_gpu`" in caplog.text
+
+
+def test_other_models_are_not_checked() -> None:
+    assert isinstance(make_config(model="SASRec", mask_ratoi=0.3), Config)

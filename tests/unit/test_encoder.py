@@ -1,0 +1,138 @@
+"""The encoder against a naive twin of the paper's equations; padding, positions, initialisation, dropout."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from recbole_bert4rec.nn.dropout import Dropout
+from recbole_bert4rec.nn.encoder import ACTIVATIONS, BERT4RecEncoder, EncoderOptions, MultiHeadAttention
+
+OPTIONS = EncoderOptions(n_items=20, max_length=8, hidden_size=12, inner_size=24, n_layers=2, n_heads=3)
+
+
+def naive_attention(layer: MultiHeadAttention, hidden: torch.Tensor, present: torch.Tensor) -> torch.Tensor:
+    """Equations 1 and 2 for one sequence, a head at a time; hidden (L, H), present (L,)."""
+    size = hidden.shape[1]
+    head_size = size // layer.n_heads
+    query, key, value = layer.query_key_value(hidden).split(size, dim=1)
+    heads = []
+    for h in range(layer.n_heads):
+        part = slice(h * head_size, (h + 1) * head_size)
+        scores = query[:, part] @ key[:, part].T / math.sqrt(head_size)
+        attention = torch.softmax(scores.masked_fill(~present, -math.inf), dim=1)
+        heads.append(attention @ value[:, part])
+    return layer.norm(hidden + layer.output(torch.cat(heads, dim=1)))
+
+
+def naive_encoder(encoder: BERT4RecEncoder, sequence: list[int]) -> torch.Tensor:
+    items = torch.tensor(sequence)
+    length = int((items != 0).sum())
+    position = list(range(len(sequence)))
+    if encoder.options.position == "end":
+        position = [max(0, length - 1 - p) for p in position]
+    hidden = encoder.item_embedding.weight[items] + encoder.position_embedding.weight[position]
+    hidden = encoder.embedding_norm(hidden)
+    for layer in encoder.layers:
+        hidden = naive_attention(layer.attention, hidden, items != 0)
+        inner = layer.feed_forward
+        hidden = inner.norm(hidden + inner.output(inner.activation(inner.inner(hidden))))
+    return hidden
+
+
+@pytest.mark.parametrize("position", ["start", "end"])
+@pytest.mark.parametrize("hidden_act", sorted(ACTIVATIONS))
+def test_the_encoder_equals_the_equations_gradients_too(position: str, hidden_act: str) -> None:
+    torch.manual_seed(0)
+    options = EncoderOptions(**{**OPTIONS.__dict__, "position": position, "hidden_act": hidden_act})
+    encoder = BERT4RecEncoder(options).eval()
+    sequences = [[3, 20, 5, 0, 0], [1, 2, 3, 4, 20]]
+    fast = encoder(torch.tensor(sequences))
+    real = [fast[0, :3], fast[1]]
+    naive = [naive_encoder(encoder, sequences[0])[:3], naive_encoder(encoder, sequences[1])]
+    for ours, twin in zip(real, naive, strict=True):
+        torch.testing.assert_close(ours, twin, atol=1e-5, rtol=1e-5)
+    parameters = [p for n, p in encoder.named_parameters() if not n.startswith(("head", "output_bias"))]
+    ours = torch.autograd.grad(sum((h**2).sum() for h in real), parameters)
+    twins = torch.autograd.grad(sum((h**2).sum() for h in naive), parameters)
+    for gradient, twin in zip(ours, twins, strict=True):
+        torch.testing.assert_close(gradient, twin, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("position", ["start", "end"])
+def test_padding_changes_nothing(position: str) -> None:
+    encoder = BERT4RecEncoder(EncoderOptions(**{**OPTIONS.__dict__, "position": position})).eval()
+    short = encoder(torch.tensor([[4, 7, 20]]))
+    long = encoder(torch.tensor([[4, 7, 20, 0, 0, 0]]))[:, :3]
+    torch.testing.assert_close(short, long, atol=1e-6, rtol=1e-6)
+
+
+def test_every_position_sees_both_sides() -> None:
+    encoder = BERT4RecEncoder(OPTIONS).eval()
+    before = encoder(torch.tensor([[1, 2, 3, 4]]))[0]
+    for changed in (0, 3):
+        sequence = [1, 2, 3, 4]
+        sequence[changed] = 9
+        after = encoder(torch.tensor([sequence]))[0]
+        assert ((before - after).abs().max(dim=1).values > 0).all()
+
+
+def test_positions_counted_from_the_end_give_the_mask_position_0() -> None:
+    options = EncoderOptions(**{**OPTIONS.__dict__, "position": "end"})
+    encoder = BERT4RecEncoder(options).eval()
+    hidden = encoder(torch.tensor([[4, 20, 0], [4, 5, 20]]))
+    hidden[0, 1, 0].backward()
+    touched = encoder.position_embedding.weight.grad.abs().sum(1).nonzero().squeeze(1).tolist()
+    assert touched == [0, 1]
+
+
+def test_weights_start_truncated_normal_and_padding_at_zero() -> None:
+    encoder = BERT4RecEncoder(EncoderOptions(n_items=5000, max_length=50, initializer_range=0.02))
+    weight = encoder.item_embedding.weight.detach()
+    assert weight[0].abs().sum() == 0
+    assert weight.abs().max() <= 0.04
+    assert weight[1:].std().item() == pytest.approx(0.02 * 0.88, rel=0.02)  # std of a normal cut at two sigma
+    assert all(p.abs().sum() == 0 for n, p in encoder.named_parameters() if n.endswith("bias"))
+
+
+def test_the_mask_token_is_embedded_but_never_scored() -> None:
+    encoder = BERT4RecEncoder(OPTIONS)
+    assert encoder.item_embedding.weight.shape[0] == 21
+    assert encoder.scores(torch.randn(2, 12)).shape == (2, 20)
+    assert encoder.catalogue.data_ptr() == encoder.item_embedding.weight.data_ptr()  # tied
+
+
+@pytest.mark.parametrize("p", [0.1, 0.5, 0.9])
+def test_dropout_zeroes_a_share_p_and_keeps_the_mean(p: float) -> None:
+    torch.manual_seed(0)
+    ones = torch.ones(300, 333, requires_grad=True)
+    dropped = Dropout(p)(ones)
+    assert (dropped == 0).float().mean().item() == pytest.approx(p, abs=0.006)
+    assert dropped.mean().item() == pytest.approx(1.0, abs=0.03)
+    assert torch.equal(torch.autograd.grad(dropped.sum(), ones)[0], dropped.detach())
+
+
+def test_dropout_draws_elements_independently() -> None:
+    torch.manual_seed(0)
+    kept = (Dropout(0.5)(torch.ones(4000, 8)) != 0).float()
+    correlation = torch.corrcoef(kept.T) - torch.eye(8)
+    assert correlation.abs().max() < 0.06
+
+
+def test_dropout_is_off_in_evaluation_and_at_zero() -> None:
+    hidden = torch.randn(3, 4)
+    assert Dropout(0.5).eval()(hidden) is hidden
+    assert Dropout(0.0)(hidden) is hidden
+
+
+def test_dropout_follows_the_global_seed() -> None:
+    layer, hidden = Dropout(0.3), torch.ones(5, 7)
+    torch.manual_seed(4)
+    first = layer(hidden)
+    torch.manual_seed(4)
+    assert torch.equal(first, layer(hidden))
+    assert not torch.equal(first, layer(hidden))
+    assert F.dropout(hidden, 0.0).equal(hidden)

@@ -1,0 +1,53 @@
+"""Flat sequences: cutting out windows, histories, seen items and training slices."""
+
+from __future__ import annotations
+
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recbole_bert4rec.data.sequences import Sequences
+
+users_items = st.lists(st.lists(st.integers(1, 30), min_size=1, max_size=12), min_size=1, max_size=6)
+
+
+def build(histories: list[list[int]]) -> Sequences:
+    users = torch.tensor([u for u, items in enumerate(histories, start=1) for _ in items])
+    items = torch.tensor([item for items in histories for item in items])
+    return Sequences.from_sorted(users, items, n_users=len(histories) + 1)
+
+
+@given(users_items)
+def test_offsets_give_every_user_back(histories: list[list[int]]) -> None:
+    sequences = build(histories)
+    for user, items in enumerate(histories, start=1):
+        assert sequences.items[sequences.offsets[user] : sequences.offsets[user + 1]].tolist() == items
+
+
+@given(users_items, st.integers(1, 15))
+def test_histories_are_the_most_recent_items_before_each_target(histories: list[list[int]], width: int) -> None:
+    sequences = build(histories)
+    rows = [(u, p) for u, items in enumerate(histories, start=1) for p in range(1, len(items) + 1)]
+    users = torch.tensor([u for u, _ in rows])
+    targets = torch.tensor([int(sequences.offsets[u]) + p for u, p in rows])
+    items, lengths = sequences.histories(users, targets, width)
+    assert items.shape == (len(rows), width)
+    for (user, position), row, length in zip(rows, items.tolist(), lengths.tolist(), strict=True):
+        wanted = histories[user - 1][max(0, position - width) : position]
+        assert row == wanted + [0] * (width - len(wanted))
+        assert length == len(wanted)
+
+
+@given(users_items)
+def test_seen_items_are_all_items_before_the_target_uncut(histories: list[list[int]]) -> None:
+    sequences = build(histories)
+    users = torch.arange(1, len(histories) + 1)
+    rows, items = sequences.seen(users, sequences.offsets[users + 1])
+    found = [items[rows == row].tolist() for row in range(len(histories))]
+    assert found == histories
+
+
+def test_a_user_without_training_rows_adds_no_training_item() -> None:
+    sequences = build([[1, 2, 3, 4], [5, 6, 7]])
+    users, begin, length = sequences.training_slices(torch.tensor([1, 1]), torch.tensor([1, 2]))
+    assert (users.tolist(), begin.tolist(), length.tolist()) == ([1], [0], [3])
