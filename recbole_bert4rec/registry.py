@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import importlib.machinery
 import importlib.resources
 import sys
-import types
 import warnings
-from importlib.resources.abc import Traversable
 from logging import getLogger
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import recbole
 import recbole.data.dataset
@@ -29,11 +26,13 @@ from recbole_bert4rec import config as options
 from recbole_bert4rec.compat import wrap
 from recbole_bert4rec.constants import MODEL_NAME, STOCK_MODEL_NAME, SUPPORTED_RECBOLE
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.plugin import checkpoint
+from recbole_bert4rec.plugin import checkpoint, model
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.loader import ClozeDataLoader
-from recbole_bert4rec.plugin.model import BERT4Rec
 from recbole_bert4rec.plugin.trainer import BERT4RecTrainer
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
 
 _run_recboles, _objective_function = quick_start.run_recboles, quick_start.objective_function
 _RUN_KEYS = {"model", "dataset", "config_files", "nproc", "ip", "port", "world_size", "group_offset", "offset"}
@@ -48,11 +47,7 @@ def register() -> None:
     """
     _check_recbole_version(recbole.__version__)
     compat.apply()
-    module = importlib.import_module("recbole.model.sequential_recommender.bert4rec")
-    if module.BERT4Rec is not BERT4Rec:
-        _register_stock_model(module.BERT4Rec)
-    for place in (module, sequential_models):
-        setattr(place, MODEL_NAME, BERT4Rec)
+    _register_models()
     recbole.trainer.BERT4RecTrainer = BERT4RecTrainer
     recbole.data.dataset.BERT4RecDataset = BERT4RecDataset
     wrap(recbole.data.utils, "get_dataloader", _get_dataloader)
@@ -95,15 +90,21 @@ def _check_recbole_version(version: str) -> None:
     warnings.warn(f"{message}; it may not work", stacklevel=3)
 
 
-def _register_stock_model(stock: type) -> None:
-    """RecBole finds a model's class in a module of its lower-case name; that module needs a real spec."""
-    name = f"recbole.model.sequential_recommender.{STOCK_MODEL_NAME.lower()}"
-    module = types.ModuleType(name)
-    module.__spec__ = importlib.machinery.ModuleSpec(name, loader=None)
-    renamed = type(STOCK_MODEL_NAME, (stock,), {"__module__": name, "__doc__": stock.__doc__})
-    setattr(module, STOCK_MODEL_NAME, renamed)
-    setattr(sequential_models, STOCK_MODEL_NAME, renamed)
-    sys.modules[name] = module
+def _register_models() -> None:
+    """RecBole finds a class in the module of its lower-case name: ours takes the stock model's, which moves on.
+
+    The stock module keeps its own global ``BERT4Rec``: its ``super(BERT4Rec, self)`` needs it.
+    """
+    home = "recbole.model.sequential_recommender"
+    stock = importlib.import_module(f"{home}.bert4rec")
+    if stock is model:
+        return
+    renamed = type(STOCK_MODEL_NAME, (stock.BERT4Rec,), {"__module__": f"{home}.{STOCK_MODEL_NAME.lower()}"})
+    setattr(stock, STOCK_MODEL_NAME, renamed)
+    for name, module in ((MODEL_NAME, model), (STOCK_MODEL_NAME, stock)):
+        sys.modules[f"{home}.{name.lower()}"] = module
+        setattr(sequential_models, name.lower(), module)
+        setattr(sequential_models, name, getattr(module, name))
 
 
 def _get_dataloader(original: Any, config: Config, phase: str) -> Any:
@@ -124,12 +125,12 @@ def _load_config_files(original: Any, self: Config, file_list: list[str] | None)
     return original(self, file_list)
 
 
-def _load_internal_config_dict(original: Any, self: Config, model: str, model_class: Any, dataset: str) -> None:
+def _load_internal_config_dict(original: Any, self: Config, name: str, model_class: Any, dataset: str) -> None:
     """Lay our defaults over RecBole's; what the user gives still comes after both."""
-    original(self, MODEL_NAME if model == STOCK_MODEL_NAME else model, model_class, dataset)
+    original(self, MODEL_NAME if name == STOCK_MODEL_NAME else name, model_class, dataset)
     internal = self.internal_config_dict
-    if model == MODEL_NAME:
-        _overlay(self, properties("model") / f"{model}.yaml")
+    if name == MODEL_NAME:
+        _overlay(self, properties("model") / f"{name}.yaml")
     _overlay(self, properties("dataset") / f"{dataset}.yaml")
     if model_class.type != ModelType.SEQUENTIAL:
         return
@@ -172,6 +173,6 @@ def _load_data_and_model(original: Any, model_file: str) -> tuple[Any, ...]:
     getLogger().info(dataset)
     loaders = recbole.data.utils.data_preparation(config, dataset)
     init_seed(config["seed"], config["reproducibility"])
-    model = BERT4Rec(config, loaders[0]._dataset).to(config["device"])
-    model.load_state_dict(state["state_dict"])
-    return (config, model, dataset, *loaders)
+    net = model.BERT4Rec(config, loaders[0]._dataset).to(config["device"])
+    net.load_state_dict(state["state_dict"])
+    return (config, net, dataset, *loaders)

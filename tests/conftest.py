@@ -15,6 +15,7 @@ from recbole.utils import get_model, get_trainer, init_seed
 
 import recbole_bert4rec  # noqa: F401  registers BERT4Rec
 
+torch.set_num_threads(1)  # the models of these tests are too small to share out
 QUIET = {"show_progress": False, "state": "error", "use_gpu": False}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from recbole.config import Config
 from recbole.data.dataset import SequentialDataset
 from recbole.data.interaction import Interaction
 from recbole.utils import FeatureSource, FeatureType
@@ -25,6 +26,10 @@ class BERT4RecDataset(SequentialDataset):
 
     sequences: Sequences
     inter_feat: Interaction
+
+    def __init__(self, config: Config) -> None:
+        _check_split(config)
+        super().__init__(config)
 
     def _load_data(self, token: str, dataset_path: str) -> None:
         check_inter_file(self.config, dataset_path)
@@ -84,7 +89,6 @@ class BERT4RecDataset(SequentialDataset):
 
     def build(self) -> list[BERT4RecDataset]:
         """Split as RecBole does; see the errors for what the split needs."""
-        self._check_split()
         datasets: list[BERT4RecDataset] = super().build()
         split = self.config["eval_args"]["split"]
         for name, dataset, wanted in zip(("train", "valid", "test"), datasets, _wanted_parts(split), strict=True):
@@ -96,17 +100,19 @@ class BERT4RecDataset(SequentialDataset):
                 )
         return datasets
 
-    def _check_split(self) -> None:
-        arguments = self.config["eval_args"]
-        mode = next(iter(arguments["split"] or {"none": None}))
-        by_user = mode == "LS" or str(arguments["group_by"]).lower() == "user"
-        if self.config["benchmark_filename"] is not None:
-            raise UserError("benchmark_filename is not supported by BERT4Rec yet; give one .inter file and a split")
-        if mode not in ("LS", "RS") or not by_user:
-            raise UserError(
-                f"eval_args: split {arguments['split']} with group_by {arguments['group_by']!r} is not supported by "
-                "BERT4Rec yet; use split {'LS': 'valid_and_test'} or {'RS': [.8, .1, .1]} with group_by user"
-            )
+
+def _check_split(config: Config) -> None:
+    arguments = config["eval_args"]
+    mode = next(iter(arguments["split"] or {"none": None}))
+    by_user = mode == "LS" or str(arguments["group_by"]).lower() == "user"
+    if config["benchmark_filename"] is not None:
+        raise UserError("benchmark_filename is not supported by BERT4Rec yet; give one .inter file and a split")
+    if mode not in ("LS", "RS") or not by_user or arguments["order"] != "TO":
+        raise UserError(
+            f"eval_args: split {arguments['split']} with group_by {arguments['group_by']!r} and order "
+            f"{arguments['order']!r} is not supported by BERT4Rec yet; use split {{'LS': 'valid_and_test'}} or "
+            "{'RS': [.8, .1, .1]} with group_by user and order TO"
+        )
 
 
 def _wanted_parts(split: dict[str, Any]) -> tuple[bool, bool, bool]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 from collections import OrderedDict
@@ -19,6 +20,7 @@ from recbole_bert4rec.constants import TARGET_POSITION
 from recbole_bert4rec.plugin import checkpoint
 from recbole_bert4rec.plugin.model import BERT4Rec
 
+_TRAINERS = itertools.count(1)
 _FUSED = {"adam": optim.Adam, "adamw": optim.AdamW}
 
 
@@ -160,6 +162,6 @@ def _spared(name: str) -> bool:
 
 
 def _unused_name(path: str) -> str:
-    """Two runs of the same second must not share a checkpoint."""
+    """Two trainers of the same second must not share a checkpoint."""
     stem, ending = os.path.splitext(path)
-    return f"{stem}-{os.getpid()}{ending}"
+    return f"{stem}-{os.getpid()}-{next(_TRAINERS)}{ending}"

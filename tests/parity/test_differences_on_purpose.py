@@ -1,0 +1,81 @@
+"""Each difference from RecBole's own BERT4Rec, shown on both."""
+
+from __future__ import annotations
+
+import torch
+from recbole.data.interaction import Interaction
+from recbole.data.transform import MaskItemSequence
+
+from recbole_bert4rec.data.cloze import append_mask, cloze
+from tests.conftest import histories_to_rows, make_config, make_trainer, prepare
+
+ITEMS = ["a", "b", "c", "d", "e", "f"]
+SPLIT = {"split": {"LS": "valid_and_test"}, "order": "TO", "mode": "full"}
+HISTORIES = {"u": ITEMS, "v": ITEMS[::-1]}
+
+
+def options(write_inter, **more):
+    return {**write_inter(histories_to_rows(HISTORIES)), "eval_args": SPLIT, "MAX_ITEM_LIST_LENGTH": 10, **more}
+
+
+def test_the_last_training_item_is_an_input_and_a_target_here_and_neither_in_stock(write_inter) -> None:
+    train = ITEMS[:4]  # the last two are for validation and test
+    ours = prepare(make_config(**options(write_inter, mask_ratio=0.5, ft_ratio=0.0)))
+    trainer = make_trainer(make_config(**options(write_inter, mask_ratio=0.5, ft_ratio=0.0)), ours[1])
+    inputs, targets = set(), set()
+    token = ours[0].field2id_token["item_id"]
+    for epoch in range(20):
+        trainer.model.set_epoch(epoch)
+        for batch in ours[1]:
+            row = (batch["user_id"] == ours[0].token2id("user_id", "u")).nonzero().item()
+            generator = trainer.model._generator_on(torch.device("cpu"))
+            masked = cloze(batch["item_id_list"], batch["item_length"], trainer.model.mask_token, generator, 0.5)
+            inputs |= {token[i] for i in masked.item_seq[row].tolist() if 0 < i < len(token)}
+            targets |= {token[i] for i in masked.labels[masked.rows == row].tolist()}
+    assert inputs == targets == set(train)
+
+    stock = prepare(make_config("RecBoleBERT4Rec", **options(write_inter, mask_ratio=0.5)))
+    rows = stock[1]._dataset
+    user = stock[0].token2id("user_id", "u")
+    lists = rows.inter_feat["item_id_list"][rows.inter_feat["user_id"] == user]
+    shown = {stock[0].field2id_token["item_id"][i] for i in lists.unique().tolist() if i}
+    assert shown == set(train[:-1])  # stock masks these lists only; the target column is not used in training
+
+
+def test_stock_drops_the_oldest_item_of_a_short_history_and_we_do_not(write_inter) -> None:
+    data = prepare(make_config(**options(write_inter)))
+    ours = make_trainer(make_config(**options(write_inter)), data[1]).model
+    stock_data = prepare(make_config("RecBoleBERT4Rec", **options(write_inter)))
+    stock = make_trainer(make_config("RecBoleBERT4Rec", **options(write_inter)), stock_data[1]).model
+    history, length = torch.tensor([[1, 2, 3, 0, 0]]), torch.tensor([3])
+    assert append_mask(history, length, ours.mask_token, 10)[0].tolist() == [[1, 2, 3, ours.mask_token]]
+    assert stock.reconstruct_test_data(history, length).tolist() == [[2, 3, stock.mask_token, 0, 0]]
+
+
+def test_stock_loses_masks_and_we_do_not() -> None:
+    """Stock keeps int(ratio N) targets and takes position 0 for padding; ours keeps a label for every mask."""
+    config = make_config("RecBoleBERT4Rec", mask_ratio=0.2, ft_ratio=0.0, MAX_ITEM_LIST_LENGTH=10)
+
+    class Data:
+        def num(self, field):
+            return 50
+
+    sequences = torch.arange(1, 11).repeat(400, 1)
+    batch = Interaction({"item_id_list": sequences, "item_length": torch.full((400,), 10)})
+    masked = MaskItemSequence(config)(Data(), batch)
+    masks = (masked["Mask_item_id_list"] == 50).sum()
+    scored = (masked["MASK_INDEX"] > 0).sum()
+    assert scored < 0.8 * masks
+
+
+def test_stock_makes_a_row_a_prefix_and_we_one_a_user(write_inter) -> None:
+    ours = prepare(make_config(**options(write_inter)))[1]
+    stock = prepare(make_config("RecBoleBERT4Rec", **options(write_inter)))[1]
+    assert sum(len(batch) for batch in ours) == 2
+    assert sum(len(batch) for batch in stock) == 6
+
+
+def test_batches_carry_no_other_field_and_are_trimmed_to_their_longest_row(write_inter) -> None:
+    batch = next(iter(prepare(make_config(**options(write_inter)))[1]))
+    assert set(batch.columns) == {"user_id", "item_id_list", "item_length"}
+    assert batch["item_id_list"].shape == (2, 4)

@@ -1,0 +1,106 @@
+"""With copied weights and no dropout, our encoder, scores and losses are those of RecBole's own BERT4Rec."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from recbole.model.sequential_recommender.recbolebert4rec import RecBoleBERT4Rec
+from torch import nn
+
+from recbole_bert4rec.plugin.model import BERT4Rec
+from tests.conftest import make_config, padded
+
+N_ITEMS = 40
+
+
+class Catalogue:
+    """All that a model asks of a dataset."""
+
+    def num(self, field: str) -> int:
+        return N_ITEMS
+
+
+def pair(**options: Any) -> tuple[BERT4Rec, nn.Module]:
+    """Our model and the stock one with the same random weights."""
+    torch.manual_seed(1)
+    options = {"hidden_dropout_prob": 0.0, "attn_dropout_prob": 0.0, "position": "start", "hidden_size": 16, **options}
+    ours = BERT4Rec(make_config(MAX_ITEM_LIST_LENGTH=10, **options), Catalogue())
+    stock = RecBoleBERT4Rec(make_config("RecBoleBERT4Rec", MAX_ITEM_LIST_LENGTH=10, **options), Catalogue())
+    for parameter in stock.parameters():
+        nn.init.normal_(parameter, std=0.3)
+    copy_weights(stock, ours)
+    return ours.eval(), stock.eval()
+
+
+def copy_weights(stock: nn.Module, ours: BERT4Rec) -> None:
+    theirs = dict(stock.named_parameters())
+
+    def take(target: nn.Module, *sources: str) -> None:
+        for kind in ("weight", "bias"):
+            if getattr(target, kind, None) is not None:
+                getattr(target, kind).data = torch.cat([theirs[f"{name}.{kind}"].data for name in sources]).clone()
+
+    encoder = ours.encoder
+    take(encoder.item_embedding, "item_embedding")
+    take(encoder.position_embedding, "position_embedding")
+    take(encoder.embedding_norm, "LayerNorm")
+    take(encoder.head, "output_ffn")
+    take(encoder.head_norm, "output_ln")
+    encoder.output_bias.data = theirs["output_bias"].data.clone()
+    for i, layer in enumerate(encoder.layers):
+        attention, feed_forward = (f"trm_encoder.layer.{i}.{part}" for part in ("multi_head_attention", "feed_forward"))
+        take(layer.attention.query_key_value, *(f"{attention}.{name}" for name in ("query", "key", "value")))
+        take(layer.attention.output, f"{attention}.dense")
+        take(layer.attention.norm, f"{attention}.LayerNorm")
+        take(layer.feed_forward.inner, f"{feed_forward}.dense_1")
+        take(layer.feed_forward.output, f"{feed_forward}.dense_2")
+        take(layer.feed_forward.norm, f"{feed_forward}.LayerNorm")
+
+
+def test_both_have_the_same_number_of_parameters() -> None:
+    ours, stock = pair()
+    assert sum(p.numel() for p in ours.parameters()) == sum(p.numel() for p in stock.parameters())
+
+
+@pytest.mark.parametrize("hidden_act", ["gelu", "relu", "swish", "tanh", "sigmoid"])
+@pytest.mark.parametrize(("n_layers", "n_heads"), [(1, 1), (2, 2), (3, 4)])
+def test_hidden_states_are_equal_at_every_item_also_with_padding(hidden_act: str, n_layers: int, n_heads: int) -> None:
+    ours, stock = pair(hidden_act=hidden_act, n_layers=n_layers, n_heads=n_heads)
+    item_seq, lengths = padded([[1, 2, 3, 40, 5, 6, 7, 8, 9, 10], [4, 40], [40]])
+    with torch.no_grad():
+        a, b = ours(item_seq), stock(item_seq)
+    real = torch.arange(10) < lengths.unsqueeze(1)
+    assert (a - b)[real].abs().max() < 1e-5
+
+
+def test_scores_are_equal_where_stock_keeps_the_same_items() -> None:
+    """Stock drops the oldest item always, we only if the history is full: so give stock one item more in front."""
+    ours, stock = pair()
+    full, lengths = padded([[9, 1, 2, 3, 4, 5, 6, 7, 8, 10], [7] * 10])
+    ours_in = {ours.ITEM_SEQ: full, ours.ITEM_SEQ_LEN: lengths, ours.ITEM_ID: torch.tensor([3, 4])}
+    with torch.no_grad():
+        a, b = ours.full_sort_predict(ours_in), stock.full_sort_predict(ours_in)
+        assert (a - b).abs().max() < 1e-5
+        assert (ours.predict(ours_in) - stock.predict(ours_in)).abs().max() < 1e-5
+    short, lengths = padded([[1, 2, 3], [4, 5]])
+    longer, longer_lengths = padded([[9, 1, 2, 3], [9, 4, 5]])
+    with torch.no_grad():
+        a = ours.full_sort_predict({ours.ITEM_SEQ: short, ours.ITEM_SEQ_LEN: lengths})
+        b = stock.full_sort_predict({ours.ITEM_SEQ: longer, ours.ITEM_SEQ_LEN: longer_lengths})
+    assert (a - b).abs().max() < 1e-5
+
+
+def test_gradients_of_the_hidden_states_are_equal() -> None:
+    ours, stock = pair()
+    item_seq, _ = padded([[1, 2, 40, 4], [5, 40]])
+    real = item_seq != 0
+    (ours(item_seq)[real] ** 2).sum().backward()
+    (stock(item_seq)[real] ** 2).sum().backward()
+    torch.testing.assert_close(
+        ours.encoder.item_embedding.weight.grad, stock.item_embedding.weight.grad, atol=1e-4, rtol=1e-4
+    )
+    torch.testing.assert_close(
+        ours.encoder.position_embedding.weight.grad[:4], stock.position_embedding.weight.grad[:4], atol=1e-4, rtol=1e-4
+    )

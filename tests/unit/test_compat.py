@@ -1,0 +1,135 @@
+"""Each patch of compat.py: the fault is there without it and gone with it."""
+
+from __future__ import annotations
+
+import importlib
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import hyperopt
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hyperopt import hp
+from recbole.data.dataset import Dataset
+from recbole.evaluator import Collector
+from recbole.quick_start import load_data_and_model
+from recbole.trainer import HyperTuning, Trainer, hyper_tuning
+from scipy.sparse import dok_matrix
+
+from recbole_bert4rec import compat
+from tests.conftest import make_config, make_trainer, prepare
+
+
+def original(function: Any) -> Any:
+    """RecBole's own function under our layers."""
+    while hasattr(function, "__wrapped__") and hasattr(function, compat._MARK):
+        function = function.__wrapped__
+    return function
+
+
+def layers(function: Any) -> int:
+    count = 0
+    while hasattr(function, compat._MARK):
+        function, count = function.__wrapped__, count + 1
+    return count
+
+
+def test_applying_again_adds_no_layer() -> None:
+    owners = [(Trainer, "evaluate"), (hyper_tuning, "exhaustive_search"), (Collector, "get_data_struct")]
+    before = [layers(getattr(owner, name)) for owner, name in owners]
+    compat.apply()
+    importlib.import_module("recbole_bert4rec").register()
+    assert [layers(getattr(owner, name)) for owner, name in owners] == before == [1, 1, 1]
+
+
+def test_a_stock_checkpoint_is_loaded_for_the_test_and_for_resuming(write_inter: Any) -> None:
+    rows = [(f"u{u}", f"i{(u + t) % 9}", t) for u in range(9) for t in range(6)]
+    config = make_config("GRU4Rec", epochs=1, **write_inter(rows))
+    _, train, valid, test = prepare(config)
+    trainer = make_trainer(config, train)
+    trainer.fit(train, valid, verbose=False)
+    with pytest.raises(Exception, match="weights_only"):
+        original(Trainer.evaluate)(trainer, test)
+    assert "ndcg@10" in trainer.evaluate(test)
+    fresh = make_trainer(config, train)
+    with pytest.raises(Exception, match="weights_only"):
+        original(Trainer.resume_checkpoint)(fresh, trainer.saved_model_file)
+    fresh.resume_checkpoint(trainer.saved_model_file)
+    assert fresh.start_epoch == 1
+    assert type(load_data_and_model(trainer.saved_model_file)[1]).__name__ == "GRU4Rec"
+
+
+def test_code_outside_recbole_may_not_unpickle(tmp_path: Path) -> None:
+    torch.save({"config": make_config()}, tmp_path / "b.pth")
+    with pytest.raises(Exception, match="weights_only"):
+        torch.load(tmp_path / "b.pth")
+
+
+def test_dok_matrices_can_be_updated_as_graph_models_do() -> None:
+    matrix = dok_matrix((2, 2), dtype=np.float32)
+    matrix._update({(0, 1): 1.0, (1, 0): 2.0})
+    assert matrix.toarray().tolist() == [[0, 1], [2, 0]]
+
+
+@pytest.mark.parametrize("patched", [False, True])
+def test_exhaustive_search_tries_every_combination(patched: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not patched:
+        monkeypatch.setattr(hyper_tuning, "exhaustive_search", original(hyper_tuning.exhaustive_search))
+    tried = []
+
+    def objective(params: dict[str, Any], files: Any) -> dict[str, Any]:
+        tried.append((params["a"], params["b"]))
+        score = {"best_valid_score": float(len(tried)), "best_valid_result": {}, "test_result": {}}
+        return {"model": "none", "valid_score_bigger": True, **score}
+
+    space = {"a": hp.choice("a", [1, 2]), "b": hp.choice("b", [3, 4, 5])}
+    tuning = HyperTuning(objective, space=space, algo="exhaustive")
+    if patched:
+        tuning.run()
+        assert sorted(tried) == [(a, b) for a in (1, 2) for b in (3, 4, 5)]
+    else:
+        with pytest.raises(AttributeError, match="integers"):
+            tuning.run()
+    assert hyperopt.__version__ >= "0.2.7"
+
+
+def test_metrics_of_coverage_and_popularity_can_be_collected(write_inter: Any) -> None:
+    rows = [(f"u{u}", f"i{(u + t) % 12}", t) for u in range(12) for t in range(6)]
+    metrics = ["NDCG", "ItemCoverage", "AveragePopularity", "GiniIndex", "ShannonEntropy", "TailPercentage"]
+    config = make_config(epochs=1, metrics=metrics, topk=[3], valid_metric="NDCG@3", **write_inter(rows))
+    _, train, valid, _ = prepare(config)
+    trainer = make_trainer(config, train)
+    trainer.eval_collector.data_collect(train)
+    first = trainer.evaluate(valid, load_best_model=False)
+    assert set(first) == {f"{name.lower()}@3" for name in metrics}
+    assert first == trainer.evaluate(valid, load_best_model=False)  # what was set aside is put back
+    with pytest.raises(AttributeError, match="cpu"):
+        original(Collector.get_data_struct)(trainer.eval_collector)
+
+
+def test_of_simultaneous_duplicates_the_first_in_the_file_stays(
+    monkeypatch: pytest.MonkeyPatch, write_inter: Any
+) -> None:
+    rows = [(f"u{n % 40}", f"i{n % 7}", n // 300, n) for n in range(600)]
+    header = "user_id:token\titem_id:token\ttimestamp:float\tline:float"
+    columns = {"inter": ["user_id", "item_id", "timestamp", "line"]}
+    options = {**write_inter(rows, header=header), "load_col": columns, "rm_dup_inter": "first"}
+    lines = Dataset(make_config("Pop", **options)).inter_feat["line"].tolist()
+    frame = pd.DataFrame(rows, columns=["user", "item", "time", "line"])
+    assert sorted(lines) == sorted(frame.drop_duplicates(["user", "item"])["line"])  # rows are in order of time
+    monkeypatch.setattr(Dataset, "_remove_duplication", original(Dataset._remove_duplication))
+    unstable = Dataset(make_config("Pop", **options)).inter_feat["line"].tolist()
+    assert sorted(unstable) != sorted(lines)
+
+
+def test_a_download_ends_well_without_process_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with zipfile.ZipFile(tmp_path / "tiny.zip", "w") as archive:
+        archive.writestr("tiny.inter", "user_id:token\titem_id:token\nu\ti\nv\tj\n")
+    monkeypatch.setattr(Dataset, "_get_download_url", lambda *_: (tmp_path / "tiny.zip").as_uri())
+    config = make_config("Pop", dataset="tiny", data_path=str(tmp_path / "data"))
+    assert Dataset(config).inter_num == 2
+    with pytest.raises(ValueError, match="process group"):
+        original(Dataset._download)(Dataset(config))

@@ -1,0 +1,278 @@
+"""The training loop: schedule, weight decay, checkpoints, resuming, seen items, what RecBole reaches into."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from recbole.data.interaction import Interaction
+from recbole.utils.case_study import full_sort_topk
+
+from recbole_bert4rec.plugin import checkpoint
+from tests.conftest import make_config, make_trainer, prepare
+
+ROWS = [(f"u{u}", f"i{(u * t + t) % 23}", t) for u in range(1, 31) for t in range(3 + u % 12)]
+SMALL = {"hidden_size": 16, "inner_size": 32, "train_batch_size": 4, "MAX_ITEM_LIST_LENGTH": 8, "warmup_steps": 5}
+
+
+@pytest.fixture
+def options(write_inter: Any) -> dict[str, Any]:
+    return {**SMALL, **write_inter(ROWS)}
+
+
+def start(**options: Any) -> tuple[Any, Any, Any, Any]:
+    config = make_config(**options)
+    _, train, valid, test = prepare(config)
+    return make_trainer(config, train), train, valid, test
+
+
+def weights(trainer: Any) -> dict[str, torch.Tensor]:
+    return {name: value.clone() for name, value in trainer.model.state_dict().items()}
+
+
+def equal(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
+    return all(torch.equal(a[name], b[name]) for name in a)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "wanted"),
+    [
+        ("constant", [0.2, 0.4, 0.6, 0.8, 1.0, 1.0, 1.0, 1.0]),
+        ("linear", [0.2, 0.4, 0.6, 0.8, 1.0, 1.0, 0.8, 0.6]),
+        ("cosine", [0.2, 0.4, 0.6, 0.8, 1.0, 1.0, 0.904508, 0.654508]),
+    ],
+)
+def test_the_learning_rate_warms_up_then_follows_its_schedule(
+    options: dict, schedule: str, wanted: list[float]
+) -> None:
+    trainer, *_ = start(**options, lr_schedule=schedule, learning_rate=1.0)
+    trainer.total_steps = 10
+    assert [trainer.learning_rate_at(step) for step in range(8)] == pytest.approx(wanted, abs=1e-6)
+    if schedule != "constant":
+        assert trainer.learning_rate_at(10) == pytest.approx(0.0)
+
+
+def test_the_optimizer_takes_the_scheduled_rate_and_ends_near_zero(options: dict) -> None:
+    trainer, train, valid, _ = start(**options, epochs=4)
+    trainer.fit(train, valid, verbose=False, saved=False)
+    steps = 4 * len(train)
+    assert trainer.step_count == steps
+    assert {group["lr"] for group in trainer.optimizer.param_groups} == {trainer.learning_rate_at(steps - 1)}
+    assert 0 < trainer.learning_rate_at(steps - 1) < 0.02 * trainer.learning_rate
+
+
+def test_weight_decay_spares_layer_norms_and_biases(options: dict) -> None:
+    trainer, *_ = start(**options, weight_decay=0.3)
+    decayed, spared = trainer.optimizer.param_groups
+    names = {id(p): n for n, p in trainer.model.named_parameters()}
+    assert (decayed["weight_decay"], spared["weight_decay"]) == (0.3, 0.0)
+    assert all("norm" in names[id(p)] or names[id(p)].endswith("bias") for p in spared["params"])
+    assert all(names[id(p)].endswith("weight") and p.dim() == 2 for p in decayed["params"])
+    assert len(decayed["params"]) + len(spared["params"]) == len(names)
+
+
+@pytest.mark.parametrize("learner", ["adam", "adamw", "sgd", "adagrad", "rmsprop"])
+def test_every_learner_of_recbole_trains(options: dict, learner: str) -> None:
+    trainer, train, *_ = start(**options, learner=learner)
+    before = weights(trainer)
+    trainer._train_epoch(train, 0)
+    assert type(trainer.optimizer).__name__.lower() == learner
+    assert not equal(before, weights(trainer))
+
+
+def test_anomaly_detection_that_recbole_leaves_on_is_off_while_we_train(options: dict, monkeypatch: Any) -> None:
+    trainer, train, *_ = start(**options)
+    seen = []
+    loss = trainer.model.calculate_loss
+    monkeypatch.setattr(
+        trainer.model, "calculate_loss", lambda i: (seen.append(torch.is_anomaly_enabled()), loss(i))[1]
+    )
+    with torch.autograd.set_detect_anomaly(True):
+        trainer._train_epoch(train, 0)
+        assert torch.is_anomaly_enabled()
+    assert set(seen) == {False}
+
+
+def test_the_same_seed_gives_the_same_result_bit_for_bit_twice(options: dict) -> None:
+    results = []
+    for _ in range(2):
+        trainer, train, valid, test = start(**options, epochs=3)
+        results.append((trainer.fit(train, valid, verbose=False), trainer.evaluate(test), weights(trainer)))
+    assert results[0][:2] == results[1][:2]
+    assert equal(results[0][2], results[1][2])
+    other, train, valid, _ = start(**options, epochs=3, seed=7)
+    other.fit(train, valid, verbose=False)
+    assert not equal(results[0][2], weights(other))
+
+
+def test_a_resumed_run_ends_where_an_uninterrupted_one_does(options: dict) -> None:
+    whole, train, valid, _ = start(**options, epochs=6, stopping_step=100)
+    whole.fit(train, valid, verbose=False, saved=False)
+
+    first, train, valid, _ = start(**options, epochs=6, stopping_step=100)
+    for epoch in range(3):
+        first._train_epoch(train, epoch)
+        first._valid_epoch(valid)
+    first._save_checkpoint(2, verbose=False)
+    torch.rand(1000)  # whatever happened in between
+    second, train, valid, _ = start(**options, epochs=6, stopping_step=100)
+    second.resume_checkpoint(first.saved_model_file)
+    assert second.start_epoch == 3
+    second.fit(train, valid, verbose=False, saved=False)
+    assert equal(weights(whole), weights(second))
+
+
+def test_the_best_epoch_is_loaded_for_the_test(options: dict) -> None:
+    trainer, train, valid, test = start(**options, epochs=5)
+    trainer.fit(train, valid, verbose=False)
+    state = checkpoint.read(trainer.saved_model_file)
+    for parameter in trainer.model.parameters():
+        parameter.data.zero_()
+    trainer.evaluate(test)
+    assert equal(state["state_dict"], weights(trainer))
+    again = trainer.evaluate(valid, load_best_model=False)
+    assert dict(again) == state["best_valid_result"] == trainer.best_valid_result
+
+
+def test_a_checkpoint_holds_what_recommending_needs_as_plain_values(options: dict) -> None:
+    trainer, train, valid, _ = start(**options, epochs=1)
+    trainer.fit(train, valid, verbose=False)
+    state = torch.load(trainer.saved_model_file, weights_only=True)
+    assert state["item_tokens"] == [str(t) for t in train._dataset.field2id_token["item_id"]]
+    assert state["config"]["hidden_size"] == 16
+    assert state["epoch"] == 0
+
+
+def test_a_pickled_checkpoint_is_refused(options: dict, tmp_path: Path) -> None:
+    trainer, _, valid, _ = start(**options)
+    torch.save({"state_dict": trainer.model.state_dict(), "config": trainer.config}, tmp_path / "theirs.pth")
+    with pytest.raises(ValueError, match=r"theirs\.pth is not a checkpoint of recbole_bert4rec"):
+        trainer.evaluate(valid, model_file=str(tmp_path / "theirs.pth"))
+
+
+def test_two_trainers_of_one_second_have_checkpoints_of_their_own(options: dict) -> None:
+    names = {start(**options)[0].saved_model_file for _ in range(3)}
+    assert len(names) == 3
+
+
+def test_excluded_seen_items_are_never_ranked_and_others_keep_their_scores(options: dict) -> None:
+    kept, _, valid, _ = start(**options)
+    hidden, _, valid_hidden, _ = start(**options, exclude_seen=True)
+    hidden.model.load_state_dict(kept.model.state_dict())
+    kept.tot_item_num = hidden.tot_item_num = valid._dataset.item_num
+    for trainer, loader in ((kept, valid), (hidden, valid_hidden)):
+        trainer.model.eval()
+        trainer._eval_sequences = loader._dataset.sequences
+    with torch.no_grad():
+        plain = kept._full_sort_batch_eval(next(iter(valid)))[1]
+        masked = hidden._full_sort_batch_eval(next(iter(valid_hidden)))[1]
+    rows = valid._dataset[np.arange(len(valid._dataset))]
+    sequences = valid._dataset.sequences
+    for row in range(len(plain)):
+        begin = int(sequences.offsets[rows["user_id"][row]])
+        seen = set(sequences.items[begin : int(rows["target_position"][row])].tolist()) | {0}
+        assert set((masked[row] == -np.inf).nonzero().squeeze(1).tolist()) == seen
+        others = [i for i in range(plain.shape[1]) if i not in seen]
+        assert torch.equal(plain[row, others], masked[row, others])
+
+
+def test_predict_scores_like_the_full_ranking(options: dict) -> None:
+    trainer, train, valid, _ = start(**options)
+    trainer.model.eval()
+    rows = valid._dataset[np.arange(len(valid._dataset))]
+    with torch.no_grad():
+        full = trainer.model.full_sort_predict(rows)
+        pairs = Interaction({**rows.repeat(3).interaction, "item_id": torch.arange(3 * len(rows)) % 20 + 1})
+        single = trainer.model.predict(pairs)
+    wanted = full.repeat(3, 1)[torch.arange(3 * len(rows)), pairs["item_id"]]
+    torch.testing.assert_close(single, wanted, atol=1e-5, rtol=1e-5)
+
+
+def test_a_batch_scores_like_single_rows(options: dict) -> None:
+    trainer, _, valid, _ = start(**options)
+    trainer.model.eval()
+    rows = valid._dataset[np.arange(len(valid._dataset))]
+    with torch.no_grad():
+        together = trainer.model.full_sort_predict(rows)
+        alone = torch.cat([trainer.model.full_sort_predict(rows[[i]]) for i in range(len(rows))])
+    torch.testing.assert_close(together, alone, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["uni15", "pop15"])
+def test_sampled_candidates_are_ranked_as_a_naive_loop_ranks_them(options: dict, mode: str) -> None:
+    arguments = {"split": {"LS": "valid_and_test"}, "order": "TO", "mode": mode}
+    more = {"eval_args": arguments, "metrics": ["NDCG", "Hit"], "topk": [5], "metric_decimal_place": 10}
+    trainer, _, valid, _ = start(**options, **more, valid_metric="NDCG@5")
+    np.random.seed(3)
+    found = trainer.evaluate(valid, load_best_model=False)
+    np.random.seed(3)
+    gains, hits, users = 0.0, 0, 0
+    for interaction, row_idx, _, positive_i in valid:
+        scores = trainer.model.predict(interaction).detach()
+        for row, target in enumerate(positive_i.tolist()):
+            candidates = interaction["item_id"][row_idx == row].tolist()
+            by_item = dict(zip(candidates, scores[row_idx == row].tolist(), strict=True))
+            rank = sum(score > by_item[target] for item, score in by_item.items() if item != target)
+            gains += 1 / np.log2(rank + 2) if rank < 5 else 0.0
+            hits += rank < 5
+            users += 1
+    assert found["hit@5"] == pytest.approx(hits / users)
+    assert found["ndcg@5"] == pytest.approx(gains / users)
+
+
+def test_recboles_case_study_works(options: dict) -> None:
+    trainer, _, _, test = start(**options)
+    users = test._dataset.inter_feat["user_id"][:3].tolist()
+    scores, items = full_sort_topk(users, trainer.model, test, k=4)
+    assert scores.shape == items.shape == (3, 4)
+    assert (items > 0).all()
+
+
+def test_saved_datasets_and_loaders_are_used_again(options: dict) -> None:
+    first = prepare(make_config(**options, save_dataset=True, save_dataloaders=True))
+    assert Path("saved/toy-BERT4RecDataset.pth").exists()
+    config = make_config(**{**options, "train_batch_size": 7})
+    _, train, valid, _ = prepare(config)
+    assert max(len(batch) for batch in train) == 7
+    assert len(valid._dataset) == len(first[2]._dataset)
+    make_trainer(config, train).fit(train, valid, verbose=False, saved=False)
+
+
+def test_worker_processes_give_the_same_batches(options: dict) -> None:
+    alone, helped = (prepare(make_config(**options, worker=workers))[1] for workers in (0, 2))
+    for a, b in zip(alone, helped, strict=True):
+        assert torch.equal(a["item_id_list"], b["item_id_list"])
+
+
+def test_over_the_epochs_every_training_item_is_shown(options: dict) -> None:
+    _, train, *_ = prepare(make_config(**{**options, "MAX_ITEM_LIST_LENGTH": 4}))
+    sequences = train._dataset.sequences
+    shown: dict[int, set[int]] = {}
+    for _ in range(60):
+        list(train)
+        for user, begin, length in zip(train.users.tolist(), *(w.tolist() for w in train._windows), strict=True):
+            shown.setdefault(user, set()).update(range(begin, begin + length))
+    users, begin, length = train._dataset.training_slices()
+    assert shown == {
+        u: set(range(b, b + n)) for u, b, n in zip(users.tolist(), begin.tolist(), length.tolist(), strict=True)
+    }
+    held_out = {
+        int(sequences.offsets[u + 1]) - 1 for u in users.tolist() if sequences.offsets[u + 1] - sequences.offsets[u] > 3
+    }
+    assert not held_out & set().union(*shown.values())
+
+
+def test_window_last_shows_the_most_recent_training_items_each_epoch(options: dict) -> None:
+    _, train, *_ = prepare(make_config(**{**options, "MAX_ITEM_LIST_LENGTH": 4}, window="last", shuffle=False))
+    batches = [torch.cat([b["user_id"] for b in train]).tolist() for _ in range(2)]
+    assert batches[0] == batches[1] == sorted(batches[0])
+    users, begin, length = train._dataset.training_slices()
+    first = next(iter(train))
+    for row, (start_at, count) in enumerate(zip(begin.tolist(), length.tolist(), strict=True)):
+        if row == len(first):
+            break
+        items = train._dataset.sequences.items[start_at : start_at + count].tolist()[-4:]
+        assert first["item_id_list"][row].tolist()[: len(items)] == items
