@@ -1,6 +1,7 @@
 """BERT4Rec for RecBole: importing this package makes RecBole's ``--model=BERT4Rec`` the one in here."""
 
 import sys
+import warnings
 
 from recbole_bert4rec.constants import SUPPORTED_PYTHON
 
@@ -13,7 +14,9 @@ if not SUPPORTED_PYTHON[0] <= sys.version_info[:2] < SUPPORTED_PYTHON[1]:
         f"{sys.version.split()[0]}"
     )
 
-from recbole_bert4rec.registry import register
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # RecBole's dependencies deplore their own age while they are imported
+    from recbole_bert4rec.registry import register
 
 register()
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import warnings
 from collections.abc import Callable
 from typing import Any
 from unittest import mock
@@ -38,6 +39,12 @@ def apply() -> None:
     sort_stably_before_removing_duplicates()
     train_on_cpu_processes()
     download_without_process_group()
+
+
+def quieten() -> None:
+    """Hide warnings of RecBole and its dependencies, which their users cannot change; for programs, not libraries."""
+    for module in ("recbole", "ray", "hyperopt", "thop", "tensorboard", "torch.utils.tensorboard"):
+        warnings.filterwarnings("ignore", module=rf"{module}(\.|$)")
 
 
 def wrap(owner: Any, name: str, replacement: Callable[..., Any]) -> None:

@@ -63,6 +63,7 @@ def register() -> None:
 
 def run_recboles(rank: int, *args: Any) -> None:
     """RecBole's worker of ``nproc > 1``: pickled by this name, so that the new process registers BERT4Rec too."""
+    compat.quieten()
     _run_recboles(rank, *args)
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-import warnings
+
+from recbole.quick_start import run as run_recbole_processes
 
 from recbole_bert4rec.apps.run import run
+from recbole_bert4rec.compat import quieten
 from recbole_bert4rec.constants import MODEL_NAME
 from recbole_bert4rec.errors import UserError
 
@@ -17,7 +19,7 @@ def main(arguments: list[str] | None = None) -> int:
     Returns:
         The exit code: 0, 2 for a user's mistake, 130 after Ctrl-C.
     """
-    _quieten_libraries()
+    quieten()
     try:
         options, overrides = _parse(sys.argv[1:] if arguments is None else arguments)
         sys.argv = [sys.argv[0], *overrides]  # Config reads `--key=value` from here
@@ -61,16 +63,7 @@ def _parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
 
 
 def _run_processes(options: argparse.Namespace) -> None:
-    from recbole.quick_start import run as run_recbole_processes
-
     if options.recommend or options.resume:
         raise UserError("--recommend and --resume need --nproc=1")
     files = options.config_files.split() if options.config_files else None
     run_recbole_processes(options.model, options.dataset, files, nproc=options.nproc, ip=options.ip, port=options.port)
-
-
-def _quieten_libraries() -> None:
-    """RecBole and its dependencies warn of things that their users cannot change; ours are shown."""
-    for module in ("recbole", "ray", "hyperopt", "thop", "torch.utils.tensorboard", "tensorboard", "pkg_resources"):
-        warnings.filterwarnings("ignore", module=rf"{module}(\.|$)")
-    warnings.filterwarnings("ignore", message="pkg_resources is deprecated")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.resources
 import os
 import sys
 import time
@@ -18,7 +19,8 @@ from recbole.utils import get_environment, get_flops, get_model, get_trainer, in
 
 from recbole_bert4rec.apps.recommend import check_destination, write_recommendations
 from recbole_bert4rec.apps.record import EpochLog, environment, peak_memory_mb, plain_values, write_json
-from recbole_bert4rec.constants import MODEL_NAME
+from recbole_bert4rec.config import nearest
+from recbole_bert4rec.constants import MODEL_NAME, STOCK_MODEL_NAME
 from recbole_bert4rec.errors import UserError
 
 Result = TypeVar("Result")
@@ -49,6 +51,7 @@ def run(
     """
     began = time.perf_counter()
     started = time.strftime("%Y-%m-%dT%H:%M:%S%z")
+    _check_model(model)
     if recommend is not None:
         _check_recommend(model, recommend, k)
     config = _explained(lambda: Config(model, dataset, config_file_list, config_dict), "the configuration")
@@ -96,6 +99,15 @@ def _load(config: Config) -> tuple[Any, tuple[Any, Any, Any]]:
     dataset = create_dataset(config)
     getLogger().info(dataset)
     return dataset, data_preparation(config, dataset)
+
+
+def _check_model(name: str) -> None:
+    folder = importlib.resources.files("recbole") / "properties" / "model"
+    known = {Path(file.name).stem for file in folder.iterdir()} | {STOCK_MODEL_NAME}
+    if name not in known:
+        near = nearest(name, known)
+        hint = f"did you mean {near}?" if near else f"the models are {', '.join(sorted(known))}"
+        raise UserError(f"there is no model {name!r}; {hint}")
 
 
 def _check_recommend(model: str, path: str, k: int) -> None:

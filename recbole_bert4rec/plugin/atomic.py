@@ -65,7 +65,7 @@ def explain_load_failure(config: Config, folder: str, error: ValueError) -> NoRe
 
 def _missing(config: Config, folder: str, error: ValueError) -> str:
     parent = os.path.dirname(os.path.normpath(folder))
-    found = sorted(name for name in os.listdir(parent) if os.path.isdir(os.path.join(parent, name))) if parent else []
+    found = sorted(entry.name for entry in os.scandir(parent) if entry.is_dir()) if os.path.isdir(parent) else []
     beside = f"; {parent} holds {', '.join(found)}" if found else ""
     return (
         f"data set {config['dataset']!r}: folder {folder} does not exist{beside}. Put NAME.inter into "

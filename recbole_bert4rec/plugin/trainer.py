@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.distributed as dist
 from recbole.config import Config
 from recbole.data.interaction import Interaction
 from recbole.trainer import Trainer
@@ -35,8 +36,13 @@ class BERT4RecTrainer(Trainer):
         self.step_count = 0
         self.item_tokens: list[str] = []
         self.valid_result: dict[str, float] = {}
+        self.evaluated_rows = 0
         super().__init__(config, model)
         self.saved_model_file = _unused_name(self.saved_model_file)
+        if not config["single_spec"]:  # all ranks read the file that rank 0 writes
+            names = [self.saved_model_file]
+            dist.broadcast_object_list(names)
+            self.saved_model_file = names[0]
 
     def _build_optimizer(self, **kwargs: Any) -> optim.Optimizer:
         """RecBole's ``learner``; weight decay spares LayerNorm and biases (authors' code); Adam(W) fused."""
@@ -94,6 +100,7 @@ class BERT4RecTrainer(Trainer):
 
     def _full_sort_batch_eval(self, batched_data: Any) -> tuple[Interaction, Tensor, Tensor, Tensor]:
         interaction, scores, positive_u, positive_i = super()._full_sort_batch_eval(batched_data)
+        self.evaluated_rows += len(scores)
         if self.config["exclude_seen"]:
             users = interaction[self.config["USER_ID_FIELD"]]
             rows, items = self._eval_sequences.seen(users, interaction[TARGET_POSITION])
@@ -107,11 +114,23 @@ class BERT4RecTrainer(Trainer):
         if not eval_data:
             return None
         if load_best_model:
+            if not self.config["single_spec"]:
+                dist.barrier()
             file = model_file or self.saved_model_file
             self.model.load_state_dict(checkpoint.read(file, self.device)["state_dict"])
             self.logger.info(f"Loading model structure and parameters from {file}")
         self._eval_sequences = eval_data._dataset.sequences
+        self.evaluated_rows = 0
         return super().evaluate(eval_data, load_best_model=False, show_progress=show_progress)
+
+    def _neg_sample_batch_eval(self, batched_data: Any) -> tuple[Interaction, Tensor, Tensor, Tensor]:
+        batch = super()._neg_sample_batch_eval(batched_data)
+        self.evaluated_rows += len(batch[1])
+        return batch
+
+    def _map_reduce(self, result: dict[str, float], num_sample: int) -> dict[str, float]:
+        """Average over the ranks by users; RecBole weighs by the number of batches."""
+        return super()._map_reduce(result, self.evaluated_rows)
 
     def fit(self, train_data: Any, *args: Any, **kwargs: Any) -> tuple[float, dict[str, float] | None]:
         """As RecBole's; the items' external ids are kept for the checkpoint."""

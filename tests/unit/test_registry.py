@@ -143,7 +143,7 @@ def test_functions_that_travel_to_other_processes_bring_our_package_along(name: 
 
 
 def test_another_series_of_recbole_is_refused_and_another_release_warned_of() -> None:
-    with pytest.raises(ImportError, match="made for RecBole 1.2.1, but 1.1.0 is installed; pip install recbole==1.2.1"):
+    with pytest.raises(ImportError, match=r"made for RecBole .* but 1\.1\.0 is installed; pip install recbole=="):
         registry._check_recbole_version("1.1.0")
     with pytest.warns(UserWarning, match="1.2.2 is installed; it may not work"):
         registry._check_recbole_version("1.2.2")

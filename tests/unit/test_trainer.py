@@ -180,7 +180,7 @@ def test_excluded_seen_items_are_never_ranked_and_others_keep_their_scores(optio
 
 
 def test_predict_scores_like_the_full_ranking(options: dict) -> None:
-    trainer, train, valid, _ = start(**options)
+    trainer, _, valid, _ = start(**options)
     trainer.model.eval()
     rows = valid._dataset[np.arange(len(valid._dataset))]
     with torch.no_grad():
@@ -269,7 +269,7 @@ def test_window_last_shows_the_most_recent_training_items_each_epoch(options: di
     _, train, *_ = prepare(make_config(**{**options, "MAX_ITEM_LIST_LENGTH": 4}, window="last", shuffle=False))
     batches = [torch.cat([b["user_id"] for b in train]).tolist() for _ in range(2)]
     assert batches[0] == batches[1] == sorted(batches[0])
-    users, begin, length = train._dataset.training_slices()
+    _, begin, length = train._dataset.training_slices()
     first = next(iter(train))
     for row, (start_at, count) in enumerate(zip(begin.tolist(), length.tolist(), strict=True)):
         if row == len(first):

@@ -1,0 +1,181 @@
+"""run.py as a user runs it: exit codes, log lines, record, recommendations, and mistakes in one line."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from recbole_bert4rec.apps.recommend import recommendations
+from recbole_bert4rec.apps.run import run
+from tests.conftest import QUIET, make_config, make_trainer, prepare
+
+ROOT = Path(__file__).resolve().parents[2]
+ROWS = [(f"user-{u}", f"item-{(u * t + t) % 23}", t) for u in range(1, 31) for t in range(3 + u % 12)]
+pytestmark = pytest.mark.integration
+
+
+def run_py(*arguments: str, **options: str) -> subprocess.CompletedProcess[str]:
+    flags = [f"--{key}={value}" for key, value in {"show_progress": "False", "use_gpu": "False", **options}.items()]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(ROOT / "run.py"), *arguments, *flags]
+    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
+
+
+def assert_refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
+    assert done.returncode == 2, done.stderr
+    message = done.stderr[done.stderr.rindex("error: ") :]
+    for word in words:
+        assert word in message
+    assert "Traceback" not in done.stderr
+    assert not list(Path().rglob("*.pth")), "something was written"
+
+
+def test_one_epoch_of_ml_100k_ends_with_metrics_summary_record_and_recommendations() -> None:
+    done = run_py("--model=BERT4Rec", "--dataset=ml-100k", "--recommend=top.csv", "--k=5", epochs="1")
+    assert done.returncode == 0, done.stderr
+    for line in (
+        "epoch 0 training",
+        "epoch 0 evaluating",
+        "valid result",
+        "Saving current",
+        "best valid",
+        "test result",
+    ):
+        assert line in done.stderr
+    assert "BERT4Rec on ml-100k, seed 2020: best epoch 0 of 1" in done.stderr
+    assert "Warning" not in done.stderr
+    (path,) = Path("saved").glob("BERT4Rec-*.json")
+    record = json.loads(path.read_text())
+    assert record["test_result"]["ndcg@10"] > 0
+    assert record["epochs"][0]["valid"]["ndcg@10"] == record["best_valid_result"]["ndcg@10"]
+    assert record["config"]["mask_ratio"] > 0
+    assert record["versions"]["recbole"] == "1.2.1"
+    assert record["machine"]["cores"] == os.cpu_count()
+    assert record["peak_memory_mb"] > 100
+    assert torch.load(record["checkpoint"], weights_only=True)["epoch"] == 0
+    table = pd.read_csv("top.csv", dtype=str)
+    assert list(table.columns) == ["user_id", "item_id", "rank", "score"]
+    assert len(table) == 943 * 5
+
+
+@pytest.mark.parametrize("model", ["SASRec", "GRU4Rec", "Pop", "RecBoleBERT4Rec"])
+def test_other_models_run_to_the_end(model: str, write_inter: Any) -> None:
+    options = write_inter(ROWS)
+    done = run_py(f"--model={model}", epochs="1", train_batch_size="16", **options)
+    assert done.returncode == 0, done.stderr
+    assert f"{model} on toy" in done.stderr
+    (path,) = Path("saved").glob(f"{model}-*.json")
+    assert "ndcg@10" in json.loads(path.read_text())["test_result"]
+
+
+def test_two_processes_train_together_on_the_cpu(write_inter: Any) -> None:
+    done = run_py("--nproc=2", "--port=5699", epochs="2", train_batch_size="8", **write_inter(ROWS))
+    assert done.returncode == 0, done.stderr
+    assert "BERT4RecEncoder" in done.stderr
+    assert "test result" in done.stderr
+
+
+def test_a_mistake_under_two_processes_is_refused_too(write_inter: Any) -> None:
+    done = run_py("--nproc=2", "--port=5698", mask_ratio="7", **write_inter(ROWS))
+    assert_refused(done, "the configuration of BERT4Rec has mistakes", "`mask_ratio` must be")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--mask_ratoi=0.3"], ["`mask_ratoi`: did you mean `mask_ratio`?"]),
+        (["--mask_ratio=1.5", "--n_layers=0"], ["`mask_ratio` must be", "`n_layers` must be"]),
+        (["--hidden_size=64", "--n_heads=3"], ["`hidden_size` must be divisible by `n_heads`"]),
+        (["--loss_type=XYZ"], ["`loss_type` must be one of ['CE', 'BPR'], but is 'XYZ' instead"]),
+        (["--dataset=nowhere"], ["folder", "nowhere does not exist", "--data_path"]),
+        (["--model=BERT5Rec"], ["there is no model 'BERT5Rec'; did you mean BERT4Rec?"]),
+        (["--epochs", "3"], ["argument '--epochs' is not understood; options are written --key=value"]),
+        (["--config_files=none.yaml"], ["config file none.yaml cannot be read"]),
+        (["--metrics=['Nonsense']"], ["Nonsense"]),
+        (["--recommend=folder/that/is/missing/x.csv"], ["does not exist"]),
+        (["--recommend=x.txt"], ["must name a .csv or .parquet file, but is 'x.txt'"]),
+        (["--recommend=x.csv", "--model=Pop"], ["--recommend works with --model=BERT4Rec only"]),
+        (["--recommend=x.csv", "--k=0"], ["--k must be at least 1, but is 0"]),
+        (["--resume=missing.pth"], ["checkpoint missing.pth does not exist"]),
+    ],
+    ids=str,
+)
+def test_a_mistake_gets_one_clear_line_and_a_non_zero_exit(arguments: list[str], words: list[str]) -> None:
+    assert_refused(run_py(*arguments), *words)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("mask_ratio: [0.2\nft_ratio: 1", ["bad.yaml cannot be read", "line 2"]),
+        ("just words", ["bad.yaml must hold lines of `key: value`, but holds 'just words'"]),
+        ("", ["bad.yaml must hold lines"]),
+        ("\x00\x01", ["bad.yaml cannot be read"]),
+    ],
+    ids=["syntax", "words", "empty", "binary"],
+)
+def test_an_unreadable_yaml_is_named_with_its_line(text: str, words: list[str]) -> None:
+    Path("bad.yaml").write_text(text)
+    assert_refused(run_py("--config_files=bad.yaml"), *words)
+
+
+def test_a_broken_data_file_is_named_and_nothing_is_written(write_inter: Any) -> None:
+    options = write_inter([*ROWS[:3], ("u", "i", "soon")])
+    assert_refused(run_py(**options), "toy.inter, line 5", "must be a number, but is 'soon'")
+
+
+def test_python_m_does_the_same_from_any_folder() -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "recbole_bert4rec", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0
+    assert "--recommend FILE" in done.stdout
+
+
+def test_an_interrupted_run_is_resumed_to_the_same_end(write_inter: Any) -> None:
+    options = {**QUIET, **write_inter(ROWS), "hidden_size": 16, "stopping_step": 100, "metric_decimal_place": 8}
+    dataset = options.pop("dataset")
+    whole = run("BERT4Rec", dataset, config_dict={**options, "epochs": 4})
+    record = json.loads(Path(whole["record"]).read_text())
+    checkpoint = record["checkpoint"]
+    resumed = run("BERT4Rec", dataset, config_dict={**options, "epochs": 4}, resume=checkpoint)
+    assert resumed["best_valid_result"] == whole["best_valid_result"]
+    assert resumed["test_result"] == whole["test_result"]
+
+
+def test_recommendations_are_the_best_unseen_items_of_the_whole_history(write_inter: Any) -> None:
+    config = make_config(hidden_size=16, MAX_ITEM_LIST_LENGTH=6, **write_inter(ROWS))
+    dataset, train, _, _ = prepare(config)
+    model = make_trainer(config, train).model
+    table = pd.concat(recommendations(model, dataset, k=4, batch_size=7, show_progress=False))
+    history = pd.DataFrame(ROWS, columns=["user", "item", "time"])
+    assert set(table["user_id"]) == set(history["user"])  # every user, those without training rows too
+    for user, items in history.groupby("user")["item"]:
+        best = table[table["user_id"] == user]
+        internal = torch.tensor(dataset.token2id("item_id", items.tolist()))
+        with torch.no_grad():
+            scores = model.encoder.scores(model.encode(internal[None, -5:], torch.tensor([min(5, len(items))])))[0]
+        scores[[0, *internal.tolist()]] = -np.inf
+        wanted = dataset.field2id_token["item_id"][scores.topk(4).indices.numpy()]
+        assert best["item_id"].tolist() == wanted.tolist()
+        assert best["rank"].tolist() == [1, 2, 3, 4]
+        np.testing.assert_allclose(best["score"], scores.topk(4).values, rtol=1e-4)
+
+
+def test_a_user_who_has_seen_nearly_all_gets_fewer_recommendations(write_inter: Any) -> None:
+    rows = [("all", f"i{t}", t) for t in range(9)] + [
+        (f"u{u}", f"i{(u + t) % 10}", t) for u in range(9) for t in range(5)
+    ]
+    config = make_config(hidden_size=16, **write_inter(rows))
+    dataset, train, _, _ = prepare(config)
+    table = pd.concat(recommendations(make_trainer(config, train).model, dataset, 3, show_progress=False))
+    assert table[table["user_id"] == "all"]["item_id"].tolist() == ["i9"]
