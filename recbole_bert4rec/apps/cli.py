@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from recbole.quick_start import run as run_recbole_processes
+from torch.multiprocessing.spawn import ProcessRaisedException
 
 from recbole_bert4rec.apps.run import run
 from recbole_bert4rec.compat import quieten
@@ -66,4 +67,11 @@ def _run_processes(options: argparse.Namespace) -> None:
     if options.recommend or options.resume:
         raise UserError("--recommend and --resume need --nproc=1")
     files = options.config_files.split() if options.config_files else None
-    run_recbole_processes(options.model, options.dataset, files, nproc=options.nproc, ip=options.ip, port=options.port)
+    address = {"ip": options.ip, "port": options.port}
+    try:
+        run_recbole_processes(options.model, options.dataset, files, nproc=options.nproc, **address)
+    except ProcessRaisedException as error:
+        _, found, message = str(error).partition("UserError: ")
+        if not found:
+            raise
+        raise UserError(message.strip()) from error

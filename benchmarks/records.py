@@ -1,0 +1,54 @@
+"""Run run.py in a process of its own and read its record; write tables as CSV and Markdown with the machine named."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benchmarks" / "results"
+
+
+def run_record(work: Path, model: str, *flags: str) -> dict[str, Any]:
+    """The JSON record of ``python run.py --model=MODEL FLAGS``, run in folder ``work``; reused if it is there.
+
+    The record of an earlier call with the same flags is not made again, so a long comparison can be resumed.
+    """
+    work.mkdir(parents=True, exist_ok=True)
+    folder = work / "-".join([model, *(flag.removeprefix("--") for flag in flags)]).replace("/", "_")
+    if not list(folder.glob("*.json")):
+        print(f"running {model} {' '.join(flags)}", flush=True)
+        options = [f"--model={model}", "--show_progress=False", f"--checkpoint_dir={folder}", *flags]
+        with open(work / f"{folder.name}.log", "w") as log:
+            subprocess.run(
+                [sys.executable, str(ROOT / "run.py"), *options], cwd=work, stdout=log, stderr=log, check=True
+            )
+    (record,) = folder.glob("*.json")
+    return json.loads(record.read_text())
+
+
+def machine(record: dict[str, Any]) -> str:
+    """One line on what a record was made with."""
+    hardware, versions = record["machine"], record["versions"]
+    chip = hardware["gpu"] or f"{hardware['cores']} cores of {hardware['processor']}"
+    return f"{chip}; Python {versions['python']}, torch {versions['torch']}, RecBole {versions['recbole']}"
+
+
+def write_tables(name: str, command: str, where: str, rows: list[dict[str, Any]], notes: str = "") -> None:
+    """Write ``results/NAME.csv`` and ``results/NAME.md`` and print the latter."""
+    RESULTS.mkdir(exist_ok=True)
+    with open(RESULTS / f"{name}.csv", "w", newline="") as file:
+        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    header = list(rows[0])
+    lines = [f"`{command}`", "", f"Machine: {where}.", "", " | ".join(["", *header, ""]).strip()]
+    lines += ["|" + "-|" * len(header)]
+    lines += ["| " + " | ".join(str(row[column]) for column in header) + " |" for row in rows]
+    text = "\n".join([*lines, "", notes]).strip() + "\n"
+    (RESULTS / f"{name}.md").write_text(text)
+    print(text)
