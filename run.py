@@ -2,7 +2,10 @@
 
 import sys
 
-from recbole_bert4rec.apps.cli import main
+try:
+    from recbole_bert4rec.apps.cli import main
+except ImportError as error:
+    sys.exit(f"error: {error}\nInstall with: pip install -r requirements.txt")
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -30,6 +30,7 @@ def check_inter_file(config: Config, folder: str) -> None:
     if not header:
         raise UserError(f"{path} is empty; its first line must name the columns, such as {_example(config)!r}")
     columns = dict(_column(path, text) for text in header.split(config["field_separator"]))
+    loaded = (config["load_col"] or {}).get("inter", "*")
     for option, kind in (("USER_ID_FIELD", "token"), ("ITEM_ID_FIELD", "token"), ("TIME_FIELD", "float")):
         name = config[option]
         if name not in columns:
@@ -37,6 +38,8 @@ def check_inter_file(config: Config, folder: str) -> None:
                 f"{path}, line 1: no column {name!r} ({option}); the columns are {list(columns)}. "
                 f"Rename one or set --{option}=NAME"
             )
+        if loaded != "*" and name not in loaded:
+            raise UserError(f"load_col: inter must name {name!r} ({option}) too, but names {loaded}")
         if columns[name] != kind:
             raise UserError(f"{path}, line 1: column {name!r} must be {name}:{kind}, but is {name}:{columns[name]}")
     if not first_row.strip():

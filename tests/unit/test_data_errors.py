@@ -52,6 +52,11 @@ def test_a_header_without_types_is_explained(write_inter: Any) -> None:
     assert "column 'user_id' must be written NAME:TYPE" in error_of(write_inter(ROWS, header="user_id\titem_id\tts"))
 
 
+def test_a_needed_column_that_load_col_leaves_out_is_named(write_inter: Any) -> None:
+    message = error_of(write_inter(ROWS), load_col={"inter": ["user_id", "item_id"]}, RATING_FIELD="r")
+    assert "load_col: inter must name 'timestamp' (TIME_FIELD) too, but names ['user_id', 'item_id']" in message
+
+
 def test_an_empty_file_is_told_what_its_first_line_must_be(write_inter: Any) -> None:
     message = error_of(write_inter([], header=""))
     assert "toy.inter is empty" in message

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import pickle
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +148,12 @@ def test_another_series_of_recbole_is_refused_and_another_release_warned_of() ->
         registry._check_recbole_version("1.1.0")
     with pytest.warns(UserWarning, match="1.2.2 is installed; it may not work"):
         registry._check_recbole_version("1.2.2")
+
+
+def test_another_python_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "version_info", (3, 12, 1))
+    with pytest.raises(ImportError, match=r"needs Python 3\.10 up to, not including, 3\.12 .* but this is"):
+        importlib.reload(recbole_bert4rec)
 
 
 def test_properties_are_found_in_the_package_or_the_checkout() -> None:
