@@ -34,7 +34,6 @@ def main() -> None:
                 spread = f" ± {statistics.stdev(values):.4f}" if len(values) > 1 else ""
                 row[f"{part} {metric}"] = f"{statistics.mean(values):.4f}{spread}"
         row["epochs"] = round(statistics.mean(len(record["epochs"]) for record in records))
-        row["train seconds"] = round(statistics.mean(record["seconds"]["train"] for record in records))
         rows.append(row)
     note = (
         "Mean ± standard deviation over the seeds. RecBole protocol (leave-one-out, full ranking, seen items kept) but "

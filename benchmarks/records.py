@@ -19,7 +19,7 @@ def run_record(work: Path, model: str, *flags: str) -> dict[str, Any]:
     The record of an earlier call with the same flags is not made again, so a long comparison can be resumed.
     """
     work.mkdir(parents=True, exist_ok=True)
-    folder = work / "-".join([model, *(flag.removeprefix("--") for flag in flags)]).replace("/", "_")
+    folder = work / "-".join([model, *(flag.removeprefix("--") for flag in flags)]).translate(str.maketrans("/=", "__"))
     if not list(folder.glob("*.json")):
         print(f"running {model} {' '.join(flags)}", flush=True)
         options = [f"--model={model}", "--show_progress=False", f"--checkpoint_dir={folder}", *flags]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import os
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -15,10 +16,12 @@ from unittest import mock
 import numpy as np
 import pandas as pd
 import recbole.data.dataset
+import recbole.data.utils
 import recbole.quick_start.quick_start
 import recbole.trainer
 import recbole.trainer.hyper_tuning
 import recbole.trainer.trainer
+import recbole.utils.logger
 import torch
 from recbole.config import Config
 from recbole.data.dataset import Dataset
@@ -79,6 +82,8 @@ def _unpickling(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     def load(*load_args: Any, **load_kwargs: Any) -> Any:
         return safe_load(*load_args, **{"weights_only": False, **load_kwargs})
 
+    if torch.distributed.is_initialized():
+        torch.distributed.barrier()  # until rank 0 has written what all read
     with mock.patch.object(torch, "load", load):
         return original(*args, **kwargs)
 
@@ -131,9 +136,15 @@ def _with_stable_sort(original: Callable[[Dataset], None], self: Dataset) -> Non
 
 
 def train_on_cpu_processes() -> None:
-    """``nproc > 1`` hard-codes nccl and CUDA devices (configurator.py:498, trainer.py:63)."""
+    """``nproc > 1`` hard-codes nccl and CUDA devices (configurator.py:498, trainer.py:63).
+
+    Ranks also race for folders, and name and read checkpoints that only rank 0 writes.
+    """
     wrap(Config, "_init_device", _init_device)
     recbole.trainer.trainer.DistributedDataParallel = _distributed
+    wrap(Trainer, "__init__", _with_shared_checkpoint)
+    for module in (recbole.utils.logger, recbole.trainer.trainer, recbole.data.utils):  # ranks make the same folders
+        module.ensure_dir = functools.partial(os.makedirs, exist_ok=True)
 
 
 def _init_device(original: Callable[[Config], None], self: Config) -> None:
@@ -149,6 +160,19 @@ def _init_device(original: Callable[[Config], None], self: Config) -> None:
     if rank != 0:
         final.update(state="error", show_progress=False, verbose=False)
     return None
+
+
+def _with_shared_checkpoint(original: Callable[..., None], self: Trainer, *args: Any, **kwargs: Any) -> None:
+    original(self, *args, **kwargs)
+    share_checkpoint_name(self)
+
+
+def share_checkpoint_name(trainer: Trainer) -> None:
+    """Every rank names its checkpoint by the second, but only rank 0 writes one: let all use that name."""
+    if torch.distributed.is_initialized():
+        names = [trainer.saved_model_file]
+        torch.distributed.broadcast_object_list(names)
+        trainer.saved_model_file = names[0]
 
 
 def _distributed(module: torch.nn.Module, device_ids: list[int] | None = None, **kwargs: Any) -> torch.nn.Module:

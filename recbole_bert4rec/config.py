@@ -45,8 +45,11 @@ def _one_of(*choices: Any) -> Rule:
 
 
 def _clipping(value: Any) -> str | None:
-    right = value is None or (isinstance(value, dict) and "max_norm" in value)
-    return None if right else "a dictionary such as {'max_norm': 5.0}, or null"
+    positive = _real(0, brackets="()")
+    right = isinstance(value, dict) and not set(value) - {"max_norm", "norm_type"} and "max_norm" in value
+    if value is None or (right and not any(map(positive, value.values()))):
+        return None
+    return "a dictionary such as {'max_norm': 5.0}, or null"
 
 
 RULES: dict[str, Rule] = {
@@ -74,6 +77,7 @@ RULES: dict[str, Rule] = {
     "epochs": _integer(0),
     "train_batch_size": _integer(1),
     "eval_batch_size": _integer(1),
+    "learner": _one_of("adam", "adamw", "sgd", "adagrad", "rmsprop"),
     "learning_rate": _real(0, brackets="()"),
     "weight_decay": _real(0),
     "clip_grad_norm": _clipping,
@@ -81,6 +85,7 @@ RULES: dict[str, Rule] = {
     "eval_step": _integer(0),
     "MAX_ITEM_LIST_LENGTH": _integer(2),
     "seed": _integer(0),
+    "worker": _integer(0),
 }
 
 
@@ -114,14 +119,39 @@ def _mistakes_between(config: Mapping[str, Any]) -> list[str]:
     shares = config["mask_random_share"] + config["mask_keep_share"]
     if shares > 1:
         found.append(f"`mask_random_share` and `mask_keep_share` must add up to at most 1, but give {shares:g}.")
-    modes = set(config["eval_args"]["mode"].values()) if isinstance(config["eval_args"].get("mode"), dict) else set()
-    mode = config["eval_args"].get("mode")
-    modes |= {mode} if isinstance(mode, str) else set()
-    if config["exclude_seen"] and modes - {"full"}:
-        found.append(f"`exclude_seen` needs `eval_args` mode full, but the mode is {mode!r}.")
+    found += _mistakes_of_evaluation(config)
     if config.get("transform") is not None:
         found.append(f"`transform` must be null (masks are drawn in the loss), but is {config['transform']!r} instead.")
     return found
+
+
+def _mistakes_of_evaluation(config: Mapping[str, Any]) -> list[str]:
+    arguments = config["eval_args"]
+    if not isinstance(arguments, dict):
+        example = "{'split': {'LS': 'valid_and_test'}, 'order': 'TO', 'mode': 'full'}"
+        return [f"`eval_args` must be a dictionary such as {example}, but is {arguments!r} instead."]
+    found = []
+    mode = arguments.get("mode", "full")
+    modes = set(mode.values()) if isinstance(mode, dict) else {mode}
+    if config["exclude_seen"] and modes - {"full"}:
+        found.append(f"`exclude_seen` needs `eval_args` mode full, but the mode is {mode!r}.")
+    if "labeled" in modes:
+        found.append("`eval_args` mode labeled is not supported by BERT4Rec; use full, uniN or popN.")
+    split = arguments.get("split")
+    if isinstance(split, dict) and "RS" in split and not (isinstance(split["RS"], list) and len(split["RS"]) == 3):
+        found.append(f"`eval_args` split RS must have three ratios (train, valid, test), but is {split['RS']!r}.")
+    return found + mistakes_of_metrics(config)
+
+
+def mistakes_of_metrics(config: Mapping[str, Any]) -> list[str]:
+    """Whether ``valid_metric``, by which the best epoch is chosen, is among those that are computed."""
+    metrics, topk, chosen = config["metrics"], config["topk"], str(config["valid_metric"])
+    metrics = [metrics] if isinstance(metrics, str) else list(metrics)
+    topk = [topk] if isinstance(topk, int) else list(topk)
+    name, _, k = chosen.partition("@")
+    if name.lower() in [str(metric).lower() for metric in metrics] and (not k or k in map(str, topk)):
+        return []
+    return [f"`valid_metric` must be one of `metrics` {metrics} at one of `topk` {topk}, but is {chosen!r} instead."]
 
 
 def nearest(key: str, candidates: Iterable[str]) -> str | None:

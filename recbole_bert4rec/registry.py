@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
 _run_recboles, _objective_function = quick_start.run_recboles, quick_start.objective_function
+_SEQUENTIAL_SPLIT = {"split": {"LS": "valid_and_test"}, "order": "TO", "group_by": "user"}
 _RUN_KEYS = {"model", "dataset", "config_files", "nproc", "ip", "port", "world_size", "group_offset", "offset"}
 _OTHER_KEYS = {"local_rank", "encoding", "neg_sampling", "training_neg_sample_num", "reg_weight", "verbose", "use_text"}
 
@@ -116,14 +117,24 @@ def _get_dataloader(original: Any, config: Config, phase: str) -> Any:
 
 def _load_config_files(original: Any, self: Config, file_list: list[str] | None) -> Any:
     for path in file_list or []:
-        try:
-            with open(path, encoding="utf-8") as file:
-                content = yaml.load(file, Loader=self.yaml_loader)  # noqa: S506 RecBole's loader, a FullLoader
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-            raise UserError(f"config file {path} cannot be read: {' '.join(str(error).split())}") from error
-        if not isinstance(content, dict):
-            raise UserError(f"config file {path} must hold lines of `key: value`, but holds {content!r}")
+        read_config_file(path)
     return original(self, file_list)
+
+
+def read_config_file(path: str) -> dict[str, Any]:
+    """The options of a YAML file.
+
+    Raises:
+        UserError: the file cannot be read or does not hold a dictionary.
+    """
+    try:
+        with open(path, encoding="utf-8") as file:
+            content = yaml.safe_load(file)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise UserError(f"config file {path} cannot be read: {' '.join(str(error).split())}") from error
+    if not isinstance(content, dict):
+        raise UserError(f"config file {path} must hold lines of `key: value`, but holds {content!r}")
+    return content
 
 
 def _load_internal_config_dict(original: Any, self: Config, name: str, model_class: Any, dataset: str) -> None:
@@ -151,6 +162,9 @@ def _overlay(config: Config, file: Traversable) -> None:
 def _set_default_parameters(original: Any, self: Config) -> None:
     """Check BERT4Rec's options before RecBole works with them."""
     if self.model == MODEL_NAME:
+        arguments = self.final_config_dict["eval_args"]
+        if isinstance(arguments, dict):  # RecBole fills gaps with a random split, which no sequential model takes
+            self.final_config_dict["eval_args"] = {**_SEQUENTIAL_SPLIT, **arguments}
         known = {*self.internal_config_dict, *_RUN_KEYS, *_OTHER_KEYS}.union(*self.parameters.values())
         given = self.external_config_dict
         options.check(self.final_config_dict, given, known)

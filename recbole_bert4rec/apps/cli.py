@@ -5,12 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
-from recbole.quick_start import run as run_recbole_processes
-from torch.multiprocessing.spawn import ProcessRaisedException
-
-from recbole_bert4rec.apps.run import run
+from recbole_bert4rec.apps.run import DEFAULT_NAMES, run, run_processes
 from recbole_bert4rec.compat import quieten
-from recbole_bert4rec.constants import MODEL_NAME
 from recbole_bert4rec.errors import UserError
 
 
@@ -24,11 +20,18 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         options, overrides = _parse(sys.argv[1:] if arguments is None else arguments)
         sys.argv = [sys.argv[0], *overrides]  # Config reads `--key=value` from here
+        request = {
+            "model": options.model,
+            "dataset": options.dataset,
+            "config_file_list": options.config_files.split() if options.config_files else None,
+            "recommend": options.recommend,
+            "k": options.k,
+            "resume": options.resume,
+        }
         if options.nproc > 1:
-            _run_processes(options)
+            run_processes(options.nproc, options.ip, options.port, **request)
         else:
-            files = options.config_files.split() if options.config_files else None
-            run(options.model, options.dataset, files, None, options.recommend, options.k, options.resume)
+            run(**request)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -45,8 +48,8 @@ def _parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
         "as --key=value; BERT4Rec's are in properties/model/BERT4Rec.yaml.",
         allow_abbrev=False,
     )
-    parser.add_argument("--model", "-m", default=MODEL_NAME, help="name of the model (default: %(default)s)")
-    parser.add_argument("--dataset", "-d", default="ml-100k", help="name of the data set (default: %(default)s)")
+    parser.add_argument("--model", "-m", help=f"name of the model (default: {DEFAULT_NAMES['model']})")
+    parser.add_argument("--dataset", "-d", help=f"name of the data set (default: {DEFAULT_NAMES['dataset']})")
     parser.add_argument("--config_files", help="YAML files, separated by spaces; later ones win")
     parser.add_argument("--recommend", metavar="FILE", help="write every user's top k next items (.csv or .parquet)")
     parser.add_argument("--k", type=int, default=10, help="items a user for --recommend (default: %(default)s)")
@@ -61,17 +64,3 @@ def _parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
         if argument.count("=") > 1:
             raise UserError(f"argument {argument!r}: RecBole takes no '=' inside a value; put it into a config file")
     return options, rest
-
-
-def _run_processes(options: argparse.Namespace) -> None:
-    if options.recommend or options.resume:
-        raise UserError("--recommend and --resume need --nproc=1")
-    files = options.config_files.split() if options.config_files else None
-    address = {"ip": options.ip, "port": options.port}
-    try:
-        run_recbole_processes(options.model, options.dataset, files, nproc=options.nproc, **address)
-    except ProcessRaisedException as error:
-        _, found, message = str(error).partition("UserError: ")
-        if not found:
-            raise
-        raise UserError(message.strip()) from error

@@ -23,6 +23,8 @@ def check_destination(path: str, k: int) -> None:
         raise UserError(f"--k must be at least 1, but is {k}")
     if Path(path).suffix not in (".csv", ".parquet"):
         raise UserError(f"--recommend must name a .csv or .parquet file, but is {path!r}")
+    if Path(path).is_dir():
+        raise UserError(f"--recommend={path} is a folder; name a file")
     if not Path(path).resolve().parent.is_dir():
         raise UserError(f"--recommend={path}: folder {Path(path).resolve().parent} does not exist")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 import resource
@@ -30,15 +31,17 @@ class EpochLog:
             (since training began, validation included) and, where the epoch was validated, valid and valid_seconds.
     """
 
-    def __init__(self, trainer: Trainer) -> None:
-        self.epochs: list[dict[str, Any]] = []
+    def __init__(self, trainer: Trainer, earlier: list[dict[str, Any]]) -> None:
+        self.epochs = earlier  # of the run that this one resumes
+        self._offset = earlier[-1]["at_second"] if earlier else 0.0
         self._began: float | None = None
         self._train, self._valid = trainer._train_epoch, trainer._valid_epoch
         trainer._train_epoch, trainer._valid_epoch = self._train_epoch, self._valid_epoch
 
     def _train_epoch(self, train_data: Any, epoch_idx: int, *args: Any, **kwargs: Any) -> Any:
         begin = time.perf_counter()
-        self._began = begin if self._began is None else self._began
+        if self._began is None:
+            self._began = begin - self._offset
         loss = self._train(train_data, epoch_idx, *args, **kwargs)
         now = time.perf_counter()
         total = sum(loss) if isinstance(loss, tuple) else loss
@@ -51,15 +54,17 @@ class EpochLog:
         score, result = self._valid(*args, **kwargs)
         now = time.perf_counter()
         if self.epochs and self._began is not None:
-            values = {name: float(value) for name, value in result.items()}
+            values = _finite_values(result)
             seconds = {"valid_seconds": round(now - begin, 3), "at_second": round(now - self._began, 3)}
-            self.epochs[-1].update(valid=values, valid_score=float(score), **seconds)
+            self.epochs[-1].update(valid=values, valid_score=finite(score), **seconds)
         return score, result
 
     def best_epoch(self, bigger: bool) -> int | None:
         """The epoch whose weights RecBole kept: the last among the best by validation score."""
         sign = 1 if bigger else -1
-        scored = [(sign * row["valid_score"], row["epoch"]) for row in self.epochs if "valid_score" in row]
+        scored = [
+            (sign * row["valid_score"], row["epoch"]) for row in self.epochs if row.get("valid_score") is not None
+        ]
         return max(scored)[1] if scored else None
 
 
@@ -94,12 +99,86 @@ def _processor() -> str:
         return platform.processor() or platform.machine()
 
 
-def plain_values(config: Config) -> dict[str, Any]:
-    """The final configuration, as far as it is numbers, words, lists and dictionaries."""
-    return {key: value for key, value in sorted(config.final_config_dict.items()) if is_plain(value)}
+def earlier_epochs(record: Path, start_epoch: int) -> list[dict[str, Any]]:
+    """The epochs before ``start_epoch`` in the record of the run that is resumed, if it came to write one."""
+    if start_epoch == 0 or not record.is_file():
+        return []
+    return [row for row in json.loads(record.read_text("utf-8"))["epochs"] if row["epoch"] < start_epoch]
+
+
+def make_record(
+    config: Config, trainer: Any, log: EpochLog, result: dict[str, Any], seconds: dict[str, float]
+) -> dict[str, Any]:
+    """Everything about a run that later reports read, as plain JSON values."""
+    best_epoch = getattr(trainer, "best_epoch", None)  # ours; it knows of epochs before a resume
+    return {
+        "model": config["model"],
+        "dataset": config["dataset"],
+        "seed": config["seed"],
+        "ended": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "seconds": {name: round(value, 3) for name, value in seconds.items()},
+        "peak_memory_mb": round(peak_memory_mb(), 1),
+        "parameters": sum(p.numel() for p in trainer.model.parameters()),
+        "best_epoch": log.best_epoch(config["valid_metric_bigger"]) if best_epoch is None else best_epoch,
+        "best_valid_score": finite(result["best_valid_score"]),
+        "best_valid_result": _finite_values(result["best_valid_result"]),
+        "test_result": _finite_values(result["test_result"]),
+        "checkpoint": str(trainer.saved_model_file),
+        "epochs": log.epochs,
+        "config": {key: value for key, value in sorted(config.final_config_dict.items()) if is_plain(value)},
+        **environment(),
+    }
+
+
+def finite(value: Any) -> float | None:
+    """A number as JSON can hold it."""
+    return float(value) if math.isfinite(value) else None
+
+
+def _finite_values(values: dict[str, Any] | None) -> dict[str, float | None]:
+    return {name: finite(value) for name, value in (values or {}).items()}
+
+
+def summary(record: dict[str, Any], path: Path) -> str:
+    """A run in six lines, for the end of the log."""
+
+    def line(values: dict[str, float | None]) -> str:
+        return "    ".join(f"{name} {value:.4f}" for name, value in values.items() if value is not None) or "none"
+
+    seconds = record["seconds"]
+    return (
+        f"\n{record['model']} on {record['dataset']}, seed {record['seed']}: "
+        f"best epoch {record['best_epoch']} of {len(record['epochs'])} (epochs count from 0)\n"
+        f"  valid       {line(record['best_valid_result'])}\n"
+        f"  test        {line(record['test_result'])}\n"
+        f"  time        {seconds['total']:.1f} s, of which training {seconds['train']:.1f} s\n"
+        f"  memory      {record['peak_memory_mb']:.0f} MB at its peak\n"
+        f"  checkpoint  {record['checkpoint']}\n"
+        f"  record      {path}"
+    )
+
+
+class Clock:
+    """Seconds of the parts of a run."""
+
+    def __init__(self) -> None:
+        self._marks = [time.perf_counter()]
+
+    def loaded(self) -> None:
+        """Data and model are there; training begins."""
+        self._marks.append(time.perf_counter())
+
+    def trained(self) -> None:
+        """Training has ended; the test begins."""
+        self._marks.append(time.perf_counter())
+
+    def seconds(self) -> dict[str, float]:
+        """Seconds of loading and training (validation included), and of the whole run so far."""
+        began, loaded, trained = self._marks
+        return {"load": loaded - began, "train": trained - loaded, "total": time.perf_counter() - began}
 
 
 def write_json(path: str | os.PathLike[str], content: dict[str, Any]) -> None:
     """Write a record, whole or not at all."""
     with written_whole(path) as temporary:
-        temporary.write_text(json.dumps(content, indent=1), encoding="utf-8")
+        temporary.write_text(json.dumps(content, indent=1, allow_nan=False), encoding="utf-8")

@@ -5,31 +5,39 @@ from __future__ import annotations
 import importlib.resources
 import os
 import sys
-import time
+import tempfile
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from logging import getLogger
 from pathlib import Path
 from typing import Any, TypeVar
 
+import torch
+import yaml
 from recbole.config import Config
 from recbole.data import create_dataset, data_preparation
 from recbole.data.transform import construct_transform
 from recbole.utils import get_environment, get_flops, get_model, get_trainer, init_logger, init_seed, set_color
+from torch.multiprocessing.spawn import ProcessRaisedException, spawn
 
 from recbole_bert4rec.apps.recommend import check_destination, write_recommendations
-from recbole_bert4rec.apps.record import EpochLog, environment, peak_memory_mb, plain_values, write_json
-from recbole_bert4rec.config import nearest
+from recbole_bert4rec.apps.record import Clock, EpochLog, earlier_epochs, make_record, summary, write_json
+from recbole_bert4rec.compat import quieten
+from recbole_bert4rec.config import mistakes_of_metrics, nearest
 from recbole_bert4rec.constants import MODEL_NAME, STOCK_MODEL_NAME
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.plugin import checkpoint
+from recbole_bert4rec.registry import read_config_file
 
+DEFAULT_NAMES = {"model": MODEL_NAME, "dataset": "ml-100k"}
 Result = TypeVar("Result")
 _MISTAKES = (ValueError, KeyError, TypeError, NotImplementedError, RuntimeError, SyntaxError, AssertionError, OSError)
 
 
 def run(
-    model: str = MODEL_NAME,
-    dataset: str = "ml-100k",
+    model: str | None = None,
+    dataset: str | None = None,
     config_file_list: list[str] | None = None,
     config_dict: dict[str, Any] | None = None,
     recommend: str | None = None,
@@ -39,9 +47,10 @@ def run(
     """Train, select on validation, test once; RecBole's ``run_recbole`` with a summary and a record.
 
     Args:
-        model, dataset, config_file_list, config_dict: as ``run_recbole``.
+        model, dataset, config_file_list, config_dict: as ``run_recbole``; a model or data set that nobody names is
+            BERT4Rec or ml-100k.
         recommend: file for every user's top ``k`` next items (BERT4Rec only).
-        resume: checkpoint of an interrupted run to go on from.
+        resume: checkpoint of an interrupted run of BERT4Rec to go on from; its options hold unless given anew.
 
     Returns:
         RecBole's result dictionary, and under ``record`` the path of the JSON record.
@@ -49,12 +58,15 @@ def run(
     Raises:
         UserError: something that the caller can mend.
     """
-    began = time.perf_counter()
-    started = time.strftime("%Y-%m-%dT%H:%M:%S%z")
-    _check_model(model)
-    if recommend is not None:
-        _check_recommend(model, recommend, k)
-    config = _explained(lambda: Config(model, dataset, config_file_list, config_dict), "the configuration")
+    clock = Clock()
+    with _stored_options(resume) as stored:
+        files = stored + (config_file_list or [])
+        named = {**DEFAULT_NAMES, **{key: value for file in files for key, value in read_config_file(file).items()}}
+        model, dataset = model or named["model"], dataset or named["dataset"]
+        _check_request(model, recommend, k, resume)
+        config = _explained(lambda: Config(model, dataset, files, config_dict), "the configuration")
+    if model != MODEL_NAME:
+        _refuse(mistakes_of_metrics(config))
     init_seed(config["seed"], config["reproducibility"])
     init_logger(config)
     logger = getLogger()
@@ -62,37 +74,77 @@ def run(
     logger.info(config)
     full_dataset, loaders = _explained(lambda: _load(config), f"data set {dataset!r}")
     train_data, valid_data, test_data = loaders
-    init_seed(config["seed"] + config["local_rank"], config["reproducibility"])
-    net = get_model(config["model"])(config, train_data._dataset).to(config["device"])
-    logger.info(net)
-    flops = get_flops(net, full_dataset, config["device"], logger, construct_transform(config))
-    logger.info(set_color("FLOPs", "blue") + f": {flops}")
-    trainer = get_trainer(config["MODEL_TYPE"], config["model"])(config, net)
+    trainer = _trainer(config, full_dataset, train_data)
     if resume is not None:
         trainer.resume_checkpoint(resume)
-    log = EpochLog(trainer)
-    loaded = time.perf_counter()
+    path = Path(trainer.saved_model_file).with_suffix(".json")
+    log = EpochLog(trainer, earlier_epochs(path, trainer.start_epoch))
+    clock.loaded()
     best_score, best_valid = trainer.fit(train_data, valid_data, saved=True, show_progress=config["show_progress"])
-    trained = time.perf_counter()
+    clock.trained()
     test_result = trainer.evaluate(test_data, load_best_model=True, show_progress=config["show_progress"])
     logger.info("The running environment of this training is as follows:\n" + get_environment(config).draw())
     logger.info(set_color("best valid ", "yellow") + f": {best_valid}")
     logger.info(set_color("test result", "yellow") + f": {test_result}")
-    if recommend is not None:
-        users = write_recommendations(net, train_data._dataset, recommend, k)
-        logger.info(f"top {k} of {users} users written to {recommend}")
     result = {
         "best_valid_score": best_score,
         "valid_score_bigger": config["valid_metric_bigger"],
         "best_valid_result": best_valid,
         "test_result": test_result,
     }
-    seconds = {"load": loaded - began, "train": trained - loaded, "total": time.perf_counter() - began}
-    record = _record(config, trainer, log, result, seconds, started)
-    path = Path(trainer.saved_model_file).with_suffix(".json")
-    write_json(path, record)
-    logger.info(_summary(record, path))
+    if config["local_rank"] == 0:
+        record = make_record(config, trainer, log, result, clock.seconds())
+        write_json(path, record)
+        if recommend is not None:
+            users = write_recommendations(trainer.model, train_data._dataset, recommend, k)
+            logger.info(f"top {k} of {users} users written to {recommend}")
+        logger.info(summary(record, path))
     return {**result, "record": str(path)}
+
+
+def run_processes(nproc: int, ip: str, port: str, **arguments: Any) -> None:
+    """:func:`run` in ``nproc`` processes that train together; the first one writes record and summary.
+
+    Args:
+        ip, port: where the first process listens for the others.
+        arguments: those of :func:`run`.
+    """
+    try:
+        spawn(_rank, args=(nproc, ip, port, arguments), nprocs=nproc)
+    except ProcessRaisedException as error:
+        _, found, message = str(error).partition("UserError: ")
+        if not found:
+            raise
+        raise UserError(message.strip()) from error
+
+
+def _rank(rank: int, nproc: int, ip: str, port: str, arguments: dict[str, Any]) -> None:
+    quieten()
+    network = {"world_size": nproc, "ip": ip, "port": port, "nproc": nproc, "offset": 0, "local_rank": rank}
+    run(**arguments, config_dict=network)
+    torch.distributed.destroy_process_group()
+
+
+@contextmanager
+def _stored_options(resume: str | None) -> Iterator[list[str]]:
+    """A checkpoint's options as a configuration file: RecBole evaluates no string of a file."""
+    if resume is None:
+        yield []
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "options of the checkpoint.yaml"
+        file.write_text(yaml.safe_dump(checkpoint.read(resume)["config"]), encoding="utf-8")
+        yield [str(file)]
+
+
+def _trainer(config: Config, dataset: Any, train_data: Any) -> Any:
+    logger = getLogger()
+    init_seed(config["seed"] + config["local_rank"], config["reproducibility"])
+    model = get_model(config["model"])(config, train_data._dataset).to(config["device"])
+    logger.info(model)
+    flops = get_flops(model, dataset, config["device"], logger, construct_transform(config))
+    logger.info(set_color("FLOPs", "blue") + f": {flops}")
+    return get_trainer(config["MODEL_TYPE"], config["model"])(config, model)
 
 
 def _load(config: Config) -> tuple[Any, tuple[Any, Any, Any]]:
@@ -101,19 +153,24 @@ def _load(config: Config) -> tuple[Any, tuple[Any, Any, Any]]:
     return dataset, data_preparation(config, dataset)
 
 
-def _check_model(name: str) -> None:
+def _check_request(model: str, recommend: str | None, k: int, resume: str | None) -> None:
+    """Refuse at once what could not be done after hours of training."""
     folder = importlib.resources.files("recbole") / "properties" / "model"
     known = {Path(file.name).stem for file in folder.iterdir()} | {STOCK_MODEL_NAME}
-    if name not in known:
-        near = nearest(name, known)
+    if model not in known:
+        near = nearest(model, known)
         hint = f"did you mean {near}?" if near else f"the models are {', '.join(sorted(known))}"
-        raise UserError(f"there is no model {name!r}; {hint}")
+        raise UserError(f"there is no model {model!r}; {hint}")
+    for flag, value in (("--recommend", recommend), ("--resume", resume)):
+        if value is not None and model != MODEL_NAME:
+            raise UserError(f"{flag} works with --model={MODEL_NAME} only, but the model is {model}")
+    if recommend is not None:
+        check_destination(recommend, k)
 
 
-def _check_recommend(model: str, path: str, k: int) -> None:
-    if model != MODEL_NAME:
-        raise UserError(f"--recommend works with --model={MODEL_NAME} only, but the model is {model}")
-    check_destination(path, k)
+def _refuse(mistakes: list[str]) -> None:
+    if mistakes:
+        raise UserError(" ".join(mistakes))
 
 
 def _explained(step: Callable[[], Result], what: str) -> Result:
@@ -127,42 +184,3 @@ def _explained(step: Callable[[], Result], what: str) -> Result:
         if f"{os.sep}recbole{os.sep}" not in last_frame:
             raise
         raise UserError(f"{what}: {str(error) or type(error).__name__}") from error
-
-
-def _record(
-    config: Config, trainer: Any, log: EpochLog, result: dict[str, Any], seconds: dict[str, float], started: str
-) -> dict[str, Any]:
-    return {
-        "model": config["model"],
-        "dataset": config["dataset"],
-        "seed": config["seed"],
-        "started": started,
-        "seconds": {name: round(value, 3) for name, value in seconds.items()},
-        "peak_memory_mb": round(peak_memory_mb(), 1),
-        "parameters": sum(p.numel() for p in trainer.model.parameters()),
-        "best_epoch": log.best_epoch(config["valid_metric_bigger"]),
-        "best_valid_score": float(result["best_valid_score"]),
-        "best_valid_result": dict(result["best_valid_result"] or {}),
-        "test_result": {name: float(value) for name, value in (result["test_result"] or {}).items()},
-        "checkpoint": str(trainer.saved_model_file),
-        "epochs": log.epochs,
-        "config": plain_values(config),
-        **environment(),
-    }
-
-
-def _summary(record: dict[str, Any], path: Path) -> str:
-    def line(values: dict[str, float]) -> str:
-        return "    ".join(f"{name} {value:.4f}" for name, value in values.items()) or "none"
-
-    seconds = record["seconds"]
-    return (
-        f"\n{record['model']} on {record['dataset']}, seed {record['seed']}: "
-        f"best epoch {record['best_epoch']} of {len(record['epochs'])} (epochs count from 0)\n"
-        f"  valid       {line(record['best_valid_result'])}\n"
-        f"  test        {line(record['test_result'])}\n"
-        f"  time        {seconds['total']:.1f} s, of which training {seconds['train']:.1f} s\n"
-        f"  memory      {record['peak_memory_mb']:.0f} MB at its peak\n"
-        f"  checkpoint  {record['checkpoint']}\n"
-        f"  record      {path}"
-    )

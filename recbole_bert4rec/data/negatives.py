@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from recbole_bert4rec.constants import PADDING
+from recbole_bert4rec.errors import UserError
 
 
 def items_outside(sequences: Tensor, n_items: int, generator: torch.Generator) -> Tensor:
@@ -21,7 +22,7 @@ def items_outside(sequences: Tensor, n_items: int, generator: torch.Generator) -
         Item ids. *Shape:* (M,)
 
     Raises:
-        ValueError: a row already holds every item of the catalogue.
+        UserError: a row already holds every item of the catalogue.
     """
     held, _ = sequences.sort(dim=1)
     repeated = torch.zeros_like(held, dtype=torch.bool)
@@ -30,7 +31,7 @@ def items_outside(sequences: Tensor, n_items: int, generator: torch.Generator) -
     held, _ = held.masked_fill(repeated | (held == PADDING), beyond).sort(dim=1)
     outside = n_items - 1 - (held < n_items).sum(1)  # (M,)
     if bool((outside <= 0).any()):
-        raise ValueError(
+        raise UserError(
             f"BPR needs an item outside the sequence as a negative, but a sequence holds all {n_items - 1} items; "
             "use loss_type: CE"
         )

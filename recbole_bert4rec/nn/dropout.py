@@ -23,7 +23,7 @@ class Dropout(nn.Module):
             return hidden
         if hidden.device.type != "cpu":
             return F.dropout(hidden, self.p)
-        dropped = round(self.p * 2**16)
+        dropped = min(round(self.p * 2**16), 2**16 - 1)
         words = torch.empty((hidden.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
         bits = words.view(torch.int16)[: hidden.numel()].view(hidden.shape)
         keep = bits >= dropped - 2**15

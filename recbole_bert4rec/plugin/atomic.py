@@ -25,12 +25,9 @@ def check_inter_file(config: Config, folder: str) -> None:
     if not os.path.isfile(path):
         found = ", ".join(sorted(os.listdir(folder))) or "nothing"
         raise UserError(f"{path} does not exist (the folder holds {found}); RecBole reads FOLDER/NAME/NAME.inter")
-    with open(path, encoding=config["encoding"] or "utf-8") as file:
-        header, first_row = file.readline().rstrip("\r\n"), file.readline()
-    if not header:
-        raise UserError(f"{path} is empty; its first line must name the columns, such as {_example(config)!r}")
+    header, first_row = _first_lines(config, path)
     columns = dict(_column(path, text) for text in header.split(config["field_separator"]))
-    loaded = (config["load_col"] or {}).get("inter", "*")
+    loaded = "*" if config["load_col"] is None else config["load_col"].get("inter", [])
     for option, kind in (("USER_ID_FIELD", "token"), ("ITEM_ID_FIELD", "token"), ("TIME_FIELD", "float")):
         name = config[option]
         if name not in columns:
@@ -44,6 +41,20 @@ def check_inter_file(config: Config, folder: str) -> None:
             raise UserError(f"{path}, line 1: column {name!r} must be {name}:{kind}, but is {name}:{columns[name]}")
     if not first_row.strip():
         raise UserError(f"{path} has a header but no interactions")
+
+
+def _first_lines(config: Config, path: str) -> tuple[str, str]:
+    """The header and the first row of a file whose every byte can be decoded."""
+    try:
+        with open(path, encoding=config["encoding"] or "utf-8") as file:
+            header, first_row = file.readline().rstrip("\r\n"), file.readline()
+            for _ in file:  # to the end, so that every byte is decoded
+                pass
+    except (UnicodeDecodeError, LookupError) as error:
+        raise UserError(f"{path} cannot be decoded ({error}); name its --encoding=..., such as latin-1") from error
+    if not header:
+        raise UserError(f"{path} is empty; its first line must name the columns, such as {_example(config)!r}")
+    return header, first_row
 
 
 def explain_load_failure(config: Config, folder: str, error: ValueError) -> NoReturn:
@@ -63,7 +74,7 @@ def explain_load_failure(config: Config, folder: str, error: ValueError) -> NoRe
                 f"{path}, line {wrong.index[0] + 2}: column {name!r} must be a number, but is {wrong.iloc[0]!r}"
                 f" ({len(wrong)} such lines)"
             ) from error
-    raise UserError(f"{path} cannot be read: {error}") from error
+    raise UserError(f"data set {config['dataset']!r} cannot be read from {folder}: {error}") from error
 
 
 def _missing(config: Config, folder: str, error: ValueError) -> str:

@@ -89,6 +89,8 @@ class BERT4RecDataset(SequentialDataset):
 
     def build(self) -> list[BERT4RecDataset]:
         """Split as RecBole does; see the errors for what the split needs."""
+        if max(self.config["topk"]) >= self.item_num:
+            raise UserError(f"topk {self.config['topk']} is more than the {self.item_num - 1} items of the catalogue")
         datasets: list[BERT4RecDataset] = super().build()
         split = self.config["eval_args"]["split"]
         for name, dataset, wanted in zip(("train", "valid", "test"), datasets, _wanted_parts(split), strict=True):

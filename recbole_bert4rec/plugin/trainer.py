@@ -17,10 +17,13 @@ from recbole.trainer import Trainer
 from recbole.utils import set_color
 from torch import Tensor, optim
 
+from recbole_bert4rec.compat import share_checkpoint_name
 from recbole_bert4rec.constants import TARGET_POSITION
+from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.plugin import checkpoint
 from recbole_bert4rec.plugin.model import BERT4Rec
 
+_SHAPING = ("hidden_size", "inner_size", "n_layers", "n_heads", "MAX_ITEM_LIST_LENGTH", "learner")
 _TRAINERS = itertools.count(1)
 _FUSED = {"adam": optim.Adam, "adamw": optim.AdamW}
 
@@ -35,14 +38,12 @@ class BERT4RecTrainer(Trainer):
         self.total_steps: int | None = None  # known when training data are
         self.step_count = 0
         self.item_tokens: list[str] = []
+        self.best_epoch: int | None = None
         self.valid_result: dict[str, float] = {}
         self.evaluated_rows = 0
         super().__init__(config, model)
         self.saved_model_file = _unused_name(self.saved_model_file)
-        if not config["single_spec"]:  # all ranks read the file that rank 0 writes
-            names = [self.saved_model_file]
-            dist.broadcast_object_list(names)
-            self.saved_model_file = names[0]
+        share_checkpoint_name(self)
 
     def _build_optimizer(self, **kwargs: Any) -> optim.Optimizer:
         """RecBole's ``learner``; weight decay spares LayerNorm and biases (authors' code); Adam(W) fused."""
@@ -58,11 +59,12 @@ class BERT4RecTrainer(Trainer):
 
     def learning_rate_at(self, step: int) -> float:
         """Learning rate of optimizer step ``step`` (from 0): linear warm-up, then constant, linear or cosine to 0."""
+        schedule, total = self.config["lr_schedule"], self.total_steps
         warmup = self.config["warmup_steps"]
+        if total is not None:
+            warmup = min(warmup, total // 10)  # a short run is not all warm-up
         if step < warmup:
             return self.learning_rate * (step + 1) / warmup
-        schedule = self.config["lr_schedule"]
-        total = self.total_steps
         if schedule == "constant" or total is None:
             return self.learning_rate
         progress = min(1.0, (step - warmup) / max(1, total - warmup))
@@ -104,21 +106,23 @@ class BERT4RecTrainer(Trainer):
         if self.config["exclude_seen"]:
             users = interaction[self.config["USER_ID_FIELD"]]
             rows, items = self._eval_sequences.seen(users, interaction[TARGET_POSITION])
+            targets = scores[positive_u, positive_i]
             scores[rows.to(scores.device), items.to(scores.device)] = -np.inf
+            scores[positive_u, positive_i] = targets  # a repeated target stays a candidate, as in the authors' code
         return interaction, scores, positive_u, positive_i
 
     def evaluate(
         self, eval_data: Any, load_best_model: bool = True, model_file: str | None = None, show_progress: bool = False
     ) -> OrderedDict[str, float] | None:
         """As RecBole's; the checkpoint is read without unpickling and ``exclude_seen`` is honoured."""
-        if not eval_data:
-            return None
         if load_best_model:
             if not self.config["single_spec"]:
                 dist.barrier()
             file = model_file or self.saved_model_file
             self.model.load_state_dict(checkpoint.read(file, self.device)["state_dict"])
             self.logger.info(f"Loading model structure and parameters from {file}")
+        if not eval_data:
+            return None
         self._eval_sequences = eval_data._dataset.sequences
         self.evaluated_rows = 0
         return super().evaluate(eval_data, load_best_model=False, show_progress=show_progress)
@@ -133,13 +137,25 @@ class BERT4RecTrainer(Trainer):
         return super()._map_reduce(result, self.evaluated_rows)
 
     def fit(self, train_data: Any, *args: Any, **kwargs: Any) -> tuple[float, dict[str, float] | None]:
-        """As RecBole's; the items' external ids are kept for the checkpoint."""
+        """As RecBole's; the items' external ids are kept for the checkpoint.
+
+        Raises:
+            UserError: the resumed checkpoint was trained on other items.
+        """
         dataset = train_data._dataset
-        self.item_tokens = [str(token) for token in dataset.field2id_token[dataset.iid_field]]
+        item_tokens = [str(token) for token in dataset.field2id_token[dataset.iid_field]]
+        if self.start_epoch > 0 and self.item_tokens != item_tokens:
+            raise UserError(
+                f"{self.saved_model_file} was trained on other items than those of {dataset.dataset_name!r}"
+            )
+        self.item_tokens = item_tokens
+        if self.start_epoch >= self.epochs > 0:  # RecBole would write a checkpoint of epoch -1 over the resumed one
+            return self.best_valid_score, self.best_valid_result
         return super().fit(train_data, *args, **kwargs)
 
     def _save_checkpoint(self, epoch: int, verbose: bool = True, **kwargs: Any) -> None:
         """Write all that recommending and an exact resume need, as plain tensors and values."""
+        self.best_epoch = epoch
         if not self.config["single_spec"] and self.config["local_rank"] != 0:
             return
         file = kwargs.pop("saved_model_file", self.saved_model_file)
@@ -161,13 +177,24 @@ class BERT4RecTrainer(Trainer):
             self.logger.info(set_color("Saving current", "blue") + f": {file}")
 
     def resume_checkpoint(self, resume_file: str | os.PathLike[str]) -> None:
-        """Go on after the checkpoint's epoch as if never stopped: weights, optimizer, early stopping, randomness."""
+        """Go on after the checkpoint's epoch as if never stopped: weights, optimizer, early stopping, randomness.
+
+        Raises:
+            UserError: the checkpoint's network or optimizer is another than the configuration's.
+        """
         state = checkpoint.read(resume_file, self.device)
+        different = [key for key in _SHAPING if state["config"].get(key) != self.config[key]]
+        if different:
+            said = ", ".join(f"{key} {state['config'].get(key)!r}, not {self.config[key]!r}" for key in different)
+            raise UserError(f"{resume_file} was trained with {said}; it cannot be resumed so")
         self.saved_model_file = str(resume_file)
         self.start_epoch = state["epoch"] + 1
         self.cur_step = state["cur_step"]
         self.best_valid_score = state["best_valid_score"]
-        self.best_valid_result = state["best_valid_result"] or None
+        self.valid_result = state["best_valid_result"]
+        self.best_valid_result = self.valid_result or None
+        self.best_epoch = state["epoch"]
+        self.item_tokens = state["item_tokens"]
         self.model.load_state_dict(state["state_dict"])
         self.optimizer.load_state_dict(state["optimizer"])
         torch.set_rng_state(state["random_state"].cpu())

@@ -21,6 +21,7 @@ from tests.conftest import QUIET, make_config, make_trainer, prepare
 
 ROOT = Path(__file__).resolve().parents[2]
 ROWS = [(f"user-{u}", f"item-{(u * t + t) % 23}", t) for u in range(1, 31) for t in range(3 + u % 12)]
+CYCLE = [(f"u{u}", f"i{(u * 5 + t) % 40}", t) for u in range(80) for t in range(6 + u % 5)]
 pytestmark = pytest.mark.integration
 
 
@@ -37,7 +38,7 @@ def assert_refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
     for word in words:
         assert word in message
     assert "Traceback" not in done.stderr
-    assert not list(Path().rglob("*.pth")), "something was written"
+    assert not [p for ending in ("pth", "json", "csv", "tmp") for p in Path().rglob(f"*.{ending}")], "half-written"
 
 
 def test_one_epoch_of_ml_100k_ends_with_metrics_summary_record_and_recommendations() -> None:
@@ -75,7 +76,7 @@ def assert_main_refuses(capsys: pytest.CaptureFixture[str], arguments: list[str]
     message = message[message.rindex("error: ") :]
     for word in words:
         assert word in message
-    assert not list(Path().rglob("*.pth")), "something was written"
+    assert not [p for ending in ("pth", "json", "csv", "tmp") for p in Path().rglob(f"*.{ending}")], "half-written"
 
 
 @pytest.mark.parametrize("model", ["SASRec", "GRU4Rec", "Pop", "RecBoleBERT4Rec"])
@@ -89,10 +90,21 @@ def test_other_models_run_to_the_end(model: str, write_inter: Any) -> None:
 
 
 def test_two_processes_train_together_on_the_cpu(write_inter: Any) -> None:
-    done = run_py("--nproc=2", "--port=5699", epochs="2", train_batch_size="8", **write_inter(ROWS))
+    options = {**write_inter(CYCLE), "epochs": "8", "train_batch_size": "16", "learning_rate": "0.01"}
+    done = run_py("--nproc=2", "--port=5699", **options)
     assert done.returncode == 0, done.stderr
-    assert "BERT4RecEncoder" in done.stderr
-    assert "test result" in done.stderr
+    (path,) = Path("saved").glob("*.json")
+    record = json.loads(path.read_text())
+    assert "BERT4Rec on toy" in done.stderr
+    losses = [row["train_loss"] for row in record["epochs"]]
+    assert losses[-1] < 0.9 * losses[0]
+    assert record["test_result"]["hit@10"] > 0.3
+
+
+def test_two_processes_of_another_model_read_the_one_checkpoint(write_inter: Any) -> None:
+    done = run_py("--model=GRU4Rec", "--nproc=2", "--port=5697", epochs="2", **write_inter(ROWS))
+    assert done.returncode == 0, done.stderr
+    assert "GRU4Rec on toy" in done.stderr
 
 
 def test_a_mistake_under_two_processes_is_refused_too(write_inter: Any) -> None:
@@ -117,6 +129,8 @@ def test_a_mistake_under_two_processes_is_refused_too(write_inter: Any) -> None:
         (["--recommend=x.csv", "--model=Pop"], ["--recommend works with --model=BERT4Rec only"]),
         (["--recommend=x.csv", "--k=0"], ["--k must be at least 1, but is 0"]),
         (["--resume=missing.pth"], ["checkpoint missing.pth does not exist"]),
+        (["--model=SASRec", "--metrics=['NDCG']"], ["`valid_metric` must be one of `metrics` ['NDCG']"]),
+        (["--nproc=2", "--model=BERT5Rec"], ["did you mean BERT4Rec?"]),
     ],
     ids=str,
 )
@@ -161,14 +175,56 @@ def test_python_m_does_the_same_from_any_folder() -> None:
 
 
 def test_an_interrupted_run_is_resumed_to_the_same_end(write_inter: Any) -> None:
-    options = {**QUIET, **write_inter(ROWS), "hidden_size": 16, "stopping_step": 100, "metric_decimal_place": 8}
+    """A run stopped after its best epoch: the checkpoint alone says which options to go on with."""
+    options = {**QUIET, **write_inter(CYCLE), "hidden_size": 16, "stopping_step": 100, "metric_decimal_place": 8}
+    options |= {"learning_rate": 0.02, "epochs": 12}
     dataset = options.pop("dataset")
-    whole = run("BERT4Rec", dataset, config_dict={**options, "epochs": 4})
-    record = json.loads(Path(whole["record"]).read_text())
-    checkpoint = record["checkpoint"]
-    resumed = run("BERT4Rec", dataset, config_dict={**options, "epochs": 4}, resume=checkpoint)
-    assert resumed["best_valid_result"] == whole["best_valid_result"]
-    assert resumed["test_result"] == whole["test_result"]
+    whole = json.loads(Path(run("BERT4Rec", dataset, config_dict=options)["record"]).read_text())
+    stopped = [row["valid_score"] for row in whole["epochs"][:4]]
+    best = max(range(4), key=lambda epoch: (stopped[epoch], epoch))
+    assert best < 11
+
+    config = make_config(**options, dataset=dataset)
+    _, train, valid, _ = prepare(config)
+    trainer = make_trainer(config, train)
+    with pytest.raises(StopRun):
+        trainer.fit(train, valid, verbose=False, callback_fn=stop_after(best))
+    Path(trainer.saved_model_file).rename("stopped.pth")
+    resumed = json.loads(Path(run(resume="stopped.pth")["record"]).read_text())
+    assert [row["epoch"] for row in resumed["epochs"]] == list(range(best + 1, 12))
+    assert [row["valid"] for row in resumed["epochs"]] == [row["valid"] for row in whole["epochs"][best + 1 :]]
+    for key in ("best_epoch", "best_valid_result", "test_result"):
+        assert resumed[key] == whole[key]
+
+
+def stop_after(last: int) -> Any:
+    def callback(epoch: int, score: float) -> None:
+        if epoch == last:
+            raise StopRun
+
+    return callback
+
+
+class StopRun(Exception):
+    pass
+
+
+def test_a_model_and_data_set_named_in_a_config_file_are_used(write_inter: Any) -> None:
+    options = write_inter(ROWS)
+    Path("all.yaml").write_text(
+        f"model: Pop\ndataset: {options['dataset']}\ndata_path: {options['data_path']}\nepochs: 1\n"
+    )
+    record = json.loads(Path(run(config_file_list=["all.yaml"], config_dict=dict(QUIET))["record"]).read_text())
+    assert (record["model"], record["dataset"]) == ("Pop", "toy")
+
+
+def test_a_record_is_valid_json_whatever_the_metrics(write_inter: Any) -> None:
+    options = {**QUIET, **write_inter(ROWS), "epochs": 1, "metrics": ["GAUC", "NDCG"], "valid_metric": "GAUC"}
+    dataset = options.pop("dataset")
+    record = json.loads(Path(run("BERT4Rec", dataset, config_dict=options)["record"]).read_text())
+    assert 0 < record["test_result"]["gauc"] < 1
+    unvalidated = run("BERT4Rec", dataset, config_dict={**options, "eval_step": 0})
+    assert json.loads(Path(unvalidated["record"]).read_text())["best_valid_score"] is None
 
 
 def test_recommendations_are_the_best_unseen_items_of_the_whole_history(write_inter: Any) -> None:

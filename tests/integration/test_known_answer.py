@@ -21,6 +21,7 @@ OPTIONS = {
     "learning_rate": 0.005,
     "warmup_steps": 20,
     "ft_ratio": 0.2,
+    "weight_decay": 0.0,
     "epochs": 40,
     "metrics": ["Hit", "NDCG"],
     "topk": [1, 10],

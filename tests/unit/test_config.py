@@ -48,6 +48,10 @@ BAD_VALUES = [
     ("learning_rate", float("inf"), "above 0"),
     ("weight_decay", -0.1, "at least 0"),
     ("clip_grad_norm", 5, "a dictionary such as {'max_norm': 5.0}, or null"),
+    ("clip_grad_norm", {"max_norm": "a"}, "a dictionary such as"),
+    ("clip_grad_norm", {"max_norm": 1.0, "other": 2}, "a dictionary such as"),
+    ("learner", "adamm", "one of ['adam', 'adamw', 'sgd', 'adagrad', 'rmsprop']"),
+    ("worker", -1, "at least 0"),
     ("stopping_step", -1, "at least 0"),
     ("eval_step", 0.5, "a whole number"),
     ("MAX_ITEM_LIST_LENGTH", 1, "at least 2"),
@@ -75,7 +79,7 @@ def test_the_shipped_defaults_have_no_mistake() -> None:
 
 def test_every_key_of_our_yaml_has_a_rule_or_is_recboles() -> None:
     text = (properties("model") / "BERT4Rec.yaml").read_text()
-    assert set(yaml.safe_load(text)) - set(RULES) == {"transform", "train_neg_sample_args", "learner"}
+    assert set(yaml.safe_load(text)) - set(RULES) == {"transform", "train_neg_sample_args"}
     for line in text.splitlines():
         assert not line or "#" in line, f"no comment: {line}"
 
@@ -95,6 +99,14 @@ def test_all_mistakes_come_in_one_message() -> None:
         ({"transform": "mask_itemseq"}, "`transform` must be null"),
         ({"exclude_seen": True, "eval_args": {"mode": {"valid": "full", "test": "pop100"}}}, "needs `eval_args` mode"),
         ({"exclude_seen": True, "eval_args": {"mode": "uni100"}}, "needs `eval_args` mode"),
+        ({"eval_args": {"mode": "labeled"}}, "mode labeled is not supported by BERT4Rec"),
+        ({"eval_args": "full"}, "`eval_args` must be a dictionary such as"),
+        ({"eval_args": {"split": {"RS": [0.8, 0.2]}}}, "RS must have three ratios (train, valid, test)"),
+        (
+            {"metrics": ["NDCG"]},
+            "must be one of `metrics` ['NDCG'] at one of `topk` [10], but is 'MRR@10'",
+        ),
+        ({"valid_metric": "NDCG@7"}, "`valid_metric` must be one of"),
     ],
 )
 def test_options_that_do_not_go_together_are_named(changes: dict[str, Any], wanted: str) -> None:
@@ -115,6 +127,15 @@ def test_an_option_unknown_to_all_is_a_warning_not_an_error(caplog: pytest.LogCa
     assert "option `my_own_note` is known neither to RecBole nor to BERT4Rec" in caplog.text
     assert "option `use_gup`" in caplog.text
     assert "did you mean `use_gpu`" in caplog.text
+
+
+def test_a_gap_in_eval_args_is_filled_with_leave_one_out_in_order_of_time() -> None:
+    arguments = make_config(eval_args={"mode": "uni20"})["eval_args"]
+    assert (arguments["split"], arguments["order"], arguments["mode"]["test"]) == (
+        {"LS": "valid_and_test"},
+        "TO",
+        "uni20",
+    )
 
 
 def test_other_models_are_not_checked() -> None:

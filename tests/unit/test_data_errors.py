@@ -55,6 +55,7 @@ def test_a_header_without_types_is_explained(write_inter: Any) -> None:
 def test_a_needed_column_that_load_col_leaves_out_is_named(write_inter: Any) -> None:
     message = error_of(write_inter(ROWS), load_col={"inter": ["user_id", "item_id"]}, RATING_FIELD="r")
     assert "load_col: inter must name 'timestamp' (TIME_FIELD) too, but names ['user_id', 'item_id']" in message
+    assert "load_col: inter must name 'user_id'" in error_of(write_inter(ROWS), load_col={"item": ["item_id"]})
 
 
 def test_an_empty_file_is_told_what_its_first_line_must_be(write_inter: Any) -> None:
@@ -73,8 +74,30 @@ def test_a_time_that_is_no_number_is_named_with_its_line(write_inter: Any) -> No
     assert "line 5: column 'timestamp' must be a number, but is 'yesterday' (2 such lines)" in message
 
 
+def test_bytes_of_another_encoding_are_explained(write_inter: Any, tmp_path: Any) -> None:
+    options = write_inter(ROWS)
+    path = tmp_path / "data" / "toy" / "toy.inter"
+    path.write_bytes(path.read_bytes().replace(b"i3", "é".encode("latin-1")))
+    assert "cannot be decoded" in error_of(options)
+    assert "name its --encoding" in error_of(options, encoding="nonsense")
+    prepare(make_config(**options, encoding="latin-1", topk=[3], valid_metric="MRR@3"))
+
+
+def test_a_wrong_value_in_another_file_is_not_blamed_on_the_inter_file(write_inter: Any, tmp_path: Any) -> None:
+    options = write_inter(ROWS)
+    (tmp_path / "data" / "toy" / "toy.item").write_text("item_id:token\tprice:float\ni1\tcheap\n")
+    columns = {"inter": ["user_id", "item_id", "timestamp"], "item": ["item_id", "price"]}
+    message = error_of(options, load_col=columns)
+    assert "toy.inter" not in message
+    assert "price" in message
+
+
+def test_a_topk_beyond_the_catalogue_is_refused(write_inter: Any) -> None:
+    assert "topk [10] is more than the 9 items of the catalogue" in error_of(write_inter(ROWS))
+
+
 def test_histories_too_short_for_the_split_are_explained(write_inter: Any) -> None:
-    rows = [(f"u{u}", f"i{t}", t) for u in range(5) for t in range(2)]
+    rows = [(f"u{u}", f"i{2 * u + t}", t) for u in range(9) for t in range(2)]
     message = error_of(write_inter(rows))
     assert "the valid part is empty" in message
     assert "4 interactions or more" in message
@@ -83,7 +106,7 @@ def test_histories_too_short_for_the_split_are_explained(write_inter: Any) -> No
 
 
 def test_one_interaction_a_user_leaves_nothing_to_train_on(write_inter: Any) -> None:
-    assert "the train part is empty" in error_of(write_inter([(f"u{u}", "i", 1) for u in range(5)]))
+    assert "the train part is empty" in error_of(write_inter([(f"u{u}", f"i{u}", 1) for u in range(15)]))
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from recbole_bert4rec.data.batching import epoch_generator
 from recbole_bert4rec.data.negatives import items_outside
+from recbole_bert4rec.errors import UserError
 from tests.conftest import padded
 
 
@@ -34,5 +35,5 @@ def test_the_only_item_outside_is_found() -> None:
 
 
 def test_a_sequence_that_holds_the_catalogue_is_refused_in_words() -> None:
-    with pytest.raises(ValueError, match="holds all 3 items; use loss_type: CE"):
+    with pytest.raises(UserError, match="holds all 3 items; use loss_type: CE"):
         items_outside(torch.tensor([[3, 1, 2, 2]]), 4, epoch_generator(0, 0))

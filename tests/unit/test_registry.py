@@ -74,7 +74,7 @@ def test_precedence_is_command_line_then_dictionary_then_file_then_ours(
 
 
 def test_the_time_column_is_loaded_whatever_its_name(write_inter: Any) -> None:
-    rows = [(f"u{u}", t, f"i{(u + t) % 9}") for u in range(9) for t in range(6)]
+    rows = [(f"u{u}", t, f"i{(u + t) % 12}") for u in range(9) for t in range(6)]
     options = write_inter(rows, header="who:token\twhen:float\twhat:token")
     names = {"USER_ID_FIELD": "who", "ITEM_ID_FIELD": "what", "TIME_FIELD": "when"}
     for model in ("BERT4Rec", "SASRec"):

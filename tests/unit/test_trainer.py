@@ -11,6 +11,7 @@ import torch
 from recbole.data.interaction import Interaction
 from recbole.utils.case_study import full_sort_topk
 
+from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.plugin import checkpoint
 from tests.conftest import make_config, make_trainer, prepare
 
@@ -49,10 +50,17 @@ def test_the_learning_rate_warms_up_then_follows_its_schedule(
     options: dict, schedule: str, wanted: list[float]
 ) -> None:
     trainer, *_ = start(**options, lr_schedule=schedule, learning_rate=1.0)
-    trainer.total_steps = 10
-    assert [trainer.learning_rate_at(step) for step in range(8)] == pytest.approx(wanted, abs=1e-6)
+    trainer.total_steps = 55
+    assert [trainer.learning_rate_at(step) for step in (0, 1, 2, 3, 4, 5, 15, 25)] == pytest.approx(wanted, abs=1e-6)
     if schedule != "constant":
-        assert trainer.learning_rate_at(10) == pytest.approx(0.0)
+        assert trainer.learning_rate_at(55) == pytest.approx(0.0)
+
+
+def test_the_warm_up_takes_a_tenth_of_a_short_run_at_most(options: dict) -> None:
+    trainer, *_ = start(**{**options, "warmup_steps": 200}, learning_rate=1.0)
+    trainer.total_steps = 40
+    assert [trainer.learning_rate_at(step) for step in range(4)] == [0.25, 0.5, 0.75, 1.0]
+    assert trainer.learning_rate_at(39) < 0.01
 
 
 def test_the_optimizer_takes_the_scheduled_rate_and_ends_near_zero(options: dict) -> None:
@@ -116,6 +124,7 @@ def test_a_resumed_run_ends_where_an_uninterrupted_one_does(options: dict) -> No
     for epoch in range(3):
         first._train_epoch(train, epoch)
         first._valid_epoch(valid)
+    first.item_tokens = whole.item_tokens  # fit takes them from the data
     first._save_checkpoint(2, verbose=False)
     torch.rand(1000)  # whatever happened in between
     second, train, valid, _ = start(**options, epochs=6, stopping_step=100)
@@ -146,6 +155,42 @@ def test_a_checkpoint_holds_what_recommending_needs_as_plain_values(options: dic
     assert state["epoch"] == 0
 
 
+def test_without_a_test_part_the_best_weights_are_loaded_all_the_same(options: dict) -> None:
+    arguments = {"split": {"LS": "valid_only"}, "order": "TO", "mode": "full"}
+    trainer, train, valid, test = start(**options, epochs=2, eval_args=arguments)
+    trainer.fit(train, valid, verbose=False)
+    best = checkpoint.read(trainer.saved_model_file)["state_dict"]
+    for parameter in trainer.model.parameters():
+        parameter.data.zero_()
+    assert trainer.evaluate(test) is None
+    assert equal(best, weights(trainer))
+
+
+def test_resuming_a_finished_run_leaves_its_checkpoint_alone(options: dict) -> None:
+    trainer, train, valid, _ = start(**options, epochs=2)
+    done = trainer.fit(train, valid, verbose=False)
+    while checkpoint.read(trainer.saved_model_file)["epoch"] < 1:
+        trainer._save_checkpoint(1, verbose=False)
+    before = Path(trainer.saved_model_file).read_bytes()
+    again, train, valid, _ = start(**options, epochs=2)
+    again.resume_checkpoint(trainer.saved_model_file)
+    assert again.fit(train, valid, verbose=False) == done
+    assert Path(trainer.saved_model_file).read_bytes() == before
+
+
+def test_a_checkpoint_of_another_network_or_catalogue_is_not_resumed(options: dict, write_inter: Any) -> None:
+    trainer, train, valid, _ = start(**options, epochs=1)
+    trainer.fit(train, valid, verbose=False)
+    other, *_ = start(**{**options, "hidden_size": 8})
+    with pytest.raises(UserError, match="was trained with hidden_size 16, not 8"):
+        other.resume_checkpoint(trainer.saved_model_file)
+    renamed = write_inter([(user, f"x{item}", time) for user, item, time in ROWS], name="renamed")
+    other, train, valid, _ = start(**{**options, **renamed}, epochs=2)
+    other.resume_checkpoint(trainer.saved_model_file)
+    with pytest.raises(UserError, match="was trained on other items than those of 'renamed'"):
+        other.fit(train, valid, verbose=False)
+
+
 def test_a_pickled_checkpoint_is_refused(options: dict, tmp_path: Path) -> None:
     trainer, _, valid, _ = start(**options)
     torch.save({"state_dict": trainer.model.state_dict(), "config": trainer.config}, tmp_path / "theirs.pth")
@@ -174,6 +219,7 @@ def test_excluded_seen_items_are_never_ranked_and_others_keep_their_scores(optio
     for row in range(len(plain)):
         begin = int(sequences.offsets[rows["user_id"][row]])
         seen = set(sequences.items[begin : int(rows["target_position"][row])].tolist()) | {0}
+        seen -= {int(rows["item_id"][row])}  # a repeated target stays a candidate
         assert set((masked[row] == -np.inf).nonzero().squeeze(1).tolist()) == seen
         others = [i for i in range(plain.shape[1]) if i not in seen]
         assert torch.equal(plain[row, others], masked[row, others])
