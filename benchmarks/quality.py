@@ -10,6 +10,7 @@ from records import machine, run_record, write_tables
 
 CONTESTANTS = {
     "ours": ("BERT4Rec", ()),
+    "ours, seen_bias": ("BERT4Rec", ("--seen_bias=True",)),
     "ours, exclude_seen": ("BERT4Rec", ("--exclude_seen=True",)),
     "RecBole GRU4Rec": ("GRU4Rec", ()),
     "RecBole SASRec": ("SASRec", ()),

@@ -69,6 +69,7 @@ RULES: dict[str, Rule] = {
     "mask_random_share": _real(0, 1, "[]"),
     "mask_keep_share": _real(0, 1, "[]"),
     "loss_type": _one_of("CE", "BPR"),
+    "seen_bias": _one_of(True, False),
     "loss_mean": _one_of("mask", "sequence"),
     "window": _one_of("random", "last"),
     "lr_schedule": _one_of("constant", "linear", "cosine"),
@@ -119,6 +120,8 @@ def _mistakes_between(config: Mapping[str, Any]) -> list[str]:
     shares = config["mask_random_share"] + config["mask_keep_share"]
     if shares > 1:
         found.append(f"`mask_random_share` and `mask_keep_share` must add up to at most 1, but give {shares:g}.")
+    if config["seen_bias"] and config["loss_type"] != "CE":
+        found.append(f"`seen_bias` needs `loss_type` CE, but the loss is {config['loss_type']}.")
     found += _mistakes_of_evaluation(config)
     if config.get("transform") is not None:
         found.append(f"`transform` must be null (masks are drawn in the loss), but is {config['transform']!r} instead.")

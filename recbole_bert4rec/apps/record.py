@@ -148,10 +148,10 @@ def summary(record: dict[str, Any], path: Path) -> str:
     seconds = record["seconds"]
     return (
         f"\n{record['model']} on {record['dataset']}, seed {record['seed']}: "
-        f"best epoch {record['best_epoch']} of {len(record['epochs'])} (epochs count from 0)\n"
+        f"{len(record['epochs'])} epochs, best epoch {record['best_epoch']} (counted from 0)\n"
         f"  valid       {line(record['best_valid_result'])}\n"
         f"  test        {line(record['test_result'])}\n"
-        f"  time        {seconds['total']:.1f} s, of which training {seconds['train']:.1f} s\n"
+        f"  time        {seconds['total']:.1f} s, of which training and validation {seconds['train']:.1f} s\n"
         f"  memory      {record['peak_memory_mb']:.0f} MB at its peak\n"
         f"  checkpoint  {record['checkpoint']}\n"
         f"  record      {path}"

@@ -70,7 +70,7 @@ def run(
     init_seed(config["seed"], config["reproducibility"])
     init_logger(config)
     logger = getLogger()
-    logger.info(sys.argv)
+    logger.info(sys.orig_argv)
     logger.info(config)
     full_dataset, loaders = _explained(lambda: _load(config), f"data set {dataset!r}")
     train_data, valid_data, test_data = loaders
@@ -97,7 +97,7 @@ def run(
         write_json(path, record)
         if recommend is not None:
             users = write_recommendations(trainer.model, train_data._dataset, recommend, k)
-            logger.info(f"top {k} of {users} users written to {recommend}")
+            logger.info(f"up to {k} items for each of {users} users written to {recommend}")
         logger.info(summary(record, path))
     return {**result, "record": str(path)}
 

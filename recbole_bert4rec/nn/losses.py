@@ -22,7 +22,14 @@ def mask_weights(rows: Tensor, n_sequences: int, loss_mean: str) -> Tensor:
     return 1.0 / (masks[rows] * n_sequences)
 
 
-def cross_entropy(hidden: Tensor, item_embedding: Tensor, bias: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
+def cross_entropy(
+    hidden: Tensor,
+    item_embedding: Tensor,
+    bias: Tensor,
+    labels: Tensor,
+    weights: Tensor,
+    seen_bias: Tensor | None = None,
+) -> Tensor:
     """Softmax over the whole catalogue (equations 7 and 8): sum_m w_m (logsumexp_v s_mv - s_m,label).
 
     Padding (item 0) is no item: it takes no part in the softmax.
@@ -33,8 +40,11 @@ def cross_entropy(hidden: Tensor, item_embedding: Tensor, bias: Tensor, labels: 
         bias: *Shape:* (N,)
         labels: *Shape:* (M,)
         weights: *Shape:* (M,)
+        seen_bias: added to the logits, where given. *Shape:* (M, N)
     """
     logits = F.linear(hidden, item_embedding[1:], bias[1:])  # (M, N - 1)
+    if seen_bias is not None:
+        logits = logits + seen_bias[:, 1:]
     return torch.dot(F.cross_entropy(logits, labels - 1, reduction="none").float(), weights)
 
 

@@ -38,7 +38,10 @@ def check_inter_file(config: Config, folder: str) -> None:
         if loaded != "*" and name not in loaded:
             raise UserError(f"load_col: inter must name {name!r} ({option}) too, but names {loaded}")
         if columns[name] != kind:
-            raise UserError(f"{path}, line 1: column {name!r} must be {name}:{kind}, but is {name}:{columns[name]}")
+            raise UserError(
+                f"{path}, line 1: column {name!r} must be {name}:{kind}, but is {name}:{columns[name]} "
+                f"(columns are separated by {config['field_separator']!r}; --field_separator says otherwise)"
+            )
     if not first_row.strip():
         raise UserError(f"{path} has a header but no interactions")
 
@@ -61,7 +64,7 @@ def explain_load_failure(config: Config, folder: str, error: ValueError) -> NoRe
     """Find the line that RecBole's reader stumbled over and raise it as a :class:`UserError`."""
     path = _inter_path(config, folder)
     if not os.path.isfile(path):
-        raise UserError(_missing(config, folder, error)) from error
+        raise UserError(_missing(config, folder)) from error
     frame = pd.read_csv(path, sep=config["field_separator"], dtype=str, encoding=config["encoding"], engine="python")
     for column in frame:
         name, _, kind = str(column).partition(":")
@@ -77,13 +80,13 @@ def explain_load_failure(config: Config, folder: str, error: ValueError) -> NoRe
     raise UserError(f"data set {config['dataset']!r} cannot be read from {folder}: {error}") from error
 
 
-def _missing(config: Config, folder: str, error: ValueError) -> str:
+def _missing(config: Config, folder: str) -> str:
     parent = os.path.dirname(os.path.normpath(folder))
     found = sorted(entry.name for entry in os.scandir(parent) if entry.is_dir()) if os.path.isdir(parent) else []
     beside = f"; {parent} holds {', '.join(found)}" if found else ""
     return (
         f"data set {config['dataset']!r}: folder {folder} does not exist{beside}. Put NAME.inter into "
-        f"DATA_PATH/NAME/ and pass --data_path=DATA_PATH ({error})"
+        f"DATA_PATH/NAME/ and pass --data_path=DATA_PATH"
     )
 
 

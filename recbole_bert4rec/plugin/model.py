@@ -8,7 +8,7 @@ from recbole.data.dataset import Dataset
 from recbole.data.interaction import Interaction
 from recbole.model.abstract_recommender import SequentialRecommender
 from recbole.utils import InputType
-from torch import Tensor
+from torch import Tensor, nn
 
 from recbole_bert4rec.data.batching import epoch_generator
 from recbole_bert4rec.data.cloze import append_mask, cloze
@@ -41,6 +41,7 @@ class BERT4Rec(SequentialRecommender):
             "keep_share": config["mask_keep_share"],
         }
         self.mask_token: int = self.n_items
+        self.seen_bias = nn.Parameter(torch.zeros(())) if config["seen_bias"] else None
         self.encoder = BERT4RecEncoder(
             EncoderOptions(
                 n_items=self.n_items,
@@ -92,22 +93,46 @@ class BERT4Rec(SequentialRecommender):
         if self.loss_type == "BPR":
             negatives = items_outside(sequences[masked.rows], self.n_items, generator)
             return bpr(vectors, catalogue, bias, masked.labels, negatives, weights)
-        return cross_entropy(vectors, catalogue, bias, masked.labels, weights)
+        seen_bias = self._seen_bias(masked.item_seq)
+        rows = None if seen_bias is None else seen_bias[masked.rows]
+        return cross_entropy(vectors, catalogue, bias, masked.labels, weights, rows)
 
-    def encode(self, item_seq: Tensor, lengths: Tensor) -> Tensor:
-        """The vector of a [MASK] appended after each history. *Shape:* (B, L), (B,) -> (B, H)"""
+    def _seen_bias(self, item_seq: Tensor) -> Tensor | None:
+        """The learnt scalar at the items that a sequence shows, 0 at all others; None where the option is off.
+
+        Not in the paper: the score of an item that stands in the input would else have to be unlearnt by attention.
+
+        Args:
+            item_seq: sequences with their masks. *Shape:* (B, L)
+
+        Returns:
+            *Shape:* (B, N)
+        """
+        if self.seen_bias is None:
+            return None
+        shown = torch.zeros(len(item_seq), self.n_items + 1, device=item_seq.device)
+        return self.seen_bias * shown.scatter_(1, item_seq, 1.0)[:, : self.n_items]
+
+    def encode(self, item_seq: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor | None]:
+        """The vector of a [MASK] appended after each history, and what :meth:`_seen_bias` adds to its scores.
+
+        *Shape:* (B, L), (B,) -> (B, H), (B, N)
+        """
         sequences, last = append_mask(item_seq, lengths, self.mask_token, self.max_seq_length)
         hidden = self.encoder(sequences)[torch.arange(len(last), device=last.device), last]
-        return self.encoder.output(hidden)
+        return self.encoder.output(hidden), self._seen_bias(sequences)
 
     def predict(self, interaction: Interaction) -> Tensor:
         """Score one given item a row; rows that share a history are encoded once. *Shape:* (B,)"""
         rows = torch.cat([interaction[self.ITEM_SEQ_LEN].unsqueeze(1), interaction[self.ITEM_SEQ]], dim=1)
         unique, which = torch.unique(rows, dim=0, return_inverse=True)
-        vectors = self.encode(unique[:, 1:], unique[:, 0])[which]  # (B, H)
+        vectors, seen_bias = self.encode(unique[:, 1:], unique[:, 0])
         items = interaction[self.ITEM_ID]
-        return (vectors * self.encoder.catalogue[items]).sum(-1) + self.encoder.output_bias[items]
+        scores = (vectors[which] * self.encoder.catalogue[items]).sum(-1) + self.encoder.output_bias[items]
+        return scores if seen_bias is None else scores + seen_bias[which, items]
 
     def full_sort_predict(self, interaction: Interaction) -> Tensor:
         """Score every item for each row. *Shape:* (B, N)"""
-        return self.encoder.scores(self.encode(interaction[self.ITEM_SEQ], interaction[self.ITEM_SEQ_LEN]))
+        vectors, seen_bias = self.encode(interaction[self.ITEM_SEQ], interaction[self.ITEM_SEQ_LEN])
+        scores = self.encoder.scores(vectors)
+        return scores if seen_bias is None else scores + seen_bias

@@ -23,7 +23,7 @@ from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.plugin import checkpoint
 from recbole_bert4rec.plugin.model import BERT4Rec
 
-_SHAPING = ("hidden_size", "inner_size", "n_layers", "n_heads", "MAX_ITEM_LIST_LENGTH", "learner")
+_SHAPING = ("seen_bias", "hidden_size", "inner_size", "n_layers", "n_heads", "MAX_ITEM_LIST_LENGTH", "learner")
 _TRAINERS = itertools.count(1)
 _FUSED = {"adam": optim.Adam, "adamw": optim.AdamW}
 
@@ -150,6 +150,7 @@ class BERT4RecTrainer(Trainer):
             )
         self.item_tokens = item_tokens
         if self.start_epoch >= self.epochs > 0:  # RecBole would write a checkpoint of epoch -1 over the resumed one
+            self.logger.warning(f"nothing to train: {self.start_epoch} epochs are done and epochs is {self.epochs}")
             return self.best_valid_score, self.best_valid_result
         return super().fit(train_data, *args, **kwargs)
 

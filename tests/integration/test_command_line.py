@@ -53,7 +53,7 @@ def test_one_epoch_of_ml_100k_ends_with_metrics_summary_record_and_recommendatio
         "test result",
     ):
         assert line in done.stderr
-    assert "BERT4Rec on ml-100k, seed 2020: best epoch 0 of 1" in done.stderr
+    assert "BERT4Rec on ml-100k, seed 2020: 1 epochs, best epoch 0" in done.stderr
     assert "Warning" not in done.stderr
     (path,) = Path("saved").glob("BERT4Rec-*.json")
     record = json.loads(path.read_text())
@@ -238,7 +238,7 @@ def test_recommendations_are_the_best_unseen_items_of_the_whole_history(write_in
         best = table[table["user_id"] == user]
         internal = torch.tensor(dataset.token2id("item_id", items.tolist()))
         with torch.no_grad():
-            scores = model.encoder.scores(model.encode(internal[None, -5:], torch.tensor([min(5, len(items))])))[0]
+            scores = model.encoder.scores(model.encode(internal[None, -5:], torch.tensor([min(5, len(items))]))[0])[0]
         scores[[0, *internal.tolist()]] = -np.inf
         wanted = dataset.field2id_token["item_id"][scores.topk(4).indices.numpy()]
         assert best["item_id"].tolist() == wanted.tolist()

@@ -22,7 +22,7 @@ OPTIONS = {
     "warmup_steps": 20,
     "ft_ratio": 0.2,
     "weight_decay": 0.0,
-    "epochs": 40,
+    "epochs": 60,
     "metrics": ["Hit", "NDCG"],
     "topk": [1, 10],
     "valid_metric": "Hit@1",
@@ -60,6 +60,7 @@ def cyclic_rows() -> list[tuple[str, str, int]]:
             "epochs": 60,
         },
         {"window": "last", "lr_schedule": "linear"},
+        {"seen_bias": True},
     ],
     ids=str,
 )

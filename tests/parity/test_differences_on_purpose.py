@@ -6,16 +6,24 @@ import torch
 from recbole.data.interaction import Interaction
 from recbole.data.transform import MaskItemSequence
 
+from recbole_bert4rec.data.batching import epoch_generator
 from recbole_bert4rec.data.cloze import append_mask, cloze
 from tests.conftest import histories_to_rows, make_config, make_trainer, prepare
 
 ITEMS = ["a", "b", "c", "d", "e", "f"]
 SPLIT = {"split": {"LS": "valid_and_test"}, "order": "TO", "mode": "full"}
+METRICS = {"topk": [3], "valid_metric": "MRR@3"}
 HISTORIES = {"u": ITEMS, "v": ITEMS[::-1]}
 
 
 def options(write_inter, **more):
-    return {**write_inter(histories_to_rows(HISTORIES)), "eval_args": SPLIT, "MAX_ITEM_LIST_LENGTH": 10, **more}
+    return {
+        **write_inter(histories_to_rows(HISTORIES)),
+        "eval_args": SPLIT,
+        "MAX_ITEM_LIST_LENGTH": 10,
+        **METRICS,
+        **more,
+    }
 
 
 def test_the_last_training_item_is_an_input_and_a_target_here_and_neither_in_stock(write_inter) -> None:
@@ -66,6 +74,52 @@ def test_stock_loses_masks_and_we_do_not() -> None:
     masks = (masked["Mask_item_id_list"] == 50).sum()
     scored = (masked["MASK_INDEX"] > 0).sum()
     assert scored < 0.8 * masks
+
+    ours = cloze(sequences, torch.full((400,), 10), 50, epoch_generator(0, 0), 0.2)
+    assert (ours.item_seq == 50).sum() == len(ours.labels)
+    assert (ours.columns == 0).any()
+
+
+def test_stock_draws_ft_ratio_for_a_batch_and_we_for_each_sequence() -> None:
+    class Data:
+        def num(self, field):
+            return 50
+
+    sequences, lengths = torch.arange(1, 21).repeat(64, 1), torch.full((64,), 20)
+    config = make_config("RecBoleBERT4Rec", mask_ratio=0.5, ft_ratio=0.5, MAX_ITEM_LIST_LENGTH=20)
+    stock = MaskItemSequence(config)
+    shares = set()
+    for _ in range(30):
+        batch = Interaction({"item_id_list": sequences, "item_length": lengths})
+        masked = stock(Data(), batch)["Mask_item_id_list"] == 50
+        shares.add(bool((masked.sum(1) == 1).all()))
+    assert shares == {True, False}  # a batch is all of one kind
+    ours = cloze(sequences, lengths, 50, epoch_generator(0, 0), 0.5, ft_ratio=0.5)
+    last_only = (ours.item_seq == 50).sum(1) == 1
+    assert 15 < last_only.sum() < 49
+
+
+def test_stock_counts_padding_among_the_classes_of_the_softmax_and_we_do_not(write_inter) -> None:
+    gradients = {}
+    for name in ("BERT4Rec", "RecBoleBERT4Rec"):
+        config = make_config(name, **options(write_inter, mask_ratio=0.5))
+        train = prepare(config)[1]
+        model = make_trainer(config, train).model.eval()
+        batch = next(iter(train))
+        model.calculate_loss(batch).backward()
+        bias = model.encoder.output_bias if name == "BERT4Rec" else model.output_bias
+        gradients[name] = bias.grad[0].item()
+    assert gradients["BERT4Rec"] == 0
+    assert gradients["RecBoleBERT4Rec"] > 0
+
+
+def test_stock_starts_from_a_plain_normal_and_we_from_a_truncated_one(write_inter) -> None:
+    weights = {}
+    for name in ("BERT4Rec", "RecBoleBERT4Rec"):
+        config = make_config(name, **options(write_inter, hidden_size=256, n_heads=2))
+        model = make_trainer(config, prepare(config)[1]).model
+        weights[name] = torch.cat([p.flatten() for p in model.parameters() if p.dim() == 2]).abs().max()
+    assert weights["BERT4Rec"] <= 0.04 < weights["RecBoleBERT4Rec"]
 
 
 def test_stock_makes_a_row_a_prefix_and_we_one_a_user(write_inter) -> None:

@@ -35,6 +35,7 @@ BAD_VALUES = [
     ("mask_random_share", 1.1, "at most 1"),
     ("mask_keep_share", -0.1, "at least 0"),
     ("loss_type", "XYZ", "one of ['CE', 'BPR']"),
+    ("seen_bias", "on", "one of [True, False]"),
     ("loss_mean", "median", "one of ['mask', 'sequence']"),
     ("window", "first", "one of ['random', 'last']"),
     ("lr_schedule", "step", "one of"),
@@ -96,6 +97,7 @@ def test_all_mistakes_come_in_one_message() -> None:
     [
         ({"hidden_size": 64, "n_heads": 3}, "`hidden_size` must be divisible by `n_heads`, but is 64 with 3 heads"),
         ({"mask_random_share": 0.6, "mask_keep_share": 0.6}, "must add up to at most 1, but give 1.2"),
+        ({"seen_bias": True, "loss_type": "BPR"}, "`seen_bias` needs `loss_type` CE, but the loss is BPR"),
         ({"transform": "mask_itemseq"}, "`transform` must be null"),
         ({"exclude_seen": True, "eval_args": {"mode": {"valid": "full", "test": "pop100"}}}, "needs `eval_args` mode"),
         ({"exclude_seen": True, "eval_args": {"mode": "uni100"}}, "needs `eval_args` mode"),

@@ -74,6 +74,18 @@ def test_padding_takes_no_part_in_the_softmax() -> None:
     assert after[2][0].abs().sum() == 0
 
 
+def test_seen_bias_is_added_to_the_logits() -> None:
+    tensors = problem(1, 3, 5, 2, torch.float64)
+    shift = torch.zeros(3, 5, dtype=torch.float64)
+    shift[:, 2] = -1.5
+    labels, weights = tensors["labels"], tensors["weights"].double()
+    hidden, embedding, bias = tensors["hidden"], tensors["embedding"], tensors["bias"]
+    shifted_bias = bias + shift[0]
+    wanted = naive_cross_entropy(hidden, embedding, shifted_bias, labels, weights)
+    found = cross_entropy(hidden, embedding, bias, labels, weights.float(), shift)
+    assert found.item() == pytest.approx(wanted.item(), rel=1e-5)
+
+
 def test_extreme_scores_give_finite_losses() -> None:
     hidden = torch.tensor([[1000.0], [-1000.0]])
     embedding = torch.tensor([[0.0], [1.0], [-1.0]])

@@ -225,8 +225,11 @@ def test_excluded_seen_items_are_never_ranked_and_others_keep_their_scores(optio
         assert torch.equal(plain[row, others], masked[row, others])
 
 
-def test_predict_scores_like_the_full_ranking(options: dict) -> None:
-    trainer, _, valid, _ = start(**options)
+@pytest.mark.parametrize("seen_bias", [False, True])
+def test_predict_scores_like_the_full_ranking(options: dict, seen_bias: bool) -> None:
+    trainer, _, valid, _ = start(**options, seen_bias=seen_bias)
+    if seen_bias:
+        trainer.model.seen_bias.data.fill_(-3.0)
     trainer.model.eval()
     rows = valid._dataset[np.arange(len(valid._dataset))]
     with torch.no_grad():
@@ -235,6 +238,30 @@ def test_predict_scores_like_the_full_ranking(options: dict) -> None:
         single = trainer.model.predict(pairs)
     wanted = full.repeat(3, 1)[torch.arange(3 * len(rows)), pairs["item_id"]]
     torch.testing.assert_close(single, wanted, atol=1e-5, rtol=1e-5)
+
+
+def test_seen_bias_moves_the_scores_of_the_items_in_the_input_alone(options: dict) -> None:
+    trainer, _, valid, _ = start(**options, seen_bias=True)
+    rows = valid._dataset[np.arange(len(valid._dataset))]
+    trainer.model.eval()
+    with torch.no_grad():
+        before = trainer.model.full_sort_predict(rows)
+        trainer.model.seen_bias.fill_(-2.0)
+        moved = trainer.model.full_sort_predict(rows) - before
+    for row, length in enumerate(rows["item_length"].tolist()):
+        shown = set(rows["item_id_list"][row, max(0, length - 7) : length].tolist())
+        wanted = torch.tensor([-2.0 if item in shown else 0.0 for item in range(1, moved.shape[1])])
+        torch.testing.assert_close(moved[row, 1:], wanted, atol=1e-5, rtol=0)
+
+
+def test_seen_bias_is_learnt_where_nobody_repeats_an_item(write_inter: Any) -> None:
+    rows = [(f"u{u}", f"i{(u * 3 + t * t) % 31}", t) for u in range(60) for t in range(5)]
+    trainer, train, *_ = start(**{**SMALL, **write_inter(rows)}, seen_bias=True, learning_rate=0.02)
+    for epoch in range(5):
+        trainer._train_epoch(train, epoch)
+    assert trainer.model.seen_bias < -0.3
+    spared = trainer.optimizer.param_groups[1]["params"]
+    assert any(parameter is trainer.model.seen_bias for parameter in spared)
 
 
 def test_a_batch_scores_like_single_rows(options: dict) -> None:
