@@ -12,6 +12,7 @@ CONTESTANTS = {
     "ours": ("BERT4Rec", ()),
     "ours, seen_bias": ("BERT4Rec", ("--seen_bias=True",)),
     "ours, exclude_seen": ("BERT4Rec", ("--exclude_seen=True",)),
+    "ours, seen_bias, exclude_seen": ("BERT4Rec", ("--seen_bias=True", "--exclude_seen=True")),
     "RecBole GRU4Rec": ("GRU4Rec", ()),
     "RecBole SASRec": ("SASRec", ()),
     "RecBole Pop": ("Pop", ()),
