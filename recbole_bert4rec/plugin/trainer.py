@@ -90,9 +90,7 @@ class BERT4RecTrainer(Trainer):
         self.model.set_epoch(epoch_idx)
         hook = self.optimizer.register_step_pre_hook(self._before_step)
         try:
-            # RecBole's sine.py turns anomaly detection on for the whole process, which checks every gradient for NaN
-            with torch.autograd.set_detect_anomaly(False):
-                return super()._train_epoch(train_data, epoch_idx, loss_func, show_progress)
+            return super()._train_epoch(train_data, epoch_idx, loss_func, show_progress)
         finally:
             hook.remove()
 

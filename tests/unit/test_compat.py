@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -133,3 +135,18 @@ def test_a_download_ends_well_without_process_group(tmp_path: Path, monkeypatch:
     assert Dataset(config).inter_num == 2
     with pytest.raises(ValueError, match="process group"):
         original(Dataset._download)(Dataset(config))
+
+
+def test_anomaly_detection_that_recbole_turns_on_is_off_once_and_the_users_stays() -> None:
+    program = """
+import torch, recbole.model.sequential_recommender
+print(torch.is_anomaly_enabled())
+import recbole_bert4rec
+print(torch.is_anomaly_enabled())
+torch.autograd.set_detect_anomaly(True)
+recbole_bert4rec.register()
+print(torch.is_anomaly_enabled())
+"""
+    root = Path(compat.__file__).parents[1]
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, cwd=root)
+    assert done.stdout.split() == ["True", "False", "True"], done.stderr

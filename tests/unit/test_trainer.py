@@ -91,19 +91,6 @@ def test_every_learner_of_recbole_trains(options: dict, learner: str) -> None:
     assert not equal(before, weights(trainer))
 
 
-def test_anomaly_detection_that_recbole_leaves_on_is_off_while_we_train(options: dict, monkeypatch: Any) -> None:
-    trainer, train, *_ = start(**options)
-    seen = []
-    loss = trainer.model.calculate_loss
-    monkeypatch.setattr(
-        trainer.model, "calculate_loss", lambda i: (seen.append(torch.is_anomaly_enabled()), loss(i))[1]
-    )
-    with torch.autograd.set_detect_anomaly(True):
-        trainer._train_epoch(train, 0)
-        assert torch.is_anomaly_enabled()
-    assert set(seen) == {False}
-
-
 def test_the_same_seed_gives_the_same_result_bit_for_bit_twice(options: dict) -> None:
     results = []
     for _ in range(2):
