@@ -21,6 +21,10 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+Positions = tuple[Tensor, Tensor]
+"""Rows and columns of positions in a batch. *Shape:* (M,) each."""
+
+
 @dataclass(frozen=True)
 class EncoderOptions:
     """Size and regularisation of the encoder; the names are RecBole's."""
@@ -52,12 +56,16 @@ class MultiHeadAttention(nn.Module):
         self.dropout = Dropout(options.hidden_dropout_prob)
         self.norm = nn.LayerNorm(hidden, eps=options.layer_norm_eps)
 
-    def forward(self, hidden: Tensor, attended: Tensor | None) -> Tensor:
+    def forward(self, hidden: Tensor, attended: Tensor | None, wanted: Positions | None = None) -> Tensor:
         """Mix every position with all others of its sequence.
 
         Args:
             hidden: *Shape:* (B, L, H)
             attended: True where a position may be looked at; None if all may. *Shape:* (B, 1, 1, L)
+            wanted: the M positions to return; all by default.
+
+        Returns:
+            *Shape:* (B, L, H), or (M, H) of the wanted positions.
         """
         batch, length, size = hidden.shape
         heads = self.query_key_value(hidden).view(batch, length, 3, self.n_heads, size // self.n_heads)
@@ -65,6 +73,8 @@ class MultiHeadAttention(nn.Module):
         dropout = self.attn_dropout_prob if self.training else 0.0
         mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=attended, dropout_p=dropout)
         mixed = mixed.transpose(1, 2).reshape(batch, length, size)
+        if wanted is not None:
+            hidden, mixed = hidden[wanted], mixed[wanted]
         return self.norm(hidden + self.dropout(self.output(mixed)))
 
 
@@ -80,7 +90,7 @@ class FeedForward(nn.Module):
         self.norm = nn.LayerNorm(options.hidden_size, eps=options.layer_norm_eps)
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """Transform each position alone. *Shape:* (B, L, H) in and out."""
+        """Transform each position alone. *Shape:* (..., H) in and out."""
         return self.norm(hidden + self.dropout(self.output(self.activation(self.inner(hidden)))))
 
 
@@ -92,9 +102,9 @@ class TransformerLayer(nn.Module):
         self.attention = MultiHeadAttention(options)
         self.feed_forward = FeedForward(options)
 
-    def forward(self, hidden: Tensor, attended: Tensor | None) -> Tensor:
-        """*Shape:* (B, L, H) in and out; ``attended`` as in :class:`MultiHeadAttention`."""
-        return self.feed_forward(self.attention(hidden, attended))
+    def forward(self, hidden: Tensor, attended: Tensor | None, wanted: Positions | None = None) -> Tensor:
+        """Arguments, shapes and result as in :class:`MultiHeadAttention`."""
+        return self.feed_forward(self.attention(hidden, attended, wanted))
 
 
 class BERT4RecEncoder(nn.Module):
@@ -129,14 +139,15 @@ class BERT4RecEncoder(nn.Module):
         if isinstance(module, nn.Linear):
             nn.init.zeros_(module.bias)
 
-    def forward(self, item_seq: Tensor) -> Tensor:
+    def forward(self, item_seq: Tensor, wanted: Positions | None = None) -> Tensor:
         """Encode sequences from both sides.
 
         Args:
             item_seq: item ids padded on the right, [MASK] among them. *Shape:* (B, L), L <= max_length
+            wanted: the M positions whose states are asked for; the last layer then works on no other.
 
         Returns:
-            Hidden states before the output layer; meaningless at padding. *Shape:* (B, L, H)
+            Hidden states before the output layer; meaningless at padding. *Shape:* (B, L, H), or (M, H) if wanted.
         """
         present = item_seq != PADDING  # (B, L)
         position = torch.arange(item_seq.shape[1], device=item_seq.device)
@@ -145,9 +156,10 @@ class BERT4RecEncoder(nn.Module):
         hidden = self.item_embedding(item_seq) + self.position_embedding(position)
         hidden = self.embedding_dropout(self.embedding_norm(hidden))
         attended = present[:, None, None, :]
-        for layer in self.layers:
+        *lower, last = self.layers
+        for layer in lower:
             hidden = layer(hidden, attended)
-        return hidden
+        return last(hidden, attended, wanted)
 
     def output(self, hidden: Tensor) -> Tensor:
         """The output layer's projection, GELU and LayerNorm (equation 7, inner part). *Shape:* (..., H) in and out."""

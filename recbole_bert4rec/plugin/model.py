@@ -86,8 +86,7 @@ class BERT4Rec(SequentialRecommender):
         sequences, lengths = interaction[self.ITEM_SEQ], interaction[self.ITEM_SEQ_LEN]
         generator = self._generator_on(sequences.device)
         masked = cloze(sequences, lengths, self.mask_token, generator, **self.masking)
-        hidden = self.encoder(masked.item_seq)[masked.rows, masked.columns]  # (M, H)
-        vectors = self.encoder.output(hidden)
+        vectors = self.encoder.output(self.encoder(masked.item_seq, (masked.rows, masked.columns)))  # (M, H)
         weights = mask_weights(masked.rows, len(sequences), self.loss_mean)
         catalogue, bias = self.encoder.catalogue, self.encoder.output_bias
         if self.loss_type == "BPR":
@@ -119,7 +118,7 @@ class BERT4Rec(SequentialRecommender):
         *Shape:* (B, L), (B,) -> (B, H), (B, N)
         """
         sequences, last = append_mask(item_seq, lengths, self.mask_token, self.max_seq_length)
-        hidden = self.encoder(sequences)[torch.arange(len(last), device=last.device), last]
+        hidden = self.encoder(sequences, (torch.arange(len(last), device=last.device), last))
         return self.encoder.output(hidden), self._seen_bias(sequences)
 
     def predict(self, interaction: Interaction) -> Tensor:

@@ -62,6 +62,19 @@ def test_the_encoder_equals_the_equations_gradients_too(position: str, hidden_ac
         torch.testing.assert_close(gradient, twin, atol=1e-4, rtol=1e-4)
 
 
+def test_wanted_positions_equal_those_of_the_whole_gradients_too() -> None:
+    torch.manual_seed(0)
+    encoder = BERT4RecEncoder(OPTIONS).eval()
+    sequences = torch.tensor([[3, 20, 5, 0, 0], [20, 2, 3, 4, 20], [7, 0, 0, 0, 0]])
+    wanted = (torch.tensor([1, 0, 1, 2]), torch.tensor([4, 1, 0, 0]))
+    parameters = [p for n, p in encoder.named_parameters() if not n.startswith(("head", "output_bias"))]
+    results = []
+    for hidden in (encoder(sequences, wanted), encoder(sequences)[wanted]):
+        results.append([hidden, *torch.autograd.grad((hidden**2 * torch.arange(1.0, 5.0)[:, None]).sum(), parameters)])
+    for ours, twin in zip(*results, strict=True):
+        torch.testing.assert_close(ours, twin, atol=1e-5, rtol=1e-5)
+
+
 @pytest.mark.parametrize("position", ["start", "end"])
 def test_padding_changes_nothing(position: str) -> None:
     encoder = BERT4RecEncoder(EncoderOptions(**{**OPTIONS.__dict__, "position": position})).eval()
