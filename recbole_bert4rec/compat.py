@@ -44,6 +44,7 @@ def apply() -> None:
     train_on_cpu_processes()
     download_without_process_group()
     leave_anomaly_detection_off()
+    drop_the_rows_without_ids()
 
 
 def quieten() -> None:
@@ -202,3 +203,25 @@ def leave_anomaly_detection_off() -> None:
     if not hasattr(sine, _MARK):
         torch.autograd.set_detect_anomaly(False)
         setattr(sine, _MARK, leave_anomaly_detection_off)
+
+
+def drop_the_rows_without_ids() -> None:
+    """Dataset drops rows without user, then those without item by positions that no longer hold (dataset.py:818).
+
+    It removes others instead, whose ids are there, or raises an IndexError.
+    """
+    wrap(Dataset, "_filter_nan_user_or_item", _drop_rows_without_ids)
+
+
+def _drop_rows_without_ids(original: Callable[[Dataset], None], self: Dataset) -> None:
+    for field in (self.uid_field, self.iid_field):
+        if field is None:
+            continue
+        missing = self.inter_feat.index[self.inter_feat[field].isnull()]
+        if len(missing):
+            lines = f"{list(missing[:10] + 2)}{' and others' if len(missing) > 10 else ''}"
+            self.logger.warning(
+                f"In inter_feat, line {lines}, {field} do not exist, so they will be removed ({len(missing)} lines)."
+            )
+            self.inter_feat.drop(index=missing, inplace=True)
+    original(self)

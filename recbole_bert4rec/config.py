@@ -52,6 +52,15 @@ def _clipping(value: Any) -> str | None:
     return "a dictionary such as {'max_norm': 5.0}, or null"
 
 
+def _optional(rule: Rule) -> Rule:
+    return lambda value: None if value is None else (wanted := rule(value)) and f"{wanted}, or null"
+
+
+def _names(value: Any) -> str | None:
+    right = isinstance(value, list) and all(isinstance(name, str) for name in value)
+    return None if right else "a list of columns of the .item file, such as ['class'], or []"
+
+
 RULES: dict[str, Rule] = {
     "hidden_size": _integer(1),
     "inner_size": _integer(1),
@@ -71,7 +80,12 @@ RULES: dict[str, Rule] = {
     "loss_type": _one_of("CE", "BPR"),
     "seen_bias": _one_of(True, False),
     "loss_mean": _one_of("mask", "sequence"),
-    "window": _one_of("random", "last"),
+    "window": _one_of("random", "last", "sliding"),
+    "prop_sliding_window": _real(0, 1, "(]"),
+    "batch_tokens": _optional(_integer(1)),
+    "exact_time": _one_of(True, False),
+    "candidates": _one_of("recbole", "paper"),
+    "selected_features": _names,
     "lr_schedule": _one_of("constant", "linear", "cosine"),
     "warmup_steps": _integer(0),
     "exclude_seen": _one_of(True, False),
@@ -136,25 +150,37 @@ def _mistakes_of_evaluation(config: Mapping[str, Any]) -> list[str]:
     found = []
     mode = arguments.get("mode", "full")
     modes = set(mode.values()) if isinstance(mode, dict) else {mode}
-    if config["exclude_seen"] and modes - {"full"}:
-        found.append(f"`exclude_seen` needs `eval_args` mode full, but the mode is {mode!r}.")
-    if "labeled" in modes:
-        found.append("`eval_args` mode labeled is not supported by BERT4Rec; use full, uniN or popN.")
+    values = {str(metric).lower() for metric in _listed(config["metrics"])} & {"auc", "logloss", "mae", "rmse"}
+    if "labeled" in modes and (modes != {"labeled"} or values != set(map(str.lower, _listed(config["metrics"])))):
+        found.append(
+            "`eval_args` mode labeled judges single scores: use it for validation and test, with `metrics` AUC or "
+            f"LogLoss and no others, but the mode is {mode!r} and the metrics are {config['metrics']!r}."
+        )
+    elif "labeled" in modes and values - {"auc", "logloss"}:
+        found.append(f"`metrics` of mode labeled must be AUC or LogLoss, for probabilities, but are {sorted(values)}.")
     split = arguments.get("split")
-    if isinstance(split, dict) and "RS" in split and not (isinstance(split["RS"], list) and len(split["RS"]) == 3):
-        found.append(f"`eval_args` split RS must have three ratios (train, valid, test), but is {split['RS']!r}.")
+    split = split if isinstance(split, dict) else {}
+    for name in sorted({"RS", "TS"} & set(split)):
+        ratios = split[name]
+        right = isinstance(ratios, list) and len(ratios) == 3 and not any(map(_real(0), ratios)) and sum(ratios) > 0
+        if not right:
+            found.append(f"`eval_args` split {name} must have three ratios (train, valid, test), but is {ratios!r}.")
     return found + mistakes_of_metrics(config)
 
 
 def mistakes_of_metrics(config: Mapping[str, Any]) -> list[str]:
     """Whether ``valid_metric``, by which the best epoch is chosen, is among those that are computed."""
     metrics, topk, chosen = config["metrics"], config["topk"], str(config["valid_metric"])
-    metrics = [metrics] if isinstance(metrics, str) else list(metrics)
+    metrics = _listed(metrics)
     topk = [topk] if isinstance(topk, int) else list(topk)
     name, _, k = chosen.partition("@")
     if name.lower() in [str(metric).lower() for metric in metrics] and (not k or k in map(str, topk)):
         return []
     return [f"`valid_metric` must be one of `metrics` {metrics} at one of `topk` {topk}, but is {chosen!r} instead."]
+
+
+def _listed(value: Any) -> list[Any]:
+    return [value] if isinstance(value, str) else list(value)
 
 
 def nearest(key: str, candidates: Iterable[str]) -> str | None:

@@ -15,6 +15,9 @@ STOCK_MODEL_NAME = "RecBoleBERT4Rec"
 TARGET_POSITION = "target_position"
 """Column of our datasets: where in the flat item array a row's target stands (its history ends just before)."""
 
+SEQUENCE = "sequence"
+"""Column of benchmark files' datasets: the sequence a row points into; elsewhere that is the user's."""
+
 SUPPORTED_RECBOLE = "1.2.1"
 SUPPORTED_PYTHON = ((3, 10), (3, 12))
 """First supported Python and first one no longer supported (RecBole pins ray<=2.6.3, which has no later wheels)."""

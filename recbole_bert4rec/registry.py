@@ -27,6 +27,8 @@ from recbole_bert4rec.compat import wrap
 from recbole_bert4rec.constants import MODEL_NAME, STOCK_MODEL_NAME, SUPPORTED_RECBOLE
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.plugin import checkpoint, model
+from recbole_bert4rec.plugin.atomic import load_packed
+from recbole_bert4rec.plugin.candidates import CandidateDataLoader, create_samplers
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.loader import ClozeDataLoader
 from recbole_bert4rec.plugin.trainer import BERT4RecTrainer
@@ -52,6 +54,8 @@ def register() -> None:
     recbole.trainer.BERT4RecTrainer = BERT4RecTrainer
     recbole.data.dataset.BERT4RecDataset = BERT4RecDataset
     wrap(recbole.data.utils, "get_dataloader", _get_dataloader)
+    wrap(recbole.data.utils, "create_samplers", create_samplers)
+    wrap(recbole.data.dataset.Dataset, "_load_inter_feat", load_packed)
     wrap(Config, "_load_config_files", _load_config_files)
     wrap(Config, "_load_internal_config_dict", _load_internal_config_dict)
     wrap(Config, "_set_default_parameters", _set_default_parameters)
@@ -110,9 +114,11 @@ def _register_models() -> None:
 
 
 def _get_dataloader(original: Any, config: Config, phase: str) -> Any:
-    if config["model"] == MODEL_NAME and phase == "train":
+    if config["model"] != MODEL_NAME:
+        return original(config, phase)
+    if phase == "train":
         return ClozeDataLoader
-    return original(config, phase)
+    return original(config, phase) if config["eval_args"]["mode"][phase] == "full" else CandidateDataLoader
 
 
 def _load_config_files(original: Any, self: Config, file_list: list[str] | None) -> Any:

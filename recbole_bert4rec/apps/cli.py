@@ -49,7 +49,8 @@ def _parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
         allow_abbrev=False,
     )
     parser.add_argument("--model", "-m", help=f"name of the model (default: {DEFAULT_NAMES['model']})")
-    parser.add_argument("--dataset", "-d", help=f"name of the data set (default: {DEFAULT_NAMES['dataset']})")
+    what = f"name of the data set (default: {DEFAULT_NAMES['dataset']}), or a .csv, .tsv or .parquet log"
+    parser.add_argument("--dataset", "-d", help=what)
     parser.add_argument("--config_files", help="YAML files, separated by spaces; later ones win")
     parser.add_argument("--recommend", metavar="FILE", help="write every user's top k next items (.csv or .parquet)")
     parser.add_argument("--k", type=int, default=10, help="items a user for --recommend (default: %(default)s)")

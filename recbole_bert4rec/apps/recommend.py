@@ -56,17 +56,18 @@ def recommendations(
     """The rows of :func:`write_recommendations`, a batch of users at a time."""
     model.eval()
     device = next(model.parameters()).device
-    sequences = dataset.sequences
-    users = (sequences.offsets[1:] > sequences.offsets[:-1]).nonzero().squeeze(1)
+    sequences, (users, latest) = dataset.sequences, dataset.latest
     user_tokens, item_tokens = (np.asarray(dataset.field2id_token[f]) for f in (dataset.uid_field, dataset.iid_field))
-    for batch in tqdm(users.split(batch_size), desc="Recommend", ncols=100, disable=not show_progress):
-        now = sequences.offsets[batch + 1]  # just after the last interaction
-        histories, length = sequences.histories(batch, now, model.max_seq_length)
-        fields = {model.ITEM_SEQ: histories, model.ITEM_SEQ_LEN: length}
-        scores = model.full_sort_predict(Interaction(fields).to(device)).cpu()
-        scores[:, 0] = -torch.inf
-        scores[sequences.seen(batch, now)] = -torch.inf
-        best, items = scores.topk(min(k, scores.shape[1]), dim=1)
+    for part in tqdm(
+        torch.arange(len(users)).split(batch_size), desc="Recommend", ncols=100, disable=not show_progress
+    ):
+        batch = users[part]
+        now = sequences.offsets[latest[part] + 1]  # just after the last interaction
+        histories, length = sequences.histories(latest[part], now, model.max_seq_length)
+        fields = Interaction({model.ITEM_SEQ: histories, model.ITEM_SEQ_LEN: length}).to(device)
+        seen_rows, seen_items = sequences.seen(latest[part], now)
+        removed = (seen_rows.to(device), seen_items.to(device))
+        best, items = (found.cpu() for found in model.best_items(fields, min(k, model.n_items - 1), removed))
         rows, ranks = torch.isfinite(best).nonzero(as_tuple=True)
         yield pd.DataFrame(
             {

@@ -7,8 +7,7 @@ import os
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from logging import getLogger
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,6 +22,7 @@ from torch.multiprocessing.spawn import ProcessRaisedException, spawn
 
 from recbole_bert4rec.apps.recommend import check_destination, write_recommendations
 from recbole_bert4rec.apps.record import Clock, EpochLog, earlier_epochs, make_record, summary, write_json
+from recbole_bert4rec.apps.table import atomic_file, is_table
 from recbole_bert4rec.compat import quieten
 from recbole_bert4rec.config import mistakes_of_metrics, nearest
 from recbole_bert4rec.constants import MODEL_NAME, STOCK_MODEL_NAME
@@ -59,10 +59,12 @@ def run(
         UserError: something that the caller can mend.
     """
     clock = Clock()
-    with _stored_options(resume) as stored:
-        files = stored + (config_file_list or [])
+    with tempfile.TemporaryDirectory() as folder:
+        files = [*_stored_options(resume, folder), *(config_file_list or [])]
         named = {**DEFAULT_NAMES, **{key: value for file in files for key, value in read_config_file(file).items()}}
         model, dataset = model or named["model"], dataset or named["dataset"]
+        if is_table(dataset):
+            dataset, files = _from_table(dataset, {**named, **(config_dict or {})}, files, folder)
         _check_request(model, recommend, k, resume)
         config = _explained(lambda: Config(model, dataset, files, config_dict), "the configuration")
     if model != MODEL_NAME:
@@ -125,16 +127,25 @@ def _rank(rank: int, nproc: int, ip: str, port: str, arguments: dict[str, Any]) 
     torch.distributed.destroy_process_group()
 
 
-@contextmanager
-def _stored_options(resume: str | None) -> Iterator[list[str]]:
+def _stored_options(resume: str | None, folder: str) -> list[str]:
     """A checkpoint's options as a configuration file: RecBole evaluates no string of a file."""
     if resume is None:
-        yield []
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "options of the checkpoint.yaml"
-        file.write_text(yaml.safe_dump(checkpoint.read(resume)["config"]), encoding="utf-8")
-        yield [str(file)]
+        return []
+    file = Path(folder) / "options of the checkpoint.yaml"
+    file.write_text(yaml.safe_dump(checkpoint.read(resume)["config"]), encoding="utf-8")
+    return [str(file)]
+
+
+def _from_table(log: str, given: dict[str, Any], files: list[str], folder: str) -> tuple[str, list[str]]:
+    """The data set made from a CSV or Parquet log, and the configuration files with its options before all others."""
+    fields = {"USER_ID_FIELD": "user_id", "ITEM_ID_FIELD": "item_id", "TIME_FIELD": "timestamp"}
+    flags = dict(flag[2:].split("=", 1) for flag in sys.argv[1:] if flag.startswith("--") and "=" in flag)
+    names = {field: str(flags.get(field, given.get(field, default))) for field, default in fields.items()}
+    atomic = atomic_file(log, *names.values())
+    options = {"data_path": str(atomic.parents[1]), "load_col": {"inter": list(names.values())}, "exact_time": True}
+    file = Path(folder) / "options of the log.yaml"
+    file.write_text(yaml.safe_dump({**names, **options}), encoding="utf-8")
+    return atomic.stem, [str(file), *files]
 
 
 def _trainer(config: Config, dataset: Any, train_data: Any) -> Any:

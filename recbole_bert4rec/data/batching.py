@@ -24,13 +24,23 @@ class LengthGroupedBatches:
         seed: of the order.
         shuffle: False keeps the order given (batches are then not grouped by length).
         rank, world_size: this process among the processes that train together.
+        tokens: in place of ``batch_size``, items in a batch, padding counted (one sequence at least); all
+            sequences are then sorted together, so that every epoch has equally many batches.
     """
 
     def __init__(
-        self, lengths: Tensor, batch_size: int, seed: int, shuffle: bool = True, rank: int = 0, world_size: int = 1
+        self,
+        lengths: Tensor,
+        batch_size: int,
+        seed: int,
+        shuffle: bool = True,
+        rank: int = 0,
+        world_size: int = 1,
+        tokens: int | None = None,
     ) -> None:
         self.lengths = lengths
         self.batch_size = batch_size
+        self.tokens = tokens
         self.seed = seed
         self.shuffle = shuffle
         self.rank = rank
@@ -38,7 +48,14 @@ class LengthGroupedBatches:
         self.epoch = 0
 
     def __len__(self) -> int:
-        return math.ceil(math.ceil(len(self.lengths) / self.batch_size) / self.world_size)
+        if self.tokens is None:
+            return math.ceil(math.ceil(len(self.lengths) / self.batch_size) / self.world_size)
+        return math.ceil(len(self._batches()) / self.world_size)
+
+    def padding_share(self) -> float:
+        """Share of an epoch's positions that are padding, over all ranks."""
+        longest = sum(int(self.lengths[batch].max()) * len(batch) for batch in self._batches())
+        return 1.0 - int(self.lengths.sum()) / longest
 
     def __iter__(self) -> Iterator[list[int]]:
         batches = self._batches()
@@ -48,16 +65,24 @@ class LengthGroupedBatches:
 
     def _batches(self) -> list[list[int]]:
         count = len(self.lengths)
-        if not self.shuffle:
-            return [batch.tolist() for batch in torch.arange(count).split(self.batch_size)]
         generator = epoch_generator(self.seed, self.epoch)
-        order = torch.randperm(count, generator=generator)
+        order = torch.randperm(count, generator=generator) if self.shuffle else torch.arange(count)
         batches: list[Tensor] = []
-        for pool in order.split(_POOL * self.batch_size):
-            by_length = pool[torch.argsort(self.lengths[pool], stable=True, descending=True)]
-            batches.extend(by_length.split(self.batch_size))
-        shuffled = torch.randperm(len(batches), generator=generator).tolist()
-        return [batches[i].tolist() for i in shuffled]
+        for pool in order.split(_POOL * self.batch_size if self.tokens is None else max(1, count)):
+            if self.shuffle:
+                pool = pool[torch.argsort(self.lengths[pool], stable=True, descending=True)]
+            batches.extend(pool.split(self.batch_size) if self.tokens is None else self._by_tokens(pool, self.tokens))
+        if self.shuffle:
+            batches = [batches[i] for i in torch.randperm(len(batches), generator=generator).tolist()]
+        return [batch.tolist() for batch in batches]
+
+    def _by_tokens(self, pool: Tensor, tokens: int) -> Iterator[Tensor]:
+        """Cut off as many sequences as fit; the longest comes first, or may come anywhere if nothing is shuffled."""
+        while len(pool):
+            longest = self.lengths[pool[:tokens]].cummax(0).values
+            fits = int((longest * torch.arange(1, len(longest) + 1) <= tokens).sum())
+            yield pool[: max(1, fits)]
+            pool = pool[max(1, fits) :]
 
 
 def epoch_generator(seed: int, epoch: int, device: torch.device | str = "cpu") -> torch.Generator:
@@ -83,3 +108,22 @@ def random_windows(begin: Tensor, length: Tensor, width: int, generator: torch.G
 def last_windows(begin: Tensor, length: Tensor, width: int) -> tuple[Tensor, Tensor]:
     """The most recent ``width`` items of each slice, as :func:`random_windows` returns them."""
     return begin + (length - width).clamp(min=0), length.clamp(max=width)
+
+
+def sliding_windows(begin: Tensor, length: Tensor, width: int, step: int) -> tuple[Tensor, Tensor, Tensor]:
+    """All windows of a slice, ``step`` apart from its end on, and the one at its beginning (the authors' code).
+
+    Args:
+        begin: first position of each slice. *Shape:* (S,)
+        length: items of each slice, at least 1. *Shape:* (S,)
+        step: positions from a window to the next, 1 to ``width``, so that no item is left out.
+
+    Returns:
+        Slice, first position and length of each window. *Shape:* (W,) each.
+    """
+    last = (length - width).clamp(min=0)  # where the last window of each slice begins
+    count = (last + step - 1) // step + 1
+    owner = torch.repeat_interleave(torch.arange(len(begin)), count)
+    nth = torch.arange(len(owner)) - (count.cumsum(0) - count)[owner]  # from the end of the slice
+    offset = (last[owner] - nth * step).clamp(min=0)
+    return owner, begin[owner] + offset, length[owner].clamp(max=width)

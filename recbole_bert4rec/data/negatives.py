@@ -1,8 +1,10 @@
-"""Negative items for pairwise training, drawn for a whole batch at once."""
+"""Negative items: for pairwise training, and the candidates that the paper ranks a target among."""
 
 from __future__ import annotations
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from recbole_bert4rec.constants import PADDING
@@ -39,3 +41,33 @@ def items_outside(sequences: Tensor, n_items: int, generator: torch.Generator) -
     candidate = torch.minimum((draw * outside).long(), outside - 1) + 1  # rank among the items outside, from 1
     rank = torch.arange(held.shape[1], device=held.device)
     return candidate + (held - rank <= candidate.unsqueeze(1)).sum(1)
+
+
+def distinct_candidates(
+    cumulative: NDArray[np.float64], own: NDArray[np.int64], count: int, generator: np.random.Generator
+) -> NDArray[np.int64]:
+    """Draw items by weight, none of ``own`` and none twice (section 4.2, as the authors' code draws them).
+
+    Drawing with replacement and skipping what was drawn before is drawing without replacement.
+
+    Args:
+        cumulative: cumulated weights of the items; padding weighs nothing. *Shape:* (N,)
+        own: items that may not be drawn.
+        count: candidates to draw.
+
+    Returns:
+        Item ids in the order drawn. *Shape:* (count,)
+
+    Raises:
+        UserError: fewer than ``count`` items may be drawn.
+    """
+    weights = np.diff(cumulative, prepend=0.0)
+    weights[own] = 0.0
+    if (available := np.count_nonzero(weights)) < count:
+        raise UserError(f"{count} candidates cannot be drawn: a user has only {available} items left; use fewer")
+    drawn = np.empty(0, dtype=np.int64)
+    while len(drawn) < count:
+        more = np.searchsorted(cumulative, generator.random(4 * count) * cumulative[-1], side="right")
+        drawn = np.concatenate([drawn, more[~np.isin(more, own)]])
+        drawn = drawn[np.sort(np.unique(drawn, return_index=True)[1])]
+    return drawn[:count]

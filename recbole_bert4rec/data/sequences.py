@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -12,11 +13,11 @@ from recbole_bert4rec.constants import PADDING
 
 @dataclass(frozen=True)
 class Sequences:
-    """Every user's items, oldest first, user after user.
+    """Items oldest first, sequence after sequence; a sequence is a user's (or a row's of a benchmark file).
 
     Attributes:
         items: internal item ids, int32. *Shape:* (T,)
-        offsets: user u owns ``items[offsets[u]:offsets[u + 1]]``, int64. *Shape:* (U + 1,)
+        offsets: sequence s is ``items[offsets[s]:offsets[s + 1]]``, int64. *Shape:* (U + 1,)
     """
 
     items: Tensor
@@ -49,48 +50,52 @@ class Sequences:
         inside = column < length.unsqueeze(1)
         return self.items[index].long().masked_fill(~inside, PADDING)
 
-    def histories(self, users: Tensor, targets: Tensor, max_length: int) -> tuple[Tensor, Tensor]:
-        """What each user had done before the interaction at flat position ``targets``.
+    def histories(self, sequences: Tensor, targets: Tensor, max_length: int) -> tuple[Tensor, Tensor]:
+        """What had been done before the interaction at flat position ``targets``.
 
         Args:
-            users: internal user ids. *Shape:* (B,)
+            sequences: the sequence of each target. *Shape:* (B,)
             targets: flat positions of the items to predict. *Shape:* (B,)
             max_length: only the most recent ``max_length`` items are kept.
 
         Returns:
             The padded histories, (B, max_length), and their lengths, (B,), both int64.
         """
-        begin = torch.maximum(self.offsets[users], targets - max_length)
+        begin = torch.maximum(self.offsets[sequences], targets - max_length)
         length = targets - begin
         return self.windows(begin, length, max_length), length
 
-    def seen(self, users: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    def seen(self, sequences: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         """All items before each target, uncut, as (row, item) index pairs of a score matrix.
 
         Returns:
             Two int64 tensors of equal length: row in 0..B-1 and item id.
         """
-        begin = self.offsets[users]
+        begin = self.offsets[sequences]
         length = targets - begin
-        rows = torch.repeat_interleave(torch.arange(len(users)), length)
+        rows = torch.repeat_interleave(torch.arange(len(sequences)), length)
         first = torch.cumsum(length, 0) - length  # where each row starts in the output
         position = torch.arange(len(rows)) - first[rows] + begin[rows]
         return rows, self.items[position].long()
 
-    def training_slices(self, users: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """One slice a user: everything up to and including the last training target.
+    def longest_slices(self, users: Tensor, sequences: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """One slice a user, from the beginning of its sequence to its last target, which is part of it.
 
-        A user without a training row has no slice, so nothing leaks from validation or test.
+        A user without a row has no slice, so nothing leaks from other parts of the data. Where a user's rows lie in
+        several sequences (prefixes of a benchmark file), the longest slice counts.
 
         Args:
-            users: user of each training row. *Shape:* (R,)
-            targets: flat position of each training row's target. *Shape:* (R,)
+            users: user of each row. *Shape:* (R,)
+            sequences: sequence of each row. *Shape:* (R,)
+            targets: flat position of each row's target. *Shape:* (R,)
 
         Returns:
-            The users that have a slice, their first positions and their lengths. *Shape:* (S,) each.
+            The users that have a slice, ascending, their first positions and their lengths. *Shape:* (S,) each.
         """
-        end = torch.zeros(len(self.offsets) - 1, dtype=torch.int64)
-        end.scatter_reduce_(0, users, targets + 1, reduce="amax")
-        trained = end.nonzero().squeeze(1)
-        begin = self.offsets[trained]
-        return trained, begin, end[trained] - begin
+        length = targets + 1 - self.offsets[sequences]
+        longest = torch.zeros(int(users.max()) + 1 if len(users) else 0, dtype=torch.int64)
+        longest.scatter_reduce_(0, users, length, reduce="amax")
+        row = (length == longest[users]).nonzero().squeeze(1)
+        present, first = np.unique(users[row].numpy(), return_index=True)
+        row = row[torch.from_numpy(first)]
+        return torch.from_numpy(present), self.offsets[sequences[row]], length[row]

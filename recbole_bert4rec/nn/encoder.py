@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from recbole_bert4rec.constants import PADDING
 from recbole_bert4rec.nn.dropout import Dropout
+from recbole_bert4rec.nn.features import ItemFeatures
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
@@ -41,6 +42,8 @@ class EncoderOptions:
     layer_norm_eps: float = 1e-12
     initializer_range: float = 0.02
     position: str = "start"
+    features: tuple[tuple[Tensor, int], ...] = ()
+    """Of each item feature: its values (N + 1, width) and how many ids it has; see :class:`ItemFeatures`."""
 
 
 class MultiHeadAttention(nn.Module):
@@ -121,6 +124,8 @@ class BERT4RecEncoder(nn.Module):
         hidden, eps = options.hidden_size, options.layer_norm_eps
         self.item_embedding = nn.Embedding(options.n_items + 1, hidden, padding_idx=PADDING)  # the last row is [MASK]
         self.position_embedding = nn.Embedding(options.max_length, hidden)
+        tables, sizes = [values for values, _ in options.features], [size for _, size in options.features]
+        self.features = ItemFeatures(tables, sizes, hidden) if options.features else None
         self.embedding_norm = nn.LayerNorm(hidden, eps=eps)
         self.embedding_dropout = Dropout(options.hidden_dropout_prob)
         self.layers = nn.ModuleList(TransformerLayer(options) for _ in range(options.n_layers))
@@ -128,16 +133,17 @@ class BERT4RecEncoder(nn.Module):
         self.head_norm = nn.LayerNorm(hidden, eps=eps)
         self.output_bias = nn.Parameter(torch.zeros(options.n_items))
         self.apply(self._initialise)
-        with torch.no_grad():
-            self.item_embedding.weight[PADDING].zero_()
 
     def _initialise(self, module: nn.Module) -> None:
         """Truncated normal in [-2 std, 2 std] for weights, 0 for biases (the authors' code)."""
         std = self.options.initializer_range
-        if isinstance(module, (nn.Linear, nn.Embedding)):
+        if isinstance(module, (nn.Linear, nn.Embedding, nn.EmbeddingBag)):
             nn.init.trunc_normal_(module.weight, std=std, a=-2 * std, b=2 * std)
         if isinstance(module, nn.Linear):
             nn.init.zeros_(module.bias)
+        if isinstance(module, (nn.Embedding, nn.EmbeddingBag)) and module.padding_idx is not None:
+            with torch.no_grad():
+                module.weight[PADDING].zero_()
 
     def forward(self, item_seq: Tensor, wanted: Positions | None = None) -> Tensor:
         """Encode sequences from both sides.
@@ -154,6 +160,8 @@ class BERT4RecEncoder(nn.Module):
         if self.options.position == "end":
             position = (present.sum(1, keepdim=True) - 1 - position).clamp(min=0)  # (B, L)
         hidden = self.item_embedding(item_seq) + self.position_embedding(position)
+        if self.features is not None:
+            hidden = hidden + self.features(item_seq)
         hidden = self.embedding_dropout(self.embedding_norm(hidden))
         attended = present[:, None, None, :]
         *lower, last = self.layers

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import gzip
 import os
-from typing import Any, NoReturn
+import shutil
+import tempfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn, TextIO
 
 import pandas as pd
 from recbole.config import Config
+from recbole.data.dataset import Dataset
 
 from recbole_bert4rec.errors import UserError
+
+_DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error)
 
 
 def check_inter_file(config: Config, folder: str) -> None:
@@ -19,14 +28,17 @@ def check_inter_file(config: Config, folder: str) -> None:
     Raises:
         UserError: naming the file, the line and what to write instead.
     """
-    if config["benchmark_filename"] is not None or not os.path.isdir(folder):
+    if not os.path.isdir(folder):
         return
     path = _inter_path(config, folder)
     if not os.path.isfile(path):
         found = ", ".join(sorted(os.listdir(folder))) or "nothing"
         raise UserError(f"{path} does not exist (the folder holds {found}); RecBole reads FOLDER/NAME/NAME.inter")
     header, first_row = _first_lines(config, path)
-    columns = dict(_column(path, text) for text in header.split(config["field_separator"]))
+    named = [_column(path, text) for text in header.split(config["field_separator"])]
+    columns = dict(named)
+    if len(columns) < len(named):
+        raise UserError(f"{path}, line 1: a column is named twice: {[name for name, _ in named]}")
     loaded = "*" if config["load_col"] is None else config["load_col"].get("inter", [])
     for option, kind in (("USER_ID_FIELD", "token"), ("ITEM_ID_FIELD", "token"), ("TIME_FIELD", "float")):
         name = config[option]
@@ -47,24 +59,65 @@ def check_inter_file(config: Config, folder: str) -> None:
 
 
 def _first_lines(config: Config, path: str) -> tuple[str, str]:
-    """The header and the first row of a file whose every byte can be decoded."""
+    """The header and the first row."""
     try:
-        with open(path, encoding=config["encoding"] or "utf-8") as file:
+        with _open(path, config["encoding"]) as file:
             header, first_row = file.readline().rstrip("\r\n"), file.readline()
-            for _ in file:  # to the end, so that every byte is decoded
-                pass
     except (UnicodeDecodeError, LookupError) as error:
-        raise UserError(f"{path} cannot be decoded ({error}); name its --encoding=..., such as latin-1") from error
+        raise _undecodable(path, error) from error
+    except _DAMAGED as error:
+        raise _damaged(path, error) from error
     if not header:
         raise UserError(f"{path} is empty; its first line must name the columns, such as {_example(config)!r}")
     return header, first_row
 
 
+def _open(path: str, encoding: str | None) -> TextIO:
+    opener = gzip.open if path.endswith(".gz") else open
+    return opener(path, "rt", encoding=encoding or "utf-8")
+
+
+def _undecodable(path: str, error: Exception) -> UserError:
+    return UserError(f"{path} cannot be decoded ({error}); name its --encoding=..., such as latin-1")
+
+
+def _damaged(path: str, error: Exception) -> UserError:
+    return UserError(f"{path} is damaged ({error}); fetch or pack it again")
+
+
+def load_packed(original: Callable[..., None], self: Dataset, token: str, folder: str) -> None:
+    """RecBole's ``_load_inter_feat``, of whatever model: where there is no NAME.inter, NAME.inter.gz will do.
+
+    Raises:
+        UserError: the archive is damaged.
+    """
+    packed, plain = Path(folder) / f"{token}.inter.gz", Path(folder) / f"{token}.inter"
+    if self.benchmark_filename_list is not None or plain.is_file() or not packed.is_file():
+        return original(self, token, folder)
+    with tempfile.TemporaryDirectory() as temporary:
+        try:
+            with gzip.open(packed) as source, open(Path(temporary) / plain.name, "wb") as target:
+                shutil.copyfileobj(source, target)
+        except _DAMAGED as error:
+            raise _damaged(str(packed), error) from error
+        try:
+            original(self, token, temporary)
+        except UserError as error:
+            raise UserError(str(error).replace(str(Path(temporary) / plain.name), str(packed))) from error
+    return None
+
+
 def explain_load_failure(config: Config, folder: str, error: ValueError) -> NoReturn:
-    """Find the line that RecBole's reader stumbled over and raise it as a :class:`UserError`."""
+    """Find the line that the reader stumbled over and raise it as a :class:`UserError`."""
     path = _inter_path(config, folder)
     if not os.path.isfile(path):
         raise UserError(_missing(config, folder)) from error
+    try:
+        with _open(path, config["encoding"]) as file:
+            for _ in file:  # to the end, so that every byte is decoded
+                pass
+    except (UnicodeDecodeError, LookupError) as failure:
+        raise _undecodable(path, failure) from error
     frame = pd.read_csv(path, sep=config["field_separator"], dtype=str, encoding=config["encoding"], engine="python")
     for column in frame:
         name, _, kind = str(column).partition(":")
@@ -80,6 +133,30 @@ def explain_load_failure(config: Config, folder: str, error: ValueError) -> NoRe
     raise UserError(f"data set {config['dataset']!r} cannot be read from {folder}: {error}") from error
 
 
+def check_benchmark_files(config: Config, folder: str) -> None:
+    """Refuse files of ``benchmark_filename`` that do not bring each row's history.
+
+    Raises:
+        UserError: naming the file and what it lacks.
+    """
+    history = config["ITEM_ID_FIELD"] + config["LIST_SUFFIX"]
+    names = config["benchmark_filename"]
+    if not isinstance(names, list) or len(names) != 3:
+        raise UserError(f"benchmark_filename must name three files (train, valid, test), but is {names!r}")
+    for name in names:
+        path = os.path.join(folder, f"{config['dataset']}.{name}.inter")
+        if not os.path.isfile(path):
+            raise UserError(f"{path} does not exist (benchmark_filename: {names})")
+        header, _ = _first_lines(config, path)
+        columns = dict(_column(path, text) for text in header.split(config["field_separator"]))
+        wanted = {config["USER_ID_FIELD"]: "token", config["ITEM_ID_FIELD"]: "token", history: "token_seq"}
+        for column, kind in wanted.items():
+            if columns.get(column) != kind:
+                raise UserError(f"{path}, line 1: benchmark files need a column {column}:{kind}; it has {header!r}")
+    if history not in (config["alias_of_item_id"] or []):
+        raise UserError(f"benchmark files need alias_of_item_id: [{history}], so that both columns name the same items")
+
+
 def _missing(config: Config, folder: str) -> str:
     parent = os.path.dirname(os.path.normpath(folder))
     found = sorted(entry.name for entry in os.scandir(parent) if entry.is_dir()) if os.path.isdir(parent) else []
@@ -91,7 +168,8 @@ def _missing(config: Config, folder: str) -> str:
 
 
 def _inter_path(config: Config, folder: str) -> str:
-    return os.path.join(folder, f"{config['dataset']}.inter")
+    path = os.path.join(folder, f"{config['dataset']}.inter")
+    return path if os.path.isfile(path) or not os.path.isfile(f"{path}.gz") else f"{path}.gz"
 
 
 def _example(config: Config) -> str:

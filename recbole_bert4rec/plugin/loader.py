@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from logging import getLogger
 from typing import Any
 
 import torch
@@ -10,10 +11,31 @@ from recbole.config import Config
 from recbole.data.dataloader.abstract_dataloader import AbstractDataLoader
 from recbole.data.interaction import Interaction
 from recbole.data.transform import construct_transform
+from recbole.utils import set_color
 from torch.utils.data import DataLoader
 
-from recbole_bert4rec.data.batching import LengthGroupedBatches, epoch_generator, last_windows, random_windows
+from recbole_bert4rec.data.batching import (
+    LengthGroupedBatches,
+    epoch_generator,
+    last_windows,
+    random_windows,
+    sliding_windows,
+)
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
+
+
+class PinnableInteraction(Interaction):
+    """RecBole's Interaction with the method by which torch's loader puts a batch into page-locked memory."""
+
+    def pin_memory(self) -> PinnableInteraction:
+        """A copy that a GPU can fetch while it computes."""
+        return PinnableInteraction({field: values.pin_memory() for field, values in self.interaction.items()})
+
+    def to(self, device: Any, selected_field: Any = None) -> Interaction:
+        """As RecBole's, without waiting for a copy out of page-locked memory."""
+        chosen = [selected_field] if isinstance(selected_field, str) else selected_field or list(self.interaction)
+        moved = {field: self.interaction[field].to(device, non_blocking=True) for field in chosen}
+        return Interaction({**self.interaction, **moved})
 
 
 class ClozeDataLoader(AbstractDataLoader):
@@ -39,13 +61,23 @@ class ClozeDataLoader(AbstractDataLoader):
         self.is_sequential = True
         self.model = None
         self.epoch = 0
-        self.users, self.begin, self.length = dataset.training_slices()
         self.width: int = config["MAX_ITEM_LIST_LENGTH"]
+        self.users, self.begin, self.length = dataset.slices()
+        if config["window"] == "sliding":
+            step = max(1, int(config["prop_sliding_window"] * self.width))
+            owner, self.begin, self.length = sliding_windows(self.begin, self.length, self.width, step)
+            self.users = self.users[owner]
         self.generator = torch.Generator().manual_seed(config["seed"])
         world_size = 1 if config["single_spec"] else config["world_size"]
         rank = 0 if config["single_spec"] else config["local_rank"] + config["offset"]
         batches = LengthGroupedBatches(
-            self.length.clamp(max=self.width), self._rank_batch_size(), config["seed"], shuffle, rank, world_size
+            self.length.clamp(max=self.width),
+            self._rank_batch_size(),
+            config["seed"],
+            shuffle,
+            rank,
+            world_size,
+            config["batch_tokens"] and max(1, config["batch_tokens"] // world_size),
         )
         self._windows = last_windows(self.begin, self.length, self.width)
         DataLoader.__init__(
@@ -54,7 +86,13 @@ class ClozeDataLoader(AbstractDataLoader):
             batch_sampler=batches,
             collate_fn=self.collate_fn,
             num_workers=config["worker"],
+            pin_memory=config["device"].type == "cuda",
             generator=self.generator,
+        )
+        getLogger().info(
+            set_color("[Batches]: ", "pink")
+            + f"{len(self.users)} sequences of up to {self.width} items in {len(batches)} batches an epoch, "
+            f"{batches.padding_share():.1%} of their positions padding"
         )
         if world_size > 1:
             self.sampler.set_epoch = self.set_epoch  # RecBole's trainer calls it on the sampler
@@ -83,7 +121,7 @@ class ClozeDataLoader(AbstractDataLoader):
         """Cut the windows of the chosen sequences. *Shape:* item_id_list (B, L), item_length (B,)"""
         begin, length = self._windows[0][index], self._windows[1][index]
         items = self._dataset.sequences.windows(begin, length, int(length.max()))
-        return Interaction(
+        return PinnableInteraction(
             {
                 self._dataset.uid_field: self.users[index],
                 self._dataset.item_id_list_field: items,

@@ -7,12 +7,14 @@ from recbole.config import Config
 from recbole.data.dataset import Dataset
 from recbole.data.interaction import Interaction
 from recbole.model.abstract_recommender import SequentialRecommender
-from recbole.utils import InputType
+from recbole.utils import FeatureType, InputType
 from torch import Tensor, nn
 
 from recbole_bert4rec.data.batching import epoch_generator
 from recbole_bert4rec.data.cloze import append_mask, cloze
 from recbole_bert4rec.data.negatives import items_outside
+from recbole_bert4rec.data.topk import Change, best_items
+from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.nn.encoder import BERT4RecEncoder, EncoderOptions
 from recbole_bert4rec.nn.losses import bpr, cross_entropy, mask_weights
 
@@ -56,6 +58,7 @@ class BERT4Rec(SequentialRecommender):
                 layer_norm_eps=config["layer_norm_eps"],
                 initializer_range=config["initializer_range"],
                 position=config["position"],
+                features=_features(config, dataset),
             )
         )
         self.set_epoch(0)
@@ -112,26 +115,73 @@ class BERT4Rec(SequentialRecommender):
         shown = torch.zeros(len(item_seq), self.n_items + 1, device=item_seq.device)
         return self.seen_bias * shown.scatter_(1, item_seq, 1.0)[:, : self.n_items]
 
-    def encode(self, item_seq: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor | None]:
-        """The vector of a [MASK] appended after each history, and what :meth:`_seen_bias` adds to its scores.
+    def encode(self, item_seq: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """The vector of a [MASK] appended after each history, and the input with that [MASK].
 
-        *Shape:* (B, L), (B,) -> (B, H), (B, N)
+        *Shape:* (B, L), (B,) -> (B, H), (B, L')
         """
         sequences, last = append_mask(item_seq, lengths, self.mask_token, self.max_seq_length)
         hidden = self.encoder(sequences, (torch.arange(len(last), device=last.device), last))
-        return self.encoder.output(hidden), self._seen_bias(sequences)
+        return self.encoder.output(hidden), sequences
+
+    def score_pairs(self, vectors: Tensor, sequences: Tensor, rows: Tensor, items: Tensor) -> Tensor:
+        """Score single items: item p for row ``rows[p]`` of what :meth:`encode` gave. *Shape:* (P,)"""
+        scores = (vectors[rows] * self.encoder.catalogue[items]).sum(-1) + self.encoder.output_bias[items]
+        if self.seen_bias is None:
+            return scores
+        return scores + self.seen_bias * (sequences[rows] == items.unsqueeze(1)).any(1)
+
+    def best_items(self, interaction: Interaction, k: int, removed: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        """Each row's best items out of the catalogue, in memory that does not grow with the catalogue.
+
+        Args:
+            interaction: histories, ``item_id_list`` (B, L) and ``item_length`` (B,).
+            k: how many.
+            removed: rows and items that may not be recommended. *Shape:* (P,), (P,)
+
+        Returns:
+            Scores and items, best first. *Shape:* (B, k) each.
+        """
+        vectors, sequences = self.encode(interaction[self.ITEM_SEQ], interaction[self.ITEM_SEQ_LEN])
+        changes: list[Change] = [(*removed, -torch.inf)]
+        if self.seen_bias is not None:
+            shown = sequences.sort(1).values
+            first = torch.ones_like(shown, dtype=torch.bool)
+            first[:, 1:] = shown[:, 1:] != shown[:, :-1]
+            rows, columns = (first & (shown > 0) & (shown < self.n_items)).nonzero(as_tuple=True)
+            changes.append((rows, shown[rows, columns], self.seen_bias))
+        return best_items(vectors, self.encoder.catalogue, self.encoder.output_bias, k, changes)
 
     def predict(self, interaction: Interaction) -> Tensor:
         """Score one given item a row; rows that share a history are encoded once. *Shape:* (B,)"""
         rows = torch.cat([interaction[self.ITEM_SEQ_LEN].unsqueeze(1), interaction[self.ITEM_SEQ]], dim=1)
         unique, which = torch.unique(rows, dim=0, return_inverse=True)
-        vectors, seen_bias = self.encode(unique[:, 1:], unique[:, 0])
-        items = interaction[self.ITEM_ID]
-        scores = (vectors[which] * self.encoder.catalogue[items]).sum(-1) + self.encoder.output_bias[items]
-        return scores if seen_bias is None else scores + seen_bias[which, items]
+        return self.score_pairs(*self.encode(unique[:, 1:], unique[:, 0]), which, interaction[self.ITEM_ID])
 
     def full_sort_predict(self, interaction: Interaction) -> Tensor:
         """Score every item for each row. *Shape:* (B, N)"""
-        vectors, seen_bias = self.encode(interaction[self.ITEM_SEQ], interaction[self.ITEM_SEQ_LEN])
-        scores = self.encoder.scores(vectors)
+        vectors, sequences = self.encode(interaction[self.ITEM_SEQ], interaction[self.ITEM_SEQ_LEN])
+        scores, seen_bias = self.encoder.scores(vectors), self._seen_bias(sequences)
         return scores if seen_bias is None else scores + seen_bias
+
+
+def _features(config: Config, dataset: Dataset) -> tuple[tuple[Tensor, int], ...]:
+    """``selected_features`` of the .item file, a row an item and an empty one for [MASK].
+
+    Raises:
+        UserError: a feature is not there or not categorical.
+    """
+    kinds = (FeatureType.TOKEN, FeatureType.TOKEN_SEQ)
+    there = [] if dataset.item_feat is None else [f for f in dataset.item_feat.columns if f != dataset.iid_field]
+    categorical = [field for field in there if dataset.field2type[field] in kinds]
+    for field in config["selected_features"]:
+        if field not in categorical:
+            raise UserError(
+                f"`selected_features` names {field!r}, but the loaded categorical columns of the .item file are "
+                f"{categorical}; name it in load_col: item too, such as {{'item': ['{dataset.iid_field}', '{field}']}}"
+            )
+    tables = []
+    for field in config["selected_features"]:
+        values = dataset.item_feat[field].view(dataset.item_num, -1)
+        tables.append((torch.cat([values, torch.zeros_like(values[:1])]), dataset.num(field)))
+    return tuple(tables)

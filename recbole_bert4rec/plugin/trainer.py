@@ -8,7 +8,6 @@ import os
 from collections import OrderedDict
 from typing import Any
 
-import numpy as np
 import torch
 import torch.distributed as dist
 from recbole.config import Config
@@ -18,12 +17,15 @@ from recbole.utils import set_color
 from torch import Tensor, optim
 
 from recbole_bert4rec.compat import share_checkpoint_name
-from recbole_bert4rec.constants import TARGET_POSITION
+from recbole_bert4rec.constants import PADDING, TARGET_POSITION
+from recbole_bert4rec.data.topk import best_candidates
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.plugin import checkpoint
 from recbole_bert4rec.plugin.model import BERT4Rec
+from recbole_bert4rec.plugin.ranking import Ranking, RankingCollector
 
-_SHAPING = ("seen_bias", "hidden_size", "inner_size", "n_layers", "n_heads", "MAX_ITEM_LIST_LENGTH", "learner")
+_SHAPING = ["seen_bias", "selected_features", "hidden_size", "inner_size", "n_layers", "n_heads"]
+_SHAPING += ["MAX_ITEM_LIST_LENGTH", "learner"]
 _TRAINERS = itertools.count(1)
 _FUSED = {"adam": optim.Adam, "adamw": optim.AdamW}
 
@@ -42,6 +44,7 @@ class BERT4RecTrainer(Trainer):
         self.valid_result: dict[str, float] = {}
         self.evaluated_rows = 0
         super().__init__(config, model)
+        self.eval_collector = RankingCollector(config)
         self.saved_model_file = _unused_name(self.saved_model_file)
         share_checkpoint_name(self)
 
@@ -98,16 +101,52 @@ class BERT4RecTrainer(Trainer):
         score, self.valid_result = super()._valid_epoch(valid_data, show_progress)
         return score, self.valid_result
 
-    def _full_sort_batch_eval(self, batched_data: Any) -> tuple[Interaction, Tensor, Tensor, Tensor]:
-        interaction, scores, positive_u, positive_i = super()._full_sort_batch_eval(batched_data)
-        self.evaluated_rows += len(scores)
-        if self.config["exclude_seen"]:
-            users = interaction[self.config["USER_ID_FIELD"]]
-            rows, items = self._eval_sequences.seen(users, interaction[TARGET_POSITION])
-            targets = scores[positive_u, positive_i]
-            scores[rows.to(scores.device), items.to(scores.device)] = -np.inf
-            scores[positive_u, positive_i] = targets  # a repeated target stays a candidate, as in the authors' code
+    def _seen(self, interaction: Interaction) -> tuple[Tensor, Tensor]:
+        """Rows and items that ``exclude_seen`` takes out; a repeated target stays, as in the authors' code."""
+        if not self.config["exclude_seen"]:
+            nothing = torch.empty(0, dtype=torch.int64, device=self.device)
+            return nothing, nothing
+        dataset = self._eval_dataset
+        rows, items = dataset.sequences.seen(dataset.sequence_of(interaction), interaction[TARGET_POSITION])
+        kept = items != interaction[dataset.iid_field][rows]
+        return rows[kept].to(self.device), items[kept].to(self.device)
+
+    def _full_sort_batch_eval(self, batched_data: Any) -> tuple[Interaction, Any, Tensor, Tensor]:
+        """Rank the catalogue for each row; the matrix of all scores is made only where a metric needs it."""
+        interaction, _, positive_u, positive_i = batched_data
+        self.evaluated_rows += len(interaction)
+        removed, moved = self._seen(interaction), interaction.to(self.device)
+        if not self.eval_collector.needs_all_scores:
+            _, items = self.model.best_items(moved, max(self.config["topk"]), removed)
+            return interaction, Ranking(items), positive_u, positive_i
+        scores = self.model.full_sort_predict(moved)
+        scores[:, PADDING] = -torch.inf
+        scores[removed] = -torch.inf
         return interaction, scores, positive_u, positive_i
+
+    def _neg_sample_batch_eval(self, batched_data: Any) -> tuple[Interaction, Any, Tensor, Tensor]:
+        """Rank each user's candidates (see :class:`CandidateDataLoader`), or score labelled rows by a sigmoid."""
+        interaction, candidates, positive_u, positive_i = batched_data
+        self.evaluated_rows += len(interaction)
+        moved = interaction.to(self.device)
+        if candidates is None:
+            return interaction, torch.sigmoid(self.model.predict(moved)), positive_u, positive_i
+        owner, items = candidates[0].to(self.device), candidates[1].to(self.device)
+        n_users, n_items = int(owner[-1]) + 1, self.model.n_items
+        rows = torch.arange(len(items), device=self.device).repeat(items.shape[1])
+        users, items = owner[rows], items.T.flatten()  # for each user in RecBole's order: candidate by candidate
+        vectors, sequences = self.model.encode(moved[self.model.ITEM_SEQ], moved[self.model.ITEM_SEQ_LEN])
+        scores = self.model.score_pairs(vectors, sequences, rows, items)
+        seen_rows, seen_items = self._seen(interaction)
+        seen = torch.isin(rows * n_items + items, seen_rows * n_items + seen_items)
+        target = torch.isin(users * n_items + items, positive_u.to(self.device) * n_items + positive_i.to(self.device))
+        scores[seen & ~target] = -torch.inf
+        if not self.eval_collector.needs_all_scores:
+            _, best = best_candidates(users, items, scores, max(self.config["topk"]), n_users)
+            return interaction, Ranking(best), positive_u, positive_i
+        everything = torch.full((n_users, n_items), -torch.inf, device=self.device)
+        everything[users, items] = scores
+        return interaction, everything, positive_u, positive_i
 
     def evaluate(
         self, eval_data: Any, load_best_model: bool = True, model_file: str | None = None, show_progress: bool = False
@@ -121,14 +160,9 @@ class BERT4RecTrainer(Trainer):
             self.logger.info(f"Loading model structure and parameters from {file}")
         if not eval_data:
             return None
-        self._eval_sequences = eval_data._dataset.sequences
+        self._eval_dataset = eval_data._dataset
         self.evaluated_rows = 0
         return super().evaluate(eval_data, load_best_model=False, show_progress=show_progress)
-
-    def _neg_sample_batch_eval(self, batched_data: Any) -> tuple[Interaction, Tensor, Tensor, Tensor]:
-        batch = super()._neg_sample_batch_eval(batched_data)
-        self.evaluated_rows += len(batch[1])
-        return batch
 
     def _map_reduce(self, result: dict[str, float], num_sample: int) -> dict[str, float]:
         """Average over the ranks by users; RecBole weighs by the number of batches."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import random
 from pathlib import Path
 from typing import Any
@@ -20,12 +19,15 @@ SPLITS = [
     {"RS": [0.8, 0.1, 0.1]},
     {"RS": [0.5, 0.3, 0.2]},
     {"RS": [0.9, 0.1, 0.0]},
+    {"TS": [0.8, 0.1, 0.1]},
+    {"TS": [0.5, 0.25, 0.25]},
 ]
+BY_USER_OR_NOT = [*((split, "user") for split in SPLITS), (SPLITS[3], "none"), (SPLITS[4], None)]
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
 
 
-def both(options: dict[str, Any], split: dict[str, Any]) -> tuple[Any, Any]:
-    arguments = {"split": split, "order": "TO", "group_by": "user", "mode": "full"}
+def both(options: dict[str, Any], split: dict[str, Any], group_by: str | None = "user") -> tuple[Any, Any]:
+    arguments = {"split": split, "order": "TO", "group_by": group_by, "mode": "full"}
     ours = prepare(make_config("BERT4Rec", eval_args=arguments, **options))
     stock = prepare(make_config("SASRec", eval_args=arguments, **options))
     return ours, stock
@@ -49,19 +51,21 @@ def assert_equal_rows(ours: Any, stock: Any) -> None:
         assert (a.inter_matrix("csr") != b.inter_matrix("csr")).nnz == 0
 
 
-@pytest.mark.parametrize("split", [SPLITS[0], SPLITS[3]], ids=str)
-def test_rows_of_ml_100k_equal_stock(split: dict[str, Any]) -> None:
-    assert_equal_rows(*both({"MAX_ITEM_LIST_LENGTH": 20}, split))
+@pytest.mark.parametrize(("split", "group_by"), BY_USER_OR_NOT, ids=str)
+def test_rows_of_ml_100k_equal_stock(split: dict[str, Any], group_by: str | None) -> None:
+    assert_equal_rows(*both({"MAX_ITEM_LIST_LENGTH": 2}, split, group_by))
 
 
-@pytest.mark.parametrize("split", SPLITS, ids=str)
-def test_rows_with_ties_duplicates_and_short_histories_equal_stock(split: dict[str, Any], write_inter: Any) -> None:
+@pytest.mark.parametrize(("split", "group_by"), BY_USER_OR_NOT, ids=str)
+def test_rows_with_ties_duplicates_and_short_histories_equal_stock(
+    split: dict[str, Any], group_by: str | None, write_inter: Any
+) -> None:
     draw = random.Random(5)
     rows = [
-        (f"u{user}", f"i{draw.randrange(30)}", draw.randrange(6)) for user in range(40) for _ in range(1 + user % 9)
+        (f"u{user}", f"i{draw.randrange(30)}", draw.randrange(60)) for user in range(40) for _ in range(1 + user % 9)
     ]
     draw.shuffle(rows)
-    assert_equal_rows(*both({**write_inter(rows), "MAX_ITEM_LIST_LENGTH": 4}, split))
+    assert_equal_rows(*both({**write_inter(rows), "MAX_ITEM_LIST_LENGTH": 4}, split, group_by))
 
 
 def test_rows_equal_stock_under_filters_and_duplicate_removal(write_inter: Any) -> None:
@@ -77,26 +81,112 @@ def test_rows_equal_stock_under_filters_and_duplicate_removal(write_inter: Any) 
 
 
 @pytest.mark.skipif(not (SHARED / "lastfm").is_dir(), reason="the lastfm file is not beside this checkout")
-def test_rows_of_lastfm_equal_stock(tmp_path: Path) -> None:
-    (tmp_path / "lastfm").mkdir()
-    with gzip.open(SHARED / "lastfm" / "lastfm.inter.gz") as packed:
-        (tmp_path / "lastfm" / "lastfm.inter").write_bytes(packed.read())
-    assert_equal_rows(*both({"dataset": "lastfm", "data_path": str(tmp_path)}, {"LS": "valid_and_test"}))
+@pytest.mark.parametrize(("split", "group_by"), BY_USER_OR_NOT, ids=str)
+def test_rows_of_lastfm_equal_stock(split: dict[str, Any], group_by: str | None) -> None:
+    options = {"dataset": "lastfm", "data_path": str(SHARED), "MAX_ITEM_LIST_LENGTH": 2}
+    assert_equal_rows(*both(options, split, group_by))
+
+
+def test_missing_values_filters_and_other_columns_equal_stock(write_inter: Any) -> None:
+    draw = random.Random(9)
+    rows = [
+        (
+            "" if draw.random() < 0.02 else f"u{draw.randrange(30)}",
+            "NA" if draw.random() < 0.02 else f'i"{draw.randrange(25)}"',
+            "" if draw.random() < 0.05 else draw.randrange(50) / 7,
+            "" if draw.random() < 0.2 else draw.choice("abc"),
+        )
+        for _ in range(600)
+    ]
+    header = "user_id:token\titem_id:token\ttimestamp:float\tdevice:token"
+    fields = {"inter": ["user_id", "item_id", "timestamp", "device"]}
+    for extra in ({}, {"rm_dup_inter": "last"}, {"val_interval": {"device": ["a", "b"]}}, {"rm_dup_inter": "first"}):
+        options = {**write_inter(rows, header=header), "load_col": fields, **extra}
+        ours, stock = both(options, {"LS": "valid_and_test"})
+        assert_equal_rows(ours, stock)
+        for field in ("user_id", "item_id", "device"):
+            assert ours[0].field2id_token[field].tolist() == stock[0].field2id_token[field].tolist()
+            assert ours[0].field2token_id[field] == stock[0].field2token_id[field]
+        part, theirs = ours[1]._dataset.inter_feat, stock[1]._dataset.inter_feat
+        assert torch.equal(part["device"], theirs["device"])
+
+
+def test_an_item_file_beside_the_interactions_leaves_the_same_ids(write_inter: Any, tmp_path: Path) -> None:
+    rows = [(f"u{u}", f"i{(u * 7 + t * 3) % 30}", t) for u in range(20) for t in range(5)]
+    options = write_inter(rows)
+    lines = ["item_id:token\tclass:token_seq", *(f"i{i}\tc{i % 3} c{i % 5}" for i in range(35))]
+    (tmp_path / "data" / "toy" / "toy.item").write_text("\n".join(lines) + "\n")
+    columns = {"inter": ["user_id", "item_id", "timestamp"], "item": ["item_id", "class"]}
+    ours, stock = both({**options, "load_col": columns}, {"LS": "valid_and_test"})
+    assert_equal_rows(ours, stock)
+    assert torch.equal(ours[0].item_feat["class"], stock[0].item_feat["class"])
 
 
 @pytest.mark.parametrize("mode", ["full", "uni20", "pop20"])
-def test_evaluation_loaders_give_the_same_batches(mode: str, write_inter: Any) -> None:
+def test_evaluation_loaders_give_the_same_rows_and_candidates(mode: str, write_inter: Any) -> None:
     rows = [(f"u{u}", f"i{(u * 7 + t * 3) % 30}", t) for u in range(30) for t in range(4 + u % 5)]
     options = {**write_inter(rows), "eval_batch_size": 64}
     arguments = {"split": {"RS": [0.5, 0.25, 0.25]}, "order": "TO", "mode": mode}
     loaders = [prepare(make_config(model, eval_args=arguments, **options))[3] for model in ("BERT4Rec", "SASRec")]
-    np.random.seed(0)
-    ours = list(loaders[0])
-    np.random.seed(0)
-    stock = list(loaders[1])
-    assert len(ours) == len(stock)
-    for a, b in zip(ours, stock, strict=True):
-        for field in ("user_id", "item_id", "item_id_list", "item_length"):
-            assert torch.equal(a[0][field], b[0][field]), field
-        for left, right in zip(a[1:], b[1:], strict=True):
-            assert left is right is None or torch.equal(left, right)
+    flat = []
+    for loader in loaders:
+        np.random.seed(0)
+        batches = [one_row_a_candidate(batch) if mode != "full" else batch[0] for batch in loader]
+        flat.append({f: torch.cat([b[f] for b in batches]) for f in ("user_id", "item_id", "item_id_list")})
+    for field, values in flat[0].items():
+        assert torch.equal(values, flat[1][field]), field
+
+
+def one_row_a_candidate(batch: Any) -> Any:
+    """A batch as RecBole has it: user by user, candidate by candidate, a row for each of the user's targets."""
+    rows, candidates, *_ = batch
+    if not isinstance(candidates, tuple):
+        return rows  # RecBole's
+    owner, items = candidates
+    order = torch.arange(len(rows)).repeat(items.shape[1])
+    by_user = torch.argsort(owner[order], stable=True)
+    flat = rows[order[by_user]]
+    flat["item_id"] = items.T.flatten()[by_user]
+    return flat
+
+
+def test_rows_of_benchmark_files_equal_stock(tmp_path: Path) -> None:
+    draw = random.Random(8)
+    folder = tmp_path / "data" / "bench"
+    folder.mkdir(parents=True)
+    for name in ("train", "valid", "test"):
+        lines = ["user_id:token\titem_id_list:token_seq\titem_id:token"]
+        for user in range(12):
+            for length in range(1, 2 + user % 5):
+                items = [f"i{draw.randrange(20)}" for _ in range(length + 1)]
+                lines.append(f"u{user}\t{' '.join(items[:-1])}\t{items[-1]}")
+        (folder / f"bench.{name}.inter").write_text("\n".join(lines) + "\n")
+    options = {
+        "dataset": "bench",
+        "data_path": str(tmp_path / "data"),
+        "benchmark_filename": ["train", "valid", "test"],
+        "alias_of_item_id": ["item_id_list"],
+        "load_col": {"inter": ["user_id", "item_id_list", "item_id"]},
+    }
+    ours, stock = (prepare(make_config(model, **options)) for model in ("BERT4Rec", "SASRec"))
+    for part in (1, 2, 3):
+        a, b = ours[part]._dataset, stock[part]._dataset
+        rows, theirs = a[np.arange(len(a))], b[np.arange(len(b))]
+        for field in ("user_id", "item_id", "item_length"):
+            assert torch.equal(rows[field], theirs[field]), field
+        width = theirs["item_id_list"].shape[1]
+        assert torch.equal(rows["item_id_list"][:, :width], theirs["item_id_list"])
+        assert not rows["item_id_list"][:, width:].any()
+    users, begin, length = ours[1]._dataset.slices()
+    for user, first, count in zip(users.tolist(), begin.tolist(), length.tolist(), strict=True):
+        mine = theirs_of(stock[1]._dataset, user)
+        longest = max(mine, key=lambda row: len(row))
+        assert ours[1]._dataset.sequences.items[first : first + count].tolist() in [m for m in mine if len(m) == count]
+        assert count == len(longest)
+
+
+def theirs_of(dataset: Any, user: int) -> list[list[int]]:
+    """The prefixes of a user with their targets appended."""
+    rows = dataset[np.flatnonzero(dataset.inter_feat["user_id"].numpy() == user)]
+    lists, lengths, targets = (rows[f].tolist() for f in ("item_id_list", "item_length", "item_id"))
+    return [[*items[:n], target] for items, n, target in zip(lists, lengths, targets, strict=True)]

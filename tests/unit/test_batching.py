@@ -6,7 +6,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recbole_bert4rec.data.batching import LengthGroupedBatches, epoch_generator, last_windows, random_windows
+from recbole_bert4rec.data.batching import (
+    LengthGroupedBatches,
+    epoch_generator,
+    last_windows,
+    random_windows,
+    sliding_windows,
+)
 
 lengths_strategy = st.lists(st.integers(1, 50), min_size=1, max_size=300)
 
@@ -68,3 +74,39 @@ def test_windows_stay_inside_their_slice(length: int, width: int, epoch: int) ->
         assert start.item() >= 7
         assert start.item() + kept.item() <= 7 + length
     assert start.item() + kept.item() == 7 + length  # the last window ends where the slice ends
+
+
+@given(lengths_strategy, st.integers(1, 300), st.booleans(), st.integers(0, 3))
+def test_batches_by_tokens_hold_no_more_and_are_equally_many_each_epoch(
+    lengths: list[int], tokens: int, shuffle: bool, epoch: int
+) -> None:
+    batches = LengthGroupedBatches(torch.tensor(lengths), 16, seed=3, shuffle=shuffle, tokens=tokens)
+    count = len(batches)
+    batches.epoch = epoch
+    drawn = list(batches)
+    assert sorted(i for batch in drawn for i in batch) == list(range(len(lengths)))
+    assert len(drawn) == len(batches) == count
+    for batch in drawn:
+        assert len(batch) == 1 or max(lengths[i] for i in batch) * len(batch) <= tokens
+
+
+@given(lengths_strategy, st.integers(1, 40), st.one_of(st.none(), st.integers(1, 300)))
+def test_the_padding_share_is_that_of_the_batches(lengths: list[int], batch_size: int, tokens: int | None) -> None:
+    batches = LengthGroupedBatches(torch.tensor(lengths), batch_size, seed=3, tokens=tokens)
+    padded = sum(max(lengths[i] for i in batch) * len(batch) for batch in batches)
+    assert abs(batches.padding_share() - (1 - sum(lengths) / padded)) < 1e-12
+
+
+@given(st.lists(st.integers(1, 90), min_size=1, max_size=8), st.integers(1, 30), st.integers(1, 30))
+def test_sliding_windows_are_the_authors(lengths: list[int], width: int, step: int) -> None:
+    step = min(step, width)
+    length = torch.tensor(lengths)
+    begin = length.cumsum(0) - length
+    owner, first, count = sliding_windows(begin, length, width, step)
+    for number, items in enumerate(lengths):
+        starts = [*range(items - width, 0, -step), 0]  # gen_data_fin.py
+        mine = owner == number
+        assert (first[mine] - begin[number]).tolist() == starts
+        assert count[mine].tolist() == [min(items, width)] * len(starts)
+        covered = {place for start in starts for place in range(start, start + min(items, width))}
+        assert covered == set(range(items))

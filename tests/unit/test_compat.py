@@ -150,3 +150,15 @@ print(torch.is_anomaly_enabled())
     root = Path(compat.__file__).parents[1]
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, cwd=root)
     assert done.stdout.split() == ["True", "False", "True"], done.stderr
+
+
+def test_rows_without_a_user_or_an_item_and_no_others_are_dropped(
+    monkeypatch: pytest.MonkeyPatch, write_inter: Any
+) -> None:
+    rows = [(f"u{n % 9}", f"i{n % 7}", n) for n in range(60)]
+    rows[3], rows[20], rows[40] = ("", "i1", 3), ("u1", "", 20), ("", "", 40)
+    kept = [n for n in range(60) if n not in (3, 20, 40)]
+    options = {**write_inter(rows), "load_col": {"inter": ["user_id", "item_id", "timestamp"]}}
+    assert Dataset(make_config("Pop", **options)).inter_feat["timestamp"].tolist() == kept
+    monkeypatch.setattr(Dataset, "_filter_nan_user_or_item", original(Dataset._filter_nan_user_or_item))
+    assert Dataset(make_config("Pop", **options)).inter_feat["timestamp"].tolist() != kept

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from typing import Any
 
 import pytest
@@ -109,23 +110,135 @@ def test_one_interaction_a_user_leaves_nothing_to_train_on(write_inter: Any) -> 
     assert "the train part is empty" in error_of(write_inter([(f"u{u}", f"i{u}", 1) for u in range(15)]))
 
 
+def test_an_order_that_is_not_by_time_is_refused(write_inter: Any) -> None:
+    arguments = {"split": {"LS": "valid_and_test"}, "order": "RO", "mode": "full"}
+    with pytest.raises(ValueError, match="has to be 'TO'"):  # RecBole's words; the command line makes one line of them
+        prepare(make_config(**write_inter(ROWS), eval_args=arguments))
+
+
+def test_an_unknown_split_is_refused(write_inter: Any) -> None:
+    arguments = {"split": {"KF": 5}, "order": "TO", "mode": "full"}
+    with pytest.raises(NotImplementedError, match="KF"):
+        prepare(make_config(**write_inter(ROWS), eval_args=arguments))
+
+
 @pytest.mark.parametrize(
-    "arguments",
+    ("files", "header", "more", "wanted"),
     [
-        {"split": {"TS": [0.8, 0.1, 0.1]}, "group_by": "user"},
-        {"split": {"RS": [0.8, 0.1, 0.1]}, "group_by": "none"},
-        {"split": {"RS": [0.8, 0.1, 0.1]}, "group_by": None},
-        {"split": {"LS": "valid_and_test"}, "order": "RO"},
+        (["train", "valid"], "user_id:token", {}, "must name three files"),
+        (["final", "valid", "test"], "user_id:token", {}, "toy.final.inter does not exist"),
+        (["train", "valid", "test"], "user_id:token\titem_id:token", {}, "need a column item_id_list:token_seq"),
+        (
+            ["train", "valid", "test"],
+            "user_id:token\titem_id_list:token_seq\titem_id:token",
+            {},
+            "need alias_of_item_id: [item_id_list]",
+        ),
     ],
 )
-def test_a_split_not_supported_yet_is_refused(write_inter: Any, arguments: dict[str, Any]) -> None:
-    message = error_of(write_inter(ROWS), eval_args={"order": "TO", "mode": "full", **arguments})
-    assert "is not supported by BERT4Rec yet; use split" in message
-
-
-def test_pre_split_files_are_refused(write_inter: Any, tmp_path: Any) -> None:
+def test_benchmark_files_without_histories_are_refused(
+    files: list[str], header: str, more: dict[str, Any], wanted: str, write_inter: Any, tmp_path: Any
+) -> None:
     options = write_inter(ROWS)
-    folder = tmp_path / "data" / "toy"
     for part in ("train", "valid", "test"):
-        (folder / f"toy.{part}.inter").write_text("user_id:token\titem_id:token\ttimestamp:float\nu\ti\t1\n")
-    assert "benchmark_filename is not supported" in error_of(options, benchmark_filename=["train", "valid", "test"])
+        (tmp_path / "data" / "toy" / f"toy.{part}.inter").write_text(f"{header}\nu\ti\tj\n")
+    assert wanted in error_of(options, benchmark_filename=files, **more)
+
+
+def test_a_column_named_twice_is_refused(write_inter: Any) -> None:
+    rows = [(*row, row[0]) for row in ROWS]
+    header = "user_id:token\titem_id:token\ttimestamp:float\tuser_id:token"
+    message = error_of(write_inter(rows, header=header))
+    assert "line 1: a column is named twice: ['user_id', 'item_id', 'timestamp', 'user_id']" in message
+
+
+def test_lines_with_another_separator_are_named(write_inter: Any) -> None:
+    options = write_inter([*ROWS, ("u1,i1,7",), ("u2,i2,8",)])
+    message = error_of(options)
+    assert "toy.inter: 2 lines have not as many columns as the header (3, separated by '\\t')" in message
+    assert "the first such line has 1: 'u1,i1,7'" in message
+
+
+def packed(write_inter: Any, tmp_path: Any, cut: int | None = None) -> dict[str, Any]:
+    """The toy data as .inter.gz, cut off after ``cut`` bytes."""
+    options = write_inter([(user, item, time * 7) for user, item, time in ROWS] * 20)
+    plain = tmp_path / "data" / "toy" / "toy.inter"
+    (plain.parent / "toy.inter.gz").write_bytes(gzip.compress(plain.read_bytes())[:cut])
+    plain.unlink()
+    return options
+
+
+def test_a_truncated_archive_is_named(write_inter: Any, tmp_path: Any) -> None:
+    for cut in (60, 8, 200):
+        message = error_of(packed(write_inter, tmp_path, cut))
+        assert "toy.inter.gz is damaged" in message
+
+
+@pytest.mark.parametrize("model", ["BERT4Rec", "GRU4Rec", "Pop"])
+def test_an_archive_is_read_like_the_file_in_it(model: str, write_inter: Any, tmp_path: Any) -> None:
+    columns = {"inter": ["user_id", "item_id", "timestamp"]}
+    options = {"load_col": columns, "topk": [3], "valid_metric": "MRR@3"}
+    rows = [(user, item, time * 7) for user, item, time in ROWS] * 20
+    plain = prepare(make_config(model, **write_inter(rows), **options))[0]
+    assert str(prepare(make_config(model, **packed(write_inter, tmp_path), **options))[0]) == str(plain)
+    assert not (tmp_path / "data" / "toy" / "toy.inter").exists()
+
+
+def test_a_mistake_in_an_archive_names_the_archive(write_inter: Any, tmp_path: Any) -> None:
+    write_inter([*ROWS, ("u1,i1,7",)])
+    plain = tmp_path / "data" / "toy" / "toy.inter"
+    (plain.parent / "toy.inter.gz").write_bytes(gzip.compress(plain.read_bytes()))
+    plain.unlink()
+    message = error_of({"dataset": "toy", "data_path": str(tmp_path / "data")})
+    assert message.startswith(f"{plain}.gz: 1 lines have not as many columns")
+
+
+def test_rows_without_a_user_or_an_item_are_left_out_with_a_warning(write_inter: Any, caplog: Any) -> None:
+    holes = [("", "i1", 3), ("nan", "i2", 4), ("u1", "", 5), ("u2", "NULL", 6)]
+    with caplog.at_level("WARNING"):
+        dataset = prepare(make_config(**{**write_inter([*ROWS, *holes]), "topk": [3], "valid_metric": "MRR@3"}))[0]
+    assert len(dataset.sequences.items) == len(ROWS)
+    assert "user_id do not exist, so they will be removed" in caplog.text
+
+
+def test_negative_times_come_first(write_inter: Any) -> None:
+    rows = [(user, item, time - 3) for user, item, time in ROWS]
+    dataset = prepare(make_config(**{**write_inter(rows[::-1]), "topk": [3], "valid_metric": "MRR@3"}))[0]
+    first = dataset.id2token("item_id", dataset.sequences.items[dataset.sequences.offsets[1]])
+    user = dataset.id2token("user_id", 1)
+    assert first == next(item for who, item, time in rows if who == user and time == -3)
+
+
+def test_a_user_with_one_item_is_neither_trained_on_nor_evaluated(write_inter: Any) -> None:
+    rows = [*ROWS, ("lonely", "i1", 3)]
+    dataset, train, valid, test = prepare(make_config(**{**write_inter(rows), "topk": [3], "valid_metric": "MRR@3"}))
+    lonely = dataset.token2id("user_id", "lonely")
+    assert lonely not in train.users
+    assert lonely not in valid._dataset.inter_feat["user_id"]
+    assert lonely not in test._dataset.inter_feat["user_id"]
+    assert lonely in dataset.latest[0]
+
+
+def test_targets_that_training_never_saw_are_evaluated_and_counted_once(write_inter: Any, caplog: Any) -> None:
+    rows = [*ROWS, ("u1", "new", 99), ("u2", "newer", 99)]
+    with caplog.at_level("WARNING"):
+        test = prepare(make_config(**{**write_inter(rows), "topk": [3], "valid_metric": "MRR@3"}))[3]
+    assert len(test._dataset) == 9
+    assert caplog.text.count("2 of 9 test targets are items that no training sequence holds") == 1
+
+
+def test_times_that_float32_merges_are_counted_and_exact_time_orders_them(write_inter: Any, caplog: Any) -> None:
+    begin = 1_700_000_000  # float32 knows only every 128th second here
+    rows = [(f"u{u}", f"i{(u + t) % 9}", begin + t) for u in range(9) for t in range(6)][::-1]
+    options = {**write_inter(rows), "topk": [3], "valid_metric": "MRR@3"}
+    with caplog.at_level("WARNING"):
+        merged = prepare(make_config(**options))[0]
+    assert "45 interactions of 9 users have a time that RecBole's float32 cannot tell" in caplog.text
+    caplog.clear()
+    with caplog.at_level("WARNING"):
+        exact = prepare(make_config(**options, exact_time=True))[0]
+    assert "float32" not in caplog.text
+    user = exact.token2id("user_id", "u4")
+    for dataset, wanted in ((exact, [4, 5, 6, 7, 8, 0]), (merged, [0, 8, 7, 6, 5, 4])):
+        items = dataset.sequences.items[dataset.sequences.offsets[user] : dataset.sequences.offsets[user + 1]]
+        assert dataset.id2token("item_id", items.long()).tolist() == [f"i{i}" for i in wanted]

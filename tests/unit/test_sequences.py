@@ -49,5 +49,20 @@ def test_seen_items_are_all_items_before_the_target_uncut(histories: list[list[i
 
 def test_a_user_without_training_rows_adds_no_training_item() -> None:
     sequences = build([[1, 2, 3, 4], [5, 6, 7]])
-    users, begin, length = sequences.training_slices(torch.tensor([1, 1]), torch.tensor([1, 2]))
+    users, begin, length = sequences.longest_slices(torch.tensor([1, 1]), torch.tensor([1, 1]), torch.tensor([1, 2]))
     assert (users.tolist(), begin.tolist(), length.tolist()) == ([1], [0], [3])
+
+
+def test_of_a_users_prefixes_the_longest_counts() -> None:
+    sequences = build([[1, 2, 3], [5, 6], [1, 2, 3, 4], [8, 9]])
+    rows, users = torch.tensor([1, 2, 3, 4]), torch.tensor([7, 2, 7, 2])
+    found = sequences.longest_slices(users, rows, sequences.offsets[rows + 1] - 1)
+    assert [t.tolist() for t in found] == [[2, 7], [3, 5], [2, 4]]
+
+
+def test_a_history_of_a_million_items_is_cut_like_any_other() -> None:
+    items = torch.arange(1_000_000) % 997 + 1
+    sequences = Sequences.from_sorted(torch.ones(1_000_000, dtype=torch.int64), items, n_users=2)
+    history, length = sequences.histories(torch.tensor([1]), torch.tensor([999_999]), 50)
+    assert history[0].tolist() == items[999_949:999_999].tolist()
+    assert length.tolist() == [50]

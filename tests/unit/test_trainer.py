@@ -154,12 +154,10 @@ def test_without_a_test_part_the_best_weights_are_loaded_all_the_same(options: d
 
 
 def test_resuming_a_finished_run_leaves_its_checkpoint_alone(options: dict) -> None:
-    trainer, train, valid, _ = start(**options, epochs=2)
+    trainer, train, valid, _ = start(**options, epochs=1)
     done = trainer.fit(train, valid, verbose=False)
-    while checkpoint.read(trainer.saved_model_file)["epoch"] < 1:
-        trainer._save_checkpoint(1, verbose=False)
     before = Path(trainer.saved_model_file).read_bytes()
-    again, train, valid, _ = start(**options, epochs=2)
+    again, train, valid, _ = start(**options, epochs=1)
     again.resume_checkpoint(trainer.saved_model_file)
     assert again.fit(train, valid, verbose=False) == done
     assert Path(trainer.saved_model_file).read_bytes() == before
@@ -188,28 +186,6 @@ def test_a_pickled_checkpoint_is_refused(options: dict, tmp_path: Path) -> None:
 def test_two_trainers_of_one_second_have_checkpoints_of_their_own(options: dict) -> None:
     names = {start(**options)[0].saved_model_file for _ in range(3)}
     assert len(names) == 3
-
-
-def test_excluded_seen_items_are_never_ranked_and_others_keep_their_scores(options: dict) -> None:
-    kept, _, valid, _ = start(**options)
-    hidden, _, valid_hidden, _ = start(**options, exclude_seen=True)
-    hidden.model.load_state_dict(kept.model.state_dict())
-    kept.tot_item_num = hidden.tot_item_num = valid._dataset.item_num
-    for trainer, loader in ((kept, valid), (hidden, valid_hidden)):
-        trainer.model.eval()
-        trainer._eval_sequences = loader._dataset.sequences
-    with torch.no_grad():
-        plain = kept._full_sort_batch_eval(next(iter(valid)))[1]
-        masked = hidden._full_sort_batch_eval(next(iter(valid_hidden)))[1]
-    rows = valid._dataset[np.arange(len(valid._dataset))]
-    sequences = valid._dataset.sequences
-    for row in range(len(plain)):
-        begin = int(sequences.offsets[rows["user_id"][row]])
-        seen = set(sequences.items[begin : int(rows["target_position"][row])].tolist()) | {0}
-        seen -= {int(rows["item_id"][row])}  # a repeated target stays a candidate
-        assert set((masked[row] == -np.inf).nonzero().squeeze(1).tolist()) == seen
-        others = [i for i in range(plain.shape[1]) if i not in seen]
-        assert torch.equal(plain[row, others], masked[row, others])
 
 
 @pytest.mark.parametrize("seen_bias", [False, True])
@@ -261,28 +237,6 @@ def test_a_batch_scores_like_single_rows(options: dict) -> None:
     torch.testing.assert_close(together, alone, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("mode", ["uni15", "pop15"])
-def test_sampled_candidates_are_ranked_as_a_naive_loop_ranks_them(options: dict, mode: str) -> None:
-    arguments = {"split": {"LS": "valid_and_test"}, "order": "TO", "mode": mode}
-    more = {"eval_args": arguments, "metrics": ["NDCG", "Hit"], "topk": [5], "metric_decimal_place": 10}
-    trainer, _, valid, _ = start(**options, **more, valid_metric="NDCG@5")
-    np.random.seed(3)
-    found = trainer.evaluate(valid, load_best_model=False)
-    np.random.seed(3)
-    gains, hits, users = 0.0, 0, 0
-    for interaction, row_idx, _, positive_i in valid:
-        scores = trainer.model.predict(interaction).detach()
-        for row, target in enumerate(positive_i.tolist()):
-            candidates = interaction["item_id"][row_idx == row].tolist()
-            by_item = dict(zip(candidates, scores[row_idx == row].tolist(), strict=True))
-            rank = sum(score > by_item[target] for item, score in by_item.items() if item != target)
-            gains += 1 / np.log2(rank + 2) if rank < 5 else 0.0
-            hits += rank < 5
-            users += 1
-    assert found["hit@5"] == pytest.approx(hits / users)
-    assert found["ndcg@5"] == pytest.approx(gains / users)
-
-
 def test_recboles_case_study_works(options: dict) -> None:
     trainer, _, _, test = start(**options)
     users = test._dataset.inter_feat["user_id"][:3].tolist()
@@ -315,7 +269,7 @@ def test_over_the_epochs_every_training_item_is_shown(options: dict) -> None:
         list(train)
         for user, begin, length in zip(train.users.tolist(), *(w.tolist() for w in train._windows), strict=True):
             shown.setdefault(user, set()).update(range(begin, begin + length))
-    users, begin, length = train._dataset.training_slices()
+    users, begin, length = train._dataset.slices()
     assert shown == {
         u: set(range(b, b + n)) for u, b, n in zip(users.tolist(), begin.tolist(), length.tolist(), strict=True)
     }
@@ -329,10 +283,46 @@ def test_window_last_shows_the_most_recent_training_items_each_epoch(options: di
     _, train, *_ = prepare(make_config(**{**options, "MAX_ITEM_LIST_LENGTH": 4}, window="last", shuffle=False))
     batches = [torch.cat([b["user_id"] for b in train]).tolist() for _ in range(2)]
     assert batches[0] == batches[1] == sorted(batches[0])
-    _, begin, length = train._dataset.training_slices()
+    _, begin, length = train._dataset.slices()
     first = next(iter(train))
     for row, (start_at, count) in enumerate(zip(begin.tolist(), length.tolist(), strict=True)):
         if row == len(first):
             break
         items = train._dataset.sequences.items[start_at : start_at + count].tolist()[-4:]
         assert first["item_id_list"][row].tolist()[: len(items)] == items
+
+
+def test_sliding_windows_show_every_training_item_every_epoch(options: dict) -> None:
+    sliding = {**options, "MAX_ITEM_LIST_LENGTH": 4, "window": "sliding"}
+    _, train, *_ = prepare(make_config(**sliding))
+    _, begin, length = train._dataset.slices()
+    wanted = {p for b, n in zip(begin.tolist(), length.tolist(), strict=True) for p in range(b, b + n)}
+    shown = set()
+    for start_at, count in zip(train.begin.tolist(), train.length.tolist(), strict=True):
+        assert count <= 4
+        shown.update(range(start_at, start_at + count))
+    assert shown == wanted
+    assert sum(len(batch) for batch in train) == len(train.users) > len(begin)
+
+
+def test_a_million_item_history_trains_and_is_recommended_to(write_inter: Any) -> None:
+    rows = [("hermit", f"i{t % 50}", t) for t in range(1_000_000)] + [(f"u{u}", f"i{u}", u) for u in range(5)] * 4
+    config = make_config(**write_inter(rows), epochs=1, window="sliding", train_batch_size=512, hidden_size=4)
+    _, train, valid, _ = prepare(config)
+    trainer = make_trainer(config, train)
+    train_batches = len(train)
+    assert train_batches == -(-len(train.users) // 512)
+    assert trainer.evaluate(valid, load_best_model=False)["hit@10"] >= 0
+
+
+def test_batches_by_tokens_train(options: dict) -> None:
+    trainer, train, *_ = start(**options, batch_tokens=64)
+    widths = [batch["item_id_list"].numel() for batch in train]
+    assert max(widths) <= 64 < 2 * max(widths)
+    assert np.isfinite(trainer._train_epoch(train, 0))
+
+
+def test_the_padding_share_is_logged_once(options: dict, caplog: Any) -> None:
+    with caplog.at_level("INFO"):
+        prepare(make_config(**options))
+    assert caplog.text.count("of their positions padding") == 1

@@ -1,0 +1,198 @@
+"""Every metric in every evaluation mode equals RecBole's own, computed by RecBole's code from our scores."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from recbole.data.dataloader import FullSortEvalDataLoader
+from recbole.evaluator import Collector, Evaluator
+from recbole.trainer import Trainer
+
+from tests.conftest import make_config, make_trainer, prepare
+
+METRICS = ["Hit", "NDCG", "MRR", "Recall", "Precision", "MAP", "ItemCoverage", "GiniIndex", "AveragePopularity"]
+METRICS += ["TailPercentage", "ShannonEntropy"]
+COLUMNS = {"inter": ["user_id", "item_id", "timestamp"]}
+SPLITS = [{"LS": "valid_and_test"}, {"RS": [0.5, 0.25, 0.25]}, {"TS": [0.6, 0.2, 0.2]}]
+
+
+def setting(write_inter: Any, **options: Any) -> dict[str, Any]:
+    draw = random.Random(3)
+    rows = [(f"u{u}", f"i{draw.randrange(40)}", draw.randrange(100)) for u in range(50) for _ in range(5 + u % 9)]
+    return {**write_inter(rows), "topk": [1, 3, 10], "metric_decimal_place": 10, "eval_batch_size": 16, **options}
+
+
+def with_spread_scores(config: Any, train: Any) -> Any:
+    """A trainer whose model, though untrained, ranks histories differently."""
+    trainer = make_trainer(config, train)
+    with torch.no_grad():
+        for weight in trainer.model.parameters():
+            weight.add_(0.3 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(weight.numel())))
+    trainer.eval_collector.data_collect(train)
+    return trainer
+
+
+def by_recbole(config: Any, trainer: Any, loader: Any, train: Any) -> dict[str, float]:
+    """RecBole's loop: its loader's rows, its handling of scores, its collector, its metrics."""
+    trainer.model.eval()
+    trainer.tot_item_num = loader._dataset.item_num
+    collector = Collector(config)
+    collector.data_collect(train)
+    full = isinstance(loader, FullSortEvalDataLoader)
+    evaluate = Trainer._full_sort_batch_eval if full else Trainer._neg_sample_batch_eval
+    with torch.no_grad():
+        for batch in loader:
+            interaction, scores, positive_u, positive_i = evaluate(trainer, batch)
+            collector.eval_batch_collect(scores, interaction, positive_u, positive_i)
+    return dict(Evaluator(config).evaluate(collector.get_data_struct()))
+
+
+@pytest.mark.parametrize("seen_bias", [False, True])
+@pytest.mark.parametrize("split", SPLITS, ids=str)
+@pytest.mark.parametrize("mode", ["full", "uni25", "pop25"])
+def test_all_metrics_equal_recboles(mode: str, split: dict[str, Any], seen_bias: bool, write_inter: Any) -> None:
+    arguments = {"split": split, "order": "TO", "group_by": "user", "mode": mode}
+    options = setting(write_inter, metrics=METRICS, valid_metric="NDCG@10", eval_args=arguments)
+    config = make_config("BERT4Rec", seen_bias=seen_bias, **options)
+    _, train, _, test = prepare(config)
+    _, _, _, stock_test = prepare(make_config("SASRec", **options))
+    trainer = with_spread_scores(config, train)
+    np.random.seed(1)
+    ours = trainer.evaluate(test, load_best_model=False)
+    np.random.seed(1)
+    assert dict(ours) == by_recbole(config, trainer, stock_test, train)
+    assert 0 < ours["hit@10"] < 1
+    assert set(ours) == {f"{name.lower()}@{k}" for name in METRICS for k in (1, 3, 10)}
+
+
+@pytest.mark.parametrize("mode", ["full", "uni12"])
+def test_a_metric_over_all_scores_equals_recboles(mode: str, write_inter: Any) -> None:
+    arguments = {"split": SPLITS[0], "order": "TO", "group_by": "user", "mode": mode}
+    options = setting(write_inter, metrics=["GAUC", "NDCG"], valid_metric="NDCG@10", eval_args=arguments)
+    config = make_config("BERT4Rec", **options)
+    _, train, _, test = prepare(config)
+    trainer = with_spread_scores(config, train)
+    np.random.seed(1)
+    ours = trainer.evaluate(test, load_best_model=False)
+    np.random.seed(1)
+    stock_test = prepare(make_config("SASRec", **options))[3]
+    np.random.seed(1)
+    assert dict(ours) == by_recbole(config, trainer, stock_test, train)
+    assert 0 < ours["gauc"] < 1
+
+
+def naive_metrics(trainer: Any, test: Any, exclude_seen: bool, k: int = 10) -> tuple[float, float]:
+    """HR@k and NDCG@k, history by history, score by score."""
+    dataset, model = test._dataset, trainer.model.eval()
+    hits, gains = [], []
+    for row in range(len(dataset)):
+        rows = dataset[np.array([row])]
+        with torch.no_grad():
+            scores = model.full_sort_predict(rows)[0].tolist()
+        user, target = int(rows["user_id"]), int(rows["item_id"])
+        begin, position = int(dataset.sequences.offsets[user]), int(rows["target_position"])
+        seen = set(dataset.sequences.items[begin:position].tolist()) if exclude_seen else set()
+        better = sum(
+            score > scores[target] for item, score in enumerate(scores) if item > 0 and item not in seen - {target}
+        )
+        hits.append(better < k)
+        gains.append(1 / np.log2(better + 2) if better < k else 0.0)
+    return float(np.mean(hits)), float(np.mean(gains))
+
+
+@pytest.mark.parametrize("exclude_seen", [False, True])
+@pytest.mark.parametrize("split", SPLITS, ids=str)
+def test_full_ranking_equals_a_naive_loop_seen_items_kept_or_not(
+    split: dict[str, Any], exclude_seen: bool, write_inter: Any
+) -> None:
+    arguments = {"split": split, "order": "TO", "group_by": "user", "mode": "full"}
+    config = make_config("BERT4Rec", exclude_seen=exclude_seen, eval_args=arguments, **setting(write_inter))
+    _, train, _, test = prepare(config)
+    trainer = with_spread_scores(config, train)
+    ours = trainer.evaluate(test, load_best_model=False)
+    assert (ours["hit@10"], ours["ndcg@10"]) == pytest.approx(naive_metrics(trainer, test, exclude_seen), abs=1e-9)
+
+
+def test_candidates_seen_before_are_out_of_the_ranking_but_never_a_target(write_inter: Any) -> None:
+    arguments = {"split": SPLITS[0], "order": "TO", "group_by": "user", "mode": "uni30"}
+    results = []
+    for exclude_seen in (False, True):
+        config = make_config("BERT4Rec", exclude_seen=exclude_seen, eval_args=arguments, **setting(write_inter))
+        _, train, _, test = prepare(config)
+        trainer = with_spread_scores(config, train)
+        trainer.model.eval()
+        np.random.seed(2)
+        batches = list(test)
+        hits = []
+        for rows, (_, candidates), *_ in batches:
+            scores = trainer.model.full_sort_predict(rows)
+            removed = set(zip(*(t.tolist() for t in trainer_seen(trainer, test, rows, exclude_seen)), strict=True))
+            for row, items in enumerate(candidates.tolist()):
+                rivals = {item for item in items[1:] if (row, item) not in removed} - {items[0]}
+                hits.append(sum(scores[row, rival] > scores[row, items[0]] for rival in rivals) < 3)
+        np.random.seed(2)
+        ours = trainer.evaluate(test, load_best_model=False)
+        assert ours["hit@3"] == pytest.approx(np.mean(hits), abs=1e-9)
+        results.append(ours["mrr@10"])
+    assert results[1] > results[0]
+
+
+def trainer_seen(trainer: Any, test: Any, rows: Any, exclude_seen: bool) -> tuple[Any, Any]:
+    sequences = test._dataset.sequences
+    if not exclude_seen:
+        return torch.empty(0), torch.empty(0)
+    return sequences.seen(rows["user_id"], rows["target_position"])
+
+
+def test_labelled_rows_are_judged_by_sigmoid_scores(write_inter: Any) -> None:
+    draw = random.Random(4)
+    header = "user_id:token\titem_id:token\ttimestamp:float\trating:float"
+    rows = [(f"u{u}", f"i{draw.randrange(30)}", t, draw.randrange(1, 6)) for u in range(40) for t in range(6)]
+    columns = {"inter": ["user_id", "item_id", "timestamp", "rating"]}
+    options = {**write_inter(rows, header=header), "load_col": columns, "threshold": {"rating": 3}}
+    arguments = {"split": SPLITS[0], "order": "TO", "group_by": "user", "mode": "labeled"}
+    options |= {"metrics": ["AUC", "LogLoss"], "valid_metric": "AUC", "eval_args": arguments}
+    config = make_config("BERT4Rec", metric_decimal_place=10, **options)
+    _, train, _, test = prepare(config)
+    trainer = with_spread_scores(config, train)
+    ours = trainer.evaluate(test, load_best_model=False)
+    interaction = test._dataset[np.arange(len(test._dataset))]
+    probability = torch.sigmoid(trainer.model.predict(interaction)).detach().double()
+    label = interaction["label"].double()
+    wins = (probability[label == 1][:, None] > probability[label == 0]).double().mean()
+    log_loss = torch.nn.functional.binary_cross_entropy(probability, label)
+    assert ours["auc"] == pytest.approx(float(wins), abs=1e-6)
+    assert ours["logloss"] == pytest.approx(float(log_loss), abs=1e-6)
+
+
+@pytest.mark.parametrize("model", ["BERT4Rec", "SASRec", "Pop"])
+@pytest.mark.parametrize("mode", ["uni9", "pop9"])
+def test_paper_candidates_are_no_items_of_the_user_distinct_and_the_same_for_every_model(
+    model: str, mode: str, write_inter: Any
+) -> None:
+    arguments = {"split": SPLITS[0], "order": "TO", "group_by": "user", "mode": mode}
+    options = setting(write_inter, eval_args=arguments, candidates="paper")
+    drawn = {}
+    for name in ("BERT4Rec", model):
+        dataset, _, _, test = prepare(make_config(name, load_col=COLUMNS, **options))
+        np.random.seed(5 if name == "BERT4Rec" else 6)  # nothing is taken from here
+        own = dataset.inter_matrix("csr")
+        drawn[name] = {}
+        for batch in [*test, *test]:
+            for user, items in candidates_of(batch):
+                assert not set(items) & set(own[user].indices)
+                assert len(set(items)) == len(items) == 9
+                assert drawn[name].setdefault(user, items) == items  # again the same
+    assert drawn[model] == drawn["BERT4Rec"]
+
+
+def candidates_of(batch: Any) -> list[tuple[int, list[int]]]:
+    rows, second, *_ = batch
+    if isinstance(second, tuple):
+        return [(user, items[1:]) for user, items in zip(rows["user_id"].tolist(), second[1].tolist(), strict=True)]
+    users, items = rows["user_id"], rows["item_id"]
+    return [(user, items[users == user].tolist()[1:]) for user in users.unique().tolist()]

@@ -1,0 +1,68 @@
+"""Categorical item features at the input."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.nn.features import ItemFeatures
+from tests.conftest import make_config, make_trainer, prepare
+
+ROWS = [(f"u{u}", f"i{(u + t) % 9}", t) for u in range(9) for t in range(6)]
+COLUMNS = {"inter": ["user_id", "item_id", "timestamp"], "item": ["item_id", "class", "year", "price"]}
+
+
+@pytest.fixture
+def options(write_inter: Any, tmp_path: Path) -> dict[str, Any]:
+    found = write_inter(ROWS)
+    lines = ["item_id:token\tclass:token_seq\tyear:token\tprice:float"]
+    lines += [f"i{i}\tc{i % 2} c{i % 3}\ty{i % 4}\t{i}" for i in range(1, 9)]  # i0 has no line
+    (tmp_path / "data" / "toy" / "toy.item").write_text("\n".join(lines) + "\n")
+    return {**found, "load_col": COLUMNS, "topk": [3], "valid_metric": "MRR@3", "hidden_size": 8}
+
+
+def test_a_feature_vector_is_the_mean_of_its_values_summed_over_the_features() -> None:
+    torch.manual_seed(0)
+    values = [torch.tensor([[0, 0], [1, 2], [2, 0], [0, 0]]), torch.tensor([[0], [3], [1], [0]])]
+    features = ItemFeatures(values, [3, 4], hidden_size=5)
+    first, second = (table.weight for table in features.tables)
+    found = features(torch.tensor([[1, 2, 0, 3]]))[0]
+    assert torch.allclose(found[0], (first[1] + first[2]) / 2 + second[3])
+    assert torch.allclose(found[1], first[2] + second[1])
+    assert not found[2:].any()  # padding and [MASK]
+
+
+def test_selected_features_train_and_change_the_scores_of_those_who_saw_them(options: dict[str, Any]) -> None:
+    config = make_config(**options, selected_features=["class", "year"], epochs=1)
+    _, train, valid, _ = prepare(config)
+    trainer = make_trainer(config, train)
+    features = trainer.model.encoder.features
+    before = [table.weight.clone() for table in features.tables]
+    assert [len(weight) for weight in before] == [4, 5]
+    assert not any(weight[0].any() for weight in before)
+    trainer.fit(train, valid, verbose=False)
+    assert all(not torch.equal(a, b.weight) for a, b in zip(before, features.tables, strict=True))
+    trainer.model.eval()
+    rows = next(iter(valid))[0]
+    plain = trainer.model.full_sort_predict(rows)
+    features.tables[0].weight.data[1] += torch.linspace(-5, 5, 8)
+    assert not torch.allclose(plain, trainer.model.full_sort_predict(rows))
+    assert trainer.evaluate(valid)["hit@3"] >= 0  # the checkpoint brings the features along
+
+
+def test_without_features_there_are_no_tables(options: dict[str, Any]) -> None:
+    config = make_config(**options)
+    _, train, *_ = prepare(config)
+    assert make_trainer(config, train).model.encoder.features is None
+
+
+@pytest.mark.parametrize("name", ["price", "colour", "item_id"])
+def test_a_feature_that_is_not_there_or_not_categorical_is_refused(name: str, options: dict[str, Any]) -> None:
+    config = make_config(**options, selected_features=[name])
+    _, train, *_ = prepare(config)
+    with pytest.raises(UserError, match=rf"names '{name}', but .* are \['class', 'year'\]; name it in load_col"):
+        make_trainer(config, train)

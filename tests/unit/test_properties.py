@@ -1,0 +1,42 @@
+"""Each shipped data set loads by its name alone, with the statistics that its file states."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from recbole_bert4rec.plugin.dataset import BERT4RecDataset
+from tests.conftest import make_config
+
+ROOT = Path(__file__).resolve().parents[2]
+SHARED = ROOT.parent / "shared" / "data"
+FILES = sorted((ROOT / "properties" / "dataset").glob("*.yaml"))
+HERE = [file.stem for file in FILES if (SHARED / file.stem).is_dir()]
+
+
+def stated(name: str) -> list[int]:
+    """Users, items and interactions as the comment of the file has them."""
+    file = ROOT / "properties" / "dataset" / f"{name}.yaml"
+    text = " ".join(line.strip("# \n") for line in file.read_text().splitlines())
+    count = r"(\d[\d,]*)"
+    numbers = re.search(rf"{count} users.*?{count} (?:items|artists).*?{count} (?:ratings|reviews|events)", text)
+    assert numbers is not None
+    return [int(number.replace(",", "")) for number in numbers.groups()]
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_a_property_file_names_the_columns_and_loads_them(file: Path) -> None:
+    content: dict[str, Any] = yaml.safe_load(file.read_text())
+    fields = [content[key] for key in ("USER_ID_FIELD", "ITEM_ID_FIELD", "TIME_FIELD")]
+    assert set(fields) <= set(content["load_col"]["inter"])
+
+
+@pytest.mark.skipif(not HERE, reason="the shared data sets are not beside this checkout")
+@pytest.mark.parametrize("name", HERE or ["none"])
+def test_users_items_and_interactions_are_as_stated(name: str) -> None:
+    dataset = BERT4RecDataset(make_config(dataset=name, data_path=str(SHARED)))
+    assert [dataset.user_num - 1, dataset.item_num - 1, dataset.inter_num] == stated(name)

@@ -1,0 +1,71 @@
+"""The fast reader gives what pandas' Python engine gives RecBole."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.plugin.reader import read_columns
+
+HEADER = "user_id:token\titem_id:token\ttimestamp:float\ttags:token_seq"
+KINDS = {"user_id:token": str, "item_id:token": str, "timestamp:float": np.float64, "tags:token_seq": str}
+
+
+def both(path: Path, columns: list[str], **options: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
+    dtype = {name: KINDS[name] for name in columns}
+    arguments = {"delimiter": "\t", "usecols": columns, "dtype": dtype, "encoding": None, **options}
+    return read_columns(str(path), **arguments), pd.read_csv(path, engine="python", **arguments)
+
+
+@pytest.mark.parametrize("columns", [list(KINDS), ["user_id:token", "timestamp:float"]])
+def test_values_missing_values_quotes_and_blank_lines_are_read_alike(columns: list[str], tmp_path: Path) -> None:
+    draw = random.Random(0)
+    tokens = ["a", "7", "007", "", "NA", "null", "None", "nan", "Ünal", '"quoted"', '"two ""words"""', " b ", "-1"]
+    numbers = ["1", "-2.5", "1e9", "", "NaN", "978300019", " 3", "0.1", "1700000000.123456"]
+    lines = [HEADER]
+    for _ in range(500):
+        fields = [draw.choice(tokens), draw.choice(tokens), draw.choice(numbers), draw.choice(["x y", "", "z"])]
+        lines.append("\t".join(fields))
+        lines.extend([""] if draw.random() < 0.05 else [])
+    path = tmp_path / "a.inter"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    ours, wanted = both(path, columns)
+    assert list(ours) == list(wanted)
+    for name in columns:
+        if name == "timestamp:float":
+            np.testing.assert_array_equal(ours[name], wanted[name])
+        else:
+            assert (
+                ours[name].astype(object).where(ours[name].notna(), None).tolist()
+                == wanted[name].where(wanted[name].notna(), None).tolist()
+            )
+
+
+def test_other_encodings_and_separators_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.inter"
+    path.write_text(HEADER.replace("\t", ",") + "\nJosé,b,1,c\n", encoding="latin-1")
+    ours, wanted = both(path, ["user_id:token"], delimiter=",", encoding="latin-1")
+    assert ours["user_id:token"].tolist() == wanted["user_id:token"].tolist() == ["José"]
+
+
+def test_undecodable_bytes_and_words_for_numbers_raise(tmp_path: Path) -> None:
+    path = tmp_path / "a.inter"
+    path.write_bytes(HEADER.encode() + b"\nJos\xe9\tb\t1\tc\n")
+    with pytest.raises(ValueError, match="UTF8"):
+        both(path, ["user_id:token"])
+    path.write_text(f"{HEADER}\na\tb\tyesterday\tc\n")
+    with pytest.raises(ValueError, match="yesterday"):
+        both(path, ["timestamp:float"])
+
+
+def test_lines_of_another_width_are_counted_and_shown(tmp_path: Path) -> None:
+    path = tmp_path / "a.inter"
+    path.write_text(f"{HEADER}\na\tb\t1\tc\na b 1 c\na\tb\t1\tc\td\n")
+    with pytest.raises(UserError, match="2 lines have not as many columns as the header"):
+        both(path, ["user_id:token"])

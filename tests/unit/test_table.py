@@ -1,0 +1,117 @@
+"""CSV and Parquet logs become atomic files once."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from recbole_bert4rec.apps.run import run
+from recbole_bert4rec.apps.table import atomic_file, is_table
+from recbole_bert4rec.errors import UserError
+
+FRAME = pd.DataFrame(
+    {
+        "who": [f"u{u}" for u in range(9) for _ in range(6)],
+        "what": [(u + t) % 12 for u in range(9) for t in range(6)],
+        "when": [1_700_000_000 + t for _ in range(9) for t in range(6)],
+        "extra": 1.5,
+    }
+)
+FIELDS = ("who", "what", "when")
+
+
+def write(frame: pd.DataFrame, path: Path) -> str:
+    if path.suffix == ".parquet":
+        frame.to_parquet(path)
+    else:
+        frame.to_csv(path, index=False, sep="\t" if path.suffix == ".tsv" else ",")
+    return str(path)
+
+
+@pytest.mark.parametrize("ending", [".csv", ".tsv", ".parquet"])
+@pytest.mark.parametrize("dates", [False, True])
+def test_a_log_becomes_three_typed_columns(ending: str, dates: bool, tmp_path: Path) -> None:
+    frame = FRAME.copy()
+    if dates:
+        frame["when"] = pd.to_datetime(frame["when"], unit="s", utc=True)
+    log = write(frame, tmp_path / f"log{ending}")
+    assert is_table(log)
+    target = atomic_file(log, *FIELDS)
+    assert target == tmp_path / "log" / "log.inter"
+    read = pd.read_csv(target, sep="\t", dtype={"who:token": str, "what:token": str})
+    assert list(read) == ["who:token", "what:token", "when:float"]
+    assert read["who:token"].tolist() == FRAME["who"].tolist()
+    assert read["what:token"].tolist() == FRAME["what"].astype(str).tolist()
+    assert read["when:float"].tolist() == FRAME["when"].tolist()
+
+
+def test_it_is_made_once_and_again_only_when_log_or_columns_change(tmp_path: Path) -> None:
+    log = write(FRAME, tmp_path / "log.csv")
+    target = atomic_file(log, *FIELDS)
+    os.utime(target, (1, 1))
+    assert atomic_file(log, *FIELDS).stat().st_mtime == 1
+    assert atomic_file(log, "what", "who", "when").stat().st_mtime > 1
+    os.utime(target, (1, 1))
+    write(FRAME[:40], tmp_path / "log.csv")
+    assert atomic_file(log, "what", "who", "when").stat().st_mtime > 1
+
+
+def test_whole_numbers_with_holes_stay_whole(tmp_path: Path) -> None:
+    frame = FRAME.assign(what=FRAME["what"].astype(float).where(FRAME["what"] != 3))
+    text = atomic_file(write(frame, tmp_path / "log.parquet"), *FIELDS).read_text()
+    assert "u0\t0\t" in text
+    assert "u0\t\t" in text
+    assert "0.0\t" not in text
+
+
+@pytest.mark.parametrize(
+    ("change", "fields", "message"),
+    [
+        ({}, ("who", "thing", "when"), "has no column 'thing'.*--ITEM_ID_FIELD="),
+        ({"when": "soon"}, FIELDS, "54 values of 'when' are neither numbers nor ISO 8601 dates; the first is 'soon'"),
+        ({"who": "a\tb"}, FIELDS, "values of 'who' hold a tab or a line break"),
+    ],
+)
+def test_a_log_that_cannot_be_used_is_refused_and_nothing_is_written(
+    change: dict[str, Any], fields: tuple[str, str, str], message: str, tmp_path: Path
+) -> None:
+    log = write(FRAME.assign(**change), tmp_path / "log.csv")
+    with pytest.raises(UserError, match=message):
+        atomic_file(log, *fields)
+    assert not (tmp_path / "log" / "log.inter").exists()
+
+
+def test_missing_empty_and_broken_logs_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no such file"):
+        atomic_file(str(tmp_path / "no.csv"), *FIELDS)
+    (tmp_path / "empty.csv").write_text("")
+    with pytest.raises(UserError, match="cannot be read"):
+        atomic_file(str(tmp_path / "empty.csv"), *FIELDS)
+    (tmp_path / "header.csv").write_text("who,what,when\n")
+    with pytest.raises(UserError, match="has a header but no rows"):
+        atomic_file(str(tmp_path / "header.csv"), *FIELDS)
+    (tmp_path / "broken.parquet").write_bytes(b"PAR1 nothing")
+    with pytest.raises(UserError, match="cannot be read"):
+        atomic_file(str(tmp_path / "broken.parquet"), *FIELDS)
+
+
+def test_an_atomic_file_of_someone_else_is_not_overwritten(tmp_path: Path) -> None:
+    log = write(FRAME, tmp_path / "log.csv")
+    (tmp_path / "log").mkdir()
+    (tmp_path / "log" / "log.inter").write_text("precious")
+    with pytest.raises(UserError, match=r"was not made from .*--dataset=log --data_path="):
+        atomic_file(log, *FIELDS)
+    assert (tmp_path / "log" / "log.inter").read_text() == "precious"
+
+
+@pytest.mark.parametrize("model", ["BERT4Rec", "GRU4Rec"])
+def test_a_run_takes_a_log_by_its_path(model: str, tmp_path: Path) -> None:
+    log = write(FRAME.sample(frac=1.0, random_state=0), tmp_path / "log.csv")
+    names = dict(zip(("USER_ID_FIELD", "ITEM_ID_FIELD", "TIME_FIELD"), FIELDS, strict=True))
+    options = {"epochs": 1, "show_progress": False, "state": "error", "topk": [3], "valid_metric": "MRR@3", **names}
+    result = run(model, log, config_dict=options)
+    assert 0 <= result["test_result"]["mrr@3"] <= 1

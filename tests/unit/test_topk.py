@@ -1,0 +1,59 @@
+"""The best items, found block by block, are those of the whole matrix of scores."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from recbole_bert4rec.data import topk
+from recbole_bert4rec.data.topk import best_candidates, best_items
+
+
+def dense(vectors: torch.Tensor, catalogue: torch.Tensor, bias: torch.Tensor, changes: list) -> torch.Tensor:
+    scores = vectors @ catalogue.T + bias
+    scores[:, 0] = -torch.inf
+    for rows, items, value in changes:
+        for row, item in zip(rows.tolist(), items.tolist(), strict=True):
+            scores[row, item] += float(value)
+    return scores
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 5), st.integers(2, 3000), st.integers(1, 12), st.integers(0, 40), st.integers(0, 2**16))
+def test_best_items_are_those_of_the_matrix(rows: int, n_items: int, k: int, n_changes: int, seed: int) -> None:
+    torch.manual_seed(seed)
+    k = min(k, n_items - 1)
+    vectors, catalogue, bias = torch.randn(rows, 8), torch.randn(n_items, 8), torch.randn(n_items)
+    pairs = [(torch.randint(0, rows, (n_changes,)), torch.randint(1, n_items, (n_changes,))) for _ in range(2)]
+    changes = [(*pairs[0], torch.tensor(-3.0)), (*pairs[1], -torch.inf)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(topk._SCORES_AT_ONCE, "cpu", 700 * rows)  # several blocks
+        scores, items = best_items(vectors, catalogue, bias, k, changes)
+    everything = dense(vectors, catalogue, bias, changes)
+    torch.testing.assert_close(scores, everything.topk(k).values, atol=1e-5, rtol=1e-5)
+    finite = torch.isfinite(scores)
+    torch.testing.assert_close(everything.gather(1, items)[finite], scores[finite], atol=1e-5, rtol=1e-5)
+    assert all(len(set(row)) == k for row in items.tolist())
+
+
+def test_a_block_is_never_larger_than_it_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    top = topk._top_of_block
+    monkeypatch.setattr(topk, "_top_of_block", lambda scores, k: (seen.append(scores.numel()), top(scores, k))[1])
+    best_items(torch.randn(64, 4), torch.randn(300_000, 4), torch.randn(300_000), 10)
+    assert max(seen) <= topk._SCORES_AT_ONCE["cpu"] < 64 * 300_000
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 9), st.integers(-50, 50)), min_size=1), st.integers(1, 12))
+def test_best_candidates_are_a_users_own_and_the_last_score_counts(rows: list[tuple[int, int, int]], k: int) -> None:
+    users, items, scores = (torch.tensor(column) for column in zip(*rows, strict=True))
+    values, best = best_candidates(users, items, scores.float(), k, n_users=4)
+    for user in range(4):
+        own = {item: score for who, item, score in rows if who == user}
+        wanted = sorted(own.values(), reverse=True)[:k]
+        assert values[user, : len(wanted)].tolist() == wanted
+        assert values[user, len(wanted) :].isinf().all()
+        assert [own[item] for item in best[user, : len(wanted)].tolist()] == wanted
+        assert not best[user, len(wanted) :].any()
