@@ -99,3 +99,23 @@ class Sequences:
         present, first = np.unique(users[row].numpy(), return_index=True)
         row = row[torch.from_numpy(first)]
         return torch.from_numpy(present), self.offsets[sequences[row]], length[row]
+
+
+def order_by_user_and_time(users: Tensor, times: Tensor) -> Tensor:
+    """Positions in order of user, then time; ties stay as they are.
+
+    Times are sorted as integers of the same order (their bits, with those of negative numbers turned over): torch
+    sorts integers by radix, five times faster than floats.
+
+    Args:
+        users: internal user ids. *Shape:* (T,)
+        times: float32 or float64, no NaN. *Shape:* (T,)
+
+    Returns:
+        int64. *Shape:* (T,)
+    """
+    whole = torch.int32 if times.dtype == torch.float32 else torch.int64
+    bits = (times + 0.0).view(whole)  # -0.0 becomes 0.0
+    key = torch.where(bits < 0, bits ^ torch.iinfo(whole).max, bits)
+    order = torch.sort(key, stable=True).indices
+    return order[torch.sort(users[order], stable=True).indices]

@@ -11,30 +11,26 @@ Index = NDArray[np.int64]
 
 
 class Groups:
-    """Rows of each user, in the order RecBole's ``_grouped_index`` gives them: users by first appearance.
+    """The rows of each user, in the order that RecBole gives them: users by the time of their first row.
 
     Args:
-        keys: user id of each row, at least 0, in the order of the table. *Shape:* (R,)
+        users: user of each row, ascending. *Shape:* (R,)
+        times: of each row, ascending within a user. *Shape:* (R,)
 
     Attributes:
         order: row numbers, group after group. *Shape:* (R,)
-        size: rows of each group. *Shape:* (G,)
-        rank: place of each entry of ``order`` within its group. *Shape:* (R,)
         group: group of each entry of ``order``. *Shape:* (R,)
+        rank: place of each entry of ``order`` within its group. *Shape:* (R,)
+        size: rows of each group. *Shape:* (G,)
     """
 
-    def __init__(self, keys: NDArray[np.int64]) -> None:
-        first = np.full(int(keys.max(initial=-1)) + 1, -1)
-        first[keys[::-1]] = np.arange(len(keys))[::-1]  # the last write of a key is its first row
-        present = np.flatnonzero(first >= 0)
-        place = np.empty_like(first)
-        place[present[np.argsort(first[present])]] = np.arange(len(present))
-        group = place[keys]
-        self.order: Index = np.argsort(group, kind="stable")
-        self.group: Index = group[self.order]
-        self.size: Index = np.bincount(group, minlength=len(present)).astype(np.int64)
-        start = np.cumsum(self.size) - self.size
-        self.rank: Index = np.arange(len(keys)) - start[self.group]
+    def __init__(self, users: NDArray[np.int64], times: NDArray[np.float32]) -> None:
+        begin = np.flatnonzero(np.diff(users, prepend=-1))
+        first = np.argsort(times[begin], kind="stable")
+        self.size: Index = np.diff(begin, append=len(users))[first]
+        self.group: Index = np.repeat(np.arange(len(begin)), self.size)
+        self.rank: Index = np.arange(len(users)) - np.repeat(np.cumsum(self.size) - self.size, self.size)
+        self.order: Index = np.repeat(begin[first], self.size) + self.rank
 
     def cut(self, bounds: NDArray[np.int64]) -> list[Index]:
         """Cut each group at its own bounds.
@@ -80,7 +76,7 @@ def by_time(groups: Groups, times: NDArray[np.float32], ratios: Sequence[float])
     """RecBole's ``TS``: rows after a global moment are test; the earlier ones are cut by ratio within each group.
 
     Args:
-        times: of each row, ascending. *Shape:* (R,)
+        times: of each row. *Shape:* (R,)
         ratios: of train, valid and test; they add up to 1.
     """
     boundary = np.percentile(times, 100 * (1 - ratios[-1]))

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from recbole_bert4rec.constants import SEQUENCE, TARGET_POSITION
 from recbole_bert4rec.data import splits
-from recbole_bert4rec.data.sequences import Sequences
+from recbole_bert4rec.data.sequences import Sequences, order_by_user_and_time
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.plugin.atomic import check_benchmark_files, check_inter_file, explain_load_failure
 from recbole_bert4rec.plugin.reader import read_columns
@@ -73,43 +73,67 @@ class BERT4RecDataset(SequentialDataset):
             self.field2token_id[field] = {token: number for number, token in enumerate(tokens)}
         return None
 
+    def _filter_by_inter_num(self) -> None:
+        """RecBole's k-core filter, counted on the numbers of dictionary-encoded ids."""
+        fields = (self.uid_field, self.iid_field)
+        encoded = all(isinstance(self.inter_feat[field].dtype, pd.CategoricalDtype) for field in fields)
+        if not encoded or self.user_feat is not None or self.item_feat is not None:
+            return super()._filter_by_inter_num()
+        options = ("user_inter_num_interval", "item_inter_num_interval")
+        intervals = [self._parse_intervals_str(self.config[option]) for option in options]
+        codes = [self.inter_feat[field].cat.codes.to_numpy() for field in fields]
+        kept, before = np.ones(len(self.inter_feat), dtype=bool), -1
+        while before != (before := int(kept.sum())):
+            illegal = np.zeros_like(kept)
+            for code, interval in zip(codes, intervals, strict=True):
+                if interval:
+                    count = np.bincount(code[kept], minlength=int(code.max()) + 1)
+                    illegal |= ~self._within_intervals(count, interval)[code]
+            kept &= ~illegal
+        if not kept.all():
+            self.inter_feat = self.inter_feat[kept]
+        return None
+
     def _change_feat_format(self) -> None:
-        """Frames become tensors; float32 times sort as RecBole's do, or exactly where ``exact_time`` asks for it."""
-        frame = self.inter_feat
-        if self.benchmark_filename_list is None and isinstance(frame, pd.DataFrame) and self.time_field in frame:
-            if self.config["exact_time"]:
-                self.inter_feat = frame.sort_values(self.time_field, kind="stable", ignore_index=True)
-            else:
-                self._report_merged_times(frame)
+        """Frames become tensors, in which times are float32; the exact ones are kept until the rows are sorted."""
+        if self.benchmark_filename_list is None and self.time_field in self.inter_feat:
+            self._times = np.array(self.inter_feat[self.time_field], dtype=np.float64)
         super()._change_feat_format()
         if self.benchmark_filename_list is not None:
             self._flatten_benchmark_rows()
-
-    def _report_merged_times(self, frame: pd.DataFrame) -> None:
-        order = np.lexsort((frame[self.time_field], frame[self.uid_field]))
-        user, time = frame[self.uid_field].to_numpy()[order], frame[self.time_field].to_numpy()[order]
-        merged = (user[1:] == user[:-1]) & (time[1:] != time[:-1])
-        merged &= time[1:].astype(np.float32) == time[:-1].astype(np.float32)
-        if merged.any():
-            self.logger.warning(
-                f"{merged.sum()} interactions of {len(np.unique(user[1:][merged]))} users have a time that RecBole's "
-                "float32 cannot tell from the user's previous one; they stay in the order of the file. "
-                "exact_time: True orders them"
-            )
 
     def data_augmentation(self) -> None:
         """Sort by user and time and keep one row a possible target: every interaction but a user's first."""
         self._aug_presets()
         self._check_field("uid_field", "time_field")
-        self.sort(by=[self.uid_field, self.time_field], ascending=True)
-        users = self.inter_feat[self.uid_field]
-        self.sequences = Sequences.from_sorted(users, self.inter_feat[self.iid_field], self.user_num)
+        if self.time_field not in self.inter_feat:
+            raise UserError(f"the time column {self.time_field!r} is not loaded: name it in load_col")
+        everything = _rows(self.inter_feat, self._order_by_user_and_time())
+        users = everything[self.uid_field]
+        self.sequences = Sequences.from_sorted(users, everything[self.iid_field], self.user_num)
         present = (self.sequences.offsets[1:] > self.sequences.offsets[:-1]).nonzero().squeeze(1)
         self.latest = (present, present)
-        position = torch.arange(len(users))
-        targets = position[position > self.sequences.offsets[users]]
-        columns = {field: values[targets] for field, values in self.inter_feat.interaction.items()}
-        self.inter_feat = Interaction({**columns, TARGET_POSITION: targets})
+        targets = torch.arange(len(users))
+        targets = targets[targets > self.sequences.offsets[users]]
+        self.inter_feat = _rows(everything, targets)
+        self.inter_feat[TARGET_POSITION] = targets
+
+    def _order_by_user_and_time(self) -> Tensor:
+        """RecBole's order, by float32 times, or the exact one; ties stay in the order of the file."""
+        users, rounded = self.inter_feat[self.uid_field], self.inter_feat[self.time_field]
+        exact = torch.from_numpy(self.__dict__.pop("_times"))
+        if self.config["exact_time"]:
+            return order_by_user_and_time(users, exact)
+        order = order_by_user_and_time(users, rounded)
+        user, time, known = users[order], exact[order], rounded[order]
+        merged = (user[1:] == user[:-1]) & (time[1:] != time[:-1]) & (known[1:] == known[:-1])
+        if merged.any():
+            self.logger.warning(
+                f"{int(merged.sum())} interactions of {len(user[1:][merged].unique())} users have a time that "
+                "RecBole's float32 cannot tell from the user's previous one; they stay in the order of the file. "
+                "exact_time: True orders them"
+            )
+        return order
 
     def _flatten_benchmark_rows(self) -> None:
         """Rows of benchmark files bring their history along: each is a sequence, its target the last item."""
@@ -170,39 +194,55 @@ class BERT4RecDataset(SequentialDataset):
         pairs = Interaction({self.uid_field: users, self.iid_field: items})
         return self._create_sparse_matrix(pairs, self.uid_field, self.iid_field, form, None)
 
-    def leave_one_out(self, group_by: str | None, leave_one_mode: str) -> list[BERT4RecDataset]:
-        """RecBole's, without its loops."""
-        groups = splits.Groups(self.inter_feat[group_by].numpy())
-        parts = splits.leave_one_out(groups, 2 if leave_one_mode == "valid_and_test" else 1)
-        nothing = np.empty(0, dtype=np.int64)
-        if leave_one_mode == "valid_only":
-            parts = [*parts, nothing]
-        elif leave_one_mode == "test_only":
-            parts = [parts[0], nothing, parts[1]]
-        return self._parts(parts)
-
-    def split_by_ratio(self, ratios: list[float], group_by: str | None = None) -> list[BERT4RecDataset]:
-        """RecBole's, without its loops."""
-        ratios = [ratio / sum(ratios) for ratio in ratios]
-        users = self.inter_feat[self.uid_field].numpy()
-        groups = splits.Groups(np.zeros_like(users) if group_by is None else users)
-        return self._parts(splits.by_ratio(groups, lambda size: self._calcu_split_ids(size, ratios)))
-
-    def time_based_split(self, ratios: list[float], group_by: str | None) -> list[BERT4RecDataset]:
-        """RecBole's, without its loops."""
-        ratios = [ratio / sum(ratios) for ratio in ratios]
-        groups = splits.Groups(self.inter_feat[group_by].numpy())
-        return self._parts(splits.by_time(groups, self.inter_feat[self.time_field].numpy(), ratios))
-
-    def _parts(self, index: list[splits.Index]) -> list[BERT4RecDataset]:
-        self._drop_unused_col()
-        return [self.copy(self.inter_feat[torch.from_numpy(rows)]) for rows in index]
-
     def build(self) -> list[BERT4RecDataset]:
-        """Split as RecBole does; see the errors for what the split needs."""
-        datasets: list[BERT4RecDataset] = super().build()
+        """Split as RecBole does, without its loops over rows; the parts, their rows and order are the same.
+
+        Raises:
+            UserError: the split is not known, or leaves a part empty; topk is more than the catalogue has.
+        """
+        arguments = self.config["eval_args"]
+        if self.benchmark_filename_list is not None:
+            datasets = SequentialDataset.build(self)
+        else:
+            if arguments["order"] != "TO":
+                raise UserError(f"eval_args order must be TO for a sequential model, but is {arguments['order']!r}")
+            self._change_feat_format()
+            self._drop_unused_col()
+            datasets = [self.copy(_rows(self.inter_feat, torch.from_numpy(part))) for part in self._split(arguments)]
+            if "popularity" in (self.config[f"{phase}_neg_sample_args"]["distribution"] for phase in ("valid", "test")):
+                self.sort(by=self.time_field)  # RecBole's sampler numbers its table in the order of these rows
         if max(self.config["topk"]) >= self.item_num:
             raise UserError(f"topk {self.config['topk']} is more than the {self.item_num - 1} items of the catalogue")
+        self._check_parts(datasets)
+        self._report_unseen_targets(datasets)
+        return datasets
+
+    def _split(self, arguments: dict[str, Any]) -> list[splits.Index]:
+        """Rows of train, valid and test under ``eval_args``."""
+        times = self.inter_feat[self.time_field].numpy()
+        mode, value = next(iter((arguments["split"] or {"none": None}).items()))
+        by_user = str(arguments["group_by"]).lower() == "user"
+        nothing = np.empty(0, dtype=np.int64)
+        groups = splits.Groups(self.inter_feat[self.uid_field].numpy(), times)
+        if mode == "LS" and value == "valid_and_test":
+            return splits.leave_one_out(groups, 2)
+        if mode == "LS" and value in ("valid_only", "test_only"):
+            train, held_out = splits.leave_one_out(groups, 1)
+            return [train, held_out, nothing] if value == "valid_only" else [train, nothing, held_out]
+        ratios = [ratio / sum(value) for ratio in value] if isinstance(value, list) else []
+        if mode == "RS" and by_user:
+            return splits.by_ratio(groups, lambda size: self._calcu_split_ids(size, ratios))
+        if mode == "RS" and str(arguments["group_by"]).lower() == "none":
+            return np.split(np.argsort(times, kind="stable"), self._calcu_split_ids(len(times), ratios))
+        if mode == "TS":
+            return splits.by_time(groups, times, ratios)
+        raise UserError(
+            f"eval_args: split {arguments['split']} with group_by {arguments['group_by']!r} is not known; use "
+            "{'LS': 'valid_and_test'}, {'LS': 'valid_only'}, {'LS': 'test_only'}, {'RS': [.8, .1, .1]} with group_by "
+            "user or none, or {'TS': [.8, .1, .1]}"
+        )
+
+    def _check_parts(self, datasets: list[BERT4RecDataset]) -> None:
         split = self.config["eval_args"]["split"]
         wanted = (True, True, True) if self.benchmark_filename_list else _wanted_parts(split)
         for name, dataset, needed in zip(("train", "valid", "test"), datasets, wanted, strict=True):
@@ -212,8 +252,6 @@ class BERT4RecDataset(SequentialDataset):
                     "item for it (leave-one-out into valid and test needs users with 4 interactions or more; TS, "
                     "interactions later than most others); use longer histories or another split"
                 )
-        self._report_unseen_targets(datasets)
-        return datasets
 
     def _report_unseen_targets(self, datasets: list[BERT4RecDataset]) -> None:
         """Count targets that no training sequence holds; they are ranked like any other, with an untrained vector."""
@@ -230,6 +268,11 @@ class BERT4RecDataset(SequentialDataset):
                     f"{unseen} of {len(dataset)} {name} targets are items that no training sequence holds; "
                     "they are evaluated like all others"
                 )
+
+
+def _rows(table: Interaction, index: Tensor) -> Interaction:
+    """``table[index]``; RecBole's own makes a Python list of the index first."""
+    return Interaction({field: values[index] for field, values in table.interaction.items()})
 
 
 def _wanted_parts(split: dict[str, Any]) -> tuple[bool, bool, bool]:

@@ -171,6 +171,8 @@ def _features(config: Config, dataset: Dataset) -> tuple[tuple[Tensor, int], ...
     Raises:
         UserError: a feature is not there or not categorical.
     """
+    if not config["selected_features"]:
+        return ()
     kinds = (FeatureType.TOKEN, FeatureType.TOKEN_SEQ)
     there = [] if dataset.item_feat is None else [f for f in dataset.item_feat.columns if f != dataset.iid_field]
     categorical = [field for field in there if dataset.field2type[field] in kinds]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recbole_bert4rec.data.sequences import Sequences
+from recbole_bert4rec.data.sequences import Sequences, order_by_user_and_time
 
 users_items = st.lists(st.lists(st.integers(1, 30), min_size=1, max_size=12), min_size=1, max_size=6)
 
@@ -66,3 +68,16 @@ def test_a_history_of_a_million_items_is_cut_like_any_other() -> None:
     history, length = sequences.histories(torch.tensor([1]), torch.tensor([999_999]), 50)
     assert history[0].tolist() == items[999_949:999_999].tolist()
     assert length.tolist() == [50]
+
+
+times = st.one_of(st.sampled_from([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf]), st.floats(allow_nan=False, width=32))
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64])
+@pytest.mark.parametrize("copies", [1, 300])  # torch sorts long integers by radix
+@given(rows=st.lists(st.tuples(st.integers(0, 5), times), min_size=1, max_size=40))
+def test_the_order_is_that_of_a_stable_sort_by_user_and_time(kind: torch.dtype, copies: int, rows: list) -> None:
+    users = torch.tensor([user for user, _ in rows] * copies)
+    when = torch.tensor([time for _, time in rows] * copies, dtype=kind)
+    found = order_by_user_and_time(users, when)
+    assert found.tolist() == np.lexsort((when.numpy(), users.numpy())).tolist()

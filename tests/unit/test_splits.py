@@ -11,41 +11,53 @@ from recbole.data.dataset import Dataset
 
 from recbole_bert4rec.data.splits import Groups, by_ratio, by_time, leave_one_out
 
-users = st.lists(st.integers(1, 6), min_size=1, max_size=60)
+rows_of_users = st.lists(st.tuples(st.integers(1, 6), st.integers(0, 20)), min_size=1, max_size=60)
 ratios = st.tuples(st.integers(1, 8), st.integers(1, 4), st.integers(1, 4)).map(lambda r: [x / sum(r) for x in r])
 stock = object.__new__(Dataset)
 
 
-def same(parts: list[Any], wanted: list[Any]) -> None:
-    assert [part.tolist() for part in parts] == [list(part) for part in wanted]
+class Case:
+    """The same rows sorted by user and time, as ours are, and then by time, as RecBole's are."""
+
+    def __init__(self, rows: list[tuple[int, int]]) -> None:
+        rows = sorted(rows)
+        self.users = np.array([user for user, _ in rows])
+        self.times = np.array([time for _, time in rows], dtype=np.float32)
+        self.groups = Groups(self.users, self.times)
+        self.by_time = np.argsort(self.times, kind="stable")
+        self.recboles = stock._grouped_index(self.users[self.by_time].tolist())
+
+    def check(self, parts: list[Any], recboles: list[list[int]]) -> None:
+        assert [part.tolist() for part in parts] == [self.by_time[part].tolist() for part in recboles]
 
 
-@given(users, st.integers(1, 2))
-def test_leave_one_out(keys: list[int], held_out: int) -> None:
-    wanted = stock._split_index_by_leave_one_out(stock._grouped_index(keys), held_out)
-    same(leave_one_out(Groups(np.array(keys)), held_out), wanted)
+@given(rows_of_users, st.integers(1, 2))
+def test_leave_one_out(rows: list[tuple[int, int]], held_out: int) -> None:
+    case = Case(rows)
+    case.check(leave_one_out(case.groups, held_out), stock._split_index_by_leave_one_out(case.recboles, held_out))
 
 
-@given(users, ratios)
-def test_by_ratio(keys: list[int], shares: list[float]) -> None:
+@given(rows_of_users, ratios)
+def test_by_ratio(rows: list[tuple[int, int]], shares: list[float]) -> None:
+    case = Case(rows)
     wanted: list[list[int]] = [[], [], []]
-    for group in stock._grouped_index(keys):
+    for group in case.recboles:
         bounds = stock._calcu_split_ids(len(group), shares)
         for part, start, end in zip(wanted, [0, *bounds], [*bounds, len(group)], strict=True):
             part.extend(group[start:end])
-    same(by_ratio(Groups(np.array(keys)), lambda size: stock._calcu_split_ids(size, shares)), wanted)
+    case.check(by_ratio(case.groups, lambda size: stock._calcu_split_ids(size, shares)), wanted)
 
 
-@given(st.lists(st.tuples(st.integers(1, 6), st.integers(0, 20)), min_size=1, max_size=60), ratios)
+@given(rows_of_users, ratios)
 def test_by_time(rows: list[tuple[int, int]], shares: list[float]) -> None:
-    rows = sorted(rows, key=lambda row: row[1])
-    keys, times = np.array([user for user, _ in rows]), np.array([time for _, time in rows], dtype=np.float32)
+    case = Case(rows)
+    times = case.times[case.by_time]
     boundary = np.percentile(times, 100 * (1 - shares[-1]))
     wanted: list[list[int]] = [[], [], []]
-    for group in stock._grouped_index(keys.tolist()):
+    for group in case.recboles:
         early = [row for row in group if times[row] <= boundary]
         cut = int(len(early) * (shares[0] / (1 - shares[2])))
         wanted[0].extend(early[:cut])
         wanted[1].extend(early[cut:])
         wanted[2].extend(row for row in group if times[row] > boundary)
-    same(by_time(Groups(keys), times, shares), wanted)
+    case.check(by_time(case.groups, case.times, shares), wanted)
