@@ -16,6 +16,7 @@ Change = tuple[Tensor, Tensor, "Tensor | float"]
 """Rows, items and what to add to their scores; -inf takes an item out of the ranking. *Shape:* (P,), (P,), scalar"""
 
 
+@torch.no_grad()
 def best_items(
     vectors: Tensor, catalogue: Tensor, bias: Tensor, k: int, changes: Sequence[Change] = ()
 ) -> tuple[Tensor, Tensor]:
@@ -40,9 +41,11 @@ def best_items(
     changes = [_by_item(*change) for change in changes]
     best = vectors.new_empty(n_rows, 0)
     items = torch.empty(n_rows, 0, dtype=torch.int64, device=vectors.device)
+    buffer = vectors.new_empty(n_rows * min(width, n_items))  # new memory for every block would cost a third more
     for start in range(0, n_items, width):
         end = min(start + width, n_items)
-        scores = torch.addmm(bias[start:end], vectors, catalogue[start:end].T)  # (B, end - start)
+        scores = buffer[: n_rows * (end - start)].view(n_rows, end - start)
+        torch.addmm(bias[start:end], vectors, catalogue[start:end].T, out=scores)
         if start <= PADDING < end:
             scores[:, PADDING - start] = -torch.inf
         for rows, columns, value in changes:
