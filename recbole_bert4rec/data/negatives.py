@@ -43,31 +43,64 @@ def items_outside(sequences: Tensor, n_items: int, generator: torch.Generator) -
     return candidate + (held - rank <= candidate.unsqueeze(1)).sum(1)
 
 
-def distinct_candidates(
-    cumulative: NDArray[np.float64], own: NDArray[np.int64], count: int, generator: np.random.Generator
-) -> NDArray[np.int64]:
-    """Draw items by weight, none of ``own`` and none twice (section 4.2, as the authors' code draws them).
+class DistinctCandidates:
+    """Draws items by weight, none twice and none of a user's own (section 4.2, as the authors' code draws them).
 
     Drawing with replacement and skipping what was drawn before is drawing without replacement.
 
     Args:
-        cumulative: cumulated weights of the items; padding weighs nothing. *Shape:* (N,)
-        own: items that may not be drawn.
-        count: candidates to draw.
-
-    Returns:
-        Item ids in the order drawn. *Shape:* (count,)
-
-    Raises:
-        UserError: fewer than ``count`` items may be drawn.
+        weights: of the items; padding weighs nothing. *Shape:* (N,)
     """
-    weights = np.diff(cumulative, prepend=0.0)
-    weights[own] = 0.0
-    if (available := np.count_nonzero(weights)) < count:
-        raise UserError(f"{count} candidates cannot be drawn: a user has only {available} items left; use fewer")
-    drawn = np.empty(0, dtype=np.int64)
-    while len(drawn) < count:
-        more = np.searchsorted(cumulative, generator.random(4 * count) * cumulative[-1], side="right")
-        drawn = np.concatenate([drawn, more[~np.isin(more, own)]])
-        drawn = drawn[np.sort(np.unique(drawn, return_index=True)[1])]
-    return drawn[:count]
+
+    def __init__(self, weights: NDArray[np.float64]) -> None:
+        self._cumulative = np.cumsum(weights)
+        self._n_weighted = int(np.count_nonzero(weights))
+
+    def draw(self, own: NDArray[np.int64], count: int, generator: np.random.Generator) -> NDArray[np.int64]:
+        """``count`` items in the order drawn. *Shape:* (count,)
+
+        Args:
+            own: distinct items with a weight, which may not be drawn.
+
+        Raises:
+            UserError: fewer than ``count`` items may be drawn.
+        """
+        if (available := self._n_weighted - len(own)) < count:
+            raise UserError(f"{count} candidates cannot be drawn: a user has only {available} items left; use fewer")
+        drawn = np.empty(0, dtype=np.int64)
+        while len(drawn) < count:
+            place = generator.random(4 * count) * self._cumulative[-1]
+            more = np.searchsorted(self._cumulative, place, side="right")
+            drawn = np.concatenate([drawn, more[~np.isin(more, own)]])
+            drawn = drawn[np.sort(np.unique(drawn, return_index=True)[1])]
+        return drawn[:count]
+
+
+class AliasDraws:
+    """RecBole's candidates, number for number, without its loops: any item but the target, with replacement.
+
+    Args:
+        n_items: N.
+        table: RecBole's alias table (items, the probability to keep each, its alternative), or None to draw uniformly.
+    """
+
+    def __init__(self, n_items: int, table: tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]] | None):
+        self._n_items = n_items
+        self._table = table
+
+    def draw(self, targets: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+        """``count`` candidates for each target of one user, from numpy's global numbers. *Shape:* (count, targets)"""
+        avoided = np.tile(targets, count)
+        items = np.zeros_like(avoided)
+        again = np.arange(len(avoided))
+        while len(again):
+            items[again] = self._sample(len(again))
+            again = again[items[again] == avoided[again]]
+        return items.reshape(count, -1)
+
+    def _sample(self, count: int) -> NDArray[np.int64]:
+        if self._table is None:
+            return np.random.randint(1, self._n_items, count)
+        keys, kept, alias = self._table
+        place = np.random.randint(0, len(keys), count)
+        return np.where(kept[place] > np.random.random(count), keys[place], alias[place])

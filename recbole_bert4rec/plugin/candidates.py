@@ -9,9 +9,10 @@ import torch
 from recbole.config import Config
 from recbole.data.dataloader import NegSampleEvalDataLoader
 from recbole.data.dataset import Dataset
+from recbole.sampler import RepeatableSampler
 from torch import Tensor
 
-from recbole_bert4rec.data.negatives import distinct_candidates
+from recbole_bert4rec.data.negatives import AliasDraws, DistinctCandidates
 from recbole_bert4rec.errors import UserError
 
 
@@ -34,14 +35,28 @@ class CandidateDataLoader(NegSampleEvalDataLoader):
         owner = torch.repeat_interleave(torch.tensor([part.stop - part.start for part in slices]))
         rows = self._dataset[torch.cat([torch.arange(part.start, part.stop) for part in slices])]
         users, targets = rows[self.uid_field].numpy(), rows[self.iid_field].numpy()
-        negatives, begin = [], 0
-        for part in slices:  # a call for each user, as RecBole does, so that the same numbers are drawn
-            end = begin + part.stop - part.start
-            drawn = self._sampler.sample_by_user_ids(users[begin:end], targets[begin:end], self.neg_sample_num)
-            negatives.append(drawn.view(self.neg_sample_num, -1).T)
-            begin = end
-        candidates = torch.cat([rows[self.iid_field].unsqueeze(1), torch.cat(negatives)], dim=1)
-        return rows, (owner, candidates), owner, rows[self.iid_field]
+        bounds = np.cumsum([part.stop - part.start for part in slices])[:-1]
+        by_user = zip(np.split(users, bounds), np.split(targets, bounds), strict=True)
+        negatives = [self._draw(user, target) for user, target in by_user]  # user by user, as RecBole does
+        candidates = np.concatenate([targets[None], np.concatenate(negatives, axis=1)]).T
+        return rows, (owner, torch.from_numpy(candidates)), owner, rows[self.iid_field]
+
+    def _draw(self, users: Any, targets: Any) -> Any:
+        """Candidates of one user's rows. *Shape:* (C - 1, rows)"""
+        sampler = self._sampler
+        if not isinstance(sampler, RepeatableSampler):
+            return sampler.sample_by_user_ids(users, targets, self.neg_sample_num).view(-1, len(users)).numpy()
+        if not hasattr(self, "_draws"):
+            self._draws = AliasDraws(self._dataset.item_num, _alias_table(sampler))
+        return self._draws.draw(targets, self.neg_sample_num)
+
+
+def _alias_table(sampler: RepeatableSampler) -> Any:
+    if sampler.distribution == "uniform":
+        return None
+    items = list(sampler.prob)
+    columns = items, [sampler.prob[item] for item in items], [sampler.alias[item] for item in items]
+    return tuple(np.array(column) for column in columns)
 
 
 class PaperCandidates:
@@ -62,7 +77,8 @@ class PaperCandidates:
         self.own = dataset.inter_matrix(form="csr")
         weights = np.ones(dataset.item_num) if distribution == "uniform" else np.asarray(self.own.sum(0)).ravel()
         weights[0] = 0.0
-        self.cumulative = np.cumsum(weights, dtype=np.float64)
+        self._candidates = DistinctCandidates(weights.astype(np.float64))
+        self._drawn: dict[tuple[int, int], Any] = {}
 
     def sample_by_user_ids(self, user_ids: Any, item_ids: Any, num: int) -> Tensor:
         """``num`` candidates for each user, laid out as RecBole's samplers do. *Shape:* (num * len(user_ids),)"""
@@ -70,8 +86,11 @@ class PaperCandidates:
         return torch.from_numpy(np.stack(drawn, axis=1).ravel())
 
     def _of(self, user: int, num: int) -> Any:
-        own = self.own.indices[self.own.indptr[user] : self.own.indptr[user + 1]]
-        return distinct_candidates(self.cumulative, own, num, np.random.default_rng([self.seed, user]))
+        if (user, num) not in self._drawn:
+            own = self.own.indices[self.own.indptr[user] : self.own.indptr[user + 1]]
+            drawn = self._candidates.draw(own, num, np.random.default_rng([self.seed, user]))
+            self._drawn[user, num] = drawn.astype(np.int32)
+        return self._drawn[user, num].astype(np.int64)
 
 
 def create_samplers(original: Any, config: Config, dataset: Dataset, built_datasets: list[Dataset]) -> tuple[Any, ...]:

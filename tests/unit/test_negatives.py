@@ -1,14 +1,15 @@
-"""Negatives for BPR: uniform among the items that a sequence does not hold."""
+"""Negatives for BPR are uniform among the items outside a sequence; the paper's candidates follow popularity."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from recbole_bert4rec.data.batching import epoch_generator
-from recbole_bert4rec.data.negatives import items_outside
+from recbole_bert4rec.data.negatives import DistinctCandidates, items_outside
 from recbole_bert4rec.errors import UserError
 from tests.conftest import padded
 
@@ -37,3 +38,29 @@ def test_the_only_item_outside_is_found() -> None:
 def test_a_sequence_that_holds_the_catalogue_is_refused_in_words() -> None:
     with pytest.raises(UserError, match="holds all 3 items; use loss_type: CE"):
         items_outside(torch.tensor([[3, 1, 2, 2]]), 4, epoch_generator(0, 0))
+
+
+@given(st.lists(st.integers(0, 5), min_size=2, max_size=30), st.sets(st.integers(0, 29)), st.integers(1, 8))
+def test_distinct_candidates_have_weight_are_not_the_users_and_come_once(
+    weights: list[int], own: set[int], count: int
+) -> None:
+    allowed = {item for item, weight in enumerate(weights) if weight} - own
+    held = np.array(sorted(item for item in own if item < len(weights) and weights[item]), dtype=np.int64)
+    candidates = DistinctCandidates(np.array(weights, dtype=np.float64))
+    if len(allowed) < count:
+        with pytest.raises(UserError, match=f"only {len(allowed)} items left"):
+            candidates.draw(held, count, np.random.default_rng(0))
+        return
+    drawn = candidates.draw(held, count, np.random.default_rng(0)).tolist()
+    assert len(set(drawn)) == len(drawn) == count
+    assert set(drawn) <= allowed
+
+
+def test_the_first_candidate_follows_the_weights() -> None:
+    candidates = DistinctCandidates(np.array([0.0, 1.0, 2.0, 3.0, 4.0]))
+    own = np.array([3])
+    draws = [candidates.draw(own, 2, np.random.default_rng(n)) for n in range(7000)]
+    first = np.bincount([draw[0] for draw in draws], minlength=5) / 7000
+    np.testing.assert_allclose(first, [0, 1 / 7, 2 / 7, 0, 4 / 7], atol=0.03)
+    second_after_4 = np.bincount([draw[1] for draw in draws if draw[0] == 4], minlength=5)
+    np.testing.assert_allclose(second_after_4 / second_after_4.sum(), [0, 1 / 3, 2 / 3, 0, 0], atol=0.03)
