@@ -15,7 +15,6 @@ CONTESTANTS = {
     "ours, seen_bias, exclude_seen": ("BERT4Rec", ("--seen_bias=True", "--exclude_seen=True")),
     "RecBole GRU4Rec": ("GRU4Rec", ()),
     "RecBole SASRec": ("SASRec", ()),
-    "RecBole Pop": ("Pop", ()),
 }
 
 

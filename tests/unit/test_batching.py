@@ -26,12 +26,12 @@ def test_every_sequence_comes_once_an_epoch(lengths: list[int], batch_size: int,
     assert all(len(batch) <= batch_size for batch in drawn)
 
 
-@given(lengths_strategy, st.integers(1, 40), st.integers(2, 4))
-def test_ranks_share_an_epoch_and_take_equally_many_steps(lengths: list[int], batch_size: int, world: int) -> None:
-    shares = [
-        list(LengthGroupedBatches(torch.tensor(lengths), batch_size, 3, rank=rank, world_size=world))
-        for rank in range(world)
-    ]
+@given(lengths_strategy, st.integers(1, 40), st.integers(2, 4), st.one_of(st.none(), st.integers(1, 300)))
+def test_ranks_share_an_epoch_and_take_equally_many_steps(
+    lengths: list[int], batch_size: int, world: int, tokens: int | None
+) -> None:
+    options = {"batch_size": batch_size, "seed": 3, "world_size": world, "tokens": tokens}
+    shares = [list(LengthGroupedBatches(torch.tensor(lengths), rank=rank, **options)) for rank in range(world)]
     assert len({len(share) for share in shares}) == 1
     assert {i for share in shares for batch in share for i in batch} == set(range(len(lengths)))
 

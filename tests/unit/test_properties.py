@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
-from tests.conftest import make_config
+from tests.conftest import make_config, prepare
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = ROOT.parent / "shared" / "data"
@@ -40,3 +40,11 @@ def test_a_property_file_names_the_columns_and_loads_them(file: Path) -> None:
 def test_users_items_and_interactions_are_as_stated(name: str) -> None:
     dataset = BERT4RecDataset(make_config(dataset=name, data_path=str(SHARED)))
     assert [dataset.user_num - 1, dataset.item_num - 1, dataset.inter_num] == stated(name)
+
+
+@pytest.mark.skipif("ml-1m" not in HERE, reason="ml-1m is not beside this checkout")
+@pytest.mark.parametrize("options", [{}, {"window": "sliding"}, {"batch_tokens": 4096}], ids=str)
+def test_little_of_a_batch_of_ml_1m_is_padding(options: dict[str, Any]) -> None:
+    long = {"MAX_ITEM_LIST_LENGTH": 200, "train_batch_size": 32, **options}
+    train = prepare(make_config(dataset="ml-1m", data_path=str(SHARED), **long))[1]
+    assert train.batch_sampler.padding_share() < 0.05
