@@ -183,9 +183,9 @@ def _set_default_parameters(original: Any, self: Config) -> None:
 
 def _load_data_and_model(original: Any, model_file: str) -> tuple[Any, ...]:
     """RecBole's load_data_and_model, reading our own format without unpickling."""
-    if not checkpoint.is_ours(model_file):
+    state = checkpoint.read_if_ours(model_file)
+    if state is None:
         return original(model_file)
-    state = checkpoint.read(model_file)
     config = checkpoint.StoredConfig(state["config"])
     init_seed(config["seed"], config["reproducibility"])
     init_logger(config)

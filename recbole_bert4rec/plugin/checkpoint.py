@@ -59,13 +59,12 @@ def read(path: str | os.PathLike[str], device: torch.device | str = "cpu") -> di
     return state
 
 
-def is_ours(path: str | os.PathLike[str]) -> bool:
-    """Whether :func:`read` would take the file."""
+def read_if_ours(path: str | os.PathLike[str]) -> dict[str, Any] | None:
+    """What :func:`read` gives, or None where it would refuse the file."""
     try:
-        read(path)
+        return read(path)
     except UserError:
-        return False
-    return True
+        return None
 
 
 def plain_config(config: Config) -> dict[str, Any]:

@@ -22,7 +22,7 @@ def test_a_checkpoint_is_read_by_torch_with_weights_only(tmp_path: Path) -> None
     state = {"config": checkpoint.plain_config(make_config()), "state_dict": {"w": torch.ones(2)}}
     checkpoint.write(tmp_path / "a.pth", state)
     assert torch.load(tmp_path / "a.pth", weights_only=True)["state_dict"]["w"].tolist() == [1, 1]
-    assert checkpoint.is_ours(tmp_path / "a.pth")
+    assert checkpoint.read_if_ours(tmp_path / "a.pth") is not None
 
 
 @pytest.mark.parametrize("kind", ["pickle", "torch", "text", "foreign", "missing"])
@@ -40,7 +40,7 @@ def test_a_file_of_another_kind_is_refused_in_one_line_and_runs_no_code(tmp_path
         checkpoint.read(path)
     assert "\n" not in str(error.value)
     assert not Path("pwned").exists()
-    assert not checkpoint.is_ours(path)
+    assert checkpoint.read_if_ours(path) is None
 
 
 def test_a_stored_configuration_comes_back_equal(monkeypatch: pytest.MonkeyPatch) -> None:
