@@ -35,6 +35,17 @@ def test_a_property_file_names_the_columns_and_loads_them(file: Path) -> None:
     assert set(fields) <= set(content["load_col"]["inter"])
 
 
+@pytest.mark.parametrize("name", [file.stem for file in FILES if file.stem != "ml-100k"])
+def test_a_data_set_in_recboles_folder_loads_by_its_name_alone(name: str) -> None:
+    lines = ["user_id:token\titem_id:token\ttimestamp:float"]
+    lines += [f"u{u}\ti{(u + t) % 14}\t{t}" for u in range(14) for t in range(6)]
+    folder = Path("dataset") / name
+    folder.mkdir(parents=True)
+    (folder / f"{name}.inter").write_text("\n".join(lines) + "\n")
+    parts = prepare(make_config(dataset=name))
+    assert [len(part._dataset) for part in parts[1:]] == [14 * 3, 14, 14]
+
+
 @pytest.mark.skipif(not HERE, reason="the shared data sets are not beside this checkout")
 @pytest.mark.parametrize("name", HERE or ["none"])
 def test_users_items_and_interactions_are_as_stated(name: str) -> None:
