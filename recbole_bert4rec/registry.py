@@ -19,7 +19,7 @@ import recbole.quick_start.quick_start as quick_start
 import recbole.trainer
 import yaml
 from recbole.config import Config
-from recbole.utils import ModelType, init_logger, init_seed
+from recbole.utils import ModelType, dataset_arguments, init_logger, init_seed
 
 from recbole_bert4rec import compat
 from recbole_bert4rec import config as options
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 _run_recboles, _objective_function = quick_start.run_recboles, quick_start.objective_function
 _SEQUENTIAL_SPLIT = {"split": {"LS": "valid_and_test"}, "order": "TO", "group_by": "user"}
 _RUN_KEYS = {"model", "dataset", "config_files", "nproc", "ip", "port", "world_size", "group_offset", "offset"}
+_DATA_OPTIONS = ("exact_time", "candidates", "window", "prop_sliding_window", "batch_tokens")
+"""Options of ours that a saved data set or loader must have been made with, to be used again."""
 _OTHER_KEYS = {"local_rank", "encoding", "neg_sampling", "training_neg_sample_num", "reg_weight", "verbose", "use_text"}
 
 
@@ -60,6 +62,7 @@ def register() -> None:
     wrap(Config, "_load_internal_config_dict", _load_internal_config_dict)
     wrap(Config, "_set_default_parameters", _set_default_parameters)
     wrap(quick_start, "load_data_and_model", _load_data_and_model)
+    dataset_arguments.extend(key for key in _DATA_OPTIONS if key not in dataset_arguments)
     quick_start.run_recboles = run_recboles
     quick_start.objective_function = objective_function
     for name in ("load_data_and_model", "objective_function"):  # the package holds second references
@@ -166,11 +169,12 @@ def _overlay(config: Config, file: Traversable) -> None:
 
 
 def _set_default_parameters(original: Any, self: Config) -> None:
-    """Check BERT4Rec's options before RecBole works with them."""
+    """Complete a sequential model's split and check BERT4Rec's options before RecBole works with them."""
+    arguments = self.final_config_dict["eval_args"]
+    if self.final_config_dict["MODEL_TYPE"] == ModelType.SEQUENTIAL and isinstance(arguments, dict):
+        # RecBole fills gaps with a random split, which no sequential model takes
+        self.final_config_dict["eval_args"] = {**_SEQUENTIAL_SPLIT, **arguments}
     if self.model == MODEL_NAME:
-        arguments = self.final_config_dict["eval_args"]
-        if isinstance(arguments, dict):  # RecBole fills gaps with a random split, which no sequential model takes
-            self.final_config_dict["eval_args"] = {**_SEQUENTIAL_SPLIT, **arguments}
         known = {*self.internal_config_dict, *_RUN_KEYS, *_OTHER_KEYS}.union(*self.parameters.values())
         given = self.external_config_dict
         options.check(self.final_config_dict, given, known)

@@ -28,7 +28,7 @@ from recbole_bert4rec.config import mistakes_of_metrics, nearest
 from recbole_bert4rec.constants import MODEL_NAME, STOCK_MODEL_NAME
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.plugin import checkpoint
-from recbole_bert4rec.registry import read_config_file
+from recbole_bert4rec.registry import properties, read_config_file
 
 DEFAULT_NAMES = {"model": MODEL_NAME, "dataset": "ml-100k"}
 Result = TypeVar("Result")
@@ -141,6 +141,10 @@ def _from_table(log: str, given: dict[str, Any], files: list[str], folder: str) 
     fields = {"USER_ID_FIELD": "user_id", "ITEM_ID_FIELD": "item_id", "TIME_FIELD": "timestamp"}
     flags = dict(flag[2:].split("=", 1) for flag in sys.argv[1:] if flag.startswith("--") and "=" in flag)
     names = {field: str(flags.get(field, given.get(field, default))) for field, default in fields.items()}
+    if (properties("dataset") / f"{Path(log).stem}.yaml").is_file():
+        raise UserError(
+            f"--dataset={log}: {Path(log).stem!r} names a known data set, with settings of its own; rename it"
+        )
     atomic = atomic_file(log, *names.values())
     options = {"data_path": str(atomic.parents[1]), "load_col": {"inter": list(names.values())}, "exact_time": True}
     file = Path(folder) / "options of the log.yaml"

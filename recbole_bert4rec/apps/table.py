@@ -89,6 +89,8 @@ def _read(source: Path, columns: list[str]) -> pd.DataFrame:
 
 
 def _check_columns(source: Path, wanted: list[str], there: list[Any]) -> None:
+    if len(set(wanted)) < len(wanted):
+        raise UserError(f"USER_ID_FIELD, ITEM_ID_FIELD and TIME_FIELD must be three columns, but are {wanted}")
     for option, column in zip(("USER_ID_FIELD", "ITEM_ID_FIELD", "TIME_FIELD"), wanted, strict=True):
         if column not in there:
             raise UserError(f"{source} has no column {column!r}, but {there}; name yours with --{option}=...")
@@ -97,6 +99,12 @@ def _check_columns(source: Path, wanted: list[str], there: list[Any]) -> None:
 
 
 def _seconds(source: Path, times: pd.Series) -> pd.Series:
+    missing = times.index[times.isna()]
+    if len(missing):
+        raise UserError(
+            f"{source}: {len(missing)} rows have no {times.name!r}, the first is row {missing[0] + 1}; an interaction "
+            "without a time has no place in a sequence: leave these rows out"
+        )
     if pd.api.types.is_numeric_dtype(times):
         return times
     dates = pd.to_datetime(times, utc=True, errors="coerce", format="ISO8601")

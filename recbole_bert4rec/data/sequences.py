@@ -95,7 +95,7 @@ class Sequences:
         length = targets + 1 - self.offsets[sequences]
         longest = torch.zeros(int(users.max()) + 1 if len(users) else 0, dtype=torch.int64)
         longest.scatter_reduce_(0, users, length, reduce="amax")
-        row = (length == longest[users]).nonzero().squeeze(1)
+        row = (length == longest[users]).nonzero().squeeze(1).flip(0)  # of equally long ones the last row counts
         present, first = np.unique(users[row].numpy(), return_index=True)
         row = row[torch.from_numpy(first)]
         return torch.from_numpy(present), self.offsets[sequences[row]], length[row]

@@ -65,7 +65,8 @@ class PaperCandidates:
     The draw of a user depends on (seed, user) alone, so it is the same for every model on the same data.
 
     Args:
-        dataset: the whole data set; popularity counts all its interactions.
+        dataset: the whole data set; popularity counts all interactions of users with more than one (RecBole's
+            sequential data sets know of no others).
         distribution: ``popularity`` or ``uniform``.
         seed: of the draws.
         phase: of RecBole's samplers; kept for it.
@@ -75,7 +76,8 @@ class PaperCandidates:
         self.phase = phase
         self.seed = seed
         self.own = dataset.inter_matrix(form="csr")
-        weights = np.ones(dataset.item_num) if distribution == "uniform" else np.asarray(self.own.sum(0)).ravel()
+        several = self.own[np.asarray(self.own.sum(1)).ravel() > 1]
+        weights = np.ones(dataset.item_num) if distribution == "uniform" else np.asarray(several.sum(0)).ravel()
         weights[0] = 0.0
         self._candidates = DistinctCandidates(weights.astype(np.float64))
         self._drawn: dict[tuple[int, int], Any] = {}

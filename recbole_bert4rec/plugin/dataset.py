@@ -207,10 +207,13 @@ class BERT4RecDataset(SequentialDataset):
             if arguments["order"] != "TO":
                 raise UserError(f"eval_args order must be TO for a sequential model, but is {arguments['order']!r}")
             self._change_feat_format()
+            parts = [torch.from_numpy(part) for part in self._split(arguments)]
+            times = self.inter_feat[self.time_field]
             self._drop_unused_col()
-            datasets = [self.copy(_rows(self.inter_feat, torch.from_numpy(part))) for part in self._split(arguments)]
+            datasets = [self.copy(_rows(self.inter_feat, part)) for part in parts]
             if "popularity" in (self.config[f"{phase}_neg_sample_args"]["distribution"] for phase in ("valid", "test")):
-                self.sort(by=self.time_field)  # RecBole's sampler numbers its table in the order of these rows
+                # RecBole's sampler numbers its table in the order of these rows
+                self.inter_feat = _rows(self.inter_feat, times.sort(stable=True).indices)
         if max(self.config["topk"]) >= self.item_num:
             raise UserError(f"topk {self.config['topk']} is more than the {self.item_num - 1} items of the catalogue")
         self._check_parts(datasets)

@@ -127,12 +127,13 @@ class BERT4RecTrainer(Trainer):
     def _neg_sample_batch_eval(self, batched_data: Any) -> tuple[Interaction, Any, Tensor, Tensor]:
         """Rank each user's candidates (see :class:`CandidateDataLoader`), or score labelled rows by a sigmoid."""
         interaction, candidates, positive_u, positive_i = batched_data
-        self.evaluated_rows += len(interaction)
         moved = interaction.to(self.device)
         if candidates is None:
+            self.evaluated_rows += len(interaction)
             return interaction, torch.sigmoid(self.model.predict(moved)), positive_u, positive_i
         owner, items = candidates[0].to(self.device), candidates[1].to(self.device)
         n_users, n_items = int(owner[-1]) + 1, self.model.n_items
+        self.evaluated_rows += n_users  # a user's rows are one ranking here
         rows = torch.arange(len(items), device=self.device).repeat(items.shape[1])
         users, items = owner[rows], items.T.flatten()  # for each user in RecBole's order: candidate by candidate
         vectors, sequences = self.model.encode(moved[self.model.ITEM_SEQ], moved[self.model.ITEM_SEQ_LEN])

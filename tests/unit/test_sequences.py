@@ -59,7 +59,7 @@ def test_of_a_users_prefixes_the_longest_counts() -> None:
     sequences = build([[1, 2, 3], [5, 6], [1, 2, 3, 4], [8, 9]])
     rows, users = torch.tensor([1, 2, 3, 4]), torch.tensor([7, 2, 7, 2])
     found = sequences.longest_slices(users, rows, sequences.offsets[rows + 1] - 1)
-    assert [t.tolist() for t in found] == [[2, 7], [3, 5], [2, 4]]
+    assert [t.tolist() for t in found] == [[2, 7], [9, 5], [2, 4]]
 
 
 def test_a_history_of_a_million_items_is_cut_like_any_other() -> None:
@@ -81,3 +81,10 @@ def test_the_order_is_that_of_a_stable_sort_by_user_and_time(kind: torch.dtype, 
     when = torch.tensor([time for _, time in rows] * copies, dtype=kind)
     found = order_by_user_and_time(users, when)
     assert found.tolist() == np.lexsort((when.numpy(), users.numpy())).tolist()
+
+
+def test_of_equally_long_prefixes_the_last_counts() -> None:
+    sequences = build([[1, 2, 3], [2, 3, 4]])
+    rows = torch.tensor([1, 2])
+    _, begin, _ = sequences.longest_slices(torch.tensor([7, 7]), rows, sequences.offsets[rows + 1] - 1)
+    assert begin.tolist() == [int(sequences.offsets[2])]

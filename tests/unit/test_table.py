@@ -73,6 +73,8 @@ def test_whole_numbers_with_holes_stay_whole(tmp_path: Path) -> None:
     [
         ({}, ("who", "thing", "when"), "has no column 'thing'.*--ITEM_ID_FIELD="),
         ({"when": "soon"}, FIELDS, "54 values of 'when' are neither numbers nor ISO 8601 dates; the first is 'soon'"),
+        ({"when": [None, *range(53)]}, FIELDS, "1 rows have no 'when', the first is row 1"),
+        ({}, ("who", "what", "what"), "must be three columns, but are"),
         ({"who": "a\tb"}, FIELDS, "values of 'who' hold a tab or a line break"),
     ],
 )
@@ -115,3 +117,9 @@ def test_a_run_takes_a_log_by_its_path(model: str, tmp_path: Path) -> None:
     options = {"epochs": 1, "show_progress": False, "state": "error", "topk": [3], "valid_metric": "MRR@3", **names}
     result = run(model, log, config_dict=options)
     assert 0 <= result["test_result"]["mrr@3"] <= 1
+
+
+def test_a_log_named_like_a_known_data_set_is_refused(tmp_path: Path) -> None:
+    log = write(FRAME, tmp_path / "ml-100k.csv")
+    with pytest.raises(UserError, match="'ml-100k' names a known data set"):
+        run("BERT4Rec", log)
