@@ -90,7 +90,7 @@ class AliasDraws:
 
     def draw(self, targets: NDArray[np.int64], count: int) -> NDArray[np.int64]:
         """``count`` candidates for each target of one user, from numpy's global numbers. *Shape:* (count, targets)"""
-        avoided = np.tile(targets, count)
+        avoided = np.broadcast_to(targets, (count, len(targets))).ravel()
         items = np.zeros_like(avoided)
         again = np.arange(len(avoided))
         while len(again):

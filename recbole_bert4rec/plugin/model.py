@@ -124,12 +124,16 @@ class BERT4Rec(SequentialRecommender):
         hidden = self.encoder(sequences, (torch.arange(len(last), device=last.device), last))
         return self.encoder.output(hidden), sequences
 
-    def score_pairs(self, vectors: Tensor, sequences: Tensor, rows: Tensor, items: Tensor) -> Tensor:
-        """Score single items: item p for row ``rows[p]`` of what :meth:`encode` gave. *Shape:* (P,)"""
-        scores = (vectors[rows] * self.encoder.catalogue[items]).sum(-1) + self.encoder.output_bias[items]
+    def score_candidates(self, vectors: Tensor, sequences: Tensor, items: Tensor) -> Tensor:
+        """Score each row's own candidates; ``vectors`` and ``sequences`` are what :meth:`encode` gave.
+
+        *Shape:* (B, H), (B, L), (B, C) -> (B, C)
+        """
+        scores = torch.bmm(self.encoder.catalogue[items], vectors.unsqueeze(2)).squeeze(2)
+        scores = scores + self.encoder.output_bias[items]
         if self.seen_bias is None:
             return scores
-        return scores + self.seen_bias * (sequences[rows] == items.unsqueeze(1)).any(1)
+        return scores + self.seen_bias * (sequences.unsqueeze(1) == items.unsqueeze(2)).any(2)
 
     def best_items(self, interaction: Interaction, k: int, removed: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
         """Each row's best items out of the catalogue, in memory that does not grow with the catalogue.
@@ -156,7 +160,10 @@ class BERT4Rec(SequentialRecommender):
         """Score one given item a row; rows that share a history are encoded once. *Shape:* (B,)"""
         rows = torch.cat([interaction[self.ITEM_SEQ_LEN].unsqueeze(1), interaction[self.ITEM_SEQ]], dim=1)
         unique, which = torch.unique(rows, dim=0, return_inverse=True)
-        return self.score_pairs(*self.encode(unique[:, 1:], unique[:, 0]), which, interaction[self.ITEM_ID])
+        vectors, sequences = self.encode(unique[:, 1:], unique[:, 0])
+        return self.score_candidates(vectors[which], sequences[which], interaction[self.ITEM_ID].unsqueeze(1)).squeeze(
+            1
+        )
 
     def full_sort_predict(self, interaction: Interaction) -> Tensor:
         """Score every item for each row. *Shape:* (B, N)"""

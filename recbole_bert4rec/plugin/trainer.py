@@ -134,14 +134,15 @@ class BERT4RecTrainer(Trainer):
         owner, items = candidates[0].to(self.device), candidates[1].to(self.device)
         n_users, n_items = int(owner[-1]) + 1, self.model.n_items
         self.evaluated_rows += n_users  # a user's rows are one ranking here
+        vectors, sequences = self.model.encode(moved[self.model.ITEM_SEQ], moved[self.model.ITEM_SEQ_LEN])
+        scores = self.model.score_candidates(vectors, sequences, items).T.flatten()
         rows = torch.arange(len(items), device=self.device).repeat(items.shape[1])
         users, items = owner[rows], items.T.flatten()  # for each user in RecBole's order: candidate by candidate
-        vectors, sequences = self.model.encode(moved[self.model.ITEM_SEQ], moved[self.model.ITEM_SEQ_LEN])
-        scores = self.model.score_pairs(vectors, sequences, rows, items)
-        seen_rows, seen_items = self._seen(interaction)
-        seen = torch.isin(rows * n_items + items, seen_rows * n_items + seen_items)
-        target = torch.isin(users * n_items + items, positive_u.to(self.device) * n_items + positive_i.to(self.device))
-        scores[seen & ~target] = -torch.inf
+        if self.config["exclude_seen"]:
+            seen_rows, seen_items = self._seen(interaction)
+            seen = torch.isin(rows * n_items + items, seen_rows * n_items + seen_items)
+            targets = positive_u.to(self.device) * n_items + positive_i.to(self.device)
+            scores[seen & ~torch.isin(users * n_items + items, targets)] = -torch.inf
         if not self.eval_collector.needs_all_scores:
             _, best = best_candidates(users, items, scores, max(self.config["topk"]), n_users)
             return interaction, Ranking(best), positive_u, positive_i
