@@ -59,7 +59,7 @@ def main() -> None:
             rows.append({"model": label, "mode": mode, "seconds": f"{taken:.2f}", "to full": f"{taken / full:.2f}"})
             print(rows[-1], flush=True)
     note = "943 users; median, RecBole's candidates once; N 50, d 64. `to full`: over the same model's full ranking."
-    write_tables("evaluation_ml-100k", "python benchmarks/evaluation.py", machine(environment()), rows, note)
+    write_tables("evaluation_ml-100k", machine(environment()), rows, note)
 
 
 if __name__ == "__main__":

@@ -40,8 +40,7 @@ def main() -> None:
         "Mean ± standard deviation over the seeds. RecBole protocol (leave-one-out, full ranking, seen items kept) but "
         "where `exclude_seen` says otherwise; N 50; every model with the defaults that this package gives it."
     )
-    command = f"python benchmarks/quality.py --seeds {' '.join(map(str, options.seeds))}"
-    write_tables("quality_ml-100k", command, machine(records[0]), rows, note)
+    write_tables("quality_ml-100k", machine(records[0]), rows, note)
 
 
 if __name__ == "__main__":

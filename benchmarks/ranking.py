@@ -54,7 +54,7 @@ def main() -> None:
         )
         print(rows[-1], flush=True)
     note = "Bare products: the same blocks of `vectors @ catalogue.T` into one buffer, in turn in the same run."
-    write_tables("ranking", "python benchmarks/ranking.py", machine(environment()), rows, note)
+    write_tables("ranking", machine(environment()), rows, note)
 
 
 if __name__ == "__main__":

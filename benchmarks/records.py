@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -38,15 +39,24 @@ def machine(record: dict[str, Any]) -> str:
     return f"{chip}; Python {versions['python']}, torch {versions['torch']}, RecBole {versions['recbole']}"
 
 
-def write_tables(name: str, command: str, where: str, rows: list[dict[str, Any]], notes: str = "") -> None:
-    """Write ``results/NAME.csv`` and ``results/NAME.md`` and print the latter."""
+def command() -> str:
+    """The command line of this process as a reader would type it; the folder to work in is left out."""
+    script, *arguments = sys.orig_argv[next(i for i, word in enumerate(sys.orig_argv) if word.endswith(".py")) :]
+    if "--work" in arguments:
+        place = arguments.index("--work")
+        del arguments[place : place + 2]
+    return shlex.join(["python", f"benchmarks/{Path(script).name}", *arguments])
+
+
+def write_tables(name: str, where: str, rows: list[dict[str, Any]], notes: str = "") -> None:
+    """Write ``results/NAME.csv`` and ``results/NAME.md``, with the command of this process, and print the latter."""
     RESULTS.mkdir(exist_ok=True)
     with open(RESULTS / f"{name}.csv", "w", newline="") as file:
         writer = csv.DictWriter(file, fieldnames=list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
     header = list(rows[0])
-    lines = [f"`{command}`", "", f"Machine: {where}.", "", " | ".join(["", *header, ""]).strip()]
+    lines = [f"`{command()}`", "", f"Machine: {where}.", "", " | ".join(["", *header, ""]).strip()]
     lines += ["|" + "-|" * len(header)]
     lines += ["| " + " | ".join(str(row[column]) for column in header) + " |" for row in rows]
     text = "\n".join([*lines, "", notes]).strip() + "\n"

@@ -95,7 +95,7 @@ def main() -> None:
             )
     machine = f"{last['machine']['cores']} cores of {last['machine']['processor']}"
     note = "From the file to the first training batch, N 200; the seconds of `import` are not counted, its memory is."
-    write_tables("scale_loading", "python benchmarks/scale_loading.py", machine, rows, note)
+    write_tables("scale_loading", machine, rows, note)
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ def main() -> None:
             }
         )
     note = "RecBole protocol: full ranking, seen items kept; N 50, d 64. `ratio`: our seconds over the stock model's."
-    write_tables("time_to_quality", "python benchmarks/time_to_quality.py", machine(ours), rows, note)
+    write_tables("time_to_quality", machine(ours), rows, note)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -50,7 +51,11 @@ class LengthGroupedBatches:
     def __len__(self) -> int:
         if self.tokens is None:
             return math.ceil(math.ceil(len(self.lengths) / self.batch_size) / self.world_size)
-        return math.ceil(len(self._batches()) / self.world_size)
+        return math.ceil(self._count_by_tokens / self.world_size)
+
+    @cached_property
+    def _count_by_tokens(self) -> int:
+        return len(self._batches())  # the same in every epoch
 
     def padding_share(self) -> float:
         """Share of an epoch's positions that are padding, over all ranks."""

@@ -82,13 +82,15 @@ class BERT4RecDataset(SequentialDataset):
         options = ("user_inter_num_interval", "item_inter_num_interval")
         intervals = [self._parse_intervals_str(self.config[option]) for option in options]
         codes = [self.inter_feat[field].cat.codes.to_numpy() for field in fields]
-        kept, before = np.ones(len(self.inter_feat), dtype=bool), -1
-        while before != (before := int(kept.sum())):
+        kept = np.ones(len(self.inter_feat), dtype=bool)
+        dropped = True
+        while dropped:
             illegal = np.zeros_like(kept)
             for code, interval in zip(codes, intervals, strict=True):
                 if interval:
                     count = np.bincount(code[kept], minlength=int(code.max()) + 1)
                     illegal |= ~self._within_intervals(count, interval)[code]
+            dropped = bool((kept & illegal).any())
             kept &= ~illegal
         if not kept.all():
             self.inter_feat = self.inter_feat[kept]

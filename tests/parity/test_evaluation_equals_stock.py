@@ -197,3 +197,25 @@ def candidates_of(batch: Any) -> list[tuple[int, list[int]]]:
         return [(user, items[1:]) for user, items in zip(rows["user_id"].tolist(), second[1].tolist(), strict=True)]
     users, items = rows["user_id"], rows["item_id"]
     return [(user, items[users == user].tolist()[1:]) for user in users.unique().tolist()]
+
+
+def test_paper_popularity_is_the_same_where_users_have_one_interaction(write_inter: Any) -> None:
+    rows = [(f"u{u}", f"i{(u * u + 3 * t) % 30}", t) for u in range(30) for t in range(6)]
+    rows += [(f"once{n}", f"i{n % 3}", n) for n in range(300)]
+    arguments = {"split": SPLITS[0], "order": "TO", "group_by": "user", "mode": "pop5"}
+    options = {**write_inter(rows), "load_col": COLUMNS, "eval_args": arguments, "candidates": "paper"}
+    drawn = [
+        dict(c for b in prepare(make_config(m, **options))[3] for c in candidates_of(b)) for m in ("BERT4Rec", "Pop")
+    ]
+    assert {user: drawn[1][user] for user in drawn[0]} == drawn[0]
+
+
+def test_ranks_are_weighed_by_rankings_of_which_a_user_has_one(write_inter: Any) -> None:
+    for mode, rankings in (("full", len), ("uni12", lambda test: len(test.inter_feat["user_id"].unique()))):
+        arguments = {"split": SPLITS[1], "order": "TO", "group_by": "user", "mode": mode}
+        config = make_config("BERT4Rec", **setting(write_inter, eval_args=arguments))
+        _, train, _, test = prepare(config)
+        trainer = with_spread_scores(config, train)
+        trainer.evaluate(test, load_best_model=False)
+        assert trainer.evaluated_rows == rankings(test._dataset)
+    assert len(test._dataset) > trainer.evaluated_rows

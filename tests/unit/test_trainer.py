@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from recbole.data.interaction import Interaction
+from recbole.data.utils import load_split_dataloaders
 from recbole.utils.case_study import full_sort_topk
 
 from recbole_bert4rec.errors import UserError
@@ -326,3 +327,15 @@ def test_the_padding_share_is_logged_once(options: dict, caplog: Any) -> None:
     with caplog.at_level("INFO"):
         prepare(make_config(**options))
     assert caplog.text.count("of their positions padding") == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"window": "sliding"}, {"prop_sliding_window": 0.9}, {"batch_tokens": 50}, {"candidates": "paper"}],
+    ids=str,
+)
+def test_saved_loaders_made_with_other_options_are_not_used_again(options: dict, change: dict) -> None:
+    prepare(make_config(**options, save_dataloaders=True))
+    config = make_config(**options)
+    assert load_split_dataloaders(config) is not None
+    assert load_split_dataloaders(make_config(**options, **change)) is None
