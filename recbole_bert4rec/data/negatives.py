@@ -90,12 +90,11 @@ class AliasDraws:
 
     def draw(self, targets: NDArray[np.int64], count: int) -> NDArray[np.int64]:
         """``count`` candidates for each target of one user, from numpy's global numbers. *Shape:* (count, targets)"""
-        avoided = np.broadcast_to(targets, (count, len(targets))).ravel()
-        items = np.zeros_like(avoided)
-        again = np.arange(len(avoided))
+        items = self._sample(count * len(targets))
+        again = np.flatnonzero(items.reshape(count, -1) == targets)
         while len(again):
             items[again] = self._sample(len(again))
-            again = again[items[again] == avoided[again]]
+            again = again[items[again] == targets[again % len(targets)]]
         return items.reshape(count, -1)
 
     def _sample(self, count: int) -> NDArray[np.int64]:
