@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
+
+from recbole.evaluator.register import metrics_dict
 
 from recbole_bert4rec.errors import UserError
 
@@ -147,9 +150,11 @@ def _mistakes_of_evaluation(config: Mapping[str, Any]) -> list[str]:
     if not isinstance(arguments, dict):
         example = "{'split': {'LS': 'valid_and_test'}, 'order': 'TO', 'mode': 'full'}"
         return [f"`eval_args` must be a dictionary such as {example}, but is {arguments!r} instead."]
-    found = []
+    found = _mistakes_of_metric_names(config) + _mistakes_of_intervals(config)
     mode = arguments.get("mode", "full")
     modes = set(mode.values()) if isinstance(mode, dict) else {mode}
+    if not all(isinstance(one, str) and re.fullmatch(r"full|labeled|(uni|pop)\d+", one) for one in modes):
+        found.append(f"`eval_args` mode must be full, uni100, pop100 (any number) or labeled, but is {mode!r}.")
     values = {str(metric).lower() for metric in _listed(config["metrics"])} & {"auc", "logloss", "mae", "rmse"}
     if "labeled" in modes and (modes != {"labeled"} or values != set(map(str.lower, _listed(config["metrics"])))):
         found.append(
@@ -158,14 +163,45 @@ def _mistakes_of_evaluation(config: Mapping[str, Any]) -> list[str]:
         )
     elif "labeled" in modes and values - {"auc", "logloss"}:
         found.append(f"`metrics` of mode labeled must be AUC or LogLoss, for probabilities, but are {sorted(values)}.")
-    split = arguments.get("split")
-    split = split if isinstance(split, dict) else {}
-    for name in sorted({"RS", "TS"} & set(split)):
-        ratios = split[name]
-        right = isinstance(ratios, list) and len(ratios) == 3 and not any(map(_real(0), ratios)) and sum(ratios) > 0
-        if not right:
-            found.append(f"`eval_args` split {name} must have three ratios (train, valid, test), but is {ratios!r}.")
-    return found + mistakes_of_metrics(config)
+    return found + _mistakes_of_split(arguments.get("split")) + mistakes_of_metrics(config)
+
+
+def _mistakes_of_split(split: Any) -> list[str]:
+    if split is None or (isinstance(split, dict) and len(split) == 1 and set(split) - {"LS", "RS", "TS"}):
+        return []  # the data set says what it knows
+    if not isinstance(split, dict) or len(split) != 1:
+        return [f"`eval_args` split must be a dictionary such as {{'LS': 'valid_and_test'}}, but is {split!r}."]
+    name, value = next(iter(split.items()))
+    if name == "LS":
+        kinds = ["valid_and_test", "valid_only", "test_only"]
+        return [] if value in kinds else [f"`eval_args` split LS must be one of {kinds}, but is {value!r}."]
+    if not isinstance(value, list) or len(value) != 3 or any(map(_real(0), value)) or sum(value) <= 0:
+        return [f"`eval_args` split {name} must have three ratios (train, valid, test), but is {value!r}."]
+    return [] if value[0] > 0 else [f"`eval_args` split {name} leaves nothing to train on: {value!r}."]
+
+
+def _mistakes_of_metric_names(config: Mapping[str, Any]) -> list[str]:
+    found = []
+    for name in map(str, _listed(config["metrics"])):
+        if name.lower() not in metrics_dict:
+            known = sorted(kind.__name__ for kind in metrics_dict.values())
+            near = "Hit" if name.lower() in ("hr", "hitrate", "hitratio") else nearest(name, known)
+            found.append(f"`metrics`: {name!r} is not one of {known}" + (f"; did you mean {near}?" if near else "."))
+    return found
+
+
+def _mistakes_of_intervals(config: Mapping[str, Any]) -> list[str]:
+    """RecBole leaves out an interval that it cannot read, and keeps no row then."""
+    places = {key: config.get(key) for key in ("user_inter_num_interval", "item_inter_num_interval")}
+    for field, value in (config.get("val_interval") or {}).items():
+        places |= {f"val_interval: {field}": value} if isinstance(value, str) else {}
+    number = r"\s*-?(inf|[\d.]+(e[+-]?\d+)?)\s*"
+    return [
+        f"`{key}` must be intervals such as '[5,inf)' or '(0,1];[3,4)', but is {value!r}."
+        for key, value in places.items()
+        if value is not None
+        and not all(re.fullmatch(rf"[\[(]{number},{number}[\])]", part.strip()) for part in str(value).split(";"))
+    ]
 
 
 def mistakes_of_metrics(config: Mapping[str, Any]) -> list[str]:

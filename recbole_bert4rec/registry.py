@@ -182,6 +182,10 @@ def _set_default_parameters(original: Any, self: Config) -> None:
             near = options.nearest(key, known)
             hint = f"; did you mean `{near}`?" if near else ""
             getLogger().warning(f"option `{key}` is known neither to RecBole nor to BERT4Rec and has no effect{hint}")
+    else:
+        theirs = {*self.internal_config_dict, *_RUN_KEYS, *_OTHER_KEYS, "candidates"}.union(*self.parameters.values())
+        for key in sorted(set(self.external_config_dict) & set(options.RULES) - theirs):
+            getLogger().warning(f"option `{key}` is BERT4Rec's and has no effect on {self.model}")
     original(self)
 
 

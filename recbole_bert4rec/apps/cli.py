@@ -25,7 +25,7 @@ def main(arguments: list[str] | None = None) -> int:
             "dataset": options.dataset,
             "config_file_list": options.config_files.split() if options.config_files else None,
             "recommend": options.recommend,
-            "k": options.k,
+            "k": 10 if options.k is None else options.k,
             "resume": options.resume,
         }
         if options.nproc > 1:
@@ -36,7 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("interrupted; the best checkpoint so far is kept, go on with --resume=FILE", file=sys.stderr)
+        print("interrupted; the best checkpoint so far is kept (BERT4Rec goes on with --resume=FILE)", file=sys.stderr)
         return 130
     return 0
 
@@ -53,12 +53,14 @@ def _parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument("--dataset", "-d", help=what)
     parser.add_argument("--config_files", help="YAML files, separated by spaces; later ones win")
     parser.add_argument("--recommend", metavar="FILE", help="write every user's top k next items (.csv or .parquet)")
-    parser.add_argument("--k", type=int, default=10, help="items a user for --recommend (default: %(default)s)")
+    parser.add_argument("--k", type=int, help="items a user for --recommend (default: 10)")
     parser.add_argument("--resume", metavar="CHECKPOINT", help="go on from an interrupted run's checkpoint")
     parser.add_argument("--nproc", type=int, default=1, help="processes that train together (default: %(default)s)")
     parser.add_argument("--ip", default="localhost", help="address of the first process (default: %(default)s)")
     parser.add_argument("--port", default="5678", help="port of the first process (default: %(default)s)")
     options, rest = parser.parse_known_args(arguments)
+    if options.k is not None and options.recommend is None:
+        raise UserError("--k says how many items --recommend=FILE writes; give that too")
     for argument in rest:
         if not argument.startswith("--") or "=" not in argument:
             raise UserError(f"argument {argument!r} is not understood; options are written --key=value")

@@ -60,11 +60,7 @@ def run(
     """
     clock = Clock()
     with tempfile.TemporaryDirectory() as folder:
-        files = [*_stored_options(resume, folder), *(config_file_list or [])]
-        named = {**DEFAULT_NAMES, **{key: value for file in files for key, value in read_config_file(file).items()}}
-        model, dataset = model or named["model"], dataset or named["dataset"]
-        if is_table(dataset):
-            dataset, files = _from_table(dataset, {**named, **(config_dict or {})}, files, folder)
+        model, dataset, files = _resolved(model, dataset, config_file_list, config_dict or {}, resume, folder)
         _check_request(model, recommend, k, resume)
         config = _explained(lambda: Config(model, dataset, files, config_dict), "the configuration")
     if model != MODEL_NAME:
@@ -111,6 +107,9 @@ def run_processes(nproc: int, ip: str, port: str, **arguments: Any) -> None:
         ip, port: where the first process listens for the others.
         arguments: those of :func:`run`.
     """
+    with tempfile.TemporaryDirectory() as folder:  # a log is made into an atomic file once, before there are processes
+        names = {name: arguments.get(name) for name in ("model", "dataset", "config_file_list", "resume")}
+        _resolved(**names, config_dict={}, folder=folder)
     try:
         spawn(_rank, args=(nproc, ip, port, arguments), nprocs=nproc)
     except ProcessRaisedException as error:
@@ -127,6 +126,23 @@ def _rank(rank: int, nproc: int, ip: str, port: str, arguments: dict[str, Any]) 
     torch.distributed.destroy_process_group()
 
 
+def _resolved(
+    model: str | None,
+    dataset: str | None,
+    config_file_list: list[str] | None,
+    config_dict: dict[str, Any],
+    resume: str | None,
+    folder: str,
+) -> tuple[str, str, list[str]]:
+    """Model, data set and configuration files (some made in ``folder``) that a request comes to."""
+    files = [*_stored_options(resume, folder), *(config_file_list or [])]
+    named = {**DEFAULT_NAMES, **{key: value for file in files for key, value in read_config_file(file).items()}}
+    model, dataset = model or named["model"], dataset or named["dataset"]
+    if is_table(dataset):
+        dataset, files = _from_table(dataset, model, {**named, **config_dict}, files, folder)
+    return model, dataset, files
+
+
 def _stored_options(resume: str | None, folder: str) -> list[str]:
     """A checkpoint's options as a configuration file: RecBole evaluates no string of a file."""
     if resume is None:
@@ -136,7 +152,7 @@ def _stored_options(resume: str | None, folder: str) -> list[str]:
     return [str(file)]
 
 
-def _from_table(log: str, given: dict[str, Any], files: list[str], folder: str) -> tuple[str, list[str]]:
+def _from_table(log: str, model: str, given: dict[str, Any], files: list[str], folder: str) -> tuple[str, list[str]]:
     """The data set made from a CSV or Parquet log, and the configuration files with its options before all others."""
     fields = {"USER_ID_FIELD": "user_id", "ITEM_ID_FIELD": "item_id", "TIME_FIELD": "timestamp"}
     flags = dict(flag[2:].split("=", 1) for flag in sys.argv[1:] if flag.startswith("--") and "=" in flag)
@@ -146,7 +162,9 @@ def _from_table(log: str, given: dict[str, Any], files: list[str], folder: str) 
             f"--dataset={log}: {Path(log).stem!r} names a known data set, with settings of its own; rename it"
         )
     atomic = atomic_file(log, *names.values())
-    options = {"data_path": str(atomic.parents[1]), "load_col": {"inter": list(names.values())}, "exact_time": True}
+    options: dict[str, Any] = {"data_path": str(atomic.parents[1]), "load_col": {"inter": list(names.values())}}
+    if model == MODEL_NAME:  # for others the order of the file does it
+        options["exact_time"] = True
     file = Path(folder) / "options of the log.yaml"
     file.write_text(yaml.safe_dump({**names, **options}), encoding="utf-8")
     return atomic.stem, [str(file), *files]

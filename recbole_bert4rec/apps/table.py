@@ -6,7 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv, parquet
 
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.files import written_whole
@@ -30,7 +34,8 @@ def atomic_file(log: str, user: str, item: str, time: str) -> Path:
             become Unix seconds.
 
     Returns:
-        The atomic file; its columns are the three, user and item as tokens.
+        The atomic file; its columns are the three, user and item as tokens; its rows are in the order of time, and
+        where times are equal in that of the log.
 
     Raises:
         UserError: the log cannot be read, lacks a column, or another atomic file stands in the way.
@@ -50,48 +55,68 @@ def atomic_file(log: str, user: str, item: str, time: str) -> Path:
             )
         if json.loads(mark.read_text("utf-8")) == made_from:
             return target
-    frame = _read(source, [user, item, time])
-    frame[time] = _seconds(source, frame[time])
-    frame.columns = pd.Index([f"{user}:token", f"{item}:token", f"{time}:float"])
-    with written_whole(target) as temporary:
-        frame.to_csv(temporary, sep="\t", index=False)
+    table = _read(source, [user, item, time])
+    ids = [_tokens(source, table, column) for column in (user, item)]
+    seconds = _seconds(source, table[time].to_pandas().rename(time)).to_numpy()
+    columns = pa.table([*ids, seconds], names=["user", "item", "time"])
+    if (np.diff(seconds) < 0).any():
+        columns = columns.take(np.argsort(seconds, kind="stable"))
+    target.unlink(missing_ok=True)  # a run that is stopped from here on leaves no file that the mark does not describe
     with written_whole(mark) as temporary:
         temporary.write_text(json.dumps(made_from), encoding="utf-8")
+    with written_whole(target) as temporary, open(temporary, "wb") as file:
+        file.write(f"{user}:token\t{item}:token\t{time}:float\n".encode())
+        quoted = any(_any_holds(column, '"') for column in ids)
+        style = {"include_header": False, "delimiter": "\t", "quoting_style": "needed" if quoted else "none"}
+        csv.write_csv(columns, file, csv.WriteOptions(**style))
     return target
 
 
-def _read(source: Path, columns: list[str]) -> pd.DataFrame:
+def _read(source: Path, columns: list[str]) -> pa.Table:
     separator = _SEPARATORS.get(source.suffix.lower())
-    tokens = dict.fromkeys(columns[:2], str)
+    if not source.stat().st_size:
+        raise UserError(f"{source} is empty; its first line must name the columns")
     try:
         if separator is None:
-            there = list(pd.read_parquet(source).columns)
+            _check_columns(source, columns, parquet.read_schema(source).names)
+            table = parquet.read_table(source, columns=columns)
         else:
-            there = list(pd.read_csv(source, sep=separator, nrows=0).columns)
-        _check_columns(source, columns, there)
-        if separator is None:
-            frame = pd.read_parquet(source, columns=columns)
-        else:
-            frame = pd.read_csv(source, sep=separator, usecols=columns, dtype=tokens)
-    except (ValueError, OSError) as error:  # pandas' and pyarrow's own errors are among these
-        if isinstance(error, UserError):
-            raise
-        raise UserError(f"{source} cannot be read: {' '.join(str(error).split())}") from error
-    if frame.empty:
+            parse = csv.ParseOptions(delimiter=separator, newlines_in_values=True)
+            with csv.open_csv(source, parse_options=parse) as file:
+                _check_columns(source, columns, file.schema.names)
+            text = csv.ConvertOptions(column_types=dict.fromkeys(columns, pa.string()), include_columns=columns)
+            table = csv.read_csv(source, parse_options=parse, convert_options=text)
+    except (pa.ArrowException, OSError) as error:
+        encoding = "; save it as UTF-8" if "UTF8" in str(error) else ""
+        raise UserError(f"{source} cannot be read: {' '.join(str(error).split())}{encoding}") from error
+    if not len(table):
         raise UserError(f"{source} has a header but no rows")
-    frame = frame[columns].copy()
-    for column in columns[:2]:
-        if pd.api.types.is_float_dtype(frame[column]):
-            frame[column] = frame[column].convert_dtypes()  # whole numbers with holes in between: 7.0 is "7"
-        if any(sign in str(value) for value in frame[column].unique() for sign in "\t\r\n"):
-            raise UserError(f"{source}: values of {column!r} hold a tab or a line break")
-    return frame
+    return table
+
+
+def _tokens(source: Path, table: pa.Table, name: str) -> pa.ChunkedArray:
+    """A column of ids as text; whole numbers that pandas made floats for the sake of gaps are whole again."""
+    column = table[name]
+    if pa.types.is_floating(column.type) and not pc.any(pc.not_equal(column, pc.floor(column))).as_py():
+        column = column.cast(pa.int64())
+    column = column.cast(pa.string())
+    if any(_any_holds(column, sign) for sign in "\t\r\n"):
+        raise UserError(f"{source}: values of {name!r} hold a tab or a line break")
+    return column
+
+
+def _any_holds(column: pa.ChunkedArray, sign: str) -> bool:
+    return bool(pc.any(pc.match_substring(column, sign)).as_py())
 
 
 def _check_columns(source: Path, wanted: list[str], there: list[Any]) -> None:
     if len(set(wanted)) < len(wanted):
         raise UserError(f"USER_ID_FIELD, ITEM_ID_FIELD and TIME_FIELD must be three columns, but are {wanted}")
     for option, column in zip(("USER_ID_FIELD", "ITEM_ID_FIELD", "TIME_FIELD"), wanted, strict=True):
+        if column not in there and len(there) == 1 and any(sign in there[0] for sign in ";\t|"):
+            raise UserError(
+                f"{source} has one column, {there[0]!r}; columns of a .csv are separated by commas, of a .tsv by tabs"
+            )
         if column not in there:
             raise UserError(f"{source} has no column {column!r}, but {there}; name yours with --{option}=...")
         if ":" in column or "\t" in column:
@@ -99,14 +124,15 @@ def _check_columns(source: Path, wanted: list[str], there: list[Any]) -> None:
 
 
 def _seconds(source: Path, times: pd.Series) -> pd.Series:
-    missing = times.index[times.isna()]
+    missing = times.index[times.isna() | (times == "")]
     if len(missing):
         raise UserError(
             f"{source}: {len(missing)} rows have no {times.name!r}, the first is row {missing[0] + 1}; an interaction "
             "without a time has no place in a sequence: leave these rows out"
         )
-    if pd.api.types.is_numeric_dtype(times):
-        return times
+    numbers = pd.to_numeric(times, errors="coerce") if times.dtype == object else times
+    if pd.api.types.is_numeric_dtype(numbers) and numbers.notna().all():
+        return numbers
     dates = pd.to_datetime(times, utc=True, errors="coerce", format="ISO8601")
     wrong = times[dates.isna() & times.notna()]
     if len(wrong):

@@ -15,6 +15,7 @@ import pandas as pd
 from recbole.config import Config
 from recbole.data.dataset import Dataset
 
+from recbole_bert4rec.config import nearest
 from recbole_bert4rec.errors import UserError
 
 _DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error)
@@ -67,6 +68,8 @@ def _first_lines(config: Config, path: str) -> tuple[str, str]:
         raise _undecodable(path, error) from error
     except _DAMAGED as error:
         raise _damaged(path, error) from error
+    if header.startswith("\ufeff"):
+        raise UserError(f"{path} begins with a byte order mark; save it without one or pass --encoding=utf-8-sig")
     if not header:
         raise UserError(f"{path} is empty; its first line must name the columns, such as {_example(config)!r}")
     return header, first_row
@@ -153,6 +156,10 @@ def check_benchmark_files(config: Config, folder: str) -> None:
         for column, kind in wanted.items():
             if columns.get(column) != kind:
                 raise UserError(f"{path}, line 1: benchmark files need a column {column}:{kind}; it has {header!r}")
+    if config["candidates"] == "paper":
+        raise UserError(
+            "candidates: paper leaves out all of a user's items, which benchmark files do not hold; use recbole"
+        )
     if history not in (config["alias_of_item_id"] or []):
         raise UserError(f"benchmark files need alias_of_item_id: [{history}], so that both columns name the same items")
 
@@ -160,7 +167,9 @@ def check_benchmark_files(config: Config, folder: str) -> None:
 def _missing(config: Config, folder: str) -> str:
     parent = os.path.dirname(os.path.normpath(folder))
     found = sorted(entry.name for entry in os.scandir(parent) if entry.is_dir()) if os.path.isdir(parent) else []
+    near = nearest(config["dataset"], [*found, "ml-100k"])
     beside = f"; {parent} holds {', '.join(found)}" if found else ""
+    beside += f"; did you mean --dataset={near}?" if near else ""
     return (
         f"data set {config['dataset']!r}: folder {folder} does not exist{beside}. Put NAME.inter into "
         f"DATA_PATH/NAME/ and pass --data_path=DATA_PATH"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from logging import getLogger
 from typing import Any
 
 import numpy as np
@@ -82,6 +83,15 @@ class PaperCandidates:
         self._candidates = DistinctCandidates(weights.astype(np.float64))
         self._drawn: dict[tuple[int, int], Any] = {}
 
+    def check(self, users: Any, num: int) -> None:
+        """Raise now what :meth:`sample_by_user_ids` would raise at the first evaluation.
+
+        Raises:
+            UserError: one of ``users`` has fewer than ``num`` items left.
+        """
+        own = np.diff(self.own.indptr)[np.unique(users)]
+        self._candidates.check(int(own.max(initial=0)), num)
+
     def sample_by_user_ids(self, user_ids: Any, item_ids: Any, num: int) -> Tensor:
         """``num`` candidates for each user, laid out as RecBole's samplers do. *Shape:* (num * len(user_ids),)"""
         drawn = [self._of(int(user), num) for user in user_ids]
@@ -99,7 +109,7 @@ def create_samplers(original: Any, config: Config, dataset: Dataset, built_datas
     """RecBole's ``create_samplers``; ``candidates: paper`` replaces those of validation and test, for any model.
 
     Raises:
-        UserError: ``candidates`` is neither recbole nor paper.
+        UserError: ``candidates`` is neither recbole nor paper, or a user has too few items left to draw from.
     """
     samplers = list(original(config, dataset, built_datasets))
     if config["candidates"] not in (None, "recbole", "paper"):
@@ -107,6 +117,10 @@ def create_samplers(original: Any, config: Config, dataset: Dataset, built_datas
     if config["candidates"] == "paper":
         for place, phase in ((1, "valid"), (2, "test")):
             distribution = config[f"{phase}_neg_sample_args"]["distribution"]
-            if distribution != "none":
-                samplers[place] = PaperCandidates(dataset, distribution, config["seed"], phase)
+            count = config[f"{phase}_neg_sample_args"]["sample_num"]
+            if "none" in (distribution, count):
+                getLogger().warning(f"candidates: paper has no effect on {phase}, whose mode draws no candidates")
+                continue
+            paper = samplers[place] = PaperCandidates(dataset, distribution, config["seed"], phase)
+            paper.check(built_datasets[place].inter_feat[dataset.uid_field].numpy(), count)
     return tuple(samplers)

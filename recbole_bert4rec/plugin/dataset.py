@@ -10,7 +10,7 @@ import pandas as pd
 import torch
 from recbole.data.dataset import SequentialDataset
 from recbole.data.interaction import Interaction
-from recbole.utils import FeatureSource, FeatureType
+from recbole.utils import EvaluatorType, FeatureSource, FeatureType
 from torch import Tensor
 
 from recbole_bert4rec.constants import SEQUENCE, TARGET_POSITION
@@ -72,6 +72,20 @@ class BERT4RecDataset(SequentialDataset):
             self.field2id_token[field] = tokens
             self.field2token_id[field] = {token: number for number, token in enumerate(tokens)}
         return None
+
+    def _data_filtering(self) -> None:
+        try:
+            super()._data_filtering()
+        except ValueError as error:  # from _reset_index
+            given = ("rm_dup_inter", "val_interval", "user_inter_num_interval", "item_inter_num_interval")
+            filters = {key: self.config[key] for key in given if self.config[key]}
+            raise UserError(f"the filters leave nothing of data set {self.dataset_name!r}: {filters}") from error
+
+    def _fill_nan(self) -> None:
+        missing = int(self.inter_feat[self.time_field].isna().sum()) if self.time_field in self.inter_feat else 0
+        if missing:
+            self.logger.warning(f"{missing} interactions have no {self.time_field}; RecBole gives them the mean time")
+        super()._fill_nan()
 
     def _filter_by_inter_num(self) -> None:
         """RecBole's k-core filter, counted on the numbers of dictionary-encoded ids."""
@@ -216,7 +230,7 @@ class BERT4RecDataset(SequentialDataset):
             if "popularity" in (self.config[f"{phase}_neg_sample_args"]["distribution"] for phase in ("valid", "test")):
                 # RecBole's sampler numbers its table in the order of these rows
                 self.inter_feat = _rows(self.inter_feat, times.sort(stable=True).indices)
-        if max(self.config["topk"]) >= self.item_num:
+        if self.config["eval_type"] == EvaluatorType.RANKING and max(self.config["topk"]) >= self.item_num:
             raise UserError(f"topk {self.config['topk']} is more than the {self.item_num - 1} items of the catalogue")
         self._check_parts(datasets)
         self._report_unseen_targets(datasets)

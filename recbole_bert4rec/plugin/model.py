@@ -184,6 +184,10 @@ def _features(config: Config, dataset: Dataset) -> tuple[tuple[Tensor, int], ...
     there = [] if dataset.item_feat is None else [f for f in dataset.item_feat.columns if f != dataset.iid_field]
     categorical = [field for field in there if dataset.field2type[field] in kinds]
     for field in config["selected_features"]:
+        if field in there and field not in categorical:
+            raise UserError(
+                f"`selected_features` takes categorical columns, such as {categorical}, but {field!r} is a number"
+            )
         if field not in categorical:
             raise UserError(
                 f"`selected_features` names {field!r}, but the loaded categorical columns of the .item file are "

@@ -156,3 +156,44 @@ def test_a_gap_in_eval_args_is_filled_with_leave_one_out_in_order_of_time() -> N
 
 def test_other_models_are_not_checked() -> None:
     assert isinstance(make_config(model="SASRec", mask_ratoi=0.3), Config)
+
+
+BAD_EVALUATION = [
+    ({"eval_args": {"mode": "popular100"}}, "`eval_args` mode must be full, uni100, pop100 (any number) or labeled"),
+    ({"eval_args": {"split": "LS"}}, "`eval_args` split must be a dictionary"),
+    ({"eval_args": {"split": {"LS": ["valid"]}}}, "split LS must be one of ['valid_and_test', "),
+    ({"eval_args": {"split": {"TS": [0, 0, 1]}}}, "split TS leaves nothing to train on: [0, 0, 1]"),
+    ({"eval_args": {"split": {"RS": [1, 1]}}}, "split RS must have three ratios"),
+    ({"metrics": ["MRR", "HR"]}, "`metrics`: 'HR' is not one of ['AUC', "),
+    ({"metrics": ["MRR", "HR"]}, "did you mean Hit?"),
+    ({"metrics": ["MRR", "Recal"]}, "did you mean Recall?"),
+    ({"user_inter_num_interval": "[5,inf"}, "`user_inter_num_interval` must be intervals such as '[5,inf)'"),
+    ({"val_interval": {"rating": "3 to 5"}}, "`val_interval: rating` must be intervals"),
+]
+
+
+@pytest.mark.parametrize(("change", "wanted"), BAD_EVALUATION, ids=str)
+def test_a_mistake_in_evaluation_or_filters_is_explained(change: dict[str, Any], wanted: str) -> None:
+    found = mistakes({**DEFAULTS, **change})
+    assert len(found) == 1
+    assert wanted in found[0]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"user_inter_num_interval": "[5,inf)", "val_interval": {"rating": "[3,inf);(0, 1.5]", "class": ["a"]}},
+        {"eval_args": {"mode": {"valid": "uni5", "test": "full"}, "split": {"TS": [0.8, 0.1, 0.1]}}},
+        {"metrics": "mrr"},
+    ],
+    ids=str,
+)
+def test_what_recbole_understands_is_no_mistake(change: dict[str, Any]) -> None:
+    assert mistakes({**DEFAULTS, **change}) == []
+
+
+def test_options_of_bert4rec_given_to_another_model_are_named(caplog: Any) -> None:
+    with caplog.at_level("WARNING"):
+        make_config("GRU4Rec", exclude_seen=True, hidden_size=32)
+    assert "option `exclude_seen` is BERT4Rec's and has no effect on GRU4Rec" in caplog.text
+    assert "hidden_size" not in caplog.text

@@ -25,8 +25,48 @@ def test_a_missing_folder_names_what_lies_beside_it(write_inter: Any) -> None:
     message = error_of(write_inter(ROWS), dataset="toyy")
     assert "folder" in message
     assert "data/toyy does not exist" in message
-    assert "holds toy." in message
+    assert "holds toy; did you mean --dataset=toy?" in message
     assert "--data_path" in message
+
+
+def test_a_misspelt_data_set_is_guessed(write_inter: Any) -> None:
+    assert "did you mean --dataset=ml-100k?" in error_of(write_inter(ROWS), dataset="ml-100")
+
+
+def test_filters_that_leave_nothing_are_named(write_inter: Any) -> None:
+    message = error_of(write_inter(ROWS), user_inter_num_interval="[99,inf)")
+    assert message.startswith("the filters leave nothing of data set 'toy': {'user_inter_num_interval': '[99,inf)'")
+
+
+def test_a_byte_order_mark_is_named_and_its_encoding_helps(write_inter: Any, tmp_path: Any) -> None:
+    options = write_inter(ROWS)
+    path = tmp_path / "data" / "toy" / "toy.inter"
+    path.write_text(path.read_text(), encoding="utf-8-sig")
+    assert "begins with a byte order mark" in error_of(options)
+    dataset = prepare(make_config(**options, encoding="utf-8-sig", topk=[3], valid_metric="MRR@3"))[0]
+    assert dataset.inter_num == len(ROWS) - 9  # a user's first interaction is no row
+
+
+def test_a_quote_that_is_not_closed_is_an_error(write_inter: Any) -> None:
+    assert "toy" in error_of(write_inter([*ROWS, ('"u1', "i3", 7), ("u2", "i4", 8)]))
+
+
+def test_interactions_without_a_time_are_counted(write_inter: Any, caplog: Any) -> None:
+    with caplog.at_level("WARNING"):
+        prepare(make_config(**write_inter([*ROWS, ("u1", "i1", "")]), topk=[3], valid_metric="MRR@3"))
+    assert "1 interactions have no timestamp; RecBole gives them the mean time" in caplog.text
+
+
+def test_candidates_that_a_user_has_not_left_are_refused_before_training(write_inter: Any) -> None:
+    options = {**write_inter(ROWS), "topk": [3], "valid_metric": "MRR@3", "candidates": "paper"}
+    message = error_of(options, eval_args={"mode": "uni7"})
+    assert "7 candidates cannot be drawn: a user has only 3 items left" in message
+
+
+def test_candidates_without_effect_are_told(write_inter: Any, caplog: Any) -> None:
+    with caplog.at_level("WARNING"):
+        prepare(make_config(**write_inter(ROWS), topk=[3], valid_metric="MRR@3", candidates="paper"))
+    assert "candidates: paper has no effect on valid, whose mode draws no candidates" in caplog.text
 
 
 def test_a_folder_without_the_inter_file_names_what_it_holds(write_inter: Any, tmp_path: Any) -> None:
@@ -154,7 +194,7 @@ def test_lines_with_another_separator_are_named(write_inter: Any) -> None:
     options = write_inter([*ROWS, ("u1,i1,7",), ("u2,i2,8",)])
     message = error_of(options)
     assert "toy.inter: 2 lines have not as many columns as the header (3, separated by '\\t')" in message
-    assert "the first such line has 1: 'u1,i1,7'" in message
+    assert f"the first such line is {len(ROWS) + 2}, with 1: 'u1,i1,7'" in message
 
 
 def packed(write_inter: Any, tmp_path: Any, cut: int | None = None) -> dict[str, Any]:

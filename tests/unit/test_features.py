@@ -60,9 +60,18 @@ def test_without_features_there_are_no_tables(options: dict[str, Any]) -> None:
     assert make_trainer(config, train).model.encoder.features is None
 
 
-@pytest.mark.parametrize("name", ["price", "colour", "item_id"])
-def test_a_feature_that_is_not_there_or_not_categorical_is_refused(name: str, options: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("price", r"takes categorical columns, such as \['class', 'year'\], but 'price' is a number"),
+        ("colour", r"names 'colour', but .* are \['class', 'year'\]; name it in load_col"),
+        ("item_id", r"names 'item_id', but .* are \['class', 'year'\]; name it in load_col"),
+    ],
+)
+def test_a_feature_that_is_not_there_or_not_categorical_is_refused(
+    name: str, wanted: str, options: dict[str, Any]
+) -> None:
     config = make_config(**options, selected_features=[name])
     _, train, *_ = prepare(config)
-    with pytest.raises(UserError, match=rf"names '{name}', but .* are \['class', 'year'\]; name it in load_col"):
+    with pytest.raises(UserError, match=wanted):
         make_trainer(config, train)

@@ -64,3 +64,11 @@ def test_the_first_candidate_follows_the_weights() -> None:
     np.testing.assert_allclose(first, [0, 1 / 7, 2 / 7, 0, 4 / 7], atol=0.03)
     second_after_4 = np.bincount([draw[1] for draw in draws if draw[0] == 4], minlength=5)
     np.testing.assert_allclose(second_after_4 / second_after_4.sum(), [0, 1 / 3, 2 / 3, 0, 0], atol=0.03)
+
+
+def test_few_items_left_and_extreme_weights_are_drawn_by_weight_too() -> None:
+    candidates = DistinctCandidates(np.array([0.0, 1e12, 3.0, 1.0, 1.0]))
+    draws = [candidates.draw(np.array([], dtype=np.int64), 3, np.random.default_rng(n)) for n in range(4000)]
+    assert {draw[0] for draw in draws} == {1}
+    second = np.bincount([draw[1] for draw in draws], minlength=5) / 4000
+    np.testing.assert_allclose(second, [0, 0, 0.6, 0.2, 0.2], atol=0.04)

@@ -7,11 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
+from recbole_bert4rec.apps import table
 from recbole_bert4rec.apps.run import run
 from recbole_bert4rec.apps.table import atomic_file, is_table
 from recbole_bert4rec.errors import UserError
+from tests.conftest import make_config, prepare
 
 FRAME = pd.DataFrame(
     {
@@ -44,9 +48,10 @@ def test_a_log_becomes_three_typed_columns(ending: str, dates: bool, tmp_path: P
     assert target == tmp_path / "log" / "log.inter"
     read = pd.read_csv(target, sep="\t", dtype={"who:token": str, "what:token": str})
     assert list(read) == ["who:token", "what:token", "when:float"]
-    assert read["who:token"].tolist() == FRAME["who"].tolist()
-    assert read["what:token"].tolist() == FRAME["what"].astype(str).tolist()
-    assert read["when:float"].tolist() == FRAME["when"].tolist()
+    ordered = FRAME.sort_values("when", kind="stable")
+    assert read["who:token"].tolist() == ordered["who"].tolist()
+    assert read["what:token"].tolist() == ordered["what"].astype(str).tolist()
+    assert read["when:float"].tolist() == ordered["when"].tolist()
 
 
 def test_it_is_made_once_and_again_only_when_log_or_columns_change(tmp_path: Path) -> None:
@@ -91,14 +96,62 @@ def test_missing_empty_and_broken_logs_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no such file"):
         atomic_file(str(tmp_path / "no.csv"), *FIELDS)
     (tmp_path / "empty.csv").write_text("")
-    with pytest.raises(UserError, match="cannot be read"):
+    with pytest.raises(UserError, match=r"empty\.csv is empty; its first line must name the columns"):
         atomic_file(str(tmp_path / "empty.csv"), *FIELDS)
+    (tmp_path / "semicolons.csv").write_text("who;what;when\na;b;1\n")
+    with pytest.raises(UserError, match=r"has one column, 'who;what;when'; columns of a \.csv are separated by commas"):
+        atomic_file(str(tmp_path / "semicolons.csv"), *FIELDS)
+    (tmp_path / "latin.csv").write_bytes("who,what,when\nJosé,b,1\n".encode("latin-1"))
+    with pytest.raises(UserError, match="save it as UTF-8"):
+        atomic_file(str(tmp_path / "latin.csv"), *FIELDS)
     (tmp_path / "header.csv").write_text("who,what,when\n")
     with pytest.raises(UserError, match="has a header but no rows"):
         atomic_file(str(tmp_path / "header.csv"), *FIELDS)
     (tmp_path / "broken.parquet").write_bytes(b"PAR1 nothing")
     with pytest.raises(UserError, match="cannot be read"):
         atomic_file(str(tmp_path / "broken.parquet"), *FIELDS)
+
+
+def test_long_numbers_beside_gaps_keep_every_digit(tmp_path: Path) -> None:
+    users = pa.array([2**60 + 1, 2**60 + 3, None], pa.int64())
+    parquet.write_table(pa.table({"who": users, "what": ["a", "b", "c"], "when": [1, 2, 3]}), tmp_path / "log.parquet")
+    text = atomic_file(str(tmp_path / "log.parquet"), *FIELDS).read_text()
+    assert text.splitlines()[1:] == [f"{2**60 + 1}\ta\t1", f"{2**60 + 3}\tb\t2", "\tc\t3"]
+
+
+def test_quotes_commas_and_line_breaks_of_a_csv_are_understood(tmp_path: Path) -> None:
+    lines = ["\ufeffwhen,what,note,who", '2,"x, ""y""","two\nlines",u', "1,z,,v"]
+    (tmp_path / "log.csv").write_text("\n".join(lines), encoding="utf-8")
+    read = pd.read_csv(atomic_file(str(tmp_path / "log.csv"), *FIELDS), sep="\t")
+    assert read.to_numpy().tolist() == [["v", "z", 1], ["u", 'x, "y"', 2]]
+
+
+def test_a_conversion_that_was_stopped_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = write(FRAME, tmp_path / "log.csv")
+    target = atomic_file(log, *FIELDS)
+    write(FRAME[:40], tmp_path / "log.csv")
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(table.csv, "write_csv", stop)
+        atomic_file(log, *FIELDS)
+    assert not target.exists()
+    assert len(atomic_file(log, *FIELDS).read_text().splitlines()) == 41
+
+
+def stop(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def test_any_model_sees_a_log_in_its_exact_order(tmp_path: Path) -> None:
+    begin = 1_700_000_000  # float32 knows only every 128th second here
+    rows = [(f"u{u}", f"i{(u + t) % 9}", begin + t) for u in range(9) for t in range(6)][::-1]
+    log = write(pd.DataFrame(rows, columns=["user_id", "item_id", "timestamp"]), tmp_path / "log.csv")
+    target = atomic_file(log, "user_id", "item_id", "timestamp")
+    options = {"data_path": str(target.parents[1]), "topk": [3], "valid_metric": "MRR@3"}
+    dataset, _, _, test = prepare(make_config("GRU4Rec", "log", **options))
+    history = test._dataset.inter_feat
+    row = (history["user_id"] == dataset.token2id("user_id", "u4")).nonzero().item()
+    items = [*history["item_id_list"][row, :5].tolist(), int(history["item_id"][row])]
+    assert dataset.id2token("item_id", items).tolist() == [f"i{i}" for i in (4, 5, 6, 7, 8, 0)]
 
 
 def test_an_atomic_file_of_someone_else_is_not_overwritten(tmp_path: Path) -> None:
