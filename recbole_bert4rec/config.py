@@ -150,13 +150,21 @@ def _mistakes_of_evaluation(config: Mapping[str, Any]) -> list[str]:
     if not isinstance(arguments, dict):
         example = "{'split': {'LS': 'valid_and_test'}, 'order': 'TO', 'mode': 'full'}"
         return [f"`eval_args` must be a dictionary such as {example}, but is {arguments!r} instead."]
+    if not isinstance(config["metrics"], (str, list, tuple)) or not config["metrics"]:
+        return [f"`metrics` must be a list such as ['NDCG', 'MRR'], but is {config['metrics']!r}."]
     found = _mistakes_of_metric_names(config) + _mistakes_of_intervals(config)
     mode = arguments.get("mode", "full")
-    modes = set(mode.values()) if isinstance(mode, dict) else {mode}
+    modes = list(mode.values()) if isinstance(mode, dict) else [mode]
     if not all(isinstance(one, str) and re.fullmatch(r"full|labeled|(uni|pop)\d+", one) for one in modes):
         found.append(f"`eval_args` mode must be full, uni100, pop100 (any number) or labeled, but is {mode!r}.")
-    values = {str(metric).lower() for metric in _listed(config["metrics"])} & {"auc", "logloss", "mae", "rmse"}
-    if "labeled" in modes and (modes != {"labeled"} or values != set(map(str.lower, _listed(config["metrics"])))):
+        return found
+    metrics = {str(metric).lower() for metric in _listed(config["metrics"])}
+    values = metrics & {"auc", "logloss", "mae", "rmse"}
+    if values & {"auc", "logloss"} and "labeled" not in modes:
+        found.append(f"`metrics` {sorted(values)} judge single scores and need `eval_args` mode labeled, not {mode!r}.")
+    elif "labeled" in modes and (
+        set(modes) != {"labeled"} or values != set(map(str.lower, _listed(config["metrics"])))
+    ):
         found.append(
             "`eval_args` mode labeled judges single scores: use it for validation and test, with `metrics` AUC or "
             f"LogLoss and no others, but the mode is {mode!r} and the metrics are {config['metrics']!r}."
@@ -193,15 +201,24 @@ def _mistakes_of_metric_names(config: Mapping[str, Any]) -> list[str]:
 def _mistakes_of_intervals(config: Mapping[str, Any]) -> list[str]:
     """RecBole leaves out an interval that it cannot read, and keeps no row then."""
     places = {key: config.get(key) for key in ("user_inter_num_interval", "item_inter_num_interval")}
-    for field, value in (config.get("val_interval") or {}).items():
-        places |= {f"val_interval: {field}": value} if isinstance(value, str) else {}
-    number = r"\s*-?(inf|[\d.]+(e[+-]?\d+)?)\s*"
+    values = config.get("val_interval") or {}
+    if not isinstance(values, dict):
+        return [f"`val_interval` must be a dictionary such as {{'rating': '[3,inf)'}}, but is {values!r}."]
+    places |= {f"val_interval: {field}": value for field, value in values.items() if isinstance(value, str)}
     return [
         f"`{key}` must be intervals such as '[5,inf)' or '(0,1];[3,4)', but is {value!r}."
         for key, value in places.items()
-        if value is not None
-        and not all(re.fullmatch(rf"[\[(]{number},{number}[\])]", part.strip()) for part in str(value).split(";"))
+        if value not in (None, "None") and not all(map(_is_interval, str(value).split(";")))
     ]
+
+
+def _is_interval(text: str) -> bool:
+    text = text.strip()
+    try:
+        low, high = map(float, text[1:-1].split(","))
+    except ValueError:
+        return False
+    return text[0] in "([" and text[-1] in ")]" and low <= high
 
 
 def mistakes_of_metrics(config: Mapping[str, Any]) -> list[str]:

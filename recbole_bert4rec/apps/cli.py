@@ -7,6 +7,7 @@ import sys
 
 from recbole_bert4rec.apps.run import DEFAULT_NAMES, run, run_processes
 from recbole_bert4rec.compat import quieten
+from recbole_bert4rec.constants import MODEL_NAME
 from recbole_bert4rec.errors import UserError
 
 
@@ -60,7 +61,9 @@ def _parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument("--port", default="5678", help="port of the first process (default: %(default)s)")
     options, rest = parser.parse_known_args(arguments)
     if options.k is not None and options.recommend is None:
-        raise UserError("--k says how many items --recommend=FILE writes; give that too")
+        if options.model in (None, MODEL_NAME):
+            raise UserError("--k says how many items --recommend=FILE writes; give that too")
+        rest.append(f"--k={options.k}")  # an option of some models of RecBole
     for argument in rest:
         if not argument.startswith("--") or "=" not in argument:
             raise UserError(f"argument {argument!r} is not understood; options are written --key=value")

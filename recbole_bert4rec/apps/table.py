@@ -46,6 +46,7 @@ def atomic_file(log: str, user: str, item: str, time: str) -> Path:
     target = source.parent / source.stem / f"{source.stem}.inter"
     status = source.stat()
     made_from = {"log": source.name, "bytes": status.st_size, "changed": status.st_mtime, "columns": [user, item, time]}
+    made_from["format"] = 2  # 1 kept the order of the log
     mark = target.with_name(_MARK)
     if target.is_file():
         if not mark.is_file():
@@ -59,17 +60,22 @@ def atomic_file(log: str, user: str, item: str, time: str) -> Path:
     ids = [_tokens(source, table, column) for column in (user, item)]
     seconds = _seconds(source, table[time].to_pandas().rename(time)).to_numpy()
     columns = pa.table([*ids, seconds], names=["user", "item", "time"])
-    if (np.diff(seconds) < 0).any():
+    if (seconds[1:] < seconds[:-1]).any():
         columns = columns.take(np.argsort(seconds, kind="stable"))
-    target.unlink(missing_ok=True)  # a run that is stopped from here on leaves no file that the mark does not describe
-    with written_whole(mark) as temporary:
-        temporary.write_text(json.dumps(made_from), encoding="utf-8")
+    if not mark.is_file():
+        _write_mark(mark, {})  # if this is stopped half-way, the file is known to be ours and is made again
     with written_whole(target) as temporary, open(temporary, "wb") as file:
         file.write(f"{user}:token\t{item}:token\t{time}:float\n".encode())
         quoted = any(_any_holds(column, '"') for column in ids)
         style = {"include_header": False, "delimiter": "\t", "quoting_style": "needed" if quoted else "none"}
         csv.write_csv(columns, file, csv.WriteOptions(**style))
+    _write_mark(mark, made_from)
     return target
+
+
+def _write_mark(mark: Path, made_from: dict[str, Any]) -> None:
+    with written_whole(mark) as temporary:
+        temporary.write_text(json.dumps(made_from), encoding="utf-8")
 
 
 def _read(source: Path, columns: list[str]) -> pa.Table:
@@ -98,8 +104,11 @@ def _tokens(source: Path, table: pa.Table, name: str) -> pa.ChunkedArray:
     """A column of ids as text; whole numbers that pandas made floats for the sake of gaps are whole again."""
     column = table[name]
     if pa.types.is_floating(column.type) and not pc.any(pc.not_equal(column, pc.floor(column))).as_py():
-        column = column.cast(pa.int64())
-    column = column.cast(pa.string())
+        column = column.cast(pa.int64(), safe=False) if pc.max(pc.abs(column)).as_py() < 2**53 else column
+    try:
+        column = column.cast(pa.string())
+    except pa.ArrowException as error:
+        raise UserError(f"{source}: values of {name!r}, {column.type}, cannot be ids: {error}") from error
     if any(_any_holds(column, sign) for sign in "\t\r\n"):
         raise UserError(f"{source}: values of {name!r} hold a tab or a line break")
     return column
@@ -124,7 +133,7 @@ def _check_columns(source: Path, wanted: list[str], there: list[Any]) -> None:
 
 
 def _seconds(source: Path, times: pd.Series) -> pd.Series:
-    missing = times.index[times.isna() | (times == "")]
+    missing = times.index[times.isna() | times.isin(["", "NaN", "nan", "NA", "null", "NULL", "None"])]
     if len(missing):
         raise UserError(
             f"{source}: {len(missing)} rows have no {times.name!r}, the first is row {missing[0] + 1}; an interaction "

@@ -76,7 +76,9 @@ class BERT4RecDataset(SequentialDataset):
     def _data_filtering(self) -> None:
         try:
             super()._data_filtering()
-        except ValueError as error:  # from _reset_index
+        except ValueError as error:
+            if "feat is empty" not in str(error):  # what _reset_index says
+                raise
             given = ("rm_dup_inter", "val_interval", "user_inter_num_interval", "item_inter_num_interval")
             filters = {key: self.config[key] for key in given if self.config[key]}
             raise UserError(f"the filters leave nothing of data set {self.dataset_name!r}: {filters}") from error

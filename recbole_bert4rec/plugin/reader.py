@@ -42,24 +42,21 @@ def read_columns(
         wrong.append(row)
         return "skip"
 
-    def read(threads: bool) -> pa.Table:
-        return csv.read_csv(
-            path,
-            read_options=csv.ReadOptions(block_size=_BLOCK, encoding=encoding or "utf8", use_threads=threads),
-            parse_options=csv.ParseOptions(delimiter=delimiter, invalid_row_handler=note),
-            convert_options=csv.ConvertOptions(
-                column_types=kinds, include_columns=usecols, null_values=_MISSING, strings_can_be_null=True
-            ),
-        )
-
-    table = read(threads=True)
+    table = csv.read_csv(
+        path,
+        read_options=csv.ReadOptions(block_size=_BLOCK, encoding=encoding or "utf8"),
+        parse_options=csv.ParseOptions(delimiter=delimiter, invalid_row_handler=note),
+        convert_options=csv.ConvertOptions(
+            column_types=kinds, include_columns=usecols, null_values=_MISSING, strings_can_be_null=True
+        ),
+    )
     if wrong:
-        wrong.clear()
-        read(threads=False)  # which knows the numbers of the lines
         row = wrong[0]
+        with open(path, encoding=encoding) as file:
+            place = next((f", line {n}," for n, line in enumerate(file, 1) if line.rstrip("\r\n") == row.text), "")
         raise UserError(
             f"{path}: {len(wrong)} lines have not as many columns as the header ({row.expected_columns}, separated by "
-            f"{delimiter!r}); the first such line is {row.number}, with {row.actual_columns}: {row.text[:80]!r}"
+            f"{delimiter!r}); the first{place} has {row.actual_columns}: {row.text[:80]!r}"
         )
     return table.unify_dictionaries().to_pandas(split_blocks=True, self_destruct=True)
 

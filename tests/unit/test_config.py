@@ -168,6 +168,13 @@ BAD_EVALUATION = [
     ({"metrics": ["MRR", "HR"]}, "did you mean Hit?"),
     ({"metrics": ["MRR", "Recal"]}, "did you mean Recall?"),
     ({"user_inter_num_interval": "[5,inf"}, "`user_inter_num_interval` must be intervals such as '[5,inf)'"),
+    ({"user_inter_num_interval": "[1.2.3,5]"}, "`user_inter_num_interval` must be intervals"),
+    ({"user_inter_num_interval": "[5,3]"}, "`user_inter_num_interval` must be intervals"),
+    ({"val_interval": "[3,inf)"}, "`val_interval` must be a dictionary such as"),
+    ({"metrics": None}, "`metrics` must be a list such as"),
+    ({"metrics": ["AUC"], "valid_metric": "AUC"}, "`metrics` ['auc'] judge single scores and need `eval_args` mode"),
+    ({"eval_args": {"mode": ["full"]}}, "`eval_args` mode must be full, "),
+    ({"eval_args": {"mode": {"valid": ["full"]}}}, "`eval_args` mode must be full, "),
     ({"val_interval": {"rating": "3 to 5"}}, "`val_interval: rating` must be intervals"),
 ]
 
@@ -185,6 +192,8 @@ def test_a_mistake_in_evaluation_or_filters_is_explained(change: dict[str, Any],
         {"user_inter_num_interval": "[5,inf)", "val_interval": {"rating": "[3,inf);(0, 1.5]", "class": ["a"]}},
         {"eval_args": {"mode": {"valid": "uni5", "test": "full"}, "split": {"TS": [0.8, 0.1, 0.1]}}},
         {"metrics": "mrr"},
+        {"user_inter_num_interval": "[+5,Infinity)", "item_inter_num_interval": "[1_000,INF)"},
+        {"user_inter_num_interval": "None"},
     ],
     ids=str,
 )

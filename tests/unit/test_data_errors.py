@@ -38,6 +38,11 @@ def test_filters_that_leave_nothing_are_named(write_inter: Any) -> None:
     assert message.startswith("the filters leave nothing of data set 'toy': {'user_inter_num_interval': '[99,inf)'")
 
 
+def test_a_filter_of_a_column_that_is_not_there_is_not_blamed_on_the_data(write_inter: Any) -> None:
+    with pytest.raises(ValueError, match="foo"):
+        prepare(make_config(**write_inter(ROWS), val_interval={"foo": "[1,3]"}))
+
+
 def test_a_byte_order_mark_is_named_and_its_encoding_helps(write_inter: Any, tmp_path: Any) -> None:
     options = write_inter(ROWS)
     path = tmp_path / "data" / "toy" / "toy.inter"
@@ -194,7 +199,7 @@ def test_lines_with_another_separator_are_named(write_inter: Any) -> None:
     options = write_inter([*ROWS, ("u1,i1,7",), ("u2,i2,8",)])
     message = error_of(options)
     assert "toy.inter: 2 lines have not as many columns as the header (3, separated by '\\t')" in message
-    assert f"the first such line is {len(ROWS) + 2}, with 1: 'u1,i1,7'" in message
+    assert f"the first, line {len(ROWS) + 2}, has 1: 'u1,i1,7'" in message
 
 
 def packed(write_inter: Any, tmp_path: Any, cut: int | None = None) -> dict[str, Any]:

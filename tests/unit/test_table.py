@@ -79,6 +79,7 @@ def test_whole_numbers_with_holes_stay_whole(tmp_path: Path) -> None:
         ({}, ("who", "thing", "when"), "has no column 'thing'.*--ITEM_ID_FIELD="),
         ({"when": "soon"}, FIELDS, "54 values of 'when' are neither numbers nor ISO 8601 dates; the first is 'soon'"),
         ({"when": [None, *range(53)]}, FIELDS, "1 rows have no 'when', the first is row 1"),
+        ({"when": [1, "NaN", *range(52)]}, FIELDS, "1 rows have no 'when', the first is row 2"),
         ({}, ("who", "what", "what"), "must be three columns, but are"),
         ({"who": "a\tb"}, FIELDS, "values of 'who' hold a tab or a line break"),
     ],
@@ -119,6 +120,23 @@ def test_long_numbers_beside_gaps_keep_every_digit(tmp_path: Path) -> None:
     assert text.splitlines()[1:] == [f"{2**60 + 1}\ta\t1", f"{2**60 + 3}\tb\t2", "\tc\t3"]
 
 
+def test_unsigned_times_are_sorted_too(tmp_path: Path) -> None:
+    times = pa.array([30, 20, 10], pa.uint64())
+    parquet.write_table(pa.table({"who": ["u"] * 3, "what": ["c", "b", "a"], "when": times}), tmp_path / "log.parquet")
+    assert atomic_file(str(tmp_path / "log.parquet"), *FIELDS).read_text().splitlines()[1:] == [
+        "u\ta\t10",
+        "u\tb\t20",
+        "u\tc\t30",
+    ]
+
+
+def test_ids_that_cannot_be_text_are_refused(tmp_path: Path) -> None:
+    columns = {"who": [["a"], ["b"]], "what": ["x", "y"], "when": [1, 2]}
+    parquet.write_table(pa.table(columns), tmp_path / "log.parquet")
+    with pytest.raises(UserError, match=r"values of 'who', list<.*>, cannot be ids"):
+        atomic_file(str(tmp_path / "log.parquet"), *FIELDS)
+
+
 def test_quotes_commas_and_line_breaks_of_a_csv_are_understood(tmp_path: Path) -> None:
     lines = ["\ufeffwhen,what,note,who", '2,"x, ""y""","two\nlines",u', "1,z,,v"]
     (tmp_path / "log.csv").write_text("\n".join(lines), encoding="utf-8")
@@ -130,14 +148,23 @@ def test_a_conversion_that_was_stopped_is_made_again(tmp_path: Path, monkeypatch
     log = write(FRAME, tmp_path / "log.csv")
     target = atomic_file(log, *FIELDS)
     write(FRAME[:40], tmp_path / "log.csv")
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(table.csv, "write_csv", stop)
-        atomic_file(log, *FIELDS)
-    assert not target.exists()
+    for name in ("write_csv", "WriteOptions"):
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(table.csv, name, stop)
+            atomic_file(log, *FIELDS)
+        assert len(target.read_text().splitlines()) == len(FRAME) + 1  # the old one stays until there is a new one
     assert len(atomic_file(log, *FIELDS).read_text().splitlines()) == 41
 
 
-def stop(*_: Any) -> None:
+def test_a_first_conversion_that_was_stopped_before_its_mark_is_made_again(tmp_path: Path) -> None:
+    log = write(FRAME, tmp_path / "log.csv")
+    target = atomic_file(log, *FIELDS)
+    target.with_name("made_from.json").write_text("{}")
+    target.write_text("half")
+    assert len(atomic_file(log, *FIELDS).read_text().splitlines()) == len(FRAME) + 1
+
+
+def stop(*_: Any, **__: Any) -> None:
     raise KeyboardInterrupt
 
 
