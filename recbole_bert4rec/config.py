@@ -153,6 +153,8 @@ def _mistakes_of_evaluation(config: Mapping[str, Any]) -> list[str]:
     if not isinstance(config["metrics"], (str, list, tuple)) or not config["metrics"]:
         return [f"`metrics` must be a list such as ['NDCG', 'MRR'], but is {config['metrics']!r}."]
     found = _mistakes_of_metric_names(config) + _mistakes_of_intervals(config)
+    keys = ("split", "order", "group_by", "mode")
+    found += [f"`eval_args` has no {key!r}, but {list(keys)}." for key in arguments if key not in keys]
     mode = arguments.get("mode", "full")
     modes = list(mode.values()) if isinstance(mode, dict) else [mode]
     if not all(isinstance(one, str) and re.fullmatch(r"full|labeled|(uni|pop)\d+", one) for one in modes):
@@ -221,13 +223,17 @@ def _is_interval(text: str) -> bool:
     return text[0] in "([" and text[-1] in ")]" and low <= high
 
 
+_WITHOUT_K = ("auc", "gauc", "logloss", "mae", "rmse")
+
+
 def mistakes_of_metrics(config: Mapping[str, Any]) -> list[str]:
     """Whether ``valid_metric``, by which the best epoch is chosen, is among those that are computed."""
     metrics, topk, chosen = config["metrics"], config["topk"], str(config["valid_metric"])
     metrics = _listed(metrics)
     topk = [topk] if isinstance(topk, int) else list(topk)
     name, _, k = chosen.partition("@")
-    if name.lower() in [str(metric).lower() for metric in metrics] and (not k or k in map(str, topk)):
+    wanted = [""] if name.lower() in _WITHOUT_K else list(map(str, topk))
+    if name.lower() in [str(metric).lower() for metric in metrics] and k in wanted:
         return []
     return [f"`valid_metric` must be one of `metrics` {metrics} at one of `topk` {topk}, but is {chosen!r} instead."]
 
@@ -238,8 +244,9 @@ def _listed(value: Any) -> list[Any]:
 
 def nearest(key: str, candidates: Iterable[str]) -> str | None:
     """The candidate that a misspelt key most likely means, if any is close."""
-    close = difflib.get_close_matches(key, list(candidates), n=1, cutoff=0.8)
-    return close[0] if close else None
+    by_lower = {candidate.lower(): candidate for candidate in candidates}
+    close = difflib.get_close_matches(key.lower(), list(by_lower), n=1, cutoff=0.75)
+    return by_lower[close[0]] if close else None
 
 
 def check(config: Mapping[str, Any], given: Iterable[str] = (), known: Iterable[str] = ()) -> None:

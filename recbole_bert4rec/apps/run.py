@@ -140,6 +140,11 @@ def _resolved(
     model, dataset = model or named["model"], dataset or named["dataset"]
     if is_table(dataset):
         dataset, files = _from_table(dataset, model, {**named, **config_dict}, files, folder)
+    elif "/" in dataset or os.sep in dataset:
+        raise UserError(
+            f"--dataset={dataset} is neither a .csv, .tsv or .parquet log nor a name; FOLDER/NAME/NAME.inter is read "
+            "with --data_path=FOLDER --dataset=NAME"
+        )
     return model, dataset, files
 
 

@@ -139,14 +139,21 @@ def _seconds(source: Path, times: pd.Series) -> pd.Series:
             f"{source}: {len(missing)} rows have no {times.name!r}, the first is row {missing[0] + 1}; an interaction "
             "without a time has no place in a sequence: leave these rows out"
         )
-    numbers = pd.to_numeric(times, errors="coerce") if times.dtype == object else times
-    if pd.api.types.is_numeric_dtype(numbers) and numbers.notna().all():
+    if pd.api.types.is_datetime64_any_dtype(times):
+        numbers = pd.Series(np.nan, times.index)
+    else:
+        numbers = pd.to_numeric(times, errors="coerce")
+    if numbers.notna().all():
+        if not np.isfinite(numbers).all():
+            raise UserError(f"{source}: {int((~np.isfinite(numbers)).sum())} values of {times.name!r} are infinite")
         return numbers
     dates = pd.to_datetime(times, utc=True, errors="coerce", format="ISO8601")
-    wrong = times[dates.isna() & times.notna()]
+    wrong = times[dates.isna() & numbers.isna()]
+    if not len(wrong) and dates.isna().any():
+        wrong = times[dates.isna()]  # numbers among dates
     if len(wrong):
         raise UserError(
-            f"{source}: {len(wrong)} values of {times.name!r} are neither numbers nor ISO 8601 dates; the first is "
-            f"{wrong.iloc[0]!r} in row {wrong.index[0] + 1}"
+            f"{source}: {len(wrong)} values of {times.name!r} are not numbers or not ISO 8601 dates, as the others; "
+            f"the first is {wrong.iloc[0]!r} in row {wrong.index[0] + 1}"
         )
     return (dates - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(seconds=1)

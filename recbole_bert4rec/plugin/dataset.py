@@ -83,6 +83,15 @@ class BERT4RecDataset(SequentialDataset):
             filters = {key: self.config[key] for key in given if self.config[key]}
             raise UserError(f"the filters leave nothing of data set {self.dataset_name!r}: {filters}") from error
 
+    def _filter_inter_by_user_or_item(self) -> None:
+        before = len(self.inter_feat)
+        super()._filter_inter_by_user_or_item()
+        if len(self.inter_feat) < before:
+            self.logger.warning(
+                f"{before - len(self.inter_feat)} interactions are left out: the .user or .item file does not hold "
+                "their user or item (filter_inter_by_user_or_item: False keeps them)"
+            )
+
     def _fill_nan(self) -> None:
         missing = int(self.inter_feat[self.time_field].isna().sum()) if self.time_field in self.inter_feat else 0
         if missing:
@@ -219,6 +228,11 @@ class BERT4RecDataset(SequentialDataset):
             UserError: the split is not known, or leaves a part empty; topk is more than the catalogue has.
         """
         arguments = self.config["eval_args"]
+        if self.config["eval_type"] == EvaluatorType.VALUE and self.label_field not in self.inter_feat:
+            raise UserError(
+                f"mode labeled needs a column {self.label_field!r} (LABEL_FIELD): name it in load_col, or make it of "
+                "another with threshold, such as {'rating': 4}"
+            )
         if self.benchmark_filename_list is not None:
             datasets = SequentialDataset.build(self)
         else:

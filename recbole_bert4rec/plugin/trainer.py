@@ -180,7 +180,8 @@ class BERT4RecTrainer(Trainer):
         item_tokens = [str(token) for token in dataset.field2id_token[dataset.iid_field]]
         if self.start_epoch > 0 and self.item_tokens != item_tokens:
             raise UserError(
-                f"{self.saved_model_file} was trained on other items than those of {dataset.dataset_name!r}"
+                f"{self.saved_model_file} was trained on other items than those of {dataset.dataset_name!r}, or on "
+                "the same in another order; train anew"
             )
         self.item_tokens = item_tokens
         if self.start_epoch >= self.epochs > 0:  # RecBole would write a checkpoint of epoch -1 over the resumed one
@@ -222,6 +223,11 @@ class BERT4RecTrainer(Trainer):
         if different:
             said = ", ".join(f"{key} {state['config'].get(key)!r}, not {self.config[key]!r}" for key in different)
             raise UserError(f"{resume_file} was trained with {said}; it cannot be resumed so")
+        if len(state["item_tokens"]) != self.model.n_items:
+            raise UserError(
+                f"{resume_file} was trained on {len(state['item_tokens']) - 1} items, but the data set has "
+                f"{self.model.n_items - 1}; train anew"
+            )
         self.saved_model_file = str(resume_file)
         self.start_epoch = state["epoch"] + 1
         self.cur_step = state["cur_step"]

@@ -43,6 +43,21 @@ def test_a_filter_of_a_column_that_is_not_there_is_not_blamed_on_the_data(write_
         prepare(make_config(**write_inter(ROWS), val_interval={"foo": "[1,3]"}))
 
 
+def test_interactions_that_the_item_file_drops_are_counted(write_inter: Any, tmp_path: Any, caplog: Any) -> None:
+    options = write_inter(ROWS)
+    lines = ["item_id:token\tclass:token", *(f"i{i}\ta" for i in range(8))]
+    (tmp_path / "data" / "toy" / "toy.item").write_text("\n".join(lines) + "\n")
+    columns = {"inter": ["user_id", "item_id", "timestamp"], "item": ["item_id", "class"]}
+    with caplog.at_level("WARNING"):
+        prepare(make_config(**options, load_col=columns, topk=[3], valid_metric="MRR@3"))
+    assert "6 interactions are left out: the .user or .item file does not hold their user or item" in caplog.text
+
+
+def test_labels_that_are_not_loaded_are_asked_for(write_inter: Any) -> None:
+    options = {"eval_args": {"mode": "labeled"}, "metrics": ["AUC"], "valid_metric": "AUC"}
+    assert "mode labeled needs a column 'label' (LABEL_FIELD)" in error_of(write_inter(ROWS), **options)
+
+
 def test_a_byte_order_mark_is_named_and_its_encoding_helps(write_inter: Any, tmp_path: Any) -> None:
     options = write_inter(ROWS)
     path = tmp_path / "data" / "toy" / "toy.inter"

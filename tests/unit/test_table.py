@@ -77,7 +77,10 @@ def test_whole_numbers_with_holes_stay_whole(tmp_path: Path) -> None:
     ("change", "fields", "message"),
     [
         ({}, ("who", "thing", "when"), "has no column 'thing'.*--ITEM_ID_FIELD="),
-        ({"when": "soon"}, FIELDS, "54 values of 'when' are neither numbers nor ISO 8601 dates; the first is 'soon'"),
+        ({"when": "soon"}, FIELDS, "54 values of 'when' are not numbers or not ISO 8601 dates, .* first is 'soon'"),
+        ({"when": [*range(53), "soon"]}, FIELDS, "1 values of 'when' are not numbers .* 'soon' in row 54"),
+        ({"when": [*(["2020-01-01"] * 53), "7"]}, FIELDS, "1 values of 'when' are not numbers .* '7' in row 54"),
+        ({"when": [*range(53), "inf"]}, FIELDS, "1 values of 'when' are infinite"),
         ({"when": [None, *range(53)]}, FIELDS, "1 rows have no 'when', the first is row 1"),
         ({"when": [1, "NaN", *range(52)]}, FIELDS, "1 rows have no 'when', the first is row 2"),
         ({}, ("who", "what", "what"), "must be three columns, but are"),
@@ -197,6 +200,12 @@ def test_a_run_takes_a_log_by_its_path(model: str, tmp_path: Path) -> None:
     options = {"epochs": 1, "show_progress": False, "state": "error", "topk": [3], "valid_metric": "MRR@3", **names}
     result = run(model, log, config_dict=options)
     assert 0 <= result["test_result"]["mrr@3"] <= 1
+
+
+@pytest.mark.parametrize("name", ["data/log.csv.gz", "at/toy/toy.inter", "at/toy"])
+def test_a_path_that_is_no_log_is_refused_at_once(name: str) -> None:
+    with pytest.raises(UserError, match=r"is neither a .csv, .tsv or .parquet log nor a name; .*--data_path=FOLDER"):
+        run("BERT4Rec", name)
 
 
 def test_a_log_named_like_a_known_data_set_is_refused(tmp_path: Path) -> None:

@@ -170,6 +170,10 @@ def test_a_checkpoint_of_another_network_or_catalogue_is_not_resumed(options: di
     other, *_ = start(**{**options, "hidden_size": 8})
     with pytest.raises(UserError, match="was trained with hidden_size 16, not 8"):
         other.resume_checkpoint(trainer.saved_model_file)
+    more = write_inter([*ROWS, ("u1", "one more", 99)], name="more")
+    other, *_ = start(**{**options, **more})
+    with pytest.raises(UserError, match=r"was trained on \d+ items, but the data set has \d+; train anew"):
+        other.resume_checkpoint(trainer.saved_model_file)
     renamed = write_inter([(user, f"x{item}", time) for user, item, time in ROWS], name="renamed")
     other, train, valid, _ = start(**{**options, **renamed}, epochs=2)
     other.resume_checkpoint(trainer.saved_model_file)
