@@ -13,6 +13,7 @@ from typing import Any
 
 from recbole.evaluator.register import metrics_dict
 
+from recbole_bert4rec.constants import SAMPLED_LOSSES
 from recbole_bert4rec.errors import UserError
 
 Rule = Callable[[Any], "str | None"]
@@ -80,7 +81,11 @@ RULES: dict[str, Rule] = {
     "mask_count": _one_of("bernoulli", "exact"),
     "mask_random_share": _real(0, 1, "[]"),
     "mask_keep_share": _real(0, 1, "[]"),
-    "loss_type": _one_of("CE", "BPR"),
+    "loss_type": _one_of("CE", "BPR", *SAMPLED_LOSSES),
+    "n_negatives": _integer(1),
+    "negatives": _one_of("uniform", "popularity", "batch"),
+    "gbce_t": _real(0, 1, "[]"),
+    "sparse_update": _one_of(True, False),
     "seen_bias": _one_of(True, False),
     "loss_mean": _one_of("mask", "sequence"),
     "window": _one_of("random", "last", "sliding"),
@@ -139,9 +144,28 @@ def _mistakes_between(config: Mapping[str, Any]) -> list[str]:
         found.append(f"`mask_random_share` and `mask_keep_share` must add up to at most 1, but give {shares:g}.")
     if config["seen_bias"] and config["loss_type"] != "CE":
         found.append(f"`seen_bias` needs `loss_type` CE, but the loss is {config['loss_type']}.")
+    if config["loss_type"] in ("BCE", "gBCE") and config["negatives"] != "uniform":
+        found.append(
+            f"`negatives` must be uniform with {config['loss_type']}, which does not correct for how they are drawn, "
+            f"but is {config['negatives']!r}: all items would end up with the same score."
+        )
+    if config["sparse_update"]:
+        found += _mistakes_of_sparse_update(config)
     found += _mistakes_of_evaluation(config)
     if config.get("transform") is not None:
         found.append(f"`transform` must be null (masks are drawn in the loss), but is {config['transform']!r} instead.")
+    return found
+
+
+def _mistakes_of_sparse_update(config: Mapping[str, Any]) -> list[str]:
+    found = []
+    if config["loss_type"] not in SAMPLED_LOSSES:
+        found.append(
+            f"`sparse_update` needs `loss_type` {' or '.join(SAMPLED_LOSSES)}, whose batches touch few items, but the "
+            f"loss is {config['loss_type']}."
+        )
+    if config["learner"] != "adamw":
+        found.append(f"`sparse_update` needs `learner` adamw, but the learner is {config['learner']}.")
     return found
 
 

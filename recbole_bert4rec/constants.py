@@ -21,3 +21,6 @@ SEQUENCE = "sequence"
 SUPPORTED_RECBOLE = "1.2.1"
 SUPPORTED_PYTHON = ((3, 10), (3, 12))
 """First supported Python and first one no longer supported (RecBole pins ray<=2.6.3, which has no later wheels)."""
+
+SAMPLED_LOSSES = ("sampled_softmax", "BCE", "gBCE")
+"""Values of ``loss_type`` whose cost does not grow with the catalogue."""

@@ -1,14 +1,17 @@
-"""Negative items: for pairwise training, and the candidates that the paper ranks a target among."""
+"""Negative items: for training against a few of them, and the candidates that the paper ranks a target among."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from recbole_bert4rec.constants import PADDING
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.nn.losses import Negatives
 
 
 def items_outside(sequences: Tensor, n_items: int, generator: torch.Generator) -> Tensor:
@@ -41,6 +44,36 @@ def items_outside(sequences: Tensor, n_items: int, generator: torch.Generator) -
     candidate = torch.minimum((draw * outside).long(), outside - 1) + 1  # rank among the items outside, from 1
     rank = torch.arange(held.shape[1], device=held.device)
     return candidate + (held - rank <= candidate.unsqueeze(1)).sum(1)
+
+
+class SharedNegatives(nn.Module):
+    """Draws, with replacement, the negatives that all masked positions of a batch share.
+
+    Args:
+        counts: interactions of each item in training; 0 of padding. *Shape:* (N,)
+        how: ``uniform`` or ``popularity``, or ``batch``: the labels of the batch, which are drawn by popularity too.
+    """
+
+    cumulative: Tensor
+    log_share: Tensor
+
+    def __init__(self, counts: Tensor, how: str) -> None:
+        super().__init__()
+        weights = counts.double()
+        if how == "uniform":
+            weights = torch.ones_like(weights)
+            weights[PADDING] = 0.0
+        self.how = how
+        self.register_buffer("cumulative", weights.cumsum(0) / weights.sum(), persistent=False)
+        self.register_buffer("log_share", (weights / weights.sum()).log().float(), persistent=False)
+
+    def draw(self, count: int, labels: Tensor, generator: torch.Generator) -> Negatives:
+        """``count`` negatives, or as many as ``labels`` in mode ``batch``."""
+        items = labels
+        if self.how != "batch":
+            draw = torch.rand(count, generator=generator, device=labels.device, dtype=torch.float64)
+            items = torch.searchsorted(self.cumulative, draw, right=True).clamp(max=len(self.cumulative) - 1)
+        return Negatives(items, self.log_share[items] + math.log(len(items)))
 
 
 class DistinctCandidates:

@@ -42,6 +42,8 @@ class EncoderOptions:
     layer_norm_eps: float = 1e-12
     initializer_range: float = 0.02
     position: str = "start"
+    sparse: bool = False
+    """Whether the gradient of the item embedding is a sparse tensor."""
     features: tuple[tuple[Tensor, int], ...] = ()
     """Of each item feature: its values (N + 1, width) and how many ids it has; see :class:`ItemFeatures`."""
 
@@ -122,7 +124,8 @@ class BERT4RecEncoder(nn.Module):
         super().__init__()
         self.options = options
         hidden, eps = options.hidden_size, options.layer_norm_eps
-        self.item_embedding = nn.Embedding(options.n_items + 1, hidden, padding_idx=PADDING)  # the last row is [MASK]
+        rows = options.n_items + 1  # the last row is [MASK]
+        self.item_embedding = nn.Embedding(rows, hidden, padding_idx=PADDING, sparse=options.sparse)
         self.position_embedding = nn.Embedding(options.max_length, hidden)
         tables, sizes = [values for values, _ in options.features], [size for _, size in options.features]
         self.features = ItemFeatures(tables, sizes, hidden) if options.features else None

@@ -1,6 +1,8 @@
-"""Training losses on the masked positions: pure functions of (hidden, item embedding, labels)."""
+"""Training losses on the masked positions against drawn negatives: functions of (hidden, item embedding, labels)."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -22,41 +24,105 @@ def mask_weights(rows: Tensor, n_sequences: int, loss_mean: str) -> Tensor:
     return 1.0 / (masks[rows] * n_sequences)
 
 
-def cross_entropy(
-    hidden: Tensor,
-    item_embedding: Tensor,
-    bias: Tensor,
-    labels: Tensor,
-    weights: Tensor,
-    seen_bias: Tensor | None = None,
-) -> Tensor:
-    """Softmax over the whole catalogue (equations 7 and 8): sum_m w_m (logsumexp_v s_mv - s_m,label).
-
-    Padding (item 0) is no item: it takes no part in the softmax.
-
-    Args:
-        hidden: *Shape:* (M, H)
-        item_embedding: rows of the N items, padding first. *Shape:* (N, H)
-        bias: *Shape:* (N,)
-        labels: *Shape:* (M,)
-        weights: *Shape:* (M,)
-        seen_bias: added to the logits, where given. *Shape:* (M, N)
-    """
-    logits = F.linear(hidden, item_embedding[1:], bias[1:])  # (M, N - 1)
-    if seen_bias is not None:
-        logits = logits + seen_bias[:, 1:]
-    return torch.dot(F.cross_entropy(logits, labels - 1, reduction="none").float(), weights)
-
-
 def bpr(
     hidden: Tensor, item_embedding: Tensor, bias: Tensor, labels: Tensor, negatives: Tensor, weights: Tensor
 ) -> Tensor:
     """Pairwise loss (Rendle et al., UAI 2009): -sum_m w_m log sigmoid(s_m,label - s_m,negative).
 
     Args:
+        hidden: *Shape:* (M, H)
+        item_embedding: *Shape:* (N or more, H)
+        bias: *Shape:* (N,)
+        labels: *Shape:* (M,)
         negatives: one item a masked position, outside its sequence. *Shape:* (M,)
-        The others as in :func:`cross_entropy`.
+        weights: *Shape:* (M,)
     """
     difference = item_embedding[labels] - item_embedding[negatives]  # (M, H)
     margin = (hidden * difference).sum(-1) + bias[labels] - bias[negatives]
     return -torch.dot(F.logsigmoid(margin).float(), weights)
+
+
+class Negatives(NamedTuple):
+    """Items that all masked positions of a batch are told from.
+
+    Attributes:
+        items: *Shape:* (K,)
+        log_expected: the log of how often each of them is expected among K draws. *Shape:* (K,)
+    """
+
+    items: Tensor
+    log_expected: Tensor
+
+
+def sampled_softmax(
+    hidden: Tensor,
+    item_embedding: Tensor,
+    bias: Tensor,
+    labels: Tensor,
+    weights: Tensor,
+    negatives: Negatives,
+    sparse: bool = False,
+) -> Tensor:
+    """Softmax over the label and K drawn items.
+
+    sum_m w_m (log(e^s_m,label + sum_k e^(s_mk - log_expected_k)) - s_m,label)
+
+    With the correction by ``log_expected`` (Bengio and Senecal, 2008; Yi et al., RecSys 2019) the sum estimates the
+    one over all other items without bias. Without it, negatives drawn by popularity teach the scores of popular
+    items down until all are alike: a model on its first plateau, which knows no more than popularity, has then
+    nothing to learn, and ranks at random.
+
+    Args:
+        hidden, item_embedding, bias, labels, weights: as in :func:`bpr`.
+        negatives: where one is the label of a position, it is left out there.
+        sparse: the gradient of ``item_embedding`` is a sparse tensor.
+    """
+    positive, negative = _scores(hidden, item_embedding, bias, labels, negatives.items, sparse)
+    negative = negative - negatives.log_expected
+    negative = negative.masked_fill(labels.unsqueeze(1) == negatives.items, -torch.inf)
+    everything = torch.cat([positive.unsqueeze(1), negative], 1)
+    return torch.dot(everything.logsumexp(1) - positive, weights)
+
+
+def binary_cross_entropy(
+    hidden: Tensor,
+    item_embedding: Tensor,
+    bias: Tensor,
+    labels: Tensor,
+    weights: Tensor,
+    negatives: Negatives,
+    exponent: float = 1.0,
+    sparse: bool = False,
+) -> Tensor:
+    """BCE, and gBCE (Petrov and Macdonald, RecSys 2023) with K negatives.
+
+    -sum_m w_m (beta log sigmoid(s_m,label) + sum_k log(1 - sigmoid(s_mk)))
+
+    Args:
+        exponent: beta; 1 is BCE, :func:`gbce_exponent` gives gBCE's.
+        The others as in :func:`sampled_softmax`; ``log_expected`` is not used.
+    """
+    positive, negative = _scores(hidden, item_embedding, bias, labels, negatives.items, sparse)
+    told_apart = F.logsigmoid(-negative).masked_fill(labels.unsqueeze(1) == negatives.items, 0.0)
+    return -torch.dot(exponent * F.logsigmoid(positive) + told_apart.sum(1), weights)
+
+
+def gbce_exponent(n_negatives: int, n_items: int, t: float) -> float:
+    """beta = alpha (t (1 - 1 / alpha) + 1 / alpha), with the sampling rate alpha = K / (items but the label).
+
+    Args:
+        n_negatives: K.
+        n_items: N, padding counted.
+        t: 0 is BCE, 1 makes the scores those of a softmax over all items.
+    """
+    rate = min(1.0, n_negatives / max(1, n_items - 2))
+    return rate * (t * (1 - 1 / rate) + 1 / rate)
+
+
+def _scores(
+    hidden: Tensor, item_embedding: Tensor, bias: Tensor, labels: Tensor, negatives: Tensor, sparse: bool
+) -> tuple[Tensor, Tensor]:
+    """Of the labels and of the negatives. *Shape:* (M,), (M, K)"""
+    positive = (hidden * F.embedding(labels, item_embedding, sparse=sparse)).sum(1) + bias[labels]
+    negative = hidden @ F.embedding(negatives, item_embedding, sparse=sparse).T + bias[negatives]
+    return positive.float(), negative.float()

@@ -288,16 +288,19 @@ class BERT4RecDataset(SequentialDataset):
                     "interactions later than most others); use longer histories or another split"
                 )
 
-    def _report_unseen_targets(self, datasets: list[BERT4RecDataset]) -> None:
-        """Count targets that no training sequence holds; they are ranked like any other, with an untrained vector."""
-        _, begin, length = datasets[0].slices()
+    def training_counts(self) -> Tensor:
+        """How often each item stands in the training sequences. *Shape:* (N,)"""
+        _, begin, length = self.slices()
         steps = torch.zeros(len(self.sequences.items) + 1, dtype=torch.int32)
         steps.index_add_(0, begin, torch.ones_like(begin, dtype=torch.int32))
         steps.index_add_(0, begin + length, -torch.ones_like(begin, dtype=torch.int32))
-        trained = torch.zeros(self.item_num, dtype=torch.bool)
-        trained[self.sequences.items[steps[:-1].cumsum(0) > 0].long()] = True
+        return torch.bincount(self.sequences.items[steps[:-1].cumsum(0) > 0], minlength=self.item_num)
+
+    def _report_unseen_targets(self, datasets: list[BERT4RecDataset]) -> None:
+        """Count targets that no training sequence holds; they are ranked like any other, with an untrained vector."""
+        untrained = datasets[0].training_counts() == 0
         for name, dataset in zip(("valid", "test"), datasets[1:], strict=True):
-            unseen = int((~trained[dataset.inter_feat[self.iid_field]]).sum())
+            unseen = int(untrained[dataset.inter_feat[self.iid_field]].sum())
             if unseen:
                 self.logger.warning(
                     f"{unseen} of {len(dataset)} {name} targets are items that no training sequence holds; "

@@ -10,13 +10,15 @@ from recbole.model.abstract_recommender import SequentialRecommender
 from recbole.utils import FeatureType, InputType
 from torch import Tensor, nn
 
+from recbole_bert4rec.constants import PADDING, SAMPLED_LOSSES
 from recbole_bert4rec.data.batching import epoch_generator
 from recbole_bert4rec.data.cloze import append_mask, cloze
-from recbole_bert4rec.data.negatives import items_outside
+from recbole_bert4rec.data.negatives import SharedNegatives, items_outside
 from recbole_bert4rec.data.topk import Change, best_items
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.nn.cross_entropy import Raised, cross_entropy
 from recbole_bert4rec.nn.encoder import BERT4RecEncoder, EncoderOptions
-from recbole_bert4rec.nn.losses import bpr, cross_entropy, mask_weights
+from recbole_bert4rec.nn.losses import binary_cross_entropy, bpr, gbce_exponent, mask_weights, sampled_softmax
 
 
 class BERT4Rec(SequentialRecommender):
@@ -43,6 +45,11 @@ class BERT4Rec(SequentialRecommender):
             "keep_share": config["mask_keep_share"],
         }
         self.mask_token: int = self.n_items
+        self.n_negatives: int = config["n_negatives"]
+        self.gbce_t: float = config["gbce_t"]
+        self.negatives: SharedNegatives | None = None
+        if self.loss_type in SAMPLED_LOSSES:
+            self.negatives = SharedNegatives(dataset.training_counts(), config["negatives"])
         self.seen_bias = nn.Parameter(torch.zeros(())) if config["seen_bias"] else None
         self.encoder = BERT4RecEncoder(
             EncoderOptions(
@@ -59,6 +66,7 @@ class BERT4Rec(SequentialRecommender):
                 initializer_range=config["initializer_range"],
                 position=config["position"],
                 features=_features(config, dataset),
+                sparse=config["sparse_update"],
             )
         )
         self.set_epoch(0)
@@ -91,29 +99,40 @@ class BERT4Rec(SequentialRecommender):
         masked = cloze(sequences, lengths, self.mask_token, generator, **self.masking)
         vectors = self.encoder.output(self.encoder(masked.item_seq, (masked.rows, masked.columns)))  # (M, H)
         weights = mask_weights(masked.rows, len(sequences), self.loss_mean)
-        catalogue, bias = self.encoder.catalogue, self.encoder.output_bias
+        scored = vectors, self.encoder.item_embedding.weight, self.encoder.output_bias, masked.labels
         if self.loss_type == "BPR":
-            negatives = items_outside(sequences[masked.rows], self.n_items, generator)
-            return bpr(vectors, catalogue, bias, masked.labels, negatives, weights)
-        seen_bias = self._seen_bias(masked.item_seq)
-        rows = None if seen_bias is None else seen_bias[masked.rows]
-        return cross_entropy(vectors, catalogue, bias, masked.labels, weights, rows)
+            return bpr(*scored, items_outside(sequences[masked.rows], self.n_items, generator), weights)
+        if self.negatives is None:
+            return cross_entropy(*scored, weights, self._raised(masked.item_seq, masked.rows))
+        negatives = self.negatives.draw(self.n_negatives, masked.labels, generator)
+        if self.loss_type == "sampled_softmax":
+            return sampled_softmax(*scored, weights, negatives, self.encoder.options.sparse)
+        exponent = 1.0
+        if self.loss_type == "gBCE":
+            exponent = gbce_exponent(len(negatives.items), self.n_items, self.gbce_t)
+        return binary_cross_entropy(*scored, weights, negatives, exponent, self.encoder.options.sparse)
 
-    def _seen_bias(self, item_seq: Tensor) -> Tensor | None:
-        """The learnt scalar at the items that a sequence shows, 0 at all others; None where the option is off.
+    def _shown(self, item_seq: Tensor) -> Tensor:
+        """The items that each sequence shows, in order, each once; 0 elsewhere. *Shape:* (B, L) in and out."""
+        shown = item_seq.masked_fill(item_seq == self.mask_token, PADDING).sort(1).values
+        again = torch.zeros_like(shown, dtype=torch.bool)
+        again[:, 1:] = shown[:, 1:] == shown[:, :-1]
+        return shown.masked_fill(again, PADDING)
+
+    def _raised(self, item_seq: Tensor, rows: Tensor) -> Raised | None:
+        """The learnt scalar at the items that a sequence shows; None where ``seen_bias`` is off.
 
         Not in the paper: the score of an item that stands in the input would else have to be unlearnt by attention.
 
         Args:
             item_seq: sequences with their masks. *Shape:* (B, L)
-
-        Returns:
-            *Shape:* (B, N)
+            rows: the sequence of each row of scores. *Shape:* (M,)
         """
         if self.seen_bias is None:
             return None
-        shown = torch.zeros(len(item_seq), self.n_items + 1, device=item_seq.device)
-        return self.seen_bias * shown.scatter_(1, item_seq, 1.0)[:, : self.n_items]
+        shown = self._shown(item_seq)[rows]
+        place, columns = shown.nonzero(as_tuple=True)
+        return Raised(self.seen_bias, place, shown[place, columns])
 
     def encode(self, item_seq: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         """The vector of a [MASK] appended after each history, and the input with that [MASK].
@@ -148,12 +167,9 @@ class BERT4Rec(SequentialRecommender):
         """
         vectors, sequences = self.encode(interaction[self.ITEM_SEQ], interaction[self.ITEM_SEQ_LEN])
         changes: list[Change] = [(*removed, -torch.inf)]
-        if self.seen_bias is not None:
-            shown = sequences.sort(1).values
-            first = torch.ones_like(shown, dtype=torch.bool)
-            first[:, 1:] = shown[:, 1:] != shown[:, :-1]
-            rows, columns = (first & (shown > 0) & (shown < self.n_items)).nonzero(as_tuple=True)
-            changes.append((rows, shown[rows, columns], self.seen_bias))
+        raised = self._raised(sequences, torch.arange(len(sequences), device=sequences.device))
+        if raised is not None:
+            changes.append((raised.rows, raised.items, raised.by))
         return best_items(vectors, self.encoder.catalogue, self.encoder.output_bias, k, changes)
 
     def predict(self, interaction: Interaction) -> Tensor:
@@ -168,8 +184,9 @@ class BERT4Rec(SequentialRecommender):
     def full_sort_predict(self, interaction: Interaction) -> Tensor:
         """Score every item for each row. *Shape:* (B, N)"""
         vectors, sequences = self.encode(interaction[self.ITEM_SEQ], interaction[self.ITEM_SEQ_LEN])
-        scores, seen_bias = self.encoder.scores(vectors), self._seen_bias(sequences)
-        return scores if seen_bias is None else scores + seen_bias
+        scores = self.encoder.scores(vectors)
+        raised = self._raised(sequences, torch.arange(len(sequences), device=sequences.device))
+        return scores if raised is None else scores.index_put((raised.rows, raised.items), raised.by, accumulate=True)
 
 
 def _features(config: Config, dataset: Dataset) -> tuple[tuple[Tensor, int], ...]:

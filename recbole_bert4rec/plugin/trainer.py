@@ -20,12 +20,13 @@ from recbole_bert4rec.compat import share_checkpoint_name
 from recbole_bert4rec.constants import PADDING, TARGET_POSITION
 from recbole_bert4rec.data.topk import best_candidates
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.nn.row_adamw import RowAdamW, clip
 from recbole_bert4rec.plugin import checkpoint
 from recbole_bert4rec.plugin.model import BERT4Rec
 from recbole_bert4rec.plugin.ranking import Ranking, RankingCollector
 
 _SHAPING = ["seen_bias", "selected_features", "hidden_size", "inner_size", "n_layers", "n_heads"]
-_SHAPING += ["MAX_ITEM_LIST_LENGTH", "learner"]
+_SHAPING += ["MAX_ITEM_LIST_LENGTH", "learner", "sparse_update"]
 _TRAINERS = itertools.count(1)
 _FUSED = {"adam": optim.Adam, "adamw": optim.AdamW}
 
@@ -45,8 +46,19 @@ class BERT4RecTrainer(Trainer):
         self.evaluated_rows = 0
         super().__init__(config, model)
         self.eval_collector = RankingCollector(config)
+        self.clip_grad_norm = None  # RecBole would clip gradients before the scaler is taken out of them
+        if self.enable_amp:
+            self._prefer_bfloat16()
         self.saved_model_file = _unused_name(self.saved_model_file)
         share_checkpoint_name(self)
+
+    def _prefer_bfloat16(self) -> None:
+        """RecBole's ``enable_amp`` means float16 on a GPU, which overflows without a scaler; bfloat16 does not."""
+        if self.device.type == "cuda" and torch.cuda.is_bf16_supported():
+            torch.set_autocast_dtype("cuda", torch.bfloat16)
+        capabilities: dict[str, bool] = getattr(torch.cpu, "get_capabilities", dict)()  # newer than torch 2.6
+        if self.device.type == "cpu" and not capabilities.get("avx512_bf16", True):
+            self.logger.warning("enable_amp: this processor does not multiply in bfloat16; training will be slower")
 
     def _build_optimizer(self, **kwargs: Any) -> optim.Optimizer:
         """RecBole's ``learner``; weight decay spares LayerNorm and biases (authors' code); Adam(W) fused."""
@@ -58,7 +70,10 @@ class BERT4RecTrainer(Trainer):
         learner = _FUSED.get(self.learner.lower())
         if learner is None:
             return super()._build_optimizer(params=groups, **kwargs)
-        return learner(groups, lr=self.learning_rate, weight_decay=self.weight_decay, fused=True)
+        arguments = {"lr": self.learning_rate, "weight_decay": self.weight_decay}
+        return (
+            RowAdamW(groups, **arguments) if self.config["sparse_update"] else learner(groups, fused=True, **arguments)
+        )
 
     def learning_rate_at(self, step: int) -> float:
         """Learning rate of optimizer step ``step`` (from 0): linear warm-up, then constant, linear or cosine to 0."""
@@ -78,6 +93,8 @@ class BERT4RecTrainer(Trainer):
         for group in optimizer.param_groups:
             group["lr"] = self.learning_rate_at(self.step_count)
         self.step_count += 1
+        if self.config["clip_grad_norm"]:
+            clip(self.model.parameters(), **self.config["clip_grad_norm"])
 
     def _train_epoch(
         self, train_data: Any, epoch_idx: int, loss_func: Any = None, show_progress: bool = False
@@ -96,6 +113,8 @@ class BERT4RecTrainer(Trainer):
             return super()._train_epoch(train_data, epoch_idx, loss_func, show_progress)
         finally:
             hook.remove()
+            if isinstance(self.optimizer, RowAdamW):
+                self.optimizer.catch_up()
 
     def _valid_epoch(self, valid_data: Any, show_progress: bool = False) -> tuple[float, dict[str, float]]:
         score, self.valid_result = super()._valid_epoch(valid_data, show_progress)

@@ -118,7 +118,10 @@ def test_a_mistake_under_two_processes_is_refused_too(write_inter: Any) -> None:
         (["--mask_ratoi=0.3"], ["`mask_ratoi`: did you mean `mask_ratio`?"]),
         (["--mask_ratio=1.5", "--n_layers=0"], ["`mask_ratio` must be", "`n_layers` must be"]),
         (["--hidden_size=64", "--n_heads=3"], ["`hidden_size` must be divisible by `n_heads`"]),
-        (["--loss_type=XYZ"], ["`loss_type` must be one of ['CE', 'BPR'], but is 'XYZ' instead"]),
+        (
+            ["--loss_type=XYZ"],
+            ["`loss_type` must be one of ['CE', 'BPR', 'sampled_softmax', 'BCE', 'gBCE'], but is 'XYZ' instead"],
+        ),
         (["--dataset=nowhere"], ["folder", "nowhere does not exist", "--data_path"]),
         (["--model=BERT5Rec"], ["there is no model 'BERT5Rec'; did you mean BERT4Rec?"]),
         (["--epochs", "3"], ["argument '--epochs' is not understood; options are written --key=value"]),

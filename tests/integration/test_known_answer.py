@@ -6,7 +6,9 @@ import random
 from typing import Any
 
 import pytest
+import torch
 
+from recbole_bert4rec.data.negatives import SharedNegatives
 from tests.conftest import make_config, make_trainer, prepare
 
 N_ITEMS, LENGTH = 30, 12
@@ -61,6 +63,9 @@ def cyclic_rows() -> list[tuple[str, str, int]]:
         },
         {"window": "last", "lr_schedule": "linear"},
         {"seen_bias": True},
+        {"loss_type": "sampled_softmax", "n_negatives": 64},
+        {"loss_type": "sampled_softmax", "negatives": "batch", "sparse_update": True},
+        {"enable_amp": True},
     ],
     ids=str,
 )
@@ -72,3 +77,50 @@ def test_shuffled_data_stay_at_chance(write_inter: Any) -> None:
     draw = random.Random(1)
     rows = [(user, f"i{draw.randrange(N_ITEMS)}", time) for user, _, time in cyclic_rows()]
     assert hit_at_1(rows, write_inter) < 3 / N_ITEMS
+
+
+POPULARITY = [1 / rank for rank in range(1, 201)]
+
+
+def popular_rows() -> list[tuple[str, str, int]]:
+    """Items drawn by popularity alone: whoever knows it ranks as well as can be."""
+    draw = random.Random(2)
+    items = draw.choices(range(200), POPULARITY, k=6400)
+    return [(f"u{n // 8}", f"i{item}", n % 8) for n, item in enumerate(items)]
+
+
+def hit_at_10(write_inter: Any, **more: Any) -> float:
+    options = {"epochs": 15, "topk": [10], "valid_metric": "Hit@10", "loss_type": "sampled_softmax", **more}
+    config = make_config(**{**OPTIONS, **write_inter(popular_rows()), **options})
+    _, train, valid, test = prepare(config)
+    trainer = make_trainer(config, train)
+    trainer.fit(train, valid, verbose=False)
+    return float(trainer.evaluate(test)["hit@10"])
+
+
+@pytest.mark.parametrize(
+    ("loss_type", "negatives"),
+    [
+        ("sampled_softmax", "uniform"),
+        ("sampled_softmax", "popularity"),
+        ("sampled_softmax", "batch"),
+        ("BCE", "uniform"),
+        ("gBCE", "uniform"),
+    ],
+)
+def test_sampled_losses_do_not_collapse_where_popularity_is_all_there_is(
+    loss_type: str, negatives: str, write_inter: Any
+) -> None:
+    best = sum(POPULARITY[:10]) / sum(POPULARITY)
+    assert hit_at_10(write_inter, loss_type=loss_type, negatives=negatives) > 0.85 * best
+
+
+def test_without_the_correction_it_does(write_inter: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = SharedNegatives.draw
+
+    def uncorrected(self: SharedNegatives, *arguments: Any) -> Any:
+        drawn = draw(self, *arguments)
+        return drawn._replace(log_expected=torch.zeros_like(drawn.log_expected))
+
+    monkeypatch.setattr(SharedNegatives, "draw", uncorrected)
+    assert hit_at_10(write_inter, negatives="popularity") < 0.5 * sum(POPULARITY[:10]) / sum(POPULARITY)

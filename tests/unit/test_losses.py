@@ -3,13 +3,31 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recbole_bert4rec.nn.losses import bpr, cross_entropy, mask_weights
+from recbole_bert4rec.data.batching import epoch_generator
+from recbole_bert4rec.data.negatives import SharedNegatives
+from recbole_bert4rec.nn import cross_entropy as blocks
+from recbole_bert4rec.nn.cross_entropy import Raised, cross_entropy
+from recbole_bert4rec.nn.losses import (
+    Negatives,
+    binary_cross_entropy,
+    bpr,
+    gbce_exponent,
+    mask_weights,
+    sampled_softmax,
+)
+
+ROOT = Path(__file__).parents[2]
 
 
 def naive_cross_entropy(hidden, embedding, bias, labels, weights):
@@ -74,16 +92,129 @@ def test_padding_takes_no_part_in_the_softmax() -> None:
     assert after[2][0].abs().sum() == 0
 
 
-def test_seen_bias_is_added_to_the_logits() -> None:
-    tensors = problem(1, 3, 5, 2, torch.float64)
-    shift = torch.zeros(3, 5, dtype=torch.float64)
-    shift[:, 2] = -1.5
-    labels, weights = tensors["labels"], tensors["weights"].double()
-    hidden, embedding, bias = tensors["hidden"], tensors["embedding"], tensors["bias"]
-    shifted_bias = bias + shift[0]
-    wanted = naive_cross_entropy(hidden, embedding, shifted_bias, labels, weights)
-    found = cross_entropy(hidden, embedding, bias, labels, weights.float(), shift)
-    assert found.item() == pytest.approx(wanted.item(), rel=1e-5)
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_blocks_of_any_size_give_the_whole_softmax_raised_logits_too(data: Any) -> None:
+    masked, n_items = data.draw(st.integers(1, 12)), data.draw(st.integers(2, 20))
+    tensors = problem(data.draw(st.integers(0, 999)), masked, n_items, 3, torch.float64)
+    by = torch.tensor(data.draw(st.floats(-30, 30)), dtype=torch.float64, requires_grad=True)
+    pairs = data.draw(st.sets(st.tuples(st.integers(0, masked - 1), st.integers(1, n_items - 1))))
+    rows, items = (torch.tensor([pair[n] for pair in sorted(pairs)], dtype=torch.int64) for n in (0, 1))
+    names = ("hidden", "embedding", "bias", "labels", "weights")
+    hidden, embedding, bias, labels, weights = (tensors[name] for name in names)
+    logits = (hidden @ embedding.T + bias).index_put((rows, items), by, accumulate=True)[:, 1:]
+    wanted = (logits.logsumexp(1) - logits.gather(1, labels.unsqueeze(1) - 1).squeeze(1)) @ weights.double()
+    patches = {
+        "_LEAST_ROWS": data.draw(st.integers(1, 5)),
+        "_KEPT": data.draw(st.integers(1, 200)),
+        "_BLOCK": {"cpu": data.draw(st.integers(1, 60))},
+    }
+    with mock.patch.multiple(blocks, **patches):
+        found = cross_entropy(hidden, embedding, bias, labels, weights, Raised(by, rows, items))
+    torch.testing.assert_close(found, wanted)
+    leaves = [hidden, embedding, bias, by]
+    for ours, naive in zip(torch.autograd.grad(found, leaves), torch.autograd.grad(wanted, leaves), strict=True):
+        torch.testing.assert_close(ours, naive)
+
+
+def test_the_softmax_takes_no_memory_that_grows_with_it() -> None:
+    program = """
+import resource, torch
+from recbole_bert4rec.nn.cross_entropy import cross_entropy
+hidden, table = torch.randn(512, 16, requires_grad=True), torch.randn(400_000, 16, requires_grad=True)
+bias, labels = torch.zeros(400_000, requires_grad=True), torch.randint(1, 400_000, (512,))
+def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+cross_entropy(hidden[:1], table, bias, labels[:1], torch.ones(1)).backward()
+before = peak()
+cross_entropy(hidden, table, bias, labels, torch.full((512,), 1 / 512)).backward()
+print(peak() - before)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert float(done.stdout) < 200  # MB; the logits alone are 781
+
+
+def test_under_autocast_products_are_bfloat16_and_the_loss_is_near() -> None:
+    tensors = problem(3, 50, 300, 16, torch.float32)
+    arguments = [tensors[name] for name in ("hidden", "embedding", "bias", "labels", "weights")]
+    exact = cross_entropy(*arguments)
+    gradients = torch.autograd.grad(exact, arguments[:3])
+    with torch.autocast("cpu"):
+        rough = cross_entropy(*arguments)
+    assert rough.dtype == torch.float32
+    assert rough.item() != exact.item()
+    torch.testing.assert_close(rough, exact, rtol=1e-2, atol=0)
+    for near, gradient in zip(torch.autograd.grad(rough, arguments[:3]), gradients, strict=True):
+        assert near.dtype == gradient.dtype
+        assert (near - gradient).norm() < 0.03 * gradient.norm()
+
+
+def test_gradients_are_scaled_and_given_once() -> None:
+    tensors = problem(4, 5, 7, 2, torch.float64)
+    arguments = [tensors[name] for name in ("hidden", "embedding", "bias", "labels", "weights")]
+    plain = torch.autograd.grad(cross_entropy(*arguments), arguments[0])[0]
+    loss = cross_entropy(*arguments)
+    torch.testing.assert_close(torch.autograd.grad(3 * loss, arguments[0], retain_graph=True)[0], 3 * plain)
+    with pytest.raises(RuntimeError, match="asked for before"):
+        torch.autograd.grad(loss, arguments[0])
+
+
+def negatives_of(problem: dict[str, torch.Tensor], log_expected: float = 0.3) -> Negatives:
+    items = torch.cat([problem["negatives"], problem["labels"][:1]])  # a label is among them
+    return Negatives(items, torch.linspace(-log_expected, log_expected, len(items)))
+
+
+def naive_sampled(hidden, embedding, bias, labels, weights, negatives, exponent):
+    """``exponent`` None: softmax; else (g)BCE."""
+    total = hidden.new_zeros(())
+    for vector, label, weight in zip(hidden, labels.tolist(), weights, strict=True):
+        positive = vector @ embedding[label] + bias[label]
+        others = [
+            (vector @ embedding[item] + bias[item], shift)
+            for item, shift in zip(negatives.items.tolist(), negatives.log_expected, strict=True)
+            if item != label
+        ]
+        if exponent is None:
+            below = torch.exp(positive) + sum(torch.exp(score - shift) for score, shift in others)
+            total = total - weight * torch.log(torch.exp(positive) / below)
+        else:
+            total = total - weight * exponent * torch.log(torch.sigmoid(positive))
+            total = total - weight * sum(torch.log(1 - torch.sigmoid(score)) for score, _ in others)
+    return total
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 999), st.integers(1, 9), st.integers(2, 12), st.sampled_from([None, 1.0, 0.4]), st.booleans())
+def test_sampled_losses_equal_their_naive_twins_gradients_too(
+    seed: int, masked: int, n_items: int, exponent: float | None, sparse: bool
+) -> None:
+    tensors = problem(seed, masked, n_items, 3, torch.float64)
+    arguments = [tensors[name] for name in ("hidden", "embedding", "bias", "labels")]
+    weights, negatives = tensors["weights"], negatives_of(tensors)
+    wanted = naive_sampled(*arguments, weights.double(), negatives, exponent)
+    if exponent is None:
+        found = sampled_softmax(*arguments, weights, negatives, sparse)
+    else:
+        found = binary_cross_entropy(*arguments, weights, negatives, exponent, sparse)
+    torch.testing.assert_close(found.double(), wanted, rtol=1e-4, atol=1e-5)
+    ours, naive = torch.autograd.grad(found, arguments[:3]), torch.autograd.grad(wanted, arguments[:3])
+    assert [gradient.is_sparse for gradient in ours] == [False, sparse, False]
+    for one, twin in zip(ours, naive, strict=True):
+        torch.testing.assert_close(one.to_dense(), twin, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("how", ["uniform", "popularity"])
+def test_many_negatives_estimate_the_whole_softmax(how: str) -> None:
+    tensors = problem(5, 6, 30, 4, torch.float32)
+    arguments = [tensors[name].detach() for name in ("hidden", "embedding", "bias", "labels", "weights")]
+    counts = torch.arange(30)
+    drawn = SharedNegatives(counts, how).draw(400_000, tensors["labels"], epoch_generator(0, 0))
+    assert sampled_softmax(*arguments, drawn).item() == pytest.approx(cross_entropy(*arguments).item(), rel=0.02)
+
+
+def test_gbce_is_bce_at_t_0_and_scores_like_a_softmax_at_t_1() -> None:
+    assert gbce_exponent(10, 1002, 0.0) == pytest.approx(1.0)
+    assert gbce_exponent(10, 1002, 1.0) == pytest.approx(10 / 1000)
+    assert gbce_exponent(5000, 102, 0.5) == pytest.approx(1.0)
 
 
 def test_extreme_scores_give_finite_losses() -> None:

@@ -104,7 +104,11 @@ def test_the_same_seed_gives_the_same_result_bit_for_bit_twice(options: dict) ->
     assert not equal(results[0][2], weights(other))
 
 
-def test_a_resumed_run_ends_where_an_uninterrupted_one_does(options: dict) -> None:
+@pytest.mark.parametrize(
+    "more", [{}, {"loss_type": "sampled_softmax", "negatives": "popularity", "sparse_update": True}], ids=str
+)
+def test_a_resumed_run_ends_where_an_uninterrupted_one_does(options: dict, more: dict) -> None:
+    options = {**options, **more}
     whole, train, valid, _ = start(**options, epochs=6, stopping_step=100)
     whole.fit(train, valid, verbose=False, saved=False)
 
@@ -120,6 +124,16 @@ def test_a_resumed_run_ends_where_an_uninterrupted_one_does(options: dict) -> No
     assert second.start_epoch == 3
     second.fit(train, valid, verbose=False, saved=False)
     assert equal(weights(whole), weights(second))
+
+
+def test_untouched_embeddings_are_decayed_by_the_end_of_an_epoch(options: dict) -> None:
+    more = {"loss_type": "sampled_softmax", "n_negatives": 1, "sparse_update": True, "lr_schedule": "constant"}
+    more |= {"weight_decay": 0.5, "warmup_steps": 0, "learning_rate": 0.01}
+    trainer, train, *_ = start(**{**options, **more})
+    table = trainer.model.encoder.item_embedding.weight
+    table.data[0] = 1.0  # padding: no step touches it
+    trainer._train_epoch(train, 0)
+    torch.testing.assert_close(table[0], torch.full_like(table[0], (1 - 0.01 * 0.5) ** len(train)))
 
 
 def test_the_best_epoch_is_loaded_for_the_test(options: dict) -> None:

@@ -1,0 +1,78 @@
+"""AdamW whose step costs what a batch touches: rows with a sparse gradient are updated, the others wait."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn, optim
+
+
+class RowAdamW(optim.AdamW):
+    """torch's fused AdamW; parameters with a sparse gradient are updated row by row.
+
+    A row that a step does not touch is caught up with when one does: its moments decay by as many steps, and so do
+    its weights (at the learning rates of those steps), exactly as in AdamW. Only the momentum that AdamW would still
+    have moved an untouched row by is left out. Where every step touches a row, both are equal.
+
+    Args:
+        params, arguments: those of AdamW.
+    """
+
+    def __init__(self, params: Any, **arguments: Any) -> None:
+        super().__init__(params, fused=True, **arguments)
+        self._set_aside: list[tuple[dict[str, Any], nn.Parameter, Tensor]] = []
+        self.register_step_pre_hook(RowAdamW._take_sparse)
+        self.register_step_post_hook(RowAdamW._update_sparse)
+
+    def _take_sparse(self, *_: Any) -> None:
+        self._set_aside = []
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None and parameter.grad.is_sparse:
+                    self._set_aside.append((group, parameter, parameter.grad.coalesce()))
+                    parameter.grad = None
+
+    @torch.no_grad()
+    def _update_sparse(self, *_: Any) -> None:
+        for group, parameter, gradient in self._set_aside:
+            self._update_rows(group, parameter, gradient.indices()[0], gradient.values())
+            parameter.grad = gradient
+
+    def _update_rows(self, group: dict[str, Any], parameter: nn.Parameter, rows: Tensor, gradient: Tensor) -> None:
+        state, rate, (beta1, beta2) = self.state[parameter], float(group["lr"]), group["betas"]
+        if not state:
+            untouched = parameter.new_zeros(len(parameter), 1)
+            state.update(step=torch.zeros(()), decayed=torch.zeros(()))
+            state.update(exp_avg=torch.zeros_like(parameter), exp_avg_sq=torch.zeros_like(parameter))
+            state.update(row_step=untouched, row_decayed=untouched.clone())
+        step = state["step"].add_(1).item()
+        decayed = state["decayed"].add_(torch.log1p(torch.tensor(-rate * group["weight_decay"]))).item()
+        missed = step - state["row_step"][rows]  # (R, 1), this step counted
+        mean = state["exp_avg"][rows] * beta1**missed + (1 - beta1) * gradient
+        square = state["exp_avg_sq"][rows] * beta2**missed + (1 - beta2) * gradient.square()
+        update = mean / (1 - beta1**step) / ((square / (1 - beta2**step)).sqrt() + group["eps"])
+        parameter[rows] = parameter[rows] * (decayed - state["row_decayed"][rows]).exp() - rate * update
+        state["exp_avg"][rows], state["exp_avg_sq"][rows] = mean, square
+        state["row_step"][rows], state["row_decayed"][rows] = step, decayed
+
+    @torch.no_grad()
+    def catch_up(self) -> None:
+        """Decay the weights of all rows up to now; to be called before the parameters are used as a whole."""
+        for parameter, state in self.state.items():
+            if "row_decayed" in state:
+                parameter.mul_((state["decayed"] - state["row_decayed"]).exp())
+                state["row_decayed"].fill_(state["decayed"])
+
+
+def clip(parameters: Iterable[Tensor], max_norm: float, norm_type: float = 2.0) -> None:
+    """torch's ``clip_grad_norm_``, which also takes sparse gradients."""
+    gradients = []
+    for parameter in parameters:
+        if parameter.grad is not None:
+            if parameter.grad.is_sparse:
+                parameter.grad = parameter.grad.coalesce()
+            gradients.append(parameter.grad.values() if parameter.grad.is_sparse else parameter.grad)
+    norm = torch.nn.utils.get_total_norm(gradients, norm_type)
+    torch._foreach_mul_(gradients, (max_norm / (norm + 1e-6)).clamp(max=1.0))

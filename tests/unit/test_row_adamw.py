@@ -1,0 +1,123 @@
+"""Row-wise AdamW equals AdamW where every row is touched, and its own definition elsewhere."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn, optim
+
+from recbole_bert4rec.nn.row_adamw import RowAdamW, clip
+
+RATES = [0.01, 0.05, 0.002, 0.03, 0.03, 0.01, 0.04]
+DECAY = 0.2
+
+
+def step(table: nn.Parameter, optimizer: optim.Optimizer, rows: list[int], rate: float, sparse: bool) -> None:
+    optimizer.zero_grad()
+    optimizer.param_groups[0]["lr"] = rate
+    vectors = F.embedding(torch.tensor(rows), table, sparse=sparse)
+    (vectors * torch.linspace(-1, 2, vectors.numel()).view_as(vectors)).square().sum().backward()
+    optimizer.step()
+
+
+def table(seed: int = 0) -> nn.Parameter:
+    return nn.Parameter(torch.randn(5, 3, generator=torch.Generator().manual_seed(seed)))
+
+
+def test_where_every_step_touches_every_row_it_is_adamw() -> None:
+    ours, theirs = table(), table()
+    rowwise, dense = RowAdamW([ours], lr=0.1, weight_decay=DECAY), optim.AdamW([theirs], lr=0.1, weight_decay=DECAY)
+    for rate in RATES:
+        rows = [3, 0, 1, 4, 2, 3]  # one twice
+        step(ours, rowwise, rows, rate, sparse=True)
+        step(theirs, dense, rows, rate, sparse=False)
+    torch.testing.assert_close(ours, theirs)
+
+
+def test_dense_parameters_beside_are_updated_by_adamw_itself() -> None:
+    ours, theirs = table(), table()
+    rowwise, dense = RowAdamW([ours], lr=0.1, weight_decay=DECAY), optim.AdamW([theirs], lr=0.1, weight_decay=DECAY)
+    for rate in RATES:
+        step(ours, rowwise, [1, 2], rate, sparse=False)
+        step(theirs, dense, [1, 2], rate, sparse=False)
+    torch.testing.assert_close(ours, theirs)
+
+
+def test_rows_that_no_step_touches_decay_alone_and_once() -> None:
+    ours, before = table(), table()
+    optimizer = RowAdamW([ours], lr=0.1, weight_decay=DECAY)
+    for rate in RATES:
+        step(ours, optimizer, [0, 1], rate, sparse=True)
+    torch.testing.assert_close(ours[3:], before[3:])
+    for _ in range(2):
+        optimizer.catch_up()
+        torch.testing.assert_close(ours[3:], before[3:] * math.prod(1 - rate * DECAY for rate in RATES))
+
+
+def test_a_row_follows_its_definition_step_by_step() -> None:
+    ours = table()
+    rowwise = RowAdamW([ours], lr=0.1, weight_decay=DECAY)
+    row, mean, square = table()[1].detach().double(), torch.zeros(3).double(), torch.zeros(3).double()
+    touched = [True, False, False, True, True, False, True]
+    for number, (rate, now) in enumerate(zip(RATES, touched, strict=True), start=1):
+        weights = torch.linspace(-1, 2, 3).double() if now else torch.zeros(3).double()
+        step(ours, rowwise, [1] if now else [0], rate, sparse=True)
+        gradient = 2 * row * weights.square()
+        row = row * (1 - rate * DECAY)
+        mean, square = 0.9 * mean + 0.1 * gradient, 0.999 * square + 0.001 * gradient.square()
+        if now:
+            row = row - rate * (mean / (1 - 0.9**number)) / ((square / (1 - 0.999**number)).sqrt() + 1e-8)
+    rowwise.catch_up()
+    torch.testing.assert_close(ours[1].double(), row, rtol=1e-4, atol=1e-5)
+
+
+def test_a_stored_state_goes_on_as_if_never_stopped() -> None:
+    whole, stopped = table(), table()
+    first, second = RowAdamW([whole], lr=0.1, weight_decay=DECAY), RowAdamW([stopped], lr=0.1, weight_decay=DECAY)
+    for rows, rate in (([0, 1], 0.1), ([1], 0.2)):
+        step(whole, first, rows, rate, sparse=True)
+        step(stopped, second, rows, rate, sparse=True)
+    third = RowAdamW([stopped], lr=0.1, weight_decay=DECAY)
+    third.load_state_dict(copy.deepcopy(second.state_dict()))
+    for rows, rate in (([0], 0.1), ([1, 2], 0.3)):
+        step(whole, first, rows, rate, sparse=True)
+        step(stopped, third, rows, rate, sparse=True)
+    assert torch.equal(whole, stopped)
+
+
+def test_hooks_run_once_a_step_even_beside_a_plain_adamw() -> None:
+    optim.AdamW([table()], lr=0.1)
+    ours, calls = table(), []
+    rowwise = RowAdamW([ours], lr=0.1)
+    rowwise.register_step_pre_hook(lambda *_: calls.append(1))
+    step(ours, rowwise, [0], 0.1, sparse=True)
+    assert calls == [1]
+    with pytest.raises(ValueError, match="Invalid learning rate"):
+        RowAdamW([table()], lr=-1.0)
+
+
+def test_gradients_are_clipped_sparse_ones_too() -> None:
+    dense, sparse = torch.nn.Parameter(torch.ones(3)), torch.nn.Embedding(5, 2, sparse=True)
+    (3 * dense.sum() + 4 * sparse(torch.tensor([1, 1, 4])).sum()).backward()
+    whole = math.sqrt(3 * 9 + 2 * 64 + 2 * 16)  # row 1 counts twice before the norm is taken
+    clip([dense, sparse.weight], max_norm=1.0)
+    torch.testing.assert_close(dense.grad, torch.full((3,), 3 / whole))
+    assert sparse.weight.grad is not None
+    torch.testing.assert_close(sparse.weight.grad.to_dense()[1], torch.full((2,), 8 / whole))
+    clip([dense, sparse.weight], max_norm=9.0)
+    torch.testing.assert_close(dense.grad, torch.full((3,), 3 / whole))
+
+
+def test_clipping_is_torchs_own_on_dense_gradients() -> None:
+    for max_norm in (0.1, 100.0):
+        ours, theirs = [table(), table(1)], [table(), table(1)]
+        for parameters in (ours, theirs):
+            sum((p * p.detach().cos()).sum() for p in parameters).backward()
+        clip(ours, max_norm)
+        torch.nn.utils.clip_grad_norm_(theirs, max_norm)
+        for one, other in zip(ours, theirs, strict=True):
+            torch.testing.assert_close(one.grad, other.grad)
