@@ -49,7 +49,7 @@ def command() -> str:
 
 
 def write_tables(name: str, where: str, rows: list[dict[str, Any]], notes: str = "") -> None:
-    """Write ``results/NAME.csv`` and ``results/NAME.md``, with the command of this process, and print the latter."""
+    """Write ``results/NAME.csv`` and ``.md``, with the command of this process, and all tables into ``RESULTS.md``."""
     RESULTS.mkdir(exist_ok=True)
     with open(RESULTS / f"{name}.csv", "w", newline="") as file:
         writer = csv.DictWriter(file, fieldnames=list(rows[0]))
@@ -61,4 +61,6 @@ def write_tables(name: str, where: str, rows: list[dict[str, Any]], notes: str =
     lines += ["| " + " | ".join(str(row[column]) for column in header) + " |" for row in rows]
     text = "\n".join([*lines, "", notes]).strip() + "\n"
     (RESULTS / f"{name}.md").write_text(text)
+    tables = [f"## {path.stem}\n\n{path.read_text()}" for path in sorted(RESULTS.glob("*.md"))]
+    (RESULTS.parent / "RESULTS.md").write_text("\n".join(["# Benchmarks\n", *tables]))
     print(text)
