@@ -12,7 +12,7 @@ config = transformers.BertConfig(
     num_attention_heads=2,
     intermediate_size=4 * task.hidden_size,
     hidden_dropout_prob=0.2,
-    attention_probs_dropout_prob=0.2,
+    attention_probs_dropout_prob=0.0,
     max_position_embeddings=task.length,
 )
 model = transformers.BertForMaskedLM(config)

@@ -51,7 +51,8 @@ class SharedNegatives(nn.Module):
 
     Args:
         counts: interactions of each item in training; 0 of padding. *Shape:* (N,)
-        how: ``uniform`` or ``popularity``, or ``batch``: the labels of the batch, which are drawn by popularity too.
+        how: ``uniform``; ``popularity``, by counts + 1, so that items which training lacks are told apart too; or
+            ``batch``, the labels of the batch, which are drawn by their counts.
     """
 
     cumulative: Tensor
@@ -59,10 +60,8 @@ class SharedNegatives(nn.Module):
 
     def __init__(self, counts: Tensor, how: str) -> None:
         super().__init__()
-        weights = counts.double()
-        if how == "uniform":
-            weights = torch.ones_like(weights)
-            weights[PADDING] = 0.0
+        weights = {"uniform": torch.ones_like(counts), "popularity": counts + 1, "batch": counts}[how].double()
+        weights[PADDING] = 0.0
         self.how = how
         self.register_buffer("cumulative", weights.cumsum(0) / weights.sum(), persistent=False)
         self.register_buffer("log_share", (weights / weights.sum()).log().float(), persistent=False)

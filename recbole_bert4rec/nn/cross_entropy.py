@@ -35,8 +35,8 @@ def cross_entropy(
     """Softmax over the whole catalogue (equations 7 and 8): sum_m w_m (logsumexp_v s_mv - s_m,label).
 
     Padding (item 0) is no item: it takes no part in the softmax. The M x N logits are made in blocks, and with them
-    the gradients, so that memory beyond the gradients does not grow with M. Under autocast the products are of
-    its type; sums, exponentials and gradients stay fp32.
+    the gradients, so that memory beyond the gradients does not grow with M. Under autocast with
+    bfloat16 the operands of the products, the exponentials among them, are rounded to it; sums and gradients are fp32.
 
     Args:
         hidden: *Shape:* (M, H)
@@ -81,7 +81,8 @@ class _CrossEntropy(torch.autograd.Function):
     def forward(ctx: Any, *arguments: Any) -> Tensor:
         hidden, item_embedding, bias, labels, weights, by, rows, items = arguments
         device = hidden.device.type
-        kind = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
+        rounded = torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device) == torch.bfloat16
+        kind = torch.bfloat16 if rounded else bias.dtype  # float16 is too small for unscaled gradients
         gradients = _Gradients(
             torch.zeros_like(hidden, dtype=bias.dtype),
             torch.zeros_like(item_embedding),

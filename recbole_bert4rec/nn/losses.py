@@ -96,7 +96,7 @@ def binary_cross_entropy(
 ) -> Tensor:
     """BCE, and gBCE (Petrov and Macdonald, RecSys 2023) with K negatives.
 
-    -sum_m w_m (beta log sigmoid(s_m,label) + sum_k log(1 - sigmoid(s_mk)))
+    -sum_m w_m (beta log sigmoid(s_m,label) + sum_k log(1 - sigmoid(s_mk))) / (K + 1)
 
     Args:
         exponent: beta; 1 is BCE, :func:`gbce_exponent` gives gBCE's.
@@ -104,7 +104,7 @@ def binary_cross_entropy(
     """
     positive, negative = _scores(hidden, item_embedding, bias, labels, negatives.items, sparse)
     told_apart = F.logsigmoid(-negative).masked_fill(labels.unsqueeze(1) == negatives.items, 0.0)
-    return -torch.dot(exponent * F.logsigmoid(positive) + told_apart.sum(1), weights)
+    return -torch.dot(exponent * F.logsigmoid(positive) + told_apart.sum(1), weights) / (len(negatives.items) + 1)
 
 
 def gbce_exponent(n_negatives: int, n_items: int, t: float) -> float:

@@ -9,34 +9,34 @@ import torch
 from torch import Tensor, nn, optim
 
 
-class RowAdamW(optim.AdamW):
+class RowAdamW(optim.Optimizer):
     """torch's fused AdamW; parameters with a sparse gradient are updated row by row.
 
-    A row that a step does not touch is caught up with when one does: its moments decay by as many steps, and so do
-    its weights (at the learning rates of those steps), exactly as in AdamW. Only the momentum that AdamW would still
-    have moved an untouched row by is left out. Where every step touches a row, both are equal.
+    A row that steps have not touched is caught up with by the next step that does: its moments have decayed by as many
+    steps, and so have its weights (at the learning rates of those steps), as in AdamW. Left out is the momentum that
+    AdamW would still have moved it by; and until it is caught up with, it is read as it was left, without its decay.
+    Where every step touches a row, both are equal.
 
     Args:
         params, arguments: those of AdamW.
     """
 
     def __init__(self, params: Any, **arguments: Any) -> None:
-        super().__init__(params, fused=True, **arguments)
-        self._set_aside: list[tuple[dict[str, Any], nn.Parameter, Tensor]] = []
-        self.register_step_pre_hook(RowAdamW._take_sparse)
-        self.register_step_post_hook(RowAdamW._update_sparse)
+        self._dense = optim.AdamW(params, fused=True, **arguments)
+        super().__init__(self._dense.param_groups, self._dense.defaults)
 
-    def _take_sparse(self, *_: Any) -> None:
-        self._set_aside = []
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        """One step on all parameters that have a gradient; a closure is not taken."""
+        sparse = []
         for group in self.param_groups:
             for parameter in group["params"]:
                 if parameter.grad is not None and parameter.grad.is_sparse:
-                    self._set_aside.append((group, parameter, parameter.grad.coalesce()))
+                    sparse.append((group, parameter, parameter.grad.coalesce()))
                     parameter.grad = None
-
-    @torch.no_grad()
-    def _update_sparse(self, *_: Any) -> None:
-        for group, parameter, gradient in self._set_aside:
+        self._dense.param_groups, self._dense.state = self.param_groups, self.state  # loading a state replaces them
+        self._dense.step()
+        for group, parameter, gradient in sparse:
             self._update_rows(group, parameter, gradient.indices()[0], gradient.values())
             parameter.grad = gradient
 

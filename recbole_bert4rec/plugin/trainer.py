@@ -44,6 +44,10 @@ class BERT4RecTrainer(Trainer):
         self.best_epoch: int | None = None
         self.valid_result: dict[str, float] = {}
         self.evaluated_rows = 0
+        if config["sparse_update"] and not config["single_spec"]:
+            raise UserError(
+                "`sparse_update` works in one process only: RecBole shares dense gradients; leave --nproc out"
+            )
         super().__init__(config, model)
         self.eval_collector = RankingCollector(config)
         self.clip_grad_norm = None  # RecBole would clip gradients before the scaler is taken out of them
@@ -238,7 +242,7 @@ class BERT4RecTrainer(Trainer):
             UserError: the checkpoint's network or optimizer is another than the configuration's.
         """
         state = checkpoint.read(resume_file, self.device)
-        different = [key for key in _SHAPING if state["config"].get(key) != self.config[key]]
+        different = [key for key in _SHAPING if state["config"].get(key, False) != self.config[key]]
         if different:
             said = ", ".join(f"{key} {state['config'].get(key)!r}, not {self.config[key]!r}" for key in different)
             raise UserError(f"{resume_file} was trained with {said}; it cannot be resumed so")

@@ -123,4 +123,4 @@ def test_without_the_correction_it_does(write_inter: Any, monkeypatch: pytest.Mo
         return drawn._replace(log_expected=torch.zeros_like(drawn.log_expected))
 
     monkeypatch.setattr(SharedNegatives, "draw", uncorrected)
-    assert hit_at_10(write_inter, negatives="popularity") < 0.5 * sum(POPULARITY[:10]) / sum(POPULARITY)
+    assert hit_at_10(write_inter, negatives="batch") < 0.5 * sum(POPULARITY[:10]) / sum(POPULARITY)

@@ -177,8 +177,9 @@ def naive_sampled(hidden, embedding, bias, labels, weights, negatives, exponent)
             below = torch.exp(positive) + sum(torch.exp(score - shift) for score, shift in others)
             total = total - weight * torch.log(torch.exp(positive) / below)
         else:
-            total = total - weight * exponent * torch.log(torch.sigmoid(positive))
-            total = total - weight * sum(torch.log(1 - torch.sigmoid(score)) for score, _ in others)
+            logs = exponent * torch.log(torch.sigmoid(positive))
+            logs = logs + sum(torch.log(1 - torch.sigmoid(score)) for score, _ in others)
+            total = total - weight * logs / (len(negatives.items) + 1)
     return total
 
 
@@ -202,6 +203,14 @@ def test_sampled_losses_equal_their_naive_twins_gradients_too(
         torch.testing.assert_close(one.to_dense(), twin, rtol=1e-3, atol=1e-5)
 
 
+def test_items_that_training_lacks_are_drawn_by_popularity_too() -> None:
+    counts = torch.tensor([0, 8, 0, 1])
+    negatives = SharedNegatives(counts, "popularity")
+    items, log_expected = negatives.draw(24_000, counts, epoch_generator(0, 0))
+    torch.testing.assert_close(torch.bincount(items) / 24_000, torch.tensor([0, 9, 1, 2]) / 12, atol=0.01, rtol=0)
+    assert log_expected[items == 2][0].item() == pytest.approx(math.log(2000), rel=1e-5)
+
+
 @pytest.mark.parametrize("how", ["uniform", "popularity"])
 def test_many_negatives_estimate_the_whole_softmax(how: str) -> None:
     tensors = problem(5, 6, 30, 4, torch.float32)
@@ -211,7 +220,7 @@ def test_many_negatives_estimate_the_whole_softmax(how: str) -> None:
     assert sampled_softmax(*arguments, drawn).item() == pytest.approx(cross_entropy(*arguments).item(), rel=0.02)
 
 
-def test_gbce_is_bce_at_t_0_and_scores_like_a_softmax_at_t_1() -> None:
+def test_the_exponent_of_gbce_is_1_at_t_0_and_the_sampling_rate_at_t_1() -> None:
     assert gbce_exponent(10, 1002, 0.0) == pytest.approx(1.0)
     assert gbce_exponent(10, 1002, 1.0) == pytest.approx(10 / 1000)
     assert gbce_exponent(5000, 102, 0.5) == pytest.approx(1.0)

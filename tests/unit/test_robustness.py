@@ -17,6 +17,9 @@ class Catalogue:
     def num(self, field: str) -> int:
         return 60
 
+    def training_counts(self) -> torch.Tensor:
+        return torch.arange(60)
+
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
@@ -25,7 +28,7 @@ class Catalogue:
     mask_ratio=st.floats(0.01, 1.0),
     ft_ratio=st.floats(0.0, 1.0),
     mask_count=st.sampled_from(["bernoulli", "exact"]),
-    loss_type=st.sampled_from(["CE", "BPR"]),
+    loss_type=st.sampled_from(["CE", "BPR", "sampled_softmax", "BCE", "gBCE"]),
     loss_mean=st.sampled_from(["mask", "sequence"]),
     position=st.sampled_from(["start", "end"]),
     data=st.data(),

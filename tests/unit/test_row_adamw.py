@@ -89,13 +89,13 @@ def test_a_stored_state_goes_on_as_if_never_stopped() -> None:
     assert torch.equal(whole, stopped)
 
 
-def test_hooks_run_once_a_step_even_beside_a_plain_adamw() -> None:
+def test_hooks_run_once_a_step_and_see_sparse_gradients() -> None:
     optim.AdamW([table()], lr=0.1)
-    ours, calls = table(), []
+    ours, seen = table(), []
     rowwise = RowAdamW([ours], lr=0.1)
-    rowwise.register_step_pre_hook(lambda *_: calls.append(1))
+    rowwise.register_step_pre_hook(lambda *_: seen.append(ours.grad is not None and ours.grad.is_sparse))
     step(ours, rowwise, [0], 0.1, sparse=True)
-    assert calls == [1]
+    assert seen == [True]
     with pytest.raises(ValueError, match="Invalid learning rate"):
         RowAdamW([table()], lr=-1.0)
 

@@ -136,6 +136,26 @@ def test_untouched_embeddings_are_decayed_by_the_end_of_an_epoch(options: dict) 
     torch.testing.assert_close(table[0], torch.full_like(table[0], (1 - 0.01 * 0.5) ** len(train)))
 
 
+def test_a_checkpoint_made_before_an_option_existed_is_resumed(options: dict) -> None:
+    trainer, train, valid, _ = start(**options, epochs=1)
+    trainer.fit(train, valid, verbose=False)
+    state = checkpoint.read(trainer.saved_model_file)
+    del state["config"]["sparse_update"]
+    checkpoint.write(trainer.saved_model_file, state)
+    other, *_ = start(**options)
+    other.resume_checkpoint(trainer.saved_model_file)
+    assert other.start_epoch == 1
+
+
+def test_sparse_updates_are_refused_in_several_processes(options: dict) -> None:
+    more = {"loss_type": "BCE", "sparse_update": True}
+    _, train, *_ = start(**options)
+    config = make_config(**{**options, **more})
+    config["single_spec"] = False
+    with pytest.raises(UserError, match="works in one process only"):
+        make_trainer(config, train)
+
+
 def test_the_best_epoch_is_loaded_for_the_test(options: dict) -> None:
     trainer, train, valid, test = start(**options, epochs=5)
     trainer.fit(train, valid, verbose=False)
