@@ -40,11 +40,12 @@ def machine(record: dict[str, Any]) -> str:
 
 
 def command() -> str:
-    """The command line of this process as a reader would type it; the folder to work in is left out."""
+    """The command line of this process as a reader would type it: the folders of this machine are left out."""
     script, *arguments = sys.orig_argv[next(i for i, word in enumerate(sys.orig_argv) if word.endswith(".py")) :]
-    if "--work" in arguments:
-        place = arguments.index("--work")
-        del arguments[place : place + 2]
+    for flag, said in (("--work", []), ("--environments", []), ("--data_path", ["--data_path", "DATA"])):
+        if flag in arguments:
+            place = arguments.index(flag)
+            arguments[place : place + 2] = said
     return shlex.join(["python", f"benchmarks/{Path(script).name}", *arguments])
 
 
