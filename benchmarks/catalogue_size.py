@@ -13,9 +13,7 @@ from typing import Any
 
 import matplotlib
 import numpy as np
-import pyarrow as pa
-from pyarrow import csv
-from records import RESULTS, machine, write_tables
+from records import RESULTS, machine, write_inter, write_tables
 from training_speed import run_contestant
 
 from recbole_bert4rec.apps.record import environment
@@ -32,11 +30,7 @@ LOSSES: dict[str, dict[str, Any]] = {
 def write_log(path: Path, n_items: int, interactions: int = 1_000_000, users: int = 10_000) -> None:
     """Every user has as many interactions; every item occurs as often, give or take one."""
     items = np.random.default_rng(0).permutation(np.resize(np.arange(n_items), interactions))
-    table = pa.table([np.arange(interactions) % users, items, np.arange(interactions)], names=["user", "item", "time"])
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "wb") as file:
-        file.write(b"user_id:token\titem_id:token\ttimestamp:float\n")
-        csv.write_csv(table, file, csv.WriteOptions(include_header=False, delimiter="\t"))
+    write_inter(path, np.arange(interactions) % users, items, np.arange(interactions))
 
 
 def plot(rows: list[dict[str, Any]]) -> None:

@@ -15,9 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-from pyarrow import csv
-from records import ROOT, write_tables
+from records import ROOT, write_inter, write_tables
 
 PROGRAM = """
 import json, sys, time
@@ -48,11 +46,7 @@ def write_log(path: Path, interactions: int, users: int, items: int, seed: int =
     popularity = 1 / np.arange(1, items + 1) ** 0.8
     item = draw.choice(items, interactions, p=popularity / popularity.sum())
     times = draw.integers(0, 63_072_000, interactions)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    table = pa.table([pa.array(user), pa.array(item), pa.array(times)], names=["user", "item", "time"])
-    with open(path, "wb") as file:
-        file.write(b"user_id:token\titem_id:token\ttimestamp:float\n")
-        csv.write_csv(table, file, csv.WriteOptions(include_header=False, delimiter="\t"))
+    write_inter(path, user, item, times)
 
 
 def measure(work: Path, model: str, interactions: int, repeats: int) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from records import ROOT, machine, write_tables
 
 from recbole_bert4rec.apps.record import environment
 
-PEERS = Path(__file__).parent / "peers"
+PEERS = Path(__file__).resolve().parent / "peers"
 CONTESTANTS = {
     "ours": ("recbole_plugin.py", None),
     "Hugging Face loop": ("hugging_face.py", "hugging_face"),
@@ -47,10 +47,11 @@ def run_contestant(name: str, task: dict[str, Any], environments: Path, limit: f
     if not Path(python).exists():
         return f"not run: no environment {place}"
     task = {**task, "model": "BERT4Rec" if name == "ours" else "RecBoleBERT4Rec"}
-    command = [python, "-W", "ignore", script, json.dumps(task)]
+    command = [python, "-W", "ignore", str(PEERS / script), json.dumps(task)]
+    work = Path(task["sequences"]).parent  # RecBole writes logs where it runs
     variables = {**os.environ, "PYTHONPATH": str(ROOT)} if place is None else None
     try:
-        done = subprocess.run(command, cwd=PEERS, capture_output=True, text=True, timeout=limit, env=variables)
+        done = subprocess.run(command, cwd=work, capture_output=True, text=True, timeout=limit, env=variables)
         printed, why = done.stdout, done.stderr.strip()[-200:]
     except subprocess.TimeoutExpired as error:
         printed, why = (error.stdout or b"").decode(), f"more than {limit:.0f} s"
@@ -63,9 +64,8 @@ def floor_seconds(sequences: Path, length: int, masked: float, hidden_size: int)
     """Multiplications and additions of our epoch's matrix products, over the speed of one large product."""
     arrays = np.load(sequences)
     lengths = np.minimum(arrays["lengths"], length).astype(float)
-    mixed = (
-        6 * hidden_size**2 * lengths.sum() + 4 * hidden_size * (lengths**2).sum()
-    )  # queries, keys, values, attention
+    # query, key and value of every position, and attention among them
+    mixed = 6 * hidden_size**2 * lengths.sum() + 4 * hidden_size * (lengths**2).sum()
     rest = 18 * hidden_size**2  # of a position, after attention; the last layer's only where an item is masked
     head = 2 * hidden_size**2 + 2 * hidden_size * float(arrays["n_items"])
     forward = 2 * mixed + rest * lengths.sum() + (rest + head) * masked

@@ -54,15 +54,34 @@ class Negatives(NamedTuple):
     log_expected: Tensor
 
 
-def sampled_softmax(
-    hidden: Tensor,
-    item_embedding: Tensor,
-    bias: Tensor,
-    labels: Tensor,
-    weights: Tensor,
-    negatives: Negatives,
-    sparse: bool = False,
-) -> Tensor:
+class SampledScores(NamedTuple):
+    """Scores of each masked position's label and of the negatives; a negative that is the label has -inf.
+
+    Attributes:
+        positive: *Shape:* (M,)
+        negative: *Shape:* (M, K)
+    """
+
+    positive: Tensor
+    negative: Tensor
+
+
+def sampled_scores(
+    hidden: Tensor, item_embedding: Tensor, bias: Tensor, labels: Tensor, negatives: Tensor, sparse: bool = False
+) -> SampledScores:
+    """What the sampled losses compare.
+
+    Args:
+        hidden, item_embedding, bias, labels: as in :func:`bpr`.
+        negatives: items that all positions share. *Shape:* (K,)
+        sparse: the gradient of ``item_embedding`` is a sparse tensor.
+    """
+    positive = (hidden * F.embedding(labels, item_embedding, sparse=sparse)).sum(1) + bias[labels]
+    negative = hidden @ F.embedding(negatives, item_embedding, sparse=sparse).T + bias[negatives]
+    return SampledScores(positive.float(), negative.float().masked_fill(labels.unsqueeze(1) == negatives, -torch.inf))
+
+
+def sampled_softmax(scores: SampledScores, log_expected: Tensor, weights: Tensor) -> Tensor:
     """Softmax over the label and K drawn items.
 
     sum_m w_m (log(e^s_m,label + sum_k e^(s_mk - log_expected_k)) - s_m,label)
@@ -73,38 +92,24 @@ def sampled_softmax(
     nothing to learn, and ranks at random.
 
     Args:
-        hidden, item_embedding, bias, labels, weights: as in :func:`bpr`.
-        negatives: where one is the label of a position, it is left out there.
-        sparse: the gradient of ``item_embedding`` is a sparse tensor.
+        log_expected: see :class:`Negatives`. *Shape:* (K,)
+        weights: *Shape:* (M,)
     """
-    positive, negative = _scores(hidden, item_embedding, bias, labels, negatives.items, sparse)
-    negative = negative - negatives.log_expected
-    negative = negative.masked_fill(labels.unsqueeze(1) == negatives.items, -torch.inf)
-    everything = torch.cat([positive.unsqueeze(1), negative], 1)
-    return torch.dot(everything.logsumexp(1) - positive, weights)
+    everything = torch.cat([scores.positive.unsqueeze(1), scores.negative - log_expected], 1)
+    return torch.dot(everything.logsumexp(1) - scores.positive, weights)
 
 
-def binary_cross_entropy(
-    hidden: Tensor,
-    item_embedding: Tensor,
-    bias: Tensor,
-    labels: Tensor,
-    weights: Tensor,
-    negatives: Negatives,
-    exponent: float = 1.0,
-    sparse: bool = False,
-) -> Tensor:
+def binary_cross_entropy(scores: SampledScores, weights: Tensor, exponent: float = 1.0) -> Tensor:
     """BCE, and gBCE (Petrov and Macdonald, RecSys 2023) with K negatives.
 
     -sum_m w_m (beta log sigmoid(s_m,label) + sum_k log(1 - sigmoid(s_mk))) / (K + 1)
 
     Args:
+        weights: *Shape:* (M,)
         exponent: beta; 1 is BCE, :func:`gbce_exponent` gives gBCE's.
-        The others as in :func:`sampled_softmax`; ``log_expected`` is not used.
     """
-    positive, negative = _scores(hidden, item_embedding, bias, labels, negatives.items, sparse)
-    told_apart = F.logsigmoid(-negative).masked_fill(labels.unsqueeze(1) == negatives.items, 0.0)
-    return -torch.dot(exponent * F.logsigmoid(positive) + told_apart.sum(1), weights) / (len(negatives.items) + 1)
+    logs = exponent * F.logsigmoid(scores.positive) + F.logsigmoid(-scores.negative).sum(1)
+    return -torch.dot(logs, weights) / (scores.negative.shape[1] + 1)
 
 
 def gbce_exponent(n_negatives: int, n_items: int, t: float) -> float:
@@ -117,12 +122,3 @@ def gbce_exponent(n_negatives: int, n_items: int, t: float) -> float:
     """
     rate = min(1.0, n_negatives / max(1, n_items - 2))
     return rate * (t * (1 - 1 / rate) + 1 / rate)
-
-
-def _scores(
-    hidden: Tensor, item_embedding: Tensor, bias: Tensor, labels: Tensor, negatives: Tensor, sparse: bool
-) -> tuple[Tensor, Tensor]:
-    """Of the labels and of the negatives. *Shape:* (M,), (M, K)"""
-    positive = (hidden * F.embedding(labels, item_embedding, sparse=sparse)).sum(1) + bias[labels]
-    negative = hidden @ F.embedding(negatives, item_embedding, sparse=sparse).T + bias[negatives]
-    return positive.float(), negative.float()

@@ -18,7 +18,14 @@ from recbole_bert4rec.data.topk import Change, best_items
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.nn.cross_entropy import Raised, cross_entropy
 from recbole_bert4rec.nn.encoder import BERT4RecEncoder, EncoderOptions
-from recbole_bert4rec.nn.losses import binary_cross_entropy, bpr, gbce_exponent, mask_weights, sampled_softmax
+from recbole_bert4rec.nn.losses import (
+    binary_cross_entropy,
+    bpr,
+    gbce_exponent,
+    mask_weights,
+    sampled_scores,
+    sampled_softmax,
+)
 
 
 class BERT4Rec(SequentialRecommender):
@@ -105,12 +112,11 @@ class BERT4Rec(SequentialRecommender):
         if self.negatives is None:
             return cross_entropy(*scored, weights, self._raised(masked.item_seq, masked.rows))
         negatives = self.negatives.draw(self.n_negatives, masked.labels, generator)
+        scores = sampled_scores(*scored, negatives.items, self.encoder.options.sparse)
         if self.loss_type == "sampled_softmax":
-            return sampled_softmax(*scored, weights, negatives, self.encoder.options.sparse)
-        exponent = 1.0
-        if self.loss_type == "gBCE":
-            exponent = gbce_exponent(len(negatives.items), self.n_items, self.gbce_t)
-        return binary_cross_entropy(*scored, weights, negatives, exponent, self.encoder.options.sparse)
+            return sampled_softmax(scores, negatives.log_expected, weights)
+        t = self.gbce_t if self.loss_type == "gBCE" else 0.0
+        return binary_cross_entropy(scores, weights, gbce_exponent(len(negatives.items), self.n_items, t))
 
     def _shown(self, item_seq: Tensor) -> Tensor:
         """The items that each sequence shows, in order, each once; 0 elsewhere. *Shape:* (B, L) in and out."""
@@ -119,18 +125,19 @@ class BERT4Rec(SequentialRecommender):
         again[:, 1:] = shown[:, 1:] == shown[:, :-1]
         return shown.masked_fill(again, PADDING)
 
-    def _raised(self, item_seq: Tensor, rows: Tensor) -> Raised | None:
+    def _raised(self, item_seq: Tensor, rows: Tensor | None = None) -> Raised | None:
         """The learnt scalar at the items that a sequence shows; None where ``seen_bias`` is off.
 
         Not in the paper: the score of an item that stands in the input would else have to be unlearnt by attention.
 
         Args:
             item_seq: sequences with their masks. *Shape:* (B, L)
-            rows: the sequence of each row of scores. *Shape:* (M,)
+            rows: the sequence of each row of scores, by default one after the other. *Shape:* (M,)
         """
         if self.seen_bias is None:
             return None
-        shown = self._shown(item_seq)[rows]
+        shown = self._shown(item_seq)
+        shown = shown if rows is None else shown[rows]
         place, columns = shown.nonzero(as_tuple=True)
         return Raised(self.seen_bias, place, shown[place, columns])
 
@@ -167,7 +174,7 @@ class BERT4Rec(SequentialRecommender):
         """
         vectors, sequences = self.encode(interaction[self.ITEM_SEQ], interaction[self.ITEM_SEQ_LEN])
         changes: list[Change] = [(*removed, -torch.inf)]
-        raised = self._raised(sequences, torch.arange(len(sequences), device=sequences.device))
+        raised = self._raised(sequences)
         if raised is not None:
             changes.append((raised.rows, raised.items, raised.by))
         return best_items(vectors, self.encoder.catalogue, self.encoder.output_bias, k, changes)
@@ -177,15 +184,14 @@ class BERT4Rec(SequentialRecommender):
         rows = torch.cat([interaction[self.ITEM_SEQ_LEN].unsqueeze(1), interaction[self.ITEM_SEQ]], dim=1)
         unique, which = torch.unique(rows, dim=0, return_inverse=True)
         vectors, sequences = self.encode(unique[:, 1:], unique[:, 0])
-        return self.score_candidates(vectors[which], sequences[which], interaction[self.ITEM_ID].unsqueeze(1)).squeeze(
-            1
-        )
+        items = interaction[self.ITEM_ID].unsqueeze(1)
+        return self.score_candidates(vectors[which], sequences[which], items).squeeze(1)
 
     def full_sort_predict(self, interaction: Interaction) -> Tensor:
         """Score every item for each row. *Shape:* (B, N)"""
         vectors, sequences = self.encode(interaction[self.ITEM_SEQ], interaction[self.ITEM_SEQ_LEN])
         scores = self.encoder.scores(vectors)
-        raised = self._raised(sequences, torch.arange(len(sequences), device=sequences.device))
+        raised = self._raised(sequences)
         return scores if raised is None else scores.index_put((raised.rows, raised.items), raised.by, accumulate=True)
 
 

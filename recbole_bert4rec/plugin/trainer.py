@@ -75,9 +75,9 @@ class BERT4RecTrainer(Trainer):
         if learner is None:
             return super()._build_optimizer(params=groups, **kwargs)
         arguments = {"lr": self.learning_rate, "weight_decay": self.weight_decay}
-        return (
-            RowAdamW(groups, **arguments) if self.config["sparse_update"] else learner(groups, fused=True, **arguments)
-        )
+        if self.config["sparse_update"]:
+            return RowAdamW(groups, **arguments)
+        return learner(groups, fused=not self.enable_scaler, **arguments)  # fused, hooks would see scaled gradients
 
     def learning_rate_at(self, step: int) -> float:
         """Learning rate of optimizer step ``step`` (from 0): linear warm-up, then constant, linear or cosine to 0."""

@@ -24,6 +24,7 @@ from recbole_bert4rec.nn.losses import (
     bpr,
     gbce_exponent,
     mask_weights,
+    sampled_scores,
     sampled_softmax,
 )
 
@@ -192,10 +193,11 @@ def test_sampled_losses_equal_their_naive_twins_gradients_too(
     arguments = [tensors[name] for name in ("hidden", "embedding", "bias", "labels")]
     weights, negatives = tensors["weights"], negatives_of(tensors)
     wanted = naive_sampled(*arguments, weights.double(), negatives, exponent)
+    scores = sampled_scores(*arguments, negatives.items, sparse)
     if exponent is None:
-        found = sampled_softmax(*arguments, weights, negatives, sparse)
+        found = sampled_softmax(scores, negatives.log_expected, weights)
     else:
-        found = binary_cross_entropy(*arguments, weights, negatives, exponent, sparse)
+        found = binary_cross_entropy(scores, weights, exponent)
     torch.testing.assert_close(found.double(), wanted, rtol=1e-4, atol=1e-5)
     ours, naive = torch.autograd.grad(found, arguments[:3]), torch.autograd.grad(wanted, arguments[:3])
     assert [gradient.is_sparse for gradient in ours] == [False, sparse, False]
@@ -217,7 +219,10 @@ def test_many_negatives_estimate_the_whole_softmax(how: str) -> None:
     arguments = [tensors[name].detach() for name in ("hidden", "embedding", "bias", "labels", "weights")]
     counts = torch.arange(30)
     drawn = SharedNegatives(counts, how).draw(400_000, tensors["labels"], epoch_generator(0, 0))
-    assert sampled_softmax(*arguments, drawn).item() == pytest.approx(cross_entropy(*arguments).item(), rel=0.02)
+    scores = sampled_scores(*arguments[:4], drawn.items)
+    assert sampled_softmax(scores, drawn.log_expected, arguments[4]).item() == pytest.approx(
+        cross_entropy(*arguments).item(), rel=0.02
+    )
 
 
 def test_the_exponent_of_gbce_is_1_at_t_0_and_the_sampling_rate_at_t_1() -> None:

@@ -156,6 +156,31 @@ def test_sparse_updates_are_refused_in_several_processes(options: dict) -> None:
         make_trainer(config, train)
 
 
+@pytest.mark.parametrize(
+    ("loss_type", "change"),
+    [
+        ("sampled_softmax", {"n_negatives": 5}),
+        ("sampled_softmax", {"negatives": "popularity"}),
+        ("gBCE", {"gbce_t": 1.0}),
+    ],
+    ids=str,
+)
+def test_options_of_the_sampled_losses_reach_the_loss(options: dict, loss_type: str, change: dict) -> None:
+    values = []
+    for more in ({}, change):
+        trainer, train, *_ = start(**{**options, "loss_type": loss_type, "n_negatives": 3, **more})
+        trainer.model.eval()
+        values.append(trainer.model.calculate_loss(next(iter(train))).item())
+    assert values[0] != values[1]
+
+
+def test_with_a_scaler_the_optimizer_is_not_fused(options: dict) -> None:
+    trainer, *_ = start(**options)
+    assert trainer.optimizer.defaults["fused"]
+    trainer.enable_scaler = True
+    assert not trainer._build_optimizer().defaults["fused"]
+
+
 def test_the_best_epoch_is_loaded_for_the_test(options: dict) -> None:
     trainer, train, valid, test = start(**options, epochs=5)
     trainer.fit(train, valid, verbose=False)
