@@ -75,6 +75,8 @@ RULES: dict[str, Rule] = {
     "hidden_act": _one_of("gelu", "relu", "swish", "tanh", "sigmoid"),
     "layer_norm_eps": _real(0, brackets="()"),
     "initializer_range": _real(0, brackets="()"),
+    "value_init": _one_of("identity", "random"),
+    "bias_init": _one_of("frequency", "zero"),
     "position": _one_of("start", "end"),
     "mask_ratio": _real(0, 1, "(]"),
     "ft_ratio": _real(0, 1, "[]"),

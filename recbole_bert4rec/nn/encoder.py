@@ -41,6 +41,7 @@ class EncoderOptions:
     hidden_act: str = "gelu"
     layer_norm_eps: float = 1e-12
     initializer_range: float = 0.02
+    value_init: str = "identity"
     position: str = "start"
     sparse: bool = False
     """Whether the gradient of the item embedding is a sparse tensor."""
@@ -81,6 +82,17 @@ class MultiHeadAttention(nn.Module):
         if wanted is not None:
             hidden, mixed = hidden[wanted], mixed[wanted]
         return self.norm(hidden + self.dropout(self.output(mixed)))
+
+    @torch.no_grad()
+    def start_as_average(self) -> None:
+        """Add the identity to the projections W^V and W^O: what attention mixes then passes through unchanged.
+
+        With weights near 0, a layer's output begins as noise around its residual, and training stays on a plateau, at
+        the loss of the items' frequencies, until attention has found something to say. Not in the paper.
+        """
+        *_, value = self.query_key_value.weight.chunk(3)  # each (H, H)
+        for weight in (value, self.output.weight):
+            weight.diagonal().add_(1.0)
 
 
 class FeedForward(nn.Module):
@@ -131,11 +143,15 @@ class BERT4RecEncoder(nn.Module):
         self.features = ItemFeatures(tables, sizes, hidden) if options.features else None
         self.embedding_norm = nn.LayerNorm(hidden, eps=eps)
         self.embedding_dropout = Dropout(options.hidden_dropout_prob)
-        self.layers = nn.ModuleList(TransformerLayer(options) for _ in range(options.n_layers))
+        layers = [TransformerLayer(options) for _ in range(options.n_layers)]
+        self.layers = nn.ModuleList(layers)
         self.head = nn.Linear(hidden, hidden)
         self.head_norm = nn.LayerNorm(hidden, eps=eps)
         self.output_bias = nn.Parameter(torch.zeros(options.n_items))
         self.apply(self._initialise)
+        if options.value_init == "identity":
+            for layer in layers:
+                layer.attention.start_as_average()
 
     def _initialise(self, module: nn.Module) -> None:
         """Truncated normal in [-2 std, 2 std] for weights, 0 for biases (the authors' code)."""
@@ -175,6 +191,17 @@ class BERT4RecEncoder(nn.Module):
     def output(self, hidden: Tensor) -> Tensor:
         """The output layer's projection, GELU and LayerNorm (equation 7, inner part). *Shape:* (..., H) in and out."""
         return self.head_norm(F.gelu(self.head(hidden)))
+
+    @torch.no_grad()
+    def start_at_frequencies(self, counts: Tensor) -> None:
+        """Set the output bias to the logarithm of how often each item occurs, the best guess without a history.
+
+        Args:
+            counts: of the N items; padding first. *Shape:* (N,)
+        """
+        frequency = torch.log(counts.to(self.output_bias) + 1.0)
+        self.output_bias.copy_(frequency - frequency[1:].mean())
+        self.output_bias[PADDING] = 0.0
 
     @property
     def catalogue(self) -> Tensor:

@@ -71,11 +71,14 @@ class BERT4Rec(SequentialRecommender):
                 hidden_act=config["hidden_act"],
                 layer_norm_eps=config["layer_norm_eps"],
                 initializer_range=config["initializer_range"],
+                value_init=config["value_init"],
                 position=config["position"],
                 features=_features(config, dataset),
                 sparse=config["sparse_update"],
             )
         )
+        if config["bias_init"] == "frequency":
+            self.encoder.start_at_frequencies(dataset.training_counts())
         self.set_epoch(0)
 
     def set_epoch(self, epoch: int) -> None:

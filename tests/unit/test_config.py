@@ -26,6 +26,8 @@ BAD_VALUES = [
     ("hidden_act", "gelu2", "one of"),
     ("layer_norm_eps", 0, "a number above 0"),
     ("initializer_range", -1, "a number above 0"),
+    ("value_init", "eye", "one of ['identity', 'random']"),
+    ("bias_init", 0, "one of ['frequency', 'zero']"),
     ("position", "middle", "one of ['start', 'end']"),
     ("mask_ratio", 1.5, "a number above 0 and at most 1"),
     ("mask_ratio", 0.0, "a number above 0 and at most 1"),

@@ -111,6 +111,34 @@ def test_weights_start_truncated_normal_and_padding_at_zero() -> None:
     assert all(p.abs().sum() == 0 for n, p in encoder.named_parameters() if n.endswith("bias"))
 
 
+def test_an_identity_start_lets_values_through_and_changes_no_other_weight() -> None:
+    encoders = {}
+    for start in ("random", "identity"):
+        torch.manual_seed(0)
+        encoders[start] = BERT4RecEncoder(EncoderOptions(**{**OPTIONS.__dict__, "value_init": start}))
+    plain, started = (dict(encoder.named_parameters()) for encoder in encoders.values())
+    for name, weight in plain.items():
+        added = started[name] - weight
+        if name.endswith("query_key_value.weight"):
+            assert added[:24].abs().max() == 0
+            added = added[24:]
+        identity = name.endswith(("query_key_value.weight", "attention.output.weight"))
+        assert torch.allclose(added, torch.eye(12) if identity else torch.zeros_like(weight), atol=1e-6), name
+    layer = encoders["identity"].eval().layers[0].attention
+    hidden = torch.randn(1, 5, 12)
+    average = hidden + hidden.mean(1, keepdim=True)  # queries and keys near 0 attend to all alike
+    assert F.cosine_similarity(layer(hidden, None), layer.norm(average), dim=-1).min() > 0.97
+
+
+def test_a_bias_from_frequencies_predicts_them_without_a_history() -> None:
+    encoder = BERT4RecEncoder(OPTIONS)
+    counts = torch.arange(20)  # padding, then items seen 1 to 19 times
+    encoder.start_at_frequencies(counts)
+    predicted = torch.softmax(encoder.output_bias[1:], 0)
+    assert torch.allclose(predicted, (counts[1:] + 1) / (counts[1:] + 1).sum())
+    assert encoder.output_bias[0] == 0 and encoder.output_bias[1:].mean().abs() < 1e-6
+
+
 def test_the_mask_token_is_embedded_but_never_scored() -> None:
     encoder = BERT4RecEncoder(OPTIONS)
     assert encoder.item_embedding.weight.shape[0] == 21
