@@ -38,6 +38,8 @@ def plot(rows: list[dict[str, Any]]) -> None:
     figure, axes = plt.subplots(figsize=(5, 3.5))
     for (loss, marker), colour in zip((("CE", "o"), ("sampled_softmax", "s")), ("#0072b2", "#d55e00"), strict=True):
         points = [(row["n_items"], row["n_seconds"]) for row in rows if row["loss"] == loss]
+        if not points:
+            continue
         axes.loglog(*zip(*points, strict=True), marker=marker, color=colour, label=loss)
     axes.set(xlabel="items", ylabel="seconds an epoch", title="1 million interactions, H 64, two cores")
     axes.grid(which="both", alpha=0.3)

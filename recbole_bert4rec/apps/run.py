@@ -60,9 +60,9 @@ def run(
     """
     clock = Clock()
     with tempfile.TemporaryDirectory() as folder:
-        model, dataset, files = _resolved(model, dataset, config_file_list, config_dict or {}, resume, folder)
+        model, dataset, files = resolved(model, dataset, config_file_list, config_dict or {}, resume, folder)
         _check_request(model, recommend, k, resume)
-        config = _explained(lambda: Config(model, dataset, files, config_dict), "the configuration")
+        config = explained(lambda: Config(model, dataset, files, config_dict), "the configuration")
     if model != MODEL_NAME:
         _refuse(mistakes_of_metrics(config))
     init_seed(config["seed"], config["reproducibility"])
@@ -70,7 +70,7 @@ def run(
     logger = getLogger()
     logger.info(sys.orig_argv)
     logger.info(config)
-    full_dataset, loaders = _explained(lambda: _load(config), f"data set {dataset!r}")
+    full_dataset, loaders = explained(lambda: _load(config), f"data set {dataset!r}")
     train_data, valid_data, test_data = loaders
     trainer = _trainer(config, full_dataset, train_data)
     if resume is not None:
@@ -109,7 +109,7 @@ def run_processes(nproc: int, ip: str, port: str, **arguments: Any) -> None:
     """
     with tempfile.TemporaryDirectory() as folder:  # a log is made into an atomic file once, before there are processes
         names = {name: arguments.get(name) for name in ("model", "dataset", "config_file_list", "resume")}
-        _resolved(**names, config_dict={}, folder=folder)
+        resolved(**names, config_dict={}, folder=folder)
     try:
         spawn(_rank, args=(nproc, ip, port, arguments), nprocs=nproc)
     except ProcessRaisedException as error:
@@ -126,7 +126,7 @@ def _rank(rank: int, nproc: int, ip: str, port: str, arguments: dict[str, Any]) 
     torch.distributed.destroy_process_group()
 
 
-def _resolved(
+def resolved(
     model: str | None,
     dataset: str | None,
     config_file_list: list[str] | None,
@@ -193,12 +193,7 @@ def _load(config: Config) -> tuple[Any, tuple[Any, Any, Any]]:
 
 def _check_request(model: str, recommend: str | None, k: int, resume: str | None) -> None:
     """Refuse at once what could not be done after hours of training."""
-    folder = importlib.resources.files("recbole") / "properties" / "model"
-    known = {Path(file.name).stem for file in folder.iterdir()} | {STOCK_MODEL_NAME}
-    if model not in known:
-        near = nearest(model, known)
-        hint = f"did you mean {near}?" if near else f"the models are {', '.join(sorted(known))}"
-        raise UserError(f"there is no model {model!r}; {hint}")
+    check_model(model)
     for flag, value in (("--recommend", recommend), ("--resume", resume)):
         if value is not None and model != MODEL_NAME:
             raise UserError(f"{flag} works with --model={MODEL_NAME} only, but the model is {model}")
@@ -206,12 +201,22 @@ def _check_request(model: str, recommend: str | None, k: int, resume: str | None
         check_destination(recommend, k)
 
 
+def check_model(model: str) -> None:
+    """Raise a :class:`UserError` where RecBole has no such model."""
+    folder = importlib.resources.files("recbole") / "properties" / "model"
+    known = {Path(file.name).stem for file in folder.iterdir()} | {STOCK_MODEL_NAME}
+    if model not in known:
+        near = nearest(model, known)
+        hint = f"did you mean {near}?" if near else f"the models are {', '.join(sorted(known))}"
+        raise UserError(f"there is no model {model!r}; {hint}")
+
+
 def _refuse(mistakes: list[str]) -> None:
     if mistakes:
         raise UserError(" ".join(mistakes))
 
 
-def _explained(step: Callable[[], Result], what: str) -> Result:
+def explained(step: Callable[[], Result], what: str) -> Result:
     """Run a step of RecBole; a mistake that RecBole itself noticed becomes one line."""
     try:
         return step()

@@ -68,20 +68,31 @@ class MultiHeadAttention(nn.Module):
         Args:
             hidden: *Shape:* (B, L, H)
             attended: True where a position may be looked at; None if all may. *Shape:* (B, 1, 1, L)
-            wanted: the M positions to return; all by default.
+            wanted: the M positions to return; all by default. No other position asks then.
 
         Returns:
             *Shape:* (B, L, H), or (M, H) of the wanted positions.
         """
-        batch, length, size = hidden.shape
-        heads = self.query_key_value(hidden).view(batch, length, 3, self.n_heads, size // self.n_heads)
-        query, key, value = heads.permute(2, 0, 3, 1, 4)  # each (B, A, L, H / A)
-        dropout = self.attn_dropout_prob if self.training else 0.0
-        mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=attended, dropout_p=dropout)
-        mixed = mixed.transpose(1, 2).reshape(batch, length, size)
-        if wanted is not None:
-            hidden, mixed = hidden[wanted], mixed[wanted]
+        if wanted is None:
+            query, key, value = self.query_key_value(hidden).chunk(3, dim=-1)  # each (B, L, H)
+            mixed = self._mix(query, key, value, attended)
+        else:
+            query_weight, other_weight = self.query_key_value.weight.tensor_split([hidden.shape[-1]])
+            query_bias, other_bias = self.query_key_value.bias.tensor_split([hidden.shape[-1]])
+            key, value = F.linear(hidden, other_weight, other_bias).chunk(2, dim=-1)
+            rows, place = wanted[0], _places(wanted[0], len(hidden))
+            hidden = hidden[wanted]  # (M, H)
+            query = hidden.new_zeros(len(key), int(place.max()) + 1, hidden.shape[-1])
+            query = query.index_put((rows, place), F.linear(hidden, query_weight, query_bias).to(query.dtype))
+            mixed = self._mix(query.to(key.dtype), key, value, attended)[rows, place]
         return self.norm(hidden + self.dropout(self.output(mixed)))
+
+    def _mix(self, query: Tensor, key: Tensor, value: Tensor, attended: Tensor | None) -> Tensor:
+        """Attention(Q, K, V) of every head, side by side. *Shape:* (B, Q, H), (B, L, H), (B, L, H) -> (B, Q, H)"""
+        heads = [part.unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for part in (query, key, value)]
+        dropout = self.attn_dropout_prob if self.training else 0.0
+        mixed = F.scaled_dot_product_attention(*heads, attn_mask=attended, dropout_p=dropout)  # (B, A, Q, H / A)
+        return mixed.transpose(1, 2).flatten(2)
 
     @torch.no_grad()
     def start_as_average(self) -> None:
@@ -93,6 +104,14 @@ class MultiHeadAttention(nn.Module):
         *_, value = self.query_key_value.weight.chunk(3)  # each (H, H)
         for weight in (value, self.output.weight):
             weight.diagonal().add_(1.0)
+
+
+def _places(rows: Tensor, batch: int) -> Tensor:
+    """The how manieth of its row each wanted position is, from 0. *Shape:* (M,) in and out"""
+    order, count = rows.argsort(stable=True), torch.bincount(rows, minlength=batch)
+    first = count.cumsum(0) - count
+    place = torch.arange(len(rows), device=rows.device) - first[rows[order]]
+    return torch.empty_like(place).scatter_(0, order, place)
 
 
 class FeedForward(nn.Module):

@@ -7,6 +7,8 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
 
 from recbole_bert4rec.nn.dropout import Dropout
 from recbole_bert4rec.nn.encoder import ACTIVATIONS, BERT4RecEncoder, EncoderOptions, MultiHeadAttention
@@ -75,6 +77,18 @@ def test_wanted_positions_equal_those_of_the_whole_gradients_too() -> None:
         torch.testing.assert_close(ours, twin, atol=1e-5, rtol=1e-5)
 
 
+@given(st.integers(0, 10_000))
+def test_any_choice_of_wanted_positions_equals_those_of_the_whole(seed: int) -> None:
+    torch.manual_seed(seed)
+    encoder = BERT4RecEncoder(OPTIONS).eval()
+    batch, length = (int(torch.randint(1, 6, ())), int(torch.randint(1, 9, ())))
+    sequences = torch.randint(1, 21, (batch, length))
+    chosen = (torch.rand(batch, length) < 0.4).nonzero()
+    chosen = chosen[torch.randperm(len(chosen))] if len(chosen) else torch.tensor([[batch - 1, length - 1]])
+    wanted = (chosen[:, 0], chosen[:, 1])
+    torch.testing.assert_close(encoder(sequences, wanted), encoder(sequences)[wanted], atol=1e-5, rtol=1e-5)
+
+
 @pytest.mark.parametrize("position", ["start", "end"])
 def test_padding_changes_nothing(position: str) -> None:
     encoder = BERT4RecEncoder(EncoderOptions(**{**OPTIONS.__dict__, "position": position})).eval()
@@ -136,7 +150,8 @@ def test_a_bias_from_frequencies_predicts_them_without_a_history() -> None:
     encoder.start_at_frequencies(counts)
     predicted = torch.softmax(encoder.output_bias[1:], 0)
     assert torch.allclose(predicted, (counts[1:] + 1) / (counts[1:] + 1).sum())
-    assert encoder.output_bias[0] == 0 and encoder.output_bias[1:].mean().abs() < 1e-6
+    assert encoder.output_bias[0] == 0
+    assert encoder.output_bias[1:].mean().abs() < 1e-6
 
 
 def test_the_mask_token_is_embedded_but_never_scored() -> None:

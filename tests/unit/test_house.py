@@ -19,7 +19,7 @@ FLOORS = {
     "plugin": 2,
     "registry": 3,
 }
-FLOORS |= {"apps": 4, "report": 4}
+FLOORS |= {"apps": 4, "report": 4, "tuning": 4}
 ENTRANCES = {"__init__", "__main__"}
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 

@@ -1,0 +1,137 @@
+"""The command line of run_hyper.py: RecBole's flags and those of a search; mistakes in one line."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+import torch
+
+from recbole_bert4rec.apps.run import DEFAULT_NAMES
+from recbole_bert4rec.compat import quieten
+from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.registry import read_config_file
+from recbole_bert4rec.tuning.cluster import SCHEDULERS, Resources
+from recbole_bert4rec.tuning.objective import Task
+from recbole_bert4rec.tuning.search import ALGORITHMS
+from recbole_bert4rec.tuning.tune import TOOLS, Request, tune
+
+_DRAWN = 10
+"""Trials of random and bayes where nobody says how many; RecBole's default."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Parse, search, and turn a user's mistake into one line.
+
+    Returns:
+        The exit code: 0, 2 for a user's mistake, 130 after Ctrl-C.
+    """
+    quieten()
+    try:
+        tune(_request(sys.argv[1:] if arguments is None else arguments))
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted; the trials that ended are kept, --resume goes on from there", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="run_hyper.py",
+        description="Search the hyper-parameters of any RecBole model. Trials are judged on validation; the best is "
+        "tested once. Options for all trials can be given as --key=value.",
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("--model", "-m", help=f"name of the model (default: {DEFAULT_NAMES['model']})")
+    add("--dataset", "-d", help=f"name of the data set (default: {DEFAULT_NAMES['dataset']})")
+    add("--config_files", help="YAML files, separated by spaces; later ones win")
+    add("--params_file", required=True, help="the space: lines such as `n_layers choice [1,2]`, or YAML")
+    add(
+        "--output_file",
+        type=Path,
+        default=Path("hyper.result"),
+        help="results (default: %(default)s); the trials, the best options and weights get names beside it",
+    )
+    add("--display_file", type=Path, help="page of plots (default: beside the results)")
+    add(
+        "--tool",
+        choices=TOOLS,
+        default="Hyperopt",
+        help="Hyperopt: one trial after the other; Ray: side by side, on "
+        "this machine or a cluster (default: %(default)s)",
+    )
+    add("--algo", choices=ALGORITHMS, default="exhaustive", help="(default: %(default)s)")
+    add("--max_evals", "--num_samples", type=int, metavar="N", help=f"trials of random and bayes (default: {_DRAWN})")
+    add("--metric", help="validation metric to judge by, such as NDCG@10 (default: the option valid_metric)")
+    add(
+        "--scheduler",
+        choices=SCHEDULERS,
+        default="none",
+        help="with Ray: what stops hopeless trials early (default: %(default)s)",
+    )
+    add(
+        "--resume",
+        action="store_true",
+        help="go on with the search in the output file; no trial that ended is repeated",
+    )
+    add("--cpus_per_trial", type=int, help="threads of a trial (default: all with Hyperopt, 1 with Ray)")
+    add(
+        "--gpus_per_trial", type=float, help="with Ray; a share such as 0.5 is possible (default: 1 where there is one)"
+    )
+    add("--max_concurrent", type=int, help="with Ray: trials at once (default: as many as there is room for)")
+    add("--ray_address", help="of a running Ray cluster (default: start Ray on this machine, loopback only)")
+    return parser
+
+
+def _request(arguments: list[str]) -> Request:
+    options, flags = _parser().parse_known_args(arguments)
+    found = [
+        f"argument {flag!r} is not understood; options are written --key=value"
+        for flag in flags
+        if not flag.startswith("--") or flag.count("=") != 1
+    ]
+    if options.tool != "Ray":
+        only_ray = {"--scheduler": options.scheduler != "none", "--max_concurrent": options.max_concurrent}
+        only_ray |= {"--ray_address": options.ray_address, "--gpus_per_trial": options.gpus_per_trial}
+        found += [f"{flag} needs --tool=Ray" for flag, given in only_ray.items() if given]
+    if options.algo == "exhaustive" and options.max_evals is not None:
+        found.append("--max_evals goes with --algo=random or bayes; exhaustive tries every combination")
+    for flag in ("max_evals", "cpus_per_trial", "max_concurrent"):
+        value = getattr(options, flag)
+        if value is not None and value < 1:
+            found.append(f"--{flag} must be at least 1, but is {value}")
+    gpus = float(torch.cuda.is_available()) if options.gpus_per_trial is None else options.gpus_per_trial
+    if gpus < 0:
+        found.append(f"--gpus_per_trial must be at least 0, but is {gpus:g}")
+    if found:
+        raise UserError("; ".join(found))
+    files = tuple(str(Path(file).resolve()) for file in (options.config_files or "").split())
+    named = {**DEFAULT_NAMES, **{key: value for file in files for key, value in read_config_file(file).items()}}
+    cpus = options.cpus_per_trial or (1 if options.tool == "Ray" else torch.get_num_threads())
+    task = Task(
+        model=options.model or named["model"],
+        dataset=options.dataset or named["dataset"],
+        config_files=files,
+        flags=tuple(flags),
+        fixed={} if options.metric is None else {"valid_metric": options.metric},
+        folder=os.getcwd(),
+        threads=cpus,
+    )
+    return Request(
+        task=task,
+        params_file=options.params_file,
+        output=options.output_file,
+        display=options.display_file,
+        tool=options.tool,
+        algorithm=options.algo,
+        max_trials=None if options.algo == "exhaustive" else options.max_evals or _DRAWN,
+        scheduler=options.scheduler,
+        resume=options.resume,
+        resources=Resources(cpus, gpus, options.max_concurrent, options.ray_address),
+    )

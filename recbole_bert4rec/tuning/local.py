@@ -1,0 +1,91 @@
+"""Trials one after the other in a process of their own: one that crashes or is killed does not take the rest along."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import traceback
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.tuning.objective import Report, Task, run_trial
+
+_ATTEMPTS = 2
+"""A trial whose process was killed is tried once more."""
+
+
+def _serve(pipe: Connection, task: Task, data: bytes | None) -> None:
+    """Run the trials that come through the pipe until it is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's
+    while True:
+        try:
+            params, checkpoint = pipe.recv()
+        except EOFError:
+            return
+        try:
+            result = run_trial(task, params, data, checkpoint, lambda news: pipe.send(("epoch", news)))
+            pipe.send(("result", result))
+        except Exception as error:
+            pipe.send(("failed", reason_of(error)))
+
+
+def reason_of(error: BaseException) -> str:
+    """What went wrong in one line; where, too, if it is not a mistake that a user can mend."""
+    said = " ".join(str(error).split()) or "no message"
+    if isinstance(error, UserError):
+        return said
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    place = "".join(f" ({os.path.basename(frame.filename)}:{frame.lineno})" for frame in last)
+    return f"{type(error).__name__}: {said}{place}"
+
+
+class LocalWorker:
+    """A process that runs one trial at a time; started anew when it dies."""
+
+    def __init__(self, task: Task, data: bytes | None) -> None:
+        self._arguments = (task, data)
+        self._start()
+
+    def _start(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        self.process = context.Process(target=_serve, args=(theirs, *self._arguments), daemon=True)
+        self.process.start()
+        theirs.close()
+
+    def run(self, params: dict[str, Any], checkpoint: str, report: Report) -> dict[str, Any]:
+        """The trial's result, or ``{"reason": ...}`` where it failed."""
+        for _ in range(_ATTEMPTS):
+            self._pipe.send((params, checkpoint))
+            outcome = self._listen(report)
+            if outcome is not None:
+                return outcome
+            self.process.join()
+            code = self.process.exitcode
+            self._start()
+        how = f"signal {signal.Signals(-code).name}" if code is not None and code < 0 else f"exit code {code}"
+        memory = "; the system kills processes that take too much memory" if code == -signal.SIGKILL else ""
+        return {"reason": f"its process was ended by {how}, {_ATTEMPTS} times{memory}"}
+
+    def _listen(self, report: Report) -> dict[str, Any] | None:
+        """Pass the trial's reports on; its end, or None where the process died."""
+        while True:
+            ready = wait([self._pipe, self.process.sentinel])
+            if self._pipe not in ready and not self._pipe.poll():
+                return None
+            try:
+                kind, news = self._pipe.recv()
+            except (EOFError, ConnectionResetError):
+                return None
+            if kind == "epoch":
+                report(news)
+            else:
+                return news if kind == "result" else {"reason": news}
+
+    def close(self) -> None:
+        """End the process, whatever it does."""
+        self._pipe.close()
+        self.process.terminate()
+        self.process.join()

@@ -1,0 +1,79 @@
+"""What the user sees of a search: a bar for each running trial, one for all, and a line for each that ends."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from tqdm import tqdm
+
+from recbole_bert4rec.tuning.study import FAILED, STOPPED, Study, Trial
+
+
+def said(params: dict[str, Any]) -> str:
+    """A setting in one line; numbers that were drawn are shortened."""
+    return ", ".join(f"{name} {f'{v:.4g}' if isinstance(v, float) else v}" for name, v in params.items())
+
+
+class Display:
+    """Bars on a terminal; where there is none, the lines alone.
+
+    Args:
+        total: trials of the whole search.
+        metric: the validation metric by which trials are judged.
+    """
+
+    def __init__(self, study: Study, total: int, metric: str) -> None:
+        self.study, self.total, self.metric = study, total, metric
+        self._all = self._bar(0, total, "trials")
+        self._all.update(len(study.trials))
+        self._running: dict[int, tqdm[Any]] = {}
+
+    def _bar(self, position: int, total: int | None, title: str) -> tqdm[Any]:
+        layout = "{desc}: {bar} {n_fmt}/{total_fmt} [{elapsed}<{remaining}]{postfix}"
+        return tqdm(
+            total=total, desc=title, position=position, leave=position == 0, disable=None, ncols=100, bar_format=layout
+        )
+
+    def begin(self, number: int, params: dict[str, Any]) -> None:
+        """A trial starts (again, where it was killed)."""
+        self._remove(number)
+        taken = {-bar.pos for bar in self._running.values() if not bar.disable}
+        free = next(place for place in range(1, len(taken) + 2) if place not in taken)
+        self._running[number] = self._bar(free, None, f"trial {number}")
+
+    def epoch(self, number: int, news: dict[str, Any]) -> None:
+        """A trial validated an epoch."""
+        bar = self._running[number]
+        bar.total = news["epochs"]
+        bar.n = news["epoch"]
+        bar.set_postfix_str(f", best {self.metric} {news['best']:.4f}" if news["best"] is not None else "")
+
+    def end(self, trial: Trial) -> None:
+        """A trial ended and is in the study."""
+        self._remove(trial.number)
+        best = self.study.best
+        if trial.status == FAILED:
+            what = f"failed: {trial.reason}"
+        else:
+            how = " (stopped early)" if trial.status == STOPPED else ""
+            what = f"{self.metric} {trial.score:.4f} at epoch {trial.best_epoch} of {trial.epochs}{how}"
+        mark = " *" if best is trial else ""
+        tqdm.write(
+            f"[{len(self.study.trials)}/{self.total}] {what}, {trial.seconds:.1f} s: {said(trial.params)}{mark}",
+            file=sys.stdout,
+        )
+        sys.stdout.flush()
+        if best is not None:
+            self._all.set_postfix_str(f", best {self.metric} {best.score:.4f}")
+        self._all.update(1)
+
+    def _remove(self, number: int) -> None:
+        if number in self._running:
+            self._running.pop(number).close()
+
+    def close(self) -> None:
+        """Take the bars away."""
+        for number in list(self._running):
+            self._remove(number)
+        self._all.close()

@@ -1,0 +1,212 @@
+"""Spaces of hyper-parameters: RecBole's grammar of lines and its YAML form, read without evaluating code."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from hyperopt import hp
+
+from recbole_bert4rec.errors import UserError
+
+BOUNDS = {"uniform": ("low", "high"), "quniform": ("low", "high", "step")}
+BOUNDS |= {"loguniform": ("low", "high"), "loguniform10": ("low", "high")}
+"""The numbers that each continuous kind takes. ``loguniform`` has RecBole's meaning: exp of a number between low and
+high; ``loguniform10`` draws between low and high themselves, every power of ten alike."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One line of a space.
+
+    Attributes:
+        kind: ``choice`` or a key of :data:`BOUNDS`.
+        values: the choices, or the bounds.
+    """
+
+    name: str
+    kind: str
+    values: tuple[Any, ...]
+
+    @property
+    def whole(self) -> bool:
+        """Whether a ``quniform`` steps over whole numbers, which options such as batch sizes must be."""
+        return self.kind == "quniform" and all(float(value).is_integer() for value in self.values)
+
+    def hyperopt(self) -> Any:
+        """The parameter as hyperopt draws it."""
+        if self.kind == "choice":
+            return hp.choice(self.name, list(self.values))
+        if self.kind == "loguniform10":
+            return hp.loguniform(self.name, *map(math.log, self.values))
+        return getattr(hp, self.kind)(self.name, *self.values)
+
+    def value(self, drawn: Any) -> Any:
+        """What hyperopt drew, as the option takes it."""
+        if self.kind == "choice":
+            return self.values[int(drawn)]
+        return round(float(drawn)) if self.whole else float(drawn)
+
+    def drawn(self, value: Any) -> Any:
+        """What hyperopt would have drawn for a value: :meth:`value` turned round."""
+        return self.values.index(value) if self.kind == "choice" else value
+
+
+@dataclass(frozen=True)
+class Space:
+    """Hyper-parameters to search over, in the order of their file."""
+
+    parameters: tuple[Parameter, ...]
+
+    @property
+    def size(self) -> int | None:
+        """How many combinations there are; None where a parameter is continuous."""
+        if any(parameter.kind != "choice" for parameter in self.parameters):
+            return None
+        return math.prod(len(parameter.values) for parameter in self.parameters)
+
+    def grid(self) -> Iterator[dict[str, Any]]:
+        """Every combination once; the last parameter changes fastest."""
+        names = [parameter.name for parameter in self.parameters]
+        for values in itertools.product(*(parameter.values for parameter in self.parameters)):
+            yield dict(zip(names, values, strict=True))
+
+    def hyperopt(self) -> dict[str, Any]:
+        """The space as hyperopt takes it."""
+        return {parameter.name: parameter.hyperopt() for parameter in self.parameters}
+
+    def values(self, drawn: dict[str, Any]) -> dict[str, Any]:
+        """Options from what hyperopt drew: indices of choices, numbers else."""
+        return {parameter.name: parameter.value(drawn[parameter.name]) for parameter in self.parameters}
+
+
+def read_space(path: str | Path) -> Space:
+    """A space from a file of lines ``name kind values``, or of YAML (.yaml, .yml) ``kind: {name: values}``.
+
+    Raises:
+        UserError: every line that is not understood, with its number.
+    """
+    try:
+        text = Path(path).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"parameter file {path} cannot be read: {error}") from error
+    entries, found = (_yaml_entries if Path(path).suffix in (".yaml", ".yml") else _line_entries)(text)
+    parameters: dict[str, Parameter] = {}
+    for place, name, kind, values in entries:
+        mistake = f"{name} is there twice" if name in parameters else _mistake(kind, values)
+        if mistake:
+            found.append(f"{place}: {mistake}")
+        else:
+            parameters[name] = Parameter(name, kind, tuple(_without_repeats(values) if kind == "choice" else values))
+    if not entries and not found:
+        found.append("there is no parameter in it")
+    if found:
+        said = "\n  ".join(found)
+        raise UserError(
+            f"parameter file {path} has mistakes; its lines are `name choice [1, 2]`, `name uniform 0,1`, "
+            f"`name quniform 16,64,16`, `name loguniform -8,0` (exponents of e), `name loguniform10 1e-4,1e-2`, or "
+            f"comments after #:\n  {said}"
+        )
+    return Space(tuple(parameters.values()))
+
+
+Entry = tuple[str, str, str, list[Any]]
+"""Where it stands, name, kind, values."""
+
+
+def _line_entries(text: str) -> tuple[list[Entry], list[str]]:
+    entries: list[Entry] = []
+    found: list[str] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        place = f"line {number}"
+        stated, _, comment = line.partition("#")
+        while comment and stated.count("'") % 2 + stated.count('"') % 2:  # a # in quotes is none
+            more, _, comment = comment.partition("#")
+            stated += "#" + more
+        words = stated.split(maxsplit=2)
+        if not words:
+            continue
+        if len(words) < 3:
+            found.append(f"{place}: name, kind and values are needed, but it says {line.strip()!r}")
+            continue
+        name, kind, written = words
+        try:
+            values = ast.literal_eval(written if kind == "choice" else f"[{written.strip()}]")
+        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+            wanted = "a list such as [0.1, 0.2] or ['a', 'b']" if kind == "choice" else "numbers such as 0.1,0.5"
+            found.append(f"{place}: the values must be {wanted}, but are {_short(written)}")
+            continue
+        entries.append((place, name, kind, list(values) if isinstance(values, (list, tuple)) else [values]))
+        if kind == "choice" and not isinstance(values, (list, tuple)):
+            entries.pop()
+            found.append(f"{place}: the values must be a list such as [{values!r}], but are {_short(written)}")
+    return entries, found
+
+
+def _yaml_entries(text: str) -> tuple[list[Entry], list[str]]:
+    try:
+        content = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        return [], [" ".join(str(error).split())]
+    wanted = "must hold {name: values}"
+    if not isinstance(content, dict):
+        return [], [f"it must hold `choice: {{name: [values]}}` and the like, but holds {_short(content)}"]
+    entries: list[Entry] = []
+    found: list[str] = []
+    for kind, named in content.items():
+        if not isinstance(named, dict):
+            found.append(f"key {kind}: {wanted}, but holds {_short(named)}")
+            continue
+        for name, values in named.items():
+            if isinstance(values, list):
+                entries.append((f"key {kind}: {name}", str(name), str(kind), [_number(value) for value in values]))
+            else:
+                found.append(f"key {kind}: {name} must be a list, but is {_short(values)}")
+    return entries, found
+
+
+def _number(value: Any) -> Any:
+    """YAML takes 1e-3 for text; here it is meant as a number."""
+    try:
+        return float(value) if isinstance(value, str) and "e" in value.lower() else value
+    except ValueError:
+        return value
+
+
+def _mistake(kind: str, values: list[Any]) -> str | None:
+    if kind == "choice":
+        return None if values else "there is nothing to choose from"
+    if kind not in BOUNDS:
+        return f"the kind must be one of {['choice', *BOUNDS]}, but is {kind!r}"
+    names = BOUNDS[kind]
+    numbers = [value for value in values if isinstance(value, (int, float)) and not isinstance(value, bool)]
+    if len(values) != len(names) or len(numbers) != len(values) or not all(map(math.isfinite, numbers)):
+        return f"{kind} takes {len(names)} numbers ({', '.join(names)}), but got {_short(values)}"
+    if values[0] >= values[1]:
+        return f"low must be less than high, but they are {values[0]} and {values[1]}"
+    if kind == "quniform" and values[2] <= 0:
+        return f"the step must be above 0, but is {values[2]}"
+    if kind == "loguniform10" and values[0] <= 0:
+        return f"the bounds must be above 0, but low is {values[0]}"
+    if kind == "loguniform" and values[1] > 700:
+        return f"the bounds are exponents of e, but high is {values[1]}; for the numbers themselves use loguniform10"
+    return None
+
+
+def _without_repeats(values: list[Any]) -> list[Any]:
+    kept: list[Any] = []
+    for value in values:
+        if not any(type(value) is type(other) and value == other for other in kept):
+            kept.append(value)
+    return kept
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

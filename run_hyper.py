@@ -1,0 +1,11 @@
+"""Search hyper-parameters: python run_hyper.py --model=BERT4Rec --dataset=ml-100k --params_file=hyper/hyper.test"""
+
+import sys
+
+try:
+    from recbole_bert4rec.tuning.cli import main
+except ImportError as error:
+    sys.exit(f"error: {error}\nInstall with: pip install -r requirements.txt")
+
+if __name__ == "__main__":
+    sys.exit(main())

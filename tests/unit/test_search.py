@@ -1,0 +1,139 @@
+"""What a search proposes, and its file of trials."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.tuning.search import ALGORITHMS, Search, key_of
+from recbole_bert4rec.tuning.space import Parameter, Space
+from recbole_bert4rec.tuning.study import FAILED, Study, Trial
+
+SPACE = Space((Parameter("a", "choice", (1, 2, 3)), Parameter("b", "choice", ("x", "y"))))
+LINE = Space((Parameter("x", "uniform", (-1.0, 1.0)),))
+ABOUT: dict[str, Any] = {"model": "BERT4Rec", "bigger": True, "space": {"a": ["choice", 1, 2, 3]}}
+
+
+def proposals(
+    search: Search, score: Callable[[dict[str, Any]], float] = lambda params: 0.0
+) -> list[tuple[int, dict[str, Any]]]:
+    found = []
+    while (proposal := search.ask()) is not None:
+        found.append(proposal)
+        search.tell(proposal[1], score(proposal[1]))
+    return found
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_no_setting_is_proposed_twice_and_all_of_a_small_space_are(algorithm: str) -> None:
+    found = proposals(Search(SPACE, algorithm, None if algorithm == "exhaustive" else 100, seed=1, bigger=True))
+    assert len({key_of(params) for _, params in found}) == len(found) == SPACE.size
+    assert len({number for number, _ in found}) == len(found)
+
+
+@pytest.mark.parametrize("algorithm", ["random", "bayes"])
+def test_the_same_seed_and_scores_propose_the_same_settings(algorithm: str) -> None:
+    first, second, other = (proposals(Search(LINE, algorithm, 25, seed, bigger=True)) for seed in (1, 1, 2))
+    assert first == second != other
+
+
+@pytest.mark.parametrize("algorithm", ["exhaustive", "random"])
+def test_a_resumed_search_proposes_exactly_what_is_missing_under_its_old_numbers(algorithm: str) -> None:
+    limit = None if algorithm == "exhaustive" else 5
+    whole = proposals(Search(SPACE, algorithm, limit, seed=3, bigger=True))
+    resumed = Search(SPACE, algorithm, limit, seed=3, bigger=True)
+    kept = [whole[0], whole[3]]  # as after a kill with several running
+    resumed.go_on([(number, params, 0.5) for number, params in kept])
+    assert proposals(resumed) == [proposal for proposal in whole if proposal not in kept]
+
+
+def test_bayes_learns_from_scores_also_from_those_of_an_earlier_run() -> None:
+    def score(params: dict[str, Any]) -> float:
+        return -abs(params["x"] - 0.7)
+
+    search = Search(LINE, "bayes", 60, seed=0, bigger=True)
+    told = []
+    for _ in range(30):
+        number, params = search.ask() or pytest.fail("no proposal")
+        search.tell(params, score(params))
+        told.append((number, params, score(params)))
+    resumed = Search(LINE, "bayes", 60, seed=0, bigger=True)
+    resumed.go_on(told)
+    later = proposals(resumed, score)
+    assert len(later) == 30
+    assert not {number for number, _ in later} & {number for number, *_ in told}
+    mean = sum(abs(params["x"] - 0.7) for _, params in later) / 30
+    assert mean < 0.75 * sum(abs(params["x"] - 0.7) for _, params, _ in told[:20]) / 20
+
+
+def test_bayes_minimises_where_smaller_is_better_and_bears_failed_trials() -> None:
+    search = Search(LINE, "bayes", 60, seed=0, bigger=False)
+    tried = []
+    while (proposal := search.ask()) is not None:
+        x = proposal[1]["x"]
+        tried.append(x)
+        search.tell(proposal[1], None if x < -0.8 else x * x)
+    assert sum(map(abs, tried[30:])) / 30 < 0.3
+
+
+def test_exhaustive_refuses_a_continuous_space() -> None:
+    with pytest.raises(UserError, match="--algo=exhaustive needs choices alone, but x"):
+        Search(LINE, "exhaustive", None, seed=0, bigger=True)
+
+
+def test_a_study_keeps_every_trial_at_once_and_is_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "some.jsonl"
+    study = Study(path, ABOUT, resume=False)
+    study.add(Trial(0, {"a": 1}, score=0.5, valid={"ndcg@10": 0.5}, epochs=3, best_epoch=2))
+    study.add(Trial(1, {"a": 2}, status=FAILED, reason="it broke"))
+    again = Study(path, ABOUT, resume=True)
+    assert again.trials == study.trials
+    assert again.best == study.trials[0]
+
+
+def test_a_line_cut_by_a_kill_is_dropped_and_the_rest_kept(tmp_path: Path) -> None:
+    path = tmp_path / "some.jsonl"
+    study = Study(path, ABOUT, resume=False)
+    study.add(Trial(0, {"a": 1}, score=0.5))
+    with open(path, "a") as file:
+        file.write('{"number": 1, "par')
+    again = Study(path, ABOUT, resume=True)
+    again.add(Trial(1, {"a": 2}, score=0.6))
+    assert [json.loads(line)["number"] for line in path.read_text().splitlines()[1:]] == [0, 1]
+
+
+def test_a_study_is_not_overwritten_or_mixed_with_another(tmp_path: Path) -> None:
+    path = tmp_path / "some.jsonl"
+    Study(path, ABOUT, resume=False).add(Trial(0, {"a": 1}, score=0.5))
+    with pytest.raises(UserError, match="--resume"):
+        Study(path, ABOUT, resume=False)
+    with pytest.raises(UserError, match=r"another search .model was 'BERT4Rec', not 'SASRec'"):
+        Study(path, {**ABOUT, "model": "SASRec"}, resume=True)
+    path.write_text("nonsense\n")
+    with pytest.raises(UserError, match="is not the file of a search"):
+        Study(path, ABOUT, resume=True)
+
+
+def test_a_setting_is_not_kept_twice(tmp_path: Path) -> None:
+    study = Study(tmp_path / "some.jsonl", ABOUT, resume=False)
+    study.add(Trial(0, {"a": 1}, score=0.5))
+    with pytest.raises(ValueError, match="is there already"):
+        study.add(Trial(1, {"a": 1}, score=0.6))
+
+
+@pytest.mark.parametrize(("bigger", "winner"), [(True, 2), (False, 0)])
+def test_the_best_is_by_score_and_of_equal_ones_the_first_in_the_search(
+    tmp_path: Path, bigger: bool, winner: int
+) -> None:
+    study = Study(tmp_path / "some.jsonl", {**ABOUT, "bigger": bigger}, resume=False)
+    for number, score in ((3, 0.9), (1, 0.5), (0, 0.5), (2, 0.9), (4, None)):
+        status = FAILED if score is None else "finished"
+        study.add(Trial(number, {"a": number}, score=score, status=status))
+    assert study.best is not None
+    assert study.best.number == winner
+    assert [trial.score for trial in study.ranking()] == sorted([0.5, 0.5, 0.9, 0.9], reverse=bigger)
