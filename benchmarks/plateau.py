@@ -1,7 +1,7 @@
-"""What shortens the plateau at the start of training: validation NDCG@10 on ml-1m after the first epochs, one change each.
+"""What shortens the plateau at the start of training: validation NDCG@10 on ml-1m after the first epochs.
 
-BERT4Rec first stays near the loss of the items' frequencies. Every run has the same seed, a constant learning rate and as
-many epochs; the figures do not depend on what else the machine does.
+BERT4Rec first stays near the loss of the items' frequencies. Every run has the same seed, a constant learning rate and
+as many epochs; the figures do not depend on what else the machine does.
 """
 
 from __future__ import annotations
@@ -34,18 +34,14 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "both, seen_bias": {"seen_bias": True},
     "both, no dropout": {"hidden_dropout_prob": 0.0},
     "both, mask_ratio 0.5": {"mask_ratio": 0.5},
-    "both, learning_rate 0.004": {"learning_rate": 0.004},
-    "both, batches of 128": {"train_batch_size": 128},
     "both, N 30": {"MAX_ITEM_LIST_LENGTH": 30},
-    "the paper's start, N 30": {**PAPER, "MAX_ITEM_LIST_LENGTH": 30},
-    "the paper's start, mask_ratio 0.5": {**PAPER, "mask_ratio": 0.5},
 }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data_path", type=Path, required=True, help="folder that holds ml-1m/ml-1m.inter.gz")
-    parser.add_argument("--epochs", type=int, default=8)
+    parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--seed", type=int, default=2020)
     parser.add_argument("--work", type=Path, default=Path("bench-work"))
     options = parser.parse_args()

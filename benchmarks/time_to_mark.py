@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -82,8 +83,8 @@ def rectools_curve(work: Path, environments: Path, limit: float) -> tuple[str, l
                 lines.append(json.loads(line))
                 print(f"RecTools {lines[-1]}", flush=True)
         timer.cancel()
-    if not lines:
-        raise SystemExit(f"RecTools gave nothing; see {log.name}")
+    if process.wait() != -signal.SIGKILL or not lines:
+        raise SystemExit(f"RecTools ended by itself; see {log.name}")
     return lines[0]["version"], [(line["second"], line["ndcg"]) for line in lines]
 
 

@@ -89,10 +89,10 @@ class MultiHeadAttention(nn.Module):
 
     def _mix(self, query: Tensor, key: Tensor, value: Tensor, attended: Tensor | None) -> Tensor:
         """Attention(Q, K, V) of every head, side by side. *Shape:* (B, Q, H), (B, L, H), (B, L, H) -> (B, Q, H)"""
-        heads = [part.unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for part in (query, key, value)]
+        query, key, value = (x.unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for x in (query, key, value))
         dropout = self.attn_dropout_prob if self.training else 0.0
-        mixed = F.scaled_dot_product_attention(*heads, attn_mask=attended, dropout_p=dropout)  # (B, A, Q, H / A)
-        return mixed.transpose(1, 2).flatten(2)
+        mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=attended, dropout_p=dropout)
+        return mixed.transpose(1, 2).flatten(2)  # from (B, A, Q, H / A)
 
     @torch.no_grad()
     def start_as_average(self) -> None:

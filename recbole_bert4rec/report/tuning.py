@@ -19,6 +19,7 @@ from recbole_bert4rec.files import written_whole
 
 _COLOURS = "viridis"
 """Readable in print and by the colour-blind."""
+_NUMBER, _SCORE = "number of the trial", "score of the trial"  # no option has a space in its name
 _LEAST_TRIALS = 8
 """Below, an importance would say nothing."""
 
@@ -58,20 +59,21 @@ def write_report(trials: Path, page: Path) -> dict[str, Path]:
 
 
 def read_trials(path: Path) -> tuple[dict[str, Any], pd.DataFrame]:
-    """What a search is about, and its trials with a score: number, score, epochs and a column for each parameter."""
+    """What a search is about, and its trials with a score: that, their number and a column for each parameter."""
     lines = [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()]
     about, trials = lines[0]["study"], [trial for trial in lines[1:] if trial["score"] is not None]
-    rows = [{"number": t["number"], "score": t["score"], "epochs": t["epochs"], **t["params"]} for t in trials]
-    return about, pd.DataFrame(rows).sort_values("number", ignore_index=True)
+    rows = [{_NUMBER: t["number"], _SCORE: t["score"], **t["params"]} for t in trials]
+    return about, pd.DataFrame(rows).sort_values(_NUMBER, ignore_index=True)
 
 
 def _names(frame: pd.DataFrame) -> list[str]:
-    return [name for name in frame.columns if name not in ("number", "score", "epochs")]
+    return [name for name in frame.columns if name not in (_NUMBER, _SCORE)]
 
 
 def _axis(values: pd.Series) -> tuple[np.ndarray, list[Any] | None]:
     """Numbers to draw a parameter at; with their labels where the values are few or no numbers."""
     numeric = pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values)
+    numeric = numeric and not values.isna().any()
     distinct = sorted(values.map(lambda v: v if numeric else str(v)).unique())
     if numeric and len(distinct) > 12:
         return values.to_numpy(float), None
@@ -86,11 +88,11 @@ def importance(frame: pd.DataFrame) -> pd.Series | None:
     search, no statement about other data.
     """
     names = _names(frame)
-    if len(frame) < _LEAST_TRIALS or frame["score"].nunique() < 2:
+    if len(frame) < _LEAST_TRIALS or frame[_SCORE].nunique() < 2:
         return None
     features = np.column_stack([_axis(frame[name])[0] for name in names])
-    forest = RandomForestRegressor(n_estimators=200, random_state=0, n_jobs=1).fit(features, frame["score"])
-    found = permutation_importance(forest, features, frame["score"], n_repeats=20, random_state=0)
+    forest = RandomForestRegressor(n_estimators=200, random_state=0, n_jobs=1).fit(features, frame[_SCORE])
+    found = permutation_importance(forest, features, frame[_SCORE], n_repeats=20, random_state=0)
     return pd.Series(found.importances_mean, index=names).clip(lower=0).sort_values()
 
 
@@ -100,8 +102,8 @@ def _coordinates(frame: pd.DataFrame, about: dict[str, Any]) -> go.Figure:
         places, labels = _axis(frame[name])
         ticks = {} if labels is None else {"tickvals": list(range(len(labels))), "ticktext": [str(v) for v in labels]}
         dimensions.append({"label": name, "values": places, **ticks})
-    dimensions.append({"label": f"valid {about['metric']}", "values": frame["score"]})
-    line = {"color": frame["score"], "colorscale": _COLOURS, "showscale": True}
+    dimensions.append({"label": f"valid {about['metric']}", "values": frame[_SCORE]})
+    line = {"color": frame[_SCORE], "colorscale": _COLOURS, "showscale": True}
     figure = go.Figure(go.Parcoords(line=line, dimensions=dimensions))
     return figure.update_layout(title="Trials: a line each; drag along an axis to select", height=480)
 
@@ -113,10 +115,10 @@ def _importance(weights: pd.Series, about: dict[str, Any]) -> go.Figure:
 
 
 def _progress(frame: pd.DataFrame, about: dict[str, Any]) -> go.Figure:
-    best = frame["score"].cummax() if about["bigger"] else frame["score"].cummin()
+    best = frame[_SCORE].cummax() if about["bigger"] else frame[_SCORE].cummin()
     settings = [", ".join(f"{name} {row[name]}" for name in _names(frame)) for _, row in frame.iterrows()]
-    figure = go.Figure(go.Scatter(x=frame["number"], y=frame["score"], mode="markers", text=settings, name="trial"))
-    figure.add_scatter(x=frame["number"], y=best, mode="lines", line_shape="hv", name="best so far")
+    figure = go.Figure(go.Scatter(x=frame[_NUMBER], y=frame[_SCORE], mode="markers", text=settings, name="trial"))
+    figure.add_scatter(x=frame[_NUMBER], y=best, mode="lines", line_shape="hv", name="best so far")
     return figure.update_layout(title="Score by trial", xaxis_title="trial", yaxis_title=f"valid {about['metric']}")
 
 
@@ -124,7 +126,7 @@ def _draw_coordinates(frame: pd.DataFrame, about: dict[str, Any]) -> Figure:
     names = _names(frame)
     figure = Figure(figsize=(2 + 1.6 * (len(names) + 1), 4.5), layout="constrained")
     axes = figure.subplots()
-    columns, scores = [_axis(frame[name]) for name in names], frame["score"].to_numpy(float)
+    columns, scores = [_axis(frame[name]) for name in names], frame[_SCORE].to_numpy(float)
     columns.append((scores, None))
     shades = matplotlib.colormaps[_COLOURS]((scores - scores.min()) / (np.ptp(scores) or 1.0))
     scaled = [_scaled(places) for places, _ in columns]

@@ -100,6 +100,8 @@ def _request(arguments: list[str]) -> Request:
         only_ray = {"--scheduler": options.scheduler != "none", "--max_concurrent": options.max_concurrent}
         only_ray |= {"--ray_address": options.ray_address, "--gpus_per_trial": options.gpus_per_trial}
         found += [f"{flag} needs --tool=Ray" for flag, given in only_ray.items() if given]
+    elif any(flag.startswith("--gpu_id=") for flag in flags):
+        found.append("--gpu_id does not go with --tool=Ray, which shares out the GPUs; leave it out")
     if options.algo == "exhaustive" and options.max_evals is not None:
         found.append("--max_evals goes with --algo=random or bayes; exhaustive tries every combination")
     for flag in ("max_evals", "cpus_per_trial", "max_concurrent"):
@@ -109,6 +111,10 @@ def _request(arguments: list[str]) -> Request:
     gpus = float(torch.cuda.is_available()) if options.gpus_per_trial is None else options.gpus_per_trial
     if gpus < 0:
         found.append(f"--gpus_per_trial must be at least 0, but is {gpus:g}")
+    if options.metric is not None:
+        flags.append(f"--valid_metric={options.metric}")
+        if sum(flag.startswith("--valid_metric=") for flag in flags) > 1:
+            found.append("--metric and --valid_metric say the same; leave one of them out")
     if found:
         raise UserError("; ".join(found))
     files = tuple(str(Path(file).resolve()) for file in (options.config_files or "").split())
@@ -119,7 +125,6 @@ def _request(arguments: list[str]) -> Request:
         dataset=options.dataset or named["dataset"],
         config_files=files,
         flags=tuple(flags),
-        fixed={} if options.metric is None else {"valid_metric": options.metric},
         folder=os.getcwd(),
         threads=cpus,
     )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
+import socket
 import tempfile
 import warnings
 from dataclasses import dataclass, replace
@@ -12,9 +14,9 @@ from typing import Any
 
 import ray
 from ray import air, tune
+from ray._private import ray_constants
 from ray.air import session
 from ray.tune import schedulers
-from ray.tune.search import FINISHED as NO_MORE
 from ray.tune.search import Searcher
 
 from recbole_bert4rec.errors import UserError
@@ -43,7 +45,14 @@ class Resources:
     address: str | None = None
 
 
-class _Proposals(Searcher):
+class _Unpickled:
+    """Ray pickles what it is given, to restore an experiment; our study does that, and these stay in this process."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}
+
+
+class _Proposals(_Unpickled, Searcher):
     """A :class:`Search` as Ray asks for it."""
 
     def __init__(self, search: Search) -> None:
@@ -54,13 +63,13 @@ class _Proposals(Searcher):
     def suggest(self, trial_id: str) -> Any:
         proposal = self.search.ask()
         if proposal is None:
-            return NO_MORE
+            return Searcher.FINISHED
         self.settings[trial_id] = proposal
         return {"number": proposal[0], "params": proposal[1]}
 
     def on_trial_complete(self, trial_id: str, result: Any = None, error: bool = False) -> None:
         _, params = self.settings[trial_id]
-        self.search.tell(params, None if error or not result else result.get("best"))
+        self.search.tell(params, None if error or not result or result.get("reason") else result.get("best"))
 
     def save(self, checkpoint_path: str) -> None:
         """Nothing: the study's own file is what a search goes on from."""
@@ -69,7 +78,7 @@ class _Proposals(Searcher):
         """Nothing, as :meth:`save`."""
 
 
-class _Watch(tune.Callback):
+class _Watch(_Unpickled, tune.Callback):
     """Hands what happens to trials on to the study and the display."""
 
     def __init__(self, proposals: _Proposals, keep: Any, display: Any) -> None:
@@ -95,8 +104,14 @@ class _Watch(tune.Callback):
 
     def on_trial_error(self, iteration: int, trials: Any, trial: Any, **info: Any) -> None:
         number, params = self.proposals.settings[trial.trial_id]
-        lines = [line for line in str(trial.get_error() or "").splitlines() if line.strip()]
-        self.keep(Trial(number, params, study.FAILED, reason=f"its worker ended: {lines[-1] if lines else 'unknown'}"))
+        self.keep(Trial(number, params, study.FAILED, reason=f"its worker was ended twice{_last_words(trial)}"))
+
+
+def _last_words(trial: Any) -> str:
+    """What Ray wrote about the first of a trial's two failures."""
+    file = Path(trial.error_file) if trial.error_file else None
+    lines = [line.strip() for line in file.read_text().splitlines() if line.strip()] if file and file.is_file() else []
+    return f": {lines[-1]}" if lines else ""
 
 
 def _seconds(news: dict[str, Any]) -> float:
@@ -111,8 +126,8 @@ def _trainable(setting: dict[str, Any], task: Task, folder: str, data: bytes | N
     latest: dict[str, Any] = {}
 
     def report(news: dict[str, Any]) -> None:
-        latest.update(news)
-        session.report(news)
+        latest.update({name: value for name, value in news.items() if value is not None})  # no score: NaN
+        session.report(latest)
 
     try:
         run_trial(task, params, data, checkpoint_of(folder, number), report)
@@ -126,14 +141,23 @@ def checkpoint_of(folder: str | Path, number: int) -> str:
     return str(Path(folder) / f"trial-{number}.pth")
 
 
-def _scheduler(name: str, epochs: int, bigger: bool) -> Any:
+class _Median(schedulers.MedianStoppingRule):
+    """Ray's, which takes every trial's last report for one of a validation; a trial that failed has none."""
+
+    def on_trial_complete(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> None:
+        if "epoch" in result and "best" in result:
+            super().on_trial_complete(tune_controller, trial, result)
+
+
+def scheduler_of(name: str, epochs: int, bigger: bool) -> Any:
     """Ray's scheduler by our name; decisions are made on the best validation score so far."""
     judged = {"metric": "best", "mode": "max" if bigger else "min", "time_attr": "epoch"}
     grace = max(1, epochs // 10)
     if name == "asha":
         return schedulers.ASHAScheduler(**judged, max_t=epochs + 1, grace_period=grace, reduction_factor=3)
     if name == "median":
-        return schedulers.MedianStoppingRule(**judged, grace_period=grace, min_samples_required=3)
+        never = {"min_time_slice": math.inf}  # to pause a trial: it would begin anew
+        return _Median(**judged, grace_period=grace, min_samples_required=3, **never)
     return schedulers.FIFOScheduler()
 
 
@@ -146,16 +170,37 @@ def start_ray(resources: Resources) -> None:
     os.environ.setdefault("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")
     os.environ["TUNE_DISABLE_STRICT_METRIC_CHECKING"] = "1"  # a trial that failed has no score
     os.environ.setdefault("TUNE_MAX_PENDING_TRIALS_PG", "1")
+    os.environ["TUNE_DISABLE_SIGINT_HANDLER"] = "1"  # Ctrl-C is no end of the search
     quiet = {"logging_level": logging.ERROR, "log_to_driver": False, "configure_logging": False}
     if resources.address is None:
-        ray.init(include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
+        # else Ray turns the loopback address into the machine's and listens to the network
+        os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+        ray_constants.ENABLE_RAY_CLUSTER = False
+        ray.init(address="local", include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
         return
+    if resources.address.startswith("ray://"):
+        raise UserError(
+            f"--ray_address={resources.address}: Ray's client does not work here; start run_hyper.py on a machine of "
+            "the cluster with --ray_address=auto, or HOST:PORT of its head"
+        )
     try:
+        if resources.address != "auto":  # Ray would try for minutes
+            host, _, port = resources.address.rpartition(":")
+            socket.create_connection((host, int(port)), timeout=10).close()
         ray.init(address=resources.address, **quiet)
-    except (ConnectionError, ValueError, RuntimeError, TimeoutError) as error:
+    except (OSError, ValueError, RuntimeError) as error:
         raise UserError(
             f"--ray_address={resources.address}: {' '.join(str(error).split())}; leave it out to start Ray here"
         ) from error
+
+
+def _check_room(resources: Resources) -> None:
+    """Refuse a trial that no machine has room for: Ray would wait for one."""
+    for name, wanted in (("CPU", resources.cpus), ("GPU", resources.gpus)):
+        room = max(node["Resources"].get(name, 0) for node in ray.nodes())
+        if wanted > room:
+            ray.shutdown()
+            raise UserError(f"a trial needs {wanted:g} {name}s, but there are {room:g} on a machine")
 
 
 def run_on_ray(
@@ -164,8 +209,7 @@ def run_on_ray(
     data: bytes | None,
     folder: Path,
     resources: Resources,
-    scheduler: str,
-    epochs: int,
+    scheduler: Any,
     keep: Any,
     display: Any,
 ) -> None:
@@ -174,16 +218,15 @@ def run_on_ray(
     Args:
         data: of :func:`~recbole_bert4rec.tuning.objective.packed_data`; goes once to each node.
         folder: for the weights of the trials.
+        scheduler: of :func:`scheduler_of`.
         keep: called with every :class:`Trial` that ends.
         display: see :class:`~recbole_bert4rec.tuning.progress.Display`.
     """
+    if search.told >= search.total:
+        return
     start_ray(resources)
-    room = ray.cluster_resources()
-    for name, wanted in (("CPU", resources.cpus), ("GPU", resources.gpus)):
-        if wanted > room.get(name, 0):
-            ray.shutdown()
-            raise UserError(f"a trial needs {wanted:g} {name}s, but there are {room.get(name, 0):g}")
-    proposals = _Proposals(search)
+    _check_room(resources)
+    proposals, told = _Proposals(search), search.told
     trainable = tune.with_parameters(_trainable, task=task, folder=str(folder), data=data)
     with tempfile.TemporaryDirectory() as scratch, warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -192,8 +235,8 @@ def run_on_ray(
                 tune.with_resources(trainable, {"cpu": resources.cpus, "gpu": resources.gpus}),
                 tune_config=tune.TuneConfig(
                     search_alg=proposals,
-                    scheduler=_scheduler(scheduler, epochs, search.sign < 0),
-                    num_samples=max(1, search.total - search.told),
+                    scheduler=scheduler,
+                    num_samples=search.total - search.told,
                     max_concurrent_trials=resources.max_concurrent,
                     chdir_to_trial_dir=False,
                     reuse_actors=False,
@@ -206,5 +249,7 @@ def run_on_ray(
                     callbacks=[_Watch(proposals, keep, display)],
                 ),
             ).fit()
+            if search.told < len(proposals.settings) + told:
+                raise KeyboardInterrupt  # Ray ended the search on a signal
         finally:
             ray.shutdown()

@@ -27,8 +27,11 @@ def _serve(pipe: Connection, task: Task, data: bytes | None) -> None:
         try:
             result = run_trial(task, params, data, checkpoint, lambda news: pipe.send(("epoch", news)))
             pipe.send(("result", result))
+        except UserError as error:
+            pipe.send(("refused", reason_of(error)))
         except Exception as error:
             pipe.send(("failed", reason_of(error)))
+            return  # the next trial begins in a process that nothing has gone wrong in
 
 
 def reason_of(error: BaseException) -> str:
@@ -51,20 +54,21 @@ class LocalWorker:
     def _start(self) -> None:
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
-        self.process = context.Process(target=_serve, args=(theirs, *self._arguments), daemon=True)
+        self.process = context.Process(target=_serve, args=(theirs, *self._arguments), daemon=False)
         self.process.start()
         theirs.close()
 
     def run(self, params: dict[str, Any], checkpoint: str, report: Report) -> dict[str, Any]:
         """The trial's result, or ``{"reason": ...}`` where it failed."""
         for _ in range(_ATTEMPTS):
+            if not self.process.is_alive():
+                self._start()
             self._pipe.send((params, checkpoint))
             outcome = self._listen(report)
             if outcome is not None:
                 return outcome
             self.process.join()
             code = self.process.exitcode
-            self._start()
         how = f"signal {signal.Signals(-code).name}" if code is not None and code < 0 else f"exit code {code}"
         memory = "; the system kills processes that take too much memory" if code == -signal.SIGKILL else ""
         return {"reason": f"its process was ended by {how}, {_ATTEMPTS} times{memory}"}
@@ -81,8 +85,10 @@ class LocalWorker:
                 return None
             if kind == "epoch":
                 report(news)
-            else:
-                return news if kind == "result" else {"reason": news}
+                continue
+            if kind == "failed":
+                self.process.join()
+            return news if kind == "result" else {"reason": news}
 
     def close(self) -> None:
         """End the process, whatever it does."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import pickle
 import sys
@@ -50,9 +51,22 @@ class Task:
         Raises:
             UserError: the options have mistakes.
         """
-        options = {**self.fixed, **params, "show_progress": False}
-        with mock.patch.object(sys, "argv", [sys.argv[0], *self.flags]):  # RecBole reads --key=value from here
+        options = {**self.fixed, **{name: _plain(value) for name, value in params.items()}, "show_progress": False}
+        with (
+            mock.patch.object(sys, "argv", [sys.argv[0], *self.flags]),  # RecBole reads --key=value from here
+            mock.patch.object(Config, "_load_variable_config_dict", lambda _, given: given),  # it would eval texts
+        ):
             return Config(self.model, self.dataset, list(self.config_files) or None, options)
+
+
+def _plain(value: Any) -> Any:
+    """A text such as ``[64, 64]`` as the list that it means, as RecBole's parameter files have it; without eval."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return ast.literal_eval(value)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return {"true": True, "false": False}.get(value.lower(), value)
 
 
 def reads_data_anew(names: list[str]) -> bool:

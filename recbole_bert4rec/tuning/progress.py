@@ -47,7 +47,7 @@ class Display:
         bar = self._running[number]
         bar.total = news["epochs"]
         bar.n = news["epoch"]
-        bar.set_postfix_str(f", best {self.metric} {news['best']:.4f}" if news["best"] is not None else "")
+        bar.set_postfix_str(f", best {self.metric} {news['best']:.4f}" if news.get("best") is not None else "")
 
     def end(self, trial: Trial) -> None:
         """A trial ended and is in the study."""

@@ -21,6 +21,10 @@ BOUNDS |= {"loguniform": ("low", "high"), "loguniform10": ("low", "high")}
 high; ``loguniform10`` draws between low and high themselves, every power of ten alike."""
 
 
+NOT_SEARCHED = ("model", "dataset", "data_path", "eval_args", "eval_step", "metrics", "topk", "valid_metric")
+"""Options whose values give scores that cannot be compared."""
+
+
 @dataclass(frozen=True)
 class Parameter:
     """One line of a space.
@@ -51,11 +55,16 @@ class Parameter:
         """What hyperopt drew, as the option takes it."""
         if self.kind == "choice":
             return self.values[int(drawn)]
-        return round(float(drawn)) if self.whole else float(drawn)
+        number = float(drawn)
+        if self.kind == "quniform":  # hyperopt rounds to steps counted from 0, which may leave the bounds
+            number = min(max(number, float(self.values[0])), float(self.values[1]))
+        return round(number) if self.whole else number
 
     def drawn(self, value: Any) -> Any:
         """What hyperopt would have drawn for a value: :meth:`value` turned round."""
-        return self.values.index(value) if self.kind == "choice" else value
+        if self.kind != "choice":
+            return value
+        return next(n for n, other in enumerate(self.values) if type(other) is type(value) and other == value)
 
 
 @dataclass(frozen=True)
@@ -100,6 +109,8 @@ def read_space(path: str | Path) -> Space:
     parameters: dict[str, Parameter] = {}
     for place, name, kind, values in entries:
         mistake = f"{name} is there twice" if name in parameters else _mistake(kind, values)
+        if name in NOT_SEARCHED:
+            mistake = f"{name} says what is compared and how; it cannot be searched"
         if mistake:
             found.append(f"{place}: {mistake}")
         else:
@@ -181,6 +192,9 @@ def _number(value: Any) -> Any:
 
 def _mistake(kind: str, values: list[Any]) -> str | None:
     if kind == "choice":
+        other = [value for value in values if not _is_plain(value)]
+        if other:
+            return f"choices must be numbers, texts, True, False, None or lists of these, but one is {_short(other[0])}"
         return None if values else "there is nothing to choose from"
     if kind not in BOUNDS:
         return f"the kind must be one of {['choice', *BOUNDS]}, but is {kind!r}"
@@ -197,6 +211,12 @@ def _mistake(kind: str, values: list[Any]) -> str | None:
     if kind == "loguniform" and values[1] > 700:
         return f"the bounds are exponents of e, but high is {values[1]}; for the numbers themselves use loguniform10"
     return None
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, list):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, (str, bool, int)) or (isinstance(value, float) and math.isfinite(value))
 
 
 def _without_repeats(values: list[Any]) -> list[Any]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
+import os
 import shutil
 import tempfile
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import yaml
+from filelock import FileLock, Timeout
 from recbole.config import Config
 from tabulate import tabulate
 
@@ -17,15 +19,17 @@ from recbole_bert4rec.apps.run import check_model, explained, resolved
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.files import written_whole
 from recbole_bert4rec.report.tuning import write_report
-from recbole_bert4rec.tuning.cluster import Resources, checkpoint_of, run_on_ray
+from recbole_bert4rec.tuning.cluster import Resources, checkpoint_of, run_on_ray, scheduler_of
 from recbole_bert4rec.tuning.local import LocalWorker
 from recbole_bert4rec.tuning.objective import Task, packed_data, reads_data_anew, run_trial, test_result
 from recbole_bert4rec.tuning.progress import Display, said
 from recbole_bert4rec.tuning.search import Search
-from recbole_bert4rec.tuning.space import read_space
+from recbole_bert4rec.tuning.space import Space, read_space
 from recbole_bert4rec.tuning.study import FAILED, STOPPED, Study, Trial
 
 TOOLS = ("Hyperopt", "Ray")
+_TAKEN = (".jsonl", ".pth", ".html", ".png", ".yaml", ".lock")
+"""Endings of what is written beside the output file."""
 
 
 @dataclass(frozen=True)
@@ -71,45 +75,65 @@ def tune(request: Request) -> dict[str, Any]:
 
 
 def _search(request: Request) -> dict[str, Any]:
+    if request.output.suffix in _TAKEN or request.output.is_dir():
+        raise UserError(f"--output_file={request.output} must be a file that does not end in {' or '.join(_TAKEN)}")
     space = read_space(request.params_file)
     names = [parameter.name for parameter in space.parameters]
-    config = _checked(request.task, names)
-    bigger, epochs = config["valid_metric_bigger"], config["epochs"]
-    search = Search(space, request.algorithm, request.max_trials, config["seed"], bigger)
-    study = Study(request.beside(".jsonl"), _about(request, config, space), request.resume)
-    search.go_on([(trial.number, trial.params, trial.score) for trial in study.trials])
-    done = len(study.trials)
+    with mock.patch.dict(os.environ):  # RecBole hides GPUs from the whole process, and so from Ray
+        return _held(request, space, _checked(request.task, names), reads_data_anew(names))
+
+
+def _held(request: Request, space: Space, config: Config, anew: bool) -> dict[str, Any]:
+    """The search, while no other can write to the same files."""
     folder = request.beside(".trials").resolve()
     folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / "lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        raise UserError(f"another search is writing {request.output}; write elsewhere by --output_file") from error
+    try:
+        return _searched(request, space, config, anew, folder)
+    finally:
+        lock.release()
+        if not list(folder.glob("*.pth")):  # the best weights so far stay for --resume
+            shutil.rmtree(folder)
+
+
+def _searched(request: Request, space: Space, config: Config, anew: bool, folder: Path) -> dict[str, Any]:
+    search = Search(space, request.algorithm, request.max_trials, config["seed"], config["valid_metric_bigger"])
+    study = Study(request.beside(".jsonl"), _about(request, config, space), request.resume)
+    search.go_on([(trial.number, trial.params, trial.score) for trial in study.trials])
+    data = None
+    if not anew:
+        data = explained(lambda: packed_data(request.task), f"data set {request.task.dataset!r}")
     print(
         f"{search.total} trials of {config['model']} on {config['dataset']}, judged by validation "
         f"{config['valid_metric']}; {len(study.trials)} are done; each is written to {study.path}",
         flush=True,
     )
-    data = None
-    if not reads_data_anew(names):
-        data = explained(lambda: packed_data(request.task), f"data set {request.task.dataset!r}")
+    _run(request, config, search, study, data, folder)
+    return _conclude(request, study, config, folder)
+
+
+def _run(request: Request, config: Config, search: Search, study: Study, data: bytes | None, folder: Path) -> None:
+    """Run the trials that are missing; weights of the best stay in ``folder``."""
     display = Display(study, search.total, config["valid_metric"])
 
     def keep(trial: Trial) -> None:
         study.add(trial)
+        request.beside(".pth").unlink(missing_ok=True)  # an earlier winner's
         _keep_best_weights(folder, study)
         display.end(trial)
 
     try:
         if request.tool == "Ray":
-            resources = request.resources
-            run_on_ray(request.task, search, data, folder, resources, request.scheduler, epochs, keep, display)
+            judged = scheduler_of(request.scheduler, config["epochs"], config["valid_metric_bigger"])
+            run_on_ray(request.task, search, data, folder, request.resources, judged, keep, display)
         else:
             _run_here(request.task, search, data, folder, keep, display)
     finally:
         display.close()
-        with contextlib.suppress(OSError):
-            folder.rmdir()  # where no trial left weights
-    folder.mkdir(exist_ok=True)
-    if len(study.trials) == done and request.beside(".pth").is_file():  # nothing new: the winner's weights are there
-        shutil.copyfile(request.beside(".pth"), checkpoint_of(folder, study.best.number if study.best else 0))
-    return _conclude(request, study, config, folder)
 
 
 def _checked(task: Task, names: list[str]) -> Config:
@@ -181,6 +205,8 @@ def _conclude(request: Request, study: Study, config: Config, folder: Path) -> d
         reasons = sorted({trial.reason for trial in study.trials})
         raise UserError("every trial failed: " + "; ".join(reasons or ["there was none"]))
     weights = checkpoint_of(folder, best.number)
+    if request.beside(".pth").is_file():  # nothing is new since this was concluded
+        shutil.copyfile(request.beside(".pth"), weights)
     if not Path(weights).is_file():
         print("the weights of the best trial are not here; training it again", flush=True)
         run_trial(request.task, best.params, None, weights, lambda news: None)
@@ -188,8 +214,7 @@ def _conclude(request: Request, study: Study, config: Config, folder: Path) -> d
     _write_winner(request, best)
     _write_result_file(request.output, study, best, tested)
     kept = request.beside(".pth")
-    shutil.copyfile(weights, kept)
-    shutil.rmtree(folder)
+    os.replace(weights, kept)
     pages = write_report(study.path, request.display or request.beside(".html"))
     print(_summary(study, best, config, tested))
     for what, path in (("trials", study.path), ("results", request.output), ("weights", kept), *pages.items()):
@@ -211,7 +236,7 @@ def _write_winner(request: Request, best: Trial) -> None:
     task = request.task
     config = task.config(best.params)
     given = {name: value for name, value in config.external_config_dict.items() if name != "show_progress"}
-    content = {"model": task.model, "dataset": task.dataset, **given, **best.params}
+    content = {"model": task.model, "dataset": task.dataset, **given}
     content.pop("checkpoint_dir", None)
     with written_whole(request.beside(".best.yaml")) as temporary:
         temporary.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")

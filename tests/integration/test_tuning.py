@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from typing import Any
 
 import psutil
 import pytest
+from filelock import FileLock
 
 from recbole_bert4rec.tuning.cli import main
 
@@ -24,8 +26,11 @@ pytestmark = pytest.mark.integration
 
 
 def command(folder: Path, *flags: str, space: str = SPACE) -> list[str]:
+    """Of a small search; ``flags`` take the place of those of the same name, and those of the space are left out."""
     (folder / "some.hyper").write_text(space)
-    return [sys.executable, str(ROOT / "run_hyper.py"), "--params_file=some.hyper", *FAST, *flags]
+    taken = {flag.split("=")[0] for flag in flags} | {f"--{line.split()[0]}" for line in space.splitlines()}
+    fast = [flag for flag in FAST if flag.split("=")[0] not in taken]
+    return [sys.executable, str(ROOT / "run_hyper.py"), "--params_file=some.hyper", *fast, *flags]
 
 
 def search(folder: Path, *flags: str, space: str = SPACE) -> subprocess.CompletedProcess[str]:
@@ -108,15 +113,7 @@ def test_a_killed_search_goes_on_without_losing_or_repeating_a_trial(
 @pytest.mark.parametrize("tool", ["Hyperopt", "Ray"])
 def test_a_setting_that_fails_is_listed_with_its_reason_and_stops_no_other(tmp_path: Path, tool: str) -> None:
     space = "n_heads choice [2, 3]\ninner_size choice [16, 1000000000000]\n"
-    flags = [flag for flag in FAST if not flag.startswith("--inner_size")]
-    (tmp_path / "some.hyper").write_text(space)
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "run_hyper.py"), "--params_file=some.hyper", f"--tool={tool}", *flags],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    done = search(tmp_path, f"--tool={tool}", space=space)
     assert done.returncode == 0, done.stderr
     found = {(t["params"]["n_heads"], t["params"]["inner_size"]): t for t in trials(tmp_path)}
     assert found[2, 16]["status"] == "finished"
@@ -138,13 +135,21 @@ def test_a_trial_whose_process_is_killed_is_tried_again_and_the_search_ends_well
     )
     weights = tmp_path / "hyper.trials" / "trial-0.pth"
     _wait_for(weights.exists)  # an epoch is over
-    workers = [child for child in psutil.Process(process.pid).children(recursive=True) if _is_worker(child, tool)]
+    family = psutil.Process(process.pid).children(recursive=True)
+    assert _listening(family) <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
+    workers = [child for child in family if _is_worker(child, tool)]
     assert workers
     for worker in workers:
         worker.kill()
     said, _ = process.communicate(timeout=300)
     assert process.returncode == 0, said
     assert [trial["status"] for trial in trials(tmp_path)] == ["finished", "finished"], said
+
+
+def _listening(family: list[psutil.Process]) -> set[str]:
+    """Addresses at which processes wait for others."""
+    connections = [connection for process in family for connection in process.net_connections()]
+    return {connection.laddr.ip for connection in connections if connection.status == psutil.CONN_LISTEN}
 
 
 def _is_worker(process: psutil.Process, tool: str) -> bool:
@@ -157,6 +162,89 @@ def _wait_for(condition: Any) -> None:
     while not condition():
         assert time.monotonic() < until
         time.sleep(0.05)
+
+
+@pytest.mark.parametrize("tool", ["Hyperopt", "Ray"])
+def test_a_trial_whose_process_is_killed_twice_is_listed_as_failed(tmp_path: Path, tool: str) -> None:
+    flags = [f"--tool={tool}", "--cpus_per_trial=1", "--epochs=400", "--max_concurrent=1"]
+    flags = flags if tool == "Ray" else flags[:-1]
+    space = "learning_rate choice [0.01, 0.003]\nstopping_step choice [400]\n"
+    process = subprocess.Popen(
+        command(tmp_path, *flags, space=space),
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    killed: set[int] = set()
+    for number in (0, 0, 1, 1):
+        weights = tmp_path / "hyper.trials" / f"trial-{number}.pth"
+        _wait_for(weights.exists)
+        family = psutil.Process(process.pid).children(recursive=True)
+        for worker in family:
+            if worker.pid not in killed and _is_worker(worker, tool):
+                killed.add(worker.pid)
+                weights.unlink(missing_ok=True)
+                worker.kill()
+    said, _ = process.communicate(timeout=300)
+    assert process.returncode == 2, said
+    assert "every trial failed" in said
+    assert len(trials(tmp_path)) == 2, said
+    assert all("ended" in trial["reason"] for trial in trials(tmp_path)), said
+
+
+def test_ctrl_c_with_ray_ends_the_search_untested(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        command(tmp_path, "--tool=Ray", "--epochs=400", "--stopping_step=400"),
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    _wait_for((tmp_path / "hyper.trials" / "trial-0.pth").exists)
+    process.send_signal(signal.SIGINT)
+    said, _ = process.communicate(timeout=120)
+    assert process.returncode == 130, said
+    assert "--resume goes on" in said
+    assert "test of best" not in said
+
+
+@pytest.mark.parametrize("tool", ["Hyperopt", "Ray"])
+def test_a_finished_search_is_only_concluded_again(hyperopt_run: tuple[Path, str], tmp_path: Path, tool: str) -> None:
+    for file in hyperopt_run[0].iterdir():
+        if file.is_file():
+            shutil.copy(file, tmp_path)
+    done = search(tmp_path, "--cpus_per_trial=1", f"--tool={tool}", "--resume")
+    assert done.returncode == 0, done.stderr
+    assert trials(tmp_path) == trials(hyperopt_run[0])
+    assert "training it again" not in done.stdout
+    assert (tmp_path / "hyper.result").read_text() == (hyperopt_run[0] / "hyper.result").read_text()
+
+
+def test_texts_of_a_parameter_file_are_not_evaluated(tmp_path: Path) -> None:
+    space = "hidden_act choice [\"__import__('os').system('touch pwned')\", 'gelu']\n"
+    done = search(tmp_path, space=space)
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "pwned").exists()
+    assert "must be one of" in trials(tmp_path)[0]["reason"]
+
+
+def test_two_searches_do_not_write_to_the_same_file(tmp_path: Path) -> None:
+    (tmp_path / "hyper.trials").mkdir()
+    with FileLock(tmp_path / "hyper.trials" / "lock"):
+        done = search(tmp_path)
+    assert done.returncode == 2
+    assert "another search is writing" in done.stderr
+
+
+def test_the_median_rule_stops_trials_and_bears_failures(tmp_path: Path) -> None:
+    space = "learning_rate choice [0.01, 0.008, 0.005, 1e-9, 1e-8]\nn_heads choice [2, 3]\n"
+    done = search(tmp_path, "--tool=Ray", "--scheduler=median", "--epochs=12", space=space)
+    assert done.returncode == 0, done.stderr
+    found = trials(tmp_path)
+    assert [trial["status"] for trial in found].count("failed") == 5
+    assert "stopped" in {trial["status"] for trial in found}
+    assert all(trial["epochs"] <= 12 for trial in found)
 
 
 def test_asha_stops_trials_early_and_keeps_a_winner(tmp_path: Path) -> None:
@@ -173,16 +261,8 @@ def test_asha_stops_trials_early_and_keeps_a_winner(tmp_path: Path) -> None:
 
 def test_other_models_and_continuous_spaces_are_searched(tmp_path: Path) -> None:
     space = "learning_rate loguniform10 1e-4,1e-2\ntrain_batch_size quniform 4096,8192,2048\n"
-    flags = ["--model=GRU4Rec", "--algo=bayes", "--max_evals=2", "--hidden_size=8", "--embedding_size=8"]
-    fast = [flag for flag in FAST if flag.split("=")[0] in ("--topk", "--metrics", "--valid_metric")]
-    (tmp_path / "some.hyper").write_text(space)
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "run_hyper.py"), "--params_file=some.hyper", "--epochs=1", *fast, *flags],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
+    flags = ["--model=GRU4Rec", "--algo=bayes", "--max_evals=2", "--embedding_size=8", "--epochs=1"]
+    done = search(tmp_path, *flags, space=space)
     assert done.returncode == 0, done.stderr
     assert len(trials(tmp_path)) == 2
     assert all(isinstance(trial["params"]["train_batch_size"], int) for trial in trials(tmp_path))
@@ -199,7 +279,8 @@ def test_other_models_and_continuous_spaces_are_searched(tmp_path: Path) -> None
         (["--learning_rate=0.1"], "`learning_rate` is in the parameter file and on the command line"),
         (["--model=BERT4Recc"], "did you mean"),
         (["--dataset=nowhere"], "nowhere"),
-        (["--metric=NDCG@99"], "`valid_metric` must be one of"),
+        (["--metric=MRR@10"], "--metric and --valid_metric say the same"),
+        (["--valid_metric=NDCG@99"], "`valid_metric` must be one of"),
         (["--eval_step=0"], "`eval_step` must be at least 1"),
         (["--tool=Ray", "--ray_address=127.0.0.1:1"], "--ray_address=127.0.0.1:1"),
         (["--tool=Ray", "--cpus_per_trial=99"], "a trial needs 99 CPUs"),

@@ -71,14 +71,17 @@ def test_bayes_learns_from_scores_also_from_those_of_an_earlier_run() -> None:
     assert mean < 0.75 * sum(abs(params["x"] - 0.7) for _, params, _ in told[:20]) / 20
 
 
-def test_bayes_minimises_where_smaller_is_better_and_bears_failed_trials() -> None:
-    search = Search(LINE, "bayes", 60, seed=0, bigger=False)
-    tried = []
-    while (proposal := search.ask()) is not None:
-        x = proposal[1]["x"]
-        tried.append(x)
-        search.tell(proposal[1], None if x < -0.8 else x * x)
-    assert sum(map(abs, tried[30:])) / 30 < 0.3
+def test_bayes_goes_where_scores_are_better_and_bears_failed_trials() -> None:
+    distance = {}
+    for bigger in (True, False):
+        search = Search(LINE, "bayes", 60, seed=0, bigger=bigger)
+        tried = []
+        while (proposal := search.ask()) is not None:
+            x = proposal[1]["x"]
+            tried.append(abs(x))
+            search.tell(proposal[1], None if 0.4 < x < 0.5 else x * x)
+        distance[bigger] = sum(tried[30:]) / 30
+    assert distance[False] < 0.5 < distance[True]
 
 
 def test_exhaustive_refuses_a_continuous_space() -> None:

@@ -146,6 +146,23 @@ def test_loguniform_bounds_are_exponents_of_e_as_in_recbole() -> None:
     assert math.exp(-1) < max(drawn) <= 1
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("valid_metric choice ['MRR@10', 'NDCG@10']", "valid_metric says what is compared"),
+        ("batch choice [b'1', 2]", "choices must be numbers, texts"),
+        ("batch choice [{1}, 2]", "choices must be numbers, texts"),
+    ],
+)
+def test_what_cannot_be_compared_or_kept_is_refused(tmp_path: Path, line: str, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        space_of(tmp_path, line)
+
+
+def test_steps_stay_within_their_bounds() -> None:
+    assert Parameter("n", "quniform", (10, 100, 25)).value(0.0) == 10
+
+
 @pytest.mark.parametrize("file", [*sorted(SHIPPED.glob("*.hyper")), SHIPPED / "hyper.test"], ids=lambda f: f.name)
 def test_shipped_spaces_are_read(file: Path) -> None:
     assert read_space(file).parameters
