@@ -10,8 +10,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-import yaml
-from records import machine, run_record, write_tables
+from records import machine, run_options, write_tables
 
 PAPER: dict[str, Any] = {"value_init": "random", "bias_init": "zero"}
 SHARED: dict[str, Any] = {
@@ -46,11 +45,9 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=Path("bench-work"))
     options = parser.parse_args()
     work, rows = options.work.resolve(), []
-    work.mkdir(parents=True, exist_ok=True)
     for number, (name, changes) in enumerate(VARIANTS.items()):
         run = {**SHARED, "data_path": str(options.data_path.resolve()), "epochs": options.epochs, "seed": options.seed}
-        (work / f"plateau-{number}.yaml").write_text(yaml.safe_dump({**run, **changes}))
-        record = run_record(work, "BERT4Rec", f"--config_files=plateau-{number}.yaml")
+        record = run_options(work, f"plateau-{number}", {**run, **changes})
         curve = [epoch["valid"]["ndcg@10"] for epoch in record["epochs"]]
         shown = {f"epoch {epoch}": f"{curve[epoch - 1]:.4f}" for epoch in range(2, len(curve) + 1, 2)}
         rows.append({"start": name, **shown})

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import yaml
 from pyarrow import csv as arrow_csv
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -33,6 +34,13 @@ def run_record(work: Path, model: str, *flags: str) -> dict[str, Any]:
             )
     (record,) = folder.glob("*.json")
     return json.loads(record.read_text())
+
+
+def run_options(work: Path, name: str, options: dict[str, Any]) -> dict[str, Any]:
+    """:func:`run_record` of BERT4Rec with options of a configuration file, ``work/NAME.yaml``, written for it."""
+    work.mkdir(parents=True, exist_ok=True)
+    (work / f"{name}.yaml").write_text(yaml.safe_dump(options))
+    return run_record(work, "BERT4Rec", f"--config_files={name}.yaml")
 
 
 def machine(record: dict[str, Any]) -> str:

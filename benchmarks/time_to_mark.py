@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -19,10 +18,9 @@ from typing import Any
 
 import matplotlib
 import numpy as np
-import yaml
 from recbole.config import Config
 from recbole.data import create_dataset, data_preparation
-from records import RESULTS, machine, run_record, write_tables
+from records import RESULTS, machine, run_options, write_tables
 
 from recbole_bert4rec.compat import quieten
 from recbole_bert4rec.constants import TARGET_POSITION
@@ -43,13 +41,6 @@ RECIPE = {
     "eval_step": 2,
 }
 PAPER_START = {"value_init": "random", "bias_init": "zero", "seen_bias": False}
-
-
-def our_record(name: str, options: dict[str, Any], data_path: Path, work: Path) -> dict[str, Any]:
-    """The record of a run with these options, written to ``NAME.yaml`` for it."""
-    shared = {"dataset": "ml-1m", "data_path": str(data_path), "exclude_seen": True, "valid_metric": "NDCG@10"}
-    (work / f"{name}.yaml").write_text(yaml.safe_dump({**shared, **options}))
-    return run_record(work, "BERT4Rec", f"--config_files={name}.yaml")
 
 
 def write_task(path: Path, data_path: Path) -> None:
@@ -74,7 +65,7 @@ def rectools_curve(work: Path, environments: Path, limit: float) -> tuple[str, l
     python = environments / "rectools" / "bin" / "python"
     command = [str(python), "-W", "ignore", str(PEERS / "rectools_quality.py"), json.dumps(task)]
     with open(work / "rectools_quality.log", "w") as log:
-        process = subprocess.Popen(command, cwd=work, stdout=subprocess.PIPE, stderr=log, text=True, env={**os.environ})
+        process = subprocess.Popen(command, cwd=work, stdout=subprocess.PIPE, stderr=log, text=True)
         timer = threading.Timer(limit, process.kill)
         timer.start()
         lines = []
@@ -123,10 +114,10 @@ def main() -> None:
     quieten()
     sys.argv = sys.argv[:1]  # RecBole reads options from there
     work, data_path = options.work.resolve(), options.data_path.resolve()
-    work.mkdir(parents=True, exist_ok=True)
     recipe = {"seed": options.seed, **RECIPE}
-    ours = our_record("ours", recipe, data_path, work)
-    plain = our_record("paper_start", {**recipe, **PAPER_START}, data_path, work)
+    shared = {"dataset": "ml-1m", "data_path": str(data_path), "exclude_seen": True, "valid_metric": "NDCG@10"}
+    ours = run_options(work, "ours", {**shared, **recipe})
+    plain = run_options(work, "paper_start", {**shared, **recipe, **PAPER_START})
     write_task(work / "ml-1m-quality.npz", data_path)
     version, theirs = rectools_curve(work, options.environments.resolve(), options.limit)
     curves = {"ours": our_curve(ours), "ours, the paper's start": our_curve(plain), f"RecTools {version}": theirs}

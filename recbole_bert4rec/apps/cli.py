@@ -42,6 +42,14 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
+def add_names(parser: argparse.ArgumentParser) -> None:
+    """The flags that say which model, which data and which files of options; run_hyper.py has them too."""
+    parser.add_argument("--model", "-m", help=f"name of the model (default: {DEFAULT_NAMES['model']})")
+    what = f"name of the data set (default: {DEFAULT_NAMES['dataset']}), or a .csv, .tsv or .parquet log"
+    parser.add_argument("--dataset", "-d", help=what)
+    parser.add_argument("--config_files", help="YAML files, separated by spaces; later ones win")
+
+
 def _parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
     parser = argparse.ArgumentParser(
         prog="run.py",
@@ -49,10 +57,7 @@ def _parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
         "as --key=value; BERT4Rec's are in properties/model/BERT4Rec.yaml.",
         allow_abbrev=False,
     )
-    parser.add_argument("--model", "-m", help=f"name of the model (default: {DEFAULT_NAMES['model']})")
-    what = f"name of the data set (default: {DEFAULT_NAMES['dataset']}), or a .csv, .tsv or .parquet log"
-    parser.add_argument("--dataset", "-d", help=what)
-    parser.add_argument("--config_files", help="YAML files, separated by spaces; later ones win")
+    add_names(parser)
     parser.add_argument("--recommend", metavar="FILE", help="write every user's top k next items (.csv or .parquet)")
     parser.add_argument("--k", type=int, help="items a user for --recommend (default: 10)")
     parser.add_argument("--resume", metavar="CHECKPOINT", help="go on from an interrupted run's checkpoint")

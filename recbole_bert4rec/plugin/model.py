@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from recbole.config import Config
 from recbole.data.dataset import Dataset
@@ -54,9 +56,9 @@ class BERT4Rec(SequentialRecommender):
         self.mask_token: int = self.n_items
         self.n_negatives: int = config["n_negatives"]
         self.gbce_t: float = config["gbce_t"]
-        self.negatives: SharedNegatives | None = None
-        if self.loss_type in SAMPLED_LOSSES:
-            self.negatives = SharedNegatives(dataset.training_counts(), config["negatives"])
+        sampled, at_frequencies = self.loss_type in SAMPLED_LOSSES, config["bias_init"] == "frequency"
+        counts: Any = dataset.training_counts() if sampled or at_frequencies else None
+        self.negatives = SharedNegatives(counts, config["negatives"]) if sampled else None
         self.seen_bias = nn.Parameter(torch.zeros(())) if config["seen_bias"] else None
         self.encoder = BERT4RecEncoder(
             EncoderOptions(
@@ -77,8 +79,8 @@ class BERT4Rec(SequentialRecommender):
                 sparse=config["sparse_update"],
             )
         )
-        if config["bias_init"] == "frequency":
-            self.encoder.start_at_frequencies(dataset.training_counts())
+        if at_frequencies:
+            self.encoder.start_at_frequencies(counts)
         self.set_epoch(0)
 
     def set_epoch(self, epoch: int) -> None:

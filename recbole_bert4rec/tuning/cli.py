@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 
+from recbole_bert4rec.apps.cli import add_names
 from recbole_bert4rec.apps.run import DEFAULT_NAMES
 from recbole_bert4rec.compat import quieten
 from recbole_bert4rec.errors import UserError
@@ -47,10 +48,8 @@ def _parser() -> argparse.ArgumentParser:
         "tested once. Options for all trials can be given as --key=value.",
         allow_abbrev=False,
     )
+    add_names(parser)
     add = parser.add_argument
-    add("--model", "-m", help=f"name of the model (default: {DEFAULT_NAMES['model']})")
-    add("--dataset", "-d", help=f"name of the data set (default: {DEFAULT_NAMES['dataset']})")
-    add("--config_files", help="YAML files, separated by spaces; later ones win")
     add("--params_file", required=True, help="the space: lines such as `n_layers choice [1,2]`, or YAML")
     add(
         "--output_file",

@@ -121,6 +121,7 @@ def test_result(task: Task, params: dict[str, Any], checkpoint: str) -> dict[str
     """The test metrics of a trained setting; for the winner, once."""
     with _at_home(task):
         trainer, loaders, _ = _prepare(task, params, None)
+        trainer.eval_collector.data_collect(loaders[0])  # as trainer.fit does
         result = trainer.evaluate(loaders[2], load_best_model=True, model_file=checkpoint)
     return {name: float(value) for name, value in result.items()}
 
@@ -143,7 +144,6 @@ def _prepare(task: Task, params: dict[str, Any], data: bytes | None) -> tuple[An
     init_seed(config["seed"], config["reproducibility"])
     model = get_model(config["model"])(config, loaders[0]._dataset).to(config["device"])
     trainer = get_trainer(config["MODEL_TYPE"], config["model"])(config, model)
-    trainer.eval_collector.data_collect(loaders[0])
     return trainer, loaders, config
 
 

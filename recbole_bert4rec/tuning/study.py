@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.files import written_whole
 from recbole_bert4rec.tuning.search import key_of
 
 FINISHED, STOPPED, FAILED = "finished", "stopped", "failed"
@@ -86,9 +87,8 @@ class Study:
 
     def _rewrite(self) -> None:
         entries = [{"study": self.about}, *map(asdict, self.trials)]
-        temporary = self.path.with_suffix(".tmp")
-        temporary.write_text("".join(json.dumps(entry) + "\n" for entry in entries), "utf-8")
-        os.replace(temporary, self.path)
+        with written_whole(self.path) as temporary:
+            temporary.write_text("".join(json.dumps(entry) + "\n" for entry in entries), "utf-8")
 
     def _append(self, entry: dict[str, Any]) -> None:
         with open(self.path, "a", encoding="utf-8") as file:

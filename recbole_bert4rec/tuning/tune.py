@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -140,7 +141,7 @@ def _checked(task: Task, names: list[str]) -> Config:
     """The configuration that all trials share, or what would make all of them fail."""
     given = {flag[2:].split("=", 1)[0] for flag in task.flags}
     for name in names:
-        if name in given or name in task.fixed:
+        if name in given:
             raise UserError(f"`{name}` is in the parameter file and on the command line; leave one of them out")
     config = explained(lambda: task.config({}), "the configuration")
     unknown = [name for name in names if name not in config]
@@ -154,7 +155,6 @@ def _checked(task: Task, names: list[str]) -> Config:
 def _about(request: Request, config: Config, space: Any) -> dict[str, Any]:
     """What the trials of a study share; --resume compares it."""
     task = request.task
-    given = {name: value for name, value in config.external_config_dict.items() if name not in ("show_progress",)}
     searched = {parameter.name for parameter in space.parameters}
     return {
         "model": config["model"],
@@ -166,8 +166,13 @@ def _about(request: Request, config: Config, space: Any) -> dict[str, Any]:
         "algorithm": request.algorithm,
         "threads": task.threads,
         "space": {parameter.name: [parameter.kind, *parameter.values] for parameter in space.parameters},
-        "options": {name: str(value) for name, value in sorted(given.items()) if name not in searched},
+        "options": {name: str(value) for name, value in sorted(_given(config).items()) if name not in searched},
     }
+
+
+def _given(config: Config) -> dict[str, Any]:
+    """Options that files, command line or search have given; the progress bar is ours."""
+    return {name: value for name, value in config.external_config_dict.items() if name != "show_progress"}
 
 
 def _run_here(task: Task, search: Search, data: bytes | None, folder: Path, keep: Any, display: Display) -> None:
@@ -176,13 +181,7 @@ def _run_here(task: Task, search: Search, data: bytes | None, folder: Path, keep
         while (proposal := search.ask()) is not None:
             number, params = proposal
             display.begin(number, params)
-            seen: dict[str, Any] = {}
-
-            def report(news: dict[str, Any], number: int = number, seen: dict[str, Any] = seen) -> None:
-                seen.update(news)
-                display.epoch(number, news)
-
-            result = worker.run(params, checkpoint_of(folder, number), report)
+            result = worker.run(params, checkpoint_of(folder, number), partial(display.epoch, number))
             score = result.get("score")
             failed = {"status": FAILED, "reason": result.get("reason", "it ended without a validation score")}
             keep(Trial(number, params, **(result if score is not None else failed)))
@@ -234,9 +233,7 @@ def _conclude(request: Request, study: Study, config: Config, folder: Path) -> d
 def _write_winner(request: Request, best: Trial) -> None:
     """The winner's options as a file for run.py: those of the search's files and flags, and the chosen ones."""
     task = request.task
-    config = task.config(best.params)
-    given = {name: value for name, value in config.external_config_dict.items() if name != "show_progress"}
-    content = {"model": task.model, "dataset": task.dataset, **given}
+    content = {"model": task.model, "dataset": task.dataset, **_given(task.config(best.params))}
     content.pop("checkpoint_dir", None)
     with written_whole(request.beside(".best.yaml")) as temporary:
         temporary.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")

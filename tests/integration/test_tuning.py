@@ -37,6 +37,12 @@ def search(folder: Path, *flags: str, space: str = SPACE) -> subprocess.Complete
     return subprocess.run(command(folder, *flags, space=space), cwd=folder, capture_output=True, text=True, timeout=300)
 
 
+def started(folder: Path, *flags: str, space: str = SPACE) -> subprocess.Popen[str]:
+    """A search that runs while the test goes on."""
+    arguments = command(folder, *flags, space=space)
+    return subprocess.Popen(arguments, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
 def trials(folder: Path) -> list[dict[str, Any]]:
     lines = (folder / "hyper.jsonl").read_text().splitlines()
     return [json.loads(line) for line in lines[1:]]
@@ -126,13 +132,7 @@ def test_a_setting_that_fails_is_listed_with_its_reason_and_stops_no_other(tmp_p
 def test_a_trial_whose_process_is_killed_is_tried_again_and_the_search_ends_well(tmp_path: Path, tool: str) -> None:
     space = "learning_rate choice [0.01, 0.003]\n"
     flags = [f"--tool={tool}", "--cpus_per_trial=1", "--epochs=12"]
-    process = subprocess.Popen(
-        command(tmp_path, *flags, space=space),
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    process = started(tmp_path, *flags, space=space)
     weights = tmp_path / "hyper.trials" / "trial-0.pth"
     _wait_for(weights.exists)  # an epoch is over
     family = psutil.Process(process.pid).children(recursive=True)
@@ -169,13 +169,7 @@ def test_a_trial_whose_process_is_killed_twice_is_listed_as_failed(tmp_path: Pat
     flags = [f"--tool={tool}", "--cpus_per_trial=1", "--epochs=400", "--max_concurrent=1"]
     flags = flags if tool == "Ray" else flags[:-1]
     space = "learning_rate choice [0.01, 0.003]\nstopping_step choice [400]\n"
-    process = subprocess.Popen(
-        command(tmp_path, *flags, space=space),
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    process = started(tmp_path, *flags, space=space)
     killed: set[int] = set()
     for number in (0, 0, 1, 1):
         weights = tmp_path / "hyper.trials" / f"trial-{number}.pth"
@@ -194,13 +188,7 @@ def test_a_trial_whose_process_is_killed_twice_is_listed_as_failed(tmp_path: Pat
 
 
 def test_ctrl_c_with_ray_ends_the_search_untested(tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        command(tmp_path, "--tool=Ray", "--epochs=400", "--stopping_step=400"),
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    process = started(tmp_path, "--tool=Ray", "--epochs=400", "--stopping_step=400")
     _wait_for((tmp_path / "hyper.trials" / "trial-0.pth").exists)
     process.send_signal(signal.SIGINT)
     said, _ = process.communicate(timeout=120)
