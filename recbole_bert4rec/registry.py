@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.resources
+import os
 import sys
 import warnings
 from logging import getLogger
@@ -41,7 +42,7 @@ _SEQUENTIAL_SPLIT = {"split": {"LS": "valid_and_test"}, "order": "TO", "group_by
 _RUN_KEYS = {"model", "dataset", "config_files", "nproc", "ip", "port", "world_size", "group_offset", "offset"}
 _DATA_OPTIONS = ("exact_time", "candidates", "window", "prop_sliding_window", "batch_tokens")
 """Options of ours that a saved data set or loader must have been made with, to be used again."""
-_BERT4REC_ONLY = ("exact_time", "exclude_seen", "window", "prop_sliding_window", "batch_tokens", "seen_bias")
+_BERT4REC_ONLY = ("exact_time", "window", "prop_sliding_window", "batch_tokens", "seen_bias")
 _OTHER_KEYS = {"local_rank", "encoding", "neg_sampling", "training_neg_sample_num", "reg_weight", "verbose", "use_text"}
 
 
@@ -89,6 +90,12 @@ def properties(kind: str) -> Traversable:
         return importlib.resources.files("recbole_bert4rec.properties") / kind
     except ModuleNotFoundError:
         return Path(__file__).resolve().parent.parent / "properties" / kind
+
+
+def recipe(name: str) -> str:
+    """A configuration file as the user names it, or one of ``properties/recipe`` by its bare name."""
+    shipped = properties("recipe") / name
+    return name if os.path.exists(name) or os.sep in name or not shipped.is_file() else str(shipped)
 
 
 def _check_recbole_version(version: str) -> None:

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
+from typing import Any
 
+from recbole_bert4rec.apps.budget import seconds_of
+from recbole_bert4rec.apps.compare import compare
+from recbole_bert4rec.apps.contest import Contest
 from recbole_bert4rec.apps.run import DEFAULT_NAMES, run, run_processes
 from recbole_bert4rec.compat import quieten
 from recbole_bert4rec.constants import MODEL_NAME
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.registry import read_config_file, recipe
+
+_KEPT = "the best checkpoint so far is kept (BERT4Rec goes on with --resume=FILE)"
+_SEED = 2020
+"""RecBole's default."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -18,36 +28,104 @@ def main(arguments: list[str] | None = None) -> int:
         The exit code: 0, 2 for a user's mistake, 130 after Ctrl-C.
     """
     quieten()
+    several = False
     try:
         options, overrides = _parse(sys.argv[1:] if arguments is None else arguments)
         sys.argv = [sys.argv[0], *overrides]  # Config reads `--key=value` from here
-        request = {
-            "model": options.model,
-            "dataset": options.dataset,
-            "config_file_list": options.config_files.split() if options.config_files else None,
-            "recommend": options.recommend,
-            "k": 10 if options.k is None else options.k,
-            "resume": options.resume,
-        }
-        if options.nproc > 1:
-            run_processes(options.nproc, options.ip, options.port, **request)
+        models = _models(options)
+        several = len(models) > 1 or options.seeds is not None
+        if several:
+            _compare(options, models, overrides)
         else:
-            run(**request)
+            _run(options)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("interrupted; the best checkpoint so far is kept (BERT4Rec goes on with --resume=FILE)", file=sys.stderr)
+        how = "finished runs are kept, the same command does the rest" if several else _KEPT
+        print(f"interrupted; {how}", file=sys.stderr)
         return 130
     return 0
 
 
-def add_names(parser: argparse.ArgumentParser) -> None:
+def _run(options: argparse.Namespace) -> None:
+    """One model, one run."""
+    request = {
+        "model": options.model,
+        "dataset": options.dataset,
+        "config_file_list": _files(options),
+        "recommend": options.recommend,
+        "k": 10 if options.k is None else options.k,
+        "resume": options.resume,
+    }
+    budget = None if options.budget is None else seconds_of(options.budget)
+    if options.output_dir is not None:
+        raise UserError("--output_dir is for several models or --seeds; a single run writes to `checkpoint_dir`")
+    if options.nproc > 1:
+        if budget is not None:
+            raise UserError("--budget works in one process only; leave --nproc out")
+        run_processes(options.nproc, options.ip, options.port, **request)
+    else:
+        run(**request, budget=budget)
+
+
+def _compare(options: argparse.Namespace, models: list[str], flags: list[str]) -> None:
+    """Several models or several seeds."""
+    for name in ("recommend", "resume", "k"):
+        if getattr(options, name) is not None:
+            raise UserError(f"--{name} is for a single run of one model, but there are {len(models)} models or --seeds")
+    if options.nproc > 1:
+        raise UserError("models are compared in one process each; leave --nproc out")
+    count, first = (1 if options.seeds is None else options.seeds), _first_seed(options, flags)
+    if count < 1:
+        raise UserError(f"--seeds={count} must be at least 1")
+    dataset = options.dataset or _named(options).get("dataset") or DEFAULT_NAMES["dataset"]
+    contest = Contest(
+        models=tuple(models),
+        dataset=dataset,
+        config_files=tuple(_files(options) or ()),
+        flags=tuple(flags),
+        seeds=tuple(range(first, first + count)),
+        budget=None if options.budget is None else seconds_of(options.budget),
+    )
+    compare(contest, Path(options.output_dir or f"compare-{Path(dataset).stem}"))
+
+
+def _first_seed(options: argparse.Namespace, flags: list[str]) -> int:
+    """The seed that the options name, or RecBole's."""
+    given = dict(flag[2:].split("=", 1) for flag in flags).get("seed", _named(options).get("seed", _SEED))
+    try:
+        return int(given)
+    except (TypeError, ValueError):
+        raise UserError(f"--seed={given} must be a whole number") from None
+
+
+def _files(options: argparse.Namespace) -> list[str] | None:
+    return [recipe(name) for name in options.config_files.split()] if options.config_files else None
+
+
+def _named(options: argparse.Namespace) -> dict[str, Any]:
+    """What the configuration files say; later ones win."""
+    return {key: value for file in _files(options) or [] for key, value in read_config_file(file).items()}
+
+
+def _models(options: argparse.Namespace) -> list[str]:
+    """Names of the models; several are separated by commas."""
+    given = options.model or _named(options).get("model") or DEFAULT_NAMES["model"]
+    names = [str(name).strip() for name in (given if isinstance(given, list) else str(given).split(","))]
+    if not all(names):
+        raise UserError(f"--model={given} has an empty name")
+    return names
+
+
+def add_names(parser: argparse.ArgumentParser, more: str = "") -> None:
     """The flags that say which model, which data and which files of options; run_hyper.py has them too."""
-    parser.add_argument("--model", "-m", help=f"name of the model (default: {DEFAULT_NAMES['model']})")
+    parser.add_argument("--model", "-m", help=f"name of the model (default: {DEFAULT_NAMES['model']}){more}")
     what = f"name of the data set (default: {DEFAULT_NAMES['dataset']}), or a .csv, .tsv or .parquet log"
     parser.add_argument("--dataset", "-d", help=what)
-    parser.add_argument("--config_files", help="YAML files, separated by spaces; later ones win")
+    parser.add_argument(
+        "--config_files", help="YAML files, separated by spaces, or names of properties/recipe; later ones win"
+    )
 
 
 def _parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
@@ -57,10 +135,13 @@ def _parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
         "as --key=value; BERT4Rec's are in properties/model/BERT4Rec.yaml.",
         allow_abbrev=False,
     )
-    add_names(parser)
+    add_names(parser, "; several, separated by commas, are compared")
     parser.add_argument("--recommend", metavar="FILE", help="write every user's top k next items (.csv or .parquet)")
     parser.add_argument("--k", type=int, help="items a user for --recommend (default: 10)")
     parser.add_argument("--resume", metavar="CHECKPOINT", help="go on from an interrupted run's checkpoint")
+    parser.add_argument("--seeds", type=int, help="runs of each model, with seeds that count up from `seed`")
+    parser.add_argument("--budget", help="time of training and validation, such as 10m, in place of early stopping")
+    parser.add_argument("--output_dir", help="folder of a comparison (default: compare-DATASET)")
     parser.add_argument("--nproc", type=int, default=1, help="processes that train together (default: %(default)s)")
     parser.add_argument("--ip", default="localhost", help="address of the first process (default: %(default)s)")
     parser.add_argument("--port", default="5678", help="port of the first process (default: %(default)s)")

@@ -7,8 +7,10 @@ import math
 import os
 import platform
 import resource
+import subprocess
 import sys
 import time
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,10 @@ from recbole_bert4rec.plugin.checkpoint import is_plain
 _PACKAGES = ("recbole_bert4rec", "recbole", "torch", "numpy", "pandas", "scipy", "ray", "hyperopt")
 
 
+Report = Callable[[dict[str, Any]], None]
+"""Takes what a validated epoch gave: epoch, epochs (of how many), score, best (so far), best_epoch and its valid."""
+
+
 class EpochLog:
     """Listens to a RecBole trainer, of whatever model, and keeps what each epoch gave.
 
@@ -33,6 +39,7 @@ class EpochLog:
 
     def __init__(self, trainer: Trainer, earlier: list[dict[str, Any]]) -> None:
         self.epochs = earlier  # of the run that this one resumes
+        self._trainer = trainer
         self._offset = earlier[-1]["at_second"] if earlier else 0.0
         self._began: float | None = None
         self._train, self._valid = trainer._train_epoch, trainer._valid_epoch
@@ -58,6 +65,20 @@ class EpochLog:
             seconds = {"valid_seconds": round(now - begin, 3), "at_second": round(now - self._began, 3)}
             self.epochs[-1].update(valid=values, valid_score=finite(score), **seconds)
         return score, result
+
+    def best(self) -> dict[str, Any]:
+        """Score (as best), number and metrics of the best epoch so far."""
+        epoch = self.best_epoch(self._trainer.valid_metric_bigger)
+        row = next((row for row in self.epochs if row["epoch"] == epoch), {})
+        return {"best": row.get("valid_score"), "best_epoch": epoch, "valid": row.get("valid", {})}
+
+    def after_validation(self, report: Report) -> Callable[[int, float], None]:
+        """A ``callback_fn`` for the trainer's ``fit`` that reports each validated epoch."""
+
+        def said(epoch: int, score: float) -> None:
+            report({"epoch": epoch + 1, "epochs": self._trainer.epochs, "score": score, **self.best()})
+
+        return said
 
     def best_epoch(self, bigger: bool) -> int | None:
         """The epoch whose weights RecBole kept: the last among the best by validation score."""
@@ -89,6 +110,21 @@ def environment() -> dict[str, Any]:
         "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
     }
     return {"versions": versions, "machine": machine}
+
+
+def commit() -> str | None:
+    """The git commit of this package's checkout, marked where files differ from it; None where there is none."""
+    folder = Path(__file__).resolve().parents[2]
+    if not (folder / ".git").exists():
+        return None
+    try:
+        said = [
+            subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, timeout=10, check=True)
+            for words in (("rev-parse", "--short=12", "HEAD"), ("status", "--porcelain", "--untracked-files=no"))
+        ]
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return said[0].stdout.strip() + (" with changes" if said[1].stdout.strip() else "")
 
 
 def _processor() -> str:
@@ -124,6 +160,7 @@ def make_record(
         "best_valid_result": _finite_values(result["best_valid_result"]),
         "test_result": _finite_values(result["test_result"]),
         "checkpoint": str(trainer.saved_model_file),
+        "commit": commit(),
         "epochs": log.epochs,
         "config": {key: value for key, value in sorted(config.final_config_dict.items()) if is_plain(value)},
         **environment(),

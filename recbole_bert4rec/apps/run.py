@@ -20,14 +20,17 @@ from recbole.data.transform import construct_transform
 from recbole.utils import get_environment, get_flops, get_model, get_trainer, init_logger, init_seed, set_color
 from torch.multiprocessing.spawn import ProcessRaisedException, spawn
 
+from recbole_bert4rec.apps.budget import Budget
+from recbole_bert4rec.apps.ranks import TestRanks, write_ranks
 from recbole_bert4rec.apps.recommend import check_destination, write_recommendations
-from recbole_bert4rec.apps.record import Clock, EpochLog, earlier_epochs, make_record, summary, write_json
+from recbole_bert4rec.apps.record import Clock, EpochLog, Report, earlier_epochs, make_record, summary, write_json
 from recbole_bert4rec.apps.table import atomic_file, is_table
 from recbole_bert4rec.compat import quieten
 from recbole_bert4rec.config import mistakes_of_metrics, nearest
 from recbole_bert4rec.constants import MODEL_NAME, STOCK_MODEL_NAME
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.plugin import checkpoint
+from recbole_bert4rec.plugin.seen import Interactions, SeenRule
 from recbole_bert4rec.registry import properties, read_config_file
 
 DEFAULT_NAMES = {"model": MODEL_NAME, "dataset": "ml-100k"}
@@ -43,6 +46,9 @@ def run(
     recommend: str | None = None,
     k: int = 10,
     resume: str | None = None,
+    budget: float | None = None,
+    ranks: str | None = None,
+    report: Report | None = None,
 ) -> dict[str, Any]:
     """Train, select on validation, test once; RecBole's ``run_recbole`` with a summary and a record.
 
@@ -51,6 +57,9 @@ def run(
             BERT4Rec or ml-100k.
         recommend: file for every user's top ``k`` next items (BERT4Rec only).
         resume: checkpoint of an interrupted run of BERT4Rec to go on from; its options hold unless given anew.
+        budget: seconds of training and validation; default: as many epochs as the options say.
+        ranks: Parquet file for the rank of every user's test target.
+        report: called after every validation.
 
     Returns:
         RecBole's result dictionary, and under ``record`` the path of the JSON record.
@@ -64,26 +73,26 @@ def run(
         _check_request(model, recommend, k, resume)
         config = explained(lambda: Config(model, dataset, files, config_dict), "the configuration")
     if model != MODEL_NAME:
-        _refuse(mistakes_of_metrics(config))
+        _refuse([*mistakes_of_metrics(config), *_mistakes_of_seen(config)])
     init_seed(config["seed"], config["reproducibility"])
     init_logger(config)
     logger = getLogger()
     logger.info(sys.orig_argv)
     logger.info(config)
-    full_dataset, loaders = explained(lambda: _load(config), f"data set {dataset!r}")
-    train_data, valid_data, test_data = loaders
-    trainer = _trainer(config, full_dataset, train_data)
+    trainer, interactions, loaders = _prepared(config, dataset)
     if resume is not None:
         trainer.resume_checkpoint(resume)
     path = Path(trainer.saved_model_file).with_suffix(".json")
     log = EpochLog(trainer, earlier_epochs(path, trainer.start_epoch))
     clock.loaded()
-    best_score, best_valid = trainer.fit(train_data, valid_data, saved=True, show_progress=config["show_progress"])
+    timed = None if budget is None else Budget(trainer, budget)
+    told = None if report is None else log.after_validation(report)
+    show = config["show_progress"]
+    best_score, best_valid = (timed or trainer).fit(*loaders[:2], saved=True, show_progress=show, callback_fn=told)
     clock.trained()
-    test_result = trainer.evaluate(test_data, load_best_model=True, show_progress=config["show_progress"])
-    logger.info("The running environment of this training is as follows:\n" + get_environment(config).draw())
-    logger.info(set_color("best valid ", "yellow") + f": {best_valid}")
-    logger.info(set_color("test result", "yellow") + f": {test_result}")
+    tested = None if ranks is None else TestRanks(trainer, loaders[2]._dataset)
+    test_result = trainer.evaluate(loaders[2], load_best_model=True, show_progress=show)
+    _log_results(config, best_valid, test_result)
     result = {
         "best_valid_score": best_score,
         "valid_score_bigger": config["valid_metric_bigger"],
@@ -92,12 +101,34 @@ def run(
     }
     if config["local_rank"] == 0:
         record = make_record(config, trainer, log, result, clock.seconds())
+        if timed is not None:
+            record["budget"] = {"seconds": budget, "last_epoch_share": timed.last_epoch_share}
+        if tested is not None and ranks is not None:
+            write_ranks(ranks, tested.by_user())
+            record["variety"] = tested.variety(interactions.training_counts(loaders[1:]))
         write_json(path, record)
         if recommend is not None:
-            users = write_recommendations(trainer.model, train_data._dataset, recommend, k)
+            users = write_recommendations(trainer.model, loaders[0]._dataset, recommend, k)
             logger.info(f"up to {k} items for each of {users} users written to {recommend}")
         logger.info(summary(record, path))
     return {**result, "record": str(path)}
+
+
+def _log_results(config: Config, valid: Any, test: Any) -> None:
+    """RecBole's last lines."""
+    logger = getLogger()
+    logger.info("The running environment of this training is as follows:\n" + get_environment(config).draw())
+    logger.info(set_color("best valid ", "yellow") + f": {valid}")
+    logger.info(set_color("test result", "yellow") + f": {test}")
+
+
+def _prepared(config: Config, dataset: str) -> tuple[Any, Interactions, tuple[Any, Any, Any]]:
+    """Trainer, all interactions and the loaders of training, validation and test, in RecBole's order of seeds."""
+    full_dataset, interactions, loaders = explained(lambda: _load(config), f"data set {dataset!r}")
+    trainer = _trainer(config, full_dataset, loaders[0])
+    if config["model"] != MODEL_NAME and config["exclude_seen"] is not None:
+        SeenRule(trainer, config["exclude_seen"], interactions, *loaders[1:])
+    return trainer, interactions, loaders
 
 
 def run_processes(nproc: int, ip: str, port: str, **arguments: Any) -> None:
@@ -185,10 +216,11 @@ def _trainer(config: Config, dataset: Any, train_data: Any) -> Any:
     return get_trainer(config["MODEL_TYPE"], config["model"])(config, model)
 
 
-def _load(config: Config) -> tuple[Any, tuple[Any, Any, Any]]:
+def _load(config: Config) -> tuple[Any, Interactions, tuple[Any, Any, Any]]:
     dataset = create_dataset(config)
+    interactions = Interactions(dataset.inter_feat, dataset)
     getLogger().info(dataset)
-    return dataset, data_preparation(config, dataset)
+    return dataset, interactions, data_preparation(config, dataset)
 
 
 def _check_request(model: str, recommend: str | None, k: int, resume: str | None) -> None:
@@ -209,6 +241,11 @@ def check_model(model: str) -> None:
         near = nearest(model, known)
         hint = f"did you mean {near}?" if near else f"the models are {', '.join(sorted(known))}"
         raise UserError(f"there is no model {model!r}; {hint}")
+
+
+def _mistakes_of_seen(config: Config) -> list[str]:
+    given = config["exclude_seen"]
+    return [] if given in (None, True, False) else [f"`exclude_seen` must be True or False, but is {given!r} instead."]
 
 
 def _refuse(mistakes: list[str]) -> None:

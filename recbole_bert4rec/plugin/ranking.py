@@ -28,7 +28,7 @@ class RankingCollector(Collector):
         if not isinstance(scores_tensor, Ranking):
             super().eval_batch_collect(scores_tensor, interaction, positive_u, positive_i)
             return
-        items = scores_tensor.items
+        items = scores_tensor.items[:, : max(self.topk)]
         if self.register.need("rec.items"):
             self.data_struct.update_tensor("rec.items", items)
         if self.register.need("rec.topk"):

@@ -50,6 +50,7 @@ class BERT4RecTrainer(Trainer):
             )
         super().__init__(config, model)
         self.eval_collector = RankingCollector(config)
+        self.ranking_depth = max(config["topk"])
         self.clip_grad_norm = None  # RecBole would clip gradients before the scaler is taken out of them
         if self.enable_amp:
             self._prefer_bfloat16()
@@ -140,7 +141,7 @@ class BERT4RecTrainer(Trainer):
         self.evaluated_rows += len(interaction)
         removed, moved = self._seen(interaction), interaction.to(self.device)
         if not self.eval_collector.needs_all_scores:
-            _, items = self.model.best_items(moved, max(self.config["topk"]), removed)
+            _, items = self.model.best_items(moved, self.ranking_depth, removed)
             return interaction, Ranking(items), positive_u, positive_i
         scores = self.model.full_sort_predict(moved)
         scores[:, PADDING] = -torch.inf
@@ -167,7 +168,7 @@ class BERT4RecTrainer(Trainer):
             targets = positive_u.to(self.device) * n_items + positive_i.to(self.device)
             scores[seen & ~torch.isin(users * n_items + items, targets)] = -torch.inf
         if not self.eval_collector.needs_all_scores:
-            _, best = best_candidates(users, items, scores, max(self.config["topk"]), n_users)
+            _, best = best_candidates(users, items, scores, self.ranking_depth, n_users)
             return interaction, Ranking(best), positive_u, positive_i
         everything = torch.full((n_users, n_items), -torch.inf, device=self.device)
         everything[users, items] = scores

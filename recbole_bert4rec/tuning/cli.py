@@ -13,7 +13,7 @@ from recbole_bert4rec.apps.cli import add_names
 from recbole_bert4rec.apps.run import DEFAULT_NAMES
 from recbole_bert4rec.compat import quieten
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.registry import read_config_file
+from recbole_bert4rec.registry import read_config_file, recipe
 from recbole_bert4rec.tuning.cluster import SCHEDULERS, Resources
 from recbole_bert4rec.tuning.objective import Task
 from recbole_bert4rec.tuning.search import ALGORITHMS
@@ -116,7 +116,7 @@ def _request(arguments: list[str]) -> Request:
             found.append("--metric and --valid_metric say the same; leave one of them out")
     if found:
         raise UserError("; ".join(found))
-    files = tuple(str(Path(file).resolve()) for file in (options.config_files or "").split())
+    files = tuple(str(Path(recipe(file)).resolve()) for file in (options.config_files or "").split())
     named = {**DEFAULT_NAMES, **{key: value for file in files for key, value in read_config_file(file).items()}}
     cpus = options.cpus_per_trial or (1 if options.tool == "Ray" else torch.get_num_threads())
     task = Task(

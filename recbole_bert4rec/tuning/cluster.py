@@ -19,9 +19,9 @@ from ray.air import session
 from ray.tune import schedulers
 from ray.tune.search import Searcher
 
+from recbole_bert4rec.apps.processes import reason_of
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.tuning import study
-from recbole_bert4rec.tuning.local import reason_of
 from recbole_bert4rec.tuning.objective import Task, run_trial
 from recbole_bert4rec.tuning.search import Search
 from recbole_bert4rec.tuning.study import Trial
@@ -239,7 +239,7 @@ def run_on_ray(
                     num_samples=search.total - search.told,
                     max_concurrent_trials=resources.max_concurrent,
                     chdir_to_trial_dir=False,
-                    reuse_actors=False,
+                    reuse_actors=True,
                 ),
                 run_config=air.RunConfig(
                     name="trials",

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
-import signal
-import traceback
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
+from recbole_bert4rec.apps.processes import death_of, end_with_parent, reason_of
+from recbole_bert4rec.apps.record import Report
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.tuning.objective import Report, Task, run_trial
+from recbole_bert4rec.tuning.objective import Task, run_trial
 
 _ATTEMPTS = 2
 """A trial whose process was killed is tried once more."""
@@ -18,7 +17,7 @@ _ATTEMPTS = 2
 
 def _serve(pipe: Connection, task: Task, data: bytes | None) -> None:
     """Run the trials that come through the pipe until it is closed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's
+    end_with_parent()
     while True:
         try:
             params, checkpoint = pipe.recv()
@@ -32,16 +31,6 @@ def _serve(pipe: Connection, task: Task, data: bytes | None) -> None:
         except Exception as error:
             pipe.send(("failed", reason_of(error)))
             return  # the next trial begins in a process that nothing has gone wrong in
-
-
-def reason_of(error: BaseException) -> str:
-    """What went wrong in one line; where, too, if it is not a mistake that a user can mend."""
-    said = " ".join(str(error).split()) or "no message"
-    if isinstance(error, UserError):
-        return said
-    last = traceback.extract_tb(error.__traceback__)[-1:]
-    place = "".join(f" ({os.path.basename(frame.filename)}:{frame.lineno})" for frame in last)
-    return f"{type(error).__name__}: {said}{place}"
 
 
 class LocalWorker:
@@ -69,9 +58,7 @@ class LocalWorker:
                 return outcome
             self.process.join()
             code = self.process.exitcode
-        how = f"signal {signal.Signals(-code).name}" if code is not None and code < 0 else f"exit code {code}"
-        memory = "; the system kills processes that take too much memory" if code == -signal.SIGKILL else ""
-        return {"reason": f"its process was ended by {how}, {_ATTEMPTS} times{memory}"}
+        return {"reason": f"{death_of(code)} ({_ATTEMPTS} times)"}
 
     def _listen(self, report: Report) -> dict[str, Any] | None:
         """Pass the trial's reports on; its end, or None where the process died."""

@@ -7,7 +7,7 @@ import os
 import pickle
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,11 +18,8 @@ from recbole.config import Config
 from recbole.data import create_dataset, data_preparation
 from recbole.utils import dataset_arguments, get_model, get_trainer, init_seed
 
-from recbole_bert4rec.apps.record import EpochLog
+from recbole_bert4rec.apps.record import EpochLog, Report
 from recbole_bert4rec.compat import quieten
-
-Report = Callable[[dict[str, Any]], None]
-"""Takes what an epoch gave: epoch, epochs (of how many), score, best (so far), best_epoch and the metrics as valid."""
 
 
 @dataclass(frozen=True)
@@ -99,15 +96,12 @@ def run_trial(
     """
     began = time.perf_counter()
     with _at_home(task):
-        trainer, loaders, config = _prepare(task, params, data)
+        trainer, loaders = _prepare(task, params, data)
         trainer.saved_model_file = checkpoint
         log = EpochLog(trainer, [])
-
-        def after_validation(epoch: int, score: float) -> None:
-            report({"epoch": epoch + 1, "epochs": config["epochs"], "score": score, **_best(log, config)})
-
-        trainer.fit(loaders[0], loaders[1], verbose=False, saved=checkpoint is not None, callback_fn=after_validation)
-        best = _best(log, config)
+        told = log.after_validation(report)
+        trainer.fit(loaders[0], loaders[1], verbose=False, saved=checkpoint is not None, callback_fn=told)
+        best = log.best()
     return {
         "score": best["best"],
         "valid": best["valid"],
@@ -120,19 +114,13 @@ def run_trial(
 def test_result(task: Task, params: dict[str, Any], checkpoint: str) -> dict[str, float]:
     """The test metrics of a trained setting; for the winner, once."""
     with _at_home(task):
-        trainer, loaders, _ = _prepare(task, params, None)
+        trainer, loaders = _prepare(task, params, None)
         trainer.eval_collector.data_collect(loaders[0])  # as trainer.fit does
         result = trainer.evaluate(loaders[2], load_best_model=True, model_file=checkpoint)
     return {name: float(value) for name, value in result.items()}
 
 
-def _best(log: EpochLog, config: Config) -> dict[str, Any]:
-    epoch = log.best_epoch(config["valid_metric_bigger"])
-    row = next((row for row in log.epochs if row["epoch"] == epoch), {})
-    return {"best": row.get("valid_score"), "best_epoch": epoch, "valid": row.get("valid", {})}
-
-
-def _prepare(task: Task, params: dict[str, Any], data: bytes | None) -> tuple[Any, tuple[Any, ...], Config]:
+def _prepare(task: Task, params: dict[str, Any], data: bytes | None) -> tuple[Any, tuple[Any, ...]]:
     config = task.config(params)
     init_seed(config["seed"], config["reproducibility"])
     if data is None:
@@ -144,7 +132,7 @@ def _prepare(task: Task, params: dict[str, Any], data: bytes | None) -> tuple[An
     init_seed(config["seed"], config["reproducibility"])
     model = get_model(config["model"])(config, loaders[0]._dataset).to(config["device"])
     trainer = get_trainer(config["MODEL_TYPE"], config["model"])(config, model)
-    return trainer, loaders, config
+    return trainer, loaders
 
 
 @contextmanager

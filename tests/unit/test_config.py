@@ -218,6 +218,7 @@ def test_what_recbole_understands_is_no_mistake(change: dict[str, Any]) -> None:
 
 def test_options_of_bert4rec_given_to_another_model_are_named(caplog: Any) -> None:
     with caplog.at_level("WARNING"):
-        make_config("GRU4Rec", exclude_seen=True, hidden_size=32)
-    assert "option `exclude_seen` is BERT4Rec's and has no effect on GRU4Rec" in caplog.text
+        make_config("GRU4Rec", window="last", exclude_seen=True, hidden_size=32)
+    assert "option `window` is BERT4Rec's and has no effect on GRU4Rec" in caplog.text
+    assert "exclude_seen" not in caplog.text
     assert "hidden_size" not in caplog.text

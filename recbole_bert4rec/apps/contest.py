@@ -1,0 +1,126 @@
+"""What the runs of a comparison share: models, data, protocol; and the options that this gives to each of them."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass
+from typing import Any
+from unittest import mock
+
+from recbole.config import Config
+from recbole.utils import ModelType
+
+from recbole_bert4rec.constants import MODEL_NAME
+from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.registry import read_config_file
+
+LEAST_INTERACTIONS = 4
+"""RecBole's sequential models need one more than its general ones to validate and test a user."""
+_SAME_FOR_ALL = ("load_col", "metrics", "topk", "valid_metric", "exclude_seen")
+
+
+@dataclass(frozen=True)
+class Contest:
+    """Models on the same data by the same rules.
+
+    Attributes:
+        models: RecBole's names; the first is compared with each of the others.
+        config_files: YAML files for all models; one with a line ``model: NAME`` is for that model.
+        flags: ``--key=value`` of the command line, for all models.
+        seeds: of each model's runs.
+        budget: seconds of training and validation for each run; None: each model's own early stopping.
+    """
+
+    models: tuple[str, ...]
+    dataset: str
+    config_files: tuple[str, ...]
+    flags: tuple[str, ...]
+    seeds: tuple[int, ...]
+    budget: float | None = None
+
+    def files_of(self, model: str) -> list[str]:
+        """The files that hold for a model: those that name no model, several, or it."""
+        named = {file: str(read_config_file(file).get("model", "")) for file in self.config_files}
+        return [file for file, name in named.items() if not name or "," in name or name == model]
+
+    def flags_of(self, rules: dict[str, Any]) -> list[str]:
+        """The flags but those that ``rules`` decide."""
+        return [flag for flag in self.flags if flag[2:].split("=", 1)[0] not in rules]
+
+    def config(self, model: str, rules: dict[str, Any]) -> Config:
+        """RecBole's configuration of a model; ``rules`` (no texts in it: RecBole would evaluate them) win.
+
+        Raises:
+            UserError: the options have mistakes.
+        """
+        with mock.patch.object(sys, "argv", [sys.argv[0], *self.flags_of(rules)]):
+            return Config(model, self.dataset, self.files_of(model) or None, rules)
+
+    def rules(self, reference: Config, few: bool) -> dict[str, Any]:
+        """Options that are the same for all runs, whatever the models' own defaults.
+
+        Args:
+            reference: BERT4Rec's configuration on these data.
+            few: some users have too few interactions for some models; they are dropped for all.
+
+        Raises:
+            UserError: the protocol is not one that all models can follow.
+        """
+        split = reference["eval_args"]["split"]
+        if split != {"LS": "valid_and_test"} or reference["eval_args"].get("order") != "TO":
+            raise UserError(
+                "models are compared by leave-one-out in the order of time, but `eval_args` asks for "
+                f"{reference['eval_args']}; leave split and order out"
+            )
+        if reference["benchmark_filename"]:
+            raise UserError("models cannot be compared on benchmark files; give the whole log and let RecBole split it")
+        if reference["eval_step"] <= 0:
+            raise UserError("`eval_step` must be at least 1: models are selected on validation")
+        mode = reference["eval_args"]["mode"]
+        same = {name: reference[name] for name in _SAME_FOR_ALL}
+        rules = {"eval_args": {"split": split, "order": "TO", "group_by": "user", "mode": mode}, "show_progress": False}
+        if mode != {"valid": "full", "test": "full"}:
+            rules["candidates"] = "paper"  # the same for every model, at every evaluation
+        if few:
+            rules["user_inter_num_interval"] = at_least(LEAST_INTERACTIONS, reference["user_inter_num_interval"])
+        return {**same, **rules}
+
+    def check_metrics(self, reference: Config) -> None:
+        """Raise where the options name a metric that a ranking with one target does not have.
+
+        Raises:
+            UserError: so it is.
+        """
+        known = {"hit", "recall", "ndcg", "mrr", "precision", "map"}
+        strange = [name for name in reference["metrics"] if name.lower() not in known]
+        if strange:
+            raise UserError(f"models are compared by {sorted(known)}; leave `metrics` {strange} out")
+
+
+def is_general(config: Config) -> bool:
+    """Whether a model knows no order of items, so that RecBole gives it another data set and split."""
+    return config["MODEL_TYPE"] != ModelType.SEQUENTIAL
+
+
+def at_least(least: int, interval: str | None) -> str:
+    """RecBole's ``user_inter_num_interval`` without what is below ``least``."""
+    parts = [part.strip() for part in str(interval or "[0,inf)").split(";")]
+    kept = []
+    for part in parts:
+        found = re.fullmatch(r"[\[(]\s*([^,]+),\s*([^,\])]+)([\])])", part)
+        if found is None:
+            raise UserError(f"`user_inter_num_interval`: {interval!r} is no interval such as [5,inf)")
+        low, high, bracket = float(found[1]), float(found[2]), found[3]
+        if low >= least:
+            kept.append(part)
+        elif high >= least:
+            kept.append(f"[{least},{found[2]}{bracket}")
+    if not kept:
+        raise UserError(f"`user_inter_num_interval` {interval!r} leaves no user with {least} interactions or more")
+    return ";".join(kept)
+
+
+def reference_config(contest: Contest) -> Config:
+    """BERT4Rec's configuration on the data of a contest, whether it takes part or not: it says what the protocol is."""
+    return contest.config(MODEL_NAME, {"show_progress": False})

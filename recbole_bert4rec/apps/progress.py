@@ -1,0 +1,116 @@
+"""What the user sees of a comparison: a bar for the run, the time that is left, and a table that grows."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections import defaultdict
+from typing import Any
+
+from tabulate import tabulate
+from tqdm import tqdm
+
+
+class Display:
+    """Bars on a terminal; where there is none, a line a run and the table alone.
+
+    Args:
+        runs: model and seed of each, in their order.
+        budget: seconds of training that a run may take, or None.
+        metric: of validation, by which models are selected.
+    """
+
+    def __init__(self, runs: list[tuple[str, int]], budget: float | None, metric: str) -> None:
+        self._left, self._total, self._budget, self._metric = list(runs), len(runs), budget, metric
+        self._records: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        self._seconds: dict[str, float] = {}
+        layout = "{desc}: {bar} {n_fmt}/{total_fmt} [{elapsed}]{postfix}"
+        self._all = tqdm(total=len(runs), desc="runs", position=0, disable=None, ncols=100, bar_format=layout)
+        self._one: tqdm[Any] | None = None
+        self._began = time.monotonic()
+
+    def begin(self, model: str, seed: int) -> None:
+        """A run starts."""
+        self._began = time.monotonic()
+        layout = "{desc}: {bar} {n:.0f}/{total:.0f}" + ("{postfix}" if self._budget is None else " s{postfix}")
+        title = f"{model}, seed {seed}"
+        self._one = tqdm(
+            total=self._budget or 1, desc=title, position=1, leave=False, disable=None, ncols=100, bar_format=layout
+        )
+
+    def tick(self) -> None:
+        """About a second has passed."""
+        if self._one is not None and self._budget is not None:
+            self._one.n = min(time.monotonic() - self._began, self._budget)
+            self._one.refresh()
+        self._all.set_postfix_str(self._time_left(), refresh=True)
+
+    def epoch(self, news: dict[str, Any]) -> None:
+        """The run validated an epoch."""
+        if self._one is None:
+            return
+        if self._budget is None:
+            self._one.total, self._one.n = news["epochs"], news["epoch"]
+        best = f", best {self._metric} {news['best']:.4f}" if news.get("best") is not None else ""
+        self._one.set_postfix_str(f", epoch {news['epoch']}{best}")
+
+    def end(self, model: str, seed: int, record: dict[str, Any], new: bool) -> None:
+        """A run ended, or need not be repeated."""
+        self._records[model].append(record)
+        if new:
+            self._seconds[model] = time.monotonic() - self._began
+        values = [record["best_valid_result"].get(self._metric), record["test_result"].get(self._metric)]
+        valid, test = (f"{value:.4f}" if value is not None else "none" for value in values)
+        how = f"{len(record['epochs'])} epochs, {record['seconds']['train']:.1f} s" if new else "kept from before"
+        self._said(f"{model}, seed {seed}: {self._metric} valid {valid}, test {test}; {how}")
+        if new:
+            tqdm.write(f"\n{self.table()}\n", file=sys.stdout)
+
+    def fail(self, model: str, seed: int, reason: str) -> None:
+        """A run failed."""
+        self._said(f"{model}, seed {seed} failed: {reason}")
+
+    def _said(self, text: str) -> None:
+        self._left.pop(0)
+        if self._one is not None:
+            self._one.close()
+            self._one = None
+        left = self._time_left()
+        tqdm.write(f"[{self._total - len(self._left)}/{self._total}] {text}{left}", file=sys.stdout)
+        sys.stdout.flush()
+        self._all.update(1)
+
+    def _time_left(self) -> str:
+        """How long the rest will take, from runs of the same models or from the budget."""
+        if not self._left:
+            return ""
+        known = [self._seconds.get(model, self._budget) for model, _ in self._left]
+        if any(seconds is None for seconds in known):
+            return ""
+        spent = time.monotonic() - self._began if self._one is not None else 0.0
+        seconds = max(0.0, sum(s for s in known if s is not None) - spent)
+        return f", about {seconds / 60:.0f} min left" if seconds >= 60 else f", about {seconds:.0f} s left"
+
+    def table(self) -> str:
+        """Test metrics of the models so far: mean, and standard deviation over seeds."""
+        metrics = list(next(iter(self._records.values()))[0]["test_result"])
+        rows = []
+        for model, records in self._records.items():
+            cells = [_mean_of([record["test_result"].get(metric) for record in records]) for metric in metrics]
+            rows.append([model, len(records), *cells])
+        return str(tabulate(rows, ["test", "seeds", *metrics], disable_numparse=True))
+
+    def close(self) -> None:
+        """Take the bars away."""
+        if self._one is not None:
+            self._one.close()
+        self._all.close()
+
+
+def _mean_of(values: list[float | None]) -> str:
+    known = [value for value in values if value is not None]
+    if not known:
+        return "none"
+    spread = f" ± {statistics.stdev(known):.4f}" if len(known) > 1 else ""
+    return f"{statistics.mean(known):.4f}{spread}"

@@ -1,0 +1,142 @@
+"""Proof that every model of a comparison is evaluated on the same rows: users, targets and what came before them."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from recbole.config import Config
+from recbole.data import create_dataset, data_preparation
+from recbole.utils import init_seed
+
+from recbole_bert4rec.apps.contest import LEAST_INTERACTIONS, Contest, is_general, reference_config
+from recbole_bert4rec.constants import TARGET_POSITION
+from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.plugin.seen import PHASES, Interactions, targets_of
+
+
+def prove(contest: Contest, report: Any) -> dict[str, Any]:
+    """Read the data as every model reads them and compare.
+
+    Args:
+        report: called with each model whose rows were compared.
+
+    Returns:
+        ``rules`` for all runs, ``dropped`` (users with too few interactions), ``users``, ``items``, ``interactions``,
+        ``fingerprint`` of the data, and ``rows``: a frame with user, history_length and target_popularity (how often
+        the target stands in the training part) of every test row.
+
+    Raises:
+        UserError: a model would be evaluated on other rows.
+    """
+    reference = reference_config(contest)
+    contest.check_metrics(reference)
+    few = _users_with_few(create_dataset(reference))
+    rules = contest.rules(reference, few > 0)
+    truth = _Truth(contest.config(reference["model"], rules))
+    compared: set[str] = set()
+    for model in contest.models:
+        config = contest.config(model, rules)
+        dataset = create_dataset(config)
+        kind = f"{type(dataset).__name__} {config['MAX_ITEM_LIST_LENGTH']}"
+        if kind not in compared:
+            truth.compare(model, config, dataset)
+            compared.add(kind)
+        report(model)
+    return {"rules": rules, "dropped": few, **truth.about()}
+
+
+def _users_with_few(dataset: Any) -> int:
+    counts = pd.Series(np.asarray(dataset.inter_feat[dataset.uid_field])).value_counts()
+    return int((counts < LEAST_INTERACTIONS).sum())
+
+
+def _loaders(config: Config, dataset: Any) -> tuple[Any, ...]:
+    init_seed(config["seed"], config["reproducibility"])
+    return data_preparation(config, dataset)[1:]
+
+
+class _Truth:
+    """Our own rows, from the flat sequences of all users."""
+
+    def __init__(self, config: Config) -> None:
+        dataset = create_dataset(config)
+        self._interactions = Interactions(dataset.inter_feat, dataset)
+        self._tokens = _tokens(dataset)
+        self._loaders = _loaders(config, dataset)
+        self._sequences = self._loaders[1]._dataset.sequences
+        self._rows = [_sorted(*targets_of(pair[0], pair[1])) for pair in zip(self._loaders, PHASES, strict=True)]
+
+    def compare(self, model: str, config: Config, dataset: Any) -> None:
+        """Raise where the model's rows differ."""
+        for field, ours, theirs in zip(("users", "items"), self._tokens, _tokens(dataset), strict=True):
+            if not np.array_equal(ours, theirs):
+                raise UserError(f"{model} reads other {field} than BERT4Rec; the two cannot be compared")
+        for number, loader in enumerate(_loaders(config, dataset)):
+            phase, (users, targets) = PHASES[number], self._rows[number]
+            theirs = _sorted(*targets_of(loader, phase))
+            if not (np.array_equal(users, theirs[0]) and np.array_equal(targets, theirs[1])):
+                raise UserError(
+                    f"{model} has other users or targets in {phase} than BERT4Rec: "
+                    f"{len(theirs[0])} rows, not the same {len(users)}"
+                )
+            if not is_general(config) and hasattr(loader._dataset, "item_list_length_field"):
+                self._compare_histories(model, number, loader._dataset)
+
+    def _compare_histories(self, model: str, number: int, theirs: Any) -> None:
+        table = theirs.inter_feat
+        if theirs.item_list_length_field not in table.columns:  # ours: histories are made from the sequences
+            return
+        ours = self._loaders[number]._dataset.inter_feat
+        by_user = np.argsort(table[theirs.uid_field].numpy(), kind="stable")
+        lists = table[theirs.iid_field + theirs.config["LIST_SUFFIX"]].numpy()[by_user]
+        lengths = table[theirs.item_list_length_field].numpy()[by_user]
+        own = np.argsort(ours[theirs.uid_field].numpy(), kind="stable")
+        ends = ours[TARGET_POSITION].numpy()[own]
+        begins = self._sequences.offsets.numpy()[ours[theirs.uid_field].numpy()[own]]
+        expected = np.minimum(ends - begins, lists.shape[1])
+        column = np.arange(lists.shape[1])
+        places = np.maximum((ends - expected)[:, None] + column, 0)
+        inside = column < expected[:, None]
+        items = self._sequences.items.numpy()
+        wanted = np.where(inside, items[np.minimum(places, len(items) - 1)], 0)
+        if not (np.array_equal(lengths, expected) and np.array_equal(lists, wanted)):
+            raise UserError(f"{model} sees other histories in {PHASES[number]} than BERT4Rec")
+
+    def about(self) -> dict[str, Any]:
+        """See :func:`prove`."""
+        users, targets = self._rows[1]
+        counts = self._interactions.training_counts(self._loaders)
+        own = self._loaders[1]._dataset.inter_feat
+        position = pd.Series(own[TARGET_POSITION].numpy(), index=own[self._loaders[1]._dataset.uid_field].numpy())
+        history = position.loc[users].to_numpy() - self._sequences.offsets.numpy()[users]
+        rows = pd.DataFrame(
+            {
+                "user": self._tokens[0][users],
+                "history_length": history,
+                "target_popularity": counts[targets],
+            }
+        )
+        parts = [self._sequences.items.numpy(), self._sequences.offsets.numpy()]
+        digest = hashlib.sha256(b"".join(np.ascontiguousarray(part).tobytes() for part in parts))
+        for tokens in self._tokens:
+            digest.update("\n".join(map(str, tokens)).encode())
+        lengths = np.diff(self._sequences.offsets.numpy())
+        return {
+            "users": int((lengths > 0).sum()),
+            "items": len(self._tokens[1]) - 1,
+            "interactions": len(self._sequences.items),
+            "fingerprint": digest.hexdigest(),
+            "rows": rows,
+        }
+
+
+def _tokens(dataset: Any) -> tuple[Any, Any]:
+    return tuple(np.asarray(dataset.field2id_token[field]) for field in (dataset.uid_field, dataset.iid_field))  # type: ignore[return-value]
+
+
+def _sorted(users: Any, targets: Any) -> tuple[Any, Any]:
+    order = np.argsort(users, kind="stable")
+    return users[order], targets[order]

@@ -1,0 +1,132 @@
+"""The pictures of a comparison; colours that the colour-blind tell apart, and shapes for black and white print."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
+
+from recbole_bert4rec.report.results import Results, metric_of
+
+_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8c8c00")
+"""After Okabe and Ito (2008)."""
+_MARKERS, _LINES = "osD^vPX*", ("-", "--", "-.", ":")
+_BINS = 5
+_DEPTH = 50
+
+
+def draw(results: Results) -> dict[str, Figure]:
+    """Every picture by name."""
+    return {
+        "learning curves": _curves(results),
+        "groups of users": _groups(results),
+        "length of the list": _top_k(results),
+        "variety": _variety(results),
+    }
+
+
+def _style(number: int) -> dict[str, Any]:
+    return {
+        "color": _COLOURS[number % len(_COLOURS)],
+        "marker": _MARKERS[number % len(_MARKERS)],
+        "linestyle": _LINES[number % len(_LINES)],
+    }
+
+
+def _curves(results: Results) -> Figure:
+    """Validation against epochs and against seconds; a line a run."""
+    figure = Figure(figsize=(10, 4), layout="constrained")
+    left, right = figure.subplots(1, 2, sharey=True)
+    metric = results.main_metric
+    for number, model in enumerate(results.models):
+        for place, record in enumerate(results.records[model]):
+            rows = [row for row in record["epochs"] if (row.get("valid") or {}).get(metric) is not None]
+            values = [row["valid"][metric] for row in rows]
+            label = {"label": model} if place == 0 else {}
+            style = {**_style(number), "markersize": 4, "linewidth": 1.2, "markevery": max(1, len(rows) // 12)}
+            left.plot([row["epoch"] + 1 for row in rows], values, **style, **label)
+            right.plot([row["at_second"] for row in rows], values, **style, **label)
+    left.set(xlabel="epoch (logarithmic)", ylabel=f"validation {metric}", xscale="log")
+    right.set(xlabel="seconds of training and validation (logarithmic)", xscale="log")
+    for axes in (left, right):
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+        axes.xaxis.set_minor_locator(NullLocator())
+    left.legend(frameon=False)
+    return _bare(figure, [left, right])
+
+
+def _groups(results: Results) -> Figure:
+    """Test metric by how long the history is and by how popular the target is; bars are 95 % of the mean."""
+    figure = Figure(figsize=(10, 4), layout="constrained")
+    sides = figure.subplots(1, 2, sharey=True)
+    titles = {
+        "history_length": "items before the target",
+        "target_popularity": "interactions of the target in training",
+    }
+    for axes, (column, title) in zip(sides, titles.items(), strict=True):
+        group, labels = groups(results.rows[column])
+        for number, model in enumerate(results.models):
+            values = results.by_user(model, results.main_metric).mean(0)
+            own = [values[group == place] for place in range(len(labels))]
+            shift = (number - (len(results.models) - 1) / 2) * 0.12
+            error = [1.96 * part.std(ddof=1) / np.sqrt(len(part)) if len(part) > 1 else 0.0 for part in own]
+            means = [part.mean() for part in own]
+            style = {**_style(number), "linewidth": 0.8, "capsize": 2}
+            axes.errorbar(np.arange(len(labels)) + shift, means, error, label=model, **style)
+        axes.set_xticks(range(len(labels)), [f"{t}\n{(group == p).sum()} users" for p, t in enumerate(labels)])
+        axes.set_xlabel(title)
+    sides[0].set_ylabel(f"test {results.main_metric}")
+    sides[0].legend(frameon=False)
+    return _bare(figure, sides)
+
+
+def groups(values: pd.Series) -> tuple[Any, list[str]]:
+    """Up to five groups of about as many users each: the group of every user, and the groups' names."""
+    cuts = np.unique(np.quantile(values, np.linspace(0, 1, _BINS + 1)[1:-1], method="lower"))
+    group = np.searchsorted(cuts, values.to_numpy(), side="left")  # a cut is the last value of its group
+    present = np.unique(group)
+    group = np.searchsorted(present, group)
+    bounds = [(int(values[group == place].min()), int(values[group == place].max())) for place in range(len(present))]
+    return group, [str(low) if low == high else f"{low}–{high}" for low, high in bounds]
+
+
+def _top_k(results: Results) -> Figure:
+    """Hit and NDCG as lists grow."""
+    figure = Figure(figsize=(10, 4), layout="constrained")
+    sides = figure.subplots(1, 2)
+    depth = np.unique(np.linspace(1, _DEPTH, 26).astype(int))
+    for axes, name in zip(sides, ("hit", "ndcg"), strict=True):
+        for number, model in enumerate(results.models):
+            values = [metric_of(results.ranks[model], f"{name}@{k}").mean() for k in depth]
+            axes.plot(depth, values, label=model, markersize=4, markevery=5, linewidth=1.2, **_style(number))
+        axes.set(xlabel="k", ylabel=f"test {name}@k", ylim=(0, None))
+    sides[0].legend(frameon=False)
+    return _bare(figure, sides)
+
+
+def _variety(results: Results) -> Figure:
+    """What is recommended: how much of the catalogue, and how popular."""
+    figure = Figure(figsize=(5.5, 4), layout="constrained")
+    axes = figure.subplots()
+    for number, model in enumerate(results.models):
+        means = pd.DataFrame([record["variety"] for record in results.records[model]]).mean()
+        coverage, popularity = (means[name] for name in means.index)
+        axes.plot(popularity, coverage, label=model, markersize=8, **{**_style(number), "linestyle": ""})
+    names = list(results.records[results.models[0]][0]["variety"])
+    axes.set(xlabel=f"{names[1]} (0 rarest items, 1 most popular)", ylabel=f"{names[0]} (share of all items)")
+    axes.margins(0.15)
+    axes.legend(frameon=False)
+    return _bare(figure, [axes])
+
+
+def _bare(figure: Figure, sides: Any) -> Figure:
+    axes: Axes
+    for axes in sides:
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(alpha=0.25)
+    return figure

@@ -1,0 +1,144 @@
+"""run.py with several models: fair, resumed, reported, and equal to each model run alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from tests.integration.test_command_line import ROOT, assert_refused, run_py
+
+pytestmark = pytest.mark.integration
+ROWS = [(f"u{u}", f"i{(u * 3 + t * (1 + u % 2)) % 31}", t) for u in range(60) for t in range(3 + u % 9)]
+SMALL = {"epochs": "2", "MAX_ITEM_LIST_LENGTH": "8", "hidden_size": "16", "train_batch_size": "64"}
+
+
+@pytest.fixture
+def data(write_inter: Any) -> dict[str, str]:
+    return {**write_inter(ROWS), **SMALL}
+
+
+def compare(models: str, *more: str, **options: str) -> subprocess.CompletedProcess[str]:
+    dataset = options.pop("dataset", "toy")
+    return run_py(f"--model={models}", f"--dataset={dataset}", *more, **options)
+
+
+def records() -> dict[str, Any]:
+    return {path.stem: json.loads(path.read_text()) for path in Path("compare-toy/runs").glob("*.json")}
+
+
+def test_a_comparison_equals_its_models_run_alone_and_is_not_repeated(data: dict[str, str]) -> None:
+    done = compare("BERT4Rec,SASRec,GRU4Rec,Pop", "--seeds=2", **data)
+    assert done.returncode == 0, done.stderr
+    found = records()
+    assert len(found) == 8
+    about = json.loads(Path("compare-toy/comparison.json").read_text())
+    assert about["dropped"] == 7
+    for name in ("SASRec", "GRU4Rec", "BERT4Rec"):
+        options = {**data, "seed": "2021", "user_inter_num_interval": "[4,inf)"}
+        alone = run_py(f"--model={name}", "--dataset=toy", **{k: v for k, v in options.items() if k != "dataset"})
+        assert alone.returncode == 0, alone.stderr
+        (path,) = Path("saved").glob(f"{name}-*.json")
+        record = json.loads(path.read_text())
+        for part in ("best_valid_result", "test_result", "best_epoch"):
+            assert record[part] == found[f"{name}-2021"][part]
+        assert [e["train_loss"] for e in record["epochs"]] == [e["train_loss"] for e in found[f"{name}-2021"]["epochs"]]
+        assert f"test {record['test_result']['mrr@10']:.4f}" in done.stdout
+    check_reports()
+    again = compare("BERT4Rec,SASRec,GRU4Rec,Pop", "--seeds=2", **data)
+    assert again.stdout.count("kept from before") == 8
+    assert {k: v["ended"] for k, v in records().items()} == {k: v["ended"] for k, v in found.items()}
+    changed = compare("SASRec", "--seeds=1", **{**data, "epochs": "1"})
+    assert "kept from before" not in changed.stdout
+    assert len(records()["SASRec-2020"]["epochs"]) == 1
+
+
+def check_reports() -> None:
+    folder = Path("compare-toy")
+    page = (folder / "report.html").read_text()
+    text = (folder / "report.md").read_text()
+    table = (folder / "table.tex").read_text()
+    assert page.count("<svg") == 4
+    assert "src=" not in page, "the page needs nothing else"
+    for model in ("BERT4Rec", "SASRec", "GRU4Rec", "Pop"):
+        for report in (page, text, table):
+            assert model in report
+    assert "7 users with fewer than 4 interactions left out" in text
+    assert r"\toprule" in table
+    assert table.count(r"\textbf") >= 5
+    assert str(ROOT) not in text + page + table
+    ranks = pd.read_parquet(folder / "runs" / "Pop-2020.parquet")
+    assert sorted(ranks["user"]) == sorted(pd.read_parquet(folder / "rows.parquet")["user"])
+
+
+def test_a_killed_comparison_goes_on_where_it_was(data: dict[str, str]) -> None:
+    flags = [f"--{key}={value}" for key, value in {**data, "use_gpu": "False"}.items()]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(ROOT / "run.py"), "--model=Pop,BERT4Rec", "--seeds=2", *flags]
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 200
+    while not Path("compare-toy/runs/Pop-2020.json").is_file():
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    before = records()
+    done = compare("Pop,BERT4Rec", "--seeds=2", **data)
+    assert done.returncode == 0, done.stderr
+    after = records()
+    assert len(after) == 4
+    assert done.stdout.count("kept from before") == len(before)
+    assert all(after[name]["ended"] == before[name]["ended"] for name in before)
+
+
+def test_a_run_that_fails_is_named_and_the_others_are_reported(data: dict[str, str], tmp_path: Path) -> None:
+    broken = tmp_path / "broken.yaml"
+    broken.write_text("model: SASRec\nn_heads: 3\n")  # does not divide the hidden size
+    done = compare("BERT4Rec,SASRec", f"--config_files={broken}", **data)
+    assert done.returncode == 2
+    assert "SASRec, seed 2020 failed: " in done.stdout
+    assert "1 of 2 runs failed" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "Failed: SASRec-2020" in Path("compare-toy/report.md").read_text()
+    mended = compare("BERT4Rec,SASRec", **data)
+    assert mended.returncode == 0, mended.stderr
+    assert mended.stdout.count("kept from before") == 1
+
+
+def test_seen_items_are_left_out_for_all_within_a_budget(data: dict[str, str]) -> None:
+    options = {key: value for key, value in data.items() if key != "epochs"}
+    done = compare("BERT4Rec,Pop", "--budget=3s", exclude_seen="True", **options)
+    assert done.returncode == 0, done.stderr
+    text = Path("compare-toy/report.md").read_text()
+    assert "seen items left out" in text
+    assert "trained for 3 s" in text
+    assert 2 < records()["BERT4Rec-2020"]["seconds"]["train"] < 10
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--model=BERT4Rec,SARec",), ("no model 'SARec'", "SASRec")),
+        (("--model=Pop,Pop",), ("names a model twice",)),
+        (("--model=Pop,",), ("empty name",)),
+        (("--model=Pop,BERT4Rec", "--budget=2"), ("--budget=2", "10m")),
+        (("--model=Pop,BERT4Rec", "--seeds=0"), ("--seeds=0", "at least 1")),
+        (("--model=Pop,BERT4Rec", "--recommend=top.csv"), ("--recommend", "single run")),
+        (("--model=Pop,BERT4Rec", "--nproc=2"), ("--nproc",)),
+        (("--model=Pop,BERT4Rec", "--seed=x"), ("--seed=x", "whole number")),
+        (("--model=Pop", "--output_dir=x"), ("--output_dir",)),
+        (("--model=Pop,BERT4Rec", "--mask_ratio=2"), ("mask_ratio",)),
+        (("--model=Pop,BERT4Rec", "--eval_args={'split':{'RS':[0.8,0.1,0.1]}}"), ("leave-one-out",)),
+    ],
+)
+def test_mistakes_are_one_line(arguments: tuple[str, ...], words: tuple[str, ...]) -> None:
+    assert_refused(run_py(*arguments, "--dataset=ml-100k"), *words)

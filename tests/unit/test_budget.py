@@ -1,0 +1,75 @@
+"""Training for a given time: the epoch is cut short, validated, and the best weights are kept."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from recbole_bert4rec.apps.budget import NO_END, Budget, seconds_of
+from recbole_bert4rec.apps.record import EpochLog
+from recbole_bert4rec.errors import UserError
+from tests.conftest import make_config, make_trainer, prepare
+
+ROWS = [(f"u{u}", f"i{(u * t + t) % 23}", t) for u in range(1, 41) for t in range(4 + u % 12)]
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90s", 90.0), ("10m", 600.0), ("1.5h", 5400.0), (" 2M ", 120.0), ("0.5s", 0.5)]
+)
+def test_times_are_read(text: str, seconds: float) -> None:
+    assert seconds_of(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "10", "m", "-1m", "0m", "10 minutes", "1m30s", "nan s", "inf"])
+def test_other_texts_are_refused(text: str) -> None:
+    with pytest.raises(UserError, match="is no time"):
+        seconds_of(text)
+
+
+def trainer_of(model: str, write_inter: Any, **options: Any) -> tuple[Any, Any, Any, Any]:
+    sizes = {"MAX_ITEM_LIST_LENGTH": 8, "train_batch_size": 4, "hidden_size": 16, "epochs": NO_END}
+    config = make_config(model, **sizes, stopping_step=NO_END, **options, **write_inter(ROWS))
+    _, train, valid, test = prepare(config)
+    return make_trainer(config, train), train, valid, test
+
+
+@pytest.mark.parametrize("model", ["BERT4Rec", "GRU4Rec"])
+@pytest.mark.parametrize("eval_step", [1, 3])
+def test_a_training_ends_when_its_time_is_up_with_a_validated_model(
+    model: str, eval_step: int, write_inter: Any
+) -> None:
+    trainer, train, valid, test = trainer_of(model, write_inter, eval_step=eval_step)
+    budget, log = Budget(trainer, 1.0), EpochLog(trainer, [])
+    began = time.perf_counter()
+    score, result = budget.fit(train, valid, saved=True)
+    assert 1.0 <= time.perf_counter() - began < 5.0
+    assert result is not None
+    assert log.epochs[-1]["valid"], "the last epoch is validated"
+    assert score == max(row["valid_score"] for row in log.epochs if "valid_score" in row)
+    assert trainer.evaluate(test, load_best_model=True)
+
+
+def test_an_epoch_that_takes_too_long_is_cut_inside(write_inter: Any) -> None:
+    trainer, train, valid, _ = trainer_of("BERT4Rec", write_inter)
+    calculate, steps = trainer.model.calculate_loss, []
+
+    def slow(batch: Any) -> Any:
+        steps.append(len(batch))
+        time.sleep(0.2)
+        return calculate(batch)
+
+    trainer.model.calculate_loss = slow
+    budget = Budget(trainer, 0.5)
+    budget.fit(train, valid, saved=False)
+    assert len(steps) == 3 < len(train)
+    assert budget.last_epoch_share == pytest.approx(3 / len(train))
+
+
+def test_a_model_that_ends_sooner_is_left_alone(write_inter: Any) -> None:
+    trainer, train, valid, _ = trainer_of("Pop", write_inter)
+    budget = Budget(trainer, 60.0)
+    budget.fit(train, valid, saved=True)
+    assert budget.last_epoch_share == 1.0
+    assert not budget.spent

@@ -1,0 +1,92 @@
+"""The rules of a comparison: which files and flags hold for which model, and what all have in common."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recbole_bert4rec.apps.contest import Contest, at_least, reference_config
+from recbole_bert4rec.errors import UserError
+
+ROWS = [(f"u{u}", f"i{(u + t) % 9}", t) for u in range(20) for t in range(6)]
+
+
+def contest(*flags: str, files: tuple[str, ...] = (), models: tuple[str, ...] = ("BERT4Rec", "Pop")) -> Contest:
+    return Contest(models, "ml-100k", files, ("--use_gpu=False", "--state=error", *flags), (2020,))
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        (None, "[4,inf)"),
+        ("[0,inf)", "[4,inf)"),
+        ("[5,inf)", "[5,inf)"),
+        ("(2, 100]", "[4,100]"),
+        ("[1,3];[4,9);[20,inf)", "[4,9);[20,inf)"),
+    ],
+)
+def test_users_with_fewer_than_four_interactions_leave_any_interval(given: str | None, wanted: str) -> None:
+    assert at_least(4, given) == wanted
+
+
+@pytest.mark.parametrize("given", ["[1,3]", "five", "[1 2]"])
+def test_an_interval_that_leaves_nobody_or_is_none_is_refused(given: str) -> None:
+    with pytest.raises(UserError, match="user_inter_num_interval"):
+        at_least(4, given)
+
+
+def test_a_file_that_names_a_model_is_for_it_alone(tmp_path: Path) -> None:
+    texts = {"all": "epochs: 3\n", "best": "model: SASRec\nhidden_size: 32\n", "list": "model: Pop,SASRec\nseed: 1\n"}
+    for name, text in texts.items():
+        (tmp_path / f"{name}.yaml").write_text(text)
+    files = tuple(str(tmp_path / f"{name}.yaml") for name in texts)
+    assert contest(files=files).files_of("SASRec") == list(files)
+    assert contest(files=files).files_of("Pop") == [files[0], files[2]]
+    assert contest(files=files).config("SASRec", {})["hidden_size"] == 32
+
+
+def test_flags_that_the_rules_decide_do_not_reach_a_run() -> None:
+    assert contest("--seed=7", "--epochs=2").flags_of({"seed": 1, "use_gpu": True, "state": 0}) == ["--epochs=2"]
+    assert contest("--seed=7").config("Pop", {"seed": 1})["seed"] == 1
+
+
+def test_all_models_rank_alike() -> None:
+    one = contest("--exclude_seen=True", "--topk=[5]", "--valid_metric=NDCG@5", "--metrics=['NDCG']")
+    rules = one.rules(reference_config(one), few=False)
+    assert rules["exclude_seen"] is True
+    assert (rules["topk"], rules["metrics"], rules["valid_metric"]) == ([5], ["NDCG"], "NDCG@5")
+    assert "user_inter_num_interval" not in rules
+    assert "candidates" not in rules
+    config = one.config("Pop", rules)
+    assert config["eval_args"]["split"] == {"LS": "valid_and_test"}
+    assert config["eval_args"]["order"] == "TO"
+
+
+def test_sampled_candidates_are_the_same_for_all() -> None:
+    one = contest("--eval_args={'mode':'pop50'}")
+    rules = one.rules(reference_config(one), few=True)
+    assert rules["candidates"] == "paper"
+    assert rules["user_inter_num_interval"] == "[4,inf)"
+
+
+@pytest.mark.parametrize(
+    ("flag", "message"),
+    [
+        ("--eval_args={'split':{'RS':[0.8,0.1,0.1]}}", "leave-one-out"),
+        ("--eval_args={'split':{'LS':'test_only'}}", "leave-one-out"),
+        ("--eval_args={'order':'RO'}", "leave-one-out"),
+        ("--eval_step=0", "eval_step"),
+    ],
+)
+def test_a_protocol_that_not_all_models_can_follow_is_refused(flag: str, message: str) -> None:
+    one = contest(flag)
+    with pytest.raises(UserError, match=message):
+        one.rules(reference_config(one), few=False)
+
+
+def test_a_metric_without_a_single_target_is_refused() -> None:
+    one: Any = contest("--metrics=['NDCG','GAUC']")
+    with pytest.raises(UserError, match="GAUC"):
+        one.check_metrics(reference_config(one))

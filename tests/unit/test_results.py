@@ -1,0 +1,55 @@
+"""What the reports compute from ranks: RecBole's metrics, groups of users, and marks in tables."""
+
+from __future__ import annotations
+
+import itertools
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from recbole.evaluator import metrics as recbole_metrics
+
+from recbole_bert4rec.report.comparison import _distinct, _marked
+from recbole_bert4rec.report.figures import groups
+from recbole_bert4rec.report.results import metric_of
+
+
+@pytest.mark.parametrize("name", ["Hit", "Recall", "Precision", "MRR", "NDCG", "MAP"])
+def test_metrics_of_ranks_equal_recboles(name: str) -> None:
+    ranks = np.array([1, 2, 3, 10, 11, 0, 5, 7, 1, 0])
+    columns = np.arange(1, 21)
+    hits = torch.from_numpy((ranks[:, None] == columns).astype(np.int64))
+    table = torch.cat([hits, torch.ones(len(ranks), 1, dtype=torch.int64)], dim=1)
+    settings: Any = {"topk": [1, 3, 10, 20], "metric_decimal_place": 12}
+    metric = getattr(recbole_metrics, name)(settings)
+    for key, value in metric.calculate_metric(SimpleNamespace(get=lambda _: table)).items():
+        assert metric_of(ranks, key).mean() == pytest.approx(value, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("values", "wanted"),
+    [
+        ([1, 2, 3, 4, 5, 6, 7, 8, 9, 10], ["1–2", "3–4", "5–6", "7–8", "9–10"]),
+        ([3, 3, 3, 3], ["3"]),
+        ([1, 1, 1, 1, 1, 1, 1, 1, 2, 9], ["1", "2–9"]),
+    ],
+)
+def test_groups_of_users_are_about_as_large_and_cover_everybody(values: list[int], wanted: list[str]) -> None:
+    group, names = groups(pd.Series(values))
+    assert names == wanted
+    assert sorted(set(group)) == list(range(len(names)))
+    assert all(a <= b for a, b in itertools.pairwise(group))
+
+
+def test_the_best_and_the_second_are_marked_and_ties_alike() -> None:
+    def mark(text: str, place: int) -> str:
+        return f"{text}#{place}"
+
+    assert _marked([0.1, 0.3, 0.3, 0.2], mark, ["a", "b", "c", "d"]) == ["a#3", "b#1", "c#1", "d#2"]
+
+
+def test_metrics_that_say_the_same_are_tested_once() -> None:
+    assert _distinct(["recall@10", "mrr@10", "hit@10", "precision@10", "recall@5"]) == ["mrr@10", "hit@10", "recall@5"]

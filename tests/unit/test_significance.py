@@ -1,0 +1,69 @@
+"""The tests of a comparison: right under a null, powerful for a better model, and equal to known answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from recbole_bert4rec.report.significance import difference, holm, paired_t_test
+
+
+def runs(random: np.random.Generator, users: Any, seeds: int, lift: float = 0.0, spread: float = 0.1) -> Any:
+    """NDCG-like outcomes: each user's chance of a hit, moved by the model's taste and by the seed. (S, U)"""
+    taste = random.normal(0.0, 0.3, len(users))
+    luck = random.normal(0.0, spread, (seeds, 1)) + random.normal(0.0, 0.5, (seeds, len(users)))
+    chance = 1.0 / (1.0 + np.exp(-(users + taste + lift + luck)))
+    hits = random.random(chance.shape) < chance
+    return hits / np.log2(2.0 + random.integers(0, 10, chance.shape))
+
+
+@pytest.mark.parametrize(("seeds", "spread"), [(1, 0.0), (3, 0.1), (3, 0.2), (5, 0.0), (5, 0.1)])
+def test_of_200_pairs_of_equal_models_few_are_told_apart(seeds: int, spread: float) -> None:
+    random = np.random.default_rng(7)
+    rejected = 0
+    for _ in range(200):
+        users = random.normal(-2.0, 1.2, 600)
+        pair = [runs(random, users, seeds, spread=spread) for _ in range(2)]
+        rejected += paired_t_test(*pair) < 0.05
+    assert 0.02 <= rejected / 200 <= 0.09
+
+
+def test_a_clearly_better_model_is_told_apart() -> None:
+    random = np.random.default_rng(3)
+    users = random.normal(-2.0, 1.2, 900)
+    found = difference(runs(random, users, 3, lift=0.8), runs(random, users, 3))
+    assert found.p < 0.01
+    assert found.low > 0
+    assert found.low < found.mean < found.high
+
+
+def test_with_one_seed_it_is_the_paired_t_test_over_users() -> None:
+    random = np.random.default_rng(5)
+    ours, theirs = random.random((1, 50)), random.random((1, 50))
+    assert paired_t_test(ours, theirs) == pytest.approx(stats.ttest_rel(ours[0], theirs[0]).pvalue)
+
+
+def test_models_that_never_differ_are_equal() -> None:
+    same = np.random.default_rng(1).random((2, 40))
+    found = difference(same[:1], same[:1])
+    assert (found.mean, found.p) == (0.0, 1.0)
+    assert found.low == found.high == 0.0
+
+
+def test_seeds_that_differ_widen_the_interval() -> None:
+    random = np.random.default_rng(2)
+    users = random.random((3, 2000)) * 0.1
+    steady = difference(users, users[:, ::-1])
+    shifted = users + np.array([[-0.2], [0.0], [0.2]])
+    moved = difference(shifted, users[:, ::-1])
+    assert moved.high - moved.low > 5 * (steady.high - steady.low)
+    assert moved.p > steady.p
+
+
+def test_holms_correction_gives_the_known_answer() -> None:
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.6, 0.7]) == [1.0, 1.0]
+    assert holm([]) == []
