@@ -22,5 +22,8 @@ SUPPORTED_RECBOLE = "1.2.1"
 SUPPORTED_PYTHON = ((3, 10), (3, 12))
 """First supported Python and first one no longer supported (RecBole pins ray<=2.6.3, which has no later wheels)."""
 
+RANK_DEPTH = 50
+"""Ranks of test targets are kept down to here (or to the largest ``topk``, where that is deeper)."""
+
 SAMPLED_LOSSES = ("sampled_softmax", "BCE", "gBCE")
 """Values of ``loss_type`` whose cost does not grow with the catalogue."""

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from recbole.trainer import TraditionalTrainer
+
 from recbole_bert4rec.errors import UserError
 
 NO_END = 1_000_000
@@ -70,8 +72,16 @@ class Budget:
         """Whether the time is up."""
         return time.perf_counter() >= self._deadline
 
+    @property
+    def spent_share(self) -> float:
+        """How much of the time is over, from 0 to 1."""
+        return min(1.0, 1.0 - (self._deadline - time.perf_counter()) / self.seconds)
+
     def _epoch(self, train_data: Any, *args: Any, **kwargs: Any) -> Any:
-        loss = self._train_epoch(_Timed(train_data, self), *args, **kwargs)
+        if self.spent:  # some trainers pre-train for epochs that nothing validates
+            raise _TimeIsUpError
+        counts = isinstance(self.trainer, TraditionalTrainer)  # Pop and the like: half an epoch is no model
+        loss = self._train_epoch(train_data if counts else _Timed(train_data, self), *args, **kwargs)
         if self.spent:
             self.trainer.eval_step = 1  # this epoch is the last: validate it
         return loss
@@ -81,6 +91,8 @@ class Budget:
     ) -> tuple[float, dict[str, float] | None]:
         """As the trainer's, within the budget."""
         self._deadline = time.perf_counter() + self.seconds
+        if hasattr(self.trainer, "time_share"):  # ours, whose learning rate falls towards the end
+            self.trainer.time_share = lambda: self.spent_share
 
         def after_validation(epoch: int, score: float) -> None:
             if callback_fn is not None:

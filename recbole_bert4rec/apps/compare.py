@@ -9,7 +9,7 @@ import shlex
 import shutil
 import sys
 import tempfile
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -17,7 +17,6 @@ from unittest import mock
 import yaml
 from filelock import FileLock, Timeout
 
-from recbole_bert4rec.apps.budget import NO_END
 from recbole_bert4rec.apps.contest import Contest, reference_config
 from recbole_bert4rec.apps.processes import FailedError, in_own_process
 from recbole_bert4rec.apps.progress import Display
@@ -51,7 +50,11 @@ def compare(contest: Contest, folder: Path) -> dict[str, Path]:
         check_model(model)
     if len(set(contest.models)) != len(contest.models):
         raise UserError(f"--model={','.join(contest.models)} names a model twice")
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / ".lock").touch()
+    except OSError as error:
+        raise UserError(f"--output_dir={folder} is no folder that can be written to: {error.strerror}") from error
     lock = FileLock(folder / ".lock")
     try:
         lock.acquire(timeout=0)
@@ -77,11 +80,11 @@ def _compare(contest: Contest, folder: Path, temporary: str) -> dict[str, Path]:
         raise UserError(f"{error} (more in {folder / 'rows.log'})") from error
     with written_whole(folder / "rows.parquet") as file:
         about.pop("rows").to_parquet(file, index=False)
-    runs = [(model, seed) for seed in contest.seeds for model in contest.models]
-    write_json(folder / "comparison.json", {**_said(contest, about), "runs": [_name(*pair) for pair in runs]})
-    display = Display(runs, contest.budget, metric)
-    failed = _run_all(contest, about, folder, runs, display)
-    done = [_name(*pair) for pair in runs if _name(*pair) not in failed]
+    runs = [_Run.of(contest, about, model, seed) for seed in contest.seeds for model in contest.models]
+    write_json(folder / "comparison.json", {**_said(contest, about), "runs": [run.name for run in runs]})
+    display = Display([(run.model, run.seed) for run in runs], contest.budget, metric)
+    failed = _run_all(contest, folder, runs, display)
+    done = [run.name for run in runs if run.name not in failed]
     if not done:
         raise UserError("every run failed: " + "; ".join(sorted(set(failed.values()))))
     written = write_comparison(folder, done, failed)
@@ -105,84 +108,85 @@ def _said(contest: Contest, about: dict[str, Any]) -> dict[str, Any]:
 
 
 def _command() -> str:
-    """What was typed, without this machine's folders."""
-    _, program, *arguments = sys.orig_argv
-    return shlex.join(["python", Path(program).name, *arguments])
+    """What was typed."""
+    words = sys.orig_argv[1:]
+    begin = next((n for n, word in enumerate(words) if word == "-m" or word.endswith(".py")), 0)
+    return shlex.join(
+        ["python", words[begin] if words[begin] == "-m" else Path(words[begin]).name, *words[begin + 1 :]]
+    )
 
 
-def _name(model: str, seed: int) -> str:
-    return f"{model}-{seed}"
+@dataclass(frozen=True)
+class _Run:
+    """One model with one seed; the name holds a digest of all that its result depends on, threads and machine apart."""
+
+    model: str
+    seed: int
+    rules: dict[str, Any]
+    name: str
+
+    @classmethod
+    def of(cls, contest: Contest, about: dict[str, Any], model: str, seed: int) -> _Run:
+        rules = contest.rules_of(model, about["rules"], seed)
+        options = contest.config(model, rules).final_config_dict
+        plain = {key: value for key, value in sorted(options.items()) if key not in _ELSEWHERE and is_plain(value)}
+        versions = {name: environment()["versions"].get(name) for name in ("recbole_bert4rec", "recbole", "torch")}
+        content = json.dumps([plain, contest.budget, about["fingerprint"], versions], sort_keys=True, default=str)
+        return cls(model, seed, rules, f"{model}-{seed}-{hashlib.sha256(content.encode()).hexdigest()[:8]}")
 
 
-def _run_all(
-    contest: Contest, about: dict[str, Any], folder: Path, runs: list[tuple[str, int]], display: Display
-) -> dict[str, str]:
+def _run_all(contest: Contest, folder: Path, runs: list[_Run], display: Display) -> dict[str, str]:
     """Run what is missing; the reasons of the runs that failed, by name."""
     failed = {}
     records = folder / "runs"
     records.mkdir(exist_ok=True)
     try:
-        for model, seed in runs:
-            name = _name(model, seed)
-            rules = {**about["rules"], "seed": seed, **_unending(contest)}
-            identity = _identity(contest, model, rules, about["fingerprint"])
-            kept = _finished(records / f"{name}.json", identity)
+        for one in runs:
+            kept = _finished(records / f"{one.name}.json")
             if kept is not None:
-                display.end(model, seed, kept, new=False)
+                display.end(one.model, one.seed, kept, new=False)
                 continue
-            display.begin(model, seed)
-            place = folder / "checkpoints" / name
+            display.begin(one.model, one.seed)
+            place = folder / "checkpoints" / one.name
             shutil.rmtree(place, ignore_errors=True)
+            log = records / f"{one.name}.log"
+            arguments = (contest, one, str(records / one.name), str(place))
             try:
-                log = records / f"{name}.log"
-                record = in_own_process(
-                    _contend, contest, model, rules, str(records / name), str(place), log=log, news=display.epoch,
-                    tick=display.tick,
-                )  # fmt: skip
+                record = in_own_process(_contend, *arguments, log=log, news=display.epoch, tick=display.tick)
             except FailedError as error:
-                failed[name] = f"{error} (log: {log})"
-                display.fail(model, seed, failed[name])
+                failed[one.name] = f"{error} (log: {log})"
+                display.fail(one.model, one.seed, failed[one.name])
                 continue
-            write_json(records / f"{name}.json", {**record, "identity": identity})
-            display.end(model, seed, record, new=True)
+            write_json(records / f"{one.name}.json", record)
+            display.end(one.model, one.seed, record, new=True)
     finally:
         display.close()
     return failed
 
 
-def _unending(contest: Contest) -> dict[str, Any]:
-    """Where time alone ends a training, no epochs and no early stopping do, unless they are asked for."""
-    if contest.budget is None:
-        return {}
-    given = {flag[2:].split("=", 1)[0] for flag in contest.flags}
-    return {name: NO_END for name in ("epochs", "stopping_step") if name not in given}
-
-
-def _identity(contest: Contest, model: str, rules: dict[str, Any], fingerprint: str) -> str:
-    """A digest of all that a run's result depends on; threads and machine apart."""
-    options = contest.config(model, rules).final_config_dict
-    plain = {key: value for key, value in sorted(options.items()) if key not in _ELSEWHERE and is_plain(value)}
-    versions = {name: environment()["versions"].get(name) for name in ("recbole_bert4rec", "recbole", "torch")}
-    content = [model, plain, contest.budget, fingerprint, versions]
-    return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
-
-
-def _finished(path: Path, identity: str) -> dict[str, Any] | None:
+def _finished(path: Path) -> dict[str, Any] | None:
     """The record of a run that need not be repeated."""
     if not path.is_file() or not path.with_suffix(".parquet").is_file():
         return None
-    record: dict[str, Any] = json.loads(path.read_text("utf-8"))
-    return record if record.get("identity") == identity else None
+    try:
+        record: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    except ValueError:
+        return None
+    return record
 
 
-def _contend(contest: Contest, model: str, rules: dict[str, Any], stem: str, place: str, report: Any) -> dict[str, Any]:
+def _contend(contest: Contest, one: _Run, stem: str, place: str, report: Any) -> dict[str, Any]:
     """One run, in a process of its own."""
     quieten()
-    sys.argv = [sys.argv[0], *contest.flags_of({**rules, "checkpoint_dir": place})]
+    rules = {**one.rules, "checkpoint_dir": place}
+    sys.argv = [sys.argv[0], *contest.flags_of(rules)]
     with tempfile.TemporaryDirectory() as folder:
         last = Path(folder) / "rules of the comparison.yaml"  # RecBole evaluates no text of a file
-        last.write_text(yaml.safe_dump({**rules, "checkpoint_dir": place}), encoding="utf-8")
-        files = [*contest.files_of(model), str(last)]
-        result = run(model, contest.dataset, files, budget=contest.budget, ranks=f"{stem}.parquet", report=report)
+        last.write_text(yaml.safe_dump(rules), encoding="utf-8")
+        files = [*contest.files_of(one.model), str(last)]
+        ranks = f"{stem}.parquet"
+        result = run(one.model, contest.dataset, files, budget=contest.budget, ranks=ranks, report=report)
     record: dict[str, Any] = json.loads(Path(result["record"]).read_text("utf-8"))
+    if record["best_epoch"] is None:
+        raise UserError(f"{one.model} ended without a validation, by which it could be selected")
     return record

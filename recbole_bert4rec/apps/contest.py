@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import sys
 from dataclasses import dataclass
+from logging import getLogger
 from typing import Any
 from unittest import mock
 
 from recbole.config import Config
 from recbole.utils import ModelType
 
+from recbole_bert4rec.apps.budget import NO_END
 from recbole_bert4rec.constants import MODEL_NAME
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.registry import read_config_file
@@ -41,8 +43,8 @@ class Contest:
 
     def files_of(self, model: str) -> list[str]:
         """The files that hold for a model: those that name no model, several, or it."""
-        named = {file: str(read_config_file(file).get("model", "")) for file in self.config_files}
-        return [file for file, name in named.items() if not name or "," in name or name == model]
+        named = {file: read_config_file(file).get("model", "") for file in self.config_files}
+        return [file for file, name in named.items() if not name or isinstance(name, list) or name_of(name, model)]
 
     def flags_of(self, rules: dict[str, Any]) -> list[str]:
         """The flags but those that ``rules`` decide."""
@@ -56,6 +58,20 @@ class Contest:
         """
         with mock.patch.object(sys, "argv", [sys.argv[0], *self.flags_of(rules)]):
             return Config(model, self.dataset, self.files_of(model) or None, rules)
+
+    def options_of(self, model: str) -> set[str]:
+        """Names of the options that the user gave a model."""
+        files = {name for file in self.files_of(model) for name in read_config_file(file)}
+        return files | {flag[2:].split("=", 1)[0] for flag in self.flags}
+
+    def rules_of(self, model: str, rules: dict[str, Any], seed: int) -> dict[str, Any]:
+        """The rules for one run: its seed, columns that its files ask for besides the interactions, and its end."""
+        columns = [read_config_file(file).get("load_col") or {} for file in self.files_of(model)]
+        more = {source: names for own in columns for source, names in own.items() if source != "inter"}
+        endless = (
+            {} if self.budget is None else dict.fromkeys({"epochs", "stopping_step"} - self.options_of(model), NO_END)
+        )
+        return {**rules, "load_col": {**rules["load_col"], **more}, "seed": seed, **endless}
 
     def rules(self, reference: Config, few: bool) -> dict[str, Any]:
         """Options that are the same for all runs, whatever the models' own defaults.
@@ -75,8 +91,9 @@ class Contest:
             )
         if reference["benchmark_filename"]:
             raise UserError("models cannot be compared on benchmark files; give the whole log and let RecBole split it")
-        if reference["eval_step"] <= 0:
-            raise UserError("`eval_step` must be at least 1: models are selected on validation")
+        for name in ("eval_step", "epochs"):
+            if reference[name] < 1:
+                raise UserError(f"`{name}` must be at least 1: models are selected on validation")
         mode = reference["eval_args"]["mode"]
         same = {name: reference[name] for name in _SAME_FOR_ALL}
         rules = {"eval_args": {"split": split, "order": "TO", "group_by": "user", "mode": mode}, "show_progress": False}
@@ -96,6 +113,11 @@ class Contest:
         strange = [name for name in reference["metrics"] if name.lower() not in known]
         if strange:
             raise UserError(f"models are compared by {sorted(known)}; leave `metrics` {strange} out")
+
+
+def name_of(names: str, model: str) -> bool:
+    """Whether a text names several models or this one."""
+    return "," in str(names) or str(names) == model
 
 
 def is_general(config: Config) -> bool:
@@ -123,4 +145,9 @@ def at_least(least: int, interval: str | None) -> str:
 
 def reference_config(contest: Contest) -> Config:
     """BERT4Rec's configuration on the data of a contest, whether it takes part or not: it says what the protocol is."""
-    return contest.config(MODEL_NAME, {"show_progress": False})
+    logger, level = getLogger(), getLogger().level
+    logger.setLevel("ERROR")  # it may say that it does not know options of other models
+    try:
+        return contest.config(MODEL_NAME, {"show_progress": False})
+    finally:
+        logger.setLevel(level)

@@ -58,13 +58,12 @@ class Display:
     def end(self, model: str, seed: int, record: dict[str, Any], new: bool) -> None:
         """A run ended, or need not be repeated."""
         self._records[model].append(record)
-        if new:
-            self._seconds[model] = time.monotonic() - self._began
+        self._seconds[model] = record["seconds"]["total"]
         values = [record["best_valid_result"].get(self._metric), record["test_result"].get(self._metric)]
         valid, test = (f"{value:.4f}" if value is not None else "none" for value in values)
         how = f"{len(record['epochs'])} epochs, {record['seconds']['train']:.1f} s" if new else "kept from before"
         self._said(f"{model}, seed {seed}: {self._metric} valid {valid}, test {test}; {how}")
-        if new:
+        if new or not self._left:
             tqdm.write(f"\n{self.table()}\n", file=sys.stdout)
 
     def fail(self, model: str, seed: int, reason: str) -> None:
@@ -85,11 +84,13 @@ class Display:
         """How long the rest will take, from runs of the same models or from the budget."""
         if not self._left:
             return ""
-        known = [self._seconds.get(model, self._budget) for model, _ in self._left]
-        if any(seconds is None for seconds in known):
+        usual = self._budget
+        if usual is None and self._seconds:
+            usual = statistics.mean(self._seconds.values())
+        if usual is None:
             return ""
         spent = time.monotonic() - self._began if self._one is not None else 0.0
-        seconds = max(0.0, sum(s for s in known if s is not None) - spent)
+        seconds = max(0.0, sum(self._seconds.get(model, usual) for model, _ in self._left) - spent)
         return f", about {seconds / 60:.0f} min left" if seconds >= 60 else f", about {seconds:.0f} s left"
 
     def table(self) -> str:

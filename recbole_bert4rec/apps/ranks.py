@@ -11,27 +11,24 @@ import torch
 from recbole.data.dataset import Dataset
 from torch import Tensor
 
+from recbole_bert4rec.constants import RANK_DEPTH
 from recbole_bert4rec.files import written_whole
 from recbole_bert4rec.plugin.ranking import Ranking
 
-DEPTH = 50
-"""Ranks are known down to here (or to the largest ``topk``, where that is deeper)."""
 BEYOND = 0
 """Rank of a target that is further down."""
 
 
-class TestRanks:
+class RankListener:
     """Listens to a trainer while it tests, with one target a user, and keeps what became of it.
 
     Attributes:
         depth: how far down ranks are known.
     """
 
-    __test__ = False  # no test of pytest's
-
     def __init__(self, trainer: Any, dataset: Dataset) -> None:
         self._dataset, self._k = dataset, max(trainer.config["topk"])
-        self.depth = min(max(self._k, DEPTH), dataset.item_num - 1)
+        self.depth = min(max(self._k, RANK_DEPTH), dataset.item_num - 1)
         self._users: list[Tensor] = []
         self._targets: list[Tensor] = []
         self._ranks: list[Tensor] = []
@@ -49,10 +46,10 @@ class TestRanks:
             else:  # the best in the order that RecBole's collector has them; further down ties may differ from it
                 best, deeper = (torch.topk(scores, depth, dim=-1).indices for depth in (self._k, self.depth))
             targets = positive_i.to(deeper.device)
-            below = _rank(deeper, targets)
-            ranks = torch.where(below > 0, below.clamp_min(self._k + 1), BEYOND)
-            near = _rank(best, targets)
-            self._ranks.append(torch.where(near > 0, near, ranks).cpu())
+            near, far = _rank(best, targets), _rank(deeper, targets)
+            # a target that a tie puts 11th in `best` may stand 9th in `deeper`: RecBole's metrics do not count it
+            far = torch.where(far > 0, far.clamp_min(self._k + 1), BEYOND)
+            self._ranks.append(torch.where(near > 0, near, far).cpu())
             self._best.append(best.cpu())
             self._users.append(torch.unique_consecutive(interaction[self._dataset.uid_field].cpu()))
             self._targets.append(positive_i.cpu())

@@ -53,7 +53,7 @@ class EpochLog:
         now = time.perf_counter()
         total = sum(loss) if isinstance(loss, tuple) else loss
         seconds = {"train_seconds": round(now - begin, 3), "at_second": round(now - self._began, 3)}
-        self.epochs.append({"epoch": epoch_idx, "train_loss": float(total or 0.0), **seconds})
+        self.epochs.append({"epoch": epoch_idx, "train_loss": finite(float(total or 0.0)), **seconds})
         return loss
 
     def _valid_epoch(self, *args: Any, **kwargs: Any) -> Any:
@@ -154,6 +154,9 @@ def make_record(
         "ended": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "seconds": {name: round(value, 3) for name, value in seconds.items()},
         "peak_memory_mb": round(peak_memory_mb(), 1),
+        "peak_gpu_memory_mb": round(torch.cuda.max_memory_allocated() / 2**20, 1)
+        if torch.cuda.is_available()
+        else None,
         "parameters": sum(p.numel() for p in trainer.model.parameters()),
         "best_epoch": log.best_epoch(config["valid_metric_bigger"]) if best_epoch is None else best_epoch,
         "best_valid_score": finite(result["best_valid_score"]),

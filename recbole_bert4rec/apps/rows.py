@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from recbole.config import Config
 from recbole.data import create_dataset, data_preparation
-from recbole.utils import init_seed
+from recbole.utils import dataset_arguments, init_seed
 
 from recbole_bert4rec.apps.contest import LEAST_INTERACTIONS, Contest, is_general, reference_config
 from recbole_bert4rec.constants import TARGET_POSITION
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.plugin.seen import PHASES, Interactions, targets_of
+
+_SHAPING = ("load_col", "unload_col", "MAX_ITEM_LIST_LENGTH", "USER_ID_FIELD", "ITEM_ID_FIELD", "TIME_FIELD")
+"""What, besides RecBole's own list of data options, decides which rows a model reads."""
 
 
 def prove(contest: Contest, report: Any) -> dict[str, Any]:
@@ -33,24 +37,24 @@ def prove(contest: Contest, report: Any) -> dict[str, Any]:
     """
     reference = reference_config(contest)
     contest.check_metrics(reference)
-    few = _users_with_few(create_dataset(reference))
-    rules = contest.rules(reference, few > 0)
+    counts = _interactions_of_users(create_dataset(reference))
+    rules = contest.rules(reference, bool((counts < LEAST_INTERACTIONS).any()))
     truth = _Truth(contest.config(reference["model"], rules))
     compared: set[str] = set()
     for model in contest.models:
-        config = contest.config(model, rules)
+        config = contest.config(model, contest.rules_of(model, rules, reference["seed"]))
         dataset = create_dataset(config)
-        kind = f"{type(dataset).__name__} {config['MAX_ITEM_LIST_LENGTH']}"
+        kind = type(dataset).__name__ + str([config[name] for name in (*dataset_arguments, *_SHAPING)])
         if kind not in compared:
             truth.compare(model, config, dataset)
             compared.add(kind)
         report(model)
-    return {"rules": rules, "dropped": few, **truth.about()}
+    about = truth.about()
+    return {"rules": rules, "dropped": len(counts) - about["users"], **about}
 
 
-def _users_with_few(dataset: Any) -> int:
-    counts = pd.Series(np.asarray(dataset.inter_feat[dataset.uid_field])).value_counts()
-    return int((counts < LEAST_INTERACTIONS).sum())
+def _interactions_of_users(dataset: Any) -> pd.Series:
+    return pd.Series(np.asarray(dataset.inter_feat[dataset.uid_field])).value_counts()
 
 
 def _loaders(config: Config, dataset: Any) -> tuple[Any, ...]:
@@ -62,6 +66,7 @@ class _Truth:
     """Our own rows, from the flat sequences of all users."""
 
     def __init__(self, config: Config) -> None:
+        self._config = config
         dataset = create_dataset(config)
         self._interactions = Interactions(dataset.inter_feat, dataset)
         self._tokens = _tokens(dataset)
@@ -119,22 +124,29 @@ class _Truth:
                 "target_popularity": counts[targets],
             }
         )
-        parts = [self._sequences.items.numpy(), self._sequences.offsets.numpy()]
-        digest = hashlib.sha256(b"".join(np.ascontiguousarray(part).tobytes() for part in parts))
-        for tokens in self._tokens:
-            digest.update("\n".join(map(str, tokens)).encode())
         lengths = np.diff(self._sequences.offsets.numpy())
         return {
             "users": int((lengths > 0).sum()),
             "items": len(self._tokens[1]) - 1,
             "interactions": len(self._sequences.items),
-            "fingerprint": digest.hexdigest(),
+            "fingerprint": _fingerprint(self._config),
             "rows": rows,
         }
 
 
+def _fingerprint(config: Config) -> str:
+    """Of all files of the data set: ``NAME.inter``, ``NAME.item`` and so on."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(config["data_path"]).glob(f"{config['dataset']}.*")):
+        digest.update(path.name.encode())
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()
+
+
 def _tokens(dataset: Any) -> tuple[Any, Any]:
-    return tuple(np.asarray(dataset.field2id_token[field]) for field in (dataset.uid_field, dataset.iid_field))  # type: ignore[return-value]
+    names = dataset.field2id_token
+    return np.asarray(names[dataset.uid_field]), np.asarray(names[dataset.iid_field])
 
 
 def _sorted(users: Any, targets: Any) -> tuple[Any, Any]:

@@ -16,12 +16,13 @@ import torch
 import yaml
 from recbole.config import Config
 from recbole.data import create_dataset, data_preparation
+from recbole.data.dataloader import FullSortEvalDataLoader
 from recbole.data.transform import construct_transform
 from recbole.utils import get_environment, get_flops, get_model, get_trainer, init_logger, init_seed, set_color
 from torch.multiprocessing.spawn import ProcessRaisedException, spawn
 
 from recbole_bert4rec.apps.budget import Budget
-from recbole_bert4rec.apps.ranks import TestRanks, write_ranks
+from recbole_bert4rec.apps.ranks import RankListener, write_ranks
 from recbole_bert4rec.apps.recommend import check_destination, write_recommendations
 from recbole_bert4rec.apps.record import Clock, EpochLog, Report, earlier_epochs, make_record, summary, write_json
 from recbole_bert4rec.apps.table import atomic_file, is_table
@@ -90,7 +91,7 @@ def run(
     show = config["show_progress"]
     best_score, best_valid = (timed or trainer).fit(*loaders[:2], saved=True, show_progress=show, callback_fn=told)
     clock.trained()
-    tested = None if ranks is None else TestRanks(trainer, loaders[2]._dataset)
+    tested = None if ranks is None else RankListener(trainer, loaders[2]._dataset)
     test_result = trainer.evaluate(loaders[2], load_best_model=True, show_progress=show)
     _log_results(config, best_valid, test_result)
     result = {
@@ -105,13 +106,20 @@ def run(
             record["budget"] = {"seconds": budget, "last_epoch_share": timed.last_epoch_share}
         if tested is not None and ranks is not None:
             write_ranks(ranks, tested.by_user())
-            record["variety"] = tested.variety(interactions.training_counts(loaders[1:]))
+            record["variety"] = _variety(tested, interactions, loaders)
         write_json(path, record)
         if recommend is not None:
             users = write_recommendations(trainer.model, loaders[0]._dataset, recommend, k)
             logger.info(f"up to {k} items for each of {users} users written to {recommend}")
         logger.info(summary(record, path))
     return {**result, "record": str(path)}
+
+
+def _variety(tested: RankListener, interactions: Interactions, loaders: tuple[Any, Any, Any]) -> dict[str, float]:
+    """Of what is recommended; nothing where candidates are drawn, which say nothing about that."""
+    if not isinstance(loaders[2], FullSortEvalDataLoader):
+        return {}
+    return tested.variety(interactions.training_counts(loaders[1:]))
 
 
 def _log_results(config: Config, valid: Any, test: Any) -> None:

@@ -86,7 +86,7 @@ class SeenRule:
         self._exclude, self._n_items = exclude, interactions.n_items
         self._evaluate, self._rank = trainer.evaluate, trainer._full_sort_batch_eval
         self._keys: dict[int, Any] = {}
-        if isinstance(test_data, FullSortEvalDataLoader) and exclude:
+        if exclude and any(isinstance(loader, FullSortEvalDataLoader) for loader in (valid_data, test_data)):
             everything = self._key(interactions.users, interactions.items)
             valid, test = (self._key(*targets_of(*pair)) for pair in zip((valid_data, test_data), PHASES, strict=True))
             self._keys[id(test_data)] = _without(everything, test)

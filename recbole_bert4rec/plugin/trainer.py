@@ -6,6 +6,7 @@ import itertools
 import math
 import os
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -40,6 +41,7 @@ class BERT4RecTrainer(Trainer):
     def __init__(self, config: Config, model: BERT4Rec) -> None:
         self.total_steps: int | None = None  # known when training data are
         self.step_count = 0
+        self.time_share: Callable[[], float] | None = None  # of a budget that ends the training, instead of steps
         self.item_tokens: list[str] = []
         self.best_epoch: int | None = None
         self.valid_result: dict[str, float] = {}
@@ -90,7 +92,7 @@ class BERT4RecTrainer(Trainer):
             return self.learning_rate * (step + 1) / warmup
         if schedule == "constant" or total is None:
             return self.learning_rate
-        progress = min(1.0, (step - warmup) / max(1, total - warmup))
+        progress = min(1.0, (step - warmup) / max(1, total - warmup)) if self.time_share is None else self.time_share()
         share = 1.0 - progress if schedule == "linear" else 0.5 * (1.0 + math.cos(math.pi * progress))
         return self.learning_rate * share
 

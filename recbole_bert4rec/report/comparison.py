@@ -107,10 +107,10 @@ def _varieties(results: Results) -> Table:
 
 def _tests(results: Results) -> Table:
     """The first model against each other one: difference, interval, p, and p corrected for the number of rivals."""
-    first, rivals = results.models[0], results.models[1:]
-    rows = []
+    first, rows = results.reference, []
+    rivals = [model for model in results.models if model != first] if first else []
     for metric in _distinct(results.metrics):
-        found = [difference(results.by_user(first, metric), results.by_user(rival, metric)) for rival in rivals]
+        found = [difference(results.by_user(str(first), metric), results.by_user(rival, metric)) for rival in rivals]
         corrected = holm([one.p for one in found])
         for rival, one, p in zip(rivals, found, corrected, strict=True):
             best = " (best rival)" if rival == results.best_rival(metric) else ""
@@ -132,39 +132,42 @@ def _p(value: float) -> str:
 def _protocol(results: Results) -> list[str]:
     """What one must know to read the tables, a line each."""
     about, rules = results.about, results.about["rules"]
-    mode = rules["eval_args"]["mode"]["test"]
+    valid_mode, mode = (rules["eval_args"]["mode"][phase] for phase in ("valid", "test"))
     among = "all items" if mode == "full" else f"{mode[3:]} candidates ({mode}), the same for every model"
     seen = "left out" if rules["exclude_seen"] else "ranked like all others (RecBole's protocol)"
     dropped = about["dropped"]
     ended = (
-        f"each run trained for {about['budget']:g} s, validation included; the best epoch by validation counts"
+        f"each run trained for {about['budget']:g} s at most, validation included; the best epoch by validation counts"
         if about["budget"]
-        else "each run ended by its own early stopping on validation"
+        else "each run ended by its own early stopping on validation, or after its `epochs`"
     )
-    record = results.records[results.models[0]][0]
-    machine, versions = record["machine"], record["versions"]
+    records = [record for own in results.records.values() for record in own]
+    machine, versions = records[0]["machine"], records[0]["versions"]
+    commits = sorted({record["commit"] for record in records if record.get("commit")})
     return [
         f"Data: {about['dataset']}, {about['users']:,} users, {about['items']:,} items, "
         f"{about['interactions']:,} interactions"
         + (f"; {dropped:,} users with fewer than 4 interactions left out for all models" if dropped else ""),
         "Split: the last interaction of a user is the test, the one before it the validation; the rows of all models "
         "were proven equal before training",
-        f"Ranking: the target among {among}; seen items {seen}",
+        f"Ranking: the target among {among}; seen items {seen}"
+        + ("" if valid_mode == mode else f"; in validation {valid_mode}"),
         f"Selection: by validation {results.main_metric}; {ended}; every run tested once; seeds "
         f"{', '.join(map(str, about['seeds']))}",
         f"Machine: {machine['processor']}, {machine['cores']} cores, {machine['threads']} threads, "
         f"GPU {machine['gpu'] or 'none'}; "
         + ", ".join(f"{name} {versions[name]}" for name in ("recbole_bert4rec", "recbole", "torch") if name in versions)
-        + (f"; git commit {record['commit']}" if record.get("commit") else ""),
+        + (f"; git commit {', '.join(commits)}" if commits else ""),
         *(f"Failed: {name}: {reason}" for name, reason in results.failed.items()),
     ]
 
 
 _NOTES = {
     "scores": "Test metrics: mean ± standard deviation over seeds; best bold, second underlined.",
-    "tests": "The interval resamples users and seeds (bootstrap); p is of a paired t-test over users that counts the "
-    "seeds as samples, too; Holm's correction is over the rivals of a metric.",
-    "costs": "Medians over seeds; seconds are training and validation.",
+    "tests": "The interval resamples users and seeds (bootstrap, widened to the t distribution); p is of a paired "
+    "t-test over users that counts the seeds as samples, too; Holm's correction is over the rivals of a metric. "
+    "With one seed neither knows how much seeds differ.",
+    "costs": "Medians over seeds; seconds are training and validation; memory is the process's, without that of a GPU.",
     "variety": "coverage: share of the items that are recommended to anybody; popularity: how popular the recommended "
     "items are, 0 rarest to 1 most popular.",
 }
@@ -191,10 +194,11 @@ def _markdown(results: Results, tests: Table, pictures: dict[str, Path]) -> str:
     parts = [f"# {_title(results)}", f"`{results.about['command']}`"]
     parts.append("\n".join(f"- {line}" for line in _protocol(results)))
     parts += [table(_scores(results, mark)), _NOTES["scores"]]
-    if len(results.models) > 1:
+    if len(tests) > 1:
         parts += ["## Differences", table(tests), _NOTES["tests"]]
     parts += ["## Cost", table(_costs(results)), _NOTES["costs"]]
-    parts += ["## Variety", table(_varieties(results)), _NOTES["variety"]]
+    if results.has_variety:
+        parts += ["## Variety", table(_varieties(results)), _NOTES["variety"]]
     parts += [f"![{_CAPTIONS[name]}]({path.name})\n\n{_CAPTIONS[name]}" for name, path in pictures.items()]
     return "\n\n".join(parts) + "\n"
 
@@ -209,7 +213,7 @@ def _latex(results: Results) -> str:
     for metric in results.metrics:
         means = [float(results.scores(model, metric).mean()) for model in results.models]
         cells = _marked(means, mark, [f"{mean:.4f}" for mean in means])
-        best = max(means[1:], default=0.0)
+        best = max(means[1:], default=0.0) if results.reference else 0.0
         cells.append(rf"{100 * (means[0] / best - 1):+.2f}\%" if best else "--")
         lines.append(" & ".join([_escaped(metric), *cells]) + r" \\")
     header = " & ".join(["Metric", *map(_escaped, results.models), "Improv."]) + r" \\"
@@ -238,10 +242,11 @@ def _page(results: Results, tests: Table, drawings: dict[str, str]) -> str:
     parts = [f"<h1>{title}</h1>", f"<p><code>{html.escape(results.about['command'])}</code></p>"]
     parts.append("<ul>" + "".join(f"<li>{html.escape(line)}</li>" for line in _protocol(results)) + "</ul>")
     parts += [table(_scores(results, mark), plain=False), f"<p>{_NOTES['scores']}</p>"]
-    if len(results.models) > 1:
+    if len(tests) > 1:
         parts += ["<h2>Differences</h2>", table(tests), f"<p>{_NOTES['tests']}</p>"]
     parts += ["<h2>Cost</h2>", table(_costs(results)), f"<p>{_NOTES['costs']}</p>"]
-    parts += ["<h2>Variety</h2>", table(_varieties(results)), f"<p>{_NOTES['variety']}</p>"]
+    if results.has_variety:
+        parts += ["<h2>Variety</h2>", table(_varieties(results)), f"<p>{_NOTES['variety']}</p>"]
     for name, drawing in drawings.items():
         caption = html.escape(_CAPTIONS[name])
         parts.append(f"<figure>{drawing}<figcaption>{caption}</figcaption></figure>")

@@ -10,29 +10,29 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
+from recbole_bert4rec.constants import RANK_DEPTH
 from recbole_bert4rec.report.results import Results, metric_of
 
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8c8c00")
 """After Okabe and Ito (2008)."""
 _MARKERS, _LINES = "osD^vPX*", ("-", "--", "-.", ":")
 _BINS = 5
-_DEPTH = 50
 
 
 def draw(results: Results) -> dict[str, Figure]:
     """Every picture by name."""
-    return {
+    figures = {
         "learning curves": _curves(results),
         "groups of users": _groups(results),
         "length of the list": _top_k(results),
-        "variety": _variety(results),
     }
+    return {**figures, "variety": _variety(results)} if results.has_variety else figures
 
 
 def _style(number: int) -> dict[str, Any]:
     return {
         "color": _COLOURS[number % len(_COLOURS)],
-        "marker": _MARKERS[number % len(_MARKERS)],
+        "marker": _MARKERS[(number + number // len(_COLOURS)) % len(_MARKERS)],
         "linestyle": _LINES[number % len(_LINES)],
     }
 
@@ -99,7 +99,7 @@ def _top_k(results: Results) -> Figure:
     """Hit and NDCG as lists grow."""
     figure = Figure(figsize=(10, 4), layout="constrained")
     sides = figure.subplots(1, 2)
-    depth = np.unique(np.linspace(1, _DEPTH, 26).astype(int))
+    depth = np.unique(np.linspace(1, RANK_DEPTH, 26).astype(int))
     for axes, name in zip(sides, ("hit", "ndcg"), strict=True):
         for number, model in enumerate(results.models):
             values = [metric_of(results.ranks[model], f"{name}@{k}").mean() for k in depth]

@@ -40,6 +40,17 @@ class Results:
         """The validation metric, in which models were selected."""
         return str(self.about["rules"]["valid_metric"]).lower()
 
+    @property
+    def reference(self) -> str | None:
+        """The first model asked for, which is compared with the others; None where its runs failed."""
+        first = str(self.about["models"][0])
+        return first if first in self.models else None
+
+    @property
+    def has_variety(self) -> bool:
+        """Whether the runs know what they would recommend: among sampled candidates they do not."""
+        return all(record["variety"] for records in self.records.values() for record in records)
+
     def scores(self, model: str, metric: str) -> Any:
         """Test metric of each run, as RecBole printed it. *Shape:* (S,)"""
         return np.array([record["test_result"][metric] for record in self.records[model]], dtype=float)
@@ -49,8 +60,8 @@ class Results:
         return metric_of(self.ranks[model], metric)
 
     def best_rival(self, metric: str) -> str | None:
-        """The model, other than the first, with the highest mean."""
-        rivals = self.models[1:]
+        """The model, other than the reference, with the highest mean."""
+        rivals = [model for model in self.models if model != self.reference]
         return max(rivals, key=lambda model: self.scores(model, metric).mean()) if rivals else None
 
 
@@ -79,7 +90,7 @@ def read_results(folder: Path, runs: list[str], failed: dict[str, str]) -> Resul
     """Read a comparison's folder.
 
     Args:
-        runs: names of the finished runs, MODEL-SEED.
+        runs: names of the finished runs.
         failed: reasons of the others.
 
     Raises:
@@ -106,7 +117,7 @@ def read_results(folder: Path, runs: list[str], failed: dict[str, str]) -> Resul
 
 
 def _check(file: Path, ranks: Any, record: dict[str, Any]) -> None:
-    rounding = 0.51 * 10.0 ** -int(record["config"].get("metric_decimal_place") or 4)
+    rounding = 0.51 * 10.0 ** -int(record["config"].get("metric_decimal_place", 4))
     for metric, value in record["test_result"].items():
         own = float(metric_of(ranks, metric).mean())
         if abs(own - value) > rounding + 1e-6:  # RecBole sums in float32

@@ -31,8 +31,10 @@ def compare(models: str, *more: str, **options: str) -> subprocess.CompletedProc
     return run_py(f"--model={models}", f"--dataset={dataset}", *more, **options)
 
 
-def records() -> dict[str, Any]:
-    return {path.stem: json.loads(path.read_text()) for path in Path("compare-toy/runs").glob("*.json")}
+def records(epochs: int = 2) -> dict[str, Any]:
+    """Those of the runs so far, by model and seed."""
+    found = [json.loads(path.read_text()) for path in Path("compare-toy/runs").glob("*.json")]
+    return {f"{one['model']}-{one['seed']}": one for one in found if one["config"]["epochs"] == epochs}
 
 
 def test_a_comparison_equals_its_models_run_alone_and_is_not_repeated(data: dict[str, str]) -> None:
@@ -58,7 +60,8 @@ def test_a_comparison_equals_its_models_run_alone_and_is_not_repeated(data: dict
     assert {k: v["ended"] for k, v in records().items()} == {k: v["ended"] for k, v in found.items()}
     changed = compare("SASRec", "--seeds=1", **{**data, "epochs": "1"})
     assert "kept from before" not in changed.stdout
-    assert len(records()["SASRec-2020"]["epochs"]) == 1
+    assert len(records(epochs=1)["SASRec-2020"]["epochs"]) == 1
+    assert records() == found, "runs with other options are kept"
 
 
 def check_reports() -> None:
@@ -75,7 +78,8 @@ def check_reports() -> None:
     assert r"\toprule" in table
     assert table.count(r"\textbf") >= 5
     assert str(ROOT) not in text + page + table
-    ranks = pd.read_parquet(folder / "runs" / "Pop-2020.parquet")
+    (ranks_of_pop,) = (folder / "runs").glob("Pop-2020-*.parquet")
+    ranks = pd.read_parquet(ranks_of_pop)
     assert sorted(ranks["user"]) == sorted(pd.read_parquet(folder / "rows.parquet")["user"])
 
 
@@ -85,7 +89,7 @@ def test_a_killed_comparison_goes_on_where_it_was(data: dict[str, str]) -> None:
     command = [sys.executable, str(ROOT / "run.py"), "--model=Pop,BERT4Rec", "--seeds=2", *flags]
     process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 200
-    while not Path("compare-toy/runs/Pop-2020.json").is_file():
+    while not list(Path("compare-toy/runs").glob("Pop-2020-*.json")):
         assert time.monotonic() < deadline
         assert process.poll() is None
         time.sleep(0.05)
@@ -114,6 +118,35 @@ def test_a_run_that_fails_is_named_and_the_others_are_reported(data: dict[str, s
     assert mended.stdout.count("kept from before") == 1
 
 
+def test_a_model_that_reads_the_data_its_own_way_is_refused_before_any_training(
+    data: dict[str, str], tmp_path: Path
+) -> None:
+    other = tmp_path / "other.yaml"
+    other.write_text('model: SASRec\nitem_inter_num_interval: "[9,inf)"\n')
+    done = compare("GRU4Rec,SASRec", f"--config_files={other}", **data)
+    assert done.returncode == 2
+    assert "SASRec reads other" in done.stderr
+    assert not Path("compare-toy/runs").exists()
+
+
+def test_among_candidates_all_models_are_ranked_and_none_is_called_varied(data: dict[str, str]) -> None:
+    done = compare("BERT4Rec,Pop", "--eval_args={'mode':'pop5'}", **data)
+    assert done.returncode == 0, done.stderr
+    text = Path("compare-toy/report.md").read_text()
+    assert "among 5 candidates (pop5)" in text
+    assert "coverage" not in text
+    found = records()
+    assert found["Pop-2020"]["test_result"]["hit@10"] == found["BERT4Rec-2020"]["test_result"]["hit@10"] == 1.0
+
+
+def test_a_changed_file_of_features_is_another_comparison(data: dict[str, str], tmp_path: Path) -> None:
+    feature = tmp_path / "data" / "toy" / "toy.item"
+    for kind in ("a", "b"):
+        feature.write_text("item_id:token\tclass:token\n" + "".join(f"i{n}\t{kind}{n % 3}\n" for n in range(31)))
+        done = compare("Pop", "--seeds=1", **data)
+        assert "kept from before" not in done.stdout, done.stdout
+
+
 def test_seen_items_are_left_out_for_all_within_a_budget(data: dict[str, str]) -> None:
     options = {key: value for key, value in data.items() if key != "epochs"}
     done = compare("BERT4Rec,Pop", "--budget=3s", exclude_seen="True", **options)
@@ -121,7 +154,7 @@ def test_seen_items_are_left_out_for_all_within_a_budget(data: dict[str, str]) -
     text = Path("compare-toy/report.md").read_text()
     assert "seen items left out" in text
     assert "trained for 3 s" in text
-    assert 2 < records()["BERT4Rec-2020"]["seconds"]["train"] < 10
+    assert 2 < records(epochs=1_000_000)["BERT4Rec-2020"]["seconds"]["train"] < 10
 
 
 @pytest.mark.parametrize(
@@ -137,6 +170,8 @@ def test_seen_items_are_left_out_for_all_within_a_budget(data: dict[str, str]) -
         (("--model=Pop,BERT4Rec", "--seed=x"), ("--seed=x", "whole number")),
         (("--model=Pop", "--output_dir=x"), ("--output_dir",)),
         (("--model=Pop,BERT4Rec", "--mask_ratio=2"), ("mask_ratio",)),
+        (("--model=Pop,BERT4Rec", "--epochs=0"), ("`epochs` must be at least 1",)),
+        (("--model=Pop,BERT4Rec", f"--output_dir={__file__}"), ("is no folder",)),
         (("--model=Pop,BERT4Rec", "--eval_args={'split':{'RS':[0.8,0.1,0.1]}}"), ("leave-one-out",)),
     ],
 )

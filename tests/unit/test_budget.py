@@ -73,3 +73,26 @@ def test_a_model_that_ends_sooner_is_left_alone(write_inter: Any) -> None:
     budget.fit(train, valid, saved=True)
     assert budget.last_epoch_share == 1.0
     assert not budget.spent
+
+
+def test_the_learning_rate_falls_with_the_time_that_is_spent(write_inter: Any) -> None:
+    trainer, train, valid, _ = trainer_of("BERT4Rec", write_inter, lr_schedule="linear", warmup_steps=0)
+    rates: list[float] = []
+    step = trainer._before_step
+
+    def listening(optimizer: Any, *args: Any) -> None:
+        step(optimizer, *args)
+        rates.append(optimizer.param_groups[0]["lr"])
+
+    trainer._before_step = listening
+    Budget(trainer, 1.0).fit(train, valid, saved=False)
+    assert rates == sorted(rates, reverse=True)
+    assert rates[0] > 0.9 * trainer.learning_rate
+    assert rates[-1] < 0.2 * trainer.learning_rate
+
+
+def test_half_an_epoch_of_pop_is_no_model(write_inter: Any) -> None:
+    trainer, train, valid, _ = trainer_of("Pop", write_inter)
+    budget = Budget(trainer, 1e-6)
+    budget.fit(train, valid, saved=False)
+    assert budget.last_epoch_share == 1.0

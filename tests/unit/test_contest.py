@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -90,3 +91,22 @@ def test_a_metric_without_a_single_target_is_refused() -> None:
     one: Any = contest("--metrics=['NDCG','GAUC']")
     with pytest.raises(UserError, match="GAUC"):
         one.check_metrics(reference_config(one))
+
+
+def test_time_alone_ends_a_training_unless_epochs_are_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "sas.yaml").write_text("model: SASRec\nepochs: 3\n")
+    one = replace(contest("--stopping_step=5", files=(str(tmp_path / "sas.yaml"),)), budget=60.0)
+    rules = one.rules(reference_config(one), few=False)
+    assert one.rules_of("Pop", rules, 1)["epochs"] > 10**5
+    assert "epochs" not in one.rules_of("SASRec", rules, 1)
+    assert "stopping_step" not in one.rules_of("Pop", rules, 1)
+    assert one.rules_of("Pop", rules, 7)["seed"] == 7
+    assert "epochs" not in replace(one, budget=None).rules_of("Pop", rules, 1)
+
+
+def test_a_models_file_may_load_features_besides(tmp_path: Path) -> None:
+    (tmp_path / "f.yaml").write_text("model: FDSA\nload_col: {inter: [user_id], item: [item_id, class]}\n")
+    one = contest(files=(str(tmp_path / "f.yaml"),))
+    rules = one.rules(reference_config(one), few=False)
+    assert one.rules_of("FDSA", rules, 1)["load_col"] == {**rules["load_col"], "item": ["item_id", "class"]}
+    assert one.rules_of("Pop", rules, 1)["load_col"] == rules["load_col"]

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
+from recbole_bert4rec.registry import recipe
 from tests.conftest import make_config, prepare
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -59,3 +60,20 @@ def test_little_of_a_batch_of_ml_1m_is_padding(options: dict[str, Any]) -> None:
     long = {"MAX_ITEM_LIST_LENGTH": 200, "train_batch_size": 32, **options}
     train = prepare(make_config(dataset="ml-1m", data_path=str(SHARED), **long))[1]
     assert train.batch_sampler.padding_share() < 0.05
+
+
+RECIPES = sorted((ROOT / "properties" / "recipe").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("file", RECIPES, ids=lambda file: file.stem)
+def test_a_recipe_is_found_by_its_bare_name_and_has_no_mistake(file: Path) -> None:
+    assert recipe(file.name) == str(file)
+    options = {key: value for key, value in yaml.safe_load(file.read_text()).items() if key != "model"}
+    config = make_config(**options)
+    assert all(config[key] == value for key, value in options.items() if key != "eval_args")
+
+
+def test_a_file_of_the_user_comes_before_a_recipe_of_the_same_name(tmp_path: Path) -> None:
+    (tmp_path / RECIPES[0].name).write_text("epochs: 1\n")
+    assert recipe(RECIPES[0].name) == RECIPES[0].name
+    assert recipe("mine.yaml") == "mine.yaml"

@@ -46,6 +46,22 @@ def test_with_one_seed_it_is_the_paired_t_test_over_users() -> None:
     assert paired_t_test(ours, theirs) == pytest.approx(stats.ttest_rel(ours[0], theirs[0]).pvalue)
 
 
+def test_a_model_with_one_seed_is_taken_to_vary_as_the_other() -> None:
+    random = np.random.default_rng(8)
+    rejected = 0
+    for _ in range(200):
+        users = random.normal(-2.0, 1.2, 600)
+        rejected += paired_t_test(runs(random, users, 3, spread=0.3), runs(random, users, 1, spread=0.3)) < 0.05
+    assert rejected / 200 <= 0.09
+
+
+def test_for_very_few_users_no_difference_is_certain() -> None:
+    random = np.random.default_rng(4)
+    p = [paired_t_test(random.random((3, 4)), random.random((3, 4))) for _ in range(200)]
+    assert min(p) > 0.0
+    assert np.mean(np.array(p) < 0.05) <= 0.09
+
+
 def test_models_that_never_differ_are_equal() -> None:
     same = np.random.default_rng(1).random((2, 40))
     found = difference(same[:1], same[:1])
