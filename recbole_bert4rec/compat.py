@@ -27,6 +27,7 @@ import torch
 from recbole.config import Config
 from recbole.data.dataset import Dataset
 from recbole.evaluator import Collector
+from recbole.model.general_recommender import Pop
 from recbole.trainer import Trainer
 from scipy.sparse import dok_matrix
 from torch.nn.parallel import DistributedDataParallel
@@ -45,6 +46,7 @@ def apply() -> None:
     download_without_process_group()
     leave_anomaly_detection_off()
     drop_the_rows_without_ids()
+    count_every_interaction_for_pop()
 
 
 def quieten() -> None:
@@ -225,3 +227,19 @@ def _drop_rows_without_ids(original: Callable[[Dataset], None], self: Dataset) -
             )
             self.inter_feat.drop(index=missing, inplace=True)
     original(self)
+
+
+def count_every_interaction_for_pop() -> None:
+    """Pop counts an item once a batch, however often it stands there (pop.py:44).
+
+    It counts sampled negatives, too; the registry gives it none.
+    """
+    wrap(Pop, "calculate_loss", _count)
+
+
+def _count(original: Callable[..., Any], self: Pop, interaction: Any) -> Any:
+    counts = self.item_cnt.clone()
+    loss = original(self, interaction)
+    counts.index_add_(0, interaction[self.ITEM_ID], torch.ones_like(interaction[self.ITEM_ID]).unsqueeze(1))
+    self.item_cnt, self.max_cnt = counts, counts.max(dim=0)[0]
+    return loss

@@ -161,6 +161,8 @@ def _load_internal_config_dict(original: Any, self: Config, name: str, model_cla
     if name == MODEL_NAME:
         _overlay(self, properties("model") / f"{name}.yaml")
     _overlay(self, properties("dataset") / f"{dataset}.yaml")
+    if name == "Pop":
+        internal["train_neg_sample_args"] = None  # it would count sampled negatives as interactions
     if model_class.type != ModelType.SEQUENTIAL:
         return
     given = self.external_config_dict

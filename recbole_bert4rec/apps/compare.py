@@ -10,12 +10,14 @@ import shutil
 import sys
 import tempfile
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import yaml
 from filelock import FileLock, Timeout
+from recbole.utils import ModelType
 
 from recbole_bert4rec.apps.contest import Contest, reference_config
 from recbole_bert4rec.apps.processes import FailedError, in_own_process
@@ -71,7 +73,11 @@ def _compare(contest: Contest, folder: Path, temporary: str) -> dict[str, Path]:
     _, dataset, files = resolved("several", contest.dataset, list(contest.config_files), {}, None, temporary)
     contest = replace(contest, dataset=dataset, config_files=tuple(files))
     for model in contest.models:
-        explained(lambda model=model: contest.config(model, {}), f"the configuration of {model}")  # type: ignore[misc]
+        config = explained(partial(contest.config, model, {}), f"the configuration of {model}")
+        if config["MODEL_TYPE"] not in (ModelType.SEQUENTIAL, ModelType.GENERAL, ModelType.TRADITIONAL):
+            raise UserError(
+                f"{model} predicts clicks or needs a knowledge graph; it cannot be compared by ranking items"
+            )
     metric = reference_config(contest)["valid_metric"].lower()
     print(f"proving that {len(contest.models)} models are evaluated on the same rows of {dataset}", flush=True)
     try:

@@ -158,8 +158,15 @@ def _protocol(results: Results) -> list[str]:
         f"GPU {machine['gpu'] or 'none'}; "
         + ", ".join(f"{name} {versions[name]}" for name in ("recbole_bert4rec", "recbole", "torch") if name in versions)
         + (f"; git commit {', '.join(commits)}" if commits else ""),
+        *_unfinished(results),
         *(f"Failed: {name}: {reason}" for name, reason in results.failed.items()),
     ]
+
+
+def _unfinished(results: Results) -> list[str]:
+    """Models that did not see all of the training data once."""
+    least = {model: min(map(_epochs, results.records[model])) for model in results.models}
+    return [f"{model} trained for {share:.0%} of one epoch only" for model, share in least.items() if share < 1]
 
 
 _NOTES = {
@@ -173,7 +180,7 @@ _NOTES = {
 }
 _CAPTIONS = {
     "learning curves": "Validation against epochs and seconds; a line is a run.",
-    "groups of users": "Test metric by length of the history and by popularity of the target, mean and 95 % of it.",
+    "groups of users": "Test metric by length of the history and by popularity of the target, with 95 % intervals.",
     "length of the list": "Test metrics as the list of recommended items grows.",
     "variety": "Coverage and popularity of what is recommended.",
 }
@@ -218,6 +225,7 @@ def _latex(results: Results) -> str:
         lines.append(" & ".join([_escaped(metric), *cells]) + r" \\")
     header = " & ".join(["Metric", *map(_escaped, results.models), "Improv."]) + r" \\"
     notes = [f"% {line}" for line in _protocol(results)]
+    notes.append("% Means over the seeds; Improv.: of the first model over the best other one")
     columns = "l" + "r" * (len(results.models) + 1)
     table = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", header, r"\midrule", *lines, r"\bottomrule"]
     return "\n".join([*notes, r"% needs \usepackage{booktabs}", *table, r"\end{tabular}", ""])

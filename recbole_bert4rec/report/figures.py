@@ -61,7 +61,7 @@ def _curves(results: Results) -> Figure:
 
 
 def _groups(results: Results) -> Figure:
-    """Test metric by how long the history is and by how popular the target is; bars are 95 % of the mean."""
+    """Test metric by how long the history is and by how popular the target is; bars are 95 % intervals."""
     figure = Figure(figsize=(10, 4), layout="constrained")
     sides = figure.subplots(1, 2, sharey=True)
     titles = {
@@ -74,10 +74,11 @@ def _groups(results: Results) -> Figure:
             values = results.by_user(model, results.main_metric).mean(0)
             own = [values[group == place] for place in range(len(labels))]
             shift = (number - (len(results.models) - 1) / 2) * 0.12
-            error = [1.96 * part.std(ddof=1) / np.sqrt(len(part)) if len(part) > 1 else 0.0 for part in own]
-            means = [part.mean() for part in own]
+            means = np.array([part.mean() for part in own])
+            error = np.array([1.96 * part.std(ddof=1) / np.sqrt(len(part)) if len(part) > 1 else 0.0 for part in own])
+            bars = np.stack([np.minimum(error, means), error])  # no metric is below 0
             style = {**_style(number), "linewidth": 0.8, "capsize": 2}
-            axes.errorbar(np.arange(len(labels)) + shift, means, error, label=model, **style)
+            axes.errorbar(np.arange(len(labels)) + shift, means, bars, label=model, **style)
         axes.set_xticks(range(len(labels)), [f"{t}\n{(group == p).sum()} users" for p, t in enumerate(labels)])
         axes.set_xlabel(title)
     sides[0].set_ylabel(f"test {results.main_metric}")
@@ -99,7 +100,7 @@ def _top_k(results: Results) -> Figure:
     """Hit and NDCG as lists grow."""
     figure = Figure(figsize=(10, 4), layout="constrained")
     sides = figure.subplots(1, 2)
-    depth = np.unique(np.linspace(1, RANK_DEPTH, 26).astype(int))
+    depth = np.unique(np.linspace(1, min(RANK_DEPTH, results.about["items"]), 26).astype(int))
     for axes, name in zip(sides, ("hit", "ndcg"), strict=True):
         for number, model in enumerate(results.models):
             values = [metric_of(results.ranks[model], f"{name}@{k}").mean() for k in depth]

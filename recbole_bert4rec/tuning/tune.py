@@ -70,6 +70,8 @@ def tune(request: Request) -> dict[str, Any]:
     """
     with tempfile.TemporaryDirectory() as folder:
         task = request.task
+        if "," in task.model:
+            raise UserError(f"--model={task.model}: one model is tuned at a time")
         check_model(task.model)
         model, dataset, files = resolved(task.model, task.dataset, list(task.config_files), {}, None, folder)
         return _search(replace(request, task=replace(task, model=model, dataset=dataset, config_files=tuple(files))))

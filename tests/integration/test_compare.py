@@ -38,25 +38,25 @@ def records(epochs: int = 2) -> dict[str, Any]:
 
 
 def test_a_comparison_equals_its_models_run_alone_and_is_not_repeated(data: dict[str, str]) -> None:
-    done = compare("BERT4Rec,SASRec,GRU4Rec,Pop", "--seeds=2", **data)
+    done = compare("BERT4Rec,SASRec,GRU4Rec,Pop", **data)
     assert done.returncode == 0, done.stderr
     found = records()
-    assert len(found) == 8
+    assert len(found) == 4
     about = json.loads(Path("compare-toy/comparison.json").read_text())
     assert about["dropped"] == 7
     for name in ("SASRec", "GRU4Rec", "BERT4Rec"):
-        options = {**data, "seed": "2021", "user_inter_num_interval": "[4,inf)"}
+        options = {**data, "user_inter_num_interval": "[4,inf)"}
         alone = run_py(f"--model={name}", "--dataset=toy", **{k: v for k, v in options.items() if k != "dataset"})
         assert alone.returncode == 0, alone.stderr
         (path,) = Path("saved").glob(f"{name}-*.json")
         record = json.loads(path.read_text())
         for part in ("best_valid_result", "test_result", "best_epoch"):
-            assert record[part] == found[f"{name}-2021"][part]
-        assert [e["train_loss"] for e in record["epochs"]] == [e["train_loss"] for e in found[f"{name}-2021"]["epochs"]]
+            assert record[part] == found[f"{name}-2020"][part]
+        assert [e["train_loss"] for e in record["epochs"]] == [e["train_loss"] for e in found[f"{name}-2020"]["epochs"]]
         assert f"test {record['test_result']['mrr@10']:.4f}" in done.stdout
     check_reports()
-    again = compare("BERT4Rec,SASRec,GRU4Rec,Pop", "--seeds=2", **data)
-    assert again.stdout.count("kept from before") == 8
+    again = compare("BERT4Rec,SASRec,GRU4Rec,Pop", **data)
+    assert again.stdout.count("kept from before") == 4
     assert {k: v["ended"] for k, v in records().items()} == {k: v["ended"] for k, v in found.items()}
     changed = compare("SASRec", "--seeds=1", **{**data, "epochs": "1"})
     assert "kept from before" not in changed.stdout
@@ -86,7 +86,7 @@ def check_reports() -> None:
 def test_a_killed_comparison_goes_on_where_it_was(data: dict[str, str]) -> None:
     flags = [f"--{key}={value}" for key, value in {**data, "use_gpu": "False"}.items()]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(ROOT / "run.py"), "--model=Pop,BERT4Rec", "--seeds=2", *flags]
+    command = [sys.executable, str(ROOT / "run.py"), "--model=Pop", "--seeds=3", *flags]
     process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 200
     while not list(Path("compare-toy/runs").glob("Pop-2020-*.json")):
@@ -96,10 +96,10 @@ def test_a_killed_comparison_goes_on_where_it_was(data: dict[str, str]) -> None:
     process.send_signal(signal.SIGKILL)
     process.wait()
     before = records()
-    done = compare("Pop,BERT4Rec", "--seeds=2", **data)
+    done = compare("Pop", "--seeds=3", **data)
     assert done.returncode == 0, done.stderr
     after = records()
-    assert len(after) == 4
+    assert len(after) == 3
     assert done.stdout.count("kept from before") == len(before)
     assert all(after[name]["ended"] == before[name]["ended"] for name in before)
 
@@ -137,14 +137,6 @@ def test_among_candidates_all_models_are_ranked_and_none_is_called_varied(data: 
     assert "coverage" not in text
     found = records()
     assert found["Pop-2020"]["test_result"]["hit@10"] == found["BERT4Rec-2020"]["test_result"]["hit@10"] == 1.0
-
-
-def test_a_changed_file_of_features_is_another_comparison(data: dict[str, str], tmp_path: Path) -> None:
-    feature = tmp_path / "data" / "toy" / "toy.item"
-    for kind in ("a", "b"):
-        feature.write_text("item_id:token\tclass:token\n" + "".join(f"i{n}\t{kind}{n % 3}\n" for n in range(31)))
-        done = compare("Pop", "--seeds=1", **data)
-        assert "kept from before" not in done.stdout, done.stdout
 
 
 def test_seen_items_are_left_out_for_all_within_a_budget(data: dict[str, str]) -> None:

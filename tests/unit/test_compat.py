@@ -162,3 +162,26 @@ def test_rows_without_a_user_or_an_item_and_no_others_are_dropped(
     assert Dataset(make_config("Pop", **options)).inter_feat["timestamp"].tolist() == kept
     monkeypatch.setattr(Dataset, "_filter_nan_user_or_item", original(Dataset._filter_nan_user_or_item))
     assert Dataset(make_config("Pop", **options)).inter_feat["timestamp"].tolist() != kept
+
+
+@pytest.mark.parametrize("batch", [4, 64])
+def test_pop_ranks_by_the_number_of_training_interactions(write_inter: Any, batch: int) -> None:
+    rows = [(f"u{u}", f"i{(u * t) % (5 + u % 3)}", t) for u in range(30) for t in range(8)]
+    rows += [("other", f"i{100 + t}", t) for t in range(8)]  # RecBole refuses users who have every item
+    config = make_config("Pop", train_batch_size=batch, **write_inter(rows))
+    _, train, *_ = prepare(config)
+    trainer = make_trainer(config, train)
+    trainer.fit(train, saved=False)
+    wanted = np.bincount(train.dataset.inter_feat[train.dataset.iid_field].numpy(), minlength=trainer.model.n_items)
+    assert trainer.model.item_cnt.squeeze(1).tolist() == wanted.tolist()
+
+
+def test_recboles_own_pop_counts_an_item_once_a_batch(write_inter: Any) -> None:
+    rows = [(f"u{u}", f"i{t % 3}", t) for u in range(30) for t in range(8)] + [
+        ("other", f"i{t}", t) for t in range(8, 16)
+    ]
+    _, train, *_ = prepare(config := make_config("Pop", **write_inter(rows)))
+    model = make_trainer(config, train).model
+    batch = next(iter(train))
+    original(type(model).calculate_loss)(model, batch)
+    assert model.item_cnt.max() == 1 < batch[config["ITEM_ID_FIELD"]].bincount().max()

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from recbole_bert4rec.apps.contest import Contest, at_least, reference_config
+from recbole_bert4rec.apps.rows import _fingerprint
 from recbole_bert4rec.errors import UserError
+from tests.conftest import make_config
 
 ROWS = [(f"u{u}", f"i{(u + t) % 9}", t) for u in range(20) for t in range(6)]
 
@@ -110,3 +112,13 @@ def test_a_models_file_may_load_features_besides(tmp_path: Path) -> None:
     rules = one.rules(reference_config(one), few=False)
     assert one.rules_of("FDSA", rules, 1)["load_col"] == {**rules["load_col"], "item": ["item_id", "class"]}
     assert one.rules_of("Pop", rules, 1)["load_col"] == rules["load_col"]
+
+
+def test_a_changed_file_of_features_makes_other_data(write_inter: Any, tmp_path: Path) -> None:
+    config = make_config("Pop", **write_inter(ROWS))
+    feature, prints = tmp_path / "data" / "toy" / "toy.item", [_fingerprint(config)]
+    for text in ("item_id:token\tclass:token\ni1\ta\n", "item_id:token\tclass:token\ni1\tb\n"):
+        feature.write_text(text)
+        prints.append(_fingerprint(config))
+    assert len(set(prints)) == 3
+    assert _fingerprint(config) == prints[-1]
