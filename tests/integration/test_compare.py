@@ -146,7 +146,7 @@ def test_seen_items_are_left_out_for_all_within_a_budget(data: dict[str, str]) -
     text = Path("compare-toy/report.md").read_text()
     assert "seen items left out" in text
     assert "trained for 3 s" in text
-    assert 2 < records(epochs=1_000_000)["BERT4Rec-2020"]["seconds"]["train"] < 10
+    assert 2 < records(epochs=1_000_000)["BERT4Rec-2020"]["seconds"]["train"] < 20
 
 
 @pytest.mark.parametrize(
