@@ -11,6 +11,7 @@ from collections.abc import Callable
 from logging import getLogger
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.error import URLError
 
 import torch
 import yaml
@@ -267,6 +268,11 @@ def explained(step: Callable[[], Result], what: str) -> Result:
         return step()
     except UserError:
         raise
+    except URLError as error:
+        raise UserError(
+            f"{what} is not here and cannot be downloaded ({error.reason}); put NAME.inter into a folder NAME of "
+            "`data_path`"
+        ) from error
     except _MISTAKES as error:
         last_frame = traceback.extract_tb(error.__traceback__)[-1].filename
         if f"{os.sep}recbole{os.sep}" not in last_frame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import tempfile
@@ -17,6 +18,7 @@ from recbole.config import Config
 from tabulate import tabulate
 
 from recbole_bert4rec.apps.run import check_model, explained, resolved
+from recbole_bert4rec.config import nearest
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.files import written_whole
 from recbole_bert4rec.report.tuning import write_report
@@ -115,6 +117,14 @@ def _searched(request: Request, space: Space, config: Config, anew: bool, folder
         f"{config['valid_metric']}; {len(study.trials)} are done; each is written to {study.path}",
         flush=True,
     )
+    for parameter in space.parameters:
+        if parameter.kind == "loguniform" and all(0 <= bound <= 1 for bound in parameter.values):
+            low, high = map(math.exp, parameter.values)
+            print(
+                f"note: `{parameter.name} loguniform` draws from {low:.4g} to {high:.4g}: the bounds are exponents, "
+                "as RecBole's; loguniform10 takes the numbers themselves",
+                flush=True,
+            )
     _run(request, config, search, study, data, folder)
     return _conclude(request, study, config, folder)
 
@@ -148,7 +158,10 @@ def _checked(task: Task, names: list[str]) -> Config:
     config = explained(lambda: task.config({}), "the configuration")
     unknown = [name for name in names if name not in config]
     if unknown:
-        raise UserError(f"the parameter file names {', '.join(unknown)}, which {task.model} has no option for")
+        known = {*config.internal_config_dict}.union(*config.parameters.values())
+        near = {name: nearest(name, known) for name in unknown}
+        hints = [f"`{name}`" + (f" (did you mean `{near[name]}`?)" if near[name] else "") for name in unknown]
+        raise UserError(f"the parameter file names {', '.join(hints)}, which {task.model} has no option for")
     if config["eval_step"] <= 0:
         raise UserError("`eval_step` must be at least 1: trials are judged on validation")
     return config

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import numpy as np
 import pandas as pd
@@ -16,7 +17,8 @@ import torch
 
 from recbole_bert4rec.apps.cli import main
 from recbole_bert4rec.apps.recommend import recommendations
-from recbole_bert4rec.apps.run import run
+from recbole_bert4rec.apps.run import explained, run
+from recbole_bert4rec.errors import UserError
 from tests.conftest import QUIET, make_config, make_trainer, prepare
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -257,3 +259,8 @@ def test_a_user_who_has_seen_nearly_all_gets_fewer_recommendations(write_inter: 
     dataset, train, _, _ = prepare(config)
     table = pd.concat(recommendations(make_trainer(config, train).model, dataset, 3, show_progress=False))
     assert table[table["user_id"] == "all"]["item_id"].tolist() == ["i9"]
+
+
+def test_a_download_that_fails_is_one_line() -> None:
+    with pytest.raises(UserError, match="data set 'ml-1m' is not here and cannot be downloaded"):
+        explained(lambda: urlopen("http://127.0.0.1:9/ml-1m.zip"), "data set 'ml-1m'")

@@ -256,6 +256,21 @@ def test_other_models_and_continuous_spaces_are_searched(tmp_path: Path) -> None
     assert all(isinstance(trial["params"]["train_batch_size"], int) for trial in trials(tmp_path))
 
 
+def test_a_loguniform_between_small_numbers_is_pointed_at(tmp_path: Path) -> None:
+    flags = ["--algo=random", "--max_evals=1", "--epochs=1"]
+    done = search(tmp_path, *flags, space="learning_rate loguniform 1e-4,1e-2\n")
+    assert done.returncode == 0, done.stderr
+    assert "`learning_rate loguniform` draws from 1 to 1.01" in done.stdout
+
+
+def test_an_option_that_a_model_does_not_have_is_named_with_the_nearest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(command(tmp_path, space="hiden_size choice [32]\n")[2:]) == 2
+    assert "`hiden_size` (did you mean `hidden_size`?)" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
