@@ -147,10 +147,12 @@ def _run_all(contest: Contest, folder: Path, runs: list[_Run], display: Display)
     records = folder / "runs"
     records.mkdir(exist_ok=True)
     try:
+        kept = {one.name: _finished(records / f"{one.name}.json") for one in runs}
         for one in runs:
-            kept = _finished(records / f"{one.name}.json")
-            if kept is not None:
-                display.end(one.model, one.seed, kept, new=False)
+            if (record := kept[one.name]) is not None:
+                display.end(one.model, one.seed, record, new=False)
+        for one in runs:
+            if kept[one.name] is not None:
                 continue
             display.begin(one.model, one.seed)
             place = folder / "checkpoints" / one.name

@@ -62,16 +62,17 @@ class Display:
         values = [record["best_valid_result"].get(self._metric), record["test_result"].get(self._metric)]
         valid, test = (f"{value:.4f}" if value is not None else "none" for value in values)
         how = f"{len(record['epochs'])} epochs, {record['seconds']['train']:.1f} s" if new else "kept from before"
-        self._said(f"{model}, seed {seed}: {self._metric} valid {valid}, test {test}; {how}")
+        self._said(model, seed, f"{model}, seed {seed}: {self._metric} valid {valid}, test {test}; {how}")
         if new or not self._left:
             tqdm.write(f"\n{self.table()}\n", file=sys.stdout)
 
     def fail(self, model: str, seed: int, reason: str) -> None:
         """A run failed."""
-        self._said(f"{model}, seed {seed} failed: {reason}")
+        self._said(model, seed, f"{model}, seed {seed} failed: {reason}")
 
-    def _said(self, text: str) -> None:
-        self._left.pop(0)
+    def _said(self, model: str, seed: int, text: str) -> None:
+        """A line about a run that needs nothing more."""
+        self._left.remove((model, seed))
         if self._one is not None:
             self._one.close()
             self._one = None
