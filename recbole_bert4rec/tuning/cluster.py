@@ -170,7 +170,6 @@ def start_ray(resources: Resources) -> None:
     os.environ.setdefault("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")
     os.environ["TUNE_DISABLE_STRICT_METRIC_CHECKING"] = "1"  # a trial that failed has no score
     os.environ.setdefault("TUNE_MAX_PENDING_TRIALS_PG", "1")
-    os.environ["TUNE_DISABLE_SIGINT_HANDLER"] = "1"  # Ctrl-C is no end of the search
     quiet = {"logging_level": logging.ERROR, "log_to_driver": False, "configure_logging": False}
     if resources.address is None:
         # else Ray turns the loopback address into the machine's and listens to the network
@@ -226,7 +225,7 @@ def run_on_ray(
         return
     start_ray(resources)
     _check_room(resources)
-    proposals, told = _Proposals(search), search.told
+    proposals = _Proposals(search)
     trainable = tune.with_parameters(_trainable, task=task, folder=str(folder), data=data)
     with tempfile.TemporaryDirectory() as scratch, warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -249,7 +248,7 @@ def run_on_ray(
                     callbacks=[_Watch(proposals, keep, display)],
                 ),
             ).fit()
-            if search.told < len(proposals.settings) + told:
-                raise KeyboardInterrupt  # Ray ended the search on a signal
+            if search.told < search.total:
+                raise KeyboardInterrupt  # Ray took the signal and ended the search
         finally:
             ray.shutdown()
