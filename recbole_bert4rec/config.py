@@ -13,7 +13,7 @@ from typing import Any
 
 from recbole.evaluator.register import metrics_dict
 
-from recbole_bert4rec.constants import SAMPLED_LOSSES
+from recbole_bert4rec.constants import LAYER_PARTS, SAMPLED_LOSSES
 from recbole_bert4rec.errors import UserError
 
 Rule = Callable[[Any], "str | None"]
@@ -65,6 +65,11 @@ def _names(value: Any) -> str | None:
     return None if right else "a list of columns of the .item file, such as ['class'], or []"
 
 
+def _parts(value: Any) -> str | None:
+    right = isinstance(value, list) and all(part in LAYER_PARTS for part in value)
+    return None if right else f"a list of some of {list(LAYER_PARTS)}, or []"
+
+
 RULES: dict[str, Rule] = {
     "hidden_size": _integer(1),
     "inner_size": _integer(1),
@@ -72,15 +77,20 @@ RULES: dict[str, Rule] = {
     "n_heads": _integer(1),
     "hidden_dropout_prob": _real(0, 1),
     "attn_dropout_prob": _real(0, 1),
-    "hidden_act": _one_of("gelu", "relu", "swish", "tanh", "sigmoid"),
+    "hidden_act": _one_of("gelu", "relu", "swish", "tanh", "sigmoid", "swiglu"),
     "layer_norm_eps": _real(0, brackets="()"),
     "initializer_range": _real(0, brackets="()"),
     "value_init": _one_of("identity", "random"),
     "bias_init": _one_of("frequency", "zero"),
-    "position": _one_of("start", "end"),
+    "position": _one_of("start", "end", "none"),
+    "norm": _one_of("post", "pre"),
+    "without": _parts,
+    "temperature": _optional(_real(0, brackets="()")),
     "mask_ratio": _real(0, 1, "(]"),
     "ft_ratio": _real(0, 1, "[]"),
+    "ft_prefix": _one_of(True, False),
     "mask_count": _one_of("bernoulli", "exact"),
+    "mask_recency": _real(0, 1, "(]"),
     "mask_random_share": _real(0, 1, "[]"),
     "mask_keep_share": _real(0, 1, "[]"),
     "loss_type": _one_of("CE", "BPR", *SAMPLED_LOSSES),
@@ -88,10 +98,12 @@ RULES: dict[str, Rule] = {
     "negatives": _one_of("uniform", "popularity", "batch"),
     "gbce_t": _real(0, 1, "[]"),
     "sparse_update": _one_of(True, False),
+    "label_smoothing": _real(0, 1),
     "seen_bias": _one_of(True, False),
     "loss_mean": _one_of("mask", "sequence"),
     "window": _one_of("random", "last", "sliding"),
     "prop_sliding_window": _real(0, 1, "(]"),
+    "dupe_factor": _integer(1),
     "batch_tokens": _optional(_integer(1)),
     "exact_time": _one_of(True, False),
     "candidates": _one_of("recbole", "paper"),
@@ -105,8 +117,10 @@ RULES: dict[str, Rule] = {
     "learner": _one_of("adam", "adamw", "sgd", "adagrad", "rmsprop"),
     "learning_rate": _real(0, brackets="()"),
     "weight_decay": _real(0),
+    "ema_decay": _real(0, 1),
     "clip_grad_norm": _clipping,
     "stopping_step": _integer(0),
+    "refit": _optional(_one_of("train+valid")),
     "eval_step": _integer(0),
     "MAX_ITEM_LIST_LENGTH": _integer(2),
     "seed": _integer(0),
@@ -144,8 +158,11 @@ def _mistakes_between(config: Mapping[str, Any]) -> list[str]:
     shares = config["mask_random_share"] + config["mask_keep_share"]
     if shares > 1:
         found.append(f"`mask_random_share` and `mask_keep_share` must add up to at most 1, but give {shares:g}.")
-    if config["seen_bias"] and config["loss_type"] != "CE":
-        found.append(f"`seen_bias` needs `loss_type` CE, but the loss is {config['loss_type']}.")
+    found += [
+        f"`{key}` needs `loss_type` CE, but the loss is {config['loss_type']}."
+        for key in ("seen_bias", "label_smoothing")
+        if config[key] and config["loss_type"] != "CE"
+    ]
     if config["loss_type"] in ("BCE", "gBCE") and config["negatives"] != "uniform":
         found.append(
             f"`negatives` must be uniform with {config['loss_type']}, which does not correct for how they are drawn, "
@@ -165,6 +182,15 @@ def _mistakes_of_sparse_update(config: Mapping[str, Any]) -> list[str]:
         found.append(
             f"`sparse_update` needs `loss_type` {' or '.join(SAMPLED_LOSSES)}, whose batches touch few items, but the "
             f"loss is {config['loss_type']}."
+        )
+    if config["temperature"] is not None:
+        found.append(
+            "`sparse_update` needs `temperature` null: norms of all embeddings are taken, but it is "
+            f"{config['temperature']}."
+        )
+    if config["ema_decay"]:
+        found.append(
+            f"`sparse_update` needs `ema_decay` 0: an average touches all weights, but it is {config['ema_decay']}."
         )
     if config["learner"] != "adamw":
         found.append(f"`sparse_update` needs `learner` adamw, but the learner is {config['learner']}.")

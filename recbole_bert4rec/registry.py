@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.resources
 import os
+import re
 import sys
 import warnings
 from logging import getLogger
@@ -40,9 +41,10 @@ if TYPE_CHECKING:
 _run_recboles, _objective_function = quick_start.run_recboles, quick_start.objective_function
 _SEQUENTIAL_SPLIT = {"split": {"LS": "valid_and_test"}, "order": "TO", "group_by": "user"}
 _RUN_KEYS = {"model", "dataset", "config_files", "nproc", "ip", "port", "world_size", "group_offset", "offset"}
-_DATA_OPTIONS = ("exact_time", "candidates", "window", "prop_sliding_window", "batch_tokens")
+_DATA_OPTIONS = ("exact_time", "candidates", "window", "prop_sliding_window", "dupe_factor", "batch_tokens")
 """Options of ours that a saved data set or loader must have been made with, to be used again."""
-_BERT4REC_ONLY = ("exact_time", "window", "prop_sliding_window", "batch_tokens", "seen_bias")
+_BERT4REC_ONLY: tuple[str, ...] = ("exact_time", "refit", "window", "prop_sliding_window", "batch_tokens", "seen_bias")
+_BERT4REC_ONLY += ("ema_decay", "label_smoothing", "mask_recency", "ft_prefix", "dupe_factor", "without")
 _OTHER_KEYS = {"local_rank", "encoding", "neg_sampling", "training_neg_sample_num", "reg_weight", "verbose", "use_text"}
 
 
@@ -92,9 +94,9 @@ def properties(kind: str) -> Traversable:
         return Path(__file__).resolve().parent.parent / "properties" / kind
 
 
-def recipe(name: str) -> str:
-    """A configuration file as the user names it, or one of ``properties/recipe`` by its bare name."""
-    shipped = properties("recipe") / name
+def recipe(name: str, kind: str = "recipe") -> str:
+    """A file as the user names it, or one of ``properties/KIND`` by its bare name."""
+    shipped = properties(kind) / name
     return name if os.path.exists(name) or os.sep in name or not shipped.is_file() else str(shipped)
 
 
@@ -138,6 +140,15 @@ def _load_config_files(original: Any, self: Config, file_list: list[str] | None)
     return original(self, file_list)
 
 
+class _Loader(yaml.SafeLoader):
+    """Safe, and 1e-3 is a number, as RecBole's own loader has it."""
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9][0-9_]*(\.[0-9_]*)?[eE][-+]?[0-9]+$"), list("-+0123456789")
+)
+
+
 def read_config_file(path: str) -> dict[str, Any]:
     """The options of a YAML file.
 
@@ -146,7 +157,7 @@ def read_config_file(path: str) -> dict[str, Any]:
     """
     try:
         with open(path, encoding="utf-8") as file:
-            content = yaml.safe_load(file)
+            content = yaml.load(file, _Loader)  # noqa: S506  a SafeLoader
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise UserError(f"config file {path} cannot be read: {' '.join(str(error).split())}") from error
     if not isinstance(content, dict):

@@ -11,6 +11,7 @@ from recbole_bert4rec.apps.budget import seconds_of
 from recbole_bert4rec.apps.compare import compare
 from recbole_bert4rec.apps.contest import Contest
 from recbole_bert4rec.apps.run import DEFAULT_NAMES, run, run_processes
+from recbole_bert4rec.apps.study import Study, read_study
 from recbole_bert4rec.compat import quieten
 from recbole_bert4rec.constants import MODEL_NAME
 from recbole_bert4rec.errors import UserError
@@ -33,7 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
         options, overrides = _parse(sys.argv[1:] if arguments is None else arguments)
         sys.argv = [sys.argv[0], *overrides]  # Config reads `--key=value` from here
         models = _models(options)
-        several = len(models) > 1 or options.seeds is not None
+        several = len(models) > 1 or options.seeds is not None or options.study is not None
         if several:
             _compare(options, models, overrides)
         else:
@@ -56,12 +57,15 @@ def _run(options: argparse.Namespace) -> None:
         "config_file_list": _files(options),
         "recommend": options.recommend,
         "k": 10 if options.k is None else options.k,
+        "attention": options.attention,
         "resume": options.resume,
     }
     budget = None if options.budget is None else seconds_of(options.budget)
     if options.output_dir is not None:
         raise UserError("--output_dir is for several models or --seeds; a single run writes to `checkpoint_dir`")
     if options.nproc > 1:
+        if options.attention is not None:
+            raise UserError("--attention works in one process only; leave --nproc out")
         if budget is not None:
             raise UserError("--budget works in one process only; leave --nproc out")
         run_processes(options.nproc, options.ip, options.port, **request)
@@ -71,24 +75,33 @@ def _run(options: argparse.Namespace) -> None:
 
 def _compare(options: argparse.Namespace, models: list[str], flags: list[str]) -> None:
     """Several models or several seeds."""
-    for name in ("recommend", "resume", "k"):
+    for name in ("recommend", "attention", "resume", "k"):
         if getattr(options, name) is not None:
-            raise UserError(f"--{name} is for a single run of one model, but there are {len(models)} models or --seeds")
+            raise UserError(f"--{name} is for a single run of one model, not for several models, --seeds or --study")
+    if options.study is not None and options.model not in (None, MODEL_NAME):
+        raise UserError(f"--study varies {MODEL_NAME}, but --model is {options.model}; a variant may name its `model`")
     if options.nproc > 1:
         raise UserError("models are compared in one process each; leave --nproc out")
     count, first = (1 if options.seeds is None else options.seeds), _first_seed(options, flags)
     if count < 1:
         raise UserError(f"--seeds={count} must be at least 1")
     dataset = options.dataset or _named(options).get("dataset") or DEFAULT_NAMES["dataset"]
+    folder = Path(options.output_dir or f"{_kind_of(options)}-{Path(dataset).stem}")
+    study = Study() if options.study is None else read_study(recipe(options.study, "study"))
     contest = Contest(
-        models=tuple(models),
+        models=tuple(study.variants or models),
         dataset=dataset,
         config_files=tuple(_files(options) or ()),
         flags=tuple(flags),
         seeds=tuple(range(first, first + count)),
         budget=None if options.budget is None else seconds_of(options.budget),
+        study=study,
     )
-    compare(contest, Path(options.output_dir or f"compare-{Path(dataset).stem}"))
+    compare(contest, folder)
+
+
+def _kind_of(options: argparse.Namespace) -> str:
+    return "compare" if options.study is None else Path(options.study).stem
 
 
 def _first_seed(options: argparse.Namespace, flags: list[str]) -> int:
@@ -137,11 +150,17 @@ def _parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
     )
     add_names(parser, "; several, separated by commas, are compared")
     parser.add_argument("--recommend", metavar="FILE", help="write every user's top k next items (.csv or .parquet)")
+    parser.add_argument("--attention", metavar="FILE", help="draw where each layer and head looks (.png, .pdf or .svg)")
     parser.add_argument("--k", type=int, help="items a user for --recommend (default: 10)")
     parser.add_argument("--resume", metavar="CHECKPOINT", help="go on from an interrupted run's checkpoint")
+    parser.add_argument(
+        "--study", metavar="FILE", help="YAML file of variants to compare, or a name of properties/study"
+    )
     parser.add_argument("--seeds", type=int, help="runs of each model, with seeds that count up from `seed`")
     parser.add_argument("--budget", help="time of training and validation, such as 10m, in place of early stopping")
-    parser.add_argument("--output_dir", help="folder of a comparison (default: compare-DATASET)")
+    parser.add_argument(
+        "--output_dir", help="folder of a comparison (default: compare-DATASET) or study (STUDY-DATASET)"
+    )
     parser.add_argument("--nproc", type=int, default=1, help="processes that train together (default: %(default)s)")
     parser.add_argument("--ip", default="localhost", help="address of the first process (default: %(default)s)")
     parser.add_argument("--port", default="5678", help="port of the first process (default: %(default)s)")

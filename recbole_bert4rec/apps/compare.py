@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -49,7 +50,7 @@ def compare(contest: Contest, folder: Path) -> dict[str, Path]:
         UserError: a mistake in options or data; or a run failed (the others are reported all the same).
     """
     for model in contest.models:
-        check_model(model)
+        check_model(contest.model_of(model))
     if len(set(contest.models)) != len(contest.models):
         raise UserError(f"--model={','.join(contest.models)} names a model twice")
     try:
@@ -71,7 +72,7 @@ def compare(contest: Contest, folder: Path) -> dict[str, Path]:
 
 def _compare(contest: Contest, folder: Path, temporary: str) -> dict[str, Path]:
     _, dataset, files = resolved("several", contest.dataset, list(contest.config_files), {}, None, temporary)
-    contest = replace(contest, dataset=dataset, config_files=tuple(files))
+    contest = replace(contest, dataset=dataset, config_files=tuple(files), study=contest.study.written(temporary))
     for model in contest.models:
         config = explained(partial(contest.config, model, {}), f"the configuration of {model}")
         if config["MODEL_TYPE"] not in (ModelType.SEQUENTIAL, ModelType.GENERAL, ModelType.TRADITIONAL):
@@ -103,8 +104,11 @@ def _compare(contest: Contest, folder: Path, temporary: str) -> dict[str, Path]:
 def _said(contest: Contest, about: dict[str, Any]) -> dict[str, Any]:
     """What the report says about all runs."""
     facts = {key: about[key] for key in ("dropped", "users", "items", "interactions", "fingerprint", "rules")}
+    axis = contest.study.axis
     return {
         "models": list(contest.models),
+        "varied": axis,
+        "axis": axis and {name: contest.own_options(name).get(axis) for name in contest.models},
         "dataset": contest.dataset,
         "seeds": list(contest.seeds),
         "budget": contest.budget,
@@ -137,8 +141,12 @@ class _Run:
         options = contest.config(model, rules).final_config_dict
         plain = {key: value for key, value in sorted(options.items()) if key not in _ELSEWHERE and is_plain(value)}
         versions = {name: environment()["versions"].get(name) for name in ("recbole_bert4rec", "recbole", "torch")}
-        content = json.dumps([plain, contest.budget, about["fingerprint"], versions], sort_keys=True, default=str)
-        return cls(model, seed, rules, f"{model}-{seed}-{hashlib.sha256(content.encode()).hexdigest()[:8]}")
+        study = [model] if contest.study.variants else []  # a variant that is named anew is another contestant
+        content = json.dumps(
+            [*study, plain, contest.budget, about["fingerprint"], versions], sort_keys=True, default=str
+        )
+        readable = re.sub(r"[^\w.=+-]+", "-", model)
+        return cls(model, seed, rules, f"{readable}-{seed}-{hashlib.sha256(content.encode()).hexdigest()[:8]}")
 
 
 def _run_all(contest: Contest, folder: Path, runs: list[_Run], display: Display) -> dict[str, str]:
@@ -187,14 +195,16 @@ def _contend(contest: Contest, one: _Run, stem: str, place: str, report: Any) ->
     """One run, in a process of its own."""
     quieten()
     rules = {**one.rules, "checkpoint_dir": place}
-    sys.argv = [sys.argv[0], *contest.flags_of(rules)]
+    sys.argv = [sys.argv[0], *contest.flags_of(one.model, rules)]
     with tempfile.TemporaryDirectory() as folder:
         last = Path(folder) / "rules of the comparison.yaml"  # RecBole evaluates no text of a file
         last.write_text(yaml.safe_dump(rules), encoding="utf-8")
         files = [*contest.files_of(one.model), str(last)]
         ranks = f"{stem}.parquet"
-        result = run(one.model, contest.dataset, files, budget=contest.budget, ranks=ranks, report=report)
+        model = contest.model_of(one.model)
+        result = run(model, contest.dataset, files, budget=contest.budget, ranks=ranks, report=report)
     record: dict[str, Any] = json.loads(Path(result["record"]).read_text("utf-8"))
+    record["contestant"] = one.model
     if record["best_epoch"] is None:
         raise UserError(f"{one.model} ended without a validation, by which it could be selected")
     return record

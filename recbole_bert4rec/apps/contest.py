@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from logging import getLogger
 from typing import Any
 from unittest import mock
@@ -13,25 +13,26 @@ from recbole.config import Config
 from recbole.utils import ModelType
 
 from recbole_bert4rec.apps.budget import NO_END
+from recbole_bert4rec.apps.study import SAME_FOR_ALL, Study
 from recbole_bert4rec.constants import MODEL_NAME
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.registry import read_config_file
 
 LEAST_INTERACTIONS = 4
 """RecBole's sequential models need one more than its general ones to validate and test a user."""
-_SAME_FOR_ALL = ("load_col", "metrics", "topk", "valid_metric", "exclude_seen")
 
 
 @dataclass(frozen=True)
 class Contest:
-    """Models on the same data by the same rules.
+    """Models, or variants of them, on the same data by the same rules.
 
     Attributes:
-        models: RecBole's names; the first is compared with each of the others.
+        models: RecBole's names, or those of the variants; the first is compared with each of the others.
         config_files: YAML files for all models; one with a line ``model: NAME`` is for that model.
         flags: ``--key=value`` of the command line, for all models.
         seeds: of each model's runs.
         budget: seconds of training and validation for each run; None: each model's own early stopping.
+        study: of variants, whose options win over all others but the rules; without any, models are compared.
     """
 
     models: tuple[str, ...]
@@ -40,15 +41,27 @@ class Contest:
     flags: tuple[str, ...]
     seeds: tuple[int, ...]
     budget: float | None = None
+    study: Study = field(default_factory=Study)
 
-    def files_of(self, model: str) -> list[str]:
-        """The files that hold for a model: those that name no model, several, or it."""
+    def model_of(self, name: str) -> str:
+        """RecBole's name of one of ``models``: of a variant the one in its options."""
+        return str(self.own_options(name).get("model", MODEL_NAME)) if self.study.variants else name
+
+    def own_options(self, name: str) -> dict[str, Any]:
+        """The options that make a variant; none for a model."""
+        return self.study.variants.get(name, {})
+
+    def files_of(self, name: str) -> list[str]:
+        """The files that hold for a model: those that name no model, several, or it; then its variant's own."""
+        model = self.model_of(name)
         named = {file: read_config_file(file).get("model", "") for file in self.config_files}
-        return [file for file, name in named.items() if not name or isinstance(name, list) or name_of(name, model)]
+        files = [file for file, about in named.items() if not about or isinstance(about, list) or name_of(about, model)]
+        return files + ([self.study.files[name]] if self.study.variants else [])
 
-    def flags_of(self, rules: dict[str, Any]) -> list[str]:
-        """The flags but those that ``rules`` decide."""
-        return [flag for flag in self.flags if flag[2:].split("=", 1)[0] not in rules]
+    def flags_of(self, name: str, rules: dict[str, Any]) -> list[str]:
+        """The flags but those that ``rules`` or the variant decide."""
+        decided = {*rules, *self.own_options(name)}
+        return [flag for flag in self.flags if flag[2:].split("=", 1)[0] not in decided]
 
     def config(self, model: str, rules: dict[str, Any]) -> Config:
         """RecBole's configuration of a model; ``rules`` (no texts in it: RecBole would evaluate them) win.
@@ -56,8 +69,9 @@ class Contest:
         Raises:
             UserError: the options have mistakes.
         """
-        with mock.patch.object(sys, "argv", [sys.argv[0], *self.flags_of(rules)]):
-            return Config(model, self.dataset, self.files_of(model) or None, rules)
+        flags, files = self.flags_of(model, rules), self.files_of(model)
+        with mock.patch.object(sys, "argv", [sys.argv[0], *flags]):
+            return Config(self.model_of(model), self.dataset, files or None, rules)
 
     def options_of(self, model: str) -> set[str]:
         """Names of the options that the user gave a model."""
@@ -91,11 +105,13 @@ class Contest:
             )
         if reference["benchmark_filename"]:
             raise UserError("models cannot be compared on benchmark files; give the whole log and let RecBole split it")
+        if reference["refit"]:
+            raise UserError("`refit` is for a single run; leave it out of a comparison")
         for name in ("eval_step", "epochs"):
             if reference[name] < 1:
                 raise UserError(f"`{name}` must be at least 1: models are selected on validation")
         mode = reference["eval_args"]["mode"]
-        same = {name: reference[name] for name in _SAME_FOR_ALL}
+        same = {name: reference[name] for name in SAME_FOR_ALL}
         rules = {"eval_args": {"split": split, "order": "TO", "group_by": "user", "mode": mode}, "show_progress": False}
         if mode != {"valid": "full", "test": "full"}:
             rules["candidates"] = "paper"  # the same for every model, at every evaluation
@@ -148,6 +164,6 @@ def reference_config(contest: Contest) -> Config:
     logger, level = getLogger(), getLogger().level
     logger.setLevel("ERROR")  # it may say that it does not know options of other models
     try:
-        return contest.config(MODEL_NAME, {"show_progress": False})
+        return replace(contest, study=Study()).config(MODEL_NAME, {"show_progress": False})
     finally:
         logger.setLevel(level)

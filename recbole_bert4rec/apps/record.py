@@ -61,7 +61,7 @@ class EpochLog:
         score, result = self._valid(*args, **kwargs)
         now = time.perf_counter()
         if self.epochs and self._began is not None:
-            values = _finite_values(result)
+            values = finite_values(result)
             seconds = {"valid_seconds": round(now - begin, 3), "at_second": round(now - self._began, 3)}
             self.epochs[-1].update(valid=values, valid_score=finite(score), **seconds)
         return score, result
@@ -160,8 +160,8 @@ def make_record(
         "parameters": sum(p.numel() for p in trainer.model.parameters()),
         "best_epoch": log.best_epoch(config["valid_metric_bigger"]) if best_epoch is None else best_epoch,
         "best_valid_score": finite(result["best_valid_score"]),
-        "best_valid_result": _finite_values(result["best_valid_result"]),
-        "test_result": _finite_values(result["test_result"]),
+        "best_valid_result": finite_values(result["best_valid_result"]),
+        "test_result": finite_values(result["test_result"]),
         "checkpoint": str(trainer.saved_model_file),
         "commit": commit(),
         "epochs": log.epochs,
@@ -175,7 +175,8 @@ def finite(value: Any) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def _finite_values(values: dict[str, Any] | None) -> dict[str, float | None]:
+def finite_values(values: dict[str, Any] | None) -> dict[str, float | None]:
+    """Metrics as JSON can hold them."""
     return {name: finite(value) for name, value in (values or {}).items()}
 
 
@@ -191,7 +192,8 @@ def summary(record: dict[str, Any], path: Path) -> str:
         f"{len(record['epochs'])} epochs, best epoch {record['best_epoch']} (counted from 0)\n"
         f"  valid       {line(record['best_valid_result'])}\n"
         f"  test        {line(record['test_result'])}\n"
-        f"  time        {seconds['total']:.1f} s, of which training and validation {seconds['train']:.1f} s\n"
+        + (f"  refit       {line(record['refit']['test_result'])}\n" if "refit" in record else "")
+        + f"  time        {seconds['total']:.1f} s, of which training and validation {seconds['train']:.1f} s\n"
         f"  memory      {record['peak_memory_mb']:.0f} MB at its peak\n"
         f"  checkpoint  {record['checkpoint']}\n"
         f"  record      {path}"

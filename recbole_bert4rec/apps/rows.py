@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from recbole.data import create_dataset, data_preparation
 from recbole.utils import dataset_arguments, init_seed
 
 from recbole_bert4rec.apps.contest import LEAST_INTERACTIONS, Contest, is_general, reference_config
+from recbole_bert4rec.apps.study import Study
 from recbole_bert4rec.constants import TARGET_POSITION
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.plugin.seen import PHASES, Interactions, targets_of
@@ -39,7 +41,7 @@ def prove(contest: Contest, report: Any) -> dict[str, Any]:
     contest.check_metrics(reference)
     counts = _interactions_of_users(create_dataset(reference))
     rules = contest.rules(reference, bool((counts < LEAST_INTERACTIONS).any()))
-    truth = _Truth(contest.config(reference["model"], rules))
+    truth = _Truth(replace(contest, study=Study()).config(reference["model"], rules))
     compared: set[str] = set()
     for model in contest.models:
         config = contest.config(model, contest.rules_of(model, rules, reference["seed"]))

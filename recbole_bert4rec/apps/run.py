@@ -8,7 +8,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable
-from logging import getLogger
+from logging import Logger, getLogger
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.error import URLError
@@ -26,6 +26,7 @@ from recbole_bert4rec.apps.budget import Budget
 from recbole_bert4rec.apps.ranks import RankListener, write_ranks
 from recbole_bert4rec.apps.recommend import check_destination, write_recommendations
 from recbole_bert4rec.apps.record import Clock, EpochLog, Report, earlier_epochs, make_record, summary, write_json
+from recbole_bert4rec.apps.refit import check_refit, refit, wants_refit
 from recbole_bert4rec.apps.table import atomic_file, is_table
 from recbole_bert4rec.compat import quieten
 from recbole_bert4rec.config import mistakes_of_metrics, nearest
@@ -34,6 +35,7 @@ from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.plugin import checkpoint
 from recbole_bert4rec.plugin.seen import Interactions, SeenRule
 from recbole_bert4rec.registry import properties, read_config_file
+from recbole_bert4rec.report.attention import check_picture, write_attention
 
 DEFAULT_NAMES = {"model": MODEL_NAME, "dataset": "ml-100k"}
 Result = TypeVar("Result")
@@ -47,6 +49,7 @@ def run(
     config_dict: dict[str, Any] | None = None,
     recommend: str | None = None,
     k: int = 10,
+    attention: str | None = None,
     resume: str | None = None,
     budget: float | None = None,
     ranks: str | None = None,
@@ -58,13 +61,15 @@ def run(
         model, dataset, config_file_list, config_dict: as ``run_recbole``; a model or data set that nobody names is
             BERT4Rec or ml-100k.
         recommend: file for every user's top ``k`` next items (BERT4Rec only).
+        attention: picture of where the trained model looks (BERT4Rec only), .png, .pdf or .svg.
         resume: checkpoint of an interrupted run of BERT4Rec to go on from; its options hold unless given anew.
         budget: seconds of training and validation; default: as many epochs as the options say.
         ranks: Parquet file for the rank of every user's test target.
         report: called after every validation.
 
     Returns:
-        RecBole's result dictionary, and under ``record`` the path of the JSON record.
+        RecBole's result dictionary, under ``record`` the path of the JSON record, and with ``refit`` the test of the
+        model that was trained with the validation items too under ``refit_result``.
 
     Raises:
         UserError: something that the caller can mend.
@@ -72,15 +77,10 @@ def run(
     clock = Clock()
     with tempfile.TemporaryDirectory() as folder:
         model, dataset, files = resolved(model, dataset, config_file_list, config_dict or {}, resume, folder)
-        _check_request(model, recommend, k, resume)
+        _check_request(model, recommend, k, attention, resume)
         config = explained(lambda: Config(model, dataset, files, config_dict), "the configuration")
-    if model != MODEL_NAME:
-        _refuse([*mistakes_of_metrics(config), *_mistakes_of_seen(config)])
-    init_seed(config["seed"], config["reproducibility"])
-    init_logger(config)
-    logger = getLogger()
-    logger.info(sys.orig_argv)
-    logger.info(config)
+    _check_config(config)
+    logger = _begun(config)
     trainer, interactions, loaders = _prepared(config, dataset)
     if resume is not None:
         trainer.resume_checkpoint(resume)
@@ -88,9 +88,8 @@ def run(
     log = EpochLog(trainer, earlier_epochs(path, trainer.start_epoch))
     clock.loaded()
     timed = None if budget is None else Budget(trainer, budget)
-    told = None if report is None else log.after_validation(report)
-    show = config["show_progress"]
-    best_score, best_valid = (timed or trainer).fit(*loaders[:2], saved=True, show_progress=show, callback_fn=told)
+    told, show = report and log.after_validation(report), config["show_progress"]
+    best_score, best_valid = (timed or trainer).fit(*loaders[:2], show_progress=show, callback_fn=told)
     clock.trained()
     tested = None if ranks is None else RankListener(trainer, loaders[2]._dataset)
     test_result = trainer.evaluate(loaders[2], load_best_model=True, show_progress=show)
@@ -109,11 +108,39 @@ def run(
             write_ranks(ranks, tested.by_user())
             record["variety"] = _variety(tested, interactions, loaders)
         write_json(path, record)
+        if wants_refit(config) and trainer.start_epoch < trainer.epochs:
+            record["refit"] = refit(config, trainer.best_epoch + 1, lambda other: _prepared(other, dataset))
+            result["refit_result"] = record["refit"]["test_result"]
+            write_json(path, record)
         if recommend is not None:
             users = write_recommendations(trainer.model, loaders[0]._dataset, recommend, k)
             logger.info(f"up to {k} items for each of {users} users written to {recommend}")
+        if attention is not None:
+            _draw_attention(trainer, loaders, attention)
         logger.info(summary(record, path))
     return {**result, "record": str(path)}
+
+
+def _draw_attention(trainer: Any, loaders: tuple[Any, Any, Any], file: str) -> None:
+    users = write_attention(trainer.model, loaders[2] if len(loaders[2]) else loaders[1], file)
+    getLogger().info(f"attention in the mean over {users} users drawn in {file}")
+
+
+def _check_config(config: Config) -> None:
+    """Refuse what RecBole would not notice, or late."""
+    if config["model"] != MODEL_NAME:
+        _refuse([*mistakes_of_metrics(config), *_mistakes_of_seen(config)])
+    check_refit(config)
+
+
+def _begun(config: Config) -> Logger:
+    """RecBole's first lines."""
+    init_seed(config["seed"], config["reproducibility"])
+    init_logger(config)
+    logger = getLogger()
+    logger.info(sys.orig_argv)
+    logger.info(config)
+    return logger
 
 
 def _variety(tested: RankListener, interactions: Interactions, loaders: tuple[Any, Any, Any]) -> dict[str, float]:
@@ -232,14 +259,16 @@ def _load(config: Config) -> tuple[Any, Interactions, tuple[Any, Any, Any]]:
     return dataset, interactions, data_preparation(config, dataset)
 
 
-def _check_request(model: str, recommend: str | None, k: int, resume: str | None) -> None:
+def _check_request(model: str, recommend: str | None, k: int, attention: str | None, resume: str | None) -> None:
     """Refuse at once what could not be done after hours of training."""
     check_model(model)
-    for flag, value in (("--recommend", recommend), ("--resume", resume)):
+    for flag, value in (("--recommend", recommend), ("--attention", attention), ("--resume", resume)):
         if value is not None and model != MODEL_NAME:
             raise UserError(f"{flag} works with --model={MODEL_NAME} only, but the model is {model}")
     if recommend is not None:
         check_destination(recommend, k)
+    if attention is not None:
+        check_picture(attention)
 
 
 def check_model(model: str) -> None:

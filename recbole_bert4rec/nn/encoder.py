@@ -13,14 +13,24 @@ from recbole_bert4rec.constants import PADDING
 from recbole_bert4rec.nn.dropout import Dropout
 from recbole_bert4rec.nn.features import ItemFeatures
 
+
+def swiglu(gates_and_values: Tensor) -> Tensor:
+    """SwiGLU (Shazeer, 2020): one half, through Swish, says how much of the other passes.
+
+    *Shape:* (..., 2 I) -> (..., I)
+    """
+    gate, value = gates_and_values.chunk(2, dim=-1)
+    return F.silu(gate) * value
+
+
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
     "relu": F.relu,
     "swish": F.silu,
     "tanh": torch.tanh,
     "sigmoid": torch.sigmoid,
+    "swiglu": swiglu,
 }
-
 
 Positions = tuple[Tensor, Tensor]
 """Rows and columns of positions in a batch. *Shape:* (M,) each."""
@@ -43,14 +53,41 @@ class EncoderOptions:
     initializer_range: float = 0.02
     value_init: str = "identity"
     position: str = "start"
+    norm: str = "post"
+    without: tuple[str, ...] = ()
+    temperature: float | None = None
     sparse: bool = False
     """Whether the gradient of the item embedding is a sparse tensor."""
     features: tuple[tuple[Tensor, int], ...] = ()
     """Of each item feature: its values (N + 1, width) and how many ids it has; see :class:`ItemFeatures`."""
 
 
-class MultiHeadAttention(nn.Module):
-    """Equations 1 and 2, with the residual, dropout and LayerNorm of equation 4 around them."""
+class Sublayer(nn.Module):
+    """What equation 4 puts around attention and feed-forward: LayerNorm(x + Dropout(sublayer(x))).
+
+    With ``norm`` pre it is x + Dropout(sublayer(LayerNorm(x))), which later Transformers prefer.
+    """
+
+    def surround(self, options: EncoderOptions) -> None:
+        """Make what goes around; after the sublayer's own weights: optimizers know weights by their order."""
+        self.pre = options.norm == "pre"
+        self.residual = "residual" not in options.without
+        self.dropout = Dropout(options.hidden_dropout_prob)
+        normed = "layer_norm" not in options.without
+        self.norm = nn.LayerNorm(options.hidden_size, eps=options.layer_norm_eps) if normed else nn.Identity()
+
+    def enter(self, hidden: Tensor) -> Tensor:
+        """What the sublayer works on. *Shape:* any; the same is returned."""
+        return self.norm(hidden) if self.pre else hidden
+
+    def leave(self, hidden: Tensor, made: Tensor) -> Tensor:
+        """The layer's output, from its input and what the sublayer made of it. *Shape:* equal; the same is returned."""
+        made = hidden + self.dropout(made) if self.residual else self.dropout(made)
+        return made if self.pre else self.norm(made)
+
+
+class MultiHeadAttention(Sublayer):
+    """Equations 1 and 2."""
 
     def __init__(self, options: EncoderOptions) -> None:
         super().__init__()
@@ -59,8 +96,7 @@ class MultiHeadAttention(nn.Module):
         self.attn_dropout_prob = options.attn_dropout_prob
         self.query_key_value = nn.Linear(hidden, 3 * hidden)
         self.output = nn.Linear(hidden, hidden)
-        self.dropout = Dropout(options.hidden_dropout_prob)
-        self.norm = nn.LayerNorm(hidden, eps=options.layer_norm_eps)
+        self.surround(options)
 
     def forward(self, hidden: Tensor, attended: Tensor | None, wanted: Positions | None = None) -> Tensor:
         """Mix every position with all others of its sequence.
@@ -73,19 +109,20 @@ class MultiHeadAttention(nn.Module):
         Returns:
             *Shape:* (B, L, H), or (M, H) of the wanted positions.
         """
+        entered = self.enter(hidden)
         if wanted is None:
-            query, key, value = self.query_key_value(hidden).chunk(3, dim=-1)  # each (B, L, H)
+            query, key, value = self.query_key_value(entered).chunk(3, dim=-1)  # each (B, L, H)
             mixed = self._mix(query, key, value, attended)
         else:
             query_weight, other_weight = self.query_key_value.weight.tensor_split([hidden.shape[-1]])
             query_bias, other_bias = self.query_key_value.bias.tensor_split([hidden.shape[-1]])
-            key, value = F.linear(hidden, other_weight, other_bias).chunk(2, dim=-1)
+            key, value = F.linear(entered, other_weight, other_bias).chunk(2, dim=-1)
             rows, place = wanted[0], _places(wanted[0], len(hidden))
             hidden = hidden[wanted]  # (M, H)
             query = hidden.new_zeros(len(key), int(place.max()) + 1, hidden.shape[-1])
-            query = query.index_put((rows, place), F.linear(hidden, query_weight, query_bias).to(query.dtype))
+            query = query.index_put((rows, place), F.linear(entered[wanted], query_weight, query_bias).to(query.dtype))
             mixed = self._mix(query.to(key.dtype), key, value, attended)[rows, place]
-        return self.norm(hidden + self.dropout(self.output(mixed)))
+        return self.leave(hidden, self.output(mixed))
 
     def _mix(self, query: Tensor, key: Tensor, value: Tensor, attended: Tensor | None) -> Tensor:
         """Attention(Q, K, V) of every head, side by side. *Shape:* (B, Q, H), (B, L, H), (B, L, H) -> (B, Q, H)"""
@@ -93,6 +130,13 @@ class MultiHeadAttention(nn.Module):
         dropout = self.attn_dropout_prob if self.training else 0.0
         mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=attended, dropout_p=dropout)
         return mixed.transpose(1, 2).flatten(2)  # from (B, A, Q, H / A)
+
+    def weights(self, hidden: Tensor, attended: Tensor | None) -> Tensor:
+        """The softmax of equation 2, to be looked at. *Shape:* (B, L, H), (B, 1, 1, L) -> (B, A, L, L)"""
+        query, key, _ = self.query_key_value(self.enter(hidden)).chunk(3, dim=-1)
+        query, key = (x.unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for x in (query, key))
+        logits = query @ key.transpose(2, 3) / query.shape[-1] ** 0.5
+        return torch.softmax(logits if attended is None else logits.masked_fill(~attended, -torch.inf), dim=-1)
 
     @torch.no_grad()
     def start_as_average(self) -> None:
@@ -114,20 +158,20 @@ def _places(rows: Tensor, batch: int) -> Tensor:
     return torch.empty_like(place).scatter_(0, order, place)
 
 
-class FeedForward(nn.Module):
-    """Equation 3, with the residual, dropout and LayerNorm of equation 4 around it."""
+class FeedForward(Sublayer):
+    """Equation 3."""
 
     def __init__(self, options: EncoderOptions) -> None:
         super().__init__()
-        self.inner = nn.Linear(options.hidden_size, options.inner_size)
+        gated = options.hidden_act == "swiglu"
+        self.inner = nn.Linear(options.hidden_size, options.inner_size * (2 if gated else 1))
         self.activation = ACTIVATIONS[options.hidden_act]
         self.output = nn.Linear(options.inner_size, options.hidden_size)
-        self.dropout = Dropout(options.hidden_dropout_prob)
-        self.norm = nn.LayerNorm(options.hidden_size, eps=options.layer_norm_eps)
+        self.surround(options)
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Transform each position alone. *Shape:* (..., H) in and out."""
-        return self.norm(hidden + self.dropout(self.output(self.activation(self.inner(hidden)))))
+        return self.leave(hidden, self.output(self.activation(self.inner(self.enter(hidden)))))
 
 
 class TransformerLayer(nn.Module):
@@ -136,11 +180,12 @@ class TransformerLayer(nn.Module):
     def __init__(self, options: EncoderOptions) -> None:
         super().__init__()
         self.attention = MultiHeadAttention(options)
-        self.feed_forward = FeedForward(options)
+        self.feed_forward = nn.Identity() if "feed_forward" in options.without else FeedForward(options)
 
     def forward(self, hidden: Tensor, attended: Tensor | None, wanted: Positions | None = None) -> Tensor:
         """Arguments, shapes and result as in :class:`MultiHeadAttention`."""
-        return self.feed_forward(self.attention(hidden, attended, wanted))
+        transformed: Tensor = self.feed_forward(self.attention(hidden, attended, wanted))
+        return transformed
 
 
 class BERT4RecEncoder(nn.Module):
@@ -148,7 +193,9 @@ class BERT4RecEncoder(nn.Module):
 
     LayerNorm and dropout on the summed embeddings, and LayerNorm in the output layer, are not in the paper's
     equations; the authors' code and RecBole have them, and so has this. Positions are counted from the
-    ``start`` of the window (authors, RecBole) or from its ``end`` (the mask of a recommendation is then always 0).
+    ``start`` of the window (authors, RecBole), from its ``end`` (the mask of a recommendation is then always 0), or
+    not at all (``none``). With ``norm`` pre a last LayerNorm follows the layers. With a ``temperature`` scores are
+    cosines divided by it, in place of products.
     """
 
     def __init__(self, options: EncoderOptions) -> None:
@@ -157,13 +204,15 @@ class BERT4RecEncoder(nn.Module):
         hidden, eps = options.hidden_size, options.layer_norm_eps
         rows = options.n_items + 1  # the last row is [MASK]
         self.item_embedding = nn.Embedding(rows, hidden, padding_idx=PADDING, sparse=options.sparse)
-        self.position_embedding = nn.Embedding(options.max_length, hidden)
+        counted = options.position != "none"
+        self.position_embedding = nn.Embedding(options.max_length, hidden) if counted else None
         tables, sizes = [values for values, _ in options.features], [size for _, size in options.features]
         self.features = ItemFeatures(tables, sizes, hidden) if options.features else None
         self.embedding_norm = nn.LayerNorm(hidden, eps=eps)
         self.embedding_dropout = Dropout(options.hidden_dropout_prob)
         layers = [TransformerLayer(options) for _ in range(options.n_layers)]
         self.layers = nn.ModuleList(layers)
+        self.last_norm = nn.LayerNorm(hidden, eps=eps) if options.norm == "pre" else nn.Identity()
         self.head = nn.Linear(hidden, hidden)
         self.head_norm = nn.LayerNorm(hidden, eps=eps)
         self.output_bias = nn.Parameter(torch.zeros(options.n_items))
@@ -194,10 +243,12 @@ class BERT4RecEncoder(nn.Module):
             Hidden states before the output layer; meaningless at padding. *Shape:* (B, L, H), or (M, H) if wanted.
         """
         present = item_seq != PADDING  # (B, L)
-        position = torch.arange(item_seq.shape[1], device=item_seq.device)
-        if self.options.position == "end":
-            position = (present.sum(1, keepdim=True) - 1 - position).clamp(min=0)  # (B, L)
-        hidden = self.item_embedding(item_seq) + self.position_embedding(position)
+        hidden = self.item_embedding(item_seq)
+        if self.position_embedding is not None:
+            position = torch.arange(item_seq.shape[1], device=item_seq.device)
+            if self.options.position == "end":
+                position = (present.sum(1, keepdim=True) - 1 - position).clamp(min=0)  # (B, L)
+            hidden = hidden + self.position_embedding(position)
         if self.features is not None:
             hidden = hidden + self.features(item_seq)
         hidden = self.embedding_dropout(self.embedding_norm(hidden))
@@ -205,11 +256,28 @@ class BERT4RecEncoder(nn.Module):
         *lower, last = self.layers
         for layer in lower:
             hidden = layer(hidden, attended)
-        return last(hidden, attended, wanted)
+        return self.last_norm(last(hidden, attended, wanted))
+
+    def attention(self, item_seq: Tensor) -> Tensor:
+        """Weights of every layer and head, by asking and answering position. *Shape:* (B, L) -> (B, layers, A, L, L)"""
+        found: list[Tensor] = []
+        hooks = [
+            module.register_forward_pre_hook(lambda own, inputs: found.append(own.weights(*inputs[:2])))
+            for module in self.modules()
+            if isinstance(module, MultiHeadAttention)
+        ]
+        try:
+            self(item_seq)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        return torch.stack(found, 1)
 
     def output(self, hidden: Tensor) -> Tensor:
         """The output layer's projection, GELU and LayerNorm (equation 7, inner part). *Shape:* (..., H) in and out."""
-        return self.head_norm(F.gelu(self.head(hidden)))
+        vectors = self.head_norm(F.gelu(self.head(hidden)))
+        temperature = self.options.temperature
+        return vectors if temperature is None else F.normalize(vectors, dim=-1) / temperature
 
     @torch.no_grad()
     def start_at_frequencies(self, counts: Tensor) -> None:
@@ -223,9 +291,15 @@ class BERT4RecEncoder(nn.Module):
         self.output_bias[PADDING] = 0.0
 
     @property
+    def output_embedding(self) -> Tensor:
+        """What vectors are multiplied with: the item embedding, tied between input and output. *Shape:* (N + 1, H)"""
+        weight: Tensor = self.item_embedding.weight
+        return weight if self.options.temperature is None else F.normalize(weight, dim=-1)
+
+    @property
     def catalogue(self) -> Tensor:
-        """Embeddings of the N items, tied between input and output; padding first, without [MASK]. *Shape:* (N, H)"""
-        return self.item_embedding.weight[: self.options.n_items]
+        """The output embedding of the N items, padding first, without [MASK]. *Shape:* (N, H)"""
+        return self.output_embedding[: self.options.n_items]
 
     def scores(self, vectors: Tensor) -> Tensor:
         """Score every item (equation 7, before the softmax).

@@ -1,4 +1,4 @@
-"""Training losses on the masked positions against drawn negatives: functions of (hidden, item embedding, labels)."""
+"""Training losses on the masked positions but the softmax itself: functions of (hidden, item embedding, labels)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import NamedTuple
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from recbole_bert4rec.nn.cross_entropy import Raised
 
 
 def mask_weights(rows: Tensor, n_sequences: int, loss_mean: str) -> Tensor:
@@ -22,6 +24,34 @@ def mask_weights(rows: Tensor, n_sequences: int, loss_mean: str) -> Tensor:
         return torch.full((len(rows),), 1.0 / len(rows), device=rows.device)
     masks = torch.bincount(rows, minlength=n_sequences)
     return 1.0 / (masks[rows] * n_sequences)
+
+
+def smoothing(
+    hidden: Tensor,
+    item_embedding: Tensor,
+    bias: Tensor,
+    labels: Tensor,
+    weights: Tensor,
+    raised: Raised | None,
+    share: float,
+) -> Tensor:
+    """What label smoothing (Szegedy et al., CVPR 2016) adds to the softmax's loss.
+
+    With the label's probability 1 - e + e / N and every other item's e / N, the loss is that of the label alone plus
+    e sum_m w_m (s_m,label - mean_v s_mv): the mean needs no score but that of the mean item.
+
+    Args:
+        hidden, item_embedding, bias, labels, weights, raised: as the softmax itself takes them.
+        share: e, in (0, 1).
+    """
+    items = slice(1, len(bias))  # padding is none
+    mean = hidden @ item_embedding[items].mean(0) + bias[items].mean()
+    label = (hidden * item_embedding[labels]).sum(1) + bias[labels]
+    loss = torch.dot((label - mean).float(), weights)
+    if raised is not None:
+        own = (raised.items == labels[raised.rows]).float() - 1.0 / (len(bias) - 1)
+        loss = loss + raised.by * torch.dot(own, weights[raised.rows])
+    return share * loss
 
 
 def bpr(

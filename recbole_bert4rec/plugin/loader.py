@@ -67,6 +67,10 @@ class ClozeDataLoader(AbstractDataLoader):
             step = max(1, int(config["prop_sliding_window"] * self.width))
             owner, self.begin, self.length = sliding_windows(self.begin, self.length, self.width, step)
             self.users = self.users[owner]
+        copies = config["dupe_factor"]
+        self.users, self.begin, self.length = (
+            one.repeat_interleave(copies) for one in (self.users, self.begin, self.length)
+        )
         self.generator = torch.Generator().manual_seed(config["seed"])
         world_size = 1 if config["single_spec"] else config["world_size"]
         rank = 0 if config["single_spec"] else config["local_rank"] + config["offset"]

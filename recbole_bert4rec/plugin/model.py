@@ -27,6 +27,7 @@ from recbole_bert4rec.nn.losses import (
     mask_weights,
     sampled_scores,
     sampled_softmax,
+    smoothing,
 )
 
 
@@ -50,10 +51,13 @@ class BERT4Rec(SequentialRecommender):
             "mask_ratio": config["mask_ratio"],
             "ft_ratio": config["ft_ratio"],
             "mask_count": config["mask_count"],
+            "recency": config["mask_recency"],
+            "prefix": config["ft_prefix"],
             "random_share": config["mask_random_share"],
             "keep_share": config["mask_keep_share"],
         }
         self.mask_token: int = self.n_items
+        self.label_smoothing: float = config["label_smoothing"]
         self.n_negatives: int = config["n_negatives"]
         self.gbce_t: float = config["gbce_t"]
         sampled, at_frequencies = self.loss_type in SAMPLED_LOSSES, config["bias_init"] == "frequency"
@@ -75,6 +79,9 @@ class BERT4Rec(SequentialRecommender):
                 initializer_range=config["initializer_range"],
                 value_init=config["value_init"],
                 position=config["position"],
+                norm=config["norm"],
+                without=tuple(config["without"]),
+                temperature=config["temperature"],
                 features=_features(config, dataset),
                 sparse=config["sparse_update"],
             )
@@ -111,11 +118,13 @@ class BERT4Rec(SequentialRecommender):
         masked = cloze(sequences, lengths, self.mask_token, generator, **self.masking)
         vectors = self.encoder.output(self.encoder(masked.item_seq, (masked.rows, masked.columns)))  # (M, H)
         weights = mask_weights(masked.rows, len(sequences), self.loss_mean)
-        scored = vectors, self.encoder.item_embedding.weight, self.encoder.output_bias, masked.labels
+        scored = vectors, self.encoder.output_embedding, self.encoder.output_bias, masked.labels
         if self.loss_type == "BPR":
             return bpr(*scored, items_outside(sequences[masked.rows], self.n_items, generator), weights)
         if self.negatives is None:
-            return cross_entropy(*scored, weights, self._raised(masked.item_seq, masked.rows))
+            raised = self._raised(masked.item_seq, masked.rows)
+            loss = cross_entropy(*scored, weights, raised)
+            return loss + smoothing(*scored, weights, raised, self.label_smoothing) if self.label_smoothing else loss
         negatives = self.negatives.draw(self.n_negatives, masked.labels, generator)
         scores = sampled_scores(*scored, negatives.items, self.encoder.options.sparse)
         if self.loss_type == "sampled_softmax":

@@ -7,6 +7,7 @@ import math
 import os
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -21,13 +22,17 @@ from recbole_bert4rec.compat import share_checkpoint_name
 from recbole_bert4rec.constants import PADDING, TARGET_POSITION
 from recbole_bert4rec.data.topk import best_candidates
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.nn.average import MovingAverage
 from recbole_bert4rec.nn.row_adamw import RowAdamW, clip
 from recbole_bert4rec.plugin import checkpoint
 from recbole_bert4rec.plugin.model import BERT4Rec
 from recbole_bert4rec.plugin.ranking import Ranking, RankingCollector
 
 _SHAPING = ["seen_bias", "selected_features", "hidden_size", "inner_size", "n_layers", "n_heads"]
+_SHAPING += ["hidden_act", "norm", "without", "temperature", "position", "ema_decay"]
 _SHAPING += ["MAX_ITEM_LIST_LENGTH", "learner", "sparse_update"]
+_BEFORE: dict[str, Any] = {"norm": "post", "without": [], "temperature": None, "ema_decay": 0.0}
+"""What options that came later were before, for checkpoints that do not hold them; others were off."""
 _TRAINERS = itertools.count(1)
 _FUSED = {"adam": optim.Adam, "adamw": optim.AdamW}
 
@@ -36,6 +41,7 @@ class BERT4RecTrainer(Trainer):
     """Trains as RecBole does (same log lines, early stopping, result); see the methods for the differences."""
 
     model: BERT4Rec
+    average: MovingAverage | None
     saved_model_file: str
 
     def __init__(self, config: Config, model: BERT4Rec) -> None:
@@ -51,6 +57,7 @@ class BERT4RecTrainer(Trainer):
                 "`sparse_update` works in one process only: RecBole shares dense gradients; leave --nproc out"
             )
         super().__init__(config, model)
+        self._restart_average()
         self.eval_collector = RankingCollector(config)
         self.ranking_depth = max(config["topk"])
         self.clip_grad_norm = None  # RecBole would clip gradients before the scaler is taken out of them
@@ -103,6 +110,19 @@ class BERT4RecTrainer(Trainer):
         if self.config["clip_grad_norm"]:
             clip(self.model.parameters(), **self.config["clip_grad_norm"])
 
+    def _after_step(self, optimizer: optim.Optimizer, args: Any, kwargs: Any) -> None:
+        if self.average is not None:
+            self.average.update()
+
+    def _restart_average(self) -> None:
+        """Average from the weights as they are, where ``ema_decay`` asks for it."""
+        decay = self.config["ema_decay"]
+        self.average = MovingAverage(self.model.parameters(), decay) if decay else None
+
+    def _ranking_weights(self) -> AbstractContextManager[None]:
+        """Inside, the model has the weights that it is judged by: their average, with ``ema_decay``."""
+        return nullcontext() if self.average is None or not self.average.steps else self.average.applied()
+
     def _train_epoch(
         self, train_data: Any, epoch_idx: int, loss_func: Any = None, show_progress: bool = False
     ) -> float:
@@ -115,11 +135,15 @@ class BERT4RecTrainer(Trainer):
         self.step_count = epoch_idx * len(train_data)
         train_data.set_epoch(epoch_idx)
         self.model.set_epoch(epoch_idx)
-        hook = self.optimizer.register_step_pre_hook(self._before_step)
+        hooks = [
+            self.optimizer.register_step_pre_hook(self._before_step),
+            self.optimizer.register_step_post_hook(self._after_step),
+        ]
         try:
             return super()._train_epoch(train_data, epoch_idx, loss_func, show_progress)
         finally:
-            hook.remove()
+            for hook in hooks:
+                hook.remove()
             if isinstance(self.optimizer, RowAdamW):
                 self.optimizer.catch_up()
 
@@ -185,12 +209,14 @@ class BERT4RecTrainer(Trainer):
                 dist.barrier()
             file = model_file or self.saved_model_file
             self.model.load_state_dict(checkpoint.read(file, self.device)["state_dict"])
+            self._restart_average()
             self.logger.info(f"Loading model structure and parameters from {file}")
         if not eval_data:
             return None
         self._eval_dataset = eval_data._dataset
         self.evaluated_rows = 0
-        return super().evaluate(eval_data, load_best_model=False, show_progress=show_progress)
+        with nullcontext() if load_best_model else self._ranking_weights():  # the best one's are in the checkpoint
+            return super().evaluate(eval_data, load_best_model=False, show_progress=show_progress)
 
     def _map_reduce(self, result: dict[str, float], num_sample: int) -> dict[str, float]:
         """Average over the ranks by users; RecBole weighs by the number of batches."""
@@ -227,14 +253,17 @@ class BERT4RecTrainer(Trainer):
             "cur_step": self.cur_step,
             "best_valid_score": float(self.best_valid_score),
             "best_valid_result": {name: float(value) for name, value in self.valid_result.items()},
-            "state_dict": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "random_state": torch.get_rng_state(),
             "item_tokens": self.item_tokens,
         }
+        if self.average is not None:
+            trained = {name: weight.clone() for name, weight in self.model.state_dict().items()}
+            state |= {"trained": trained, "average_steps": self.average.steps}
         if self.device.type == "cuda":
             state["cuda_random_state"] = torch.cuda.get_rng_state(self.device)
-        checkpoint.write(file, state)
+        with self._ranking_weights():
+            checkpoint.write(file, {**state, "state_dict": self.model.state_dict()})
         if verbose:
             self.logger.info(set_color("Saving current", "blue") + f": {file}")
 
@@ -245,9 +274,10 @@ class BERT4RecTrainer(Trainer):
             UserError: the checkpoint's network or optimizer is another than the configuration's.
         """
         state = checkpoint.read(resume_file, self.device)
-        different = [key for key in _SHAPING if state["config"].get(key, False) != self.config[key]]
+        stored = {key: state["config"].get(key, _BEFORE.get(key, False)) for key in _SHAPING}
+        different = [key for key in _SHAPING if stored[key] != self.config[key]]
         if different:
-            said = ", ".join(f"{key} {state['config'].get(key)!r}, not {self.config[key]!r}" for key in different)
+            said = ", ".join(f"{key} {stored[key]!r}, not {self.config[key]!r}" for key in different)
             raise UserError(f"{resume_file} was trained with {said}; it cannot be resumed so")
         if len(state["item_tokens"]) != self.model.n_items:
             raise UserError(
@@ -263,6 +293,10 @@ class BERT4RecTrainer(Trainer):
         self.best_epoch = state["epoch"]
         self.item_tokens = state["item_tokens"]
         self.model.load_state_dict(state["state_dict"])
+        if self.average is not None:
+            self._restart_average()  # as what was ranked with
+            self.average.steps = state["average_steps"]
+            self.model.load_state_dict(state["trained"])
         self.optimizer.load_state_dict(state["optimizer"])
         torch.set_rng_state(state["random_state"].cpu())
         if self.device.type == "cuda" and "cuda_random_state" in state:

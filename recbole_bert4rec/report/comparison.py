@@ -37,12 +37,14 @@ def write_comparison(folder: Path, runs: list[str], failed: dict[str, str]) -> d
         with written_whole(pictures[name]) as temporary:
             figure.savefig(temporary, dpi=120, format="png")
     tests = _tests(results)
+    with written_whole(folder / "runs.csv") as temporary:
+        results.table().to_csv(temporary, index=False)
     texts = {
         "Markdown": ("report.md", _markdown(results, tests, pictures)),
         "LaTeX": ("table.tex", _latex(results)),
         "page": ("report.html", _page(results, tests, {name: _svg(figure) for name, figure in figures.items()})),
     }
-    written = {}
+    written = {"runs": folder / "runs.csv"}
     for what, (name, text) in texts.items():
         written[what] = folder / name
         with written_whole(written[what]) as temporary:
@@ -179,6 +181,7 @@ _NOTES = {
     "items are, 0 rarest to 1 most popular.",
 }
 _CAPTIONS = {
+    "what is varied": "Test metrics by what the study varies: mean over seeds, and their spread.",
     "learning curves": "Validation against epochs and seconds; a line is a run.",
     "groups of users": "Test metric by length of the history and by popularity of the target, with 95 % intervals.",
     "length of the list": "Test metrics as the list of recommended items grows.",
@@ -195,7 +198,7 @@ def _markdown(results: Results, tests: Table, pictures: dict[str, Path]) -> str:
         return {1: f"**{text}**", 2: f"<u>{text}</u>"}.get(place, text)
 
     def table(rows: Table) -> str:
-        lines = ["| " + " | ".join(row) + " |" for row in rows]
+        lines = ["| " + " | ".join(cell.replace("|", r"\|") for cell in row) + " |" for row in rows]
         return "\n".join([lines[0], "|" + "-|" * len(rows[0]), *lines[1:]])
 
     parts = [f"# {_title(results)}", f"`{results.about['command']}`"]
@@ -231,17 +234,22 @@ def _latex(results: Results) -> str:
     return "\n".join([*notes, r"% needs \usepackage{booktabs}", *table, r"\end{tabular}", ""])
 
 
+_TEX = {character: "\\" + character for character in "_&%#${}"}
+_TEX |= {"\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}"}
+
+
 def _escaped(text: str) -> str:
-    return text.replace("_", r"\_").replace("&", r"\&").replace("%", r"\%")
+    return "".join(_TEX.get(character, character) for character in text)
 
 
 def _page(results: Results, tests: Table, drawings: dict[str, str]) -> str:
     def mark(text: str, place: int) -> str:
         return {1: f"<b>{text}</b>", 2: f"<u>{text}</u>"}.get(place, text)
 
-    def table(rows: Table, plain: bool = True) -> str:
+    def table(rows: Table, marked: int | None = None) -> str:
         def cells(row: list[str], tag: str) -> str:
-            return "".join(f"<{tag}>{html.escape(cell) if plain else cell}</{tag}>" for cell in row)
+            shown = [cell if marked is not None and n >= marked else html.escape(cell) for n, cell in enumerate(row)]
+            return "".join(f"<{tag}>{cell}</{tag}>" for cell in shown)
 
         body = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in rows[1:])
         return f"<table><thead><tr>{cells(rows[0], 'th')}</tr></thead><tbody>{body}</tbody></table>"
@@ -249,7 +257,7 @@ def _page(results: Results, tests: Table, drawings: dict[str, str]) -> str:
     title = html.escape(_title(results))
     parts = [f"<h1>{title}</h1>", f"<p><code>{html.escape(results.about['command'])}</code></p>"]
     parts.append("<ul>" + "".join(f"<li>{html.escape(line)}</li>" for line in _protocol(results)) + "</ul>")
-    parts += [table(_scores(results, mark), plain=False), f"<p>{_NOTES['scores']}</p>"]
+    parts += [table(_scores(results, mark), marked=2), f"<p>{_NOTES['scores']}</p>"]
     if len(tests) > 1:
         parts += ["<h2>Differences</h2>", table(tests), f"<p>{_NOTES['tests']}</p>"]
     parts += ["<h2>Cost</h2>", table(_costs(results)), f"<p>{_NOTES['costs']}</p>"]

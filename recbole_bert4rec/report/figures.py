@@ -26,7 +26,26 @@ def draw(results: Results) -> dict[str, Figure]:
         "groups of users": _groups(results),
         "length of the list": _top_k(results),
     }
+    if results.about.get("axis"):
+        figures = {"what is varied": _axis(results), **figures}
     return {**figures, "variety": _variety(results)} if results.has_variety else figures
+
+
+def _axis(results: Results) -> Figure:
+    """Test metrics along the option that a study varies, as the paper's Figures 3 and 4."""
+    figure = Figure(figsize=(10, 4), layout="constrained")
+    values = {model: results.about["axis"][model] for model in results.models}
+    models = sorted(values, key=lambda model: values[model])
+    shown = [metric for metric in results.metrics if metric.endswith("@10")][:2] or results.metrics[:2]
+    sides = np.atleast_1d(figure.subplots(1, len(shown)))
+    for axes, metric in zip(sides, shown, strict=True):
+        runs = [results.scores(model, metric) for model in models]
+        spread = [own.std(ddof=1) if len(own) > 1 else 0.0 for own in runs]
+        places = range(len(models))  # evenly, as the paper draws powers of 2
+        axes.errorbar(places, [own.mean() for own in runs], spread, capsize=2, **_style(0))
+        axes.set_xticks(places, [f"{values[model]:g}" for model in models])
+        axes.set(xlabel=str(results.about["varied"]), ylabel=f"test {metric}")
+    return _bare(figure, sides)
 
 
 def _style(number: int) -> dict[str, Any]:
@@ -73,7 +92,7 @@ def _groups(results: Results) -> Figure:
         for number, model in enumerate(results.models):
             values = results.by_user(model, results.main_metric).mean(0)
             own = [values[group == place] for place in range(len(labels))]
-            shift = (number - (len(results.models) - 1) / 2) * 0.12
+            shift = (number - (len(results.models) - 1) / 2) * min(0.12, 0.8 / len(results.models))
             means = np.array([part.mean() for part in own])
             error = np.array([1.96 * part.std(ddof=1) / np.sqrt(len(part)) if len(part) > 1 else 0.0 for part in own])
             bars = np.stack([np.minimum(error, means), error])  # no metric is below 0

@@ -18,7 +18,7 @@ class Results:
     """All that the reports of a comparison show.
 
     Attributes:
-        about: what all runs share (models, dataset, seeds, budget, rules, ...).
+        about: what all runs share (models, dataset, seeds, budget, rules, axis of a study, ...).
         models: those with a finished run, in the order asked for.
         metrics: as RecBole names them, for instance ``ndcg@10``.
         records: the runs of each model, one a seed.
@@ -58,6 +58,24 @@ class Results:
     def by_user(self, model: str, metric: str) -> Any:
         """Test metric of every user in each run. *Shape:* (S, U)"""
         return metric_of(self.ranks[model], metric)
+
+    def table(self) -> pd.DataFrame:
+        """A row a run: who, seed, what it took, and its validation and test metrics."""
+        rows = []
+        for model, records in self.records.items():
+            for record in records:
+                row = {"model": model, "seed": record["seed"], **self._place(model)}
+                row |= {"epochs": len(record["epochs"]), "best_epoch": record["best_epoch"]}
+                row |= {"seconds": record["seconds"]["train"], "parameters": record["parameters"]}
+                for phase in ("best_valid", "test"):
+                    values = record[f"{phase}_result"]
+                    row |= {f"{phase.removeprefix('best_')} {name}": value for name, value in values.items()}
+                rows.append(row)
+        return pd.DataFrame(rows)
+
+    def _place(self, model: str) -> dict[str, Any]:
+        """What a study varies, and its value for this variant."""
+        return {"varied": self.about["axis"][model]} if self.about.get("axis") else {}
 
     def best_rival(self, metric: str) -> str | None:
         """The model, other than the reference, with the highest mean."""
@@ -107,8 +125,9 @@ def read_results(folder: Path, runs: list[str], failed: dict[str, str]) -> Resul
             raise UserError(f"{folder}/runs/{name}.parquet has other users than rows.parquet; remove it and run again")
         own = table.loc[rows["user"]].to_numpy()
         _check(folder / "runs" / f"{name}.parquet", own, record)
-        records.setdefault(record["model"], []).append(record)
-        ranks.setdefault(record["model"], []).append(own)
+        who = record.get("contestant", record["model"])
+        records.setdefault(who, []).append(record)
+        ranks.setdefault(who, []).append(own)
     models = [model for model in about["models"] if model in records]
     metrics = list(records[models[0]][0]["test_result"])
     return Results(

@@ -162,6 +162,8 @@ def _checked(task: Task, names: list[str]) -> Config:
         near = {name: nearest(name, known) for name in unknown}
         hints = [f"`{name}`" + (f" (did you mean `{near[name]}`?)" if near[name] else "") for name in unknown]
         raise UserError(f"the parameter file names {', '.join(hints)}, which {task.model} has no option for")
+    if config["refit"]:
+        raise UserError("`refit` is for a single run; leave it out of a search")
     if config["eval_step"] <= 0:
         raise UserError("`eval_step` must be at least 1: trials are judged on validation")
     return config

@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from tests.integration.test_command_line import ROOT, assert_refused, run_py
+from tests.integration.test_command_line import ROOT, assert_main_refuses, run_py
 
 pytestmark = pytest.mark.integration
 ROWS = [(f"u{u}", f"i{(u * 3 + t * (1 + u % 2)) % 31}", t) for u in range(60) for t in range(3 + u % 9)]
@@ -167,5 +167,7 @@ def test_seen_items_are_left_out_for_all_within_a_budget(data: dict[str, str]) -
         (("--model=Pop,BERT4Rec", "--eval_args={'split':{'RS':[0.8,0.1,0.1]}}"), ("leave-one-out",)),
     ],
 )
-def test_mistakes_are_one_line(arguments: tuple[str, ...], words: tuple[str, ...]) -> None:
-    assert_refused(run_py(*arguments, "--dataset=ml-100k"), *words)
+def test_mistakes_are_one_line(
+    arguments: tuple[str, ...], words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert_main_refuses(capsys, [*arguments, "--dataset=ml-100k", "--use_gpu=False"], list(words))

@@ -51,7 +51,7 @@ def test_a_file_that_names_a_model_is_for_it_alone(tmp_path: Path) -> None:
 
 
 def test_flags_that_the_rules_decide_do_not_reach_a_run() -> None:
-    assert contest("--seed=7", "--epochs=2").flags_of({"seed": 1, "use_gpu": True, "state": 0}) == ["--epochs=2"]
+    assert contest("--seed=7", "--epochs=2").flags_of("Pop", {"seed": 1, "use_gpu": True, "state": 0}) == ["--epochs=2"]
     assert contest("--seed=7").config("Pop", {"seed": 1})["seed"] == 1
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from functools import partial
+from typing import Any
 
 import pytest
 import torch
@@ -10,10 +12,18 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
+from recbole_bert4rec.constants import LAYER_PARTS
 from recbole_bert4rec.nn.dropout import Dropout
 from recbole_bert4rec.nn.encoder import ACTIVATIONS, BERT4RecEncoder, EncoderOptions, MultiHeadAttention
 
 OPTIONS = EncoderOptions(n_items=20, max_length=8, hidden_size=12, inner_size=24, n_layers=2, n_heads=3)
+
+
+def naive_around(sublayer: Any, options: EncoderOptions, hidden: torch.Tensor, made_of: Any) -> torch.Tensor:
+    """Equation 4 and its variants."""
+    norm = (lambda x: x) if "layer_norm" in options.without else sublayer.norm
+    rest = torch.zeros_like(hidden) if "residual" in options.without else hidden
+    return rest + made_of(norm(hidden)) if options.norm == "pre" else norm(rest + made_of(hidden))
 
 
 def naive_attention(layer: MultiHeadAttention, hidden: torch.Tensor, present: torch.Tensor) -> torch.Tensor:
@@ -27,46 +37,68 @@ def naive_attention(layer: MultiHeadAttention, hidden: torch.Tensor, present: to
         scores = query[:, part] @ key[:, part].T / math.sqrt(head_size)
         attention = torch.softmax(scores.masked_fill(~present, -math.inf), dim=1)
         heads.append(attention @ value[:, part])
-    return layer.norm(hidden + layer.output(torch.cat(heads, dim=1)))
+    return layer.output(torch.cat(heads, dim=1))
+
+
+def naive_feed_forward(layer: Any, hidden_act: str, hidden: torch.Tensor) -> torch.Tensor:
+    """Equation 3, or SwiGLU in its place."""
+    inner = layer.inner(hidden)
+    if hidden_act == "swiglu":
+        half = inner.shape[1] // 2
+        return layer.output(inner[:, :half] * torch.sigmoid(inner[:, :half]) * inner[:, half:])
+    return layer.output(layer.activation(inner))
 
 
 def naive_encoder(encoder: BERT4RecEncoder, sequence: list[int]) -> torch.Tensor:
-    items = torch.tensor(sequence)
+    options, items = encoder.options, torch.tensor(sequence)
     length = int((items != 0).sum())
     position = list(range(len(sequence)))
-    if encoder.options.position == "end":
+    if options.position == "end":
         position = [max(0, length - 1 - p) for p in position]
-    hidden = encoder.item_embedding.weight[items] + encoder.position_embedding.weight[position]
+    hidden = encoder.item_embedding.weight[items]
+    if options.position != "none":
+        hidden = hidden + encoder.position_embedding.weight[position]
     hidden = encoder.embedding_norm(hidden)
     for layer in encoder.layers:
-        hidden = naive_attention(layer.attention, hidden, items != 0)
-        inner = layer.feed_forward
-        hidden = inner.norm(hidden + inner.output(inner.activation(inner.inner(hidden))))
-    return hidden
+        attend = partial(naive_attention, layer.attention, present=items != 0)
+        hidden = naive_around(layer.attention, options, hidden, attend)
+        if "feed_forward" not in options.without:
+            transform = partial(naive_feed_forward, layer.feed_forward, options.hidden_act)
+            hidden = naive_around(layer.feed_forward, options, hidden, transform)
+    return encoder.last_norm(hidden) if options.norm == "pre" else hidden
 
 
-@pytest.mark.parametrize("position", ["start", "end"])
-@pytest.mark.parametrize("hidden_act", sorted(ACTIVATIONS))
-def test_the_encoder_equals_the_equations_gradients_too(position: str, hidden_act: str) -> None:
+VARIANTS = [
+    *({"position": position, "hidden_act": act} for position in ("start", "end") for act in sorted(ACTIVATIONS)),
+    {"position": "none"},
+    {"norm": "pre"},
+    *({"norm": norm, "without": (part,)} for norm in ("post", "pre") for part in LAYER_PARTS),
+    {"without": LAYER_PARTS},
+]
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+def test_the_encoder_equals_the_equations_gradients_too(variant: dict[str, Any]) -> None:
     torch.manual_seed(0)
-    options = EncoderOptions(**{**OPTIONS.__dict__, "position": position, "hidden_act": hidden_act})
-    encoder = BERT4RecEncoder(options).eval()
+    encoder = BERT4RecEncoder(EncoderOptions(**{**OPTIONS.__dict__, **variant})).eval().double()
+    torch.nn.init.normal_(encoder.embedding_norm.weight)  # else norm after norm would change nothing
     sequences = [[3, 20, 5, 0, 0], [1, 2, 3, 4, 20]]
     fast = encoder(torch.tensor(sequences))
     real = [fast[0, :3], fast[1]]
     naive = [naive_encoder(encoder, sequences[0])[:3], naive_encoder(encoder, sequences[1])]
     for ours, twin in zip(real, naive, strict=True):
-        torch.testing.assert_close(ours, twin, atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(ours, twin, atol=1e-9, rtol=1e-7)
     parameters = [p for n, p in encoder.named_parameters() if not n.startswith(("head", "output_bias"))]
     ours = torch.autograd.grad(sum((h**2).sum() for h in real), parameters)
     twins = torch.autograd.grad(sum((h**2).sum() for h in naive), parameters)
     for gradient, twin in zip(ours, twins, strict=True):
-        torch.testing.assert_close(gradient, twin, atol=1e-4, rtol=1e-4)
+        torch.testing.assert_close(gradient, twin, atol=1e-7, rtol=1e-7)
 
 
-def test_wanted_positions_equal_those_of_the_whole_gradients_too() -> None:
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_wanted_positions_equal_those_of_the_whole_gradients_too(norm: str) -> None:
     torch.manual_seed(0)
-    encoder = BERT4RecEncoder(OPTIONS).eval()
+    encoder = BERT4RecEncoder(EncoderOptions(**{**OPTIONS.__dict__, "norm": norm})).eval()
     sequences = torch.tensor([[3, 20, 5, 0, 0], [20, 2, 3, 4, 20], [7, 0, 0, 0, 0]])
     wanted = (torch.tensor([1, 0, 1, 2]), torch.tensor([4, 1, 0, 0]))
     parameters = [p for n, p in encoder.named_parameters() if not n.startswith(("head", "output_bias"))]
@@ -159,6 +191,24 @@ def test_the_mask_token_is_embedded_but_never_scored() -> None:
     assert encoder.item_embedding.weight.shape[0] == 21
     assert encoder.scores(torch.randn(2, 12)).shape == (2, 20)
     assert encoder.catalogue.data_ptr() == encoder.item_embedding.weight.data_ptr()  # tied
+
+
+def test_weights_keep_the_order_by_which_checkpoints_of_the_optimizer_know_them() -> None:
+    names = [name for name, _ in BERT4RecEncoder(OPTIONS).named_parameters()]
+    layer = ["attention.query_key_value", "attention.output", "attention.norm"]
+    layer += ["feed_forward.inner", "feed_forward.output", "feed_forward.norm"]
+    wanted = ["output_bias", "item_embedding.weight", "position_embedding.weight"]
+    modules = ["embedding_norm", *(f"layers.{n}.{part}" for n in range(2) for part in layer), "head", "head_norm"]
+    assert names == wanted + [f"{module}.{kind}" for module in modules for kind in ("weight", "bias")]
+
+
+def test_with_a_temperature_scores_are_cosines_divided_by_it() -> None:
+    torch.manual_seed(0)
+    encoder = BERT4RecEncoder(EncoderOptions(**{**OPTIONS.__dict__, "temperature": 0.05}))
+    hidden = torch.randn(3, 12)
+    vectors = encoder.head_norm(F.gelu(encoder.head(hidden)))
+    wanted = F.cosine_similarity(vectors[:, None], encoder.item_embedding.weight[:20], dim=-1) / 0.05
+    torch.testing.assert_close(encoder.scores(encoder.output(hidden)), wanted + encoder.output_bias)
 
 
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.9])

@@ -12,7 +12,7 @@ import pytest
 import torch
 from recbole.evaluator import metrics as recbole_metrics
 
-from recbole_bert4rec.report.comparison import _distinct, _marked
+from recbole_bert4rec.report.comparison import _distinct, _escaped, _marked
 from recbole_bert4rec.report.figures import groups
 from recbole_bert4rec.report.results import metric_of
 
@@ -49,6 +49,12 @@ def test_the_best_and_the_second_are_marked_and_ties_alike() -> None:
         return f"{text}#{place}"
 
     assert _marked([0.1, 0.3, 0.3, 0.2], mark, ["a", "b", "c", "d"]) == ["a#3", "b#1", "c#1", "d#2"]
+
+
+def test_a_variant_may_be_named_with_characters_of_tex() -> None:
+    assert _escaped(r"N^2 #1 {a}_b \c ~ 5 % & $") == (
+        r"N\textasciicircum{}2 \#1 \{a\}\_b \textbackslash{}c \textasciitilde{} 5 \% \& \$"
+    )
 
 
 def test_metrics_that_say_the_same_are_tested_once() -> None:

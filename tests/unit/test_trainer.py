@@ -12,6 +12,7 @@ from recbole.data.interaction import Interaction
 from recbole.data.utils import load_split_dataloaders
 from recbole.utils.case_study import full_sort_topk
 
+from recbole_bert4rec.data.cloze import cloze
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.plugin import checkpoint
 from tests.conftest import make_config, make_trainer, prepare
@@ -105,7 +106,9 @@ def test_the_same_seed_gives_the_same_result_bit_for_bit_twice(options: dict) ->
 
 
 @pytest.mark.parametrize(
-    "more", [{}, {"loss_type": "sampled_softmax", "negatives": "popularity", "sparse_update": True}], ids=str
+    "more",
+    [{}, {"loss_type": "sampled_softmax", "negatives": "popularity", "sparse_update": True}, {"ema_decay": 0.9}],
+    ids=str,
 )
 def test_a_resumed_run_ends_where_an_uninterrupted_one_does(options: dict, more: dict) -> None:
     options = {**options, **more}
@@ -145,6 +148,76 @@ def test_a_checkpoint_made_before_an_option_existed_is_resumed(options: dict) ->
     other, *_ = start(**options)
     other.resume_checkpoint(trainer.saved_model_file)
     assert other.start_epoch == 1
+
+
+def test_the_moving_average_of_the_weights_is_what_is_ranked_with_and_kept(options: dict) -> None:
+    trainer, train, valid, test = start(**options, ema_decay=0.7, epochs=2)
+    parameter = trainer.model.encoder.head.weight
+    mean, steps, after = parameter.detach().clone(), 0, trainer._after_step
+
+    def watch(*arguments: Any) -> None:
+        nonlocal mean, steps
+        steps += 1
+        decay = min(0.7, (1 + steps) / (10 + steps))
+        mean = decay * mean + (1 - decay) * parameter.detach()
+        after(*arguments)
+
+    trainer._after_step = watch
+    trainer._train_epoch(train, 0)
+    trained = parameter.detach().clone()
+    ranked_with = []
+    rank = trainer.model.best_items
+    trainer.model.best_items = lambda *a: (ranked_with.append(parameter.detach().clone()), rank(*a))[1]
+    trainer._valid_epoch(valid)
+    torch.testing.assert_close(ranked_with[0], mean)
+    assert torch.equal(parameter, trained)  # training goes on from its own weights
+    assert not torch.allclose(trained, mean, atol=1e-4)
+    trainer.item_tokens = ["[PAD]", "x"]
+    trainer._save_checkpoint(0, verbose=False)
+    torch.testing.assert_close(checkpoint.read(trainer.saved_model_file)["state_dict"]["encoder.head.weight"], mean)
+    trainer.evaluate(test)
+    torch.testing.assert_close(ranked_with[-1], mean)
+    trainer.evaluate(test, load_best_model=False)  # still the weights that were loaded
+    torch.testing.assert_close(ranked_with[-1], mean)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"label_smoothing": 0.2},
+        {"temperature": 0.1},
+        {"mask_recency": 0.5},
+        {"ft_prefix": True, "ft_ratio": 1.0},
+        {"norm": "pre"},
+        {"without": ["residual"]},
+        {"hidden_act": "swiglu"},
+        {"position": "none"},
+    ],
+    ids=str,
+)
+def test_an_option_of_the_network_or_the_task_reaches_the_loss(options: dict, change: dict) -> None:
+    values = []
+    for more in ({key: change[key] for key in change if key == "ft_ratio"}, change):
+        trainer, train, valid, _ = start(**{**options, **more}, epochs=1)
+        trainer.model.eval()
+        values.append(sum(trainer.model.calculate_loss(batch).item() for batch in train))
+        trainer.fit(train, valid, verbose=False, saved=False)
+    assert values[0] != values[1]
+
+
+def test_an_epoch_shows_every_sequence_dupe_factor_times_each_masked_anew(options: dict) -> None:
+    trainer, train, *_ = start(**options, dupe_factor=3)
+    users = torch.cat([batch["user_id"] for batch in train])
+    assert (users.bincount()[1:] == 3).all()
+    assert len(train) == -(-3 * 30 // 4)
+    seen: dict[int, set[tuple[int, ...]]] = {}
+    generator = trainer.model._generator_on(torch.device("cpu"))
+    for batch in train:
+        masked = cloze(batch["item_id_list"], batch["item_length"], 99, generator, 0.5)
+        for user, row in zip(batch["user_id"].tolist(), (masked.item_seq == 99).tolist(), strict=True):
+            seen.setdefault(user, set()).add(tuple(row))
+    assert sum(len(masks) > 1 for masks in seen.values()) > 20
+    assert trainer._train_epoch(train, 0) > 0
 
 
 def test_sparse_updates_are_refused_in_several_processes(options: dict) -> None:
@@ -394,7 +467,13 @@ def test_the_padding_share_is_logged_once(options: dict, caplog: Any) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"window": "sliding"}, {"prop_sliding_window": 0.9}, {"batch_tokens": 50}, {"candidates": "paper"}],
+    [
+        {"window": "sliding"},
+        {"prop_sliding_window": 0.9},
+        {"batch_tokens": 50},
+        {"candidates": "paper"},
+        {"dupe_factor": 3},
+    ],
     ids=str,
 )
 def test_saved_loaders_made_with_other_options_are_not_used_again(options: dict, change: dict) -> None:

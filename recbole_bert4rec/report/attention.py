@@ -1,0 +1,89 @@
+"""Where a trained model looks, by layer and head: the paper's Figure 2."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from recbole_bert4rec.data.cloze import append_mask
+from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.files import written_whole
+from recbole_bert4rec.plugin.model import BERT4Rec
+
+ENDINGS = (".png", ".pdf", ".svg")
+_WIDTH = 10
+"""Positions, as in the paper's figure."""
+
+
+def check_picture(path: str) -> None:
+    """Raise where no picture can be written.
+
+    Raises:
+        UserError: its ending or its folder is wrong.
+    """
+    if Path(path).suffix not in ENDINGS:
+        raise UserError(f"--attention={path} must end in {', '.join(ENDINGS)}")
+    if not Path(path).absolute().parent.is_dir():
+        raise UserError(f"--attention={path}: there is no folder {Path(path).absolute().parent}")
+
+
+@torch.no_grad()
+def mean_attention(model: BERT4Rec, eval_data: Any, width: int = _WIDTH) -> tuple[Tensor, int]:
+    """How much each of the last positions attends to each other of them, in the mean over users.
+
+    Args:
+        eval_data: loader of histories; [MASK] is appended to each, as to recommend.
+        width: positions, counted from [MASK] backwards, at most as many as the longest input has; shorter inputs are
+            left out.
+
+    Returns:
+        Layers by heads by asking by answering position, [MASK] last, and over how many users.
+        *Shape:* (layers, heads, W, W)
+    """
+    model.eval()
+    longest = max(int(batch[0][model.ITEM_SEQ_LEN].max()) + 1 for batch in eval_data)
+    width = min(width, model.max_seq_length, longest)
+    total, users = torch.zeros(()), 0
+    for batch in eval_data:
+        rows = batch[0].to(model.device)
+        sequences, last = append_mask(
+            rows[model.ITEM_SEQ], rows[model.ITEM_SEQ_LEN], model.mask_token, model.max_seq_length
+        )
+        sequences, last = sequences[last >= width - 1], last[last >= width - 1]
+        if not len(last):
+            continue
+        weights = model.encoder.attention(sequences)  # (B, layers, heads, L, L)
+        place = last[:, None] - width + 1 + torch.arange(width, device=last.device)  # (B, W)
+        row = torch.arange(len(last), device=last.device)[:, None, None]
+        total = total.to(weights) + weights.movedim((1, 2), (3, 4))[row, place[:, :, None], place[:, None, :]].sum(0)
+        users += len(last)
+    return (total / users).movedim((2, 3), (0, 1)).cpu(), users
+
+
+def write_attention(model: BERT4Rec, eval_data: Any, path: str) -> int:
+    """Draw :func:`mean_attention`, a square for each layer and head.
+
+    Returns:
+        The number of users.
+    """
+    weights, users = mean_attention(model, eval_data)
+    layers, heads, width, _ = weights.shape
+    figure = Figure(figsize=(2.6 * heads + 1.2, 2.6 * layers + 0.6), layout="constrained")
+    ticks = [0, width // 2, width - 1]
+    names = [*(str(tick - width + 1) for tick in ticks[:-1]), "[MASK]"]
+    for layer, row in enumerate(figure.subplots(layers, heads, squeeze=False)):
+        for head, axes in enumerate(row):
+            image = axes.imshow(weights[layer, head], cmap="viridis", vmin=0.0, vmax=float(weights.max()))
+            axes.set_title(f"layer {layer + 1}, head {head + 1}", fontsize=9)
+            axes.set_xticks(ticks, names, fontsize=8)
+            axes.set_yticks(ticks, names, fontsize=8)
+    figure.colorbar(image, ax=figure.axes, label="attention, mean over users", shrink=0.8)
+    figure.supxlabel("looked at", fontsize=9)
+    figure.supylabel("looking", fontsize=9)
+    with written_whole(path) as temporary:
+        figure.savefig(temporary, dpi=150, format=Path(path).suffix[1:])
+    return users

@@ -1,0 +1,67 @@
+"""Studies: the shipped ones hold no mistake, bad ones are explained, and a variant's options win over all others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from recbole_bert4rec.apps.contest import Contest
+from recbole_bert4rec.apps.study import read_study
+from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.registry import recipe
+from tests.conftest import make_config
+
+STUDIES = sorted((Path(__file__).resolve().parents[2] / "properties" / "study").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("file", STUDIES, ids=lambda file: file.stem)
+def test_a_shipped_study_is_found_by_its_bare_name_and_has_no_mistake(file: Path) -> None:
+    assert recipe(file.name, "study") == str(file)
+    study = read_study(str(file))
+    assert len(study.variants) >= 3
+    for options in study.variants.values():
+        own = dict(options)
+        config = make_config(model=own.pop("model", "BERT4Rec"), **own)
+        assert all(config[key] == value for key, value in own.items())
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ({"variants": {}}, "`variants` must be lines of `name: {option: value}`"),
+        ({"variants": {"a": 3}}, "`variants` must be lines of"),
+        ({"variant": {"a": {}}}, "has ['variant'], but a study has `variants` and perhaps `axis`"),
+        ({"variants": {"a": {"mask_ratio": 0.1}, "b": {}}, "axis": "mask_ratio"}, "variant 'b' gives it no number"),
+        ({"variants": {"a": {}}, "axis": ["mask_ratio"]}, "`axis` must be the name of an option"),
+        ({"variants": {"a": {}}, 1: 2, "b": 3}, "has ['1', 'b']"),
+        ({"variants": {"a": {"exclude_seen": True}}}, "variant 'a' sets ['exclude_seen']"),
+    ],
+)
+def test_what_is_no_study_is_explained(content: dict, words: str, tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(yaml.safe_dump(content))
+    with pytest.raises(UserError) as error:
+        read_study(str(file))
+    assert words in str(error.value)
+    assert str(file) in str(error.value)
+
+
+def test_a_variant_s_options_win_over_files_and_flags_and_may_name_a_model(tmp_path: Path) -> None:
+    study = tmp_path / "study.yaml"
+    study.write_text(
+        "variants:\n  wide / deep: {hidden_size: 32}\n  wide-deep: {model: SASRec, hidden_size: 16}\n"
+        "  slow: {learning_rate: 1e-5}\n"
+    )
+    base = tmp_path / "base.yaml"
+    base.write_text("hidden_size: 8\nn_layers: 1\n")
+    found = read_study(str(study)).written(str(tmp_path))
+    flags = ("--hidden_size=64", "--inner_size=20", "--use_gpu=False", "--state=error")
+    contest = Contest(tuple(found.variants), "ml-100k", (str(base),), flags, (1,), study=found)
+    configs = [contest.config(name, {}) for name in contest.models]
+    assert [config["model"] for config in configs] == ["BERT4Rec", "SASRec", "BERT4Rec"]
+    assert [config["hidden_size"] for config in configs] == [32, 16, 64]
+    assert {config["n_layers"] for config in configs} == {1}
+    assert {config["inner_size"] for config in configs} == {20}
+    assert configs[2]["learning_rate"] == 1e-5
