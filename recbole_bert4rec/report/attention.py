@@ -77,7 +77,9 @@ def write_attention(model: BERT4Rec, eval_data: Any, path: str) -> int:
     names = [*(str(tick - width + 1) for tick in ticks[:-1]), "[MASK]"]
     for layer, row in enumerate(figure.subplots(layers, heads, squeeze=False)):
         for head, axes in enumerate(row):
-            image = axes.imshow(weights[layer, head], cmap="viridis", vmin=0.0, vmax=float(weights.max()))
+            image = axes.imshow(
+                weights[layer, head], cmap="viridis", vmin=float(weights.min()), vmax=float(weights.max())
+            )
             axes.set_title(f"layer {layer + 1}, head {head + 1}", fontsize=9)
             axes.set_xticks(ticks, names, fontsize=8)
             axes.set_yticks(ticks, names, fontsize=8)
