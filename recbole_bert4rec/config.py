@@ -13,7 +13,7 @@ from typing import Any
 
 from recbole.evaluator.register import metrics_dict
 
-from recbole_bert4rec.constants import LAYER_PARTS, SAMPLED_LOSSES
+from recbole_bert4rec.constants import PARTS, SAMPLED_LOSSES
 from recbole_bert4rec.errors import UserError
 
 Rule = Callable[[Any], "str | None"]
@@ -66,8 +66,8 @@ def _names(value: Any) -> str | None:
 
 
 def _parts(value: Any) -> str | None:
-    right = isinstance(value, list) and all(part in LAYER_PARTS for part in value)
-    return None if right else f"a list of some of {list(LAYER_PARTS)}, or []"
+    right = isinstance(value, list) and all(part in PARTS for part in value)
+    return None if right else f"a list of some of {list(PARTS)}, or []"
 
 
 RULES: dict[str, Rule] = {

@@ -213,8 +213,9 @@ class BERT4RecEncoder(nn.Module):
         layers = [TransformerLayer(options) for _ in range(options.n_layers)]
         self.layers = nn.ModuleList(layers)
         self.last_norm = nn.LayerNorm(hidden, eps=eps) if options.norm == "pre" else nn.Identity()
-        self.head = nn.Linear(hidden, hidden)
-        self.head_norm = nn.LayerNorm(hidden, eps=eps)
+        projected = "projection" not in options.without
+        self.head = nn.Linear(hidden, hidden) if projected else nn.Identity()
+        self.head_norm = nn.LayerNorm(hidden, eps=eps) if projected else nn.Identity()
         self.output_bias = nn.Parameter(torch.zeros(options.n_items))
         self.apply(self._initialise)
         if options.value_init == "identity":
@@ -275,7 +276,8 @@ class BERT4RecEncoder(nn.Module):
 
     def output(self, hidden: Tensor) -> Tensor:
         """The output layer's projection, GELU and LayerNorm (equation 7, inner part). *Shape:* (..., H) in and out."""
-        vectors = self.head_norm(F.gelu(self.head(hidden)))
+        projected = "projection" not in self.options.without
+        vectors: Tensor = self.head_norm(F.gelu(self.head(hidden))) if projected else hidden
         temperature = self.options.temperature
         return vectors if temperature is None else F.normalize(vectors, dim=-1) / temperature
 

@@ -30,7 +30,7 @@ BAD_VALUES = [
     ("bias_init", 0, "one of ['frequency', 'zero']"),
     ("position", "middle", "one of ['start', 'end', 'none']"),
     ("norm", "first", "one of ['post', 'pre']"),
-    ("without", ["dropout"], "a list of some of ['residual', 'layer_norm', 'feed_forward'], or []"),
+    ("without", ["dropout"], "a list of some of ['residual', 'layer_norm', 'feed_forward', 'projection'], or []"),
     ("without", "residual", "a list of some of"),
     ("temperature", 0, "a number above 0, or null"),
     ("mask_recency", 0, "a number above 0 and at most 1"),

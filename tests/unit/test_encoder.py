@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recbole_bert4rec.constants import LAYER_PARTS
+from recbole_bert4rec.constants import PARTS
 from recbole_bert4rec.nn.dropout import Dropout
 from recbole_bert4rec.nn.encoder import ACTIVATIONS, BERT4RecEncoder, EncoderOptions, MultiHeadAttention
 
@@ -72,8 +72,8 @@ VARIANTS = [
     *({"position": position, "hidden_act": act} for position in ("start", "end") for act in sorted(ACTIVATIONS)),
     {"position": "none"},
     {"norm": "pre"},
-    *({"norm": norm, "without": (part,)} for norm in ("post", "pre") for part in LAYER_PARTS),
-    {"without": LAYER_PARTS},
+    *({"norm": norm, "without": (part,)} for norm in ("post", "pre") for part in PARTS),
+    {"without": PARTS},
 ]
 
 
@@ -200,6 +200,13 @@ def test_weights_keep_the_order_by_which_checkpoints_of_the_optimizer_know_them(
     wanted = ["output_bias", "item_embedding.weight", "position_embedding.weight"]
     modules = ["embedding_norm", *(f"layers.{n}.{part}" for n in range(2) for part in layer), "head", "head_norm"]
     assert names == wanted + [f"{module}.{kind}" for module in modules for kind in ("weight", "bias")]
+
+
+def test_without_the_projection_hidden_states_are_multiplied_with_embeddings() -> None:
+    encoder = BERT4RecEncoder(EncoderOptions(**{**OPTIONS.__dict__, "without": ("projection",)}))
+    hidden = torch.randn(3, 12)
+    wanted = hidden @ encoder.item_embedding.weight[:20].T + encoder.output_bias
+    torch.testing.assert_close(encoder.scores(encoder.output(hidden)), wanted)
 
 
 def test_with_a_temperature_scores_are_cosines_divided_by_it() -> None:

@@ -190,6 +190,7 @@ def test_the_moving_average_of_the_weights_is_what_is_ranked_with_and_kept(optio
         {"ft_prefix": True, "ft_ratio": 1.0},
         {"norm": "pre"},
         {"without": ["residual"]},
+        {"without": ["projection"]},
         {"hidden_act": "swiglu"},
         {"position": "none"},
     ],
