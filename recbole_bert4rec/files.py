@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, to places that were looked at before."""
 
 from __future__ import annotations
 
@@ -6,6 +6,23 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from recbole_bert4rec.errors import UserError
+
+
+def check_place(flag: str, path: str) -> None:
+    """Refuse, before hours of training, a file that could not be written after them.
+
+    Args:
+        flag: by which the user named it.
+
+    Raises:
+        UserError: it is a folder, or its own folder is missing.
+    """
+    if Path(path).is_dir():
+        raise UserError(f"{flag}={path} is a folder; name a file")
+    if not Path(path).resolve().parent.is_dir():
+        raise UserError(f"{flag}={path}: folder {Path(path).resolve().parent} does not exist")
 
 
 @contextmanager

@@ -43,8 +43,9 @@ _SEQUENTIAL_SPLIT = {"split": {"LS": "valid_and_test"}, "order": "TO", "group_by
 _RUN_KEYS = {"model", "dataset", "config_files", "nproc", "ip", "port", "world_size", "group_offset", "offset"}
 _DATA_OPTIONS = ("exact_time", "candidates", "window", "prop_sliding_window", "dupe_factor", "batch_tokens")
 """Options of ours that a saved data set or loader must have been made with, to be used again."""
-_BERT4REC_ONLY: tuple[str, ...] = ("exact_time", "refit", "window", "prop_sliding_window", "batch_tokens", "seen_bias")
-_BERT4REC_ONLY += ("ema_decay", "label_smoothing", "mask_recency", "ft_prefix", "dupe_factor", "without")
+_TRAINING_OPTIONS = ("refit", "seen_bias", "ema_decay", "label_smoothing", "mask_recency", "ft_prefix", "without")
+_BERT4REC_ONLY = {*_DATA_OPTIONS, *_TRAINING_OPTIONS} - {"candidates"}
+"""Options that would do nothing for another model, which is then said."""
 _OTHER_KEYS = {"local_rank", "encoding", "neg_sampling", "training_neg_sample_num", "reg_weight", "verbose", "use_text"}
 
 
@@ -204,7 +205,7 @@ def _set_default_parameters(original: Any, self: Config) -> None:
             hint = f"; did you mean `{near}`?" if near else ""
             getLogger().warning(f"option `{key}` is known neither to RecBole nor to BERT4Rec and has no effect{hint}")
     else:
-        for key in sorted(set(self.external_config_dict) & set(_BERT4REC_ONLY)):
+        for key in sorted(set(self.external_config_dict) & _BERT4REC_ONLY):
             getLogger().warning(f"option `{key}` is BERT4Rec's and has no effect on {self.model}")
     original(self)
 

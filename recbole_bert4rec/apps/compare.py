@@ -140,7 +140,8 @@ class _Run:
         rules = contest.rules_of(model, about["rules"], seed)
         options = contest.config(model, rules).final_config_dict
         plain = {key: value for key, value in sorted(options.items()) if key not in _ELSEWHERE and is_plain(value)}
-        versions = {name: environment()["versions"].get(name) for name in ("recbole_bert4rec", "recbole", "torch")}
+        installed = environment()["versions"]
+        versions = {name: installed.get(name) for name in ("recbole_bert4rec", "recbole", "torch")}
         study = [model] if contest.study.variants else []  # a variant that is named anew is another contestant
         content = json.dumps(
             [*study, plain, contest.budget, about["fingerprint"], versions], sort_keys=True, default=str

@@ -12,7 +12,7 @@ from recbole.data.interaction import Interaction
 from tqdm import tqdm
 
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.files import written_whole
+from recbole_bert4rec.files import check_place, written_whole
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.model import BERT4Rec
 
@@ -23,10 +23,7 @@ def check_destination(path: str, k: int) -> None:
         raise UserError(f"--k must be at least 1, but is {k}")
     if Path(path).suffix not in (".csv", ".parquet"):
         raise UserError(f"--recommend must name a .csv or .parquet file, but is {path!r}")
-    if Path(path).is_dir():
-        raise UserError(f"--recommend={path} is a folder; name a file")
-    if not Path(path).resolve().parent.is_dir():
-        raise UserError(f"--recommend={path}: folder {Path(path).resolve().parent} does not exist")
+    check_place("--recommend", path)
 
 
 def write_recommendations(model: BERT4Rec, dataset: BERT4RecDataset, path: str, k: int, batch_size: int = 256) -> int:

@@ -53,16 +53,16 @@ def cloze_positions(
     device = lengths.device
     column = torch.arange(width, device=device)
     length = lengths.unsqueeze(1)  # (B, 1)
+    present = column < length  # (B, L)
     noise = torch.rand(len(lengths), width, generator=generator, device=device)
     weights = _weights(lengths, width, recency) if recency < 1.0 else torch.ones_like(noise)
-    first = (-torch.log1p(-noise) / weights).masked_fill(column >= length, torch.inf)  # a race: drawn by weight
+    first = (-torch.log1p(-noise) / weights).masked_fill(~present, torch.inf)  # a race: drawn by weight
     if mask_count == "exact":
         wanted = (mask_ratio * length + 0.5).long().clamp(min=1)
         masked = first.argsort(1).argsort(1) < wanted
     else:
-        masked = (noise < mask_ratio * weights) & (column < length)
+        masked = present & (noise < mask_ratio * weights)
         masked |= (column == first.argmin(1, keepdim=True)) & ~masked.any(1, keepdim=True)
-    masked &= column < length
     last_only = torch.rand(len(lengths), 1, generator=generator, device=device) < ft_ratio
     return torch.where(last_only, column == length - 1, masked)
 

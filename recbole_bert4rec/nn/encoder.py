@@ -126,15 +126,19 @@ class MultiHeadAttention(Sublayer):
 
     def _mix(self, query: Tensor, key: Tensor, value: Tensor, attended: Tensor | None) -> Tensor:
         """Attention(Q, K, V) of every head, side by side. *Shape:* (B, Q, H), (B, L, H), (B, L, H) -> (B, Q, H)"""
-        query, key, value = (x.unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for x in (query, key, value))
+        query, key, value = map(self._heads, (query, key, value))
         dropout = self.attn_dropout_prob if self.training else 0.0
         mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=attended, dropout_p=dropout)
         return mixed.transpose(1, 2).flatten(2)  # from (B, A, Q, H / A)
 
+    def _heads(self, projected: Tensor) -> Tensor:
+        """*Shape:* (B, L, H) -> (B, A, L, H / A)"""
+        return projected.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
+
     def weights(self, hidden: Tensor, attended: Tensor | None) -> Tensor:
         """The softmax of equation 2, to be looked at. *Shape:* (B, L, H), (B, 1, 1, L) -> (B, A, L, L)"""
         query, key, _ = self.query_key_value(self.enter(hidden)).chunk(3, dim=-1)
-        query, key = (x.unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for x in (query, key))
+        query, key = map(self._heads, (query, key))
         logits = query @ key.transpose(2, 3) / query.shape[-1] ** 0.5
         return torch.softmax(logits if attended is None else logits.masked_fill(~attended, -torch.inf), dim=-1)
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from recbole_bert4rec.data.cloze import append_mask
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.files import written_whole
+from recbole_bert4rec.files import check_place, written_whole
 from recbole_bert4rec.plugin.model import BERT4Rec
 
 ENDINGS = (".png", ".pdf", ".svg")
@@ -27,8 +27,7 @@ def check_picture(path: str) -> None:
     """
     if Path(path).suffix not in ENDINGS:
         raise UserError(f"--attention={path} must end in {', '.join(ENDINGS)}")
-    if not Path(path).absolute().parent.is_dir():
-        raise UserError(f"--attention={path}: there is no folder {Path(path).absolute().parent}")
+    check_place("--attention", path)
 
 
 @torch.no_grad()

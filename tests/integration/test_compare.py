@@ -17,13 +17,6 @@ import pytest
 from tests.integration.test_command_line import ROOT, assert_main_refuses, run_py
 
 pytestmark = pytest.mark.integration
-ROWS = [(f"u{u}", f"i{(u * 3 + t * (1 + u % 2)) % 31}", t) for u in range(60) for t in range(3 + u % 9)]
-SMALL = {"epochs": "2", "MAX_ITEM_LIST_LENGTH": "8", "hidden_size": "16", "train_batch_size": "64"}
-
-
-@pytest.fixture
-def data(write_inter: Any) -> dict[str, str]:
-    return {**write_inter(ROWS), **SMALL}
 
 
 def compare(models: str, *more: str, **options: str) -> subprocess.CompletedProcess[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -12,13 +11,6 @@ import pytest
 from tests.integration.test_command_line import assert_main_refuses, run_py
 
 pytestmark = pytest.mark.integration
-ROWS = [(f"u{u}", f"i{(u * 3 + t * (1 + u % 2)) % 31}", t) for u in range(60) for t in range(3 + u % 9)]
-SMALL = {"epochs": "2", "MAX_ITEM_LIST_LENGTH": "8", "hidden_size": "16", "train_batch_size": "64"}
-
-
-@pytest.fixture
-def data(write_inter: Any) -> dict[str, str]:
-    return {**write_inter(ROWS), **SMALL}
 
 
 def test_a_study_compares_its_variants_draws_them_along_the_axis_and_is_not_repeated(data: dict[str, str]) -> None:

@@ -57,7 +57,8 @@ def test_the_mean_is_over_users_with_enough_items_lined_up_at_the_mask(write_int
     assert mean_attention(model, test, width=50)[0].shape == (2, 2, 8, 8)
 
 
-@pytest.mark.parametrize("path", ["heat.txt", "no-such-folder/heat.png"])
+@pytest.mark.parametrize("path", ["heat.txt", "no-such-folder/heat.png", "folder.png"])
 def test_a_picture_that_could_not_be_written_is_refused_before_training(path: str) -> None:
+    Path("folder.png").mkdir()
     with pytest.raises(UserError, match="--attention="):
         check_picture(path)

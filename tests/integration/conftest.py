@@ -1,0 +1,16 @@
+"""A small log and the options of a small model, for whole programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+ROWS = [(f"u{u}", f"i{(u * 3 + t * (1 + u % 2)) % 31}", t) for u in range(60) for t in range(3 + u % 9)]
+SMALL = {"epochs": "2", "MAX_ITEM_LIST_LENGTH": "8", "hidden_size": "16", "train_batch_size": "64"}
+
+
+@pytest.fixture
+def data(write_inter: Any) -> dict[str, str]:
+    """Options that load the log, train two epochs and no more."""
+    return {**write_inter(ROWS), **SMALL}
