@@ -111,6 +111,8 @@ RULES: dict[str, Rule] = {
     "lr_schedule": _one_of("constant", "linear", "cosine"),
     "warmup_steps": _integer(0),
     "exclude_seen": _one_of(True, False),
+    "valid_users": _optional(_integer(1)),
+    "popularity_discount": _real(0),
     "epochs": _integer(0),
     "train_batch_size": _integer(1),
     "eval_batch_size": _integer(1),
@@ -225,7 +227,13 @@ def _mistakes_of_evaluation(config: Mapping[str, Any]) -> list[str]:
         )
     elif "labeled" in modes and values - {"auc", "logloss"}:
         found.append(f"`metrics` of mode labeled must be AUC or LogLoss, for probabilities, but are {sorted(values)}.")
-    return found + _mistakes_of_split(arguments.get("split")) + mistakes_of_metrics(config)
+    split, files = arguments.get("split"), config.get("benchmark_filename")
+    if config["valid_users"] is not None and (files or split != {"LS": "valid_and_test"}):
+        found.append(
+            "`valid_users` trains most users' validation items: `eval_args` split must be {'LS': 'valid_and_test'}, "
+            f"but the split is {f'in the files {files}' if files else split}."
+        )
+    return found + _mistakes_of_split(split) + mistakes_of_metrics(config)
 
 
 def _mistakes_of_split(split: Any) -> list[str]:

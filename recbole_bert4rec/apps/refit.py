@@ -56,6 +56,7 @@ def refit(config: Config, epochs: int, prepared: Callable[[Config], tuple[Any, A
     """
     values = checkpoint.plain_config(config)
     values["eval_args"] = {**config["eval_args"], "split": {"LS": "test_only"}}
+    values["valid_users"] = None
     config = checkpoint.StoredConfig({**values, "epochs": epochs})
     trainer, _, loaders = prepared(config)
     show = config["show_progress"]

@@ -61,6 +61,20 @@ def leave_one_out(groups: Groups, held_out: int) -> list[Index]:
     return groups.cut(cuts)
 
 
+def train_on_all_but(count: int, parts: Sequence[Index], seed: int) -> list[Index]:
+    """Validate on ``count`` drawn users only; the validation rows of the others are trained.
+
+    Petrov and Macdonald, RecSys 2022: validation on all would keep the item next to the test out of training.
+
+    Args:
+        parts: rows of train, valid (a row a user, at least ``count``) and test.
+    """
+    train, valid, test = parts
+    kept = np.zeros(len(valid), dtype=bool)
+    kept[np.random.default_rng(seed).choice(len(valid), count, replace=False)] = True
+    return [np.concatenate([train, valid[~kept]]), valid[kept], test]
+
+
 def by_ratio(groups: Groups, bounds_of: Callable[[int], Sequence[int]]) -> list[Index]:
     """Cut each group at the bounds that its size has.
 

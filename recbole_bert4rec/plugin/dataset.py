@@ -239,7 +239,7 @@ class BERT4RecDataset(SequentialDataset):
             if arguments["order"] != "TO":
                 raise UserError(f"eval_args order must be TO for a sequential model, but is {arguments['order']!r}")
             self._change_feat_format()
-            parts = [torch.from_numpy(part) for part in self._split(arguments)]
+            parts = [torch.from_numpy(part) for part in self._with_valid_users(self._split(arguments))]
             times = self.inter_feat[self.time_field]
             self._drop_unused_col()
             datasets = [self.copy(_rows(self.inter_feat, part)) for part in parts]
@@ -276,6 +276,15 @@ class BERT4RecDataset(SequentialDataset):
             "{'LS': 'valid_and_test'}, {'LS': 'valid_only'}, {'LS': 'test_only'}, {'RS': [.8, .1, .1]} with group_by "
             "user or none, or {'TS': [.8, .1, .1]}"
         )
+
+    def _with_valid_users(self, parts: list[splits.Index]) -> list[splits.Index]:
+        """The parts with no more users in validation than ``valid_users``."""
+        count = self.config["valid_users"]
+        if count is None:
+            return parts
+        if count > len(parts[1]):
+            raise UserError(f"`valid_users` is {count}, but only {len(parts[1])} users have a validation item")
+        return splits.train_on_all_but(count, parts, self.config["seed"])
 
     def _check_parts(self, datasets: list[BERT4RecDataset]) -> None:
         split = self.config["eval_args"]["split"]

@@ -11,6 +11,7 @@ from recbole.data.interaction import Interaction
 from recbole.model.abstract_recommender import SequentialRecommender
 from recbole.utils import FeatureType, InputType
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from recbole_bert4rec.constants import PADDING, SAMPLED_LOSSES
 from recbole_bert4rec.data.batching import epoch_generator
@@ -61,7 +62,8 @@ class BERT4Rec(SequentialRecommender):
         self.n_negatives: int = config["n_negatives"]
         self.gbce_t: float = config["gbce_t"]
         sampled, at_frequencies = self.loss_type in SAMPLED_LOSSES, config["bias_init"] == "frequency"
-        counts: Any = dataset.training_counts() if sampled or at_frequencies else None
+        discount: float | None = config["popularity_discount"]
+        counts: Any = dataset.training_counts() if sampled or at_frequencies or discount else None
         self.negatives = SharedNegatives(counts, config["negatives"]) if sampled else None
         self.seen_bias = nn.Parameter(torch.zeros(())) if config["seen_bias"] else None
         self.encoder = BERT4RecEncoder(
@@ -88,6 +90,8 @@ class BERT4Rec(SequentialRecommender):
         )
         if at_frequencies:
             self.encoder.start_at_frequencies(counts)
+        self.discount: Tensor | None
+        self.register_buffer("discount", discount * torch.log(counts + 1.0) if discount else None, persistent=False)
         self.set_epoch(0)
 
     def set_epoch(self, epoch: int) -> None:
@@ -155,6 +159,16 @@ class BERT4Rec(SequentialRecommender):
         place, columns = shown.nonzero(as_tuple=True)
         return Raised(self.seen_bias, place, shown[place, columns])
 
+    @property
+    def ranking_bias(self) -> Tensor:
+        """The output bias less ``popularity_discount`` times log(n + 1), n an item's count in training. *Shape:* (N,)
+
+        Not in the paper; Menon et al., ICLR 2021: where p(item | history) is learnt and the item stands among others
+        that are drawn from q, the best ranking is by log p - log q.
+        """
+        bias = self.encoder.output_bias
+        return bias if self.discount is None else bias - self.discount
+
     def encode(self, item_seq: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         """The vector of a [MASK] appended after each history, and the input with that [MASK].
 
@@ -170,7 +184,7 @@ class BERT4Rec(SequentialRecommender):
         *Shape:* (B, H), (B, L), (B, C) -> (B, C)
         """
         scores = torch.bmm(self.encoder.catalogue[items], vectors.unsqueeze(2)).squeeze(2)
-        scores = scores + self.encoder.output_bias[items]
+        scores = scores + self.ranking_bias[items]
         if self.seen_bias is None:
             return scores
         return scores + self.seen_bias * (sequences.unsqueeze(1) == items.unsqueeze(2)).any(2)
@@ -191,7 +205,7 @@ class BERT4Rec(SequentialRecommender):
         raised = self._raised(sequences)
         if raised is not None:
             changes.append((raised.rows, raised.items, raised.by))
-        return best_items(vectors, self.encoder.catalogue, self.encoder.output_bias, k, changes)
+        return best_items(vectors, self.encoder.catalogue, self.ranking_bias, k, changes)
 
     def predict(self, interaction: Interaction) -> Tensor:
         """Score one given item a row; rows that share a history are encoded once. *Shape:* (B,)"""
@@ -204,7 +218,7 @@ class BERT4Rec(SequentialRecommender):
     def full_sort_predict(self, interaction: Interaction) -> Tensor:
         """Score every item for each row. *Shape:* (B, N)"""
         vectors, sequences = self.encode(interaction[self.ITEM_SEQ], interaction[self.ITEM_SEQ_LEN])
-        scores = self.encoder.scores(vectors)
+        scores = F.linear(vectors, self.encoder.catalogue, self.ranking_bias)
         raised = self._raised(sequences)
         return scores if raised is None else scores.index_put((raised.rows, raised.items), raised.by, accumulate=True)
 

@@ -63,6 +63,8 @@ BAD_VALUES = [
     ("warmup_steps", -1, "at least 0"),
     ("exclude_seen", "maybe", "one of [True, False]"),
     ("exclude_seen", 1, "one of [True, False]"),
+    ("valid_users", 0, "a whole number at least 1, or null"),
+    ("popularity_discount", -0.5, "a number at least 0"),
     ("epochs", -5, "at least 0"),
     ("train_batch_size", 0, "at least 1"),
     ("eval_batch_size", None, "a whole number at least 1"),
@@ -135,6 +137,8 @@ def test_all_mistakes_come_in_one_message() -> None:
         ),
         ({"eval_args": {"split": {"TS": [0.8, 0.2]}}}, "split TS must have three ratios"),
         ({"eval_args": {"split": {"RS": [0.8, 0.1, "a"]}}}, "split RS must have three ratios"),
+        ({"valid_users": 9, "eval_args": {"split": {"LS": "valid_only"}}}, "`valid_users` trains most users'"),
+        ({"valid_users": 9, "benchmark_filename": ["a", "b", "c"]}, "but the split is in the files ['a', 'b', 'c']"),
         ({"eval_args": "full"}, "`eval_args` must be a dictionary such as"),
         ({"eval_args": {"split": {"RS": [0.8, 0.2]}}}, "RS must have three ratios (train, valid, test)"),
         (

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from recbole.data.dataset import Dataset
 
-from recbole_bert4rec.data.splits import Groups, by_ratio, by_time, leave_one_out
+from recbole_bert4rec.data.splits import Groups, by_ratio, by_time, leave_one_out, train_on_all_but
 
 rows_of_users = st.lists(st.tuples(st.integers(1, 6), st.integers(0, 20)), min_size=1, max_size=60)
 ratios = st.tuples(st.integers(1, 8), st.integers(1, 4), st.integers(1, 4)).map(lambda r: [x / sum(r) for x in r])
@@ -35,6 +35,19 @@ class Case:
 def test_leave_one_out(rows: list[tuple[int, int]], held_out: int) -> None:
     case = Case(rows)
     case.check(leave_one_out(case.groups, held_out), stock._split_index_by_leave_one_out(case.recboles, held_out))
+
+
+@given(rows_of_users, st.data())
+def test_validation_on_some_users_trains_the_other_validation_rows(rows: list[tuple[int, int]], data: Any) -> None:
+    parts = leave_one_out(Case(rows).groups, 2)
+    count = data.draw(st.integers(0, len(parts[1])))
+    train, valid, test = train_on_all_but(count, parts, seed=7)
+    assert len(valid) == count
+    assert set(valid) <= set(parts[1])
+    assert sorted([*train, *valid]) == sorted([*parts[0], *parts[1]])
+    assert test is parts[2]
+    again = train_on_all_but(count, parts, seed=7)
+    assert all(np.array_equal(*pair) for pair in zip((train, valid, test), again, strict=True))
 
 
 @given(rows_of_users, ratios)

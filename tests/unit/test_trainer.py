@@ -355,6 +355,56 @@ def test_seen_bias_moves_the_scores_of_the_items_in_the_input_alone(options: dic
         torch.testing.assert_close(moved[row, 1:], wanted, atol=1e-5, rtol=0)
 
 
+def test_popularity_discount_moves_every_way_to_rank_by_the_training_counts(options: dict) -> None:
+    plain, train, valid, _ = start(**options)
+    discounted, *_ = start(**options, popularity_discount=0.7)
+    discounted.model.load_state_dict(plain.model.state_dict())  # the discount is no weight
+    rows = valid._dataset[np.arange(len(valid._dataset))]
+    _, begins, lengths = train._dataset.slices()
+    items = train._dataset.sequences.items
+    shown = torch.cat([items[b : b + n] for b, n in zip(begins.tolist(), lengths.tolist(), strict=True)])
+    wanted = -0.7 * torch.log(torch.bincount(shown, minlength=plain.model.n_items) + 1.0)
+    for trainer in (plain, discounted):
+        trainer.model.eval()
+    with torch.no_grad():
+        before, after = (trainer.model.full_sort_predict(rows) for trainer in (plain, discounted))
+        torch.testing.assert_close(after - before, wanted.expand_as(after))
+        torch.testing.assert_close(discounted.model.predict(rows), after.gather(1, rows["item_id"][:, None])[:, 0])
+        nothing = torch.empty(0, dtype=torch.int64)
+        scores, best = discounted.model.best_items(rows, 3, (nothing, nothing))
+        torch.testing.assert_close(scores, after[:, 1:].topk(3).values)
+        torch.testing.assert_close(after.gather(1, best), scores)
+        batch = next(iter(train))
+        losses = [trainer.model.calculate_loss(batch) for trainer in (plain, discounted)]
+    assert losses[0] == losses[1]  # training does not know of it
+
+
+def test_the_discount_may_be_chosen_when_a_checkpoint_is_ranked(options: dict) -> None:
+    trainer, train, valid, _ = start(**options, epochs=1)
+    trainer.fit(train, valid, show_progress=False)
+    again, train, valid, _ = start(**options, epochs=1, popularity_discount=1.0)
+    again.resume_checkpoint(trainer.saved_model_file)
+    assert equal(weights(trainer), weights(again))
+
+
+def test_valid_users_are_as_many_as_wanted_and_the_others_train_their_validation_item(options: dict) -> None:
+    _, train, valid, test = start(**options)
+    _, some_train, some_valid, some_test = start(**options, valid_users=10, seed=3)
+    held_out = dict(zip(*(valid._dataset.inter_feat[f].tolist() for f in ("user_id", "item_id")), strict=True))
+    kept = dict(zip(*(some_valid._dataset.inter_feat[f].tolist() for f in ("user_id", "item_id")), strict=True))
+    assert len(kept) == 10
+    assert kept.items() < held_out.items()
+    lengths, more = (
+        dict(zip(*map(torch.Tensor.tolist, part._dataset.slices()[::2]), strict=True)) for part in (train, some_train)
+    )
+    for user, length in more.items():
+        before = lengths.get(user, 0)
+        assert length == before + (user in held_out and user not in kept)
+    assert torch.equal(test._dataset.inter_feat["item_id"], some_test._dataset.inter_feat["item_id"])
+    with pytest.raises(UserError, match="`valid_users` is 99, but only 28 users"):
+        start(**options, valid_users=99)
+
+
 def test_seen_bias_is_learnt_where_nobody_repeats_an_item(write_inter: Any) -> None:
     rows = [(f"u{u}", f"i{(u * 3 + t * t) % 31}", t) for u in range(60) for t in range(5)]
     trainer, train, *_ = start(**{**SMALL, **write_inter(rows)}, seen_bias=True, learning_rate=0.02)
@@ -474,6 +524,7 @@ def test_the_padding_share_is_logged_once(options: dict, caplog: Any) -> None:
         {"batch_tokens": 50},
         {"candidates": "paper"},
         {"dupe_factor": 3},
+        {"valid_users": 9},
     ],
     ids=str,
 )
