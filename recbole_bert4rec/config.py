@@ -106,6 +106,7 @@ RULES: dict[str, Rule] = {
     "dupe_factor": _integer(1),
     "batch_tokens": _optional(_integer(1)),
     "exact_time": _one_of(True, False),
+    "time_bias": _one_of(True, False),
     "candidates": _one_of("recbole", "paper"),
     "selected_features": _names,
     "lr_schedule": _one_of("constant", "linear", "cosine"),
@@ -172,6 +173,10 @@ def _mistakes_between(config: Mapping[str, Any]) -> list[str]:
         )
     if config["sparse_update"]:
         found += _mistakes_of_sparse_update(config)
+    if config["time_bias"] and config.get("benchmark_filename"):
+        found.append(
+            "`time_bias` needs the times of all interactions, which the rows of `benchmark_filename` do not have."
+        )
     found += _mistakes_of_evaluation(config)
     if config.get("transform") is not None:
         found.append(f"`transform` must be null (masks are drawn in the loss), but is {config['transform']!r} instead.")

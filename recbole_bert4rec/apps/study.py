@@ -14,7 +14,7 @@ from recbole_bert4rec.registry import read_config_file
 
 SAME_FOR_ALL = ("load_col", "metrics", "topk", "valid_metric", "exclude_seen")
 """Options that a comparison gives to all of its runs, as BERT4Rec has them."""
-_DECIDED = (*SAME_FOR_ALL, "eval_args", "candidates", "dataset", "seed", "show_progress", "refit")
+_DECIDED = (*SAME_FOR_ALL, "eval_args", "candidates", "valid_users", "dataset", "seed", "show_progress", "refit")
 
 
 @dataclass(frozen=True)

@@ -18,22 +18,25 @@ class Sequences:
     Attributes:
         items: internal item ids, int32. *Shape:* (T,)
         offsets: sequence s is ``items[offsets[s]:offsets[s + 1]]``, int64. *Shape:* (U + 1,)
+        times: of the items, float64, where the model looks at them. *Shape:* (T,)
     """
 
     items: Tensor
     offsets: Tensor
+    times: Tensor | None = None
 
     @classmethod
-    def from_sorted(cls, users: Tensor, items: Tensor, n_users: int) -> Sequences:
+    def from_sorted(cls, users: Tensor, items: Tensor, n_users: int, times: Tensor | None = None) -> Sequences:
         """Build from interactions sorted by user, then time.
 
         Args:
             users: internal user ids, ascending. *Shape:* (T,)
             items: internal item ids. *Shape:* (T,)
             n_users: U, the number of user ids including padding.
+            times: kept with the items. *Shape:* (T,)
         """
         offsets = torch.searchsorted(users.contiguous(), torch.arange(n_users + 1))
-        return cls(items.to(torch.int32), offsets)
+        return cls(items.to(torch.int32), offsets, times)
 
     def windows(self, begin: Tensor, length: Tensor, width: int) -> Tensor:
         """Copy out ``items[begin:begin + length]`` for each row, padded on the right to ``width``.
@@ -45,10 +48,17 @@ class Sequences:
         Returns:
             Item ids, int64. *Shape:* (B, width)
         """
-        column = torch.arange(width)
-        index = (begin.unsqueeze(1) + column).clamp(max=len(self.items) - 1)  # (B, width)
-        inside = column < length.unsqueeze(1)
-        return self.items[index].long().masked_fill(~inside, PADDING)
+        return _cut(self.items, begin, length, width).long()
+
+    def times_of(self, begin: Tensor, length: Tensor, width: int) -> Tensor:
+        """The times of :meth:`windows`, 0 at padding. *Shape:* (B, width)"""
+        assert self.times is not None
+        return _cut(self.times, begin, length, width)
+
+    def before(self, sequences: Tensor, targets: Tensor, max_length: int) -> tuple[Tensor, Tensor]:
+        """Where the history of each target begins, and its length; see :meth:`histories`. *Shape:* (B,), (B,)"""
+        begin = torch.maximum(self.offsets[sequences], targets - max_length)
+        return begin, targets - begin
 
     def histories(self, sequences: Tensor, targets: Tensor, max_length: int) -> tuple[Tensor, Tensor]:
         """What had been done before the interaction at flat position ``targets``.
@@ -61,8 +71,7 @@ class Sequences:
         Returns:
             The padded histories, (B, max_length), and their lengths, (B,), both int64.
         """
-        begin = torch.maximum(self.offsets[sequences], targets - max_length)
-        length = targets - begin
+        begin, length = self.before(sequences, targets, max_length)
         return self.windows(begin, length, max_length), length
 
     def seen(self, sequences: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
@@ -99,6 +108,13 @@ class Sequences:
         present, first = np.unique(users[row].numpy(), return_index=True)
         row = row[torch.from_numpy(first)]
         return torch.from_numpy(present), self.offsets[sequences[row]], length[row]
+
+
+def _cut(values: Tensor, begin: Tensor, length: Tensor, width: int) -> Tensor:
+    """``values[begin:begin + length]`` of each row, 0 after it. *Shape:* (T,), (B,), (B,) -> (B, width)"""
+    column = torch.arange(width)
+    index = (begin.unsqueeze(1) + column).clamp(max=len(values) - 1)
+    return values[index].masked_fill(column >= length.unsqueeze(1), PADDING)
 
 
 def order_by_user_and_time(users: Tensor, times: Tensor) -> Tensor:

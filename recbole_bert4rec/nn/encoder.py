@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from recbole_bert4rec.constants import PADDING
 from recbole_bert4rec.nn.dropout import Dropout
 from recbole_bert4rec.nn.features import ItemFeatures
+from recbole_bert4rec.nn.time_bias import TimeBias, known_times
 
 
 def swiglu(gates_and_values: Tensor) -> Tensor:
@@ -58,6 +59,7 @@ class EncoderOptions:
     temperature: float | None = None
     sparse: bool = False
     """Whether the gradient of the item embedding is a sparse tensor."""
+    time_bias: bool = False
     features: tuple[tuple[Tensor, int], ...] = ()
     """Of each item feature: its values (N + 1, width) and how many ids it has; see :class:`ItemFeatures`."""
 
@@ -103,7 +105,8 @@ class MultiHeadAttention(Sublayer):
 
         Args:
             hidden: *Shape:* (B, L, H)
-            attended: True where a position may be looked at; None if all may. *Shape:* (B, 1, 1, L)
+            attended: True where a position may be looked at, None if all may, or what is added to the logits of
+                equation 2. *Shape:* (B, 1, 1, L), or (B, A, L, L) of numbers
             wanted: the M positions to return; all by default. No other position asks then.
 
         Returns:
@@ -121,6 +124,9 @@ class MultiHeadAttention(Sublayer):
             hidden = hidden[wanted]  # (M, H)
             query = hidden.new_zeros(len(key), int(place.max()) + 1, hidden.shape[-1])
             query = query.index_put((rows, place), F.linear(entered[wanted], query_weight, query_bias).to(query.dtype))
+            if attended is not None and attended.is_floating_point():
+                added = attended.new_zeros(len(key), query.shape[1], *attended.shape[1::2])  # (B, Q, A, L)
+                attended = added.index_put((rows, place), attended[rows, :, wanted[1]]).transpose(1, 2)
             mixed = self._mix(query.to(key.dtype), key, value, attended)[rows, place]
         return self.leave(hidden, self.output(mixed))
 
@@ -128,6 +134,8 @@ class MultiHeadAttention(Sublayer):
         """Attention(Q, K, V) of every head, side by side. *Shape:* (B, Q, H), (B, L, H), (B, L, H) -> (B, Q, H)"""
         query, key, value = map(self._heads, (query, key, value))
         dropout = self.attn_dropout_prob if self.training else 0.0
+        if attended is not None and attended.is_floating_point():
+            attended = attended.to(query.dtype)
         mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=attended, dropout_p=dropout)
         return mixed.transpose(1, 2).flatten(2)  # from (B, A, Q, H / A)
 
@@ -136,11 +144,14 @@ class MultiHeadAttention(Sublayer):
         return projected.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
 
     def weights(self, hidden: Tensor, attended: Tensor | None) -> Tensor:
-        """The softmax of equation 2, to be looked at. *Shape:* (B, L, H), (B, 1, 1, L) -> (B, A, L, L)"""
+        """The softmax of equation 2, to be looked at; ``attended`` as above. *Shape:* (B, L, H) -> (B, A, L, L)"""
         query, key, _ = self.query_key_value(self.enter(hidden)).chunk(3, dim=-1)
         query, key = map(self._heads, (query, key))
         logits = query @ key.transpose(2, 3) / query.shape[-1] ** 0.5
-        return torch.softmax(logits if attended is None else logits.masked_fill(~attended, -torch.inf), dim=-1)
+        if attended is not None:
+            numbers = attended.is_floating_point()
+            logits = logits + attended if numbers else logits.masked_fill(~attended, -torch.inf)
+        return torch.softmax(logits, dim=-1)
 
     @torch.no_grad()
     def start_as_average(self) -> None:
@@ -221,6 +232,7 @@ class BERT4RecEncoder(nn.Module):
         self.head = nn.Linear(hidden, hidden) if projected else nn.Identity()
         self.head_norm = nn.LayerNorm(hidden, eps=eps) if projected else nn.Identity()
         self.output_bias = nn.Parameter(torch.zeros(options.n_items))
+        self.time_bias = TimeBias(options.n_heads) if options.time_bias else None
         self.apply(self._initialise)
         if options.value_init == "identity":
             for layer in layers:
@@ -237,12 +249,13 @@ class BERT4RecEncoder(nn.Module):
             with torch.no_grad():
                 module.weight[PADDING].zero_()
 
-    def forward(self, item_seq: Tensor, wanted: Positions | None = None) -> Tensor:
+    def forward(self, item_seq: Tensor, wanted: Positions | None = None, times: Tensor | None = None) -> Tensor:
         """Encode sequences from both sides.
 
         Args:
             item_seq: item ids padded on the right, [MASK] among them. *Shape:* (B, L), L <= max_length
             wanted: the M positions whose states are asked for; the last layer then works on no other.
+            times: of each item, for ``time_bias``; those of masked items are not looked at. *Shape:* (B, L)
 
         Returns:
             Hidden states before the output layer; meaningless at padding. *Shape:* (B, L, H), or (M, H) if wanted.
@@ -258,12 +271,16 @@ class BERT4RecEncoder(nn.Module):
             hidden = hidden + self.features(item_seq)
         hidden = self.embedding_dropout(self.embedding_norm(hidden))
         attended = present[:, None, None, :]
+        if self.time_bias is not None:
+            assert times is not None
+            bias = self.time_bias(known_times(times, present & (item_seq != self.options.n_items)))
+            attended = bias.masked_fill(~attended, -torch.inf)
         *lower, last = self.layers
         for layer in lower:
             hidden = layer(hidden, attended)
         return self.last_norm(last(hidden, attended, wanted))
 
-    def attention(self, item_seq: Tensor) -> Tensor:
+    def attention(self, item_seq: Tensor, times: Tensor | None = None) -> Tensor:
         """Weights of every layer and head, by asking and answering position. *Shape:* (B, L) -> (B, layers, A, L, L)"""
         found: list[Tensor] = []
         hooks = [
@@ -272,7 +289,7 @@ class BERT4RecEncoder(nn.Module):
             if isinstance(module, MultiHeadAttention)
         ]
         try:
-            self(item_seq)
+            self(item_seq, times=times)
         finally:
             for hook in hooks:
                 hook.remove()

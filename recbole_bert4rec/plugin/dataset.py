@@ -135,9 +135,11 @@ class BERT4RecDataset(SequentialDataset):
         self._check_field("uid_field", "time_field")
         if self.time_field not in self.inter_feat:
             raise UserError(f"the time column {self.time_field!r} is not loaded: name it in load_col")
-        everything = _rows(self.inter_feat, self._order_by_user_and_time())
-        users = everything[self.uid_field]
-        self.sequences = Sequences.from_sorted(users, everything[self.iid_field], self.user_num)
+        exact = torch.from_numpy(self.__dict__.pop("_times"))
+        order = self._order_by_user_and_time(exact)
+        everything = _rows(self.inter_feat, order)
+        users, times = everything[self.uid_field], exact[order] if self.config["time_bias"] else None
+        self.sequences = Sequences.from_sorted(users, everything[self.iid_field], self.user_num, times)
         present = (self.sequences.offsets[1:] > self.sequences.offsets[:-1]).nonzero().squeeze(1)
         self.latest = (present, present)
         targets = torch.arange(len(users))
@@ -145,10 +147,9 @@ class BERT4RecDataset(SequentialDataset):
         self.inter_feat = _rows(everything, targets)
         self.inter_feat[TARGET_POSITION] = targets
 
-    def _order_by_user_and_time(self) -> Tensor:
+    def _order_by_user_and_time(self, exact: Tensor) -> Tensor:
         """RecBole's order, by float32 times, or the exact one; ties stay in the order of the file."""
         users, rounded = self.inter_feat[self.uid_field], self.inter_feat[self.time_field]
-        exact = torch.from_numpy(self.__dict__.pop("_times"))
         if self.config["exact_time"]:
             return order_by_user_and_time(users, exact)
         order = order_by_user_and_time(users, rounded)
@@ -182,6 +183,7 @@ class BERT4RecDataset(SequentialDataset):
     def _aug_presets(self) -> None:
         """Declare the fields that :meth:`__getitem__` adds; the other ``*_list`` fields of stock are never read."""
         self.item_id_list_field = self.iid_field + self.config["LIST_SUFFIX"]
+        self.time_list_field = self.time_field + self.config["LIST_SUFFIX"] if self.config["time_bias"] else None
         setattr(self, f"{self.iid_field}_list_field", self.item_id_list_field)
         for field, kind, length in (
             (self.item_id_list_field, FeatureType.TOKEN_SEQ, self.max_item_list_len),
@@ -199,9 +201,13 @@ class BERT4RecDataset(SequentialDataset):
         if not hasattr(self, "sequences"):
             return rows
         owners, targets = self.sequence_of(rows), rows[TARGET_POSITION]
-        items, length = self.sequences.histories(owners.reshape(-1), targets.reshape(-1), self.max_item_list_len)
+        where = owners.reshape(-1), targets.reshape(-1), self.max_item_list_len
+        items, length = self.sequences.histories(*where)
         rows[self.item_id_list_field] = items.reshape(*owners.shape, -1)
         rows[self.item_list_length_field] = length.reshape(owners.shape)
+        if self.time_list_field:
+            times = self.sequences.times_of(*self.sequences.before(*where), self.max_item_list_len)
+            rows[self.time_list_field] = times.reshape(*owners.shape, -1)
         return rows
 
     def slices(self) -> tuple[Tensor, Tensor, Tensor]:

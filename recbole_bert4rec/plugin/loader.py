@@ -124,11 +124,12 @@ class ClozeDataLoader(AbstractDataLoader):
     def collate_fn(self, index: list[int]) -> Interaction:
         """Cut the windows of the chosen sequences. *Shape:* item_id_list (B, L), item_length (B,)"""
         begin, length = self._windows[0][index], self._windows[1][index]
-        items = self._dataset.sequences.windows(begin, length, int(length.max()))
-        return PinnableInteraction(
-            {
-                self._dataset.uid_field: self.users[index],
-                self._dataset.item_id_list_field: items,
-                self._dataset.item_list_length_field: length,
-            }
-        )
+        dataset, width = self._dataset, int(length.max())
+        fields = {
+            dataset.uid_field: self.users[index],
+            dataset.item_id_list_field: dataset.sequences.windows(begin, length, width),
+            dataset.item_list_length_field: length,
+        }
+        if dataset.time_list_field:
+            fields[dataset.time_list_field] = dataset.sequences.times_of(begin, length, width)
+        return PinnableInteraction(fields)

@@ -48,6 +48,7 @@ class BERT4Rec(SequentialRecommender):
         self.loss_type: str = config["loss_type"]
         self.loss_mean: str = config["loss_mean"]
         self.seed: int = config["seed"]
+        self.times: str | None = config["TIME_FIELD"] + config["LIST_SUFFIX"] if config["time_bias"] else None
         self.masking = {
             "mask_ratio": config["mask_ratio"],
             "ft_ratio": config["ft_ratio"],
@@ -84,6 +85,7 @@ class BERT4Rec(SequentialRecommender):
                 norm=config["norm"],
                 without=tuple(config["without"]),
                 temperature=config["temperature"],
+                time_bias=self.times is not None,
                 features=_features(config, dataset),
                 sparse=config["sparse_update"],
             )
@@ -120,7 +122,8 @@ class BERT4Rec(SequentialRecommender):
         sequences, lengths = interaction[self.ITEM_SEQ], interaction[self.ITEM_SEQ_LEN]
         generator = self._generator_on(sequences.device)
         masked = cloze(sequences, lengths, self.mask_token, generator, **self.masking)
-        vectors = self.encoder.output(self.encoder(masked.item_seq, (masked.rows, masked.columns)))  # (M, H)
+        times = interaction[self.times] if self.times else None
+        vectors = self.encoder.output(self.encoder(masked.item_seq, (masked.rows, masked.columns), times))  # (M, H)
         weights = mask_weights(masked.rows, len(sequences), self.loss_mean)
         scored = vectors, self.encoder.output_embedding, self.encoder.output_bias, masked.labels
         if self.loss_type == "BPR":
@@ -169,13 +172,20 @@ class BERT4Rec(SequentialRecommender):
         bias = self.encoder.output_bias
         return bias if self.discount is None else bias - self.discount
 
-    def encode(self, item_seq: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+    def histories(self, interaction: Interaction) -> tuple[Tensor, ...]:
+        """Items, lengths and, with ``time_bias``, times of rows: what :meth:`encode` takes."""
+        fields = (self.ITEM_SEQ, self.ITEM_SEQ_LEN, *([self.times] if self.times else []))
+        return tuple(interaction[field] for field in fields)
+
+    def encode(self, item_seq: Tensor, lengths: Tensor, times: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The vector of a [MASK] appended after each history, and the input with that [MASK].
 
-        *Shape:* (B, L), (B,) -> (B, H), (B, L')
+        *Shape:* (B, L), (B,), (B, L) -> (B, H), (B, L')
         """
         sequences, last = append_mask(item_seq, lengths, self.mask_token, self.max_seq_length)
-        hidden = self.encoder(sequences, (torch.arange(len(last), device=last.device), last))
+        if times is not None:
+            times, _ = append_mask(times, lengths, 0, self.max_seq_length)
+        hidden = self.encoder(sequences, (torch.arange(len(last), device=last.device), last), times)
         return self.encoder.output(hidden), sequences
 
     def score_candidates(self, vectors: Tensor, sequences: Tensor, items: Tensor) -> Tensor:
@@ -193,14 +203,14 @@ class BERT4Rec(SequentialRecommender):
         """Each row's best items out of the catalogue, in memory that does not grow with the catalogue.
 
         Args:
-            interaction: histories, ``item_id_list`` (B, L) and ``item_length`` (B,).
+            interaction: :meth:`histories`, such as ``item_id_list`` (B, L) and ``item_length`` (B,).
             k: how many.
             removed: rows and items that may not be recommended. *Shape:* (P,), (P,)
 
         Returns:
             Scores and items, best first. *Shape:* (B, k) each.
         """
-        vectors, sequences = self.encode(interaction[self.ITEM_SEQ], interaction[self.ITEM_SEQ_LEN])
+        vectors, sequences = self.encode(*self.histories(interaction))
         changes: list[Change] = [(*removed, -torch.inf)]
         raised = self._raised(sequences)
         if raised is not None:
@@ -209,15 +219,19 @@ class BERT4Rec(SequentialRecommender):
 
     def predict(self, interaction: Interaction) -> Tensor:
         """Score one given item a row; rows that share a history are encoded once. *Shape:* (B,)"""
-        rows = torch.cat([interaction[self.ITEM_SEQ_LEN].unsqueeze(1), interaction[self.ITEM_SEQ]], dim=1)
+        items, lengths, *times = self.histories(interaction)
+        rows = torch.cat([lengths.unsqueeze(1), items, *times], dim=1)  # float64 with times, which holds all ids
         unique, which = torch.unique(rows, dim=0, return_inverse=True)
-        vectors, sequences = self.encode(unique[:, 1:], unique[:, 0])
+        width = 1 + items.shape[1]
+        vectors, sequences = self.encode(
+            unique[:, 1:width].long(), unique[:, 0].long(), *([unique[:, width:]] if times else [])
+        )
         items = interaction[self.ITEM_ID].unsqueeze(1)
         return self.score_candidates(vectors[which], sequences[which], items).squeeze(1)
 
     def full_sort_predict(self, interaction: Interaction) -> Tensor:
         """Score every item for each row. *Shape:* (B, N)"""
-        vectors, sequences = self.encode(interaction[self.ITEM_SEQ], interaction[self.ITEM_SEQ_LEN])
+        vectors, sequences = self.encode(*self.histories(interaction))
         scores = F.linear(vectors, self.encoder.catalogue, self.ranking_bias)
         raised = self._raised(sequences)
         return scores if raised is None else scores.index_put((raised.rows, raised.items), raised.by, accumulate=True)

@@ -30,7 +30,7 @@ from recbole_bert4rec.plugin.ranking import Ranking, RankingCollector
 
 _SHAPING = ["seen_bias", "selected_features", "hidden_size", "inner_size", "n_layers", "n_heads"]
 _SHAPING += ["hidden_act", "norm", "without", "temperature", "position", "ema_decay"]
-_SHAPING += ["MAX_ITEM_LIST_LENGTH", "learner", "sparse_update"]
+_SHAPING += ["time_bias", "MAX_ITEM_LIST_LENGTH", "learner", "sparse_update"]
 _BEFORE: dict[str, Any] = {"norm": "post", "without": [], "temperature": None, "ema_decay": 0.0}
 """What options that came later were before, for checkpoints that do not hold them; others were off."""
 _TRAINERS = itertools.count(1)
@@ -184,7 +184,7 @@ class BERT4RecTrainer(Trainer):
         owner, items = candidates[0].to(self.device), candidates[1].to(self.device)
         n_users, n_items = int(owner[-1]) + 1, self.model.n_items
         self.evaluated_rows += n_users  # a user's rows are one ranking here
-        vectors, sequences = self.model.encode(moved[self.model.ITEM_SEQ], moved[self.model.ITEM_SEQ_LEN])
+        vectors, sequences = self.model.encode(*self.model.histories(moved))
         scores = self.model.score_candidates(vectors, sequences, items).T.flatten()
         rows = torch.arange(len(items), device=self.device).repeat(items.shape[1])
         users, items = owner[rows], items.T.flatten()  # for each user in RecBole's order: candidate by candidate

@@ -73,6 +73,22 @@ def test_a_cyclic_catalogue_is_learnt(variant: dict[str, Any], write_inter: Any)
     assert hit_at_1(cyclic_rows(), write_inter, **variant) > 0.95
 
 
+@pytest.mark.parametrize("time_bias", [True, False])
+def test_what_follows_from_the_time_between_needs_time_bias(time_bias: bool, write_inter: Any) -> None:
+    draw, rows, gaps = random.Random(0), [], (10, 10_000)
+    for user in range(400):
+        now = 0
+        for _ in range(2 + draw.randrange(3)):  # two items and one that follows from the first if they are far apart
+            first, second, far = draw.randrange(5), draw.randrange(5), draw.randrange(2)
+            follows = f"c{first}" if far else f"d{second}"
+            times = now, now + gaps[far], now + gaps[far] + 5
+            rows += [(f"u{user}", item, t) for item, t in zip((f"a{first}", f"b{second}", follows), times, strict=True)]
+            now = times[2] + 10_000_000
+    split = {"split": {"LS": "test_only"}, "order": "TO", "group_by": "user", "mode": "full"}
+    hit = hit_at_1(rows, write_inter, time_bias=time_bias, eval_args=split, n_layers=2, ft_ratio=0.0)
+    assert hit > 0.6 if time_bias else hit < 0.55  # who cannot tell near from far is right half the time at best
+
+
 def test_shuffled_data_stay_at_chance(write_inter: Any) -> None:
     draw = random.Random(1)
     rows = [(user, f"i{draw.randrange(N_ITEMS)}", time) for user, _, time in cyclic_rows()]

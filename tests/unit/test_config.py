@@ -57,6 +57,7 @@ BAD_VALUES = [
     ("batch_tokens", 0, "a whole number at least 1, or null"),
     ("batch_tokens", "many", "a whole number at least 1, or null"),
     ("exact_time", "yes", "one of [True, False]"),
+    ("time_bias", "seconds", "one of [True, False]"),
     ("candidates", "authors", "one of ['recbole', 'paper']"),
     ("selected_features", "class", "a list of columns of the .item file"),
     ("lr_schedule", "step", "one of"),
@@ -139,6 +140,7 @@ def test_all_mistakes_come_in_one_message() -> None:
         ({"eval_args": {"split": {"RS": [0.8, 0.1, "a"]}}}, "split RS must have three ratios"),
         ({"valid_users": 9, "eval_args": {"split": {"LS": "valid_only"}}}, "`valid_users` trains most users'"),
         ({"valid_users": 9, "benchmark_filename": ["a", "b", "c"]}, "but the split is in the files ['a', 'b', 'c']"),
+        ({"time_bias": True, "benchmark_filename": ["a", "b", "c"]}, "`time_bias` needs the times of all interactions"),
         ({"eval_args": "full"}, "`eval_args` must be a dictionary such as"),
         ({"eval_args": {"split": {"RS": [0.8, 0.2]}}}, "RS must have three ratios (train, valid, test)"),
         (
