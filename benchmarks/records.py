@@ -36,11 +36,11 @@ def run_record(work: Path, model: str, *flags: str) -> dict[str, Any]:
     return json.loads(record.read_text())
 
 
-def run_options(work: Path, name: str, options: dict[str, Any]) -> dict[str, Any]:
-    """:func:`run_record` of BERT4Rec with options of a configuration file, ``work/NAME.yaml``, written for it."""
+def run_options(work: Path, name: str, options: dict[str, Any], model: str = "BERT4Rec", *flags: str) -> dict[str, Any]:
+    """:func:`run_record` with options of a configuration file, ``work/NAME.yaml``, written for it."""
     work.mkdir(parents=True, exist_ok=True)
     (work / f"{name}.yaml").write_text(yaml.safe_dump(options))
-    return run_record(work, "BERT4Rec", f"--config_files={name}.yaml")
+    return run_record(work, model, f"--config_files={name}.yaml", *flags)
 
 
 def machine(record: dict[str, Any]) -> str:
