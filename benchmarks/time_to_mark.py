@@ -145,8 +145,8 @@ def main() -> None:
         f"Validation NDCG@10, full ranking, seen items excluded; H 64, 2 layers, 2 heads. Ours: N 50, `{given}`; the "
         f"paper's start: the same with `{' '.join(f'--{k}={v}' for k, v in PAPER_START.items())}`. RecTools: N 100, "
         "batch 128, mask ratio 0.15, its own defaults otherwise. RecBole's: its defaults (N 50, every prefix of every "
-        f"user), `--budget={options.budget}`, validated once, when it is over. Chosen on validation; no test figure was "
-        "looked at."
+        f"user), `--budget={options.budget}`, validated once, when it is over. Chosen on validation; no test figure "
+        "was looked at."
     )
     write_tables("time_to_mark", machine(ours), rows, note)
     plot(curves)
