@@ -105,8 +105,9 @@ class Contest:
             )
         if reference["benchmark_filename"]:
             raise UserError("models cannot be compared on benchmark files; give the whole log and let RecBole split it")
-        if reference["refit"]:
-            raise UserError("`refit` is for a single run; leave it out of a comparison")
+        for name in ("refit", "valid_users"):
+            if reference[name] is not None:
+                raise UserError(f"`{name}` is for a single run; leave it out of a comparison")
         for name in ("eval_step", "epochs"):
             if reference[name] < 1:
                 raise UserError(f"`{name}` must be at least 1: models are selected on validation")

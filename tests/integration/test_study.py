@@ -51,6 +51,7 @@ def test_a_variant_may_be_another_model(data: dict[str, str]) -> None:
         (("--refit=train+valid", "--eval_args={'split': {'LS': 'valid_only'}}"), "needs `eval_args` split"),
         (("--refit=train+valid", "--benchmark_filename=['a','b','c']"), "but `benchmark_filename` gives parts"),
         (("--refit=train+valid", "--seeds=2"), "`refit` is for a single run"),
+        (("--valid_users=9", "--seeds=2"), "`valid_users` is for a single run"),
         (("--refit=train+valid", "--epochs=0"), "`epochs` and `eval_step` must be above 0"),
         (("--refit=True",), "`refit` must be one of ['train+valid'], or null"),
     ],
