@@ -1,9 +1,10 @@
 """Seconds until validation NDCG@10 passes a mark on ml-1m: this package, RecTools and RecBole's models, in turn.
 
-Both see the same training sequences and rank the same held-out items among all that the user has not seen; seconds
+All see the same training items and rank the same held-out items among all that the user has not seen; seconds
 count training and validation from the first step. RecTools runs in an environment of its own (see training_speed.py)
 with its own defaults, but H 64 and 2 heads; ours with the flags of ``RECIPE``; RecBole's with its defaults, validated
-when ``--budget`` ends their training. What ``--work`` holds is not run again. Run it on an idle machine.
+after each epoch and when ``--budget`` ends their training. What ``--work`` holds is not run again. Run it on an idle
+machine.
 """
 
 from __future__ import annotations
@@ -122,14 +123,16 @@ def main() -> None:
     work, data_path = options.work.resolve(), options.data_path.resolve()
     recipe = {"seed": options.seed, **RECIPE}
     shared = {"dataset": "ml-1m", "data_path": str(data_path), "exclude_seen": True, "valid_metric": "NDCG@10"}
-    ours = run_options(work, "ours", {**shared, **recipe})
-    plain = run_options(work, "paper_start", {**shared, **recipe, **PAPER_START})
+    ours = run_options(work, f"ours-{options.seed}", {**shared, **recipe})
+    plain = run_options(work, f"paper_start-{options.seed}", {**shared, **recipe, **PAPER_START})
     write_task(work / "ml-1m-quality.npz", data_path)
     version, theirs = rectools_curve(work, options.environments.resolve(), options.limit)
     curves = {"ours": our_curve(ours), "ours, the paper's start": our_curve(plain), f"RecTools {version}": theirs}
     epochs: list[float] = [len(ours["epochs"]), len(plain["epochs"]), len(theirs)]
     for model in ("SASRec", STOCK_MODEL_NAME):
-        record = run_options(work, model, {**shared, "seed": options.seed}, model, f"--budget={options.budget}")
+        record = run_options(
+            work, f"{model}-{options.seed}", {**shared, "seed": options.seed}, model, f"--budget={options.budget}"
+        )
         curves[f"RecBole's {'BERT4Rec' if model == STOCK_MODEL_NAME else model}"] = our_curve(record)
         epochs.append(len(record["epochs"]) - 1 + record["budget"]["last_epoch_share"])
     rows: list[dict[str, Any]] = []
@@ -145,8 +148,8 @@ def main() -> None:
         f"Validation NDCG@10, full ranking, seen items excluded; H 64, 2 layers, 2 heads. Ours: N 50, `{given}`; the "
         f"paper's start: the same with `{' '.join(f'--{k}={v}' for k, v in PAPER_START.items())}`. RecTools: N 100, "
         "batch 128, mask ratio 0.15, its own defaults otherwise. RecBole's: its defaults (N 50, every prefix of every "
-        f"user), `--budget={options.budget}`, validated once, when it is over. Chosen on validation; no test figure "
-        "was looked at."
+        f"user), `--budget={options.budget}`, validated after each epoch and when it is over. Chosen on validation; no "
+        "test figure was looked at."
     )
     write_tables("time_to_mark", machine(ours), rows, note)
     plot(curves)

@@ -42,13 +42,25 @@ _run_recboles, _objective_function = quick_start.run_recboles, quick_start.objec
 _SEQUENTIAL_SPLIT = {"split": {"LS": "valid_and_test"}, "order": "TO", "group_by": "user"}
 _RUN_KEYS = {"model", "dataset", "config_files", "nproc", "ip", "port", "world_size", "group_offset", "offset"}
 _DATA_OPTIONS = (
-    *("exact_time", "time_bias", "valid_users", "candidates"),
-    *("window", "prop_sliding_window", "dupe_factor", "batch_tokens"),
+    "exact_time",
+    "time_bias",
+    "valid_users",
+    "candidates",
+    "window",
+    "prop_sliding_window",
+    "dupe_factor",
+    "batch_tokens",
 )
 """Options of ours that a saved data set or loader must have been made with, to be used again."""
 _TRAINING_OPTIONS = (
-    *("refit", "seen_bias", "ema_decay", "label_smoothing"),
-    *("mask_recency", "ft_prefix", "without", "popularity_discount"),
+    "refit",
+    "seen_bias",
+    "ema_decay",
+    "label_smoothing",
+    "mask_recency",
+    "ft_prefix",
+    "without",
+    "popularity_discount",
 )
 _BERT4REC_ONLY = {*_DATA_OPTIONS, *_TRAINING_OPTIONS} - {"candidates"}
 """Options that would do nothing for another model, which is then said."""

@@ -62,9 +62,9 @@ def recommendations(
         now = sequences.offsets[latest[part] + 1]  # just after the last interaction
         histories, length = sequences.histories(latest[part], now, model.max_seq_length)
         fields = Interaction({model.ITEM_SEQ: histories, model.ITEM_SEQ_LEN: length})
-        if model.times:
+        if model.TIME_SEQ:
             where = sequences.before(latest[part], now, model.max_seq_length)
-            fields[model.times] = sequences.times_of(*where, model.max_seq_length)
+            fields[model.TIME_SEQ] = sequences.times_of(*where, model.max_seq_length)
         fields = fields.to(device)
         seen_rows, seen_items = sequences.seen(latest[part], now)
         removed = (seen_rows.to(device), seen_items.to(device))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
@@ -133,6 +134,14 @@ def _processor() -> str:
         return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
     except (OSError, StopIteration):
         return platform.processor() or platform.machine()
+
+
+def record_path(trainer: Trainer) -> Path:
+    """Beside the checkpoint; under a new name where nothing is left to train, so that the training's record stays."""
+    path = Path(trainer.saved_model_file).with_suffix(".json")
+    names = (path.with_stem(f"{path.stem}-again-{number}") for number in itertools.count(1))
+    done = trainer.start_epoch >= trainer.epochs > 0
+    return next(name for name in names if not name.exists()) if done else path
 
 
 def earlier_epochs(record: Path, start_epoch: int) -> list[dict[str, Any]]:

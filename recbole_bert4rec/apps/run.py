@@ -25,7 +25,16 @@ from torch.multiprocessing.spawn import ProcessRaisedException, spawn
 from recbole_bert4rec.apps.budget import Budget
 from recbole_bert4rec.apps.ranks import RankListener, write_ranks
 from recbole_bert4rec.apps.recommend import check_destination, write_recommendations
-from recbole_bert4rec.apps.record import Clock, EpochLog, Report, earlier_epochs, make_record, summary, write_json
+from recbole_bert4rec.apps.record import (
+    Clock,
+    EpochLog,
+    Report,
+    earlier_epochs,
+    make_record,
+    record_path,
+    summary,
+    write_json,
+)
 from recbole_bert4rec.apps.refit import check_refit, refit, wants_refit
 from recbole_bert4rec.apps.table import atomic_file, is_table
 from recbole_bert4rec.compat import quieten
@@ -84,7 +93,7 @@ def run(
     trainer, interactions, loaders = _prepared(config, dataset)
     if resume is not None:
         trainer.resume_checkpoint(resume)
-    path = Path(trainer.saved_model_file).with_suffix(".json")
+    path = record_path(trainer)
     log = EpochLog(trainer, earlier_epochs(path, trainer.start_epoch))
     clock.loaded()
     timed = None if budget is None else Budget(trainer, budget)

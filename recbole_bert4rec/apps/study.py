@@ -14,7 +14,9 @@ from recbole_bert4rec.registry import read_config_file
 
 SAME_FOR_ALL = ("load_col", "metrics", "topk", "valid_metric", "exclude_seen")
 """Options that a comparison gives to all of its runs, as BERT4Rec has them."""
-_DECIDED = (*SAME_FOR_ALL, "eval_args", "candidates", "valid_users", "dataset", "seed", "show_progress", "refit")
+_DECIDED = (*SAME_FOR_ALL, "eval_args", "candidates", "dataset", "seed", "show_progress")
+_SINGLE = ("refit", "valid_users")
+"""Options of a single run."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,9 @@ def read_study(path: str) -> Study:
     if not (axis is None or isinstance(axis, str)):
         raise UserError(f"study {path}: `axis` must be the name of an option, but is {axis!r}")
     for name, own in variants.items():
+        single = [key for key in own if key in _SINGLE]
+        if single:
+            raise UserError(f"study {path}: variant {name!r} sets {single}, which are for a single run")
         decided = [key for key in own if key in _DECIDED]
         if decided:
             raise UserError(

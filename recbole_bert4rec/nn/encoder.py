@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from recbole_bert4rec.constants import PADDING
 from recbole_bert4rec.nn.dropout import Dropout
 from recbole_bert4rec.nn.features import ItemFeatures
-from recbole_bert4rec.nn.time_bias import TimeBias, known_times
+from recbole_bert4rec.nn.time_bias import TimeBias
 
 
 def swiglu(gates_and_values: Tensor) -> Tensor:
@@ -255,7 +255,7 @@ class BERT4RecEncoder(nn.Module):
         Args:
             item_seq: item ids padded on the right, [MASK] among them. *Shape:* (B, L), L <= max_length
             wanted: the M positions whose states are asked for; the last layer then works on no other.
-            times: of each item, for ``time_bias``; those of masked items are not looked at. *Shape:* (B, L)
+            times: of each item as far as they are known (:func:`known_times`), for ``time_bias``. *Shape:* (B, L)
 
         Returns:
             Hidden states before the output layer; meaningless at padding. *Shape:* (B, L, H), or (M, H) if wanted.
@@ -273,8 +273,7 @@ class BERT4RecEncoder(nn.Module):
         attended = present[:, None, None, :]
         if self.time_bias is not None:
             assert times is not None
-            bias = self.time_bias(known_times(times, present & (item_seq != self.options.n_items)))
-            attended = bias.masked_fill(~attended, -torch.inf)
+            attended = self.time_bias(times).masked_fill(~attended, -torch.inf)
         *lower, last = self.layers
         for layer in lower:
             hidden = layer(hidden, attended)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-_STEPS = 32
-"""Powers of two of the time between: seconds give 136 years."""
+_STEPS = 64
+"""Powers of two of the time between: enough for nanoseconds."""
 
 
 class TimeBias(nn.Module):

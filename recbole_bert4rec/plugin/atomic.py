@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import math
 import os
 import shutil
 import tempfile
@@ -14,6 +15,7 @@ from typing import Any, NoReturn, TextIO
 import pandas as pd
 from recbole.config import Config
 from recbole.data.dataset import Dataset
+from torch import Tensor
 
 from recbole_bert4rec.config import nearest
 from recbole_bert4rec.errors import UserError
@@ -108,6 +110,20 @@ def load_packed(original: Callable[..., None], self: Dataset, token: str, folder
         except UserError as error:
             raise UserError(str(error).replace(str(Path(temporary) / plain.name), str(packed))) from error
     return None
+
+
+def check_times(times: Tensor, column: str) -> None:
+    """Raise where ``time_bias``, which counts the time between in powers of two of the unit, would see nothing.
+
+    Raises:
+        UserError: a time is not finite, or all lie within 1.
+    """
+    first, last = times.min().item(), times.max().item()
+    if not math.isfinite(last - first) or last - first <= 1:
+        raise UserError(
+            f"`time_bias` needs times in seconds or finer, but {column} lies between {first:g} and {last:g}; leave "
+            "`normalize_field` and `normalize_all` out, or mend the file"
+        )
 
 
 def explain_load_failure(config: Config, folder: str, error: ValueError) -> NoReturn:

@@ -17,7 +17,7 @@ from recbole_bert4rec.constants import SEQUENCE, TARGET_POSITION
 from recbole_bert4rec.data import splits
 from recbole_bert4rec.data.sequences import Sequences, order_by_user_and_time
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.plugin.atomic import check_benchmark_files, check_inter_file, explain_load_failure
+from recbole_bert4rec.plugin.atomic import check_benchmark_files, check_inter_file, check_times, explain_load_failure
 from recbole_bert4rec.plugin.reader import read_columns
 
 
@@ -139,6 +139,8 @@ class BERT4RecDataset(SequentialDataset):
         order = self._order_by_user_and_time(exact)
         everything = _rows(self.inter_feat, order)
         users, times = everything[self.uid_field], exact[order] if self.config["time_bias"] else None
+        if times is not None:
+            check_times(times, f"{self.time_field!r} of [{self.dataset_name}]")
         self.sequences = Sequences.from_sorted(users, everything[self.iid_field], self.user_num, times)
         present = (self.sequences.offsets[1:] > self.sequences.offsets[:-1]).nonzero().squeeze(1)
         self.latest = (present, present)
@@ -289,7 +291,9 @@ class BERT4RecDataset(SequentialDataset):
         if count is None:
             return parts
         if count > len(parts[1]):
-            raise UserError(f"`valid_users` is {count}, but only {len(parts[1])} users have a validation item")
+            raise UserError(
+                f"`valid_users` is {count}, but only {len(parts[1])} users have a validation item; give fewer"
+            )
         return splits.train_on_all_but(count, parts, self.config["seed"])
 
     def _check_parts(self, datasets: list[BERT4RecDataset]) -> None:

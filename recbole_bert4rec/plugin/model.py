@@ -30,6 +30,7 @@ from recbole_bert4rec.nn.losses import (
     sampled_softmax,
     smoothing,
 )
+from recbole_bert4rec.nn.time_bias import known_times
 
 
 class BERT4Rec(SequentialRecommender):
@@ -48,7 +49,7 @@ class BERT4Rec(SequentialRecommender):
         self.loss_type: str = config["loss_type"]
         self.loss_mean: str = config["loss_mean"]
         self.seed: int = config["seed"]
-        self.times: str | None = config["TIME_FIELD"] + config["LIST_SUFFIX"] if config["time_bias"] else None
+        self.TIME_SEQ: str | None = config["TIME_FIELD"] + config["LIST_SUFFIX"] if config["time_bias"] else None
         self.masking = {
             "mask_ratio": config["mask_ratio"],
             "ft_ratio": config["ft_ratio"],
@@ -85,7 +86,7 @@ class BERT4Rec(SequentialRecommender):
                 norm=config["norm"],
                 without=tuple(config["without"]),
                 temperature=config["temperature"],
-                time_bias=self.times is not None,
+                time_bias=self.TIME_SEQ is not None,
                 features=_features(config, dataset),
                 sparse=config["sparse_update"],
             )
@@ -106,9 +107,9 @@ class BERT4Rec(SequentialRecommender):
             self._generator = epoch_generator(self.seed, self._epoch, device)
         return self._generator
 
-    def forward(self, item_seq: Tensor) -> Tensor:
+    def forward(self, item_seq: Tensor, times: Tensor | None = None) -> Tensor:
         """Vectors of every position after the output layer. *Shape:* (B, L) -> (B, L, H)"""
-        return self.encoder.output(self.encoder(item_seq))
+        return self.encoder.output(self.encoder(item_seq, times=times))
 
     def calculate_loss(self, interaction: Interaction) -> Tensor:
         """Mask the batch and score its masked positions only (section 3.6).
@@ -122,7 +123,11 @@ class BERT4Rec(SequentialRecommender):
         sequences, lengths = interaction[self.ITEM_SEQ], interaction[self.ITEM_SEQ_LEN]
         generator = self._generator_on(sequences.device)
         masked = cloze(sequences, lengths, self.mask_token, generator, **self.masking)
-        times = interaction[self.times] if self.times else None
+        times = None
+        if self.TIME_SEQ:
+            known = sequences != PADDING
+            known[masked.rows, masked.columns] = False
+            times = known_times(interaction[self.TIME_SEQ], known)
         vectors = self.encoder.output(self.encoder(masked.item_seq, (masked.rows, masked.columns), times))  # (M, H)
         weights = mask_weights(masked.rows, len(sequences), self.loss_mean)
         scored = vectors, self.encoder.output_embedding, self.encoder.output_bias, masked.labels
@@ -166,25 +171,37 @@ class BERT4Rec(SequentialRecommender):
     def ranking_bias(self) -> Tensor:
         """The output bias less ``popularity_discount`` times log(n + 1), n an item's count in training. *Shape:* (N,)
 
-        Not in the paper; Menon et al., ICLR 2021: where p(item | history) is learnt and the item stands among others
-        that are drawn from q, the best ranking is by log p - log q.
+        Not in the paper. Where p(item | history) is learnt, and the item stands among others that are drawn from q, it
+        is most likely the one of highest p / q (Bayes' rule). As a remedy against popularity it is the logit adjustment
+        of Menon et al., ICLR 2021.
         """
         bias = self.encoder.output_bias
         return bias if self.discount is None else bias - self.discount
 
     def histories(self, interaction: Interaction) -> tuple[Tensor, ...]:
         """Items, lengths and, with ``time_bias``, times of rows: what :meth:`encode` takes."""
-        fields = (self.ITEM_SEQ, self.ITEM_SEQ_LEN, *([self.times] if self.times else []))
+        fields = (self.ITEM_SEQ, self.ITEM_SEQ_LEN, *([self.TIME_SEQ] if self.TIME_SEQ else []))
         return tuple(interaction[field] for field in fields)
+
+    def masked(
+        self, item_seq: Tensor, lengths: Tensor, times: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Histories with a [MASK] after each, where it stands, and the times as far as they are known.
+
+        *Shape:* (B, L), (B,), (B, L) -> (B, L'), (B,), (B, L')
+        """
+        sequences, last = append_mask(item_seq, lengths, self.mask_token, self.max_seq_length)
+        if times is not None:
+            times, _ = append_mask(times, lengths, 0, self.max_seq_length)
+            times = known_times(times, (sequences != PADDING) & (sequences != self.mask_token))
+        return sequences, last, times
 
     def encode(self, item_seq: Tensor, lengths: Tensor, times: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The vector of a [MASK] appended after each history, and the input with that [MASK].
 
         *Shape:* (B, L), (B,), (B, L) -> (B, H), (B, L')
         """
-        sequences, last = append_mask(item_seq, lengths, self.mask_token, self.max_seq_length)
-        if times is not None:
-            times, _ = append_mask(times, lengths, 0, self.max_seq_length)
+        sequences, last, times = self.masked(item_seq, lengths, times)
         hidden = self.encoder(sequences, (torch.arange(len(last), device=last.device), last), times)
         return self.encoder.output(hidden), sequences
 

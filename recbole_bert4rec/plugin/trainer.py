@@ -43,6 +43,7 @@ class BERT4RecTrainer(Trainer):
     model: BERT4Rec
     average: MovingAverage | None
     saved_model_file: str
+    best_valid_result: dict[str, float] | None
 
     def __init__(self, config: Config, model: BERT4Rec) -> None:
         self.total_steps: int | None = None  # known when training data are
@@ -222,8 +223,12 @@ class BERT4RecTrainer(Trainer):
         """Average over the ranks by users; RecBole weighs by the number of batches."""
         return super()._map_reduce(result, self.evaluated_rows)
 
-    def fit(self, train_data: Any, *args: Any, **kwargs: Any) -> tuple[float, dict[str, float] | None]:
+    def fit(
+        self, train_data: Any, valid_data: Any = None, *args: Any, **kwargs: Any
+    ) -> tuple[float, dict[str, float] | None]:
         """As RecBole's; the items' external ids are kept for the checkpoint.
+
+        Where the resumed checkpoint has all ``epochs``, it is validated as the options now say, and left as it is.
 
         Raises:
             UserError: the resumed checkpoint was trained on other items.
@@ -238,8 +243,10 @@ class BERT4RecTrainer(Trainer):
         self.item_tokens = item_tokens
         if self.start_epoch >= self.epochs > 0:  # RecBole would write a checkpoint of epoch -1 over the resumed one
             self.logger.warning(f"nothing to train: {self.start_epoch} epochs are done and epochs is {self.epochs}")
+            if valid_data:  # the options may have it ranked in another way
+                self.best_valid_score, self.best_valid_result = self._valid_epoch(valid_data)
             return self.best_valid_score, self.best_valid_result
-        return super().fit(train_data, *args, **kwargs)
+        return super().fit(train_data, valid_data, *args, **kwargs)
 
     def _save_checkpoint(self, epoch: int, verbose: bool = True, **kwargs: Any) -> None:
         """Write all that recommending and an exact resume need, as plain tensors and values."""
@@ -275,7 +282,9 @@ class BERT4RecTrainer(Trainer):
         """
         state = checkpoint.read(resume_file, self.device)
         stored = {key: state["config"].get(key, _BEFORE.get(key, False)) for key in _SHAPING}
-        different = [key for key in _SHAPING if stored[key] != self.config[key]]
+        if self.config["valid_users"] or state["config"].get("valid_users"):  # others have trained what is held out
+            stored |= {key: state["config"].get(key) for key in ("valid_users", "seed")}
+        different = [key for key in stored if stored[key] != self.config[key]]
         if different:
             said = ", ".join(f"{key} {stored[key]!r}, not {self.config[key]!r}" for key in different)
             raise UserError(f"{resume_file} was trained with {said}; it cannot be resumed so")

@@ -9,7 +9,6 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from recbole_bert4rec.data.cloze import append_mask
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.files import check_place, written_whole
 from recbole_bert4rec.plugin.model import BERT4Rec
@@ -49,13 +48,12 @@ def mean_attention(model: BERT4Rec, eval_data: Any, width: int = _WIDTH) -> tupl
     total, users = torch.zeros(()), 0
     for batch in eval_data:
         rows = batch[0].to(model.device)
-        items, lengths, *times = model.histories(rows)
-        sequences, last = append_mask(items, lengths, model.mask_token, model.max_seq_length)
-        times = [append_mask(one, lengths, 0, model.max_seq_length)[0][last >= width - 1] for one in times]
-        sequences, last = sequences[last >= width - 1], last[last >= width - 1]
+        sequences, last, times = model.masked(*model.histories(rows))
+        long = last >= width - 1
+        sequences, last, times = sequences[long], last[long], times if times is None else times[long]
         if not len(last):
             continue
-        weights = model.encoder.attention(sequences, *times)  # (B, layers, heads, L, L)
+        weights = model.encoder.attention(sequences, times)  # (B, layers, heads, L, L)
         place = last[:, None] - width + 1 + torch.arange(width, device=last.device)  # (B, W)
         row = torch.arange(len(last), device=last.device)[:, None, None]
         total = total.to(weights) + weights.movedim((1, 2), (3, 4))[row, place[:, :, None], place[:, None, :]].sum(0)

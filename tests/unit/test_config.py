@@ -141,6 +141,10 @@ def test_all_mistakes_come_in_one_message() -> None:
         ({"valid_users": 9, "eval_args": {"split": {"LS": "valid_only"}}}, "`valid_users` trains most users'"),
         ({"valid_users": 9, "benchmark_filename": ["a", "b", "c"]}, "but the split is in the files ['a', 'b', 'c']"),
         ({"time_bias": True, "benchmark_filename": ["a", "b", "c"]}, "`time_bias` needs the times of all interactions"),
+        (
+            {"popularity_discount": 1, "eval_args": {"mode": "labeled"}, "metrics": ["AUC"], "valid_metric": "AUC"},
+            "`popularity_discount` is for rankings",
+        ),
         ({"eval_args": "full"}, "`eval_args` must be a dictionary such as"),
         ({"eval_args": {"split": {"RS": [0.8, 0.2]}}}, "RS must have three ratios (train, valid, test)"),
         (

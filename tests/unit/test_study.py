@@ -37,6 +37,7 @@ def test_a_shipped_study_is_found_by_its_bare_name_and_has_no_mistake(file: Path
         ({"variants": {"a": {}}, "axis": ["mask_ratio"]}, "`axis` must be the name of an option"),
         ({"variants": {"a": {}}, 1: 2, "b": 3}, "has ['1', 'b']"),
         ({"variants": {"a": {"exclude_seen": True}}}, "variant 'a' sets ['exclude_seen']"),
+        ({"variants": {"a": {"valid_users": 9}}}, "['valid_users'], which are for a single run"),
     ],
 )
 def test_what_is_no_study_is_explained(content: dict, words: str, tmp_path: Path) -> None:

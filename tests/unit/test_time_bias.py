@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,12 +11,13 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from recbole.data.interaction import Interaction
 
 from recbole_bert4rec.apps.recommend import recommendations
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.nn.encoder import BERT4RecEncoder, EncoderOptions
 from recbole_bert4rec.nn.time_bias import TimeBias, known_times
-from recbole_bert4rec.report.attention import write_attention
+from recbole_bert4rec.report.attention import mean_attention
 from tests.conftest import make_config, make_trainer, prepare
 
 MASK = 20
@@ -40,7 +40,7 @@ def naive_bias(module: TimeBias, times: list[float]) -> torch.Tensor:
     bias = torch.zeros(len(module.bias), len(times), len(times), dtype=module.bias.dtype)
     for asking, a in enumerate(times):
         for answering, b in enumerate(times):
-            step = min(31, int(math.log2(1 + abs(b - a)))) + (32 if b > a else 0)
+            step = min(63, int(math.log2(1 + abs(b - a)))) + (64 if b > a else 0)
             bias[:, asking, answering] = module.bias[:, step]
     return bias
 
@@ -97,13 +97,75 @@ def test_the_time_between_counts_and_neither_the_date_nor_a_masked_items_time() 
     encoder = random_encoder()
     before = encoder(SEQUENCES, times=TIMES)
     torch.testing.assert_close(encoder(SEQUENCES, times=TIMES + 86_400.0 * 365)[:2, :3], before[:2, :3])
-    hidden_time = torch.where(SEQUENCES == MASK, TIMES + 0.5, TIMES)
-    torch.testing.assert_close(encoder(SEQUENCES, times=hidden_time), before)
     stretched = encoder(SEQUENCES, times=TIMES * 100)
     assert not torch.allclose(stretched[1], before[1])
 
 
-def test_every_way_to_rank_sees_the_times(write_inter: Any, tmp_path: Path) -> None:
+def moved(rows: Any, times: torch.Tensor) -> Any:
+    return type(rows)(rows.interaction | {"timestamp_list": times})
+
+
+def trained(write_inter: Any, **more: Any) -> tuple[Any, ...]:
+    """A model whose bias is drawn at random, so that times matter much; one history is longer than the window."""
+    rows = [*ROWS, *(("long", f"i{t % 23}", t * 1000) for t in range(20))]
+    config = make_config(**{**SMALL, **write_inter(rows), "epochs": 1, **more})
+    _, train, valid, test = prepare(config)
+    trainer = make_trainer(config, train)
+    torch.nn.init.normal_(trainer.model.encoder.time_bias.bias, std=3.0)
+    return trainer, trainer.model.eval(), train, valid, test
+
+
+@pytest.mark.parametrize("shown", [{}, {"mask_random_share": 1.0}, {"mask_keep_share": 1.0}], ids=str)
+def test_the_loss_does_not_know_when_a_masked_item_was_there(shown: dict[str, float], write_inter: Any) -> None:
+    _, model, train, *_ = trained(write_inter, ft_ratio=1.0, **shown)
+    batch = next(iter(train))
+    times, last = batch["timestamp_list"], batch["item_length"] - 1
+    own = torch.zeros_like(times).scatter_(1, last[:, None], 12_345.0)
+    losses = []
+    for changed in (times, times + own, times * 3):
+        model.set_epoch(0)
+        losses.append(model.calculate_loss(moved(batch, changed)).item())
+    assert losses[0] == losses[1]
+    assert losses[0] != losses[2]
+
+
+def test_a_history_is_encoded_with_its_own_times_and_the_mask_with_the_last(write_inter: Any) -> None:
+    _, model, _, _, test = trained(write_inter)
+    rows = test._dataset[np.arange(len(test._dataset))]
+    assert rows["item_length"].max() == 8  # as long as the window: the oldest gives way to [MASK]
+    with torch.no_grad():
+        vectors, _ = model.encode(*model.histories(rows))
+        for row in range(len(rows)):
+            length = int(rows["item_length"][row])
+            items, times = (
+                rows[field][row, max(0, length - 7) : length] for field in ("item_id_list", "timestamp_list")
+            )
+            sequence = torch.cat([items, torch.tensor([model.mask_token])])[None]
+            hidden = model.encoder(sequence, times=torch.cat([times, times[-1:]])[None])[:, -1]
+            torch.testing.assert_close(vectors[row], model.encoder.output(hidden)[0], atol=1e-5, rtol=1e-5)
+
+
+def test_recommendations_and_attention_maps_see_the_times(write_inter: Any) -> None:
+    _, model, _, _, test = trained(write_inter)
+    sequences, (users, latest) = test._dataset.sequences, test._dataset.latest
+    found = pd.concat(recommendations(model, test._dataset, 3, batch_size=7, show_progress=False))
+    now = sequences.offsets[latest + 1]
+    histories, lengths = sequences.histories(latest, now, 8)
+    times = torch.zeros(histories.shape, dtype=torch.float64)
+    for row, (end, length) in enumerate(zip(now.tolist(), lengths.tolist(), strict=True)):
+        times[row, :length] = sequences.times[end - length : end]
+    rows = {"item_id_list": histories, "item_length": lengths, "timestamp_list": times}
+    with torch.no_grad():
+        scores, _ = model.best_items(Interaction(rows), 3, sequences.seen(latest, now))
+    assert len(found) == 3 * len(users)
+    np.testing.assert_allclose(found["score"], scores.flatten(), atol=1e-5)
+    batches = list(test)
+    maps = [mean_attention(model, batches)[0]]
+    maps.append(mean_attention(model, [(moved(one[0], one[0]["timestamp_list"] ** 2), *one[1:]) for one in batches])[0])
+    assert not torch.allclose(*maps)
+
+
+def test_every_way_to_rank_sees_the_times(write_inter: Any) -> None:
     config = make_config(**SMALL, **write_inter(ROWS), epochs=2, exclude_seen=True)
     _, train, valid, test = prepare(config)
     trainer = make_trainer(config, train)
@@ -122,20 +184,32 @@ def test_every_way_to_rank_sees_the_times(write_inter: Any, tmp_path: Path) -> N
         nothing = torch.empty(0, dtype=torch.int64)
         torch.testing.assert_close(model.best_items(rows, 3, (nothing, nothing))[0], full[:, 1:].topk(3).values)
         for changed in (model.full_sort_predict, model.predict):
-            other = rows.interaction | {"timestamp_list": times**2}
-            assert not torch.equal(changed(type(rows)(other)), changed(rows))
-    table = pd.concat(recommendations(model, test._dataset, 3, show_progress=False))
-    assert len(table) == 3 * 30
-    assert write_attention(model, test, str(tmp_path / "map.png")) > 0
+            assert not torch.equal(changed(moved(rows, times**2)), changed(rows))
 
 
 def test_candidates_are_ranked_with_the_times_too(write_inter: Any) -> None:
-    arguments = {"split": {"LS": "valid_and_test"}, "order": "TO", "group_by": "user", "mode": "uni5"}
-    config = make_config(**SMALL, **write_inter(ROWS), epochs=1, eval_args=arguments, candidates="paper", topk=[5, 10])
-    _, train, valid, test = prepare(config)
-    trainer = make_trainer(config, train)
-    trainer.fit(train, valid, show_progress=False)
-    assert set(trainer.evaluate(test)) >= {"mrr@10", "ndcg@5"}
+    arguments = {"split": {"LS": "valid_and_test"}, "order": "TO", "group_by": "user", "mode": "uni3"}
+    more = {
+        "eval_args": arguments,
+        "candidates": "paper",
+        "topk": [1, 10],
+        "metrics": ["NDCG"],
+        "valid_metric": "NDCG@1",
+    }
+    trainer, model, _, _, test = trained(write_inter, **more)
+    found, ranks = trainer.evaluate(test, load_best_model=False), []
+    with torch.no_grad():
+        for rows, (_, items), *_ in test:
+            full = model.full_sort_predict(rows).gather(1, items)
+            ranks += (full[:, 1:] > full[:, :1]).sum(1).tolist()
+    assert found["ndcg@10"] == pytest.approx(np.mean([1 / math.log2(rank + 2) for rank in ranks]), abs=1e-4)
+
+
+@pytest.mark.parametrize("more", [{"normalize_all": True}, {"rows": [("u1", f"i{i}", 5) for i in range(9)]}], ids=str)
+def test_times_that_say_nothing_are_refused(more: dict[str, Any], write_inter: Any) -> None:
+    rows = more.pop("rows", ROWS)
+    with pytest.raises(UserError, match="`time_bias` needs times in seconds or finer, but 'timestamp' of"):
+        prepare(make_config(**{**SMALL, **write_inter(rows), **more}))
 
 
 def test_a_checkpoint_with_a_time_bias_is_not_resumed_without_it(write_inter: Any) -> None:

@@ -382,9 +382,21 @@ def test_popularity_discount_moves_every_way_to_rank_by_the_training_counts(opti
 def test_the_discount_may_be_chosen_when_a_checkpoint_is_ranked(options: dict) -> None:
     trainer, train, valid, _ = start(**options, epochs=1)
     trainer.fit(train, valid, show_progress=False)
-    again, train, valid, _ = start(**options, epochs=1, popularity_discount=1.0)
+    again, train, valid, _ = start(**options, epochs=1, popularity_discount=30.0)
     again.resume_checkpoint(trainer.saved_model_file)
     assert equal(weights(trainer), weights(again))
+    score, result = again.fit(train, valid, show_progress=False)
+    assert result == again.evaluate(valid, load_best_model=False)
+    assert score != trainer.best_valid_score
+
+
+@pytest.mark.parametrize("change", [{"valid_users": None}, {"valid_users": 9}, {"valid_users": 10, "seed": 7}], ids=str)
+def test_what_was_trained_is_not_validated_on_after_resuming(options: dict, change: dict) -> None:
+    trainer, train, valid, _ = start(**options, epochs=1, valid_users=10)
+    trainer.fit(train, valid, show_progress=False)
+    again, *_ = start(**{**options, "epochs": 2, "valid_users": 10, **change})
+    with pytest.raises(UserError, match=r"valid_users|seed"):
+        again.resume_checkpoint(trainer.saved_model_file)
 
 
 def test_valid_users_are_as_many_as_wanted_and_the_others_train_their_validation_item(options: dict) -> None:
