@@ -202,6 +202,23 @@ def test_an_interrupted_run_is_resumed_to_the_same_end(write_inter: Any) -> None
         assert resumed[key] == whole[key]
 
 
+def test_a_finished_run_is_ranked_in_another_way_into_a_record_of_its_own(write_inter: Any) -> None:
+    options = {**QUIET, **write_inter(CYCLE), "hidden_size": 16, "epochs": 2, "metric_decimal_place": 8}
+    dataset = options.pop("dataset")
+    first = run("BERT4Rec", dataset, config_dict=options)
+    before = Path(first["record"]).read_text()
+    file = json.loads(before)["checkpoint"]
+    again = run(resume=file, config_dict={"epochs": 1, "popularity_discount": 50.0})
+    assert Path(first["record"]).read_text() == before
+    assert Path(again["record"]).stem == f"{Path(file).stem}-again-1"
+    for key in ("best_valid_result", "test_result"):
+        assert again[key] != first[key]
+    same = run(resume=file, config_dict={"epochs": 1})
+    assert same["record"].endswith("-again-2.json")
+    for key in ("best_valid_result", "test_result"):
+        assert same[key] == first[key]
+
+
 def stop_after(last: int) -> Any:
     def callback(epoch: int, score: float) -> None:
         if epoch == last:
