@@ -75,17 +75,20 @@ class Sequences:
         return self.windows(begin, length, max_length), length
 
     def seen(self, sequences: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        """All items before each target, uncut, as (row, item) index pairs of a score matrix.
+        """All items before each target, uncut, as (row, item) index pairs of a score matrix, each once.
 
         Returns:
-            Two int64 tensors of equal length: row in 0..B-1 and item id.
+            Two int64 tensors of equal length: row in 0..B-1, ascending, and item id.
         """
         begin = self.offsets[sequences]
         length = targets - begin
         rows = torch.repeat_interleave(torch.arange(len(sequences)), length)
         first = torch.cumsum(length, 0) - length  # where each row starts in the output
         position = torch.arange(len(rows)) - first[rows] + begin[rows]
-        return rows, self.items[position].long()
+        items = self.items[position].long()
+        beyond = int(items.max()) + 1 if len(items) else 1
+        pairs = torch.unique(rows * beyond + items)
+        return pairs // beyond, pairs % beyond
 
     def longest_slices(self, users: Tensor, sequences: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """One slice a user, from the beginning of its sequence to its last target, which is part of it.

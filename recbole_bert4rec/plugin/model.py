@@ -32,6 +32,9 @@ from recbole_bert4rec.nn.losses import (
 )
 from recbole_bert4rec.nn.time_bias import known_times
 
+Pairs = tuple[Tensor, Tensor]
+"""Rows and items of single scores, each pair once. *Shape:* (P,) each."""
+
 
 class BERT4Rec(SequentialRecommender):
     """Sun et al.: BERT4Rec: Sequential Recommendation with Bidirectional Encoder Representations from
@@ -151,17 +154,20 @@ class BERT4Rec(SequentialRecommender):
         again[:, 1:] = shown[:, 1:] == shown[:, :-1]
         return shown.masked_fill(again, PADDING)
 
-    def _raised(self, item_seq: Tensor, rows: Tensor | None = None) -> Raised | None:
-        """The learnt scalar at the items that a sequence shows; None where ``seen_bias`` is off.
+    def _raised(self, item_seq: Tensor, rows: Tensor | None = None, seen: Pairs | None = None) -> Raised | None:
+        """The learnt scalar at the items of a history; None where ``seen_bias`` is off.
 
         Not in the paper: the score of an item that stands in the input would else have to be unlearnt by attention.
 
         Args:
             item_seq: sequences with their masks. *Shape:* (B, L)
             rows: the sequence of each row of scores, by default one after the other. *Shape:* (M,)
+            seen: rows and items of whole histories, by default what the sequences show of them.
         """
         if self.seen_bias is None:
             return None
+        if seen is not None:
+            return Raised(self.seen_bias, *seen)
         shown = self._shown(item_seq)
         shown = shown if rows is None else shown[rows]
         place, columns = shown.nonzero(as_tuple=True)
@@ -205,31 +211,39 @@ class BERT4Rec(SequentialRecommender):
         hidden = self.encoder(sequences, (torch.arange(len(last), device=last.device), last), times)
         return self.encoder.output(hidden), sequences
 
-    def score_candidates(self, vectors: Tensor, sequences: Tensor, items: Tensor) -> Tensor:
+    def score_candidates(self, vectors: Tensor, sequences: Tensor, items: Tensor, seen: Pairs | None = None) -> Tensor:
         """Score each row's own candidates; ``vectors`` and ``sequences`` are what :meth:`encode` gave.
+
+        Args:
+            seen: rows and items of whole histories, for ``seen_bias``; by default what the sequences show of them.
 
         *Shape:* (B, H), (B, L), (B, C) -> (B, C)
         """
         scores = torch.bmm(self.encoder.catalogue[items], vectors.unsqueeze(2)).squeeze(2)
         scores = scores + self.ranking_bias[items]
-        if self.seen_bias is None:
+        raised = self._raised(sequences, seen=seen)
+        if raised is None:
             return scores
-        return scores + self.seen_bias * (sequences.unsqueeze(1) == items.unsqueeze(2)).any(2)
+        row = torch.arange(len(items), device=items.device).unsqueeze(1)
+        return scores + raised.by * torch.isin(row * self.n_items + items, raised.rows * self.n_items + raised.items)
 
-    def best_items(self, interaction: Interaction, k: int, removed: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    def best_items(
+        self, interaction: Interaction, k: int, removed: Pairs, seen: Pairs | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Each row's best items out of the catalogue, in memory that does not grow with the catalogue.
 
         Args:
             interaction: :meth:`histories`, such as ``item_id_list`` (B, L) and ``item_length`` (B,).
             k: how many.
             removed: rows and items that may not be recommended. *Shape:* (P,), (P,)
+            seen: as in :meth:`score_candidates`.
 
         Returns:
             Scores and items, best first. *Shape:* (B, k) each.
         """
         vectors, sequences = self.encode(*self.histories(interaction))
         changes: list[Change] = [(*removed, -torch.inf)]
-        raised = self._raised(sequences)
+        raised = self._raised(sequences, seen=seen)
         if raised is not None:
             changes.append((raised.rows, raised.items, raised.by))
         return best_items(vectors, self.encoder.catalogue, self.ranking_bias, k, changes)
@@ -246,11 +260,11 @@ class BERT4Rec(SequentialRecommender):
         items = interaction[self.ITEM_ID].unsqueeze(1)
         return self.score_candidates(vectors[which], sequences[which], items).squeeze(1)
 
-    def full_sort_predict(self, interaction: Interaction) -> Tensor:
-        """Score every item for each row. *Shape:* (B, N)"""
+    def full_sort_predict(self, interaction: Interaction, seen: Pairs | None = None) -> Tensor:
+        """Score every item for each row; ``seen`` as in :meth:`score_candidates`. *Shape:* (B, N)"""
         vectors, sequences = self.encode(*self.histories(interaction))
         scores = F.linear(vectors, self.encoder.catalogue, self.ranking_bias)
-        raised = self._raised(sequences)
+        raised = self._raised(sequences, seen=seen)
         return scores if raised is None else scores.index_put((raised.rows, raised.items), raised.by, accumulate=True)
 
 

@@ -25,7 +25,7 @@ from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.nn.average import MovingAverage
 from recbole_bert4rec.nn.row_adamw import RowAdamW, clip
 from recbole_bert4rec.plugin import checkpoint
-from recbole_bert4rec.plugin.model import BERT4Rec
+from recbole_bert4rec.plugin.model import BERT4Rec, Pairs
 from recbole_bert4rec.plugin.ranking import Ranking, RankingCollector
 
 _SHAPING = ["seen_bias", "selected_features", "hidden_size", "inner_size", "n_layers", "n_heads"]
@@ -152,25 +152,29 @@ class BERT4RecTrainer(Trainer):
         score, self.valid_result = super()._valid_epoch(valid_data, show_progress)
         return score, self.valid_result
 
-    def _seen(self, interaction: Interaction) -> tuple[Tensor, Tensor]:
-        """Rows and items that ``exclude_seen`` takes out; a repeated target stays, as in the authors' code."""
-        if not self.config["exclude_seen"]:
-            nothing = torch.empty(0, dtype=torch.int64, device=self.device)
-            return nothing, nothing
+    def _seen(self, interaction: Interaction) -> tuple[Pairs, Pairs]:
+        """Rows and items of the histories, and which of them ``exclude_seen`` takes out.
+
+        A repeated target stays, as in the authors' code. Histories that nobody asks for are left empty.
+        """
+        nothing = torch.empty(0, dtype=torch.int64, device=self.device)
+        if not self.config["exclude_seen"] and self.model.seen_bias is None:
+            return (nothing, nothing), (nothing, nothing)
         dataset = self._eval_dataset
         rows, items = dataset.sequences.seen(dataset.sequence_of(interaction), interaction[TARGET_POSITION])
-        kept = items != interaction[dataset.iid_field][rows]
-        return rows[kept].to(self.device), items[kept].to(self.device)
+        kept = (items != interaction[dataset.iid_field][rows]).to(self.device)
+        rows, items = rows.to(self.device), items.to(self.device)
+        return (rows, items), (rows[kept], items[kept]) if self.config["exclude_seen"] else (nothing, nothing)
 
     def _full_sort_batch_eval(self, batched_data: Any) -> tuple[Interaction, Any, Tensor, Tensor]:
         """Rank the catalogue for each row; the matrix of all scores is made only where a metric needs it."""
         interaction, _, positive_u, positive_i = batched_data
         self.evaluated_rows += len(interaction)
-        removed, moved = self._seen(interaction), interaction.to(self.device)
+        (seen, removed), moved = self._seen(interaction), interaction.to(self.device)
         if not self.eval_collector.needs_all_scores:
-            _, items = self.model.best_items(moved, self.ranking_depth, removed)
+            _, items = self.model.best_items(moved, self.ranking_depth, removed, seen)
             return interaction, Ranking(items), positive_u, positive_i
-        scores = self.model.full_sort_predict(moved)
+        scores = self.model.full_sort_predict(moved, seen)
         scores[:, PADDING] = -torch.inf
         scores[removed] = -torch.inf
         return interaction, scores, positive_u, positive_i
@@ -186,14 +190,14 @@ class BERT4RecTrainer(Trainer):
         n_users, n_items = int(owner[-1]) + 1, self.model.n_items
         self.evaluated_rows += n_users  # a user's rows are one ranking here
         vectors, sequences = self.model.encode(*self.model.histories(moved))
-        scores = self.model.score_candidates(vectors, sequences, items).T.flatten()
+        seen, removed = self._seen(interaction)
+        scores = self.model.score_candidates(vectors, sequences, items, seen).T.flatten()
         rows = torch.arange(len(items), device=self.device).repeat(items.shape[1])
         users, items = owner[rows], items.T.flatten()  # for each user in RecBole's order: candidate by candidate
         if self.config["exclude_seen"]:
-            seen_rows, seen_items = self._seen(interaction)
-            seen = torch.isin(rows * n_items + items, seen_rows * n_items + seen_items)
+            out = torch.isin(rows * n_items + items, removed[0] * n_items + removed[1])
             targets = positive_u.to(self.device) * n_items + positive_i.to(self.device)
-            scores[seen & ~torch.isin(users * n_items + items, targets)] = -torch.inf
+            scores[out & ~torch.isin(users * n_items + items, targets)] = -torch.inf
         if not self.eval_collector.needs_all_scores:
             _, best = best_candidates(users, items, scores, self.ranking_depth, n_users)
             return interaction, Ranking(best), positive_u, positive_i
