@@ -162,11 +162,12 @@ class BERT4Rec(SequentialRecommender):
         Args:
             item_seq: sequences with their masks. *Shape:* (B, L)
             rows: the sequence of each row of scores, by default one after the other. *Shape:* (M,)
-            seen: rows and items of whole histories, by default what the sequences show of them.
+            seen: rows and items of whole histories. Where the scalar says that things are not repeated, it holds for
+                them all; where they are, it is known of what the sequences show alone.
         """
         if self.seen_bias is None:
             return None
-        if seen is not None:
+        if seen is not None and self.seen_bias < 0:
             return Raised(self.seen_bias, *seen)
         shown = self._shown(item_seq)
         shown = shown if rows is None else shown[rows]
@@ -215,7 +216,7 @@ class BERT4Rec(SequentialRecommender):
         """Score each row's own candidates; ``vectors`` and ``sequences`` are what :meth:`encode` gave.
 
         Args:
-            seen: rows and items of whole histories, for ``seen_bias``; by default what the sequences show of them.
+            seen: rows and items of whole histories, for ``seen_bias`` (see :meth:`_raised`).
 
         *Shape:* (B, H), (B, L), (B, C) -> (B, C)
         """

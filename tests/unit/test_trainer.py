@@ -420,8 +420,9 @@ def test_valid_users_are_as_many_as_wanted_and_the_others_train_their_validation
 
 @pytest.mark.parametrize("mode", ["full", "uni5"])
 @pytest.mark.parametrize("metrics", [["NDCG"], ["NDCG", "GAUC"]], ids=str)
-def test_rankings_move_all_of_the_history_also_what_is_older_than_the_window(
-    options: dict, mode: str, metrics: list[str]
+@pytest.mark.parametrize("bias", [-1.5, 1.5])
+def test_a_negative_seen_bias_moves_all_of_the_history_in_rankings_and_a_positive_one_the_window_alone(
+    options: dict, mode: str, metrics: list[str], bias: float
 ) -> None:
     arguments = {"split": {"LS": "valid_and_test"}, "order": "TO", "group_by": "user", "mode": mode}
     options |= {"eval_args": arguments, "candidates": "paper", "topk": [1, 10], "metrics": metrics}
@@ -431,7 +432,7 @@ def test_rankings_move_all_of_the_history_also_what_is_older_than_the_window(
     with torch.no_grad():
         for weight in model.parameters():
             weight.add_(0.3 * torch.randn(weight.shape))
-        model.seen_bias.fill_(-1.5)
+        model.seen_bias.fill_(bias)
         found = trainer.evaluate(test, load_best_model=False)["ndcg@10"]
         gains, older = [], 0
         for rows, *rest in test:
@@ -454,7 +455,7 @@ def scores_by_history(model: Any, dataset: Any, row: Any) -> tuple[int, torch.Te
     older = set(history) - set(history[-2:])  # beside [MASK]
     scores = model.full_sort_predict(row)[0]
     for item in older:
-        scores[item] += model.seen_bias
+        scores[item] += model.seen_bias.clamp(max=0)
     return len(older), scores
 
 
