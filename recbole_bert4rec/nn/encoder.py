@@ -323,13 +323,14 @@ class BERT4RecEncoder(nn.Module):
         """The output embedding of the N items, padding first, without [MASK]. *Shape:* (N, H)"""
         return self.output_embedding[: self.options.n_items]
 
-    def scores(self, vectors: Tensor) -> Tensor:
+    def scores(self, vectors: Tensor, bias: Tensor | None = None) -> Tensor:
         """Score every item (equation 7, before the softmax).
 
         Args:
             vectors: what :meth:`output` returned. *Shape:* (B, H)
+            bias: in place of the output bias. *Shape:* (N,)
 
         Returns:
             *Shape:* (B, N)
         """
-        return F.linear(vectors, self.catalogue, self.output_bias)
+        return F.linear(vectors, self.catalogue, self.output_bias if bias is None else bias)

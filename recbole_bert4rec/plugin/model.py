@@ -11,7 +11,6 @@ from recbole.data.interaction import Interaction
 from recbole.model.abstract_recommender import SequentialRecommender
 from recbole.utils import FeatureType, InputType
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from recbole_bert4rec.constants import PADDING, SAMPLED_LOSSES
 from recbole_bert4rec.data.batching import epoch_generator
@@ -264,7 +263,7 @@ class BERT4Rec(SequentialRecommender):
     def full_sort_predict(self, interaction: Interaction, seen: Pairs | None = None) -> Tensor:
         """Score every item for each row; ``seen`` as in :meth:`score_candidates`. *Shape:* (B, N)"""
         vectors, sequences = self.encode(*self.histories(interaction))
-        scores = F.linear(vectors, self.encoder.catalogue, self.ranking_bias)
+        scores = self.encoder.scores(vectors, self.ranking_bias)
         raised = self._raised(sequences, seen=seen)
         return scores if raised is None else scores.index_put((raised.rows, raised.items), raised.by, accumulate=True)
 
