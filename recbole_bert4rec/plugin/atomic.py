@@ -121,8 +121,8 @@ def check_times(times: Tensor, column: str) -> None:
     first, last = times.min().item(), times.max().item()
     if not math.isfinite(last - first) or last - first <= 1:
         raise UserError(
-            f"`time_bias` needs times in seconds or finer, but {column} lies between {first:g} and {last:g}; leave "
-            "`normalize_field` and `normalize_all` out, or mend the file"
+            f"`time_bias` needs times in seconds or finer, but {column} lies between {first:g} and {last:g}; "
+            "leave the option out, or mend the file"
         )
 
 

@@ -121,6 +121,12 @@ class BERT4RecDataset(SequentialDataset):
             self.inter_feat = self.inter_feat[kept]
         return None
 
+    def _normalize(self) -> None:
+        """As RecBole's, whose ml-100k has times between 0 and 1; ``time_bias`` sees them as they were."""
+        if self.config["time_bias"] and self.time_field in self.inter_feat:
+            self._times_to_learn = np.array(self.inter_feat[self.time_field], dtype=np.float64)
+        super()._normalize()
+
     def _change_feat_format(self) -> None:
         """Frames become tensors, in which times are float32; the exact ones are kept until the rows are sorted."""
         if self.benchmark_filename_list is None and self.time_field in self.inter_feat:
@@ -138,8 +144,9 @@ class BERT4RecDataset(SequentialDataset):
         exact = torch.from_numpy(self.__dict__.pop("_times"))
         order = self._order_by_user_and_time(exact)
         everything = _rows(self.inter_feat, order)
-        users, times = everything[self.uid_field], exact[order] if self.config["time_bias"] else None
-        if times is not None:
+        users, times = everything[self.uid_field], None
+        if self.config["time_bias"]:
+            times = torch.from_numpy(self.__dict__.pop("_times_to_learn"))[order]
             check_times(times, f"{self.time_field!r} of [{self.dataset_name}]")
         self.sequences = Sequences.from_sorted(users, everything[self.iid_field], self.user_num, times)
         present = (self.sequences.offsets[1:] > self.sequences.offsets[:-1]).nonzero().squeeze(1)

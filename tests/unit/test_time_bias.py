@@ -205,11 +205,22 @@ def test_candidates_are_ranked_with_the_times_too(write_inter: Any) -> None:
     assert found["ndcg@10"] == pytest.approx(np.mean([1 / math.log2(rank + 2) for rank in ranks]), abs=1e-4)
 
 
-@pytest.mark.parametrize("more", [{"normalize_all": True}, {"rows": [("u1", f"i{i}", 5) for i in range(9)]}], ids=str)
-def test_times_that_say_nothing_are_refused(more: dict[str, Any], write_inter: Any) -> None:
-    rows = more.pop("rows", ROWS)
+@pytest.mark.parametrize("times", [[5] * 9, [t / 9 for t in range(9)], [*range(8), float("inf")]], ids=str)
+def test_times_that_say_nothing_are_refused(times: list[float], write_inter: Any) -> None:
+    rows = [("u1", f"i{place}", time) for place, time in enumerate(times)]
     with pytest.raises(UserError, match="`time_bias` needs times in seconds or finer, but 'timestamp' of"):
-        prepare(make_config(**{**SMALL, **write_inter(rows), **more}))
+        prepare(make_config(**{**SMALL, **write_inter(rows)}))
+
+
+def test_normalised_times_are_learnt_from_as_they_were(write_inter: Any) -> None:
+    options = {**SMALL, **write_inter(ROWS), "save_dataset": True}
+    tables = []
+    for more in ({}, {"normalize_all": True}, {"normalize_all": True}):  # the last one from the saved data set
+        test = prepare(make_config(**options, **more))[3]
+        tables.append(test._dataset[np.arange(len(test._dataset))]["timestamp_list"])
+    assert tables[0].max() > 1000
+    assert torch.equal(tables[0], tables[1])
+    assert torch.equal(tables[0], tables[2])
 
 
 def test_a_checkpoint_with_a_time_bias_is_not_resumed_without_it(write_inter: Any) -> None:
