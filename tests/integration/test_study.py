@@ -86,6 +86,7 @@ def test_refit_trains_with_the_validation_items_and_is_told_beside(data: dict[st
     assert "  refit       " in done.stderr
     by_hand = {**data, "epochs": str(record["best_epoch"] + 1), "eval_args": "{'split':{'LS':'test_only'}}"}
     path.unlink()
+    path.with_stem(f"{path.stem}-again-1").unlink()  # of the run that had nothing to train
     alone = run_py(**by_hand)
     assert alone.returncode == 0, alone.stderr
     (path,) = Path("saved").glob("BERT4Rec-*.json")
