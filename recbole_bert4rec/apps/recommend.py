@@ -60,11 +60,11 @@ def recommendations(
     ):
         batch = users[part]
         now = sequences.offsets[latest[part] + 1]  # just after the last interaction
-        histories, length = sequences.histories(latest[part], now, model.max_seq_length)
-        fields = Interaction({model.ITEM_SEQ: histories, model.ITEM_SEQ_LEN: length})
+        width = model.max_seq_length
+        begin, length = sequences.before(latest[part], now, width)
+        fields = Interaction({model.ITEM_SEQ: sequences.windows(begin, length, width), model.ITEM_SEQ_LEN: length})
         if model.TIME_SEQ:
-            where = sequences.before(latest[part], now, model.max_seq_length)
-            fields[model.TIME_SEQ] = sequences.times_of(*where, model.max_seq_length)
+            fields[model.TIME_SEQ] = sequences.times_of(begin, length, width)
         fields = fields.to(device)
         seen_rows, seen_items = sequences.seen(latest[part], now)
         removed = (seen_rows.to(device), seen_items.to(device))

@@ -56,12 +56,7 @@ class Sequences:
         return _cut(self.times, begin, length, width)
 
     def before(self, sequences: Tensor, targets: Tensor, max_length: int) -> tuple[Tensor, Tensor]:
-        """Where the history of each target begins, and its length; see :meth:`histories`. *Shape:* (B,), (B,)"""
-        begin = torch.maximum(self.offsets[sequences], targets - max_length)
-        return begin, targets - begin
-
-    def histories(self, sequences: Tensor, targets: Tensor, max_length: int) -> tuple[Tensor, Tensor]:
-        """What had been done before the interaction at flat position ``targets``.
+        """Where what had been done before the interaction at flat position ``targets`` stands.
 
         Args:
             sequences: the sequence of each target. *Shape:* (B,)
@@ -69,10 +64,10 @@ class Sequences:
             max_length: only the most recent ``max_length`` items are kept.
 
         Returns:
-            The padded histories, (B, max_length), and their lengths, (B,), both int64.
+            First positions and lengths of the histories, as :meth:`windows` takes them, int64. *Shape:* (B,), (B,)
         """
-        begin, length = self.before(sequences, targets, max_length)
-        return self.windows(begin, length, max_length), length
+        begin = torch.maximum(self.offsets[sequences], targets - max_length)
+        return begin, targets - begin
 
     def seen(self, sequences: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         """All items before each target, uncut, as (row, item) index pairs of a score matrix, each once.

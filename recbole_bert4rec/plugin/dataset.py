@@ -210,12 +210,13 @@ class BERT4RecDataset(SequentialDataset):
         if not hasattr(self, "sequences"):
             return rows
         owners, targets = self.sequence_of(rows), rows[TARGET_POSITION]
-        where = owners.reshape(-1), targets.reshape(-1), self.max_item_list_len
-        items, length = self.sequences.histories(*where)
+        width = self.max_item_list_len
+        begin, length = self.sequences.before(owners.reshape(-1), targets.reshape(-1), width)
+        items = self.sequences.windows(begin, length, width)
         rows[self.item_id_list_field] = items.reshape(*owners.shape, -1)
         rows[self.item_list_length_field] = length.reshape(owners.shape)
         if self.time_list_field:
-            times = self.sequences.times_of(*self.sequences.before(*where), self.max_item_list_len)
+            times = self.sequences.times_of(begin, length, width)
             rows[self.time_list_field] = times.reshape(*owners.shape, -1)
         return rows
 

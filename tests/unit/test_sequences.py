@@ -32,7 +32,8 @@ def test_histories_are_the_most_recent_items_before_each_target(histories: list[
     rows = [(u, p) for u, items in enumerate(histories, start=1) for p in range(1, len(items) + 1)]
     users = torch.tensor([u for u, _ in rows])
     targets = torch.tensor([int(sequences.offsets[u]) + p for u, p in rows])
-    items, lengths = sequences.histories(users, targets, width)
+    begins, lengths = sequences.before(users, targets, width)
+    items = sequences.windows(begins, lengths, width)
     assert items.shape == (len(rows), width)
     for (user, position), row, length in zip(rows, items.tolist(), lengths.tolist(), strict=True):
         wanted = histories[user - 1][max(0, position - width) : position]
@@ -66,7 +67,8 @@ def test_of_a_users_prefixes_the_longest_counts() -> None:
 def test_a_history_of_a_million_items_is_cut_like_any_other() -> None:
     items = torch.arange(1_000_000) % 997 + 1
     sequences = Sequences.from_sorted(torch.ones(1_000_000, dtype=torch.int64), items, n_users=2)
-    history, length = sequences.histories(torch.tensor([1]), torch.tensor([999_999]), 50)
+    begin, length = sequences.before(torch.tensor([1]), torch.tensor([999_999]), 50)
+    history = sequences.windows(begin, length, 50)
     assert history[0].tolist() == items[999_949:999_999].tolist()
     assert length.tolist() == [50]
 

@@ -150,7 +150,8 @@ def test_recommendations_and_attention_maps_see_the_times(write_inter: Any) -> N
     sequences, (users, latest) = test._dataset.sequences, test._dataset.latest
     found = pd.concat(recommendations(model, test._dataset, 3, batch_size=7, show_progress=False))
     now = sequences.offsets[latest + 1]
-    histories, lengths = sequences.histories(latest, now, 8)
+    begins, lengths = sequences.before(latest, now, 8)
+    histories = sequences.windows(begins, lengths, 8)
     times = torch.zeros(histories.shape, dtype=torch.float64)
     for row, (end, length) in enumerate(zip(now.tolist(), lengths.tolist(), strict=True)):
         times[row, :length] = sequences.times[end - length : end]
