@@ -2,9 +2,9 @@
 
 All see the same training items and rank the same held-out items among all that the user has not seen; seconds
 count training and validation from the first step. RecTools runs in an environment of its own (see training_speed.py)
-with its own defaults, but H 64 and 2 heads; ours with the flags of ``RECIPE``; RecBole's with its defaults, validated
-after each epoch and when ``--budget`` ends their training. What ``--work`` holds is not run again. Run it on an idle
-machine.
+with its own defaults, but H 64 and 2 heads; ours with the flags of ``RECIPE``; RecBole's with its defaults, one run of
+the same seed for each of ``--budgets``, validated when it ends. What ``--work`` holds is not run again. Run it on an
+idle machine.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
 PEERS = Path(__file__).resolve().parent / "peers"
+RECTOOLS_CURVE = "rectools_quality.jsonl"
 MARKS = (0.05, 0.10, 0.15)
 RECIPE = {
     "train_batch_size": 32,
@@ -64,7 +65,7 @@ def rectools_curve(work: Path, environments: Path, limit: float) -> tuple[str, l
     """Version, and (second, NDCG@10) after every epoch until ``limit`` seconds are over."""
     task = {"sequences": str(work / "ml-1m-quality.npz"), "length": 100, "hidden_size": 64, "batch": 128}
     task |= {"mask_ratio": 0.15, "epochs": 1000}
-    kept, lines = work / "rectools_quality.jsonl", []
+    kept, lines = work / RECTOOLS_CURVE, []
     if kept.exists():
         lines = [json.loads(line) for line in kept.read_text().splitlines()]
         return lines[0]["version"], [(line["second"], line["ndcg"]) for line in lines]
@@ -90,6 +91,18 @@ def our_curve(record: dict[str, Any]) -> list[tuple[float, float]]:
     return [(row["at_second"], row["valid"]["ndcg@10"]) for row in record["epochs"] if "valid" in row]
 
 
+def budgeted_curve(work: Path, model: str, options: dict[str, Any], budgets: list[str]) -> tuple[str, Any, float]:
+    """Name of one of RecBole's models, its curve over runs of these budgets, and the epochs of the longest one.
+
+    Its learning rate is constant, so that a shorter run is the beginning of a longer one.
+    """
+    name = f"{model}-{options['seed']}"
+    records = [run_options(work, name, options, model, f"--budget={budget}") for budget in budgets]
+    epochs = max(len(record["epochs"]) - 1 + record["budget"]["last_epoch_share"] for record in records)
+    curve = sorted(point for record in records for point in our_curve(record))
+    return f"RecBole's {'BERT4Rec' if model == STOCK_MODEL_NAME else model}", curve, epochs
+
+
 def first_at(curve: list[tuple[float, float]], mark: float) -> float | None:
     """The second at which a curve reaches ``mark``."""
     return next((second for second, ndcg in curve if ndcg >= mark), None)
@@ -98,7 +111,7 @@ def first_at(curve: list[tuple[float, float]], mark: float) -> float | None:
 def plot(curves: dict[str, list[tuple[float, float]]]) -> None:
     """Validation NDCG@10 against seconds."""
     figure, axes = plt.subplots(figsize=(6, 4))
-    for (name, curve), style in zip(curves.items(), ("o-", "s--", "^:", "D", "v"), strict=True):
+    for (name, curve), style in zip(curves.items(), ("o-", "s--", "^:", "D-.", "v-"), strict=True):
         axes.plot(*zip(*curve, strict=True), style, label=name, markersize=4)
     for mark in MARKS:
         axes.axhline(mark, color="grey", linewidth=0.5)
@@ -114,7 +127,7 @@ def main() -> None:
     parser.add_argument("--data_path", type=Path, required=True, help="folder that holds ml-1m/ml-1m.inter.gz")
     parser.add_argument("--environments", type=Path, default=Path("bench-envs"))
     parser.add_argument("--limit", type=float, default=1500, help="seconds for RecTools")
-    parser.add_argument("--budget", default="600s", help="of training, for RecBole's models")
+    parser.add_argument("--budgets", nargs="+", default=["150s", "300s", "600s"], help="for RecBole's models")
     parser.add_argument("--seed", type=int, default=2020)
     parser.add_argument("--work", type=Path, default=Path("bench-work"))
     options = parser.parse_args()
@@ -126,15 +139,13 @@ def main() -> None:
     ours = run_options(work, f"ours-{options.seed}", {**shared, **recipe})
     plain = run_options(work, f"paper_start-{options.seed}", {**shared, **recipe, **PAPER_START})
     write_task(work / "ml-1m-quality.npz", data_path)
+    said = "RecTools' curve is of an earlier call." if (work / RECTOOLS_CURVE).exists() else ""
     version, theirs = rectools_curve(work, options.environments.resolve(), options.limit)
     curves = {"ours": our_curve(ours), "ours, the paper's start": our_curve(plain), f"RecTools {version}": theirs}
     epochs: list[float] = [len(ours["epochs"]), len(plain["epochs"]), len(theirs)]
     for model in ("SASRec", STOCK_MODEL_NAME):
-        record = run_options(
-            work, f"{model}-{options.seed}", {**shared, "seed": options.seed}, model, f"--budget={options.budget}"
-        )
-        curves[f"RecBole's {'BERT4Rec' if model == STOCK_MODEL_NAME else model}"] = our_curve(record)
-        epochs.append(len(record["epochs"]) - 1 + record["budget"]["last_epoch_share"])
+        name, curves[name], passes = budgeted_curve(work, model, {**shared, "seed": options.seed}, options.budgets)
+        epochs.append(passes)
     rows: list[dict[str, Any]] = []
     for (name, curve), passes in zip(curves.items(), epochs, strict=True):
         best = max(ndcg for _, ndcg in curve)
@@ -148,7 +159,7 @@ def main() -> None:
         f"Validation NDCG@10, full ranking, seen items excluded; H 64, 2 layers, 2 heads. Ours: N 50, `{given}`; the "
         f"paper's start: the same with `{' '.join(f'--{k}={v}' for k, v in PAPER_START.items())}`. RecTools: N 100, "
         "batch 128, mask ratio 0.15, its own defaults otherwise. RecBole's: its defaults (N 50, every prefix of every "
-        f"user), `--budget={options.budget}`, validated after each epoch and when it is over. Chosen on validation; no "
+        f"user), a run of the same seed for `--budget` {', '.join(options.budgets)}. {said} Chosen on validation; no "
         "test figure was looked at."
     )
     write_tables("time_to_mark", machine(ours), rows, note)
