@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -51,9 +52,14 @@ def read(path: str | os.PathLike[str], device: torch.device | str = "cpu") -> di
     if not Path(path).is_file():
         raise UserError(f"checkpoint {path} does not exist")
     try:
-        state = torch.load(path, map_location=device, weights_only=True)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Detected pickle protocol", UserWarning)  # said of RecBole's own
+            state = torch.load(path, map_location=device, weights_only=True)
     except Exception as error:  # torch raises many types for damaged files and for pickles
-        raise UserError(f"{path} is not a checkpoint of recbole_bert4rec ({type(error).__name__})") from error
+        raise UserError(
+            f"{path} is not a checkpoint of recbole_bert4rec ({type(error).__name__}): it is damaged, or RecBole wrote it, "
+            "as for all models but BERT4Rec; those are pickles, which can run code and are not read here"
+        ) from error
     if not isinstance(state, dict) or state.get("format") != FORMAT:
         raise UserError(f"{path} is not a checkpoint of recbole_bert4rec (no format {FORMAT!r} in it)")
     return state

@@ -25,13 +25,15 @@ def test_a_checkpoint_is_read_by_torch_with_weights_only(tmp_path: Path) -> None
     assert checkpoint.read_if_ours(tmp_path / "a.pth") is not None
 
 
-@pytest.mark.parametrize("kind", ["pickle", "torch", "text", "foreign", "missing"])
+@pytest.mark.parametrize("kind", ["pickle", "torch", "recbole", "text", "foreign", "missing"])
 def test_a_file_of_another_kind_is_refused_in_one_line_and_runs_no_code(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "a.pth"
     if kind == "pickle":
         path.write_bytes(pickle.dumps(Evil()))
     elif kind == "torch":
         torch.save({"format": checkpoint.FORMAT, "config": Evil()}, path)
+    elif kind == "recbole":
+        torch.save({"config": Evil()}, path, pickle_protocol=4)
     elif kind == "text":
         path.write_text("hello")
     elif kind == "foreign":
