@@ -57,8 +57,8 @@ def read(path: str | os.PathLike[str], device: torch.device | str = "cpu") -> di
             state = torch.load(path, map_location=device, weights_only=True)
     except Exception as error:  # torch raises many types for damaged files and for pickles
         raise UserError(
-            f"{path} is not a checkpoint of recbole_bert4rec ({type(error).__name__}): it is damaged, or RecBole wrote it, "
-            "as for all models but BERT4Rec; those are pickles, which can run code and are not read here"
+            f"{path} is not a checkpoint of recbole_bert4rec ({type(error).__name__}): it is damaged, or RecBole wrote "
+            "it, as for all models but BERT4Rec; those are pickles, which can run code and are not read here"
         ) from error
     if not isinstance(state, dict) or state.get("format") != FORMAT:
         raise UserError(f"{path} is not a checkpoint of recbole_bert4rec (no format {FORMAT!r} in it)")

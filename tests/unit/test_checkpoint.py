@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,8 @@ def test_a_file_of_another_kind_is_refused_in_one_line_and_runs_no_code(tmp_path
         path.write_text("hello")
     elif kind == "foreign":
         torch.save({"state_dict": {}}, path)
-    with pytest.raises(UserError, match=r"a\.pth") as error:
+    with warnings.catch_warnings(), pytest.raises(UserError, match=r"a\.pth") as error:
+        warnings.simplefilter("error")
         checkpoint.read(path)
     assert "\n" not in str(error.value)
     assert not Path("pwned").exists()
