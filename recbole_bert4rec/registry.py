@@ -114,9 +114,20 @@ def properties(kind: str) -> Traversable:
 
 
 def recipe(name: str, kind: str = "recipe") -> str:
-    """A file as the user names it, or one of ``properties/KIND`` by its bare name."""
+    """A file as the user names it, or one of ``properties/KIND`` by its bare name.
+
+    Raises:
+        UserError: there is neither.
+    """
     shipped = properties(kind) / name
-    return name if os.path.exists(name) or os.sep in name or not shipped.is_file() else str(shipped)
+    if os.path.exists(name):
+        return name
+    if os.sep not in name and shipped.is_file():
+        return str(shipped)
+    known = sorted(file.name for file in properties(kind).iterdir())
+    near = options.nearest(name, known)
+    hint = f"did you mean {near}?" if near else f"the names of properties/{kind} are {', '.join(known)}"
+    raise UserError(f"there is no file {name}; {hint}")
 
 
 def _check_recbole_version(version: str) -> None:
@@ -160,7 +171,16 @@ def _load_config_files(original: Any, self: Config, file_list: list[str] | None)
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe, and 1e-3 is a number, as RecBole's own loader has it."""
+    """Safe, and 1e-3 is a number, as RecBole's own loader has it; a key that stands twice is a mistake."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        lines: dict[str, int] = {}
+        for key, _ in node.value:
+            line = key.start_mark.line + 1
+            if isinstance(key, yaml.ScalarNode) and key.value in lines:
+                raise yaml.YAMLError(f"`{key.value}` stands in line {lines[key.value]} and again in line {line}")
+            lines[str(key.value)] = line
+        return super().construct_mapping(node, deep)
 
 
 _Loader.add_implicit_resolver(

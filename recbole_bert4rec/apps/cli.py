@@ -43,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        how = "finished runs are kept, the same command does the rest" if several else _KEPT
+        how = "finished runs are kept, the same command does the rest and writes the reports" if several else _KEPT
         print(f"interrupted; {how}", file=sys.stderr)
         return 130
     return 0

@@ -73,14 +73,10 @@ def compare(contest: Contest, folder: Path) -> dict[str, Path]:
 def _compare(contest: Contest, folder: Path, temporary: str) -> dict[str, Path]:
     _, dataset, files = resolved("several", contest.dataset, list(contest.config_files), {}, None, temporary)
     contest = replace(contest, dataset=dataset, config_files=tuple(files), study=contest.study.written(temporary))
-    for model in contest.models:
-        config = explained(partial(contest.config, model, {}), f"the configuration of {model}")
-        if config["MODEL_TYPE"] not in (ModelType.SEQUENTIAL, ModelType.GENERAL, ModelType.TRADITIONAL):
-            raise UserError(
-                f"{model} predicts clicks or needs a knowledge graph; it cannot be compared by ranking items"
-            )
+    _check_options(contest)
     metric = reference_config(contest)["valid_metric"].lower()
     print(f"proving that {len(contest.models)} models are evaluated on the same rows of {dataset}", flush=True)
+    print(f"logs: {folder / 'rows.log'}, then {folder / 'runs'}", flush=True)
     try:
         about = in_own_process(prove, contest, log=folder / "rows.log")
     except FailedError as error:
@@ -89,7 +85,8 @@ def _compare(contest: Contest, folder: Path, temporary: str) -> dict[str, Path]:
         about.pop("rows").to_parquet(file, index=False)
     runs = [_Run.of(contest, about, model, seed) for seed in contest.seeds for model in contest.models]
     write_json(folder / "comparison.json", {**_said(contest, about), "runs": [run.name for run in runs]})
-    display = Display([(run.model, run.seed) for run in runs], contest.budget, metric)
+    kinds = {name: contest.model_of(name) for name in contest.models}
+    display = Display([(run.model, run.seed) for run in runs], kinds, contest.budget, metric)
     failed = _run_all(contest, folder, runs, display)
     done = [run.name for run in runs if run.name not in failed]
     if not done:
@@ -101,6 +98,23 @@ def _compare(contest: Contest, folder: Path, temporary: str) -> dict[str, Path]:
     return written
 
 
+def _check_options(contest: Contest) -> None:
+    """Raise where the options of some model have mistakes, or it cannot rank; all of them at once."""
+    mistakes = []
+    for model in contest.models:
+        try:
+            config = explained(partial(contest.config, model, {}), f"the configuration of {model}")
+        except UserError as error:
+            mistakes.append(f"{model}: {error}" if contest.study.variants else str(error))
+            continue
+        if config["MODEL_TYPE"] not in (ModelType.SEQUENTIAL, ModelType.GENERAL, ModelType.TRADITIONAL):
+            mistakes.append(
+                f"{model} predicts clicks or needs a knowledge graph; it cannot be compared by ranking items"
+            )
+    if mistakes:
+        raise UserError("\n".join(dict.fromkeys(mistakes)))
+
+
 def _said(contest: Contest, about: dict[str, Any]) -> dict[str, Any]:
     """What the report says about all runs."""
     facts = {key: about[key] for key in ("dropped", "users", "items", "interactions", "fingerprint", "rules")}
@@ -108,6 +122,7 @@ def _said(contest: Contest, about: dict[str, Any]) -> dict[str, Any]:
     return {
         "models": list(contest.models),
         "varied": axis,
+        "variants": {name: dict(own) for name, own in contest.study.variants.items()},
         "axis": axis and {name: contest.own_options(name).get(axis) for name in contest.models},
         "dataset": contest.dataset,
         "seeds": list(contest.seeds),

@@ -17,13 +17,15 @@ class Display:
 
     Args:
         runs: model and seed of each, in their order.
+        kinds: RecBole's name of each model, which variants of one share.
         budget: seconds of training that a run may take, or None.
         metric: of validation, by which models are selected.
     """
 
-    def __init__(self, runs: list[tuple[str, int]], budget: float | None, metric: str) -> None:
+    def __init__(self, runs: list[tuple[str, int]], kinds: dict[str, str], budget: float | None, metric: str) -> None:
         self._left, self._total, self._budget, self._metric = list(runs), len(runs), budget, metric
         self._records: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        self._kinds = kinds
         self._seconds: dict[str, float] = {}
         layout = "{desc}: {bar} {n_fmt}/{total_fmt} [{elapsed}]{postfix}"
         self._all = tqdm(total=len(runs), desc="runs", position=0, disable=None, ncols=100, bar_format=layout)
@@ -82,17 +84,18 @@ class Display:
         self._all.update(1)
 
     def _time_left(self) -> str:
-        """How long the rest will take, from runs of the same models or from the budget."""
-        if not self._left:
-            return ""
-        usual = self._budget
-        if usual is None and self._seconds:
-            usual = statistics.mean(self._seconds.values())
-        if usual is None:
+        """How long the rest will take, from the budget or from runs of the same models, once there are some of all."""
+        usual = [seconds for model, _ in self._left if (seconds := self._usual(model)) is not None]
+        if not self._left or len(usual) < len(self._left):
             return ""
         spent = time.monotonic() - self._began if self._one is not None else 0.0
-        seconds = max(0.0, sum(self._seconds.get(model, usual) for model, _ in self._left) - spent)
+        seconds = max(0.0, sum(usual) - spent)
         return f", about {seconds / 60:.0f} min left" if seconds >= 60 else f", about {seconds:.0f} s left"
+
+    def _usual(self, model: str) -> float | None:
+        """Seconds of a run: of the same, of others of its kind, or the budget."""
+        alike = [seconds for name, seconds in self._seconds.items() if self._kinds[name] == self._kinds[model]]
+        return self._seconds.get(model, statistics.mean(alike) if alike else self._budget)
 
     def table(self) -> str:
         """Test metrics of the models so far: mean, and standard deviation over seeds."""

@@ -54,22 +54,32 @@ def read_study(path: str) -> Study:
     if strange:
         raise UserError(f"study {path} has {strange}, but a study has `variants` and perhaps `axis`")
     variants, axis = content.get("variants"), content.get("axis")
+    mistakes: list[str] = []
     if not isinstance(variants, dict) or not variants or not all(isinstance(own, dict) for own in variants.values()):
         raise UserError(f"study {path}: `variants` must be lines of `name: {{option: value}}`, but is {variants!r}")
     if not (axis is None or isinstance(axis, str)):
         raise UserError(f"study {path}: `axis` must be the name of an option, but is {axis!r}")
     for name, own in variants.items():
-        single = [key for key in own if key in _SINGLE]
-        if single:
-            raise UserError(f"study {path}: variant {name!r} sets {single}, which are for a single run")
-        decided = [key for key in own if key in _DECIDED]
-        if decided:
-            raise UserError(
-                f"study {path}: variant {name!r} sets {decided}, but all variants are evaluated alike; give such "
-                "options for all, on the command line or in --config_files"
-            )
-        if axis is not None and (isinstance(own.get(axis), bool) or not isinstance(own.get(axis), (int, float))):
-            raise UserError(
-                f"study {path}: `axis` is {axis}, but variant {name!r} gives it no number: {own.get(axis)!r}"
-            )
+        mistakes += _mistakes(f"variant {name!r}", own, axis)
+    if mistakes:
+        raise UserError(f"study {path}: {'; '.join(mistakes)}")
     return Study({" ".join(str(name).split()): own for name, own in variants.items()}, axis)
+
+
+def _mistakes(variant: str, own: dict[str, Any], axis: str | None) -> list[str]:
+    """What is wrong with a variant's options, but for those that no variant has."""
+    found = []
+    single = [key for key in own if key in _SINGLE]
+    if single:
+        found.append(f"{variant} sets {single}, which are for a single run")
+    decided = [key for key in own if key in _DECIDED]
+    if decided:
+        found.append(
+            f"{variant} sets {decided}, but all variants are evaluated alike; give such options for all, on the "
+            "command line or in --config_files"
+        )
+    if axis is not None and axis not in own:
+        found.append(f"`axis` is {axis}, which {variant} does not set")
+    elif axis is not None and (isinstance(own[axis], bool) or not isinstance(own[axis], (int, float))):
+        found.append(f"`axis` is {axis}, but {variant} gives it no number: {own[axis]!r}")
+    return found

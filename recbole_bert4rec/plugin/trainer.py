@@ -31,7 +31,9 @@ from recbole_bert4rec.plugin.ranking import Ranking, RankingCollector
 _SHAPING = ["seen_bias", "selected_features", "hidden_size", "inner_size", "n_layers", "n_heads"]
 _SHAPING += ["hidden_act", "norm", "without", "temperature", "position", "ema_decay"]
 _SHAPING += ["time_bias", "MAX_ITEM_LIST_LENGTH", "learner", "sparse_update"]
+_JUDGING = ["eval_args", "exclude_seen", "candidates", "popularity_discount", "valid_metric"]
 _BEFORE: dict[str, Any] = {"norm": "post", "without": [], "temperature": None, "ema_decay": 0.0}
+_BEFORE |= {"candidates": "recbole", "popularity_discount": 0.0}
 """What options that came later were before, for checkpoints that do not hold them; others were off."""
 _TRAINERS = itertools.count(1)
 _FUSED = {"adam": optim.Adam, "adamw": optim.AdamW}
@@ -282,16 +284,20 @@ class BERT4RecTrainer(Trainer):
         """Go on after the checkpoint's epoch as if never stopped: weights, optimizer, early stopping, randomness.
 
         Raises:
-            UserError: the checkpoint's network or optimizer is another than the configuration's.
+            UserError: the checkpoint's network or optimizer is another than the configuration's, or epochs that are
+                still to be trained would be chosen among by another evaluation than the best one so far.
         """
         state = checkpoint.read(resume_file, self.device)
-        stored = {key: state["config"].get(key, _BEFORE.get(key, False)) for key in _SHAPING}
+        shaping = [*_SHAPING]
         if self.config["valid_users"] or state["config"].get("valid_users"):  # others have trained what is held out
-            stored |= {key: state["config"].get(key) for key in ("valid_users", "seed")}
-        different = [key for key in stored if stored[key] != self.config[key]]
-        if different:
-            said = ", ".join(f"{key} {stored[key]!r}, not {self.config[key]!r}" for key in different)
+            shaping += ["valid_users", "seed"]
+        if said := self._different(state["config"], shaping):
             raise UserError(f"{resume_file} was trained with {said}; it cannot be resumed so")
+        if state["epoch"] + 1 < self.epochs and (said := self._different(state["config"], _JUDGING)):
+            raise UserError(
+                f"{resume_file} chose its best epoch with {said}; later epochs could not be compared with it. "
+                "Evaluate it anew, without training, by --epochs=1, or keep these options"
+            )
         if len(state["item_tokens"]) != self.model.n_items:
             raise UserError(
                 f"{resume_file} was trained on {len(state['item_tokens']) - 1} items, but the data set has "
@@ -315,6 +321,12 @@ class BERT4RecTrainer(Trainer):
         if self.device.type == "cuda" and "cuda_random_state" in state:
             torch.cuda.set_rng_state(state["cuda_random_state"].cpu(), self.device)
         self.logger.info(f"Checkpoint loaded. Resume training from epoch {self.start_epoch}")
+
+    def _different(self, stored: dict[str, Any], keys: list[str]) -> str:
+        """Which of the options a checkpoint was made with are others now, in words."""
+        before = {key: stored.get(key, _BEFORE.get(key, False)) for key in keys}
+        changed = [key for key in keys if (before[key] or None) != (self.config[key] or None)]
+        return ", ".join(f"{key} {before[key]!r}, not {self.config[key]!r}" for key in changed)
 
 
 def _spared(name: str) -> bool:

@@ -80,11 +80,11 @@ def _costs(results: Results) -> Table:
     def median(model: str, value: Callable[[dict[str, Any]], float]) -> float:
         return statistics.median(value(record) for record in results.records[model])
 
-    header = ["model", "epochs", "best epoch", "seconds", "of which training", "peak memory, MB", "parameters"]
+    header = ["model", "epochs", "best epoch (from 0)", "seconds", "of which training", "peak memory, MB", "parameters"]
     rows = []
     for model in results.models:
         epochs = median(model, _epochs)
-        best = median(model, lambda record: float(record["best_epoch"] or 0) + 1)
+        best = median(model, lambda record: float(record["best_epoch"]))
         train = median(model, lambda record: sum(row["train_seconds"] for row in record["epochs"]))
         cells = [f"{median(model, lambda record: record['seconds']['train']):.1f}", f"{train:.1f}"]
         cells.append(f"{median(model, lambda record: record['peak_memory_mb']):,.0f}")
@@ -160,9 +160,20 @@ def _protocol(results: Results) -> list[str]:
         f"GPU {machine['gpu'] or 'none'}; "
         + ", ".join(f"{name} {versions[name]}" for name in ("recbole_bert4rec", "recbole", "torch") if name in versions)
         + (f"; git commit {', '.join(commits)}" if commits else ""),
+        *_variants(about.get("variants", {})),
         *_unfinished(results),
         *(f"Failed: {name}: {reason}" for name, reason in results.failed.items()),
     ]
+
+
+def _variants(variants: dict[str, dict[str, Any]]) -> list[str]:
+    """What makes the variants of a study, in a line."""
+    said = [f"{name} ({_options(own) or 'nothing'})" for name, own in variants.items()]
+    return [f"Variants, with what each sets: {'; '.join(said)}"] if said else []
+
+
+def _options(own: dict[str, Any]) -> str:
+    return ", ".join(f"{key}: {value}" for key, value in own.items())
 
 
 def _unfinished(results: Results) -> list[str]:

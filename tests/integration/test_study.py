@@ -25,6 +25,9 @@ def test_a_study_compares_its_variants_draws_them_along_the_axis_and_is_not_repe
     for name in ("what-is-varied.png", "report.md", "report.html", "table.tex"):
         assert (Path("heads-toy") / name).is_file()
     assert "1 <head> − 4 heads" in Path("heads-toy/report.md").read_text()
+    assert "Variants, with what each sets: 1 <head> (n_heads: 1); 4 heads (n_heads: 4)" in Path(
+        "heads-toy/report.md"
+    ).read_text("utf-8")
     assert "<head>" not in Path("heads-toy/report.html").read_text().split("<body>")[1]
     again = run_py("--study=heads.yaml", "--seeds=2", **data)
     assert again.stdout.count("kept from before") == 4
@@ -43,7 +46,7 @@ def test_a_variant_may_be_another_model(data: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--study=none.yaml",), "none.yaml cannot be read"),
+        (("--study=none.yaml",), "there is no file none.yaml; the names of properties/study are ablation.yaml"),
         (("--study=mask-ratio.yaml", "--model=SASRec"), "--study varies BERT4Rec"),
         (("--study=mask-ratio.yaml", "--attention=a.png"), "--attention is for a single run"),
         (("--attention=a.txt",), "must end in .png, .pdf, .svg"),

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from recbole_bert4rec.apps.compare import _check_options
 from recbole_bert4rec.apps.contest import Contest
+from recbole_bert4rec.apps.progress import Display
 from recbole_bert4rec.apps.study import read_study
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.registry import recipe
@@ -33,7 +35,8 @@ def test_a_shipped_study_is_found_by_its_bare_name_and_has_no_mistake(file: Path
         ({"variants": {}}, "`variants` must be lines of `name: {option: value}`"),
         ({"variants": {"a": 3}}, "`variants` must be lines of"),
         ({"variant": {"a": {}}}, "has ['variant'], but a study has `variants` and perhaps `axis`"),
-        ({"variants": {"a": {"mask_ratio": 0.1}, "b": {}}, "axis": "mask_ratio"}, "variant 'b' gives it no number"),
+        ({"variants": {"a": {"mask_ratio": 0.1}, "b": {}}, "axis": "mask_ratio"}, "which variant 'b' does not set"),
+        ({"variants": {"a": {"norm": "pre"}}, "axis": "norm"}, "variant 'a' gives it no number: 'pre'"),
         ({"variants": {"a": {}}, "axis": ["mask_ratio"]}, "`axis` must be the name of an option"),
         ({"variants": {"a": {}}, 1: 2, "b": 3}, "has ['1', 'b']"),
         ({"variants": {"a": {"exclude_seen": True}}}, "variant 'a' sets ['exclude_seen']"),
@@ -47,6 +50,39 @@ def test_what_is_no_study_is_explained(content: dict, words: str, tmp_path: Path
         read_study(str(file))
     assert words in str(error.value)
     assert str(file) in str(error.value)
+
+
+def test_mistakes_of_all_variants_are_told_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("variants:\n  a: {seed: 1}\n  b: {refit: train+valid}\n")
+    with pytest.raises(UserError, match=r"variant 'a' sets \['seed'\].*variant 'b' sets \['refit'\]"):
+        read_study(str(file))
+    file.write_text("variants:\n  a: {mask_ratoi: 0.1}\n  b: {mask_ratio: 1.5}\n  c: {}\n")
+    found = read_study(str(file)).written(str(tmp_path))
+    with pytest.raises(UserError) as error:
+        _check_options(Contest(tuple(found.variants), "ml-100k", (), ("--state=error",), (1,), study=found))
+    said = str(error.value)
+    assert [part in said for part in ("a: ", "did you mean `mask_ratio`", "b: ", "1.5", "c: ")] == [True] * 4 + [False]
+
+
+def test_a_key_that_stands_twice_is_refused_with_its_lines(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("variants:\n  a: {mask_ratio: 0.1}\n  b: {}\n  a: {mask_ratio: 0.2}\n")
+    with pytest.raises(UserError, match="`a` stands in line 2 and again in line 4"):
+        read_study(str(file))
+
+
+def test_no_time_is_guessed_from_runs_of_another_model() -> None:
+    kinds = {"small": "BERT4Rec", "large": "BERT4Rec", "SASRec": "SASRec"}
+    runs = [(name, seed) for seed in (1, 2) for name in kinds]
+    display = Display(runs, kinds, None, "ndcg@10")
+    record = {"best_valid_result": {}, "test_result": {"ndcg@10": 0.1}, "epochs": []}
+    said = []
+    for (name, seed), seconds in zip(runs, (10, 20, 100, 10, 20, 100), strict=True):
+        display.end(name, seed, {**record, "seconds": {"total": seconds, "train": seconds}}, new=True)
+        said.append(display._time_left())
+    display.close()
+    assert said == ["", "", ", about 2 min left", ", about 2 min left", ", about 2 min left", ""]
 
 
 def test_a_variant_s_options_win_over_files_and_flags_and_may_name_a_model(tmp_path: Path) -> None:

@@ -315,6 +315,23 @@ def test_a_checkpoint_of_another_network_or_catalogue_is_not_resumed(options: di
         other.fit(train, valid, verbose=False)
 
 
+def test_a_checkpoint_is_ranked_by_another_protocol_but_not_trained_on_by_it(options: dict) -> None:
+    trainer, train, valid, _ = start(**options, epochs=2)
+    trainer.fit(train, valid, verbose=False)
+    before = Path(trainer.saved_model_file).read_bytes()
+    for changed, words in (
+        ({"popularity_discount": 1.0}, "chose its best epoch with popularity_discount 0.0, not 1.0"),
+        ({"exclude_seen": True}, "exclude_seen False, not True"),
+        ({"eval_args": {"mode": "uni5"}}, "eval_args "),
+    ):
+        other, *_ = start(**{**options, **changed}, epochs=9)
+        with pytest.raises(UserError, match=f"{words}.*--epochs=1"):
+            other.resume_checkpoint(trainer.saved_model_file)
+        other, *_ = start(**{**options, **changed}, epochs=1)
+        other.resume_checkpoint(trainer.saved_model_file)
+    assert Path(trainer.saved_model_file).read_bytes() == before
+
+
 def test_a_pickled_checkpoint_is_refused(options: dict, tmp_path: Path) -> None:
     trainer, _, valid, _ = start(**options)
     torch.save({"state_dict": trainer.model.state_dict(), "config": trainer.config}, tmp_path / "theirs.pth")
