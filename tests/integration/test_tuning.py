@@ -287,7 +287,7 @@ def test_an_option_that_a_model_does_not_have_is_named_with_the_nearest(
         (["--eval_step=0"], "`eval_step` must be at least 1"),
         (["--tool=Ray", "--ray_address=127.0.0.1:1"], "--ray_address=127.0.0.1:1"),
         (["--tool=Ray", "--cpus_per_trial=99"], "a trial needs 99 CPUs"),
-        (["--config_files=missing.yaml"], "missing.yaml cannot be read"),
+        (["--config_files=missing.yaml"], "there is no file missing.yaml"),
         (["nonsense"], "argument 'nonsense' is not understood"),
     ],
 )
