@@ -64,7 +64,7 @@ class Display:
         values = [record["best_valid_result"].get(self._metric), record["test_result"].get(self._metric)]
         valid, test = (f"{value:.4f}" if value is not None else "none" for value in values)
         how = f"{len(record['epochs'])} epochs, {record['seconds']['train']:.1f} s" if new else "kept from before"
-        self._said(model, seed, f"{model}, seed {seed}: {self._metric} valid {valid}, test {test}; {how}")
+        self._said(model, seed, f"{model}, seed {seed}: {self._metric} valid {valid}, test {test}; {how}", guess=new)
         if new or not self._left:
             tqdm.write(f"\n{self.table()}\n", file=sys.stdout)
 
@@ -72,13 +72,13 @@ class Display:
         """A run failed."""
         self._said(model, seed, f"{model}, seed {seed} failed: {reason}")
 
-    def _said(self, model: str, seed: int, text: str) -> None:
-        """A line about a run that needs nothing more."""
+    def _said(self, model: str, seed: int, text: str, guess: bool = True) -> None:
+        """A line about a run that needs nothing more; without a guess of the time that is left where more are kept."""
         self._left.remove((model, seed))
         if self._one is not None:
             self._one.close()
             self._one = None
-        left = self._time_left()
+        left = self._time_left() if guess else ""
         tqdm.write(f"[{self._total - len(self._left)}/{self._total}] {text}{left}", file=sys.stdout)
         sys.stdout.flush()
         self._all.update(1)
