@@ -117,7 +117,7 @@ def plot(curves: dict[str, list[tuple[float, float]]]) -> None:
         axes.axhline(mark, color="grey", linewidth=0.5)
     axes.set(xscale="log", xlabel="seconds of training and validation", ylabel="validation NDCG@10")
     axes.set_title("ml-1m, full ranking, seen items excluded, two cores")
-    axes.legend()
+    axes.legend(fontsize=8, loc="center right")
     figure.tight_layout()
     figure.savefig(RESULTS / "time_to_mark.png", dpi=150)
 

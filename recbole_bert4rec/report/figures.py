@@ -16,7 +16,7 @@ from recbole_bert4rec.report.results import Results, metric_of
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8c8c00")
 """After Okabe and Ito (2008)."""
 _MARKERS, _LINES = "osD^vPX*", ("-", "--", "-.", ":")
-_BINS = 5
+_BINS, _FEW = 5, 6
 
 
 def draw(results: Results) -> dict[str, Figure]:
@@ -56,6 +56,17 @@ def _style(number: int) -> dict[str, Any]:
     }
 
 
+def _legend(figure: Figure, axes: Axes) -> None:
+    """The contestants' names in the picture, or below it where they are many."""
+    handles, names = axes.get_legend_handles_labels()
+    if len(names) <= _FEW:
+        axes.legend(frameon=False)
+        return
+    columns = int(figure.get_figwidth() // 2.5)
+    figure.legend(handles, names, frameon=False, loc="outside lower center", ncols=columns)
+    figure.set_figheight(figure.get_figheight() + 0.22 * -(-len(names) // columns))
+
+
 def _curves(results: Results) -> Figure:
     """Validation against epochs and against seconds; a line a run."""
     figure = Figure(figsize=(10, 4), layout="constrained")
@@ -75,7 +86,7 @@ def _curves(results: Results) -> Figure:
         axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
         axes.xaxis.set_minor_locator(NullLocator())
-    left.legend(frameon=False)
+    _legend(figure, left)
     return _bare(figure, [left, right])
 
 
@@ -101,7 +112,7 @@ def _groups(results: Results) -> Figure:
         axes.set_xticks(range(len(labels)), [f"{t}\n{(group == p).sum()} users" for p, t in enumerate(labels)])
         axes.set_xlabel(title)
     sides[0].set_ylabel(f"test {results.main_metric}")
-    sides[0].legend(frameon=False)
+    _legend(figure, sides[0])
     return _bare(figure, sides)
 
 
@@ -125,7 +136,7 @@ def _top_k(results: Results) -> Figure:
             values = [metric_of(results.ranks[model], f"{name}@{k}").mean() for k in depth]
             axes.plot(depth, values, label=model, markersize=4, markevery=5, linewidth=1.2, **_style(number))
         axes.set(xlabel="k", ylabel=f"test {name}@k", ylim=(0, None))
-    sides[0].legend(frameon=False)
+    _legend(figure, sides[0])
     return _bare(figure, sides)
 
 
@@ -140,7 +151,7 @@ def _variety(results: Results) -> Figure:
     names = list(results.records[results.models[0]][0]["variety"])
     axes.set(xlabel=f"{names[1]} (0 rarest items, 1 most popular)", ylabel=f"{names[0]} (share of all items)")
     axes.margins(0.15)
-    axes.legend(frameon=False)
+    _legend(figure, axes)
     return _bare(figure, [axes])
 
 
