@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.registry import recipe
 from tests.conftest import make_config, prepare
@@ -76,4 +77,7 @@ def test_a_recipe_is_found_by_its_bare_name_and_has_no_mistake(file: Path) -> No
 def test_a_file_of_the_user_comes_before_a_recipe_of_the_same_name(tmp_path: Path) -> None:
     (tmp_path / RECIPES[0].name).write_text("epochs: 1\n")
     assert recipe(RECIPES[0].name) == RECIPES[0].name
+    with pytest.raises(UserError, match=r"there is no file mine\.yaml"):
+        recipe("mine.yaml")
+    (tmp_path / "mine.yaml").write_text("epochs: 1\n")
     assert recipe("mine.yaml") == "mine.yaml"
