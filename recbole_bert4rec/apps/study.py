@@ -54,13 +54,11 @@ def read_study(path: str) -> Study:
     if strange:
         raise UserError(f"study {path} has {strange}, but a study has `variants` and perhaps `axis`")
     variants, axis = content.get("variants"), content.get("axis")
-    mistakes: list[str] = []
     if not isinstance(variants, dict) or not variants or not all(isinstance(own, dict) for own in variants.values()):
         raise UserError(f"study {path}: `variants` must be lines of `name: {{option: value}}`, but is {variants!r}")
     if not (axis is None or isinstance(axis, str)):
         raise UserError(f"study {path}: `axis` must be the name of an option, but is {axis!r}")
-    for name, own in variants.items():
-        mistakes += _mistakes(f"variant {name!r}", own, axis)
+    mistakes = [said for name, own in variants.items() for said in _mistakes(f"variant {name!r}", own, axis)]
     if mistakes:
         raise UserError(f"study {path}: {'; '.join(mistakes)}")
     return Study({" ".join(str(name).split()): own for name, own in variants.items()}, axis)

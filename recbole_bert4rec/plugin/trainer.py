@@ -33,7 +33,7 @@ _SHAPING += ["hidden_act", "norm", "without", "temperature", "position", "ema_de
 _SHAPING += ["time_bias", "MAX_ITEM_LIST_LENGTH", "learner", "sparse_update"]
 _JUDGING = ["eval_args", "exclude_seen", "candidates", "popularity_discount", "valid_metric"]
 _BEFORE: dict[str, Any] = {"norm": "post", "without": [], "temperature": None, "ema_decay": 0.0}
-_BEFORE |= {"candidates": "recbole", "popularity_discount": 0.0}
+_BEFORE |= {"candidates": "recbole", "popularity_discount": 0.0, "valid_users": None}
 """What options that came later were before, for checkpoints that do not hold them; others were off."""
 _TRAINERS = itertools.count(1)
 _FUSED = {"adam": optim.Adam, "adamw": optim.AdamW}
@@ -325,7 +325,7 @@ class BERT4RecTrainer(Trainer):
     def _different(self, stored: dict[str, Any], keys: list[str]) -> str:
         """Which of the options a checkpoint was made with are others now, in words."""
         before = {key: stored.get(key, _BEFORE.get(key, False)) for key in keys}
-        changed = [key for key in keys if (before[key] or None) != (self.config[key] or None)]
+        changed = [key for key in keys if before[key] != self.config[key]]
         return ", ".join(f"{key} {before[key]!r}, not {self.config[key]!r}" for key in changed)
 
 
