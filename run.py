@@ -3,7 +3,7 @@
 import sys
 
 try:
-    from recbole_bert4rec.apps.cli import main
+    from recbole_bert4rec.cli.run import main
 except ImportError as error:
     sys.exit(f"error: {error}\nInstall with: pip install -r requirements.txt")
 

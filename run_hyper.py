@@ -3,7 +3,7 @@
 import sys
 
 try:
-    from recbole_bert4rec.tuning.cli import main
+    from recbole_bert4rec.cli.tune import main
 except ImportError as error:
     sys.exit(f"error: {error}\nInstall with: pip install -r requirements.txt")
 

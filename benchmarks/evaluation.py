@@ -16,8 +16,7 @@ from recbole.utils import get_model, get_trainer, init_seed  # noqa: E402
 from records import machine, write_tables  # noqa: E402
 
 import recbole_bert4rec  # noqa: E402, F401
-from recbole_bert4rec.apps.record import environment  # noqa: E402
-from recbole_bert4rec.compat import quieten  # noqa: E402
+from recbole_bert4rec.environment import environment, suppress_dependency_warnings  # noqa: E402
 
 CONTESTANTS = {"BERT4Rec": "ours", "RecBoleBERT4Rec": "RecBole BERT4Rec"}
 MODES = ("full", "uni100", "pop100")
@@ -57,7 +56,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=10)
     parser.add_argument("--only_ours", action="store_true", help="leave out RecBole's model, which takes minutes")
     options = parser.parse_args(ARGUMENTS)
-    quieten()
+    suppress_dependency_warnings()
     rows = []
     contestants = {"BERT4Rec": "ours"} if options.only_ours else CONTESTANTS
     for model, label in contestants.items():

@@ -9,8 +9,8 @@ import time
 import torch
 from records import machine, write_tables
 
-from recbole_bert4rec.apps.record import environment, peak_memory_mb
-from recbole_bert4rec.data.topk import best_items
+from recbole_bert4rec.environment import environment, peak_memory_mb
+from recbole_bert4rec.nn.topk import best_items
 
 
 @torch.no_grad()

@@ -24,8 +24,8 @@ from recbole.config import Config
 from recbole.data import create_dataset, data_preparation
 from records import RESULTS, machine, run_options, write_tables
 
-from recbole_bert4rec.compat import quieten
 from recbole_bert4rec.constants import STOCK_MODEL_NAME, TARGET_POSITION
+from recbole_bert4rec.environment import suppress_dependency_warnings
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
@@ -131,7 +131,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=2020)
     parser.add_argument("--work", type=Path, default=Path("bench-work"))
     options = parser.parse_args()
-    quieten()
+    suppress_dependency_warnings()
     sys.argv = sys.argv[:1]  # RecBole reads options from there
     work, data_path = options.work.resolve(), options.data_path.resolve()
     recipe = {"seed": options.seed, **RECIPE}

@@ -28,7 +28,7 @@ import numpy as np
 import torch
 from records import ROOT, machine, write_tables
 
-from recbole_bert4rec.apps.record import environment
+from recbole_bert4rec.environment import environment
 
 PEERS = Path(__file__).resolve().parent / "peers"
 CONTESTANTS = {

@@ -16,7 +16,7 @@ if not SUPPORTED_PYTHON[0] <= sys.version_info[:2] < SUPPORTED_PYTHON[1]:
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # RecBole's dependencies deplore their own age while they are imported
-    from recbole_bert4rec.registry import register
+    from recbole_bert4rec.patches.registry import register
 
 register()
 

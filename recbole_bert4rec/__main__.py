@@ -2,7 +2,7 @@
 
 import sys
 
-from recbole_bert4rec.apps.cli import main
+from recbole_bert4rec.cli.run import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -1,5 +1,17 @@
-"""The one exception for mistakes a user can mend; the command lines print it without a traceback."""
+"""The one exception for mistakes a user can mend, and the hint for a misspelt word."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
 
 
 class UserError(ValueError):
     """What is wrong, where, the value received and how to mend it, in words meant for the user."""
+
+
+def nearest(key: str, candidates: Iterable[str]) -> str | None:
+    """The candidate that a misspelt key most likely means, if any is close."""
+    by_lower = {candidate.lower(): candidate for candidate in candidates}
+    close = difflib.get_close_matches(key.lower(), list(by_lower), n=1, cutoff=0.75)
+    return by_lower[close[0]] if close else None

@@ -10,7 +10,7 @@ from pathlib import Path
 from recbole_bert4rec.errors import UserError
 
 
-def check_place(flag: str, path: str) -> None:
+def check_writable(flag: str, path: str) -> None:
     """Refuse, before hours of training, a file that could not be written after them.
 
     Args:
@@ -26,7 +26,7 @@ def check_place(flag: str, path: str) -> None:
 
 
 @contextmanager
-def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
+def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Give a temporary name beside ``path`` to write to; the file takes its place when the block ends well.
 
     A reader sees the old file or the new one, never half of it; after an error nothing is left behind.

@@ -16,7 +16,7 @@ from recbole.data import create_dataset, data_preparation  # noqa: E402
 from recbole.utils import get_model, get_trainer, init_seed  # noqa: E402
 
 import recbole_bert4rec  # noqa: E402
-from recbole_bert4rec.compat import quieten  # noqa: E402
+from recbole_bert4rec.environment import suppress_dependency_warnings  # noqa: E402
 from recbole_bert4rec.plugin import model as plugin_model  # noqa: E402
 
 
@@ -29,7 +29,7 @@ def write_sequences(train, path):
 
 
 def main():
-    quieten()
+    suppress_dependency_warnings()
     model_name = TASK["model"]
     watch = Stopwatch(recbole_bert4rec.__version__ if model_name == "BERT4Rec" else recbole.__version__)
     options = {

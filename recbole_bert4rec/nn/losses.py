@@ -72,18 +72,6 @@ def bpr(
     return -torch.dot(F.logsigmoid(margin).float(), weights)
 
 
-class Negatives(NamedTuple):
-    """Items that all masked positions of a batch are told from.
-
-    Attributes:
-        items: *Shape:* (K,)
-        log_expected: the log of how often each of them is expected among K draws. *Shape:* (K,)
-    """
-
-    items: Tensor
-    log_expected: Tensor
-
-
 class SampledScores(NamedTuple):
     """Scores of each masked position's label and of the negatives; a negative that is the label has -inf.
 

@@ -7,14 +7,44 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from recbole.config import Config
 from recbole.data.dataloader import NegSampleEvalDataLoader
 from recbole.data.dataset import Dataset
 from recbole.sampler import RepeatableSampler
 from torch import Tensor
 
-from recbole_bert4rec.data.negatives import AliasDraws, DistinctCandidates
+from recbole_bert4rec.data.candidates import DistinctCandidates
 from recbole_bert4rec.errors import UserError
+
+
+class AliasDraws:
+    """RecBole's candidates, number for number, without its loops: any item but the target, with replacement.
+
+    Args:
+        n_items: N.
+        table: RecBole's alias table (items, the probability to keep each, its alternative), or None to draw uniformly.
+    """
+
+    def __init__(self, n_items: int, table: tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]] | None):
+        self._n_items = n_items
+        self._table = table
+
+    def draw(self, targets: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+        """``count`` candidates for each target of one user, from numpy's global numbers. *Shape:* (count, targets)"""
+        items = self._sample(count * len(targets))
+        again = np.flatnonzero(items.reshape(count, -1) == targets)
+        while len(again):
+            items[again] = self._sample(len(again))
+            again = again[items[again] == targets[again % len(targets)]]
+        return items.reshape(count, -1)
+
+    def _sample(self, count: int) -> NDArray[np.int64]:
+        if self._table is None:
+            return np.random.randint(1, self._n_items, count)
+        keys, kept, alias = self._table
+        place = np.random.randint(0, len(keys), count)
+        return np.where(kept[place] > np.random.random(count), keys[place], alias[place])
 
 
 class CandidateDataLoader(NegSampleEvalDataLoader):

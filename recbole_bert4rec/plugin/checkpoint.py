@@ -11,7 +11,7 @@ import torch
 from recbole.config import Config
 
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.files import written_whole
+from recbole_bert4rec.files import atomic_write
 
 FORMAT = "recbole_bert4rec checkpoint 1"
 
@@ -36,7 +36,7 @@ _DERIVED = {
 
 def write(path: str | os.PathLike[str], state: dict[str, Any]) -> None:
     """Save ``state``, whole or not at all."""
-    with written_whole(path) as temporary, open(temporary, "wb") as file:
+    with atomic_write(path) as temporary, open(temporary, "wb") as file:
         torch.save({"format": FORMAT, **state}, file)
         file.flush()
         os.fsync(file.fileno())

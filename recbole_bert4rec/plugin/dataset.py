@@ -16,9 +16,9 @@ from torch import Tensor
 from recbole_bert4rec.constants import SEQUENCE, TARGET_POSITION
 from recbole_bert4rec.data import splits
 from recbole_bert4rec.data.sequences import Sequences, order_by_user_and_time
+from recbole_bert4rec.datafiles.atomic import check_benchmark_files, check_inter_file, check_times, explain_load_failure
+from recbole_bert4rec.datafiles.reader import read_columns
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.plugin.atomic import check_benchmark_files, check_inter_file, check_times, explain_load_failure
-from recbole_bert4rec.plugin.reader import read_columns
 
 
 class BERT4RecDataset(SequentialDataset):

@@ -16,7 +16,6 @@ from recbole_bert4rec.constants import PADDING, SAMPLED_LOSSES
 from recbole_bert4rec.data.batching import epoch_generator
 from recbole_bert4rec.data.cloze import append_mask, cloze
 from recbole_bert4rec.data.negatives import SharedNegatives, items_outside
-from recbole_bert4rec.data.topk import Change, best_items
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.nn.cross_entropy import Raised, cross_entropy
 from recbole_bert4rec.nn.encoder import BERT4RecEncoder, EncoderOptions
@@ -30,6 +29,7 @@ from recbole_bert4rec.nn.losses import (
     smoothing,
 )
 from recbole_bert4rec.nn.time_bias import known_times
+from recbole_bert4rec.nn.topk import Change, best_items
 
 Pairs = tuple[Tensor, Tensor]
 """Rows and items of single scores, each pair once. *Shape:* (P,) each."""

@@ -18,13 +18,13 @@ from recbole.trainer import Trainer
 from recbole.utils import set_color
 from torch import Tensor, optim
 
-from recbole_bert4rec.compat import share_checkpoint_name
 from recbole_bert4rec.constants import PADDING, TARGET_POSITION
-from recbole_bert4rec.data.topk import best_candidates
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.nn.average import MovingAverage
 from recbole_bert4rec.nn.row_adamw import RowAdamW, clip
+from recbole_bert4rec.nn.topk import best_candidates
 from recbole_bert4rec.plugin import checkpoint
+from recbole_bert4rec.plugin.distributed import share_checkpoint_name
 from recbole_bert4rec.plugin.model import BERT4Rec, Pairs
 from recbole_bert4rec.plugin.ranking import Ranking, RankingCollector
 

@@ -19,12 +19,12 @@ from ray.air import session
 from ray.tune import schedulers
 from ray.tune.search import Searcher
 
-from recbole_bert4rec.apps.processes import reason_of
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.tuning import study
 from recbole_bert4rec.tuning.objective import Task, run_trial
 from recbole_bert4rec.tuning.search import Search
 from recbole_bert4rec.tuning.study import Trial
+from recbole_bert4rec.workers import reason_of
 
 SCHEDULERS = ("none", "asha", "median")
 

@@ -18,8 +18,8 @@ from recbole.config import Config
 from recbole.data import create_dataset, data_preparation
 from recbole.utils import dataset_arguments, get_model, get_trainer, init_seed
 
-from recbole_bert4rec.apps.record import EpochLog, Report
-from recbole_bert4rec.compat import quieten
+from recbole_bert4rec.environment import suppress_dependency_warnings
+from recbole_bert4rec.training.record import EpochLog, Report
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ def _prepare(task: Task, params: dict[str, Any], data: bytes | None) -> tuple[An
 def _at_home(task: Task) -> Iterator[None]:
     """Relative paths and threads as the search has them; Ray gives a worker its own."""
     folder, threads = os.getcwd(), torch.get_num_threads()
-    quieten()
+    suppress_dependency_warnings()
     os.chdir(task.folder)
     torch.set_num_threads(task.threads)
     try:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.files import written_whole
+from recbole_bert4rec.files import atomic_write
 from recbole_bert4rec.tuning.search import key_of
 
 FINISHED, STOPPED, FAILED = "finished", "stopped", "failed"
@@ -87,7 +87,7 @@ class Study:
 
     def _rewrite(self) -> None:
         entries = [{"study": self.about}, *map(asdict, self.trials)]
-        with written_whole(self.path) as temporary:
+        with atomic_write(self.path) as temporary:
             temporary.write_text("".join(json.dumps(entry) + "\n" for entry in entries), "utf-8")
 
     def _append(self, entry: dict[str, Any]) -> None:

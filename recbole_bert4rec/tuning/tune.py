@@ -17,15 +17,14 @@ from filelock import FileLock, Timeout
 from recbole.config import Config
 from tabulate import tabulate
 
-from recbole_bert4rec.apps.run import check_model, explained, resolved
-from recbole_bert4rec.config import nearest
-from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.files import written_whole
-from recbole_bert4rec.report.tuning import write_report
+from recbole_bert4rec.errors import UserError, nearest
+from recbole_bert4rec.files import atomic_write
+from recbole_bert4rec.training.run import check_model, explained, resolved
 from recbole_bert4rec.tuning.cluster import Resources, checkpoint_of, run_on_ray, scheduler_of
 from recbole_bert4rec.tuning.local import LocalWorker
 from recbole_bert4rec.tuning.objective import Task, packed_data, reads_data_anew, run_trial, test_result
 from recbole_bert4rec.tuning.progress import Display, said
+from recbole_bert4rec.tuning.report import write_report
 from recbole_bert4rec.tuning.search import Search
 from recbole_bert4rec.tuning.space import Space, read_space
 from recbole_bert4rec.tuning.study import FAILED, STOPPED, Study, Trial
@@ -252,7 +251,7 @@ def _write_winner(request: Request, best: Trial) -> None:
     task = request.task
     content = {"model": task.model, "dataset": task.dataset, **_given(task.config(best.params))}
     content.pop("checkpoint_dir", None)
-    with written_whole(request.beside(".best.yaml")) as temporary:
+    with atomic_write(request.beside(".best.yaml")) as temporary:
         temporary.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
 
 
@@ -269,7 +268,7 @@ def _write_result_file(path: Path, study: Study, best: Trial, tested: dict[str, 
             parts.append(f"Test result:\n{line(tested)}\n")
         parts.append("\n")
     parts += [f"{said_exactly(t.params)}\nfailed: {t.reason}\n\n" for t in study.trials if t.status == FAILED]
-    with written_whole(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text("".join(parts), encoding="utf-8")
 
 

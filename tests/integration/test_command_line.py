@@ -15,10 +15,10 @@ import pandas as pd
 import pytest
 import torch
 
-from recbole_bert4rec.apps.cli import main
-from recbole_bert4rec.apps.recommend import recommendations
-from recbole_bert4rec.apps.run import explained, run
+from recbole_bert4rec.cli.run import main
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.recommend.recommend import recommendations
+from recbole_bert4rec.training.run import explained, run
 from tests.conftest import QUIET, make_config, make_trainer, prepare
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -16,7 +16,7 @@ import psutil
 import pytest
 from filelock import FileLock
 
-from recbole_bert4rec.tuning.cli import main
+from recbole_bert4rec.cli.tune import main
 
 ROOT = Path(__file__).resolve().parents[2]
 FAST = ["--epochs=2", "--train_batch_size=256", "--hidden_size=16", "--inner_size=16", "--n_layers=1", "--topk=[10]"]

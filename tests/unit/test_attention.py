@@ -10,7 +10,7 @@ import torch
 
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.nn.encoder import BERT4RecEncoder, EncoderOptions
-from recbole_bert4rec.report.attention import check_picture, mean_attention, write_attention
+from recbole_bert4rec.recommend.attention import check_picture, mean_attention, write_attention
 from tests.conftest import make_config, make_trainer, prepare
 
 ROWS = [(f"u{u}", f"i{(u * t + t) % 23}", t) for u in range(1, 31) for t in range(3 + u % 12)]

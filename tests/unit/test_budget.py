@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from recbole_bert4rec.apps.budget import NO_END, Budget, seconds_of
-from recbole_bert4rec.apps.record import EpochLog
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.training.budget import NO_END, Budget, seconds_of
+from recbole_bert4rec.training.record import EpochLog
 from tests.conftest import make_config, make_trainer, prepare
 
 ROWS = [(f"u{u}", f"i{(u * t + t) % 23}", t) for u in range(1, 41) for t in range(4 + u % 12)]

@@ -21,7 +21,7 @@ from recbole.quick_start import load_data_and_model
 from recbole.trainer import HyperTuning, Trainer, hyper_tuning
 from scipy.sparse import dok_matrix
 
-from recbole_bert4rec import compat
+from recbole_bert4rec.patches import fixes as compat
 from tests.conftest import make_config, make_trainer, prepare
 
 

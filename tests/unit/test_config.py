@@ -8,9 +8,9 @@ import pytest
 import yaml
 from recbole.config import Config
 
-from recbole_bert4rec.config import RULES, check, mistakes
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.registry import properties
+from recbole_bert4rec.options.checks import RULES, check, mistakes
+from recbole_bert4rec.resources import shipped
 from tests.conftest import make_config
 
 DEFAULTS: dict[str, Any] = {**make_config().final_config_dict}
@@ -104,7 +104,7 @@ def test_the_shipped_defaults_have_no_mistake() -> None:
 
 
 def test_every_key_of_our_yaml_has_a_rule_or_is_recboles() -> None:
-    text = (properties("model") / "BERT4Rec.yaml").read_text()
+    text = (shipped("model") / "BERT4Rec.yaml").read_text()
     assert set(yaml.safe_load(text)) - set(RULES) == {"transform", "train_neg_sample_args"}
     for line in text.splitlines():
         assert not line or "#" in line, f"no comment: {line}"

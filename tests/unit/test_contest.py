@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from recbole_bert4rec.apps.contest import Contest, at_least, reference_config
-from recbole_bert4rec.apps.rows import _fingerprint
+from recbole_bert4rec.comparison.contest import Contest, at_least, reference_config
+from recbole_bert4rec.comparison.rows import _fingerprint
 from recbole_bert4rec.errors import UserError
 from tests.conftest import make_config
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from recbole_bert4rec.files import written_whole
+from recbole_bert4rec.files import atomic_write
 
 
 def test_a_file_replaces_the_old_one_when_it_is_complete(tmp_path: Path) -> None:
     target = tmp_path / "new" / "file.txt"
     for content in ("old", "new"):
-        with written_whole(target) as temporary:
+        with atomic_write(target) as temporary:
             temporary.write_text(content)
     assert target.read_text() == "new"
     assert list(target.parent.iterdir()) == [target]
@@ -21,7 +21,7 @@ def test_a_file_replaces_the_old_one_when_it_is_complete(tmp_path: Path) -> None
 def test_an_error_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
     target = tmp_path / "file.txt"
     target.write_text("old")
-    with pytest.raises(RuntimeError), written_whole(target) as temporary:
+    with pytest.raises(RuntimeError), atomic_write(target) as temporary:
         temporary.write_text("half")
         raise RuntimeError
     assert target.read_text() == "old"

@@ -15,11 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recbole_bert4rec.data.batching import epoch_generator
-from recbole_bert4rec.data.negatives import SharedNegatives
+from recbole_bert4rec.data.negatives import Negatives, SharedNegatives
 from recbole_bert4rec.nn import cross_entropy as blocks
 from recbole_bert4rec.nn.cross_entropy import Raised, cross_entropy
 from recbole_bert4rec.nn.losses import (
-    Negatives,
     binary_cross_entropy,
     bpr,
     gbce_exponent,

@@ -11,7 +11,7 @@ import yaml
 
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
-from recbole_bert4rec.registry import recipe
+from recbole_bert4rec.resources import find_config
 from tests.conftest import make_config, prepare
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -68,7 +68,7 @@ RECIPES = sorted((ROOT / "properties" / "recipe").glob("*.yaml"))
 
 @pytest.mark.parametrize("file", RECIPES, ids=lambda file: file.stem)
 def test_a_recipe_is_found_by_its_bare_name_and_has_no_mistake(file: Path) -> None:
-    assert recipe(file.name) == str(file)
+    assert find_config(file.name) == str(file)
     options = {key: value for key, value in yaml.safe_load(file.read_text()).items() if key != "model"}
     config = make_config(**options)
     assert all(config[key] == value for key, value in options.items() if key != "eval_args")
@@ -76,8 +76,8 @@ def test_a_recipe_is_found_by_its_bare_name_and_has_no_mistake(file: Path) -> No
 
 def test_a_file_of_the_user_comes_before_a_recipe_of_the_same_name(tmp_path: Path) -> None:
     (tmp_path / RECIPES[0].name).write_text("epochs: 1\n")
-    assert recipe(RECIPES[0].name) == RECIPES[0].name
+    assert find_config(RECIPES[0].name) == RECIPES[0].name
     with pytest.raises(UserError, match=r"there is no file mine\.yaml"):
-        recipe("mine.yaml")
+        find_config("mine.yaml")
     (tmp_path / "mine.yaml").write_text("epochs: 1\n")
-    assert recipe("mine.yaml") == "mine.yaml"
+    assert find_config("mine.yaml") == "mine.yaml"

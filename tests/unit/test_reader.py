@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from recbole_bert4rec.datafiles.reader import read_columns
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.plugin.reader import read_columns
 
 HEADER = "user_id:token\titem_id:token\ttimestamp:float\ttags:token_seq"
 KINDS = {"user_id:token": str, "item_id:token": str, "timestamp:float": np.float64, "tags:token_seq": str}

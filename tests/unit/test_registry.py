@@ -16,7 +16,7 @@ from recbole.trainer import HyperTuning
 from recbole.utils import ModelType, get_model, get_trainer
 
 import recbole_bert4rec
-from recbole_bert4rec import registry
+from recbole_bert4rec.patches import registry
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.loader import ClozeDataLoader
 from recbole_bert4rec.plugin.model import BERT4Rec
@@ -140,7 +140,7 @@ def test_hyper_tuning_of_recbole_tunes_our_model(write_inter: Any, tmp_path: Pat
 @pytest.mark.parametrize("name", ["run_recboles", "objective_function"])
 def test_functions_that_travel_to_other_processes_bring_our_package_along(name: str) -> None:
     quick_start = importlib.import_module("recbole.quick_start.quick_start")
-    assert b"recbole_bert4rec.registry" in pickle.dumps(getattr(quick_start, name))
+    assert b"recbole_bert4rec.patches.registry" in pickle.dumps(getattr(quick_start, name))
 
 
 def test_another_series_of_recbole_is_refused_and_another_release_warned_of() -> None:
@@ -157,5 +157,5 @@ def test_another_python_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_properties_are_found_in_the_package_or_the_checkout() -> None:
-    assert (registry.properties("model") / "BERT4Rec.yaml").is_file()
-    assert (registry.properties("dataset") / "ml-100k.yaml").is_file()
+    assert (registry.shipped("model") / "BERT4Rec.yaml").is_file()
+    assert (registry.shipped("dataset") / "ml-100k.yaml").is_file()

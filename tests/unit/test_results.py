@@ -12,9 +12,9 @@ import pytest
 import torch
 from recbole.evaluator import metrics as recbole_metrics
 
-from recbole_bert4rec.report.comparison import _distinct, _escaped, _marked
-from recbole_bert4rec.report.figures import groups
-from recbole_bert4rec.report.results import metric_of
+from recbole_bert4rec.comparison.figures import groups
+from recbole_bert4rec.comparison.report import _distinct, _escaped, _marked
+from recbole_bert4rec.comparison.results import metric_of
 
 
 @pytest.mark.parametrize("name", ["Hit", "Recall", "Precision", "MRR", "NDCG", "MAP"])

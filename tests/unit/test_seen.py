@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.plugin.seen import Interactions, SeenRule
+from recbole_bert4rec.training.seen import Interactions, SeenRule
 from tests.conftest import make_config, make_trainer
 
 LEAVE_ONE_OUT = {"split": {"LS": "valid_and_test"}, "order": "TO", "group_by": "user", "mode": "full"}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from recbole_bert4rec.report.significance import difference, holm, paired_t_test
+from recbole_bert4rec.comparison.significance import difference, holm, paired_t_test
 
 
 def runs(random: np.random.Generator, users: Any, seeds: int, lift: float = 0.0, spread: float = 0.1) -> Any:

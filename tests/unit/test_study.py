@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from recbole_bert4rec.apps.compare import _check_options
-from recbole_bert4rec.apps.contest import Contest
-from recbole_bert4rec.apps.progress import Display
-from recbole_bert4rec.apps.study import read_study
+from recbole_bert4rec.comparison.compare import _check_options
+from recbole_bert4rec.comparison.contest import Contest
+from recbole_bert4rec.comparison.progress import Display
+from recbole_bert4rec.comparison.study import read_study
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.registry import recipe
+from recbole_bert4rec.resources import find_config
 from tests.conftest import make_config
 
 STUDIES = sorted((Path(__file__).resolve().parents[2] / "properties" / "study").glob("*.yaml"))
@@ -20,7 +20,7 @@ STUDIES = sorted((Path(__file__).resolve().parents[2] / "properties" / "study").
 
 @pytest.mark.parametrize("file", STUDIES, ids=lambda file: file.stem)
 def test_a_shipped_study_is_found_by_its_bare_name_and_has_no_mistake(file: Path) -> None:
-    assert recipe(file.name, "study") == str(file)
+    assert find_config(file.name, "study") == str(file)
     study = read_study(str(file))
     assert len(study.variants) >= 3
     for options in study.variants.values():

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from recbole_bert4rec.apps import table
-from recbole_bert4rec.apps.run import run
-from recbole_bert4rec.apps.table import atomic_file, is_table
+from recbole_bert4rec.datafiles import table
+from recbole_bert4rec.datafiles.table import atomic_file, is_table
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.training.run import run
 from tests.conftest import make_config, prepare
 
 FRAME = pd.DataFrame(

@@ -8,7 +8,6 @@ from __future__ import annotations
 import copy
 import functools
 import os
-import warnings
 from collections.abc import Callable
 from typing import Any
 from unittest import mock
@@ -32,6 +31,8 @@ from recbole.trainer import Trainer
 from scipy.sparse import dok_matrix
 from torch.nn.parallel import DistributedDataParallel
 
+from recbole_bert4rec.plugin.distributed import share_checkpoint_name
+
 _MARK = "_patched_by_recbole_bert4rec"
 
 
@@ -47,12 +48,6 @@ def apply() -> None:
     leave_anomaly_detection_off()
     drop_the_rows_without_ids()
     count_every_interaction_for_pop()
-
-
-def quieten() -> None:
-    """Hide warnings of RecBole and its dependencies, which their users cannot change; for programs, not libraries."""
-    for module in ("recbole", "ray", "hyperopt", "thop", "tensorboard", "torch.utils.tensorboard"):
-        warnings.filterwarnings("ignore", module=rf"{module}(\.|$)")
 
 
 def wrap(owner: Any, name: str, replacement: Callable[..., Any]) -> None:
@@ -170,14 +165,6 @@ def _init_device(original: Callable[[Config], None], self: Config) -> None:
 def _with_shared_checkpoint(original: Callable[..., None], self: Trainer, *args: Any, **kwargs: Any) -> None:
     original(self, *args, **kwargs)
     share_checkpoint_name(self)
-
-
-def share_checkpoint_name(trainer: Trainer) -> None:
-    """Every rank names its checkpoint by the second, but only rank 0 writes one: let all use that name."""
-    if torch.distributed.is_initialized():
-        names = [trainer.saved_model_file]
-        torch.distributed.broadcast_object_list(names)
-        trainer.saved_model_file = names[0]
 
 
 def _distributed(module: torch.nn.Module, device_ids: list[int] | None = None, **kwargs: Any) -> torch.nn.Module:

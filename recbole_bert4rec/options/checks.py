@@ -5,7 +5,6 @@ Defaults and meanings stand in ``properties/model/BERT4Rec.yaml``; this file hol
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -14,7 +13,7 @@ from typing import Any
 from recbole.evaluator.register import metrics_dict
 
 from recbole_bert4rec.constants import PARTS, SAMPLED_LOSSES
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.errors import UserError, nearest
 
 Rule = Callable[[Any], "str | None"]
 """Says what a value must be where it is not, else None."""
@@ -307,13 +306,6 @@ def mistakes_of_metrics(config: Mapping[str, Any]) -> list[str]:
 
 def _listed(value: Any) -> list[Any]:
     return [value] if isinstance(value, str) else list(value)
-
-
-def nearest(key: str, candidates: Iterable[str]) -> str | None:
-    """The candidate that a misspelt key most likely means, if any is close."""
-    by_lower = {candidate.lower(): candidate for candidate in candidates}
-    close = difflib.get_close_matches(key.lower(), list(by_lower), n=1, cutoff=0.75)
-    return by_lower[close[0]] if close else None
 
 
 def check(config: Mapping[str, Any], given: Iterable[str] = (), known: Iterable[str] = ()) -> None:

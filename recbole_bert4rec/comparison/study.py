@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.registry import read_config_file
+from recbole_bert4rec.resources import read_yaml
 
 SAME_FOR_ALL = ("load_col", "metrics", "topk", "valid_metric", "exclude_seen")
 """Options that a comparison gives to all of its runs, as BERT4Rec has them."""
@@ -49,7 +49,7 @@ def read_study(path: str) -> Study:
     Raises:
         UserError: the file is no study.
     """
-    content = read_config_file(path)
+    content = read_yaml(path)
     strange = sorted(map(str, set(content) - {"variants", "axis"}))
     if strange:
         raise UserError(f"study {path} has {strange}, but a study has `variants` and perhaps `axis`")

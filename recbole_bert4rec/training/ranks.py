@@ -12,7 +12,7 @@ from recbole.data.dataset import Dataset
 from torch import Tensor
 
 from recbole_bert4rec.constants import RANK_DEPTH
-from recbole_bert4rec.files import written_whole
+from recbole_bert4rec.files import atomic_write
 from recbole_bert4rec.plugin.ranking import Ranking
 
 BEYOND = 0
@@ -95,5 +95,5 @@ def _rank(items: Tensor, targets: Tensor) -> Tensor:
 
 def write_ranks(path: str | Path, ranks: pd.DataFrame) -> None:
     """Write a test's ranks as Parquet, whole or not at all."""
-    with written_whole(path) as temporary:
+    with atomic_write(path) as temporary:
         ranks.to_parquet(temporary, index=False)

@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
+from recbole_bert4rec.comparison.results import Results, metric_of
 from recbole_bert4rec.constants import RANK_DEPTH
-from recbole_bert4rec.report.results import Results, metric_of
 
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8c8c00")
 """After Okabe and Ito (2008)."""

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import importlib
 import importlib.resources
-import os
-import re
 import sys
 import warnings
 from logging import getLogger
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import recbole
@@ -23,17 +20,19 @@ import yaml
 from recbole.config import Config
 from recbole.utils import ModelType, dataset_arguments, init_logger, init_seed
 
-from recbole_bert4rec import compat
-from recbole_bert4rec import config as options
-from recbole_bert4rec.compat import wrap
 from recbole_bert4rec.constants import MODEL_NAME, STOCK_MODEL_NAME, SUPPORTED_RECBOLE
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.datafiles.atomic import load_packed
+from recbole_bert4rec.environment import suppress_dependency_warnings
+from recbole_bert4rec.errors import nearest
+from recbole_bert4rec.options import checks as options
+from recbole_bert4rec.patches import fixes as compat
+from recbole_bert4rec.patches.fixes import wrap
 from recbole_bert4rec.plugin import checkpoint, model
-from recbole_bert4rec.plugin.atomic import load_packed
 from recbole_bert4rec.plugin.candidates import CandidateDataLoader, create_samplers
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.loader import ClozeDataLoader
 from recbole_bert4rec.plugin.trainer import BERT4RecTrainer
+from recbole_bert4rec.resources import read_yaml, shipped
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -94,7 +93,7 @@ def register() -> None:
 
 def run_recboles(rank: int, *args: Any) -> None:
     """RecBole's worker of ``nproc > 1``: pickled by this name, so that the new process registers BERT4Rec too."""
-    compat.quieten()
+    suppress_dependency_warnings()
     _run_recboles(rank, *args)
 
 
@@ -103,31 +102,6 @@ def objective_function(
 ) -> dict[str, Any]:
     """RecBole's HyperTuning objective: pickled by this name, so that Ray's workers register BERT4Rec too."""
     return _objective_function(config_dict, config_file_list, saved)
-
-
-def properties(kind: str) -> Traversable:
-    """The folder ``properties/KIND`` of an installed copy or, without installation, of the checkout."""
-    try:
-        return importlib.resources.files("recbole_bert4rec.properties") / kind
-    except ModuleNotFoundError:
-        return Path(__file__).resolve().parent.parent / "properties" / kind
-
-
-def recipe(name: str, kind: str = "recipe") -> str:
-    """A file as the user names it, or one of ``properties/KIND`` by its bare name.
-
-    Raises:
-        UserError: there is neither.
-    """
-    shipped = properties(kind) / name
-    if os.path.exists(name):
-        return name
-    if os.sep not in name and shipped.is_file():
-        return str(shipped)
-    known = sorted(file.name for file in properties(kind).iterdir())
-    near = options.nearest(name, known)
-    hint = f"did you mean {near}?" if near else f"the names of properties/{kind} are {', '.join(known)}"
-    raise UserError(f"there is no file {name}; {hint}")
 
 
 def _check_recbole_version(version: str) -> None:
@@ -166,42 +140,8 @@ def _get_dataloader(original: Any, config: Config, phase: str) -> Any:
 
 def _load_config_files(original: Any, self: Config, file_list: list[str] | None) -> Any:
     for path in file_list or []:
-        read_config_file(path)
+        read_yaml(path)
     return original(self, file_list)
-
-
-class _Loader(yaml.SafeLoader):
-    """Safe, and 1e-3 is a number, as RecBole's own loader has it; a key that stands twice is a mistake."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        lines: dict[str, int] = {}
-        for key, _ in node.value:
-            line = key.start_mark.line + 1
-            if isinstance(key, yaml.ScalarNode) and key.value in lines:
-                raise yaml.YAMLError(f"`{key.value}` stands in line {lines[key.value]} and again in line {line}")
-            lines[str(key.value)] = line
-        return super().construct_mapping(node, deep)
-
-
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9][0-9_]*(\.[0-9_]*)?[eE][-+]?[0-9]+$"), list("-+0123456789")
-)
-
-
-def read_config_file(path: str) -> dict[str, Any]:
-    """The options of a YAML file.
-
-    Raises:
-        UserError: the file cannot be read or does not hold a dictionary.
-    """
-    try:
-        with open(path, encoding="utf-8") as file:
-            content = yaml.load(file, _Loader)  # noqa: S506  a SafeLoader
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UserError(f"config file {path} cannot be read: {' '.join(str(error).split())}") from error
-    if not isinstance(content, dict):
-        raise UserError(f"config file {path} must hold lines of `key: value`, but holds {content!r}")
-    return content
 
 
 def _load_internal_config_dict(original: Any, self: Config, name: str, model_class: Any, dataset: str) -> None:
@@ -209,8 +149,8 @@ def _load_internal_config_dict(original: Any, self: Config, name: str, model_cla
     original(self, MODEL_NAME if name == STOCK_MODEL_NAME else name, model_class, dataset)
     internal = self.internal_config_dict
     if name == MODEL_NAME:
-        _overlay(self, properties("model") / f"{name}.yaml")
-    _overlay(self, properties("dataset") / f"{dataset}.yaml")
+        _overlay(self, shipped("model") / f"{name}.yaml")
+    _overlay(self, shipped("dataset") / f"{dataset}.yaml")
     if name == "Pop":
         internal["train_neg_sample_args"] = None  # it would count sampled negatives as interactions
     if model_class.type != ModelType.SEQUENTIAL:
@@ -239,7 +179,7 @@ def _set_default_parameters(original: Any, self: Config) -> None:
         given = self.external_config_dict
         options.check(self.final_config_dict, given, known)
         for key in sorted(set(given) - known - set(options.RULES)):
-            near = options.nearest(key, known)
+            near = nearest(key, known)
             hint = f"; did you mean `{near}`?" if near else ""
             getLogger().warning(f"option `{key}` is known neither to RecBole nor to BERT4Rec and has no effect{hint}")
     else:

@@ -22,10 +22,18 @@ from recbole.data.transform import construct_transform
 from recbole.utils import get_environment, get_flops, get_model, get_trainer, init_logger, init_seed, set_color
 from torch.multiprocessing.spawn import ProcessRaisedException, spawn
 
-from recbole_bert4rec.apps.budget import Budget
-from recbole_bert4rec.apps.ranks import RankListener, write_ranks
-from recbole_bert4rec.apps.recommend import check_destination, write_recommendations
-from recbole_bert4rec.apps.record import (
+from recbole_bert4rec.constants import MODEL_NAME, STOCK_MODEL_NAME
+from recbole_bert4rec.datafiles.table import atomic_file, is_table
+from recbole_bert4rec.environment import suppress_dependency_warnings
+from recbole_bert4rec.errors import UserError, nearest
+from recbole_bert4rec.options.checks import mistakes_of_metrics
+from recbole_bert4rec.plugin import checkpoint
+from recbole_bert4rec.recommend.attention import check_picture, write_attention
+from recbole_bert4rec.recommend.recommend import check_destination, write_recommendations
+from recbole_bert4rec.resources import read_yaml, shipped
+from recbole_bert4rec.training.budget import Budget
+from recbole_bert4rec.training.ranks import RankListener, write_ranks
+from recbole_bert4rec.training.record import (
     Clock,
     EpochLog,
     Report,
@@ -35,16 +43,8 @@ from recbole_bert4rec.apps.record import (
     summary,
     write_json,
 )
-from recbole_bert4rec.apps.refit import check_refit, refit, wants_refit
-from recbole_bert4rec.apps.table import atomic_file, is_table
-from recbole_bert4rec.compat import quieten
-from recbole_bert4rec.config import mistakes_of_metrics, nearest
-from recbole_bert4rec.constants import MODEL_NAME, STOCK_MODEL_NAME
-from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.plugin import checkpoint
-from recbole_bert4rec.plugin.seen import Interactions, SeenRule
-from recbole_bert4rec.registry import properties, read_config_file
-from recbole_bert4rec.report.attention import check_picture, write_attention
+from recbole_bert4rec.training.refit import check_refit, refit, wants_refit
+from recbole_bert4rec.training.seen import Interactions, SeenRule
 
 DEFAULT_NAMES = {"model": MODEL_NAME, "dataset": "ml-100k"}
 Result = TypeVar("Result")
@@ -196,7 +196,7 @@ def run_processes(nproc: int, ip: str, port: str, **arguments: Any) -> None:
 
 
 def _rank(rank: int, nproc: int, ip: str, port: str, arguments: dict[str, Any]) -> None:
-    quieten()
+    suppress_dependency_warnings()
     network = {"world_size": nproc, "ip": ip, "port": port, "nproc": nproc, "offset": 0, "local_rank": rank}
     run(**arguments, config_dict=network)
     torch.distributed.destroy_process_group()
@@ -212,7 +212,7 @@ def resolved(
 ) -> tuple[str, str, list[str]]:
     """Model, data set and configuration files (some made in ``folder``) that a request comes to."""
     files = [*_stored_options(resume, folder), *(config_file_list or [])]
-    named = {**DEFAULT_NAMES, **{key: value for file in files for key, value in read_config_file(file).items()}}
+    named = {**DEFAULT_NAMES, **{key: value for file in files for key, value in read_yaml(file).items()}}
     model, dataset = model or named["model"], dataset or named["dataset"]
     if is_table(dataset):
         dataset, files = _from_table(dataset, model, {**named, **config_dict}, files, folder)
@@ -238,7 +238,7 @@ def _from_table(log: str, model: str, given: dict[str, Any], files: list[str], f
     fields = {"USER_ID_FIELD": "user_id", "ITEM_ID_FIELD": "item_id", "TIME_FIELD": "timestamp"}
     flags = dict(flag[2:].split("=", 1) for flag in sys.argv[1:] if flag.startswith("--") and "=" in flag)
     names = {field: str(flags.get(field, given.get(field, default))) for field, default in fields.items()}
-    if (properties("dataset") / f"{Path(log).stem}.yaml").is_file():
+    if (shipped("dataset") / f"{Path(log).stem}.yaml").is_file():
         raise UserError(
             f"--dataset={log}: {Path(log).stem!r} names a known data set, with settings of its own; rename it"
         )

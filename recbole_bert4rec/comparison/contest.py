@@ -12,11 +12,11 @@ from unittest import mock
 from recbole.config import Config
 from recbole.utils import ModelType
 
-from recbole_bert4rec.apps.budget import NO_END
-from recbole_bert4rec.apps.study import SAME_FOR_ALL, Study
+from recbole_bert4rec.comparison.study import SAME_FOR_ALL, Study
 from recbole_bert4rec.constants import MODEL_NAME
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.registry import read_config_file
+from recbole_bert4rec.resources import read_yaml
+from recbole_bert4rec.training.budget import NO_END
 
 LEAST_INTERACTIONS = 4
 """RecBole's sequential models need one more than its general ones to validate and test a user."""
@@ -54,7 +54,7 @@ class Contest:
     def files_of(self, name: str) -> list[str]:
         """The files that hold for a model: those that name no model, several, or it; then its variant's own."""
         model = self.model_of(name)
-        named = {file: read_config_file(file).get("model", "") for file in self.config_files}
+        named = {file: read_yaml(file).get("model", "") for file in self.config_files}
         files = [file for file, about in named.items() if not about or isinstance(about, list) or name_of(about, model)]
         return files + ([self.study.files[name]] if self.study.variants else [])
 
@@ -75,12 +75,12 @@ class Contest:
 
     def options_of(self, model: str) -> set[str]:
         """Names of the options that the user gave a model."""
-        files = {name for file in self.files_of(model) for name in read_config_file(file)}
+        files = {name for file in self.files_of(model) for name in read_yaml(file)}
         return files | {flag[2:].split("=", 1)[0] for flag in self.flags}
 
     def rules_of(self, model: str, rules: dict[str, Any], seed: int) -> dict[str, Any]:
         """The rules for one run: its seed, columns that its files ask for besides the interactions, and its end."""
-        columns = [read_config_file(file).get("load_col") or {} for file in self.files_of(model)]
+        columns = [read_yaml(file).get("load_col") or {} for file in self.files_of(model)]
         more = {source: names for own in columns for source, names in own.items() if source != "inter"}
         endless = (
             {} if self.budget is None else dict.fromkeys({"epochs", "stopping_step"} - self.options_of(model), NO_END)

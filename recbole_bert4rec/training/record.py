@@ -6,13 +6,8 @@ import itertools
 import json
 import math
 import os
-import platform
-import resource
-import subprocess
-import sys
 import time
 from collections.abc import Callable
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +15,9 @@ import torch
 from recbole.config import Config
 from recbole.trainer import Trainer
 
-from recbole_bert4rec.files import written_whole
+from recbole_bert4rec.environment import commit, environment, peak_memory_mb
+from recbole_bert4rec.files import atomic_write
 from recbole_bert4rec.plugin.checkpoint import is_plain
-
-_PACKAGES = ("recbole_bert4rec", "recbole", "torch", "numpy", "pandas", "scipy", "ray", "hyperopt")
-
 
 Report = Callable[[dict[str, Any]], None]
 """Takes what a validated epoch gave: epoch, epochs (of how many), score, best (so far), best_epoch and its valid."""
@@ -88,52 +81,6 @@ class EpochLog:
             (sign * row["valid_score"], row["epoch"]) for row in self.epochs if row.get("valid_score") is not None
         ]
         return max(scored)[1] if scored else None
-
-
-def peak_memory_mb() -> float:
-    """The most memory that this process has held so far, in MB."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
-
-
-def environment() -> dict[str, Any]:
-    """Versions of what was used and the machine it ran on."""
-    versions = {"python": platform.python_version()}
-    for package in _PACKAGES:
-        try:
-            versions[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
-    machine = {
-        "processor": _processor(),
-        "cores": os.cpu_count(),
-        "threads": torch.get_num_threads(),
-        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
-    }
-    return {"versions": versions, "machine": machine}
-
-
-def commit() -> str | None:
-    """The git commit of this package's checkout, marked where files differ from it; None where there is none."""
-    folder = Path(__file__).resolve().parents[2]
-    if not (folder / ".git").exists():
-        return None
-    try:
-        said = [
-            subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, timeout=10, check=True)
-            for words in (("rev-parse", "--short=12", "HEAD"), ("status", "--porcelain", "--untracked-files=no"))
-        ]
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return said[0].stdout.strip() + (" with changes" if said[1].stdout.strip() else "")
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
 
 
 def record_path(trainer: Trainer) -> Path:
@@ -231,5 +178,5 @@ class Clock:
 
 def write_json(path: str | os.PathLike[str], content: dict[str, Any]) -> None:
     """Write a record, whole or not at all."""
-    with written_whole(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text(json.dumps(content, indent=1, allow_nan=False), encoding="utf-8")

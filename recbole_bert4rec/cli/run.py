@@ -7,15 +7,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from recbole_bert4rec.apps.budget import seconds_of
-from recbole_bert4rec.apps.compare import compare
-from recbole_bert4rec.apps.contest import Contest
-from recbole_bert4rec.apps.run import DEFAULT_NAMES, run, run_processes
-from recbole_bert4rec.apps.study import Study, read_study
-from recbole_bert4rec.compat import quieten
+from recbole_bert4rec.comparison.compare import compare
+from recbole_bert4rec.comparison.contest import Contest
+from recbole_bert4rec.comparison.study import Study, read_study
 from recbole_bert4rec.constants import MODEL_NAME
+from recbole_bert4rec.environment import suppress_dependency_warnings
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.registry import read_config_file, recipe
+from recbole_bert4rec.resources import find_config, read_yaml
+from recbole_bert4rec.training.budget import seconds_of
+from recbole_bert4rec.training.run import DEFAULT_NAMES, run, run_processes
 
 _KEPT = "the best checkpoint so far is kept (BERT4Rec goes on with --resume=FILE)"
 _SEED = 2020
@@ -28,7 +28,7 @@ def main(arguments: list[str] | None = None) -> int:
     Returns:
         The exit code: 0, 2 for a user's mistake, 130 after Ctrl-C.
     """
-    quieten()
+    suppress_dependency_warnings()
     several = False
     try:
         options, overrides = _parse(sys.argv[1:] if arguments is None else arguments)
@@ -87,7 +87,7 @@ def _compare(options: argparse.Namespace, models: list[str], flags: list[str]) -
         raise UserError(f"--seeds={count} must be at least 1")
     dataset = options.dataset or _named(options).get("dataset") or DEFAULT_NAMES["dataset"]
     folder = Path(options.output_dir or f"{_kind_of(options)}-{Path(dataset).stem}")
-    study = Study() if options.study is None else read_study(recipe(options.study, "study"))
+    study = Study() if options.study is None else read_study(find_config(options.study, "study"))
     contest = Contest(
         models=tuple(study.variants or models),
         dataset=dataset,
@@ -114,12 +114,12 @@ def _first_seed(options: argparse.Namespace, flags: list[str]) -> int:
 
 
 def _files(options: argparse.Namespace) -> list[str] | None:
-    return [recipe(name) for name in options.config_files.split()] if options.config_files else None
+    return [find_config(name) for name in options.config_files.split()] if options.config_files else None
 
 
 def _named(options: argparse.Namespace) -> dict[str, Any]:
     """What the configuration files say; later ones win."""
-    return {key: value for file in _files(options) or [] for key, value in read_config_file(file).items()}
+    return {key: value for file in _files(options) or [] for key, value in read_yaml(file).items()}
 
 
 def _models(options: argparse.Namespace) -> list[str]:

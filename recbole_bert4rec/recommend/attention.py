@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.files import check_place, written_whole
+from recbole_bert4rec.files import atomic_write, check_writable
 from recbole_bert4rec.plugin.model import BERT4Rec
 
 ENDINGS = (".png", ".pdf", ".svg")
@@ -26,7 +26,7 @@ def check_picture(path: str) -> None:
     """
     if Path(path).suffix not in ENDINGS:
         raise UserError(f"--attention={path} must end in {', '.join(ENDINGS)}")
-    check_place("--attention", path)
+    check_writable("--attention", path)
 
 
 @torch.no_grad()
@@ -83,6 +83,6 @@ def write_attention(model: BERT4Rec, eval_data: Any, path: str) -> int:
     figure.colorbar(image, ax=figure.axes, label="attention, mean over users", shrink=0.8)
     figure.supxlabel("looked at", fontsize=9)
     figure.supylabel("looking", fontsize=9)
-    with written_whole(path) as temporary:
+    with atomic_write(path) as temporary:
         figure.savefig(temporary, dpi=150, format=Path(path).suffix[1:])
     return users

@@ -13,11 +13,11 @@ from recbole.config import Config
 from recbole.data import create_dataset, data_preparation
 from recbole.utils import dataset_arguments, init_seed
 
-from recbole_bert4rec.apps.contest import LEAST_INTERACTIONS, Contest, is_general, reference_config
-from recbole_bert4rec.apps.study import Study
+from recbole_bert4rec.comparison.contest import LEAST_INTERACTIONS, Contest, is_general, reference_config
+from recbole_bert4rec.comparison.study import Study
 from recbole_bert4rec.constants import TARGET_POSITION
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.plugin.seen import PHASES, Interactions, targets_of
+from recbole_bert4rec.training.seen import PHASES, Interactions, targets_of
 
 _SHAPING = ("load_col", "unload_col", "MAX_ITEM_LIST_LENGTH", "USER_ID_FIELD", "ITEM_ID_FIELD", "TIME_FIELD")
 """What, besides RecBole's own list of data options, decides which rows a model reads."""

@@ -20,17 +20,17 @@ import yaml
 from filelock import FileLock, Timeout
 from recbole.utils import ModelType
 
-from recbole_bert4rec.apps.contest import Contest, reference_config
-from recbole_bert4rec.apps.processes import FailedError, in_own_process
-from recbole_bert4rec.apps.progress import Display
-from recbole_bert4rec.apps.record import environment, write_json
-from recbole_bert4rec.apps.rows import prove
-from recbole_bert4rec.apps.run import check_model, explained, resolved, run
-from recbole_bert4rec.compat import quieten
+from recbole_bert4rec.comparison.contest import Contest, reference_config
+from recbole_bert4rec.comparison.progress import Display
+from recbole_bert4rec.comparison.report import write_comparison
+from recbole_bert4rec.comparison.rows import prove
+from recbole_bert4rec.environment import environment, suppress_dependency_warnings
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.files import written_whole
+from recbole_bert4rec.files import atomic_write
 from recbole_bert4rec.plugin.checkpoint import is_plain
-from recbole_bert4rec.report.comparison import write_comparison
+from recbole_bert4rec.training.record import write_json
+from recbole_bert4rec.training.run import check_model, explained, resolved, run
+from recbole_bert4rec.workers import FailedError, in_own_process
 
 _ELSEWHERE = {"checkpoint_dir", "data_path", "show_progress", "state", "gpu_id", "local_rank", "wandb_project"}
 """Options that change nothing about a result."""
@@ -81,7 +81,7 @@ def _compare(contest: Contest, folder: Path, temporary: str) -> dict[str, Path]:
         about = in_own_process(prove, contest, log=folder / "rows.log")
     except FailedError as error:
         raise UserError(f"{error} (more in {folder / 'rows.log'})") from error
-    with written_whole(folder / "rows.parquet") as file:
+    with atomic_write(folder / "rows.parquet") as file:
         about.pop("rows").to_parquet(file, index=False)
     runs = [_Run.of(contest, about, model, seed) for seed in contest.seeds for model in contest.models]
     write_json(folder / "comparison.json", {**_said(contest, about), "runs": [run.name for run in runs]})
@@ -209,7 +209,7 @@ def _finished(path: Path) -> dict[str, Any] | None:
 
 def _contend(contest: Contest, one: _Run, stem: str, place: str, report: Any) -> dict[str, Any]:
     """One run, in a process of its own."""
-    quieten()
+    suppress_dependency_warnings()
     rules = {**one.rules, "checkpoint_dir": place}
     sys.argv = [sys.argv[0], *contest.flags_of(one.model, rules)]
     with tempfile.TemporaryDirectory() as folder:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import torch
 
-from recbole_bert4rec.apps.cli import add_names
-from recbole_bert4rec.apps.run import DEFAULT_NAMES
-from recbole_bert4rec.compat import quieten
+from recbole_bert4rec.cli.run import add_names
+from recbole_bert4rec.environment import suppress_dependency_warnings
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.registry import read_config_file, recipe
+from recbole_bert4rec.resources import find_config, read_yaml
+from recbole_bert4rec.training.run import DEFAULT_NAMES
 from recbole_bert4rec.tuning.cluster import SCHEDULERS, Resources
 from recbole_bert4rec.tuning.objective import Task
 from recbole_bert4rec.tuning.search import ALGORITHMS
@@ -29,7 +29,7 @@ def main(arguments: list[str] | None = None) -> int:
     Returns:
         The exit code: 0, 2 for a user's mistake, 130 after Ctrl-C.
     """
-    quieten()
+    suppress_dependency_warnings()
     try:
         tune(_request(sys.argv[1:] if arguments is None else arguments))
     except UserError as error:
@@ -116,8 +116,8 @@ def _request(arguments: list[str]) -> Request:
             found.append("--metric and --valid_metric say the same; leave one of them out")
     if found:
         raise UserError("; ".join(found))
-    files = tuple(str(Path(recipe(file)).resolve()) for file in (options.config_files or "").split())
-    named = {**DEFAULT_NAMES, **{key: value for file in files for key, value in read_config_file(file).items()}}
+    files = tuple(str(Path(find_config(file)).resolve()) for file in (options.config_files or "").split())
+    named = {**DEFAULT_NAMES, **{key: value for file in files for key, value in read_yaml(file).items()}}
     cpus = options.cpus_per_trial or (1 if options.tool == "Ray" else torch.get_num_threads())
     task = Task(
         model=options.model or named["model"],

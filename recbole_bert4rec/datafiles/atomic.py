@@ -17,8 +17,7 @@ from recbole.config import Config
 from recbole.data.dataset import Dataset
 from torch import Tensor
 
-from recbole_bert4rec.config import nearest
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.errors import UserError, nearest
 
 _DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error)
 

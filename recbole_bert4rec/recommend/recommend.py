@@ -12,7 +12,7 @@ from recbole.data.interaction import Interaction
 from tqdm import tqdm
 
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.files import check_place, written_whole
+from recbole_bert4rec.files import atomic_write, check_writable
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.model import BERT4Rec
 
@@ -23,7 +23,7 @@ def check_destination(path: str, k: int) -> None:
         raise UserError(f"--k must be at least 1, but is {k}")
     if Path(path).suffix not in (".csv", ".parquet"):
         raise UserError(f"--recommend must name a .csv or .parquet file, but is {path!r}")
-    check_place("--recommend", path)
+    check_writable("--recommend", path)
 
 
 def write_recommendations(model: BERT4Rec, dataset: BERT4RecDataset, path: str, k: int, batch_size: int = 256) -> int:
@@ -38,7 +38,7 @@ def write_recommendations(model: BERT4Rec, dataset: BERT4RecDataset, path: str, 
     """
     frames = list(recommendations(model, dataset, k, batch_size))
     table = pd.concat(frames, ignore_index=True)
-    with written_whole(path) as temporary:
+    with atomic_write(path) as temporary:
         if Path(path).suffix == ".csv":
             table.to_csv(temporary, index=False)
         else:

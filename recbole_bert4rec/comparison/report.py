@@ -9,10 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from recbole_bert4rec.files import written_whole
-from recbole_bert4rec.report.figures import draw
-from recbole_bert4rec.report.results import Results, read_results
-from recbole_bert4rec.report.significance import difference, holm
+from recbole_bert4rec.comparison.figures import draw
+from recbole_bert4rec.comparison.results import Results, read_results
+from recbole_bert4rec.comparison.significance import difference, holm
+from recbole_bert4rec.files import atomic_write
 
 Table = list[list[str]]
 """Rows of cells; the first row is the header."""
@@ -34,10 +34,10 @@ def write_comparison(folder: Path, runs: list[str], failed: dict[str, str]) -> d
     pictures = {}
     for name, figure in figures.items():
         pictures[name] = folder / f"{name.replace(' ', '-')}.png"
-        with written_whole(pictures[name]) as temporary:
+        with atomic_write(pictures[name]) as temporary:
             figure.savefig(temporary, dpi=120, format="png")
     tests = _tests(results)
-    with written_whole(folder / "runs.csv") as temporary:
+    with atomic_write(folder / "runs.csv") as temporary:
         results.table().to_csv(temporary, index=False)
     texts = {
         "Markdown": ("report.md", _markdown(results, tests, pictures)),
@@ -47,7 +47,7 @@ def write_comparison(folder: Path, runs: list[str], failed: dict[str, str]) -> d
     written = {"runs": folder / "runs.csv"}
     for what, (name, text) in texts.items():
         written[what] = folder / name
-        with written_whole(written[what]) as temporary:
+        with atomic_write(written[what]) as temporary:
             temporary.write_text(text, encoding="utf-8")
     return written
 

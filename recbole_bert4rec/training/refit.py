@@ -9,10 +9,10 @@ from typing import Any
 from recbole.config import Config
 from recbole.utils import set_color
 
-from recbole_bert4rec.apps.record import finite_values
 from recbole_bert4rec.constants import MODEL_NAME
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.plugin import checkpoint
+from recbole_bert4rec.training.record import finite_values
 
 
 def wants_refit(config: Config) -> bool:

@@ -15,7 +15,7 @@ from plotly.io import to_html
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.inspection import permutation_importance
 
-from recbole_bert4rec.files import written_whole
+from recbole_bert4rec.files import atomic_write
 
 _COLOURS = "viridis"
 """Readable in print and by the colour-blind."""
@@ -42,7 +42,7 @@ def write_report(trials: Path, page: Path) -> dict[str, Path]:
         figures.insert(1, _importance(weights, about))
     parts = [to_html(figure, full_html=False, include_plotlyjs=not number) for number, figure in enumerate(figures)]
     title = f"{about['model']} on {about['dataset']}: {len(frame)} trials"
-    with written_whole(page) as temporary:
+    with atomic_write(page) as temporary:
         temporary.write_text(
             f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title></head>'
             f'<body style="font-family: sans-serif; max-width: 1100px; margin: auto"><h1>{title}</h1>'

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from pyarrow import csv, parquet
 
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.files import written_whole
+from recbole_bert4rec.files import atomic_write
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _ENDINGS = (*_SEPARATORS, ".parquet")
@@ -64,7 +64,7 @@ def atomic_file(log: str, user: str, item: str, time: str) -> Path:
         columns = columns.take(np.argsort(seconds, kind="stable"))
     if not mark.is_file():
         _write_mark(mark, {})  # if this is stopped half-way, the file is known to be ours and is made again
-    with written_whole(target) as temporary, open(temporary, "wb") as file:
+    with atomic_write(target) as temporary, open(temporary, "wb") as file:
         file.write(f"{user}:token\t{item}:token\t{time}:float\n".encode())
         quoted = any(_any_holds(column, '"') for column in ids)
         style = {"include_header": False, "delimiter": "\t", "quoting_style": "needed" if quoted else "none"}
@@ -74,7 +74,7 @@ def atomic_file(log: str, user: str, item: str, time: str) -> Path:
 
 
 def _write_mark(mark: Path, made_from: dict[str, Any]) -> None:
-    with written_whole(mark) as temporary:
+    with atomic_write(mark) as temporary:
         temporary.write_text(json.dumps(made_from), encoding="utf-8")
 
 
