@@ -1,10 +1,12 @@
-.PHONY: install lint type test bench
+.PHONY: install lint type pages test bench
 
 install:
 	python -m pip install -r requirements-dev.txt
 lint:
 	ruff check .
 	ruff format --check .
+pages:
+	python -m recbole_bert4rec.options.pages
 type:
 	mypy
 test:

@@ -27,13 +27,11 @@ from recbole_bert4rec.comparison.rows import prove
 from recbole_bert4rec.environment import environment, suppress_dependency_warnings
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.files import atomic_write
+from recbole_bert4rec.options.table import WITHOUT_EFFECT
 from recbole_bert4rec.plugin.checkpoint import is_plain
 from recbole_bert4rec.training.record import write_json
 from recbole_bert4rec.training.run import check_model, explained, resolved, run
 from recbole_bert4rec.workers import FailedError, in_own_process
-
-_ELSEWHERE = {"checkpoint_dir", "data_path", "show_progress", "state", "gpu_id", "local_rank", "wandb_project"}
-"""Options that change nothing about a result."""
 
 
 def compare(contest: Contest, folder: Path) -> dict[str, Path]:
@@ -154,7 +152,7 @@ class _Run:
     def of(cls, contest: Contest, about: dict[str, Any], model: str, seed: int) -> _Run:
         rules = contest.rules_of(model, about["rules"], seed)
         options = contest.config(model, rules).final_config_dict
-        plain = {key: value for key, value in sorted(options.items()) if key not in _ELSEWHERE and is_plain(value)}
+        plain = {key: value for key, value in sorted(options.items()) if key not in WITHOUT_EFFECT and is_plain(value)}
         installed = environment()["versions"]
         versions = {name: installed.get(name) for name in ("recbole_bert4rec", "recbole", "torch")}
         study = [model] if contest.study.variants else []  # a variant that is named anew is another contestant

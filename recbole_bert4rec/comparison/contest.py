@@ -12,9 +12,10 @@ from unittest import mock
 from recbole.config import Config
 from recbole.utils import ModelType
 
-from recbole_bert4rec.comparison.study import SAME_FOR_ALL, Study
+from recbole_bert4rec.comparison.study import Study
 from recbole_bert4rec.constants import MODEL_NAME
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.options.table import SAME_IN_COMPARISON, SINGLE_RUN
 from recbole_bert4rec.resources import read_yaml
 from recbole_bert4rec.training.budget import NO_END
 
@@ -105,14 +106,14 @@ class Contest:
             )
         if reference["benchmark_filename"]:
             raise UserError("models cannot be compared on benchmark files; give the whole log and let RecBole split it")
-        for name in ("refit", "valid_users"):
+        for name in SINGLE_RUN:
             if reference[name] is not None:
                 raise UserError(f"`{name}` is for a single run; leave it out of a comparison")
         for name in ("eval_step", "epochs"):
             if reference[name] < 1:
                 raise UserError(f"`{name}` must be at least 1: models are selected on validation")
         mode = reference["eval_args"]["mode"]
-        same = {name: reference[name] for name in SAME_FOR_ALL}
+        same = {name: reference[name] for name in SAME_IN_COMPARISON}
         rules = {"eval_args": {"split": split, "order": "TO", "group_by": "user", "mode": mode}, "show_progress": False}
         if mode != {"valid": "full", "test": "full"}:
             rules["candidates"] = "paper"  # the same for every model, at every evaluation

@@ -10,13 +10,8 @@ from typing import Any
 import yaml
 
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.options.table import DECIDED_BY_COMPARISON, SINGLE_RUN
 from recbole_bert4rec.resources import read_yaml
-
-SAME_FOR_ALL = ("load_col", "metrics", "topk", "valid_metric", "exclude_seen")
-"""Options that a comparison gives to all of its runs, as BERT4Rec has them."""
-_DECIDED = (*SAME_FOR_ALL, "eval_args", "candidates", "dataset", "seed", "show_progress")
-_SINGLE = ("refit", "valid_users")
-"""Options of a single run."""
 
 
 @dataclass(frozen=True)
@@ -67,10 +62,10 @@ def read_study(path: str) -> Study:
 def _mistakes(variant: str, own: dict[str, Any], axis: str | None) -> list[str]:
     """What is wrong with a variant's options, but for those that no variant has."""
     found = []
-    single = [key for key in own if key in _SINGLE]
+    single = [key for key in own if key in SINGLE_RUN]
     if single:
         found.append(f"{variant} sets {single}, which are for a single run")
-    decided = [key for key in own if key in _DECIDED]
+    decided = [key for key in own if key in DECIDED_BY_COMPARISON]
     if decided:
         found.append(
             f"{variant} sets {decided}, but all variants are evaluated alike; give such options for all, on the "

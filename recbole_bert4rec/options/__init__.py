@@ -1,0 +1,1 @@
+"""What can be set: one table of options, and all that follows from it."""

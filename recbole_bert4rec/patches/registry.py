@@ -23,8 +23,10 @@ from recbole.utils import ModelType, dataset_arguments, init_logger, init_seed
 from recbole_bert4rec.constants import MODEL_NAME, STOCK_MODEL_NAME, SUPPORTED_RECBOLE
 from recbole_bert4rec.datafiles.atomic import load_packed
 from recbole_bert4rec.environment import suppress_dependency_warnings
-from recbole_bert4rec.errors import nearest
-from recbole_bert4rec.options import checks as options
+from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.options.checks import check
+from recbole_bert4rec.options.known import known_to_every_model, mistakes_of_names
+from recbole_bert4rec.options.table import OPTIONS, OWN, SHAPES_DATA
 from recbole_bert4rec.patches import fixes as compat
 from recbole_bert4rec.patches.fixes import wrap
 from recbole_bert4rec.plugin import checkpoint, model
@@ -39,31 +41,6 @@ if TYPE_CHECKING:
 
 _run_recboles, _objective_function = quick_start.run_recboles, quick_start.objective_function
 _SEQUENTIAL_SPLIT = {"split": {"LS": "valid_and_test"}, "order": "TO", "group_by": "user"}
-_RUN_KEYS = {"model", "dataset", "config_files", "nproc", "ip", "port", "world_size", "group_offset", "offset"}
-_DATA_OPTIONS = (
-    "exact_time",
-    "time_bias",
-    "valid_users",
-    "candidates",
-    "window",
-    "prop_sliding_window",
-    "dupe_factor",
-    "batch_tokens",
-)
-"""Options of ours that a saved data set or loader must have been made with, to be used again."""
-_TRAINING_OPTIONS = (
-    "refit",
-    "seen_bias",
-    "ema_decay",
-    "label_smoothing",
-    "mask_recency",
-    "ft_prefix",
-    "without",
-    "popularity_discount",
-)
-_BERT4REC_ONLY = {*_DATA_OPTIONS, *_TRAINING_OPTIONS} - {"candidates"}
-"""Options that would do nothing for another model, which is then said."""
-_OTHER_KEYS = {"local_rank", "encoding", "neg_sampling", "training_neg_sample_num", "reg_weight", "verbose", "use_text"}
 
 
 def register() -> None:
@@ -84,7 +61,7 @@ def register() -> None:
     wrap(Config, "_load_internal_config_dict", _load_internal_config_dict)
     wrap(Config, "_set_default_parameters", _set_default_parameters)
     wrap(quick_start, "load_data_and_model", _load_data_and_model)
-    dataset_arguments.extend(key for key in _DATA_OPTIONS if key not in dataset_arguments)
+    dataset_arguments.extend(name for name in SHAPES_DATA if name not in dataset_arguments)
     quick_start.run_recboles = run_recboles
     quick_start.objective_function = objective_function
     for name in ("load_data_and_model", "objective_function"):  # the package holds second references
@@ -174,18 +151,24 @@ def _set_default_parameters(original: Any, self: Config) -> None:
     if self.final_config_dict["MODEL_TYPE"] == ModelType.SEQUENTIAL and isinstance(arguments, dict):
         # RecBole fills gaps with a random split, which no sequential model takes
         self.final_config_dict["eval_args"] = {**_SEQUENTIAL_SPLIT, **arguments}
+    given = set(self.external_config_dict)
+    known = {*self.internal_config_dict}.union(*self.parameters.values())
     if self.model == MODEL_NAME:
-        known = {*self.internal_config_dict, *_RUN_KEYS, *_OTHER_KEYS}.union(*self.parameters.values())
-        given = self.external_config_dict
-        options.check(self.final_config_dict, given, known)
-        for key in sorted(set(given) - known - set(options.RULES)):
-            near = nearest(key, known)
-            hint = f"; did you mean `{near}`?" if near else ""
-            getLogger().warning(f"option `{key}` is known neither to RecBole nor to BERT4Rec and has no effect{hint}")
-    else:
-        for key in sorted(set(self.external_config_dict) & _BERT4REC_ONLY):
-            getLogger().warning(f"option `{key}` is BERT4Rec's and has no effect on {self.model}")
+        check(self.final_config_dict, given, known)
+    elif self.model_class.__module__.startswith("recbole.") and (found := mistakes_of_names(given, known)):
+        raise UserError(f"the configuration of {self.model} has mistakes:\n  " + "\n  ".join(found))
+    if self.model_class.__module__.startswith("recbole"):  # a model of the user's own may have options of its own
+        _warn_of_what_has_no_effect(self.model, given, known)
     original(self)
+
+
+def _warn_of_what_has_no_effect(model: str, given: set[str], known: set[str]) -> None:
+    """Name the options that other models have and this one has not."""
+    for name in sorted(given):
+        if name in OWN and model != MODEL_NAME:
+            getLogger().warning(f"option `{name}` is BERT4Rec's and has no effect on {model}")
+        elif name not in known and name not in OPTIONS and name not in known_to_every_model():
+            getLogger().warning(f"option `{name}` is another model's and has no effect on {model}")
 
 
 def _load_data_and_model(original: Any, model_file: str) -> tuple[Any, ...]:

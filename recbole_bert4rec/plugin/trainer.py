@@ -6,7 +6,7 @@ import itertools
 import math
 import os
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -23,18 +23,12 @@ from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.nn.average import MovingAverage
 from recbole_bert4rec.nn.row_adamw import RowAdamW, clip
 from recbole_bert4rec.nn.topk import best_candidates
+from recbole_bert4rec.options.table import FIXED_ON_RESUME, PROTOCOL
 from recbole_bert4rec.plugin import checkpoint
 from recbole_bert4rec.plugin.distributed import share_checkpoint_name
 from recbole_bert4rec.plugin.model import BERT4Rec, Pairs
 from recbole_bert4rec.plugin.ranking import Ranking, RankingCollector
 
-_SHAPING = ["seen_bias", "selected_features", "hidden_size", "inner_size", "n_layers", "n_heads"]
-_SHAPING += ["hidden_act", "norm", "without", "temperature", "position", "ema_decay"]
-_SHAPING += ["time_bias", "MAX_ITEM_LIST_LENGTH", "learner", "sparse_update"]
-_JUDGING = ["eval_args", "exclude_seen", "candidates", "popularity_discount", "valid_metric"]
-_BEFORE: dict[str, Any] = {"norm": "post", "without": [], "temperature": None, "ema_decay": 0.0}
-_BEFORE |= {"candidates": "recbole", "popularity_discount": 0.0, "valid_users": None}
-"""What options that came later were before, for checkpoints that do not hold them; others were off."""
 _TRAINERS = itertools.count(1)
 _FUSED = {"adam": optim.Adam, "adamw": optim.AdamW}
 
@@ -288,15 +282,15 @@ class BERT4RecTrainer(Trainer):
                 still to be trained would be chosen among by another evaluation than the best one so far.
         """
         state = checkpoint.read(resume_file, self.device)
-        shaping = [*_SHAPING]
-        if self.config["valid_users"] or state["config"].get("valid_users"):  # others have trained what is held out
-            shaping += ["valid_users", "seed"]
-        if said := self._different(state["config"], shaping):
-            raise UserError(f"{resume_file} was trained with {said}; it cannot be resumed so")
-        if state["epoch"] + 1 < self.epochs and (said := self._different(state["config"], _JUDGING)):
+        fixed = [*FIXED_ON_RESUME]
+        if self.config["valid_users"] is not None:  # with another seed others have trained what is held out
+            fixed.append("seed")
+        if changed := self._changed_since(state["config"], fixed):
+            raise UserError(f"cannot resume {resume_file}: {changed}")
+        if state["epoch"] + 1 < self.epochs and (changed := self._changed_since(state["config"], PROTOCOL)):
             raise UserError(
-                f"{resume_file} chose its best epoch with {said}; later epochs could not be compared with it. "
-                "Evaluate it anew, without training, by --epochs=1, or keep these options"
+                f"cannot resume {resume_file}: {changed}, so later epochs could not be compared with its best one. "
+                "Keep these options, or evaluate it anew, without training, by --epochs=1"
             )
         if len(state["item_tokens"]) != self.model.n_items:
             raise UserError(
@@ -322,11 +316,12 @@ class BERT4RecTrainer(Trainer):
             torch.cuda.set_rng_state(state["cuda_random_state"].cpu(), self.device)
         self.logger.info(f"Checkpoint loaded. Resume training from epoch {self.start_epoch}")
 
-    def _different(self, stored: dict[str, Any], keys: list[str]) -> str:
-        """Which of the options a checkpoint was made with are others now, in words."""
-        before = {key: stored.get(key, _BEFORE.get(key, False)) for key in keys}
-        changed = [key for key in keys if before[key] != self.config[key]]
-        return ", ".join(f"{key} {before[key]!r}, not {self.config[key]!r}" for key in changed)
+    def _changed_since(self, stored: Mapping[str, Any], names: Iterable[str]) -> str:
+        """Say which of some options a checkpoint was made with other values of; nothing where none."""
+        changed = [name for name in names if stored.get(name) != self.config[name]]
+        return "; ".join(
+            f"the checkpoint has {name}={stored.get(name)!r}, this run {self.config[name]!r}" for name in changed
+        )
 
 
 def _spared(name: str) -> bool:

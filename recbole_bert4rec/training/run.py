@@ -26,7 +26,7 @@ from recbole_bert4rec.constants import MODEL_NAME, STOCK_MODEL_NAME
 from recbole_bert4rec.datafiles.table import atomic_file, is_table
 from recbole_bert4rec.environment import suppress_dependency_warnings
 from recbole_bert4rec.errors import UserError, nearest
-from recbole_bert4rec.options.checks import mistakes_of_metrics
+from recbole_bert4rec.options.evaluation import mistakes_of_metrics
 from recbole_bert4rec.plugin import checkpoint
 from recbole_bert4rec.recommend.attention import check_picture, write_attention
 from recbole_bert4rec.recommend.recommend import check_destination, write_recommendations

@@ -14,15 +14,12 @@ import yaml
 from hyperopt import hp
 
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.options.table import NOT_SEARCHED
 
 BOUNDS = {"uniform": ("low", "high"), "quniform": ("low", "high", "step")}
 BOUNDS |= {"loguniform": ("low", "high"), "loguniform10": ("low", "high")}
 """The numbers that each continuous kind takes. ``loguniform`` has RecBole's meaning: exp of a number between low and
 high; ``loguniform10`` draws between low and high themselves, every power of ten alike."""
-
-
-NOT_SEARCHED = ("model", "dataset", "data_path", "eval_args", "eval_step", "metrics", "topk", "valid_metric")
-"""Options whose values give scores that cannot be compared."""
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,34 @@
-"""Rules of the options: each bad value is named, all at once."""
+"""The table of options: each bad value is named, all at once, and every list that follows from it is right."""
 
 from __future__ import annotations
 
+import re
+from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from recbole.config import Config
+from recbole.model.sequential_recommender import SASRec
+from recbole.utils import dataset_arguments
 
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.options.checks import RULES, check, mistakes
+from recbole_bert4rec.nn.encoder import ACTIVATIONS, EncoderOptions
+from recbole_bert4rec.options import pages
+from recbole_bert4rec.options.checks import check, mistakes
+from recbole_bert4rec.options.kinds import Anything, OneOf
+from recbole_bert4rec.options.known import known_to_recbole, mistakes_of_names
+from recbole_bert4rec.options.table import (
+    FIXED_ON_RESUME,
+    OPTIONS,
+    OWN,
+    PROTOCOL,
+    RECBOLES,
+    SHAPES_DATA,
+    OnResume,
+    default,
+)
 from recbole_bert4rec.resources import shipped
 from tests.conftest import make_config
 
@@ -64,6 +83,7 @@ BAD_VALUES = [
     ("warmup_steps", -1, "at least 0"),
     ("exclude_seen", "maybe", "one of [True, False]"),
     ("exclude_seen", 1, "one of [True, False]"),
+    ("transform", "mask_itemseq", "null (masks are drawn in the loss)"),
     ("valid_users", 0, "a whole number at least 1, or null"),
     ("popularity_discount", -0.5, "a number at least 0"),
     ("epochs", -5, "at least 0"),
@@ -94,20 +114,115 @@ def test_a_bad_value_is_named_with_what_it_must_be_and_what_it_is(key: str, valu
     assert f"but is {value!r} instead" in found[0]
 
 
-def test_every_rule_has_a_bad_value_above_and_a_default_in_the_yaml_or_in_recbole() -> None:
-    assert {key for key, _, _ in BAD_VALUES} == set(RULES)
-    assert all(key in DEFAULTS for key in RULES)
+def test_every_checked_option_has_a_bad_value_above_and_a_default() -> None:
+    checked = {name for name, option in OPTIONS.items() if not isinstance(option.kind, Anything)}
+    assert {key for key, _, _ in BAD_VALUES} == checked
+    assert all(name in DEFAULTS for name in checked)
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_an_option_accepts_its_own_default_and_explains_itself_in_a_sentence(name: str) -> None:
+    option = OPTIONS[name]
+    assert option.default is RECBOLES or option.kind.accepts(option.default)
+    assert option.help.endswith(".")
+    assert option.kind.wanted[-1:] not in ("", ".")
+
+
+def test_nobody_can_change_a_default_by_accident() -> None:
+    default("clip_grad_norm")["max_norm"] = 0.0
+    assert default("clip_grad_norm") == {"max_norm": 5.0}
+
+
+def test_the_pages_are_up_to_date(capsys: pytest.CaptureFixture[str]) -> None:
+    assert pages.main(["--check"]) == 0, capsys.readouterr().out
+
+
+def test_a_page_that_is_not_up_to_date_is_named_and_written_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(pages, "ROOT", tmp_path)
+    assert pages.main(["--check"]) == 1
+    assert "docs/options.md is not up to date" in capsys.readouterr().out
+    assert pages.main([]) == 0
+    assert pages.main(["--check"]) == 0
+
+
+def test_recbole_reads_our_defaults_from_the_property_file() -> None:
+    ours = {name: option.default for name, option in OPTIONS.items() if option.default is not RECBOLES}
+    assert yaml.safe_load((shipped("model") / "BERT4Rec.yaml").read_text("utf-8")) == ours
+    assert {name: DEFAULTS[name] for name in ours if name not in ("train_neg_sample_args",)} == {
+        name: value for name, value in ours.items() if name not in ("train_neg_sample_args",)
+    }
+
+
+def test_an_option_is_shared_if_another_model_of_recbole_has_it() -> None:
+    everywhere = {"candidates", "exclude_seen"}  # ours, and followed by every model
+    wrong = [name for name, option in OPTIONS.items() if option.shared != (name in known_to_recbole() | everywhere)]
+    assert wrong == ["norm"]  # RecBole's code has a dictionary of this name, but no option
+
+
+def test_the_encoder_takes_its_defaults_from_the_table() -> None:
+    options = EncoderOptions(n_items=9, max_length=5)
+    named = [field.name for field in fields(options) if field.name in OPTIONS]
+    assert len(named) >= 14
+    for name in named:
+        value = getattr(options, name)
+        assert (list(value) if isinstance(value, tuple) else value) == default(name), name
+
+
+def test_every_activation_of_the_table_can_be_computed() -> None:
+    kind = OPTIONS["hidden_act"].kind
+    assert isinstance(kind, OneOf)
+    assert set(kind.names) == set(ACTIVATIONS)
+
+
+def test_every_option_that_makes_weights_or_state_must_be_the_checkpoints() -> None:
+    assert {"hidden_size", "n_layers", "selected_features", "seen_bias", "learner", "sparse_update"} <= {
+        *FIXED_ON_RESUME
+    }
+    assert {"eval_args", "exclude_seen", "candidates", "valid_metric"} <= {*PROTOCOL}
+    assert OPTIONS["epochs"].on_resume is OnResume.FREE
+
+
+def test_recbole_reads_the_data_anew_where_an_option_of_ours_shapes_them() -> None:
+    assert {*SHAPES_DATA} <= {*dataset_arguments}
+    assert {"exact_time", "time_bias", "valid_users", "candidates", "window", "batch_tokens"} <= {*SHAPES_DATA}
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_an_option_that_only_bert4rec_has_gives_a_warning_on_another_model(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    make_config("SASRec", **{name: default(name), "train_neg_sample_args": None})
+    assert f"option `{name}` is BERT4Rec's and has no effect on SASRec" in caplog.text
+
+
+def test_an_option_of_another_model_gives_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    make_config(num_layers=2)  # GRU4Rec's
+    assert "option `num_layers` is another model's and has no effect on BERT4Rec" in caplog.text
+
+
+@pytest.mark.parametrize("model", ["BERT4Rec", "SASRec", "Pop"])
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("early_stop", "neither RecBole nor BERT4Rec has an option of this name"),
+        ("data-path", "did you mean `data_path`?"),
+        ("epoch", "did you mean `epochs`?"),
+        ("show_progres", "did you mean `show_progress`?"),
+    ],
+)
+def test_a_misspelt_option_is_refused_for_every_model(model: str, name: str, hint: str) -> None:
+    with pytest.raises(UserError, match=re.escape(f"`{name}`: {hint}")):
+        make_config(model, **{name: 1})
+
+
+def test_a_flag_of_the_command_line_is_suggested() -> None:
+    assert mistakes_of_names(["recomend"], flags=["recommend"]) == ["`recomend`: did you mean `recommend`?"]
 
 
 def test_the_shipped_defaults_have_no_mistake() -> None:
     assert mistakes(DEFAULTS) == []
-
-
-def test_every_key_of_our_yaml_has_a_rule_or_is_recboles() -> None:
-    text = (shipped("model") / "BERT4Rec.yaml").read_text()
-    assert set(yaml.safe_load(text)) - set(RULES) == {"transform", "train_neg_sample_args"}
-    for line in text.splitlines():
-        assert not line or "#" in line, f"no comment: {line}"
 
 
 def test_all_mistakes_come_in_one_message() -> None:
@@ -126,7 +241,6 @@ def test_all_mistakes_come_in_one_message() -> None:
         ({"label_smoothing": 0.1, "loss_type": "BCE"}, "`label_smoothing` needs `loss_type` CE, but the loss is BCE"),
         ({"sparse_update": True, "loss_type": "BCE", "temperature": 0.1}, "needs `temperature` null"),
         ({"sparse_update": True, "loss_type": "BCE", "ema_decay": 0.9}, "needs `ema_decay` 0"),
-        ({"transform": "mask_itemseq"}, "`transform` must be null"),
         ({"eval_args": {"mode": "labeled"}}, "with `metrics` AUC or LogLoss and no others"),
         (
             {"eval_args": {"mode": {"valid": "full", "test": "labeled"}}, "metrics": ["AUC"], "valid_metric": "AUC"},
@@ -173,11 +287,11 @@ def test_recbole_s_config_raises_the_message_before_anything_runs() -> None:
         make_config(loss_type="softmax")
 
 
-def test_an_option_unknown_to_all_is_a_warning_not_an_error(caplog: pytest.LogCaptureFixture) -> None:
-    make_config(my_own_note="x", use_gup=False)
-    assert "option `my_own_note` is known neither to RecBole nor to BERT4Rec" in caplog.text
-    assert "option `use_gup`" in caplog.text
-    assert "did you mean `use_gpu`" in caplog.text
+def test_all_unknown_options_are_named_at_once() -> None:
+    with pytest.raises(UserError) as error:
+        make_config(my_own_note="x", use_gup=False)
+    assert "`my_own_note`: neither RecBole nor BERT4Rec" in str(error.value)
+    assert "`use_gup`: did you mean `use_gpu`?" in str(error.value)
 
 
 def test_a_gap_in_eval_args_is_filled_with_leave_one_out_in_order_of_time() -> None:
@@ -189,8 +303,17 @@ def test_a_gap_in_eval_args_is_filled_with_leave_one_out_in_order_of_time() -> N
     )
 
 
-def test_other_models_are_not_checked() -> None:
-    assert isinstance(make_config(model="SASRec", mask_ratoi=0.3), Config)
+def test_the_values_of_other_models_are_left_to_them() -> None:
+    assert make_config("SASRec", hidden_size=-1, train_neg_sample_args=None)["hidden_size"] == -1
+
+
+def test_a_model_of_the_users_own_may_have_options_of_its_own(caplog: pytest.LogCaptureFixture) -> None:
+    class Mine(SASRec):
+        pass
+
+    config = Config(model=Mine, dataset="ml-100k", config_dict={"my_gate": 0.5, "loss_type": "CE"})
+    assert config["my_gate"] == 0.5
+    assert not caplog.text
 
 
 BAD_EVALUATION = [

@@ -1,0 +1,117 @@
+"""The protocol's options, which only together make sense: split, candidates, metrics, intervals."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from recbole.evaluator.register import metrics_dict
+
+from recbole_bert4rec.errors import nearest
+from recbole_bert4rec.options.kinds import Real
+
+
+def mistakes_of_evaluation(config: Mapping[str, Any]) -> list[str]:
+    arguments = config["eval_args"]
+    if not isinstance(arguments, dict):
+        example = "{'split': {'LS': 'valid_and_test'}, 'order': 'TO', 'mode': 'full'}"
+        return [f"`eval_args` must be a dictionary such as {example}, but is {arguments!r} instead."]
+    if not isinstance(config["metrics"], (str, list, tuple)) or not config["metrics"]:
+        return [f"`metrics` must be a list such as ['NDCG', 'MRR'], but is {config['metrics']!r}."]
+    found = _mistakes_of_metric_names(config) + _mistakes_of_intervals(config)
+    keys = ("split", "order", "group_by", "mode")
+    found += [f"`eval_args` has no {key!r}, but {list(keys)}." for key in arguments if key not in keys]
+    mode = arguments.get("mode", "full")
+    modes = list(mode.values()) if isinstance(mode, dict) else [mode]
+    if not all(isinstance(one, str) and re.fullmatch(r"full|labeled|(uni|pop)\d+", one) for one in modes):
+        found.append(f"`eval_args` mode must be full, uni100, pop100 (any number) or labeled, but is {mode!r}.")
+        return found
+    metrics = {str(metric).lower() for metric in _listed(config["metrics"])}
+    values = metrics & {"auc", "logloss", "mae", "rmse"}
+    if values & {"auc", "logloss"} and "labeled" not in modes:
+        found.append(f"`metrics` {sorted(values)} judge single scores and need `eval_args` mode labeled, not {mode!r}.")
+    elif "labeled" in modes and (
+        set(modes) != {"labeled"} or values != set(map(str.lower, _listed(config["metrics"])))
+    ):
+        found.append(
+            "`eval_args` mode labeled judges single scores: use it for validation and test, with `metrics` AUC or "
+            f"LogLoss and no others, but the mode is {mode!r} and the metrics are {config['metrics']!r}."
+        )
+    elif "labeled" in modes and values - {"auc", "logloss"}:
+        found.append(f"`metrics` of mode labeled must be AUC or LogLoss, for probabilities, but are {sorted(values)}.")
+    if "labeled" in modes and config["popularity_discount"]:
+        found.append("`popularity_discount` is for rankings; mode labeled judges probabilities, which it would change.")
+    split, files = arguments.get("split"), config.get("benchmark_filename")
+    if config["valid_users"] is not None and (files or split != {"LS": "valid_and_test"}):
+        found.append(
+            "`valid_users` trains most users' validation items: `eval_args` split must be {'LS': 'valid_and_test'}, "
+            f"but the split is {f'in the files {files}' if files else split}."
+        )
+    return found + _mistakes_of_split(split) + mistakes_of_metrics(config)
+
+
+def _mistakes_of_split(split: Any) -> list[str]:
+    if split is None or (isinstance(split, dict) and len(split) == 1 and set(split) - {"LS", "RS", "TS"}):
+        return []  # the data set says what it knows
+    if not isinstance(split, dict) or len(split) != 1:
+        return [f"`eval_args` split must be a dictionary such as {{'LS': 'valid_and_test'}}, but is {split!r}."]
+    name, value = next(iter(split.items()))
+    if name == "LS":
+        kinds = ["valid_and_test", "valid_only", "test_only"]
+        return [] if value in kinds else [f"`eval_args` split LS must be one of {kinds}, but is {value!r}."]
+    if not isinstance(value, list) or len(value) != 3 or not all(map(Real(0).accepts, value)) or sum(value) <= 0:
+        return [f"`eval_args` split {name} must have three ratios (train, valid, test), but is {value!r}."]
+    return [] if value[0] > 0 else [f"`eval_args` split {name} leaves nothing to train on: {value!r}."]
+
+
+def _mistakes_of_metric_names(config: Mapping[str, Any]) -> list[str]:
+    found = []
+    for name in map(str, _listed(config["metrics"])):
+        if name.lower() not in metrics_dict:
+            known = sorted(kind.__name__ for kind in metrics_dict.values())
+            near = "Hit" if name.lower() in ("hr", "hitrate", "hitratio") else nearest(name, known)
+            found.append(f"`metrics`: {name!r} is not one of {known}" + (f"; did you mean {near}?" if near else "."))
+    return found
+
+
+def _mistakes_of_intervals(config: Mapping[str, Any]) -> list[str]:
+    """RecBole leaves out an interval that it cannot read, and keeps no row then."""
+    places = {key: config.get(key) for key in ("user_inter_num_interval", "item_inter_num_interval")}
+    values = config.get("val_interval") or {}
+    if not isinstance(values, dict):
+        return [f"`val_interval` must be a dictionary such as {{'rating': '[3,inf)'}}, but is {values!r}."]
+    places |= {f"val_interval: {field}": value for field, value in values.items() if isinstance(value, str)}
+    return [
+        f"`{key}` must be intervals such as '[5,inf)' or '(0,1];[3,4)', but is {value!r}."
+        for key, value in places.items()
+        if value not in (None, "None") and not all(map(_is_interval, str(value).split(";")))
+    ]
+
+
+def _is_interval(text: str) -> bool:
+    text = text.strip()
+    try:
+        low, high = map(float, text[1:-1].split(","))
+    except ValueError:
+        return False
+    return text[0] in "([" and text[-1] in ")]" and low <= high
+
+
+_WITHOUT_K = ("auc", "gauc", "logloss", "mae", "rmse")
+
+
+def mistakes_of_metrics(config: Mapping[str, Any]) -> list[str]:
+    """Whether ``valid_metric``, by which the best epoch is chosen, is among those that are computed."""
+    metrics, topk, chosen = config["metrics"], config["topk"], str(config["valid_metric"])
+    metrics = _listed(metrics)
+    topk = [topk] if isinstance(topk, int) else list(topk)
+    name, _, k = chosen.partition("@")
+    wanted = [""] if name.lower() in _WITHOUT_K else list(map(str, topk))
+    if name.lower() in [str(metric).lower() for metric in metrics] and k in wanted:
+        return []
+    return [f"`valid_metric` must be one of `metrics` {metrics} at one of `topk` {topk}, but is {chosen!r} instead."]
+
+
+def _listed(value: Any) -> list[Any]:
+    return [value] if isinstance(value, str) else list(value)

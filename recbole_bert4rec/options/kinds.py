@@ -1,0 +1,165 @@
+"""The kinds of values that an option takes; each can say in words what it accepts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class Kind(Protocol):
+    """A set of values."""
+
+    @property
+    def wanted(self) -> str:
+        """Say what a value must be, to follow "must be"."""
+        ...
+
+    def accepts(self, value: object) -> bool:
+        """Tell whether ``value`` is one of the set."""
+        ...
+
+
+@dataclass(frozen=True)
+class Whole:
+    """Whole numbers from ``low`` on."""
+
+    low: int
+
+    @property
+    def wanted(self) -> str:
+        """Say what a value must be."""
+        return f"a whole number at least {self.low}"
+
+    def accepts(self, value: object) -> bool:
+        """Tell whether ``value`` is such a number; True and False are none."""
+        return isinstance(value, int) and not isinstance(value, bool) and value >= self.low
+
+
+@dataclass(frozen=True)
+class Real:
+    """Numbers of an interval; ``brackets`` say whether its ends belong to it."""
+
+    low: float
+    high: float = math.inf
+    brackets: str = "[)"
+
+    @property
+    def wanted(self) -> str:
+        """Say what a value must be."""
+        upper = (
+            "" if math.isinf(self.high) else f" and {'at most' if self.brackets[1] == ']' else 'below'} {self.high:g}"
+        )
+        return f"a number {'at least' if self.brackets[0] == '[' else 'above'} {self.low:g}{upper}"
+
+    def accepts(self, value: object) -> bool:
+        """Tell whether ``value`` is a finite number of the interval; True and False are none."""
+        if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value):
+            return False
+        above = value >= self.low if self.brackets[0] == "[" else value > self.low
+        below = value <= self.high if self.brackets[1] == "]" else value < self.high
+        return above and below
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """Some names."""
+
+    names: tuple[str, ...]
+
+    @property
+    def wanted(self) -> str:
+        """Say what a value must be."""
+        return f"one of {list(self.names)}"
+
+    def accepts(self, value: object) -> bool:
+        """Tell whether ``value`` is one of the names."""
+        return isinstance(value, str) and value in self.names
+
+
+@dataclass(frozen=True)
+class Switch:
+    """True or False."""
+
+    wanted = "one of [True, False]"
+
+    def accepts(self, value: object) -> bool:
+        """Tell whether ``value`` is True or False; 1 and 0 are not."""
+        return isinstance(value, bool)
+
+
+@dataclass(frozen=True)
+class OrNull:
+    """Values of another kind, or null."""
+
+    kind: Kind
+
+    @property
+    def wanted(self) -> str:
+        """Say what a value must be."""
+        return f"{self.kind.wanted}, or null"
+
+    def accepts(self, value: object) -> bool:
+        """Tell whether ``value`` is null or of the kind."""
+        return value is None or self.kind.accepts(value)
+
+
+@dataclass(frozen=True)
+class SomeOf:
+    """Lists of some names, or of any names where none are given."""
+
+    names: tuple[str, ...] = ()
+    what: str = "names"
+
+    @property
+    def wanted(self) -> str:
+        """Say what a value must be."""
+        if self.names:
+            return f"a list of some of {list(self.names)}, or []"
+        return f"a list of {self.what}, or []"
+
+    def accepts(self, value: object) -> bool:
+        """Tell whether ``value`` is such a list."""
+        if not isinstance(value, list):
+            return False
+        return all(isinstance(name, str) and (not self.names or name in self.names) for name in value)
+
+
+@dataclass(frozen=True)
+class Clipping:
+    """What torch's ``clip_grad_norm_`` takes besides the parameters."""
+
+    wanted = "a dictionary such as {'max_norm': 5.0}"
+
+    def accepts(self, value: object) -> bool:
+        """Tell whether ``value`` is such a dictionary."""
+        if not isinstance(value, dict) or "max_norm" not in value or set(value) - {"max_norm", "norm_type"}:
+            return False
+        return all(map(Real(0, brackets="()").accepts, value.values()))
+
+
+@dataclass(frozen=True)
+class Null:
+    """Nothing but null, for options of RecBole that must stay off; ``because`` says why."""
+
+    because: str
+
+    @property
+    def wanted(self) -> str:
+        """Say what a value must be."""
+        return f"null ({self.because})"
+
+    def accepts(self, value: object) -> bool:
+        """Tell whether ``value`` is null."""
+        return value is None
+
+
+@dataclass(frozen=True)
+class Anything:
+    """Values that are not checked one by one; ``wanted`` documents them."""
+
+    wanted: str
+
+    def accepts(self, value: object) -> bool:
+        """Accept every value."""
+        return True

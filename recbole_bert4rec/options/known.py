@@ -1,0 +1,68 @@
+"""Which names of options mean anything to anybody: a misspelt one must not run to the end."""
+
+from __future__ import annotations
+
+import importlib.resources
+import re
+from collections.abc import Callable, Iterable
+from functools import cache
+from pathlib import Path
+
+from recbole_bert4rec.errors import nearest
+from recbole_bert4rec.options.table import OPTIONS
+
+_PROGRAM = ("config_files", "nproc", "ip", "port", "world_size", "group_offset", "offset", "model_file")
+"""What the command lines and RecBole's own programs put beside the options."""
+
+
+def is_known(name: str, known: Iterable[str] = ()) -> bool:
+    """Tell whether an option means something: to us, to ``known``, or to any model of RecBole."""
+    return name in OPTIONS or name in set(known) or name in known_to_recbole()
+
+
+def mistakes_of_names(given: Iterable[str], known: Iterable[str] = (), flags: Iterable[str] = ()) -> list[str]:
+    """List the names that mean nothing, each with the name that was probably meant.
+
+    Args:
+        given: the names that the user wrote.
+        known: names that mean something to this run.
+        flags: the command line's own flags, which are only suggested.
+    """
+    known = set(known)
+    found = []
+    for name in sorted(name for name in set(given) if not is_known(name, known)):
+        candidates = sorted({*OPTIONS, *known, *flags, *known_to_recbole()})
+        near = nearest(name.replace("-", "_"), sorted({*OPTIONS, *known, *flags})) or nearest(name, candidates)
+        hint = f"did you mean `{near}`?" if near else "neither RecBole nor BERT4Rec has an option of this name."
+        found.append(f"`{name}`: {hint}")
+    return found
+
+
+def known_to_recbole() -> frozenset[str]:
+    """Collect every option that means something to RecBole or to any of its models."""
+    return known_to_every_model() | _known_to_some_model()
+
+
+@cache
+def known_to_every_model() -> frozenset[str]:
+    """Collect the options that RecBole reads whatever the model: those of its property files, lists and code."""
+    return frozenset(_PROGRAM) | _names_in(lambda path: "model" not in path.parts)
+
+
+@cache
+def _known_to_some_model() -> frozenset[str]:
+    return _names_in(lambda path: "model" in path.parts)
+
+
+def _names_in(chosen: Callable[[Path], bool]) -> frozenset[str]:
+    """Collect the names in RecBole's files whose path within the package is chosen."""
+    root = Path(str(importlib.resources.files("recbole")))
+    found: set[str] = set()
+    for file in filter(lambda file: chosen(file.relative_to(root)), root.rglob("*")):
+        if file.suffix == ".yaml":
+            found.update(re.findall(r"^(\w+):", file.read_text("utf-8"), re.MULTILINE))
+        elif file.name == "argument_list.py":
+            found.update(re.findall(r"[\"'](\w+)[\"']", file.read_text("utf-8")))
+        elif file.suffix == ".py":
+            found.update(re.findall(r"config\[[\"'](\w+)[\"']\]", file.read_text("utf-8")))
+    return frozenset(found)

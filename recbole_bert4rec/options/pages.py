@@ -1,0 +1,112 @@
+"""Writes the two pages that follow from the table: the property file and the reference of options.
+
+``python -m recbole_bert4rec.options.pages`` writes both; with ``--check`` it fails where one is not up to date.
+"""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from recbole_bert4rec.files import atomic_write
+from recbole_bert4rec.options.kinds import Switch
+from recbole_bert4rec.options.table import OPTIONS, RECBOLES, InComparison, OnResume, Option, Role
+
+ROOT = Path(__file__).resolve().parents[2]
+_MADE = "Made from recbole_bert4rec/options/table.py by `make pages`; edit that."
+_SOURCES = (
+    "Sources of the defaults: paper (Sun et al., CIKM 2019), authors (their code), RecBole (1.2.1), validation (chosen "
+    "by validation NDCG@10 on ml-100k), ours (decided without a comparison), off, as in the paper (the paper does "
+    "without)."
+)
+
+
+def property_file() -> str:
+    """Return the text of ``properties/model/BERT4Rec.yaml``: a line an option whose default is ours."""
+    lines = [f"# {line}" for line in textwrap.wrap(f"Defaults of BERT4Rec. {_MADE} {_SOURCES}", 116)]
+    for role in Role:
+        ours = [(name, option) for name, option in _of(role) if option.default is not RECBOLES]
+        lines += ["", f"# {role.value}"] if ours else []
+        for name, option in ours:
+            setting = f"{name}: {_yaml(option.default)}"
+            lines.append(f"{setting:<30}# ({_values(option)}) {option.help} [{option.source.value}]")
+    return "\n".join(lines) + "\n"
+
+
+def reference() -> str:
+    """Return the text of ``docs/options.md``: a table a role."""
+    parts = [
+        "# Options",
+        f"<!-- {_MADE} -->",
+        "Give an option on the command line (`--mask_ratio=0.3`), in a YAML file (`--config_files=my.yaml`), or in "
+        "Python. The command line wins over Python, Python over files, files over the defaults below. "
+        "Options that are not listed here are RecBole's own.",
+        _SOURCES,
+        "A checkpoint is trained further with the same options; *free* ones may change. Options marked "
+        "*BERT4Rec* do nothing for other models, which a warning says.",
+    ]
+    for role in Role:
+        rows = ["| option | default | values | meaning | notes |", "|-|-|-|-|-|"]
+        for name, option in _of(role):
+            cells = [f"`{name}`", f"`{_default(option)}`", _values(option), option.help, _notes(option)]
+            rows.append("| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |")
+        parts += [f"## {role.value}", "\n".join(rows)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _of(role: Role) -> Iterator[tuple[str, Option]]:
+    return ((name, option) for name, option in OPTIONS.items() if option.role is role)
+
+
+def _yaml(value: Any) -> str:
+    text = yaml.safe_dump(value, default_flow_style=True, width=1000).strip().removesuffix("...").strip()
+    return "~" if value is None else text.replace("false", "False").replace("true", "True")
+
+
+def _default(option: Option) -> str:
+    return repr(option.default) if option.default is RECBOLES else _yaml(option.default)
+
+
+def _values(option: Option) -> str:
+    return "True or False" if isinstance(option.kind, Switch) else option.kind.wanted
+
+
+def _notes(option: Option) -> str:
+    """Say what is special about an option; where it comes from stands last."""
+    notes = []
+    if not option.shared:
+        notes.append("BERT4Rec")
+    if option.on_resume is OnResume.FREE and option.role is not Role.RUN:
+        notes.append("free")
+    if option.in_comparison is not InComparison.EACH:
+        notes.append(f"in comparisons: {option.in_comparison.value}")
+    if not option.searched:
+        notes.append("not searched")
+    return "; ".join([*notes, option.source.value])
+
+
+def main(arguments: list[str]) -> int:
+    """Write the pages, or with ``--check`` compare them with the table.
+
+    Returns:
+        The exit code: 1 where a page is not up to date.
+    """
+    pages = {ROOT / "properties/model/BERT4Rec.yaml": property_file(), ROOT / "docs/options.md": reference()}
+    stale = [file for file, text in pages.items() if not file.is_file() or file.read_text("utf-8") != text]
+    for file in stale:
+        if "--check" in arguments:
+            print(f"{file.relative_to(ROOT)} is not up to date with the table of options; run `make pages`")
+            continue
+        with atomic_write(file) as temporary:
+            temporary.write_text(pages[file], encoding="utf-8")
+        print(f"{file.relative_to(ROOT)} written")
+    return int("--check" in arguments and bool(stale))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

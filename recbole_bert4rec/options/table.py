@@ -1,0 +1,758 @@
+"""The table of options: each one's default, allowed values, role and meaning, and nothing of it anywhere else.
+
+To add an option, add an entry here and the code that uses it; then run ``make pages``. From the entry follow the check
+of its value, ``properties/model/BERT4Rec.yaml``, ``docs/options.md``, what a resumed checkpoint must agree in, what
+makes RecBole read the data anew, the warning on other models, and what comparisons and searches leave out.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from recbole_bert4rec.constants import ABLATABLE, SAMPLED_LOSSES
+from recbole_bert4rec.options.kinds import Anything, Clipping, Kind, Null, OneOf, OrNull, Real, SomeOf, Switch, Whole
+
+
+class Role(Enum):
+    """What an option decides; the value heads its section of the pages."""
+
+    ARCHITECTURE = "Encoder"
+    TASK = "Cloze task and loss"
+    OPTIMISATION = "Training"
+    DATA = "Data"
+    EVALUATION = "Evaluation"
+    RUN = "The run"
+
+
+class Source(Enum):
+    """Where a default comes from."""
+
+    PAPER = "paper"
+    PAPER_OFF = "off, as in the paper"
+    AUTHORS = "authors"
+    RECBOLE = "RecBole"
+    VALIDATION = "validation"
+    OURS = "ours"
+
+
+class OnResume(Enum):
+    """What becomes of an option when a checkpoint is trained further."""
+
+    FIXED = "must be the checkpoint's: it shapes the weights or the optimizer's state"
+    PROTOCOL = "must be the checkpoint's while epochs are left: it decides which epoch is best"
+    FREE = "may change"
+
+
+class InComparison(Enum):
+    """How a comparison or study treats an option."""
+
+    EACH = "each model or variant may have its own"
+    SAME = "all models get BERT4Rec's"
+    DECIDED = "the comparison decides"
+    REFUSED = "is for a single run"
+
+
+class _RecBoles:
+    """The default is RecBole's own; it does not stand in our property file."""
+
+    def __repr__(self) -> str:
+        return "RecBole's"
+
+
+RECBOLES = _RecBoles()
+_BY_ROLE = {Role.ARCHITECTURE: OnResume.FIXED, Role.EVALUATION: OnResume.PROTOCOL}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Option:
+    """One option.
+
+    Attributes:
+        default: value where nobody gives one; :data:`RECBOLES` leaves it to RecBole.
+        kind: the values that it takes.
+        role: what it decides.
+        source: where the default comes from.
+        help: what it means, in a line.
+        shared: whether models other than BERT4Rec know it; others get a warning that it has no effect.
+        on_resume: whether a checkpoint may be trained further with another value. Default by role: FIXED for the
+            architecture, PROTOCOL for the evaluation, FREE for the rest.
+        shapes_data: whether a saved data set or loader must have been made with the same value. Default: role DATA.
+        in_comparison: how comparisons and studies treat it.
+        searched: whether a search may vary it. Default: not if it decides the protocol.
+        affects_result: whether a run with another value gives other results.
+    """
+
+    default: Any
+    kind: Kind
+    role: Role
+    source: Source
+    help: str
+    shared: bool = False
+    on_resume: OnResume | None = None
+    shapes_data: bool | None = None
+    in_comparison: InComparison = InComparison.EACH
+    searched: bool | None = None
+    affects_result: bool = True
+
+    def __post_init__(self) -> None:
+        """Fill in what follows from the role."""
+        resume = self.on_resume or _BY_ROLE.get(self.role, OnResume.FREE)
+        object.__setattr__(self, "on_resume", resume)
+        if self.shapes_data is None:
+            object.__setattr__(self, "shapes_data", self.role is Role.DATA)
+        if self.searched is None:
+            object.__setattr__(self, "searched", resume is not OnResume.PROTOCOL)
+
+
+OPTIONS: Mapping[str, Option] = {
+    # ---- Encoder
+    "hidden_size": Option(
+        default=64,
+        kind=Whole(1),
+        role=Role.ARCHITECTURE,
+        source=Source.PAPER,
+        shared=True,
+        help="H, the size of embeddings and hidden states; divisible by n_heads.",
+    ),
+    "inner_size": Option(
+        default=256,
+        kind=Whole(1),
+        role=Role.ARCHITECTURE,
+        source=Source.PAPER,
+        shared=True,
+        help="Size of the feed-forward layer, 4 H in the paper.",
+    ),
+    "n_layers": Option(
+        default=2,
+        kind=Whole(1),
+        role=Role.ARCHITECTURE,
+        source=Source.PAPER,
+        shared=True,
+        help="Number of Transformer layers.",
+    ),
+    "n_heads": Option(
+        default=2,
+        kind=Whole(1),
+        role=Role.ARCHITECTURE,
+        source=Source.PAPER,
+        shared=True,
+        help="Number of attention heads.",
+    ),
+    "MAX_ITEM_LIST_LENGTH": Option(
+        default=RECBOLES,
+        kind=Whole(2),
+        role=Role.ARCHITECTURE,
+        source=Source.RECBOLE,
+        shared=True,
+        help="Longest input; of a longer history the model sees the latest items, or a window in training.",
+    ),
+    "hidden_act": Option(
+        default="gelu",
+        kind=OneOf(("gelu", "relu", "swish", "tanh", "sigmoid", "swiglu")),
+        role=Role.ARCHITECTURE,
+        source=Source.PAPER,
+        shared=True,
+        help="Activation of the feed-forward layer; swiglu adds a gate.",
+    ),
+    "layer_norm_eps": Option(
+        default=1e-12,
+        kind=Real(0, brackets="()"),
+        role=Role.ARCHITECTURE,
+        source=Source.AUTHORS,
+        shared=True,
+        help="Number added to the variance in LayerNorm.",
+    ),
+    "norm": Option(
+        default="post",
+        kind=OneOf(("post", "pre")),
+        role=Role.ARCHITECTURE,
+        source=Source.PAPER,
+        help="LayerNorm after each sublayer (post), or before each and once at the end (pre).",
+    ),
+    "position": Option(
+        default="start",
+        kind=OneOf(("start", "end", "none")),
+        role=Role.ARCHITECTURE,
+        source=Source.VALIDATION,
+        help="Count positions from the start of the window (paper), from its end (some seeds stay on the first "
+        "plateau), or not at all (the paper's Table 5).",
+    ),
+    "without": Option(
+        default=[],
+        kind=SomeOf(ABLATABLE),
+        role=Role.ARCHITECTURE,
+        source=Source.PAPER,
+        help="Parts to leave out: residual, layer_norm, feed_forward (the paper's Table 5), or the output layer's "
+        "projection.",
+    ),
+    "temperature": Option(
+        default=None,
+        kind=OrNull(Real(0, brackets="()")),
+        role=Role.ARCHITECTURE,
+        source=Source.PAPER_OFF,
+        shared=True,
+        help="Divide cosines by this number to get scores; null: scores are products.",
+    ),
+    "time_bias": Option(
+        default=False,
+        kind=Switch(),
+        role=Role.ARCHITECTURE,
+        source=Source.PAPER_OFF,
+        shapes_data=True,
+        help="Let attention learn from the time between interactions (HSTU, ICML 2024); needs real timestamps, in "
+        "seconds or finer.",
+    ),
+    "selected_features": Option(
+        default=[],
+        kind=SomeOf(what="columns of the .item file, such as ['class']"),
+        role=Role.ARCHITECTURE,
+        source=Source.PAPER_OFF,
+        shared=True,
+        help="Columns of the .item file whose embeddings are added to the item's at the input.",
+    ),
+    "initializer_range": Option(
+        default=0.02,
+        kind=Real(0, brackets="()"),
+        role=Role.ARCHITECTURE,
+        source=Source.PAPER,
+        shared=True,
+        on_resume=OnResume.FREE,
+        help="Standard deviation of the truncated normal initialisation.",
+    ),
+    "value_init": Option(
+        default="identity",
+        kind=OneOf(("identity", "random")),
+        role=Role.ARCHITECTURE,
+        source=Source.VALIDATION,
+        on_resume=OnResume.FREE,
+        help="Start attention as an average of its inputs (identity), which ends the plateau at the start of training; "
+        "random: as all other weights (paper).",
+    ),
+    "bias_init": Option(
+        default="frequency",
+        kind=OneOf(("frequency", "zero")),
+        role=Role.ARCHITECTURE,
+        source=Source.VALIDATION,
+        on_resume=OnResume.FREE,
+        help="Start the output bias at the logarithm of the items' frequencies, or at zero (paper).",
+    ),
+    # ---- Cloze task and loss
+    "mask_ratio": Option(
+        default=0.2,
+        kind=Real(0, 1, "(]"),
+        role=Role.TASK,
+        source=Source.PAPER,
+        shared=True,
+        help="rho, the share of items to mask (0.2 is the paper's for ML-1M).",
+    ),
+    "ft_ratio": Option(
+        default=0.1,
+        kind=Real(0, 1, "[]"),
+        role=Role.TASK,
+        source=Source.VALIDATION,
+        shared=True,
+        help="Probability that a sequence masks its last item only, as in a test.",
+    ),
+    "ft_prefix": Option(
+        default=False,
+        kind=Switch(),
+        role=Role.TASK,
+        source=Source.PAPER_OFF,
+        help="End a sequence that masks its last item only at a random item, as RecBole's rows do.",
+    ),
+    "mask_count": Option(
+        default="bernoulli",
+        kind=OneOf(("bernoulli", "exact")),
+        role=Role.TASK,
+        source=Source.RECBOLE,
+        help="bernoulli: mask each item with probability rho; exact: mask max(1, round(rho n)) items of n.",
+    ),
+    "mask_recency": Option(
+        default=1.0,
+        kind=Real(0, 1, "(]"),
+        role=Role.TASK,
+        source=Source.PAPER_OFF,
+        help="Factor by which the probability of masking falls an item from the end; 1: all items alike.",
+    ),
+    "mask_random_share": Option(
+        default=0.0,
+        kind=Real(0, 1, "[]"),
+        role=Role.TASK,
+        source=Source.AUTHORS,
+        help="Share of masked items that show a random item instead of [MASK].",
+    ),
+    "mask_keep_share": Option(
+        default=0.0,
+        kind=Real(0, 1, "[]"),
+        role=Role.TASK,
+        source=Source.AUTHORS,
+        help="Share of masked items that show themselves.",
+    ),
+    "transform": Option(
+        default=None,
+        kind=Null("masks are drawn in the loss"),
+        role=Role.TASK,
+        source=Source.OURS,
+        shared=True,
+        help="RecBole's mask_itemseq stays off: masks are drawn in the loss.",
+    ),
+    "loss_type": Option(
+        default="CE",
+        kind=OneOf(("CE", "BPR", *SAMPLED_LOSSES)),
+        role=Role.TASK,
+        source=Source.PAPER,
+        shared=True,
+        help="CE: softmax over all items; sampled_softmax, BCE, gBCE: for huge catalogues; BPR: one negative a masked "
+        "item, outside its sequence.",
+    ),
+    "n_negatives": Option(
+        default=256,
+        kind=Whole(1),
+        role=Role.TASK,
+        source=Source.OURS,
+        help="Negatives a batch of sampled_softmax, BCE and gBCE, shared by its masked items.",
+    ),
+    "negatives": Option(
+        default="uniform",
+        kind=OneOf(("uniform", "popularity", "batch")),
+        role=Role.TASK,
+        source=Source.OURS,
+        help="How negatives are drawn; with sampled_softmax also by popularity, or the labels of the batch (never "
+        "items that training lacks).",
+    ),
+    "gbce_t": Option(
+        default=0.75,
+        kind=Real(0, 1, "[]"),
+        role=Role.TASK,
+        source=Source.OURS,
+        help="Calibration t of gBCE (Petrov and Macdonald, RecSys 2023): 0 is BCE, 1 predicts probabilities.",
+    ),
+    "label_smoothing": Option(
+        default=0.0,
+        kind=Real(0, 1),
+        role=Role.TASK,
+        source=Source.PAPER_OFF,
+        help="Share of the label's probability that is spread over all items, with CE.",
+    ),
+    "seen_bias": Option(
+        default=False,
+        kind=Switch(),
+        role=Role.TASK,
+        source=Source.PAPER_OFF,
+        on_resume=OnResume.FIXED,
+        help="Learn one number that is added to the scores of items that the user had: those in the input, and in "
+        "rankings, where it is negative, all of the history.",
+    ),
+    "loss_mean": Option(
+        default="mask",
+        kind=OneOf(("mask", "sequence")),
+        role=Role.TASK,
+        source=Source.AUTHORS,
+        help="Average over masked items, or sequence by sequence (the paper's equation 8).",
+    ),
+    "train_neg_sample_args": Option(
+        default=None,
+        kind=Anything("a dictionary"),
+        role=Role.TASK,
+        source=Source.OURS,
+        shared=True,
+        help="RecBole's sampling stays off: negatives, where a loss needs them, are drawn in the loss.",
+    ),
+    # ---- Training
+    "epochs": Option(
+        default=100,
+        kind=Whole(0),
+        role=Role.OPTIMISATION,
+        source=Source.VALIDATION,
+        shared=True,
+        help="Passes over all users; the learning rate reaches 0 at the last.",
+    ),
+    "train_batch_size": Option(
+        default=16,
+        kind=Whole(1),
+        role=Role.OPTIMISATION,
+        source=Source.VALIDATION,
+        shared=True,
+        help="Sequences (users) in a batch.",
+    ),
+    "batch_tokens": Option(
+        default=None,
+        kind=OrNull(Whole(1)),
+        role=Role.OPTIMISATION,
+        source=Source.OURS,
+        shapes_data=True,
+        help="Items in a batch, padding counted, in place of train_batch_size; null: not used.",
+    ),
+    "hidden_dropout_prob": Option(
+        default=0.2,
+        kind=Real(0, 1),
+        role=Role.OPTIMISATION,
+        source=Source.RECBOLE,
+        shared=True,
+        help="Dropout of embeddings and layer outputs.",
+    ),
+    "attn_dropout_prob": Option(
+        default=0.0,
+        kind=Real(0, 1),
+        role=Role.OPTIMISATION,
+        source=Source.VALIDATION,
+        shared=True,
+        help="Dropout of attention weights; RecBole's 0.2 is no better here, and slower.",
+    ),
+    "learner": Option(
+        default="adamw",
+        kind=OneOf(("adam", "adamw", "sgd", "adagrad", "rmsprop")),
+        role=Role.OPTIMISATION,
+        source=Source.AUTHORS,
+        shared=True,
+        on_resume=OnResume.FIXED,
+        help="Optimizer; adam and adamw run fused.",
+    ),
+    "learning_rate": Option(
+        default=0.001,
+        kind=Real(0, brackets="()"),
+        role=Role.OPTIMISATION,
+        source=Source.VALIDATION,
+        shared=True,
+        help="Highest learning rate; with 0.002 some seeds stay on the first plateau.",
+    ),
+    "lr_schedule": Option(
+        default="cosine",
+        kind=OneOf(("constant", "linear", "cosine")),
+        role=Role.OPTIMISATION,
+        source=Source.OURS,
+        help="Learning rate after the warm-up; linear and cosine fall to 0 at the last epoch.",
+    ),
+    "warmup_steps": Option(
+        default=200,
+        kind=Whole(0),
+        role=Role.OPTIMISATION,
+        source=Source.OURS,
+        help="Steps of linear warm-up, at most a tenth of the run.",
+    ),
+    "weight_decay": Option(
+        default=0.1,
+        kind=Real(0),
+        role=Role.OPTIMISATION,
+        source=Source.VALIDATION,
+        shared=True,
+        help="Weight decay of weights and embeddings; LayerNorm and biases are spared.",
+    ),
+    "ema_decay": Option(
+        default=0.0,
+        kind=Real(0, 1),
+        role=Role.OPTIMISATION,
+        source=Source.OURS,
+        on_resume=OnResume.FIXED,
+        help="Validate, test and keep the moving average of the weights with this decay; 0: no average.",
+    ),
+    "clip_grad_norm": Option(
+        default={"max_norm": 5.0},
+        kind=OrNull(Clipping()),
+        role=Role.OPTIMISATION,
+        source=Source.PAPER,
+        shared=True,
+        help="Gradient clipping.",
+    ),
+    "sparse_update": Option(
+        default=False,
+        kind=Switch(),
+        role=Role.OPTIMISATION,
+        source=Source.OURS,
+        on_resume=OnResume.FIXED,
+        help="With sampled losses and adamw: update only the embeddings that a batch touches, for huge catalogues.",
+    ),
+    "stopping_step": Option(
+        default=30,
+        kind=Whole(0),
+        role=Role.OPTIMISATION,
+        source=Source.OURS,
+        shared=True,
+        help="Evaluations without improvement before training stops; BERT4Rec starts on a plateau.",
+    ),
+    "eval_step": Option(
+        default=RECBOLES,
+        kind=Whole(0),
+        role=Role.OPTIMISATION,
+        source=Source.RECBOLE,
+        shared=True,
+        searched=False,
+        help="Epochs from one validation to the next; 0: no validation.",
+    ),
+    "seed": Option(
+        default=RECBOLES,
+        kind=Whole(0),
+        role=Role.OPTIMISATION,
+        source=Source.RECBOLE,
+        shared=True,
+        in_comparison=InComparison.DECIDED,
+        help="Seed of weights, masks, windows, batches and drawn candidates.",
+    ),
+    # ---- Data
+    "window": Option(
+        default="random",
+        kind=OneOf(("random", "last", "sliding")),
+        role=Role.DATA,
+        source=Source.OURS,
+        help="What is trained of a history longer than MAX_ITEM_LIST_LENGTH: a random window each epoch, the last, or "
+        "all sliding ones.",
+    ),
+    "prop_sliding_window": Option(
+        default=0.5,
+        kind=Real(0, 1, "(]"),
+        role=Role.DATA,
+        source=Source.AUTHORS,
+        help="Step of window: sliding, as a share of MAX_ITEM_LIST_LENGTH (0.5 is the authors' for ML-1M).",
+    ),
+    "dupe_factor": Option(
+        default=1,
+        kind=Whole(1),
+        role=Role.DATA,
+        source=Source.OURS,
+        help="How often an epoch shows each sequence, masked anew each time. Authors: 10, masks drawn once.",
+    ),
+    "exact_time": Option(
+        default=False,
+        kind=Switch(),
+        role=Role.DATA,
+        source=Source.RECBOLE,
+        help="Order by the times as they are; RecBole rounds to float32, which merges Unix times up to 64 s apart.",
+    ),
+    "load_col": Option(
+        default=RECBOLES,
+        kind=Anything("a dictionary"),
+        role=Role.DATA,
+        source=Source.RECBOLE,
+        shared=True,
+        shapes_data=False,  # it stands in RecBole's own list
+        in_comparison=InComparison.SAME,
+        help="Columns to load of each atomic file.",
+    ),
+    # ---- Evaluation
+    "eval_args": Option(
+        default=RECBOLES,
+        kind=Anything("a dictionary"),
+        role=Role.EVALUATION,
+        source=Source.RECBOLE,
+        shared=True,
+        in_comparison=InComparison.DECIDED,
+        help="Split, order and candidates: full ranking, or uniN and popN for N sampled candidates.",
+    ),
+    "candidates": Option(
+        default="recbole",
+        kind=OneOf(("recbole", "paper")),
+        role=Role.EVALUATION,
+        source=Source.RECBOLE,
+        shared=True,
+        shapes_data=True,
+        in_comparison=InComparison.DECIDED,
+        help="How uniN and popN draw: as RecBole, or as the paper: no item of the user, none twice, fixed by the seed.",
+    ),
+    "valid_users": Option(
+        default=None,
+        kind=OrNull(Whole(1)),
+        role=Role.EVALUATION,
+        source=Source.RECBOLE,
+        on_resume=OnResume.FIXED,
+        shapes_data=True,
+        in_comparison=InComparison.REFUSED,
+        searched=False,
+        help="With LS valid_and_test: validate on so many users, drawn by the seed, and train with the others' "
+        "validation items (Petrov and Macdonald, RecSys 2022); null: validate on all.",
+    ),
+    "exclude_seen": Option(
+        default=False,
+        kind=Switch(),
+        role=Role.EVALUATION,
+        source=Source.RECBOLE,
+        shared=True,
+        in_comparison=InComparison.SAME,
+        help="Take items of the user's history out of rankings and recommendations (as most papers do), or rank them "
+        "like any other (RecBole).",
+    ),
+    "popularity_discount": Option(
+        default=0.0,
+        kind=Real(0),
+        role=Role.EVALUATION,
+        source=Source.PAPER_OFF,
+        searched=True,
+        help="Rank by score - this * log(n + 1), n the item's count in training (Menon et al., ICLR 2021); 1 suits "
+        "candidates drawn by popularity, and shows more of the tail.",
+    ),
+    "metrics": Option(
+        default=RECBOLES,
+        kind=Anything("a list"),
+        role=Role.EVALUATION,
+        source=Source.RECBOLE,
+        shared=True,
+        on_resume=OnResume.FREE,
+        in_comparison=InComparison.SAME,
+        searched=False,
+        help="Metrics to compute.",
+    ),
+    "topk": Option(
+        default=RECBOLES,
+        kind=Anything("a list"),
+        role=Role.EVALUATION,
+        source=Source.RECBOLE,
+        shared=True,
+        on_resume=OnResume.FREE,
+        in_comparison=InComparison.SAME,
+        searched=False,
+        help="Lengths of the list that metrics look at.",
+    ),
+    "valid_metric": Option(
+        default=RECBOLES,
+        kind=Anything("a text"),
+        role=Role.EVALUATION,
+        source=Source.RECBOLE,
+        shared=True,
+        in_comparison=InComparison.SAME,
+        help="Metric that selects the best epoch.",
+    ),
+    "eval_batch_size": Option(
+        default=256,
+        kind=Whole(1),
+        role=Role.EVALUATION,
+        source=Source.OURS,
+        shared=True,
+        on_resume=OnResume.FREE,
+        help="Rows scored at once; more did not make it faster on two cores.",
+    ),
+    # ---- The run
+    "model": Option(
+        default=RECBOLES,
+        kind=Anything("a text"),
+        role=Role.RUN,
+        source=Source.RECBOLE,
+        shared=True,
+        searched=False,
+        help="Name of the model.",
+    ),
+    "dataset": Option(
+        default=RECBOLES,
+        kind=Anything("a text"),
+        role=Role.RUN,
+        source=Source.RECBOLE,
+        shared=True,
+        shapes_data=False,  # RecBole looks at it by itself
+        in_comparison=InComparison.DECIDED,
+        searched=False,
+        help="Name of the data set, or a .csv, .tsv or .parquet log.",
+    ),
+    "data_path": Option(
+        default=RECBOLES,
+        kind=Anything("a text"),
+        role=Role.RUN,
+        source=Source.RECBOLE,
+        shared=True,
+        searched=False,
+        affects_result=False,
+        help="Folder of the data sets.",
+    ),
+    "refit": Option(
+        default=None,
+        kind=OrNull(OneOf(("train+valid",))),
+        role=Role.RUN,
+        source=Source.OURS,
+        in_comparison=InComparison.REFUSED,
+        searched=False,
+        help="After the test, train anew on train+valid for the selected epochs and test that beside; null: do not.",
+    ),
+    "worker": Option(
+        default=RECBOLES,
+        kind=Whole(0),
+        role=Role.RUN,
+        source=Source.RECBOLE,
+        shared=True,
+        help="Processes that load data.",
+    ),
+    "checkpoint_dir": Option(
+        default=RECBOLES,
+        kind=Anything("a text"),
+        role=Role.RUN,
+        source=Source.RECBOLE,
+        shared=True,
+        affects_result=False,
+        help="Folder for checkpoints and records.",
+    ),
+    "show_progress": Option(
+        default=RECBOLES,
+        kind=Anything("True or False"),
+        role=Role.RUN,
+        source=Source.RECBOLE,
+        shared=True,
+        in_comparison=InComparison.DECIDED,
+        affects_result=False,
+        help="Show progress bars.",
+    ),
+    "state": Option(
+        default=RECBOLES,
+        kind=Anything("a text"),
+        role=Role.RUN,
+        source=Source.RECBOLE,
+        shared=True,
+        affects_result=False,
+        help="Level of the log.",
+    ),
+    "gpu_id": Option(
+        default=RECBOLES,
+        kind=Anything("a text"),
+        role=Role.RUN,
+        source=Source.RECBOLE,
+        shared=True,
+        affects_result=False,
+        help="GPUs to use.",
+    ),
+    "local_rank": Option(
+        default=RECBOLES,
+        kind=Anything("a whole number"),
+        role=Role.RUN,
+        source=Source.RECBOLE,
+        shared=True,
+        affects_result=False,
+        help="Number of this process among those that train together; RecBole sets it.",
+    ),
+    "wandb_project": Option(
+        default=RECBOLES,
+        kind=Anything("a text"),
+        role=Role.RUN,
+        source=Source.RECBOLE,
+        shared=True,
+        affects_result=False,
+        help="Project of Weights & Biases.",
+    ),
+}
+
+
+def default(name: str) -> Any:
+    """Return a copy of an option's default.
+
+    Args:
+        name: an option whose default is ours, not RecBole's.
+    """
+    return copy.deepcopy(OPTIONS[name].default)
+
+
+def names(chosen: Callable[[Option], bool]) -> tuple[str, ...]:
+    """List the options that ``chosen`` is true of, in the order of the table."""
+    return tuple(name for name, option in OPTIONS.items() if chosen(option))
+
+
+OWN = names(lambda option: not option.shared)
+"""Options that only BERT4Rec has."""
+SHAPES_DATA = names(lambda option: bool(option.shapes_data))
+"""Options that a saved data set or loader must have been made with, to be used again."""
+FIXED_ON_RESUME = names(lambda option: option.on_resume is OnResume.FIXED)
+PROTOCOL = names(lambda option: option.on_resume is OnResume.PROTOCOL)
+"""Options that decide which epoch is best."""
+SAME_IN_COMPARISON = names(lambda option: option.in_comparison is InComparison.SAME)
+DECIDED_BY_COMPARISON = names(lambda option: option.in_comparison in (InComparison.SAME, InComparison.DECIDED))
+SINGLE_RUN = names(lambda option: option.in_comparison is InComparison.REFUSED)
+NOT_SEARCHED = names(lambda option: not option.searched)
+WITHOUT_EFFECT = names(lambda option: not option.affects_result)
+"""Options that change nothing about a result."""
