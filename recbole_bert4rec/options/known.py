@@ -14,6 +14,9 @@ from recbole_bert4rec.options.table import OPTIONS
 _PROGRAM = ("config_files", "nproc", "ip", "port", "world_size", "group_offset", "offset", "model_file")
 """What the command lines and RecBole's own programs put beside the options."""
 
+_DOCUMENTED = ("neg_sampling", "training_neg_sample_num")
+"""What examples of RecBole's documentation set, though its code no longer reads it."""
+
 
 def is_known(name: str, known: Iterable[str] = ()) -> bool:
     """Tell whether an option means something: to us, to ``known``, or to any model of RecBole."""
@@ -46,7 +49,7 @@ def known_to_recbole() -> frozenset[str]:
 @cache
 def known_to_every_model() -> frozenset[str]:
     """Collect the options that RecBole reads whatever the model: those of its property files, lists and code."""
-    return frozenset(_PROGRAM) | _names_in(lambda path: "model" not in path.parts)
+    return frozenset({*_PROGRAM, *_DOCUMENTED}) | _names_in(lambda path: "model" not in path.parts)
 
 
 @cache
