@@ -35,7 +35,7 @@ from recbole_bert4rec.plugin.trainer import BERT4RecTrainer
 from recbole_bert4rec.resources import read_yaml, shipped
 
 if TYPE_CHECKING:
-    from importlib.resources.abc import Traversable
+    from importlib.abc import Traversable
 
 _run_recboles, _objective_function = quick_start.run_recboles, quick_start.objective_function
 _SEQUENTIAL_SPLIT = {"split": {"LS": "valid_and_test"}, "order": "TO", "group_by": "user"}
