@@ -6,6 +6,7 @@ import importlib
 import importlib.resources
 import sys
 import warnings
+from collections.abc import Callable
 from logging import getLogger
 from typing import TYPE_CHECKING, Any
 
@@ -75,8 +76,8 @@ def register() -> None:
     _check_recbole_version(recbole.__version__)
     compat.apply()
     _register_models()
-    recbole.trainer.BERT4RecTrainer = BERT4RecTrainer
-    recbole.data.dataset.BERT4RecDataset = BERT4RecDataset
+    recbole.trainer.BERT4RecTrainer = BERT4RecTrainer  # type: ignore[attr-defined]
+    recbole.data.dataset.BERT4RecDataset = BERT4RecDataset  # type: ignore[attr-defined]
     wrap(recbole.data.utils, "get_dataloader", _get_dataloader)
     wrap(recbole.data.utils, "create_samplers", create_samplers)
     wrap(recbole.data.dataset.Dataset, "_load_inter_feat", load_packed)
@@ -188,7 +189,7 @@ def _set_default_parameters(original: Any, self: Config) -> None:
     original(self)
 
 
-def _load_data_and_model(original: Any, model_file: str) -> tuple[Any, ...]:
+def _load_data_and_model(original: Callable[[str], tuple[Any, ...]], model_file: str) -> tuple[Any, ...]:
     """RecBole's load_data_and_model, reading our own format without unpickling."""
     state = checkpoint.read_if_ours(model_file)
     if state is None:
