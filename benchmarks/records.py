@@ -33,7 +33,8 @@ def run_record(work: Path, model: str, *flags: str) -> dict[str, Any]:
                 [sys.executable, str(ROOT / "run.py"), *options], cwd=work, stdout=log, stderr=log, check=True
             )
     (record,) = folder.glob("*.json")
-    return json.loads(record.read_text())
+    content: dict[str, Any] = json.loads(record.read_text())
+    return content
 
 
 def run_options(work: Path, name: str, options: dict[str, Any], model: str = "BERT4Rec", *flags: str) -> dict[str, Any]:

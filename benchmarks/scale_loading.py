@@ -63,7 +63,8 @@ def measure(work: Path, model: str, interactions: int, repeats: int) -> dict[str
         runs.append(json.loads(done.stdout.strip().splitlines()[-1]))
         print(model, interactions, f"{runs[-1]['seconds']:.1f} s", flush=True)
         time.sleep(1)
-    return sorted(runs, key=lambda run: float(run["seconds"]))[len(runs) // 2] | {"bytes": path.stat().st_size}
+    median: dict[str, Any] = sorted(runs, key=lambda run: float(run["seconds"]))[len(runs) // 2]
+    return median | {"bytes": path.stat().st_size}
 
 
 def main() -> None:

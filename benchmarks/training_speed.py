@@ -75,7 +75,7 @@ def floor_seconds(sequences: Path, length: int, masked: float, hidden_size: int)
         began = time.perf_counter()
         left @ right
         times.append(time.perf_counter() - began)
-    return 3 * forward * min(times) / (2 * 2048.0**3)
+    return float(3 * forward * min(times) / (2 * 2048.0**3))
 
 
 def main() -> None:

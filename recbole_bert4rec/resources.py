@@ -13,7 +13,7 @@ import yaml
 from recbole_bert4rec.errors import UserError, nearest
 
 if TYPE_CHECKING:
-    from importlib.resources.abc import Traversable
+    from importlib.abc import Traversable
 
 
 def shipped(kind: str) -> Traversable:

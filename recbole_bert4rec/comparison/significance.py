@@ -41,7 +41,7 @@ def difference(ours: Any, theirs: Any, seed: int = 0) -> Difference:
     mean = float(ours.mean() - theirs.mean())
     variance, freedom = _variance(ours, theirs)
     low, high = _interval(ours, theirs, np.random.default_rng(seed))
-    wider = stats.t.ppf(0.975, freedom) / stats.norm.ppf(0.975) if variance > 0 else 1.0
+    wider = float(stats.t.ppf(0.975, freedom) / stats.norm.ppf(0.975)) if variance > 0 else 1.0
     p = paired_t_test(ours, theirs)
     return Difference(mean, mean + wider * (low - mean), mean + wider * (high - mean), p)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -33,7 +35,7 @@ class DistinctCandidates:
         if (available := self._n_weighted - n_own) < count:
             raise UserError(f"{count} candidates cannot be drawn: a user has only {available} items left; use fewer")
 
-    def draw(self, own: NDArray[np.int64], count: int, generator: np.random.Generator) -> NDArray[np.int64]:
+    def draw(self, own: NDArray[np.integer[Any]], count: int, generator: np.random.Generator) -> NDArray[np.int64]:
         """``count`` items in the order drawn. *Shape:* (count,)
 
         Args:

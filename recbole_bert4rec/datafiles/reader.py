@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -38,7 +38,7 @@ def read_columns(
         kinds[name] = pa.float64() if number else _token_type(name)
     wrong: list[csv.InvalidRow] = []
 
-    def note(row: csv.InvalidRow) -> str:
+    def note(row: csv.InvalidRow) -> Literal["skip"]:
         wrong.append(row)
         return "skip"
 

@@ -49,7 +49,9 @@ def cross_entropy(
     Returns:
         A scalar; its gradient can be asked for once.
     """
-    return _CrossEntropy.apply(hidden, item_embedding, bias, labels, weights, *(raised or (None, None, None)))
+    inputs = hidden, item_embedding, bias, labels, weights, *(raised or (None, None, None))
+    loss: Tensor = _CrossEntropy.apply(*inputs)  # type: ignore[no-untyped-call]
+    return loss
 
 
 class _Operands(NamedTuple):
@@ -92,7 +94,7 @@ class _CrossEntropy(torch.autograd.Function):
         low, table, weights = hidden.to(kind), item_embedding.to(kind), weights.to(bias.dtype)
         n_rows = min(len(hidden), max(_LEAST_ROWS, _KEPT // len(bias)))
         kept = _memory(n_rows * len(bias), low)
-        loss = bias.new_zeros(())
+        loss: Tensor = bias.new_zeros(())
         with torch.autocast(device, enabled=False):
             for start in range(0, len(hidden), n_rows):
                 part = slice(start, start + n_rows)

@@ -141,7 +141,8 @@ class MultiHeadAttention(Sublayer):
 
     def _heads(self, projected: Tensor) -> Tensor:
         """*Shape:* (B, L, H) -> (B, A, L, H / A)"""
-        return projected.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
+        heads: Tensor = projected.unflatten(-1, (self.n_heads, -1))
+        return heads.transpose(1, 2)
 
     def weights(self, hidden: Tensor, attended: Tensor | None) -> Tensor:
         """The softmax of equation 2, to be looked at; ``attended`` as above. *Shape:* (B, L, H) -> (B, A, L, L)"""
@@ -277,7 +278,8 @@ class BERT4RecEncoder(nn.Module):
         *lower, last = self.layers
         for layer in lower:
             hidden = layer(hidden, attended)
-        return self.last_norm(last(hidden, attended, wanted))
+        vectors: Tensor = self.last_norm(last(hidden, attended, wanted))
+        return vectors
 
     def attention(self, item_seq: Tensor, times: Tensor | None = None) -> Tensor:
         """Weights of every layer and head, by asking and answering position. *Shape:* (B, L) -> (B, layers, A, L, L)"""

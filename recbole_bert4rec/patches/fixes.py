@@ -91,7 +91,7 @@ def _unpickling(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 def restore_dok_update() -> None:
     """SciPy 1.13 removed ``dok_matrix._update``, with which RecBole's graph models fill their adjacency matrix."""
     if not hasattr(dok_matrix, "_update"):
-        dok_matrix._update = lambda self, entries: self._dict.update(entries)
+        dok_matrix._update = lambda self, entries: self._dict.update(entries)  # type: ignore[attr-defined]
 
 
 def search_exhaustively_with_new_hyperopt() -> None:
@@ -144,7 +144,7 @@ def train_on_cpu_processes() -> None:
     recbole.trainer.trainer.DistributedDataParallel = _distributed
     wrap(Trainer, "__init__", _with_shared_checkpoint)
     for module in (recbole.utils.logger, recbole.trainer.trainer, recbole.data.utils):  # ranks make the same folders
-        module.ensure_dir = functools.partial(os.makedirs, exist_ok=True)
+        module.ensure_dir = functools.partial(os.makedirs, exist_ok=True)  # type: ignore[attr-defined]
 
 
 def _init_device(original: Callable[[Config], None], self: Config) -> None:

@@ -6,6 +6,7 @@ import importlib
 import importlib.resources
 import sys
 import warnings
+from collections.abc import Callable
 from logging import getLogger
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +38,7 @@ from recbole_bert4rec.plugin.trainer import BERT4RecTrainer
 from recbole_bert4rec.resources import read_yaml, shipped
 
 if TYPE_CHECKING:
-    from importlib.resources.abc import Traversable
+    from importlib.abc import Traversable
 
 _run_recboles, _objective_function = quick_start.run_recboles, quick_start.objective_function
 _SEQUENTIAL_SPLIT = {"split": {"LS": "valid_and_test"}, "order": "TO", "group_by": "user"}
@@ -52,8 +53,8 @@ def register() -> None:
     _check_recbole_version(recbole.__version__)
     compat.apply()
     _register_models()
-    recbole.trainer.BERT4RecTrainer = BERT4RecTrainer
-    recbole.data.dataset.BERT4RecDataset = BERT4RecDataset
+    recbole.trainer.BERT4RecTrainer = BERT4RecTrainer  # type: ignore[attr-defined]
+    recbole.data.dataset.BERT4RecDataset = BERT4RecDataset  # type: ignore[attr-defined]
     wrap(recbole.data.utils, "get_dataloader", _get_dataloader)
     wrap(recbole.data.utils, "create_samplers", create_samplers)
     wrap(recbole.data.dataset.Dataset, "_load_inter_feat", load_packed)
@@ -171,7 +172,7 @@ def _warn_of_what_has_no_effect(model: str, given: set[str], known: set[str]) ->
             getLogger().warning(f"option `{name}` is another model's and has no effect on {model}")
 
 
-def _load_data_and_model(original: Any, model_file: str) -> tuple[Any, ...]:
+def _load_data_and_model(original: Callable[[str], tuple[Any, ...]], model_file: str) -> tuple[Any, ...]:
     """RecBole's load_data_and_model, reading our own format without unpickling."""
     state = checkpoint.read_if_ours(model_file)
     if state is None:

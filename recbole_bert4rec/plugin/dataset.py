@@ -31,7 +31,6 @@ class BERT4RecDataset(SequentialDataset):
 
     sequences: Sequences
     latest: tuple[Tensor, Tensor]
-    inter_feat: Interaction
 
     def _load_data(self, token: str, dataset_path: str) -> None:
         if self.benchmark_filename_list is None:
@@ -66,7 +65,7 @@ class BERT4RecDataset(SequentialDataset):
             gap = int(np.flatnonzero(order == -1)[0])
             ids = np.where(ids == gap, -1, ids - (ids > gap))
             order = np.delete(order, gap)
-        tokens = np.array(["[PAD]", *columns[0].cat.categories[order]])
+        tokens = np.array(["[PAD]", *columns[0].cat.categories.take(order)])
         feat[field] = ids + 1
         if field not in self.field2id_token:
             self.field2id_token[field] = tokens

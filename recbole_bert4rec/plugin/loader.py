@@ -52,6 +52,9 @@ class ClozeDataLoader(AbstractDataLoader):
         shuffle: False keeps users in order.
     """
 
+    batch_sampler: LengthGroupedBatches
+    _dataset: BERT4RecDataset
+
     def __init__(self, config: Config, dataset: BERT4RecDataset, sampler: Any, shuffle: bool = True) -> None:
         self.config = config
         self.shuffle = shuffle
@@ -113,7 +116,7 @@ class ClozeDataLoader(AbstractDataLoader):
         """The next iteration gives the batches and windows of ``epoch``."""
         self.epoch = epoch
 
-    def __iter__(self) -> Iterator[Interaction]:
+    def __iter__(self) -> Iterator[Interaction]:  # type: ignore[override]  # torch names a private class
         self.batch_sampler.epoch = self.epoch
         if self.config["window"] == "random":
             generator = epoch_generator(self.config["seed"], self.epoch)

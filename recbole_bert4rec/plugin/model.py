@@ -30,6 +30,7 @@ from recbole_bert4rec.nn.losses import (
 )
 from recbole_bert4rec.nn.time_bias import known_times
 from recbole_bert4rec.nn.topk import Change, best_items
+from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 
 Pairs = tuple[Tensor, Tensor]
 """Rows and items of single scores, each pair once. *Shape:* (P,) each."""
@@ -46,7 +47,7 @@ class BERT4Rec(SequentialRecommender):
 
     input_type = InputType.POINTWISE  # one sequence a row; negatives, where needed, are drawn in the loss
 
-    def __init__(self, config: Config, dataset: Dataset) -> None:
+    def __init__(self, config: Config, dataset: BERT4RecDataset) -> None:
         super().__init__(config, dataset)
         self.loss_type: str = config["loss_type"]
         self.loss_mean: str = config["loss_mean"]

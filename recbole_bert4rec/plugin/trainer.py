@@ -37,6 +37,7 @@ class BERT4RecTrainer(Trainer):
     """Trains as RecBole does (same log lines, early stopping, result); see the methods for the differences."""
 
     model: BERT4Rec
+    eval_collector: RankingCollector
     average: MovingAverage | None
     saved_model_file: str
     best_valid_result: dict[str, float] | None
@@ -84,12 +85,14 @@ class BERT4RecTrainer(Trainer):
         arguments = {"lr": self.learning_rate, "weight_decay": self.weight_decay}
         if self.config["sparse_update"]:
             return RowAdamW(groups, **arguments)
-        return learner(groups, fused=not self.enable_scaler, **arguments)  # fused, hooks would see scaled gradients
+        # with a scaler, hooks of a fused one would see scaled gradients
+        optimizer: optim.Optimizer = learner(groups, fused=not self.enable_scaler, **arguments)
+        return optimizer
 
     def learning_rate_at(self, step: int) -> float:
         """Learning rate of optimizer step ``step`` (from 0): linear warm-up, then constant, linear or cosine to 0."""
         schedule, total = self.config["lr_schedule"], self.total_steps
-        warmup = self.config["warmup_steps"]
+        warmup: int = self.config["warmup_steps"]
         if total is not None:
             warmup = min(warmup, total // 10)  # a short run is not all warm-up
         if step < warmup:
@@ -122,7 +125,7 @@ class BERT4RecTrainer(Trainer):
 
     def _train_epoch(
         self, train_data: Any, epoch_idx: int, loss_func: Any = None, show_progress: bool = False
-    ) -> float:
+    ) -> float | tuple[float, ...] | None:
         """One pass over all users; masks, windows and order depend on (seed, epoch) alone.
 
         Returns:

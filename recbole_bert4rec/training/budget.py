@@ -101,7 +101,10 @@ class Budget:
                 raise _TimeIsUpError
 
         try:
-            return self.trainer.fit(*args, callback_fn=after_validation, **kwargs)
+            best: tuple[float, dict[str, float] | None] = self.trainer.fit(
+                *args, callback_fn=after_validation, **kwargs
+            )
+            return best
         except _TimeIsUpError:
             self.trainer.logger.info(
                 f"the budget of {self.seconds:g} s is spent, after {self.last_epoch_share:.0%} of the last epoch"

@@ -37,7 +37,7 @@ class EpochLog:
         self._offset = earlier[-1]["at_second"] if earlier else 0.0
         self._began: float | None = None
         self._train, self._valid = trainer._train_epoch, trainer._valid_epoch
-        trainer._train_epoch, trainer._valid_epoch = self._train_epoch, self._valid_epoch
+        trainer._train_epoch, trainer._valid_epoch = self._train_epoch, self._valid_epoch  # type: ignore[method-assign]
 
     def _train_epoch(self, train_data: Any, epoch_idx: int, *args: Any, **kwargs: Any) -> Any:
         begin = time.perf_counter()

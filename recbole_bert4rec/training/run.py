@@ -138,7 +138,7 @@ def _draw_attention(trainer: Any, loaders: tuple[Any, Any, Any], file: str) -> N
 def _check_config(config: Config) -> None:
     """Refuse what RecBole would not notice, or late."""
     if config["model"] != MODEL_NAME:
-        _refuse([*mistakes_of_metrics(config), *_mistakes_of_seen(config)])
+        _refuse([*mistakes_of_metrics(config.final_config_dict), *_mistakes_of_seen(config)])
     check_refit(config)
 
 

@@ -151,12 +151,12 @@ class _Median(schedulers.MedianStoppingRule):
 
 def scheduler_of(name: str, epochs: int, bigger: bool) -> Any:
     """Ray's scheduler by our name; decisions are made on the best validation score so far."""
-    judged = {"metric": "best", "mode": "max" if bigger else "min", "time_attr": "epoch"}
+    judged: dict[str, Any] = {"metric": "best", "mode": "max" if bigger else "min", "time_attr": "epoch"}
     grace = max(1, epochs // 10)
     if name == "asha":
         return schedulers.ASHAScheduler(**judged, max_t=epochs + 1, grace_period=grace, reduction_factor=3)
     if name == "median":
-        never = {"min_time_slice": math.inf}  # to pause a trial: it would begin anew
+        never: dict[str, Any] = {"min_time_slice": math.inf}  # to pause a trial: it would begin anew
         return _Median(**judged, grace_period=grace, min_samples_required=3, **never)
     return schedulers.FIFOScheduler()
 

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 from plotly.io import to_html
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.inspection import permutation_importance
@@ -70,7 +71,7 @@ def _names(frame: pd.DataFrame) -> list[str]:
     return [name for name in frame.columns if name not in (_NUMBER, _SCORE)]
 
 
-def _axis(values: pd.Series) -> tuple[np.ndarray, list[Any] | None]:
+def _axis(values: pd.Series) -> tuple[NDArray[np.float64], list[Any] | None]:
     """Numbers to draw a parameter at; with their labels where the values are few or no numbers."""
     numeric = pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values)
     numeric = numeric and not values.isna().any()
@@ -146,7 +147,7 @@ def _draw_coordinates(frame: pd.DataFrame, about: dict[str, Any]) -> Figure:
     return figure
 
 
-def _scaled(values: np.ndarray) -> np.ndarray:
+def _scaled(values: NDArray[Any]) -> NDArray[np.float64]:
     width = np.ptp(values)
     return (values - values.min()) / width if width else np.full(len(values), 0.5)
 

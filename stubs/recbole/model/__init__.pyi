@@ -1,0 +1,1 @@
+"""RecBole 1.2.1: the models."""

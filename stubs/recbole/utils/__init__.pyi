@@ -1,0 +1,23 @@
+"""RecBole 1.2.1: what its rooms share."""
+
+from recbole.utils.argument_list import dataset_arguments as dataset_arguments
+from recbole.utils.argument_list import evaluation_arguments as evaluation_arguments
+from recbole.utils.argument_list import general_arguments as general_arguments
+from recbole.utils.argument_list import training_arguments as training_arguments
+from recbole.utils.enum_type import EvaluatorType as EvaluatorType
+from recbole.utils.enum_type import FeatureSource as FeatureSource
+from recbole.utils.enum_type import FeatureType as FeatureType
+from recbole.utils.enum_type import InputType as InputType
+from recbole.utils.enum_type import ModelType as ModelType
+from recbole.utils.logger import init_logger as init_logger
+from recbole.utils.logger import set_color as set_color
+from recbole.utils.utils import calculate_valid_score as calculate_valid_score
+from recbole.utils.utils import dict2str as dict2str
+from recbole.utils.utils import early_stopping as early_stopping
+from recbole.utils.utils import ensure_dir as ensure_dir
+from recbole.utils.utils import get_environment as get_environment
+from recbole.utils.utils import get_flops as get_flops
+from recbole.utils.utils import get_local_time as get_local_time
+from recbole.utils.utils import get_model as get_model
+from recbole.utils.utils import get_trainer as get_trainer
+from recbole.utils.utils import init_seed as init_seed
