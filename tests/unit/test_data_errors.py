@@ -80,7 +80,7 @@ def test_interactions_without_a_time_are_counted(write_inter: Any, caplog: Any) 
 def test_candidates_that_a_user_has_not_left_are_refused_before_training(write_inter: Any) -> None:
     options = {**write_inter(ROWS), "topk": [3], "valid_metric": "MRR@3", "candidates": "paper"}
     message = error_of(options, eval_args={"mode": "uni7"})
-    assert "7 candidates cannot be drawn: a user has only 3 items left" in message
+    assert "cannot draw 7 candidates: a user has only 3 items left" in message
 
 
 def test_candidates_without_effect_are_told(write_inter: Any, caplog: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,7 @@ def test_segments_start_where_those_before_end(lengths: list[int], make: Any) ->
 def test_offsets_cut_a_flat_array_into_its_segments(lengths: list[int]) -> None:
     flat = list(range(sum(lengths)))
     offsets = segment_offsets(torch.tensor(lengths, dtype=torch.int64)).tolist()
-    pieces = [flat[begin:end] for begin, end in zip(offsets, offsets[1:], strict=False)]
+    pieces = [flat[begin:end] for begin, end in pairwise(offsets)]
     assert [len(piece) for piece in pieces] == lengths
     assert [element for piece in pieces for element in piece] == flat
 
