@@ -1,0 +1,1 @@
+"""Sequences, batches, masks, negatives and splits as tensors and arrays, which know nothing of RecBole."""

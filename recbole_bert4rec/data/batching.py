@@ -1,4 +1,4 @@
-"""Shuffled batches of sequences of similar length, so that little of a batch is padding."""
+"""Shuffled batches of sequences with similar lengths, and the windows that are cut out of long sequences."""
 
 from __future__ import annotations
 
@@ -9,24 +9,27 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-_POOL = 100  # batches shuffled together before they are sorted by length
+from recbole_bert4rec.segments import index_within_segment
+
+_POOL = 100  # batches whose sequences are sorted by length together
 
 
 class LengthGroupedBatches:
-    """Batch sampler: a new order each epoch, a pure function of (seed, epoch).
+    """Yield batches of sequences with similar lengths, so that little of a batch is padding.
 
-    Each epoch shuffles all sequences, sorts each pool of 100 batches by length, cuts it into batches
-    and shuffles the batches. With several ranks, every rank draws the same order and takes its share of
-    the batches; the last ones are repeated until all ranks have equally many.
+    The order is a pure function of (seed, epoch). Each epoch shuffles all sequences, sorts each pool of 100 batches by
+    length, cuts the pool into batches, and shuffles the batches. With several ranks, every rank draws the same order
+    and takes its share of the batches; the first batches are repeated until all ranks have equally many.
 
     Args:
         lengths: length of each sequence. *Shape:* (S,)
         batch_size: sequences in a batch.
         seed: of the order.
-        shuffle: False keeps the order given (batches are then not grouped by length).
-        rank, world_size: this process among the processes that train together.
-        tokens: in place of ``batch_size``, items in a batch, padding counted (one sequence at least); all
-            sequences are then sorted together, so that every epoch has equally many batches.
+        shuffle: False keeps the given order; batches are then not grouped by length.
+        rank: this process among those that train together.
+        world_size: number of processes that train together.
+        tokens: budget of a batch in items, padding included, in place of ``batch_size``; a batch has at least one
+            sequence. All sequences are then sorted together, so that every epoch has equally many batches.
     """
 
     def __init__(
@@ -58,17 +61,18 @@ class LengthGroupedBatches:
         return len(self._batches())  # the same in every epoch
 
     def padding_share(self) -> float:
-        """Share of an epoch's positions that are padding, over all ranks."""
+        """Return the share of an epoch's positions that are padding, over all ranks."""
         longest = sum(int(self.lengths[batch].max()) * len(batch) for batch in self._batches())
         return 1.0 - int(self.lengths.sum()) / longest
 
     def __iter__(self) -> Iterator[list[int]]:
         batches = self._batches()
-        wanted = len(self) * self.world_size
-        batches += [batches[i % len(batches)] for i in range(wanted - len(batches))]
+        needed = len(self) * self.world_size
+        batches += [batches[i % len(batches)] for i in range(needed - len(batches))]
         return iter(batches[self.rank :: self.world_size])
 
     def _batches(self) -> list[list[int]]:
+        """Return the batches of this epoch, of all ranks."""
         count = len(self.lengths)
         generator = epoch_generator(self.seed, self.epoch)
         order = torch.randperm(count, generator=generator) if self.shuffle else torch.arange(count)
@@ -82,7 +86,7 @@ class LengthGroupedBatches:
         return [batch.tolist() for batch in batches]
 
     def _by_tokens(self, pool: Tensor, tokens: int) -> Iterator[Tensor]:
-        """Cut off as many sequences as fit; the longest comes first, or may come anywhere if nothing is shuffled."""
+        """Yield as many sequences as fit the token budget; the pool need not be sorted."""
         while len(pool):
             longest = self.lengths[pool[:tokens]].cummax(0).values
             fits = int((longest * torch.arange(1, len(longest) + 1) <= tokens).sum())
@@ -91,19 +95,27 @@ class LengthGroupedBatches:
 
 
 def epoch_generator(seed: int, epoch: int, device: torch.device | str = "cpu") -> torch.Generator:
-    """A generator that depends on nothing but (seed, epoch), so that a resumed run draws what a whole one would."""
+    """Return a generator that depends on (seed, epoch) alone, so that a resumed run draws what a whole run draws.
+
+    Args:
+        seed: of the run.
+        epoch: from 0.
+        device: on which the numbers are drawn.
+    """
     return torch.Generator(device).manual_seed((seed * 1_000_003 + epoch) % 2**63)
 
 
 def random_windows(begin: Tensor, length: Tensor, width: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """One uniformly drawn window of at most ``width`` items out of each slice.
+    """Draw one window of each slice, all windows alike.
 
     Args:
-        begin: first position of each slice. *Shape:* (S,)
+        begin: flat position at which each slice begins. *Shape:* (S,)
         length: items of each slice. *Shape:* (S,)
+        width: items of a window; a shorter slice is its own window.
+        generator: of the draws.
 
     Returns:
-        First position and length of each window. *Shape:* (S,) each.
+        Flat position and length of each window. *Shape:* (S,) each
     """
     choices = (length - width).clamp(min=0) + 1
     draw = torch.rand(len(length), generator=generator, dtype=torch.float64)
@@ -111,24 +123,27 @@ def random_windows(begin: Tensor, length: Tensor, width: int, generator: torch.G
 
 
 def last_windows(begin: Tensor, length: Tensor, width: int) -> tuple[Tensor, Tensor]:
-    """The most recent ``width`` items of each slice, as :func:`random_windows` returns them."""
+    """Return the most recent ``width`` items of each slice, as :func:`random_windows` returns them."""
     return begin + (length - width).clamp(min=0), length.clamp(max=width)
 
 
 def sliding_windows(begin: Tensor, length: Tensor, width: int, step: int) -> tuple[Tensor, Tensor, Tensor]:
-    """All windows of a slice, ``step`` apart from its end on, and the one at its beginning (the authors' code).
+    """Return all windows of each slice, every ``step`` items from its end, and the window at its beginning.
+
+    These are the windows of the authors' code.
 
     Args:
-        begin: first position of each slice. *Shape:* (S,)
+        begin: flat position at which each slice begins. *Shape:* (S,)
         length: items of each slice, at least 1. *Shape:* (S,)
-        step: positions from a window to the next, 1 to ``width``, so that no item is left out.
+        width: items of a window; a shorter slice is its own window.
+        step: positions from a window to the next, in 1..width, so that no item is left out.
 
     Returns:
-        Slice, first position and length of each window. *Shape:* (W,) each.
+        Slice, flat position and length of each window. *Shape:* (W,) each
     """
-    last = (length - width).clamp(min=0)  # where the last window of each slice begins
+    last = (length - width).clamp(min=0)  # start of the last window of each slice
     count = (last + step - 1) // step + 1
     owner = torch.repeat_interleave(torch.arange(len(begin)), count)
-    nth = torch.arange(len(owner)) - (count.cumsum(0) - count)[owner]  # from the end of the slice
+    nth = index_within_segment(owner, count)  # counted from the end of the slice
     offset = (last[owner] - nth * step).clamp(min=0)
     return owner, begin[owner] + offset, length[owner].clamp(max=width)

@@ -1,8 +1,6 @@
-"""The candidates that the paper ranks a target among."""
+"""The candidates among which the paper ranks a target (section 4.2)."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,14 +9,14 @@ from recbole_bert4rec.errors import UserError
 
 
 class DistinctCandidates:
-    """Draws items by weight, none twice and none of a user's own (section 4.2, as the authors' code draws them).
+    """Draw items by weight, without replacement and without the user's own (section 4.2 and the authors' code).
 
-    Drawing with replacement and skipping what was drawn before is drawing without replacement. Where that does not
-    come to an end soon, the rest are the items of least ``exponential draw / weight``, which is the same (Efraimidis
-    and Spirakis, 2006).
+    Items are drawn with replacement, and items that were drawn before are skipped, which is a draw without
+    replacement. If four rounds do not give enough, the rest are the items with the least ``exponential draw /
+    weight``, which has the same distribution (Efraimidis and Spirakis, 2006).
 
     Args:
-        weights: of the items; padding weighs nothing. *Shape:* (N,)
+        weights: weight of each item; that of padding is 0. *Shape:* (N,)
     """
 
     def __init__(self, weights: NDArray[np.float64]) -> None:
@@ -27,19 +25,30 @@ class DistinctCandidates:
         self._n_weighted = int(np.count_nonzero(weights))
 
     def check(self, n_own: int, count: int) -> None:
-        """Refuse to draw ``count`` items for a user with ``n_own``.
-
-        Raises:
-            UserError: fewer may be drawn.
-        """
-        if (available := self._n_weighted - n_own) < count:
-            raise UserError(f"{count} candidates cannot be drawn: a user has only {available} items left; use fewer")
-
-    def draw(self, own: NDArray[np.integer[Any]], count: int, generator: np.random.Generator) -> NDArray[np.int64]:
-        """``count`` items in the order drawn. *Shape:* (count,)
+        """Refuse a draw for which too few items are left.
 
         Args:
-            own: distinct items with a weight, which may not be drawn.
+            n_own: number of items of the user.
+            count: number of items to draw.
+
+        Raises:
+            UserError: fewer than ``count`` items may be drawn.
+        """
+        if (available := self._n_weighted - n_own) < count:
+            raise UserError(
+                f"cannot draw {count} candidates: a user has only {available} items left; use fewer candidates"
+            )
+
+    def draw(self, own: NDArray[np.int64], count: int, generator: np.random.Generator) -> NDArray[np.int64]:
+        """Draw items for one user.
+
+        Args:
+            own: the user's items, distinct and each with a weight; they are not drawn.
+            count: number of items to draw.
+            generator: of the draws.
+
+        Returns:
+            Items in the order in which they were drawn. *Shape:* (count,)
 
         Raises:
             UserError: fewer than ``count`` items may be drawn.
@@ -47,8 +56,8 @@ class DistinctCandidates:
         self.check(len(own), count)
         drawn = np.empty(0, dtype=np.int64)
         for _ in range(4):
-            place = generator.random(4 * count) * self._cumulative[-1]
-            more = np.searchsorted(self._cumulative, place, side="right")
+            draw = generator.random(4 * count) * self._cumulative[-1]
+            more = np.searchsorted(self._cumulative, draw, side="right")
             drawn = np.concatenate([drawn, more[~np.isin(more, own)]])
             drawn = drawn[np.sort(np.unique(drawn, return_index=True)[1])]
             if len(drawn) >= count:

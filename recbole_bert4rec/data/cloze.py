@@ -1,4 +1,4 @@
-"""The Cloze task (paper section 3.6): hide some items of a sequence, predict them from both sides."""
+"""The Cloze task: mask some items of a sequence and predict them from both sides (section 3.6)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ class Cloze(NamedTuple):
     """A masked batch.
 
     Attributes:
-        item_seq: the sequences with their masked items replaced. *Shape:* (B, L)
-        rows, columns: where the masked positions are. *Shape:* (M,) each
-        labels: the items that stood there. *Shape:* (M,)
+        item_seq: the sequences; masked items are replaced. *Shape:* (B, L)
+        rows: row of each masked position. *Shape:* (M,)
+        columns: column of each masked position. *Shape:* (M,)
+        labels: the items that were replaced. *Shape:* (M,)
     """
 
     item_seq: Tensor
@@ -34,18 +35,23 @@ def cloze_positions(
     generator: torch.Generator,
     recency: float = 1.0,
 ) -> Tensor:
-    """Draw the masked positions, at least one a sequence, every position alike unless ``recency`` is below 1.
+    """Draw the masked positions, at least one in each sequence.
+
+    All positions are equally likely unless ``recency`` is below 1. Then a position at distance d from the end has the
+    weight ``recency`` ** d, scaled to a mean of 1 in each sequence. With ``bernoulli`` its probability is rho times
+    the weight, at most 1, so fewer positions than the share rho are masked if some products exceed 1. With ``exact``
+    positions are drawn without replacement by weight. Not in the paper: the idea is that of recency-based sampling
+    (Petrov and Macdonald, RecSys 2022).
 
     Args:
         lengths: items of each sequence. *Shape:* (B,)
         width: L.
-        mask_ratio: rho, the share of positions to mask.
+        mask_ratio: rho, the share of positions to mask, in (0, 1].
         ft_ratio: probability that a sequence masks its last item and nothing else, as at test time.
-        mask_count: ``bernoulli`` masks each position with probability rho; ``exact`` masks
-            max(1, round(rho n)) positions of a sequence of n, as the authors' code does.
-        recency: a position weighs ``recency`` to the power of its distance from the end: its probability is rho times
-            the weight, 1 in the mean (so that fewer are masked where many late ones are certain); ``exact`` draws by
-            weight. The idea is that of recency-based sampling of sequences (Petrov and Macdonald, RecSys 2022).
+        mask_count: ``bernoulli`` masks each position with probability rho; ``exact`` masks max(1, round(rho n))
+            positions of a sequence with n items, as the authors' code does.
+        generator: on the device of ``lengths``.
+        recency: factor by which the weight falls with each position from the end, in (0, 1].
 
     Returns:
         True where masked. *Shape:* (B, L)
@@ -56,19 +62,20 @@ def cloze_positions(
     present = column < length  # (B, L)
     noise = torch.rand(len(lengths), width, generator=generator, device=device)
     weights = _weights(lengths, width, recency) if recency < 1.0 else torch.ones_like(noise)
-    first = (-torch.log1p(-noise) / weights).masked_fill(~present, torch.inf)  # a race: drawn by weight
+    # exponential arrival times; the first k of them are a draw of k positions by weight
+    arrival = (-torch.log1p(-noise) / weights).masked_fill(~present, torch.inf)
     if mask_count == "exact":
-        wanted = (mask_ratio * length + 0.5).long().clamp(min=1)
-        masked = first.argsort(1).argsort(1) < wanted
+        count = (mask_ratio * length + 0.5).long().clamp(min=1)
+        masked = arrival.argsort(1).argsort(1) < count
     else:
         masked = present & (noise < mask_ratio * weights)
-        masked |= (column == first.argmin(1, keepdim=True)) & ~masked.any(1, keepdim=True)
+        masked |= (column == arrival.argmin(1, keepdim=True)) & ~masked.any(1, keepdim=True)
     last_only = torch.rand(len(lengths), 1, generator=generator, device=device) < ft_ratio
     return torch.where(last_only, column == length - 1, masked)
 
 
 def _weights(lengths: Tensor, width: int, recency: float) -> Tensor:
-    """``recency`` to the power of each item's distance from the end, 1 in the mean of a sequence. *Shape:* (B, L)"""
+    """Return ``recency`` ** distance from the end, scaled to a mean of 1 in each sequence. *Shape:* (B,) -> (B, L)"""
     distance = lengths.unsqueeze(1) - 1 - torch.arange(width, device=lengths.device)
     weight = (recency ** distance.clamp(min=0).double()).masked_fill(distance < 0, 0.0)
     return (weight * lengths.unsqueeze(1) / weight.sum(1, keepdim=True)).clamp(min=1e-12).float()
@@ -77,22 +84,23 @@ def _weights(lengths: Tensor, width: int, recency: float) -> Tensor:
 def cut_to_prefixes(
     item_seq: Tensor, lengths: Tensor, masked: Tensor, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """End each sequence that masks its last item alone at a random item, which is masked in its place.
+    """Cut each sequence that masks nothing but its last item after a random item, and mask that item instead.
 
-    Such a sequence is then what a user's history was at some time, as in the rows that RecBole trains on.
+    Such a sequence is a user's history at an earlier time, like the rows on which RecBole trains.
 
     Args:
         item_seq: items padded on the right. *Shape:* (B, L)
         lengths: items of each sequence. *Shape:* (B,)
         masked: True where masked. *Shape:* (B, L)
+        generator: on the device of ``item_seq``.
 
     Returns:
-        ``item_seq`` and ``masked`` anew. *Shape:* (B, L) each
+        The new ``item_seq`` and ``masked``. *Shape:* (B, L) each
     """
     column, last = torch.arange(item_seq.shape[1], device=item_seq.device), lengths - 1
     alone = (masked.sum(1) == 1) & masked.gather(1, last.unsqueeze(1)).squeeze(1)
     draw = torch.rand(len(lengths), generator=generator, device=lengths.device, dtype=torch.float64)
-    end = torch.where(alone, (last - (draw * last).long()), last).unsqueeze(1)  # 1 to the last; 0 of a single item
+    end = torch.where(alone, (last - (draw * last).long()), last).unsqueeze(1)  # in 1..last; 0 of one item
     return item_seq.masked_fill(column > end, PADDING), torch.where(alone.unsqueeze(1), column == end, masked)
 
 
@@ -116,38 +124,44 @@ def cloze(
         lengths: items of each sequence, at least 1. *Shape:* (B,)
         mask_token: id of [MASK]; real items are 1..mask_token - 1.
         generator: on the device of ``item_seq``.
-        mask_ratio, ft_ratio, mask_count, recency: see :func:`cloze_positions`.
-        random_share, keep_share: of the masked positions, how many show a random item or keep their own
-            instead of [MASK] (0 and 0 in the authors' code; .1 and .1 in BERT).
-        prefix: whether to :func:`cut_to_prefixes`.
+        mask_ratio: see :func:`cloze_positions`.
+        ft_ratio: see :func:`cloze_positions`.
+        mask_count: see :func:`cloze_positions`.
+        random_share: share of the masked positions that hold a random item instead of [MASK]; 0 in the authors' code,
+            0.1 in BERT.
+        keep_share: share of the masked positions that keep their item; 0 in the authors' code, 0.1 in BERT.
+        recency: see :func:`cloze_positions`.
+        prefix: apply :func:`cut_to_prefixes`.
     """
     masked = cloze_positions(lengths, item_seq.shape[1], mask_ratio, ft_ratio, mask_count, generator, recency)
     if prefix:
         item_seq, masked = cut_to_prefixes(item_seq, lengths, masked, generator)
     rows, columns = masked.nonzero(as_tuple=True)
     labels = item_seq[rows, columns]
-    shown = torch.full_like(labels, mask_token)
+    replacement = torch.full_like(labels, mask_token)
     if random_share or keep_share:
         draw = torch.rand(len(labels), generator=generator, device=labels.device)
         random_items = torch.randint(1, mask_token, labels.shape, generator=generator, device=labels.device)
-        shown = torch.where(draw < random_share, random_items, shown)
-        shown = torch.where(draw >= 1.0 - keep_share, labels, shown)
+        replacement = torch.where(draw < random_share, random_items, replacement)
+        replacement = torch.where(draw >= 1.0 - keep_share, labels, replacement)
     masked_seq = item_seq.clone()
-    masked_seq[rows, columns] = shown
+    masked_seq[rows, columns] = replacement
     return Cloze(masked_seq, rows, columns, labels)
 
 
 def append_mask(item_seq: Tensor, lengths: Tensor, mask_token: int, max_length: int) -> tuple[Tensor, Tensor]:
-    """Put [MASK] after each history, as the paper does to recommend (section 3.6, Test).
+    """Append [MASK] to each history, as the paper does to recommend (section 3.6, Test).
 
-    Nothing is lost: only a history longer than ``max_length - 1`` gives up its oldest items.
+    A history of more than ``max_length - 1`` items loses its oldest; all others stay whole.
 
     Args:
         item_seq: histories padded on the right. *Shape:* (B, L)
         lengths: items of each history; 0 is allowed. *Shape:* (B,)
+        mask_token: id of [MASK].
+        max_length: of the result.
 
     Returns:
-        The input, trimmed to its longest row, (B, <= max_length), and the position of [MASK], (B,).
+        The sequences, trimmed to the longest, (B, <= max_length), and the position of each [MASK], (B,).
     """
     kept = lengths.clamp(max=max_length - 1)
     width = int(kept.max()) + 1

@@ -1,4 +1,4 @@
-"""Negative items: for training against a few of them, and the candidates that the paper ranks a target among."""
+"""Negative items for the losses that compare a label with a few items instead of the catalogue."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from recbole_bert4rec.errors import UserError
 
 
 def items_outside(sequences: Tensor, n_items: int, generator: torch.Generator) -> Tensor:
-    """Draw one item a row, uniformly among those that the row does not hold.
+    """Draw one item for each row, uniformly from the items that the row lacks.
 
-    The r-th item outside a sorted set e_0 < e_1 < ... is r + 1 + #{i : e_i - i <= r + 1}: no rejection, no loop.
+    With the row's items sorted, e_0 < e_1 < ..., the r-th item outside of them (r = 1, 2, ...) is
+    r + #{i : e_i - i <= r}. So one draw of r is enough: there is no rejection and no loop.
 
     Args:
         sequences: items padded with 0. *Shape:* (M, L)
         n_items: N; items are 1..N-1.
+        generator: on the device of ``sequences``.
 
     Returns:
         Item ids. *Shape:* (M,)
@@ -30,12 +32,12 @@ def items_outside(sequences: Tensor, n_items: int, generator: torch.Generator) -
     held, _ = sequences.sort(dim=1)
     repeated = torch.zeros_like(held, dtype=torch.bool)
     repeated[:, 1:] = held[:, 1:] == held[:, :-1]
-    beyond = n_items + sequences.shape[1]  # stays beyond the catalogue after the subtraction below
+    beyond = n_items + sequences.shape[1]  # more than any item, even after the subtraction below
     held, _ = held.masked_fill(repeated | (held == PADDING), beyond).sort(dim=1)
     outside = n_items - 1 - (held < n_items).sum(1)  # (M,)
     if bool((outside <= 0).any()):
         raise UserError(
-            f"BPR needs an item outside the sequence as a negative, but a sequence holds all {n_items - 1} items; "
+            f"BPR needs a negative item outside the sequence, but one sequence holds all {n_items - 1} items; "
             "use loss_type: CE"
         )
     draw = torch.rand(len(sequences), generator=generator, device=sequences.device, dtype=torch.float64)
@@ -45,11 +47,11 @@ def items_outside(sequences: Tensor, n_items: int, generator: torch.Generator) -
 
 
 class Negatives(NamedTuple):
-    """Items that all masked positions of a batch are told from.
+    """Negatives that all masked positions of a batch share.
 
     Attributes:
-        items: *Shape:* (K,)
-        log_expected: the log of how often each of them is expected among K draws. *Shape:* (K,)
+        items: drawn item ids. *Shape:* (K,)
+        log_expected: log of the expected number of times that each is drawn among K draws. *Shape:* (K,)
     """
 
     items: Tensor
@@ -57,12 +59,12 @@ class Negatives(NamedTuple):
 
 
 class SharedNegatives(nn.Module):
-    """Draws, with replacement, the negatives that all masked positions of a batch share.
+    """Draw, with replacement, the negatives that all masked positions of a batch share.
 
     Args:
-        counts: interactions of each item in training; 0 of padding. *Shape:* (N,)
-        how: ``uniform``; ``popularity``, by counts + 1, so that items which training lacks are told apart too; or
-            ``batch``, the labels of the batch, which are drawn by their counts.
+        counts: interactions of each item in training; 0 for padding. *Shape:* (N,)
+        how: ``uniform`` draws all items alike; ``popularity`` draws by counts + 1, so that items without a training
+            interaction are negatives too; ``batch`` takes the labels of the batch, whose frequencies are the counts.
     """
 
     cumulative: Tensor
@@ -77,7 +79,13 @@ class SharedNegatives(nn.Module):
         self.register_buffer("log_share", (weights / weights.sum()).log().float(), persistent=False)
 
     def draw(self, count: int, labels: Tensor, generator: torch.Generator) -> Negatives:
-        """``count`` negatives, or as many as ``labels`` in mode ``batch``."""
+        """Draw the negatives of a batch.
+
+        Args:
+            count: K; in mode ``batch`` K is the number of labels instead.
+            labels: items to predict. *Shape:* (M,)
+            generator: on the device of ``labels``.
+        """
         items = labels
         if self.how != "batch":
             draw = torch.rand(count, generator=generator, device=labels.device, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""User histories as one flat array: a row is a slice of it, not a padded copy (design decision 1)."""
+"""User histories as one flat array; a row is a slice of it, not a padded copy."""
 
 from __future__ import annotations
 
@@ -9,16 +9,20 @@ import torch
 from torch import Tensor
 
 from recbole_bert4rec.constants import PADDING
+from recbole_bert4rec.segments import index_within_segment, pair_keys, split_keys
 
 
 @dataclass(frozen=True)
 class Sequences:
-    """Items oldest first, sequence after sequence; a sequence is a user's (or a row's of a benchmark file).
+    """All interactions, sequence after sequence, oldest first.
+
+    There is one sequence for each user, or one for each row of a benchmark file. A *flat position* is an index into
+    ``items``.
 
     Attributes:
         items: internal item ids, int32. *Shape:* (T,)
         offsets: sequence s is ``items[offsets[s]:offsets[s + 1]]``, int64. *Shape:* (U + 1,)
-        times: of the items, float64, where the model looks at them. *Shape:* (T,)
+        times: timestamps, float64; None if the model does not use them. *Shape:* (T,)
     """
 
     items: Tensor
@@ -27,69 +31,73 @@ class Sequences:
 
     @classmethod
     def from_sorted(cls, users: Tensor, items: Tensor, n_users: int, times: Tensor | None = None) -> Sequences:
-        """Build from interactions sorted by user, then time.
+        """Build the sequences of users from interactions that are sorted by user, then time.
 
         Args:
             users: internal user ids, ascending. *Shape:* (T,)
             items: internal item ids. *Shape:* (T,)
             n_users: U, the number of user ids including padding.
-            times: kept with the items. *Shape:* (T,)
+            times: timestamps to keep, float64. *Shape:* (T,)
         """
         offsets = torch.searchsorted(users.contiguous(), torch.arange(n_users + 1))
         return cls(items.to(torch.int32), offsets, times)
 
     def windows(self, begin: Tensor, length: Tensor, width: int) -> Tensor:
-        """Copy out ``items[begin:begin + length]`` for each row, padded on the right to ``width``.
+        """Return ``items[begin:begin + length]`` for each row, padded on the right to ``width``.
 
         Args:
-            begin: first position of each row. *Shape:* (B,)
+            begin: flat position at which each row begins. *Shape:* (B,)
             length: items of each row, at most ``width``. *Shape:* (B,)
+            width: L.
 
         Returns:
-            Item ids, int64. *Shape:* (B, width)
+            Item ids, int64. *Shape:* (B, L)
         """
         return _cut(self.items, begin, length, width).long()
 
     def times_of(self, begin: Tensor, length: Tensor, width: int) -> Tensor:
-        """The times of :meth:`windows`, 0 at padding. *Shape:* (B, width)"""
+        """Return the timestamps of :meth:`windows`, 0 at padding. *Shape:* (B,), (B,) -> (B, width)"""
         assert self.times is not None
         return _cut(self.times, begin, length, width)
 
     def before(self, sequences: Tensor, targets: Tensor, max_length: int) -> tuple[Tensor, Tensor]:
-        """Where what had been done before the interaction at flat position ``targets`` stands.
+        """Locate the history that precedes each target.
 
         Args:
-            sequences: the sequence of each target. *Shape:* (B,)
-            targets: flat positions of the items to predict. *Shape:* (B,)
-            max_length: only the most recent ``max_length`` items are kept.
+            sequences: sequence of each target. *Shape:* (B,)
+            targets: flat position of each item to predict. *Shape:* (B,)
+            max_length: length to which a history is cut; its most recent items stay.
 
         Returns:
-            First positions and lengths of the histories, as :meth:`windows` takes them, int64. *Shape:* (B,), (B,)
+            Flat position and length of each history, as :meth:`windows` takes them, int64. *Shape:* (B,) each
         """
         begin = torch.maximum(self.offsets[sequences], targets - max_length)
         return begin, targets - begin
 
     def seen(self, sequences: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        """All items before each target, uncut, as (row, item) index pairs of a score matrix, each once.
+        """List the items before each target as indices into a B x N matrix of scores.
+
+        Histories are not cut. An item that occurs several times in a history is listed once.
+
+        Args:
+            sequences: sequence of each target. *Shape:* (B,)
+            targets: flat position of each item to predict. *Shape:* (B,)
 
         Returns:
-            Two int64 tensors of equal length: row in 0..B-1, ascending, and item id.
+            Rows, ascending, and items, int64. *Shape:* (P,) each
         """
         begin = self.offsets[sequences]
         length = targets - begin
         rows = torch.repeat_interleave(torch.arange(len(sequences)), length)
-        first = torch.cumsum(length, 0) - length  # where each row starts in the output
-        position = torch.arange(len(rows)) - first[rows] + begin[rows]
-        items = self.items[position].long()
-        beyond = int(items.max()) + 1 if len(items) else 1
-        pairs = torch.unique(rows * beyond + items)
-        return pairs // beyond, pairs % beyond
+        items = self.items[begin[rows] + index_within_segment(rows, length)].long()
+        n_items = int(items.max()) + 1 if len(items) else 1
+        return split_keys(torch.unique(pair_keys(rows, items, n_items)), n_items)
 
     def longest_slices(self, users: Tensor, sequences: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """One slice a user, from the beginning of its sequence to its last target, which is part of it.
+        """Return for each user the slice from the beginning of a sequence to the user's last target, inclusive.
 
-        A user without a row has no slice, so nothing leaks from other parts of the data. Where a user's rows lie in
-        several sequences (prefixes of a benchmark file), the longest slice counts.
+        A user without a row has no slice, so nothing leaks from other parts of the data. If a user's rows lie in
+        several sequences (prefixes in a benchmark file), the longest slice is taken.
 
         Args:
             users: user of each row. *Shape:* (R,)
@@ -97,29 +105,29 @@ class Sequences:
             targets: flat position of each row's target. *Shape:* (R,)
 
         Returns:
-            The users that have a slice, ascending, their first positions and their lengths. *Shape:* (S,) each.
+            Users with a slice, ascending, and the flat position and length of each slice. *Shape:* (S,) each
         """
         length = targets + 1 - self.offsets[sequences]
         longest = torch.zeros(int(users.max()) + 1 if len(users) else 0, dtype=torch.int64)
         longest.scatter_reduce_(0, users, length, reduce="amax")
-        row = (length == longest[users]).nonzero().squeeze(1).flip(0)  # of equally long ones the last row counts
+        row = (length == longest[users]).nonzero().squeeze(1).flip(0)  # the last row wins a tie
         present, first = np.unique(users[row].numpy(), return_index=True)
         row = row[torch.from_numpy(first)]
         return torch.from_numpy(present), self.offsets[sequences[row]], length[row]
 
 
 def _cut(values: Tensor, begin: Tensor, length: Tensor, width: int) -> Tensor:
-    """``values[begin:begin + length]`` of each row, 0 after it. *Shape:* (T,), (B,), (B,) -> (B, width)"""
+    """Return ``values[begin:begin + length]`` for each row, then 0. *Shape:* (T,), (B,), (B,) -> (B, width)"""
     column = torch.arange(width)
     index = (begin.unsqueeze(1) + column).clamp(max=len(values) - 1)
     return values[index].masked_fill(column >= length.unsqueeze(1), PADDING)
 
 
 def order_by_user_and_time(users: Tensor, times: Tensor) -> Tensor:
-    """Positions in order of user, then time; ties stay as they are.
+    """Return the permutation that sorts interactions by user, then time; equal times keep their order.
 
-    Times are sorted as integers of the same order (their bits, with those of negative numbers turned over): torch
-    sorts integers by radix, five times faster than floats.
+    torch sorts integers by radix, five times as fast as floats. So times are sorted by their bits; those of negative
+    numbers are inverted, which gives integers of the same order.
 
     Args:
         users: internal user ids. *Shape:* (T,)

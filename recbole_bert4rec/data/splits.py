@@ -1,4 +1,4 @@
-"""RecBole's splits without its loops over rows: the same parts, rows and order, as index arrays."""
+"""RecBole's splits as index arrays, without its loops over rows; the parts and their order are the same."""
 
 from __future__ import annotations
 
@@ -7,21 +7,23 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from recbole_bert4rec.segments import index_within_segment
+
 Index = NDArray[np.int64]
 
 
 class Groups:
-    """The rows of each user, in the order that RecBole gives them: users by the time of their first row.
+    """The rows of each user, in RecBole's order: users are ordered by the time of their first row.
 
     Args:
         users: user of each row, ascending. *Shape:* (R,)
-        times: of each row, ascending within a user. *Shape:* (R,)
+        times: time of each row, ascending within a user. *Shape:* (R,)
 
     Attributes:
         order: row numbers, group after group. *Shape:* (R,)
         group: group of each entry of ``order``. *Shape:* (R,)
-        rank: place of each entry of ``order`` within its group. *Shape:* (R,)
-        size: rows of each group. *Shape:* (G,)
+        rank: index of each entry of ``order`` within its group. *Shape:* (R,)
+        size: number of rows of each group. *Shape:* (G,)
     """
 
     def __init__(self, users: NDArray[np.int64], times: NDArray[np.float32]) -> None:
@@ -29,14 +31,14 @@ class Groups:
         first = np.argsort(times[begin], kind="stable")
         self.size: Index = np.diff(begin, append=len(users))[first]
         self.group: Index = np.repeat(np.arange(len(begin)), self.size)
-        self.rank: Index = np.arange(len(users)) - np.repeat(np.cumsum(self.size) - self.size, self.size)
+        self.rank: Index = index_within_segment(self.group, self.size)
         self.order: Index = np.repeat(begin[first], self.size) + self.rank
 
     def cut(self, bounds: NDArray[np.int64]) -> list[Index]:
         """Cut each group at its own bounds.
 
         Args:
-            bounds: ascending cuts of each group, C of them make C + 1 parts. *Shape:* (G, C)
+            bounds: ranks at which each group is cut, ascending; C cuts make C + 1 parts. *Shape:* (G, C)
 
         Returns:
             The rows of each part, group after group.
@@ -48,9 +50,14 @@ class Groups:
 
 
 def leave_one_out(groups: Groups, held_out: int) -> list[Index]:
-    """The last ``held_out`` rows of each group go to a part each; a group keeps its first row for training.
+    """Hold out the last rows of each group, one for each part after training.
 
-    Groups too short for all parts fill the last ones, as RecBole has it.
+    A group always keeps its first row for training. A group that is too short for all parts fills the last parts, as
+    in RecBole.
+
+    Args:
+        groups: the rows of each user.
+        held_out: number of parts after training.
 
     Returns:
         ``held_out + 1`` parts, training first.
@@ -62,12 +69,18 @@ def leave_one_out(groups: Groups, held_out: int) -> list[Index]:
 
 
 def train_on_all_but(count: int, parts: Sequence[Index], seed: int) -> list[Index]:
-    """Validate on ``count`` drawn users only; the validation rows of the others are trained.
+    """Validate on ``count`` drawn users only, and train on the validation rows of all others.
 
-    Petrov and Macdonald, RecSys 2022: validation on all would keep the item next to the test out of training.
+    Validation on all users would keep the item before the test item out of training (Petrov and Macdonald, RecSys
+    2022).
 
     Args:
-        parts: rows of train, valid (a row a user, at least ``count``) and test.
+        count: number of users in validation.
+        parts: rows of train, valid (one row for each user, at least ``count``) and test.
+        seed: of the draw.
+
+    Returns:
+        Rows of train, valid and test.
     """
     train, valid, test = parts
     kept = np.zeros(len(valid), dtype=bool)
@@ -76,10 +89,14 @@ def train_on_all_but(count: int, parts: Sequence[Index], seed: int) -> list[Inde
 
 
 def by_ratio(groups: Groups, bounds_of: Callable[[int], Sequence[int]]) -> list[Index]:
-    """Cut each group at the bounds that its size has.
+    """Cut each group at bounds that depend on its size alone.
 
     Args:
-        bounds_of: RecBole's ``_calcu_split_ids`` for one size.
+        groups: the rows of each user.
+        bounds_of: the bounds for a size; RecBole's ``_calcu_split_ids``.
+
+    Returns:
+        The rows of each part, group after group.
     """
     sizes, member = np.unique(groups.size, return_inverse=True)
     bounds = np.array([bounds_of(int(size)) for size in sizes], dtype=np.int64)
@@ -87,11 +104,15 @@ def by_ratio(groups: Groups, bounds_of: Callable[[int], Sequence[int]]) -> list[
 
 
 def by_time(groups: Groups, times: NDArray[np.float32], ratios: Sequence[float]) -> list[Index]:
-    """RecBole's ``TS``: rows after a global moment are test; the earlier ones are cut by ratio within each group.
+    """Split by time, as RecBole's ``TS``: rows after one moment are test, the earlier rows of a group are cut by ratio.
 
     Args:
-        times: of each row. *Shape:* (R,)
-        ratios: of train, valid and test; they add up to 1.
+        groups: the rows of each user.
+        times: time of each row. *Shape:* (R,)
+        ratios: shares of train, valid and test; they sum to 1.
+
+    Returns:
+        The rows of train, valid and test, group after group.
     """
     boundary = np.percentile(times, 100 * (1 - ratios[-1]))
     early = np.bincount(groups.group, weights=times[groups.order] <= boundary, minlength=len(groups.size))

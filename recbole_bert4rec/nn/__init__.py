@@ -1,0 +1,1 @@
+"""Torch modules, losses and top-k search, which know nothing of RecBole."""

@@ -1,4 +1,4 @@
-"""An exponential moving average of the weights, to be ranked with in place of the last step's."""
+"""Exponential moving average of the weights, with which users are ranked in place of the last weights."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from torch import Tensor, nn
 
 
 class MovingAverage:
-    """After step t the average moves to the weights by 1 - min(decay, (1 + t) / (10 + t)).
+    """Keep the exponential moving average of some weights.
 
-    The second term lets the first steps, whose weights are soon out of date, fade at once (as TensorFlow's
-    ``ExponentialMovingAverage`` does).
+    After step t the average moves towards the weights by 1 - min(decay, (1 + t) / (10 + t)). The second term makes the
+    first steps, whose weights are soon out of date, fade quickly (TensorFlow's ``ExponentialMovingAverage`` has it).
 
     Args:
-        parameters: the weights, which go on being trained.
+        parameters: the weights; training continues to change them.
         decay: in (0, 1).
     """
 
@@ -28,7 +28,7 @@ class MovingAverage:
 
     @torch.no_grad()
     def update(self) -> None:
-        """Move towards the weights as they are."""
+        """Move the average towards the current weights; called after each optimizer step."""
         self.steps += 1
         decay = min(self.decay, (1 + self.steps) / (10 + self.steps))
         for mean, parameter in zip(self.means, self.parameters, strict=True):
@@ -36,7 +36,7 @@ class MovingAverage:
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """Inside, the weights are the average."""
+        """Set the weights to the average inside a ``with`` block."""
         self._swap()
         try:
             yield

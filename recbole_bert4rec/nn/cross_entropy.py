@@ -1,4 +1,4 @@
-"""Softmax cross-entropy over the whole catalogue without the matrix of logits; gradients come with the value."""
+"""Softmax cross-entropy over the whole catalogue without the M x N matrix of logits (equations 7 and 8)."""
 
 from __future__ import annotations
 
@@ -16,46 +16,81 @@ _LEAST_ROWS = 32  # fewer make the products slow: a million items take 128 MB
 _BLOCK = {"cpu": 1 << 20, "cuda": 1 << 24}  # logits made at once; on a processor, what stays in its cache
 
 
-class Raised(NamedTuple):
-    """Logits that are raised by one learnt number: ``seen_bias`` of the model.
+class LogitOffset(NamedTuple):
+    """A learnt number that is added to some logits: ``seen_bias`` of the model.
 
     Attributes:
-        by: the number, a scalar.
-        rows, items: which logits; each pair once, rows ascending. *Shape:* (P,) each
+        value: the number, a scalar.
+        rows: row of each changed logit, ascending; each (row, item) pair stands once. *Shape:* (P,)
+        items: item of each changed logit. *Shape:* (P,)
     """
 
-    by: Tensor
+    value: Tensor
     rows: Tensor
     items: Tensor
 
 
-def cross_entropy(
-    hidden: Tensor, item_embedding: Tensor, bias: Tensor, labels: Tensor, weights: Tensor, raised: Raised | None = None
-) -> Tensor:
-    """Softmax over the whole catalogue (equations 7 and 8): sum_m w_m (logsumexp_v s_mv - s_m,label).
+class Workspace:
+    """Memory that successive calls of :func:`cross_entropy` share.
 
-    Padding (item 0) is no item: it takes no part in the softmax. The M x N logits are made in blocks, and with them
-    the gradients, so that memory beyond the gradients does not grow with M. Under autocast with
-    bfloat16 the operands of the products, the exponentials among them, are rounded to it; sums and gradients are fp32.
+    Fresh pages for every batch would cost as much as the exponentials that are written to them. The memory is freed
+    with the workspace, so its owner decides how long it lives; a model keeps one as long as itself. A workspace serves
+    one call at a time. A copied or pickled workspace is an empty one.
+    """
+
+    def __init__(self) -> None:
+        self._memory: dict[tuple[torch.device, torch.dtype], Tensor] = {}
+
+    def take(self, size: int, like: Tensor) -> Tensor:
+        """Return at least ``size`` uninitialised elements with the device and dtype of ``like``."""
+        key = like.device, like.dtype
+        if key not in self._memory or len(self._memory[key]) < size:
+            self._memory[key] = like.new_empty(size)
+        return self._memory[key]
+
+    def __reduce__(self) -> tuple[type[Workspace], tuple[()]]:
+        return Workspace, ()
+
+
+def cross_entropy(
+    hidden: Tensor,
+    item_embedding: Tensor,
+    bias: Tensor,
+    labels: Tensor,
+    weights: Tensor,
+    offset: LogitOffset | None = None,
+    workspace: Workspace | None = None,
+) -> Tensor:
+    """Return the weighted negative log-likelihood of the labels under the softmax over all items.
+
+    Equation 8 with the softmax of equation 7, and s_mv the logit of item v at masked position m:
+    sum_m w_m (logsumexp_v s_mv - s_m,label).
+
+    Padding (item 0) takes no part in the softmax. The logits are made in blocks, and the gradients with them, so that
+    memory beyond the gradients does not grow with M. Only gradients that autograd will ask for are made. Under
+    autocast with bfloat16 the operands of the products, the exponentials among them, are rounded to it; sums and
+    gradients are fp32.
 
     Args:
-        hidden: *Shape:* (M, H)
+        hidden: output of the output layer at the masked positions. *Shape:* (M, H)
         item_embedding: rows of the N items, padding first; rows after them take no part. *Shape:* (N or more, H)
-        bias: *Shape:* (N,)
-        labels: *Shape:* (M,)
-        weights: *Shape:* (M,)
-        raised: logits with an addition.
+        bias: output bias. *Shape:* (N,)
+        labels: items to predict. *Shape:* (M,)
+        weights: w. *Shape:* (M,)
+        offset: a number that is added to some logits.
+        workspace: memory to use again; by default the call takes its own.
 
     Returns:
         A scalar; its gradient can be asked for once.
     """
-    inputs = hidden, item_embedding, bias, labels, weights, *(raised or (None, None, None))
-    loss: Tensor = _CrossEntropy.apply(*inputs)  # type: ignore[no-untyped-call]
-    return loss
+    value, rows, items = offset or (None, None, None)
+    workspace = workspace or Workspace()
+    recording = torch.is_grad_enabled()  # inside a Function it is always off
+    return _CrossEntropy.apply(recording, workspace, hidden, item_embedding, bias, labels, weights, value, rows, items)
 
 
 class _Operands(NamedTuple):
-    """Of the products: (R, H), (N, H), in the type of the products, and (N,)."""
+    """Operands of the products, in their dtype: (R, H) and (N, H); and the bias (N,)."""
 
     hidden: Tensor
     table: Tensor
@@ -63,7 +98,7 @@ class _Operands(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """A block of the softmax before it is divided: exp(logit - highest) (R, W), highest (R,), their sum (R,)."""
+    """Unnormalised softmax of a block of W items: exp(logit - highest) (R, W), highest (R,), and the row sums (R,)."""
 
     items: slice
     exponentials: Tensor
@@ -72,38 +107,46 @@ class _Block(NamedTuple):
 
 
 class _Gradients(NamedTuple):
-    hidden: Tensor
-    table: Tensor
-    bias: Tensor
-    by: Tensor
+    """Gradients while they are summed up; None where nobody asks for one."""
+
+    hidden: Tensor | None
+    table: Tensor | None
+    bias: Tensor | None
+    offset: Tensor | None
 
 
 class _CrossEntropy(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, *arguments: Any) -> Tensor:
-        hidden, item_embedding, bias, labels, weights, by, rows, items = arguments
+    def forward(ctx: Any, recording: bool, workspace: Workspace, *arguments: Any) -> Tensor:
+        hidden, item_embedding, bias, labels, weights, value, rows, items = arguments
         device = hidden.device.type
         rounded = torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device) == torch.bfloat16
         kind = torch.bfloat16 if rounded else bias.dtype  # float16 is too small for unscaled gradients
+        _, _, *asked = ctx.needs_input_grad
         gradients = _Gradients(
-            torch.zeros_like(hidden, dtype=bias.dtype),
-            torch.zeros_like(item_embedding),
-            torch.zeros_like(bias),
-            torch.zeros_like(bias[0]),
+            torch.zeros_like(hidden, dtype=bias.dtype) if recording and asked[0] else None,
+            torch.zeros_like(item_embedding) if recording and asked[1] else None,
+            torch.zeros_like(bias) if recording and asked[2] else None,
+            torch.zeros_like(bias[0]) if recording and asked[5] else None,
         )
         low, table, weights = hidden.to(kind), item_embedding.to(kind), weights.to(bias.dtype)
         n_rows = min(len(hidden), max(_LEAST_ROWS, _KEPT // len(bias)))
-        kept = _memory(n_rows * len(bias), low)
-        loss: Tensor = bias.new_zeros(())
+        memory = workspace.take(n_rows * len(bias), low)
+        loss = bias.new_zeros(())
         with torch.autocast(device, enabled=False):
             for start in range(0, len(hidden), n_rows):
                 part = slice(start, start + n_rows)
-                raised = None if by is None else _of_rows(Raised(by, rows, items), start, start + n_rows)
+                offset = None if value is None else _of_rows(LogitOffset(value, rows, items), start, start + n_rows)
                 operands = _Operands(low[part], table, bias)
-                own = gradients._replace(hidden=gradients.hidden[part])
-                loss += _add_rows(operands, labels[part], weights[part], raised, kept, own)
-        ctx.gradients = gradients._replace(hidden=gradients.hidden.to(hidden.dtype))
-        ctx.has_raised = by is not None
+                blocks = list(_blocks(operands, offset, memory))
+                logsumexp = torch.stack([block.highest + block.total.log() for block in blocks]).logsumexp(0)  # (R,)
+                loss += _loss_of_rows(operands, labels[part], weights[part], offset, logsumexp)
+                own = gradients if gradients.hidden is None else gradients._replace(hidden=gradients.hidden[part])
+                _add_softmax_gradients(operands, weights[part], offset, blocks, logsumexp, own)
+                _subtract_label_gradients(operands, labels[part], weights[part], offset, own)
+        if gradients.hidden is not None:
+            gradients = gradients._replace(hidden=gradients.hidden.to(hidden.dtype))
+        ctx.gradients = gradients
         return loss
 
     @staticmethod
@@ -111,69 +154,90 @@ class _CrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         if ctx.gradients is None:
             raise RuntimeError("the gradients of this loss were asked for before; compute the loss again")
-        hidden, table, bias, by = (one.mul_(gradient) for one in ctx.gradients)
+        hidden, table, bias, value = (None if one is None else one.mul_(gradient) for one in ctx.gradients)
         ctx.gradients = None
-        return hidden, table, bias, None, None, by if ctx.has_raised else None, None, None
+        return None, None, hidden, table, bias, None, None, value, None, None
 
 
-_memories: dict[tuple[torch.device, torch.dtype], Tensor] = {}
-
-
-def _memory(size: int, like: Tensor) -> Tensor:
-    """Memory that the next call gets again: new pages for every batch would cost as much as the exponentials."""
-    key = like.device, like.dtype
-    if key not in _memories or len(_memories[key]) < size:
-        _memories[key] = like.new_empty(size)
-    return _memories[key]
-
-
-def _add_rows(
-    operands: _Operands, labels: Tensor, weights: Tensor, raised: Raised | None, kept: Tensor, gradients: _Gradients
-) -> Tensor:
-    """Loss of some rows, whose gradients are added; ``kept`` is memory for R x N exponentials."""
-    hidden, table, bias = operands
-    blocks = list(_blocks(operands, raised, kept))
-    logsumexp = torch.stack([block.highest + block.total.log() for block in blocks]).logsumexp(0)  # (R,)
-    for block in blocks:
-        share = weights * (block.highest - logsumexp).exp()  # what makes the block's numbers w_m p_mv
-        scaled = hidden * share.unsqueeze(1).to(hidden.dtype)
-        gradients.hidden.add_((block.exponentials @ table[block.items]) * share.unsqueeze(1))
-        _add_product(gradients.table[block.items], block.exponentials.T, scaled)
-        _add_product(gradients.bias[block.items], block.exponentials.T, share.to(hidden.dtype))
-        if raised is not None:
-            own = _of_items(raised, block.items)
-            shown = block.exponentials[own.rows, own.items - block.items.start]
-            gradients.by.add_(shown.to(bias.dtype) @ share[own.rows])
-    scores = (hidden * table[labels]).to(bias.dtype).sum(1) + bias[labels]
-    gradients.hidden.sub_(weights.unsqueeze(1) * table[labels])
-    gradients.table.index_add_(0, labels, hidden.to(bias.dtype) * weights.unsqueeze(1), alpha=-1)
-    gradients.bias.index_add_(0, labels, weights, alpha=-1)
-    if raised is not None:
-        hit = torch.zeros_like(weights).index_add_(0, raised.rows, (raised.items == labels[raised.rows]).to(bias.dtype))
-        scores = scores + raised.by * hit
-        gradients.by.sub_(hit @ weights)
-    return (logsumexp - scores) @ weights
-
-
-def _blocks(operands: _Operands, raised: Raised | None, kept: Tensor) -> Iterator[_Block]:
+def _blocks(operands: _Operands, offset: LogitOffset | None, memory: Tensor) -> Iterator[_Block]:
+    """Yield the softmax of some rows block by block; the R x N exponentials lie in ``memory``."""
     hidden, table, bias = operands
     n_rows = len(hidden)
     width = max(1, _BLOCK["cuda" if hidden.is_cuda else "cpu"] // n_rows)
     binary = hidden * _LOG2_E  # powers of 2 take less time than those of e
     for begin in range(1, len(bias), width):
         items = slice(begin, min(begin + width, len(bias)))
-        memory = kept[n_rows * begin : n_rows * items.stop].view(n_rows, -1)
-        logits = torch.mm(binary, table[items].T, out=memory).to(bias.dtype).add_(bias[items], alpha=_LOG2_E)
-        if raised is not None:
-            own = _of_items(raised, items)
-            logits.index_put_((own.rows, own.items - begin), own.by.to(bias.dtype) * _LOG2_E, accumulate=True)
+        kept = memory[n_rows * begin : n_rows * items.stop].view(n_rows, -1)
+        logits = torch.mm(binary, table[items].T, out=kept).to(bias.dtype).add_(bias[items], alpha=_LOG2_E)
+        if offset is not None:
+            own = _of_items(offset, items)
+            logits.index_put_((own.rows, own.items - begin), own.value.to(bias.dtype) * _LOG2_E, accumulate=True)
         highest = logits.amax(1)
         exponentials = logits.sub_(highest.unsqueeze(1)).exp2_()
-        yield _Block(items, memory.copy_(exponentials), highest / _LOG2_E, exponentials.sum(1))
+        yield _Block(items, kept.copy_(exponentials), highest / _LOG2_E, exponentials.sum(1))
+
+
+def _loss_of_rows(
+    operands: _Operands, labels: Tensor, weights: Tensor, offset: LogitOffset | None, logsumexp: Tensor
+) -> Tensor:
+    """Return sum_m w_m (logsumexp_m - s_m,label) over some rows."""
+    hidden, table, bias = operands
+    scores = (hidden * table[labels]).to(bias.dtype).sum(1) + bias[labels]
+    if offset is not None:
+        scores = scores + offset.value * _changed_labels(offset, labels, bias)
+    return (logsumexp - scores) @ weights
+
+
+def _add_softmax_gradients(
+    operands: _Operands,
+    weights: Tensor,
+    offset: LogitOffset | None,
+    blocks: list[_Block],
+    logsumexp: Tensor,
+    gradients: _Gradients,
+) -> None:
+    """Add the gradients of sum_m w_m logsumexp_v s_mv: those of s_mv are w_m p_mv, with p the softmax."""
+    hidden, table, _ = operands
+    if all(one is None for one in gradients):
+        return
+    for block in blocks:
+        share = weights * (block.highest - logsumexp).exp()  # times the block's exponentials it is w_m p_mv
+        if gradients.hidden is not None:
+            gradients.hidden.add_((block.exponentials @ table[block.items]) * share.unsqueeze(1))
+        if gradients.table is not None:
+            scaled = hidden * share.unsqueeze(1).to(hidden.dtype)
+            _add_product(gradients.table[block.items], block.exponentials.T, scaled)
+        if gradients.bias is not None:
+            _add_product(gradients.bias[block.items], block.exponentials.T, share.to(hidden.dtype))
+        if gradients.offset is not None and offset is not None:
+            own = _of_items(offset, block.items)
+            changed = block.exponentials[own.rows, own.items - block.items.start]
+            gradients.offset.add_(changed.to(share.dtype) @ share[own.rows])
+
+
+def _subtract_label_gradients(
+    operands: _Operands, labels: Tensor, weights: Tensor, offset: LogitOffset | None, gradients: _Gradients
+) -> None:
+    """Subtract the gradients of sum_m w_m s_m,label."""
+    hidden, table, bias = operands
+    if gradients.hidden is not None:
+        gradients.hidden.sub_(weights.unsqueeze(1) * table[labels])
+    if gradients.table is not None:
+        gradients.table.index_add_(0, labels, hidden.to(bias.dtype) * weights.unsqueeze(1), alpha=-1)
+    if gradients.bias is not None:
+        gradients.bias.index_add_(0, labels, weights, alpha=-1)
+    if gradients.offset is not None and offset is not None:
+        gradients.offset.sub_(_changed_labels(offset, labels, bias) @ weights)
+
+
+def _changed_labels(offset: LogitOffset, labels: Tensor, like: Tensor) -> Tensor:
+    """Return 1 for each row whose label's logit is changed, else 0, in the dtype of ``like``. *Shape:* (R,)"""
+    hit = (offset.items == labels[offset.rows]).to(like.dtype)
+    return torch.zeros_like(labels, dtype=like.dtype).index_add_(0, offset.rows, hit)
 
 
 def _add_product(to: Tensor, left: Tensor, right: Tensor) -> None:
-    """``to += left @ right``, in one pass where all are of one type."""
+    """Add ``left @ right`` to ``to``, in one pass where all are of one dtype."""
     if to.dtype != left.dtype:
         to.add_(left @ right)
     elif right.dim() == 1:
@@ -182,16 +246,16 @@ def _add_product(to: Tensor, left: Tensor, right: Tensor) -> None:
         to.addmm_(left, right)
 
 
-def _of_rows(raised: Raised, start: int, stop: int) -> Raised:
-    """The pairs of rows ``start`` to ``stop``, counted from the first of these, by item."""
-    bounds = torch.searchsorted(raised.rows, torch.tensor([start, stop], device=raised.rows.device)).tolist()
-    rows, items = raised.rows[slice(*bounds)], raised.items[slice(*bounds)]
+def _of_rows(offset: LogitOffset, start: int, stop: int) -> LogitOffset:
+    """Return the pairs of rows ``start`` to ``stop``, sorted by item; their rows are counted from ``start``."""
+    bounds = torch.searchsorted(offset.rows, torch.tensor([start, stop], device=offset.rows.device)).tolist()
+    rows, items = offset.rows[slice(*bounds)], offset.items[slice(*bounds)]
     items, order = items.sort()
-    return Raised(raised.by, rows[order] - start, items)
+    return LogitOffset(offset.value, rows[order] - start, items)
 
 
-def _of_items(raised: Raised, items: slice) -> Raised:
-    """The pairs of some items; ``raised`` is sorted by item."""
-    bounds = torch.searchsorted(raised.items, torch.tensor([items.start, items.stop], device=raised.items.device))
+def _of_items(offset: LogitOffset, items: slice) -> LogitOffset:
+    """Return the pairs of some items; ``offset`` is sorted by item."""
+    bounds = torch.searchsorted(offset.items, torch.tensor([items.start, items.stop], device=offset.items.device))
     chosen = slice(*bounds.tolist())
-    return Raised(raised.by, raised.rows[chosen], raised.items[chosen])
+    return LogitOffset(offset.value, offset.rows[chosen], offset.items[chosen])

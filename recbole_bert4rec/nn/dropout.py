@@ -1,4 +1,4 @@
-"""Dropout from 16 random bits an element: on CPU torch's draws one number at a time and is four times slower."""
+"""Dropout from 16 random bits an element, on CPU four times as fast as torch's own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ from torch import Tensor, nn
 class Dropout(nn.Module):
     """Zero each element with probability ``p`` (to the nearest 1/65536), scale the rest by 1 / (1 - p).
 
-    Off the CPU it is torch's own. The random bits come from torch's global generator, as for ``nn.Dropout``.
+    On other devices this is torch's own dropout. The random bits come from torch's global generator, as for
+    ``nn.Dropout``.
+
+    Args:
+        p: in [0, 1).
     """
 
     def __init__(self, p: float) -> None:
@@ -18,7 +22,7 @@ class Dropout(nn.Module):
         self.p = p
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """*Shape:* any; the same is returned."""
+        """Drop elements in training only. *Shape:* any in, the same out"""
         if not self.training or self.p == 0.0:
             return hidden
         if hidden.device.type != "cpu":
@@ -30,5 +34,5 @@ class Dropout(nn.Module):
         return hidden * (keep * (2**16 / (2**16 - dropped)))
 
     def extra_repr(self) -> str:
-        """Shown when the model is printed."""
+        """Return what ``print(model)`` shows between the parentheses."""
         return f"p={self.p}"

@@ -1,9 +1,11 @@
-"""The bidirectional Transformer of BERT4Rec (Sun et al., CIKM 2019, section 3), in plain torch."""
+"""The bidirectional Transformer of BERT4Rec (Sun et al., CIKM 2019, sections 3.2 to 3.5), in plain torch."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields
+from functools import partial
+from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -13,10 +15,12 @@ from recbole_bert4rec.constants import PADDING
 from recbole_bert4rec.nn.dropout import Dropout
 from recbole_bert4rec.nn.features import ItemFeatures
 from recbole_bert4rec.nn.time_bias import TimeBias
+from recbole_bert4rec.options.table import OPTIONS, default
+from recbole_bert4rec.segments import index_within_segment
 
 
 def swiglu(gates_and_values: Tensor) -> Tensor:
-    """SwiGLU (Shazeer, 2020): one half, through Swish, says how much of the other passes.
+    """Gate one half of the input with the Swish of the other (SwiGLU, Shazeer, 2020).
 
     *Shape:* (..., 2 I) -> (..., I)
     """
@@ -37,59 +41,104 @@ Positions = tuple[Tensor, Tensor]
 """Rows and columns of positions in a batch. *Shape:* (M,) each."""
 
 
+class OptionValues(Protocol):
+    """Options with their values, such as RecBole's configuration or a dictionary."""
+
+    def __getitem__(self, name: str, /) -> Any:
+        """Return the value of an option."""
+        ...
+
+
+def _option(name: str) -> Any:
+    """Declare a field with the default of the option of the same name."""
+    return field(default_factory=partial(default, name))
+
+
 @dataclass(frozen=True)
 class EncoderOptions:
-    """Size and regularisation of the encoder; the names are RecBole's."""
+    """Architecture, initialisation and dropout of the encoder.
+
+    Fields that are named like an option mean the same and have its default: see ``options/table.py``.
+
+    Attributes:
+        n_items: N, padding counted.
+        max_length: longest input.
+        features: for each item feature, the ids of all items (N + 1, width) and the number of ids; see
+            :class:`ItemFeatures`.
+    """
 
     n_items: int
     max_length: int
-    hidden_size: int = 64
-    inner_size: int = 256
-    n_layers: int = 2
-    n_heads: int = 2
-    hidden_dropout_prob: float = 0.2
-    attn_dropout_prob: float = 0.2
-    hidden_act: str = "gelu"
-    layer_norm_eps: float = 1e-12
-    initializer_range: float = 0.02
-    value_init: str = "identity"
-    position: str = "start"
-    norm: str = "post"
-    without: tuple[str, ...] = ()
-    temperature: float | None = None
-    sparse: bool = False
-    """Whether the gradient of the item embedding is a sparse tensor."""
-    time_bias: bool = False
     features: tuple[tuple[Tensor, int], ...] = ()
-    """Of each item feature: its values (N + 1, width) and how many ids it has; see :class:`ItemFeatures`."""
+    hidden_size: int = _option("hidden_size")
+    inner_size: int = _option("inner_size")
+    n_layers: int = _option("n_layers")
+    n_heads: int = _option("n_heads")
+    hidden_dropout_prob: float = _option("hidden_dropout_prob")
+    attn_dropout_prob: float = _option("attn_dropout_prob")
+    hidden_act: str = _option("hidden_act")
+    layer_norm_eps: float = _option("layer_norm_eps")
+    initializer_range: float = _option("initializer_range")
+    value_init: str = _option("value_init")
+    position: str = _option("position")
+    norm: str = _option("norm")
+    without: Sequence[str] = _option("without")
+    temperature: float | None = _option("temperature")
+    sparse_update: bool = _option("sparse_update")
+    time_bias: bool = _option("time_bias")
+
+    @classmethod
+    def from_config(
+        cls, config: OptionValues, n_items: int, features: tuple[tuple[Tensor, int], ...] = ()
+    ) -> EncoderOptions:
+        """Take from a configuration the options that the encoder has fields for."""
+        named = {one.name: config[one.name] for one in fields(cls) if one.name in OPTIONS}
+        return cls(n_items, config["MAX_ITEM_LIST_LENGTH"], features, **named)
 
 
 class Sublayer(nn.Module):
-    """What equation 4 puts around attention and feed-forward: LayerNorm(x + Dropout(sublayer(x))).
+    """A sublayer with its residual connection, dropout and LayerNorm (equations 4 to 6).
 
-    With ``norm`` pre it is x + Dropout(sublayer(LayerNorm(x))), which later Transformers prefer.
+    With ``norm`` post, as in the paper: LayerNorm(x + Dropout(sublayer(x))).
+    With ``norm`` pre, as in later Transformers: x + Dropout(sublayer(LayerNorm(x))).
     """
 
-    def surround(self, options: EncoderOptions) -> None:
-        """Make what goes around; after the sublayer's own weights: optimizers know weights by their order."""
+    def _init_residual(self, options: EncoderOptions) -> None:
+        """Make dropout and LayerNorm.
+
+        A subclass calls it after it has made its own weights: optimizers know weights by their order.
+        """
         self.pre = options.norm == "pre"
         self.residual = "residual" not in options.without
         self.dropout = Dropout(options.hidden_dropout_prob)
         normed = "layer_norm" not in options.without
         self.norm = nn.LayerNorm(options.hidden_size, eps=options.layer_norm_eps) if normed else nn.Identity()
 
-    def enter(self, hidden: Tensor) -> Tensor:
-        """What the sublayer works on. *Shape:* any; the same is returned."""
+    def _pre_norm(self, hidden: Tensor) -> Tensor:
+        """Return the input of the sublayer: normalised with ``norm`` pre, else as it is. *Shape:* (..., H) in, out"""
         return self.norm(hidden) if self.pre else hidden
 
-    def leave(self, hidden: Tensor, made: Tensor) -> Tensor:
-        """The layer's output, from its input and what the sublayer made of it. *Shape:* equal; the same is returned."""
-        made = hidden + self.dropout(made) if self.residual else self.dropout(made)
-        return made if self.pre else self.norm(made)
+    def _add_and_norm(self, hidden: Tensor, transformed: Tensor) -> Tensor:
+        """Add the output of the sublayer to its input; normalise the sum with ``norm`` post.
+
+        Args:
+            hidden: input of the sublayer, before :meth:`_pre_norm`. *Shape:* (..., H)
+            transformed: output of the sublayer. *Shape:* (..., H)
+
+        Returns:
+            *Shape:* (..., H)
+        """
+        transformed = self.dropout(transformed)
+        total = hidden + transformed if self.residual else transformed
+        return total if self.pre else self.norm(total)
 
 
 class MultiHeadAttention(Sublayer):
-    """Equations 1 and 2."""
+    """Multi-head self-attention: MH(x) = [head_1; ...; head_A] W^O (equation 1).
+
+    Each head is Attention(Q, K, V) = softmax(Q K^T / sqrt(H / A)) V (equation 2), with Q = x W^Q, K = x W^K and
+    V = x W^V. The three projections lie in one weight, and all have a bias, as in the authors' code.
+    """
 
     def __init__(self, options: EncoderOptions) -> None:
         super().__init__()
@@ -98,84 +147,98 @@ class MultiHeadAttention(Sublayer):
         self.attn_dropout_prob = options.attn_dropout_prob
         self.query_key_value = nn.Linear(hidden, 3 * hidden)
         self.output = nn.Linear(hidden, hidden)
-        self.surround(options)
+        self._init_residual(options)
 
-    def forward(self, hidden: Tensor, attended: Tensor | None, wanted: Positions | None = None) -> Tensor:
-        """Mix every position with all others of its sequence.
+    def forward(self, hidden: Tensor, attn_mask: Tensor | None, query_positions: Positions | None = None) -> Tensor:
+        """Let positions attend to all positions of their sequence.
 
         Args:
             hidden: *Shape:* (B, L, H)
-            attended: True where a position may be looked at, None if all may, or what is added to the logits of
-                equation 2. *Shape:* (B, 1, 1, L), or (B, A, L, L) of numbers
-            wanted: the M positions to return; all by default. No other position asks then.
+            attn_mask: which positions may be attended to, (B, 1, 1, L) of bool; or numbers that are added to the
+                logits of equation 2, (B, A, L, L); None if all positions may.
+            query_positions: the M positions to compute; all by default.
 
         Returns:
-            *Shape:* (B, L, H), or (M, H) of the wanted positions.
+            *Shape:* (B, L, H), or (M, H) with ``query_positions``.
         """
-        entered = self.enter(hidden)
-        if wanted is None:
-            query, key, value = self.query_key_value(entered).chunk(3, dim=-1)  # each (B, L, H)
-            mixed = self._mix(query, key, value, attended)
-        else:
-            query_weight, other_weight = self.query_key_value.weight.tensor_split([hidden.shape[-1]])
-            query_bias, other_bias = self.query_key_value.bias.tensor_split([hidden.shape[-1]])
-            key, value = F.linear(entered, other_weight, other_bias).chunk(2, dim=-1)
-            rows, place = wanted[0], _places(wanted[0], len(hidden))
-            hidden = hidden[wanted]  # (M, H)
-            query = hidden.new_zeros(len(key), int(place.max()) + 1, hidden.shape[-1])
-            query = query.index_put((rows, place), F.linear(entered[wanted], query_weight, query_bias).to(query.dtype))
-            if attended is not None and attended.is_floating_point():
-                added = attended.new_zeros(len(key), query.shape[1], *attended.shape[1::2])  # (B, Q, A, L)
-                attended = added.index_put((rows, place), attended[rows, :, wanted[1]]).transpose(1, 2)
-            mixed = self._mix(query.to(key.dtype), key, value, attended)[rows, place]
-        return self.leave(hidden, self.output(mixed))
+        if query_positions is None:
+            return self._attend_everywhere(hidden, attn_mask)
+        return self._attend_at(hidden, attn_mask, query_positions)
 
-    def _mix(self, query: Tensor, key: Tensor, value: Tensor, attended: Tensor | None) -> Tensor:
-        """Attention(Q, K, V) of every head, side by side. *Shape:* (B, Q, H), (B, L, H), (B, L, H) -> (B, Q, H)"""
-        query, key, value = map(self._heads, (query, key, value))
+    def _attend_everywhere(self, hidden: Tensor, attn_mask: Tensor | None) -> Tensor:
+        """Compute every position. *Shape:* (B, L, H) -> (B, L, H)"""
+        query, key, value = self.query_key_value(self._pre_norm(hidden)).chunk(3, dim=-1)  # each (B, L, H)
+        return self._add_and_norm(hidden, self.output(self._heads_of(query, key, value, attn_mask)))
+
+    def _attend_at(self, hidden: Tensor, attn_mask: Tensor | None, query_positions: Positions) -> Tensor:
+        """Compute some positions: keys and values of all, queries of these alone. *Shape:* (B, L, H) -> (M, H)"""
+        normed = self._pre_norm(hidden)
+        query_weight, key_value_weight = self.query_key_value.weight.tensor_split([hidden.shape[-1]])
+        query_bias, key_value_bias = self.query_key_value.bias.tensor_split([hidden.shape[-1]])
+        key, value = F.linear(normed, key_value_weight, key_value_bias).chunk(2, dim=-1)  # each (B, L, H)
+        rows, columns = query_positions
+        index = _index_within_row(rows, len(hidden))  # (M,)
+        n_queries = int(index.max()) + 1  # Q, most queries of a sequence
+        hidden = hidden[query_positions]  # (M, H)
+        query = hidden.new_zeros(len(key), n_queries, hidden.shape[-1])  # (B, Q, H), padded
+        projected = F.linear(normed[query_positions], query_weight, query_bias)  # (M, H)
+        query = query.index_put((rows, index), projected.to(query.dtype))
+        if attn_mask is not None and attn_mask.is_floating_point():
+            of_queries = attn_mask.new_zeros(len(key), n_queries, *attn_mask.shape[1::2])  # (B, Q, A, L)
+            attn_mask = of_queries.index_put((rows, index), attn_mask[rows, :, columns]).transpose(1, 2)
+        heads = self._heads_of(query.to(key.dtype), key, value, attn_mask)[rows, index]  # (M, H)
+        return self._add_and_norm(hidden, self.output(heads))
+
+    def _heads_of(self, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None) -> Tensor:
+        """Return all heads side by side (equation 2). *Shape:* (B, Q, H), (B, L, H), (B, L, H) -> (B, Q, H)"""
+        query, key, value = map(self._split_heads, (query, key, value))
         dropout = self.attn_dropout_prob if self.training else 0.0
-        if attended is not None and attended.is_floating_point():
-            attended = attended.to(query.dtype)
-        mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=attended, dropout_p=dropout)
-        return mixed.transpose(1, 2).flatten(2)  # from (B, A, Q, H / A)
+        if attn_mask is not None and attn_mask.is_floating_point():
+            attn_mask = attn_mask.to(query.dtype)
+        heads = F.scaled_dot_product_attention(query, key, value, attn_mask=attn_mask, dropout_p=dropout)
+        return heads.transpose(1, 2).flatten(2)  # from (B, A, Q, H / A)
 
-    def _heads(self, projected: Tensor) -> Tensor:
-        """*Shape:* (B, L, H) -> (B, A, L, H / A)"""
-        heads: Tensor = projected.unflatten(-1, (self.n_heads, -1))
-        return heads.transpose(1, 2)
+    def _split_heads(self, projected: Tensor) -> Tensor:
+        """Split the last dimension into heads. *Shape:* (B, L, H) -> (B, A, L, H / A)"""
+        return projected.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
 
-    def weights(self, hidden: Tensor, attended: Tensor | None) -> Tensor:
-        """The softmax of equation 2, to be looked at; ``attended`` as above. *Shape:* (B, L, H) -> (B, A, L, L)"""
-        query, key, _ = self.query_key_value(self.enter(hidden)).chunk(3, dim=-1)
-        query, key = map(self._heads, (query, key))
+    def weights(self, hidden: Tensor, attn_mask: Tensor | None) -> Tensor:
+        """Return the softmax of equation 2, for pictures; the mask as in :meth:`forward`.
+
+        *Shape:* (B, L, H) -> (B, A, L, L), by query and key position.
+        """
+        query, key, _ = self.query_key_value(self._pre_norm(hidden)).chunk(3, dim=-1)
+        query, key = map(self._split_heads, (query, key))
         logits = query @ key.transpose(2, 3) / query.shape[-1] ** 0.5
-        if attended is not None:
-            numbers = attended.is_floating_point()
-            logits = logits + attended if numbers else logits.masked_fill(~attended, -torch.inf)
+        if attn_mask is not None:
+            additive = attn_mask.is_floating_point()
+            logits = logits + attn_mask if additive else logits.masked_fill(~attn_mask, -torch.inf)
         return torch.softmax(logits, dim=-1)
 
     @torch.no_grad()
-    def start_as_average(self) -> None:
-        """Add the identity to the projections W^V and W^O: what attention mixes then passes through unchanged.
+    def init_identity_values_(self) -> None:
+        """Add the identity to the projections W^V and W^O, so that attention starts as an average of its inputs.
 
-        With weights near 0, a layer's output begins as noise around its residual, and training stays on a plateau, at
-        the loss of the items' frequencies, until attention has found something to say. Not in the paper.
+        With weights near 0 the output of a layer begins as noise around its residual. Training then stays on a
+        plateau, where only the items' frequencies are learnt, until attention carries information. Not in the paper.
         """
         *_, value = self.query_key_value.weight.chunk(3)  # each (H, H)
         for weight in (value, self.output.weight):
             weight.diagonal().add_(1.0)
 
 
-def _places(rows: Tensor, batch: int) -> Tensor:
-    """The how manieth of its row each wanted position is, from 0. *Shape:* (M,) in and out"""
+def _index_within_row(rows: Tensor, batch: int) -> Tensor:
+    """Index of each query position among those of its sequence, from 0. *Shape:* (M,) in, out"""
     order, count = rows.argsort(stable=True), torch.bincount(rows, minlength=batch)
-    first = count.cumsum(0) - count
-    place = torch.arange(len(rows), device=rows.device) - first[rows[order]]
-    return torch.empty_like(place).scatter_(0, order, place)
+    index = index_within_segment(rows[order], count)
+    return torch.empty_like(index).scatter_(0, order, index)
 
 
 class FeedForward(Sublayer):
-    """Equation 3."""
+    """Position-wise feed-forward network: FFN(x) = GELU(x W_1 + b_1) W_2 + b_2 (equation 3).
+
+    ``hidden_act`` names another activation than GELU; with swiglu x W_1 has twice the width, half of it the gate.
+    """
 
     def __init__(self, options: EncoderOptions) -> None:
         super().__init__()
@@ -183,35 +246,40 @@ class FeedForward(Sublayer):
         self.inner = nn.Linear(options.hidden_size, options.inner_size * (2 if gated else 1))
         self.activation = ACTIVATIONS[options.hidden_act]
         self.output = nn.Linear(options.inner_size, options.hidden_size)
-        self.surround(options)
+        self._init_residual(options)
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """Transform each position alone. *Shape:* (..., H) in and out."""
-        return self.leave(hidden, self.output(self.activation(self.inner(self.enter(hidden)))))
+        """Transform each position alone. *Shape:* (..., H) in, out"""
+        inner = self.activation(self.inner(self._pre_norm(hidden)))
+        return self._add_and_norm(hidden, self.output(inner))
 
 
 class TransformerLayer(nn.Module):
-    """One layer Trm (equation 4): self-attention, then feed-forward."""
+    """One Transformer layer, Trm: self-attention, then the feed-forward network (equations 4 to 6)."""
 
     def __init__(self, options: EncoderOptions) -> None:
         super().__init__()
         self.attention = MultiHeadAttention(options)
         self.feed_forward = nn.Identity() if "feed_forward" in options.without else FeedForward(options)
 
-    def forward(self, hidden: Tensor, attended: Tensor | None, wanted: Positions | None = None) -> Tensor:
-        """Arguments, shapes and result as in :class:`MultiHeadAttention`."""
-        transformed: Tensor = self.feed_forward(self.attention(hidden, attended, wanted))
+    def forward(self, hidden: Tensor, attn_mask: Tensor | None, query_positions: Positions | None = None) -> Tensor:
+        """Apply both sublayers; arguments, shapes and result as in :class:`MultiHeadAttention`."""
+        transformed: Tensor = self.feed_forward(self.attention(hidden, attn_mask, query_positions))
         return transformed
 
 
 class BERT4RecEncoder(nn.Module):
     """Embedding layer (section 3.4), Transformer layers (3.3) and output layer (3.5).
 
-    LayerNorm and dropout on the summed embeddings, and LayerNorm in the output layer, are not in the paper's
-    equations; the authors' code and RecBole have them, and so has this. Positions are counted from the
-    ``start`` of the window (authors, RecBole), from its ``end`` (the mask of a recommendation is then always 0), or
-    not at all (``none``). With ``norm`` pre a last LayerNorm follows the layers. With a ``temperature`` scores are
-    cosines divided by it, in place of products.
+    The summed embeddings pass LayerNorm and dropout, and the output layer has a LayerNorm. The paper's equations lack
+    these; the authors' code and RecBole have them.
+
+    What the options change:
+
+    - ``position`` counts positions from the ``start`` of the window (authors, RecBole), from its ``end``, where the
+      [MASK] of a recommendation is always position 0, or not at all (``none``).
+    - ``norm`` pre adds a LayerNorm after the last layer.
+    - ``temperature`` makes a score a cosine divided by the temperature; without it a score is a dot product.
     """
 
     def __init__(self, options: EncoderOptions) -> None:
@@ -219,7 +287,7 @@ class BERT4RecEncoder(nn.Module):
         self.options = options
         hidden, eps = options.hidden_size, options.layer_norm_eps
         rows = options.n_items + 1  # the last row is [MASK]
-        self.item_embedding = nn.Embedding(rows, hidden, padding_idx=PADDING, sparse=options.sparse)
+        self.item_embedding = nn.Embedding(rows, hidden, padding_idx=PADDING, sparse=options.sparse_update)
         counted = options.position != "none"
         self.position_embedding = nn.Embedding(options.max_length, hidden) if counted else None
         tables, sizes = [values for values, _ in options.features], [size for _, size in options.features]
@@ -237,10 +305,10 @@ class BERT4RecEncoder(nn.Module):
         self.apply(self._initialise)
         if options.value_init == "identity":
             for layer in layers:
-                layer.attention.start_as_average()
+                layer.attention.init_identity_values_()
 
     def _initialise(self, module: nn.Module) -> None:
-        """Truncated normal in [-2 std, 2 std] for weights, 0 for biases (the authors' code)."""
+        """Draw weights from a normal distribution cut at two standard deviations; set biases to 0 (section 4.3)."""
         std = self.options.initializer_range
         if isinstance(module, (nn.Linear, nn.Embedding, nn.EmbeddingBag)):
             nn.init.trunc_normal_(module.weight, std=std, a=-2 * std, b=2 * std)
@@ -250,16 +318,19 @@ class BERT4RecEncoder(nn.Module):
             with torch.no_grad():
                 module.weight[PADDING].zero_()
 
-    def forward(self, item_seq: Tensor, wanted: Positions | None = None, times: Tensor | None = None) -> Tensor:
-        """Encode sequences from both sides.
+    def forward(
+        self, item_seq: Tensor, query_positions: Positions | None = None, times: Tensor | None = None
+    ) -> Tensor:
+        """Encode sequences; every position attends to both sides.
 
         Args:
-            item_seq: item ids padded on the right, [MASK] among them. *Shape:* (B, L), L <= max_length
-            wanted: the M positions whose states are asked for; the last layer then works on no other.
-            times: of each item as far as they are known (:func:`known_times`), for ``time_bias``. *Shape:* (B, L)
+            item_seq: item ids padded on the right, [MASK] among them; L is at most ``max_length``. *Shape:* (B, L)
+            query_positions: the M positions to return; the last layer computes no other.
+            times: visible time of each item (:func:`visible_times`), for ``time_bias``. *Shape:* (B, L)
 
         Returns:
-            Hidden states before the output layer; meaningless at padding. *Shape:* (B, L, H), or (M, H) if wanted.
+            Hidden states before the output layer; those of padding mean nothing. *Shape:* (B, L, H), or (M, H) with
+            ``query_positions``.
         """
         present = item_seq != PADDING  # (B, L)
         hidden = self.item_embedding(item_seq)
@@ -271,18 +342,20 @@ class BERT4RecEncoder(nn.Module):
         if self.features is not None:
             hidden = hidden + self.features(item_seq)
         hidden = self.embedding_dropout(self.embedding_norm(hidden))
-        attended = present[:, None, None, :]
+        attn_mask = present[:, None, None, :]
         if self.time_bias is not None:
             assert times is not None
-            attended = self.time_bias(times).masked_fill(~attended, -torch.inf)
+            attn_mask = self.time_bias(times).masked_fill(~attn_mask, -torch.inf)
         *lower, last = self.layers
         for layer in lower:
-            hidden = layer(hidden, attended)
-        vectors: Tensor = self.last_norm(last(hidden, attended, wanted))
-        return vectors
+            hidden = layer(hidden, attn_mask)
+        return self.last_norm(last(hidden, attn_mask, query_positions))
 
     def attention(self, item_seq: Tensor, times: Tensor | None = None) -> Tensor:
-        """Weights of every layer and head, by asking and answering position. *Shape:* (B, L) -> (B, layers, A, L, L)"""
+        """Return the attention weights of every layer and head, by query and key position.
+
+        *Shape:* (B, L) -> (B, layers, A, L, L)
+        """
         found: list[Tensor] = []
         hooks = [
             module.register_forward_pre_hook(lambda own, inputs: found.append(own.weights(*inputs[:2])))
@@ -297,18 +370,23 @@ class BERT4RecEncoder(nn.Module):
         return torch.stack(found, 1)
 
     def output(self, hidden: Tensor) -> Tensor:
-        """The output layer's projection, GELU and LayerNorm (equation 7, inner part). *Shape:* (..., H) in and out."""
+        """Apply the output layer up to the product with the embeddings: LayerNorm(GELU(h W^P + b^P)) (equation 7).
+
+        With a ``temperature`` the vectors are normalised and divided by it.
+
+        *Shape:* (..., H) in, out
+        """
         projected = "projection" not in self.options.without
         vectors: Tensor = self.head_norm(F.gelu(self.head(hidden))) if projected else hidden
         temperature = self.options.temperature
         return vectors if temperature is None else F.normalize(vectors, dim=-1) / temperature
 
     @torch.no_grad()
-    def start_at_frequencies(self, counts: Tensor) -> None:
-        """Set the output bias to the logarithm of how often each item occurs, the best guess without a history.
+    def init_output_bias_(self, counts: Tensor) -> None:
+        """Set the output bias to the log frequency of each item, which is the best guess without a history.
 
         Args:
-            counts: of the N items; padding first. *Shape:* (N,)
+            counts: occurrences of each item; padding first. *Shape:* (N,)
         """
         frequency = torch.log(counts.to(self.output_bias) + 1.0)
         self.output_bias.copy_(frequency - frequency[1:].mean())
@@ -316,21 +394,21 @@ class BERT4RecEncoder(nn.Module):
 
     @property
     def output_embedding(self) -> Tensor:
-        """What vectors are multiplied with: the item embedding, tied between input and output. *Shape:* (N + 1, H)"""
+        """Item embedding as scores use it, tied between input and output (section 3.5). *Shape:* (N + 1, H)"""
         weight: Tensor = self.item_embedding.weight
         return weight if self.options.temperature is None else F.normalize(weight, dim=-1)
 
     @property
     def catalogue(self) -> Tensor:
-        """The output embedding of the N items, padding first, without [MASK]. *Shape:* (N, H)"""
+        """Output embedding of the N items, padding first, without [MASK]. *Shape:* (N, H)"""
         return self.output_embedding[: self.options.n_items]
 
     def scores(self, vectors: Tensor, bias: Tensor | None = None) -> Tensor:
-        """Score every item (equation 7, before the softmax).
+        """Return the logits of all items: v E^T + b^O (equation 7, before the softmax).
 
         Args:
-            vectors: what :meth:`output` returned. *Shape:* (B, H)
-            bias: in place of the output bias. *Shape:* (N,)
+            vectors: result of :meth:`output`. *Shape:* (B, H)
+            bias: b^O; the output bias by default. *Shape:* (N,)
 
         Returns:
             *Shape:* (B, N)

@@ -1,4 +1,4 @@
-"""Categorical features of items as vectors that are added to the item embedding at the input."""
+"""Embeddings of categorical item features, which are added to the item embedding at the input."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from recbole_bert4rec.constants import PADDING
 
 
 class ItemFeatures(nn.Module):
-    """One embedding table a feature; an item with several values of a feature has their mean (RecBole's SASRecF).
+    """Embed each feature with a table of its own and add the vectors up.
+
+    If an item has several values of a feature, their vectors are averaged, as in RecBole's SASRecF.
 
     Args:
-        values: of each feature, the ids of every item's values padded with 0; the last row is [MASK], which has none.
-            *Shape:* (N + 1, width) each.
+        values: for each feature, the ids of every item's values, padded with 0. The last row is [MASK], which has no
+            values. *Shape:* (N + 1, width) each
         sizes: number of ids of each feature, padding included.
         hidden_size: H.
     """
@@ -28,7 +30,7 @@ class ItemFeatures(nn.Module):
             self.register_buffer(f"values_{number}", ids)
 
     def forward(self, items: Tensor) -> Tensor:
-        """The sum of the items' feature vectors. *Shape:* (B, L) -> (B, L, H)"""
+        """Return the sum of each item's feature vectors. *Shape:* (B, L) -> (B, L, H)"""
         total = torch.zeros((), device=items.device)
         for number, bag in enumerate(self.tables):
             ids = self.get_buffer(f"values_{number}")[items.flatten()]  # (B L, width)

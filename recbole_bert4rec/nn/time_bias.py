@@ -1,18 +1,20 @@
-"""What attention gains from real timestamps: a learnt number by the time between two interactions."""
+"""Attention bias per head and log2 time gap, for data with real timestamps."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
 
-_STEPS = 64
-"""Powers of two of the time between: enough for nanoseconds."""
+_BUCKETS = 64
+"""Buckets of time gaps, one a power of two: enough for nanoseconds."""
 
 
 class TimeBias(nn.Module):
-    """Added to the attention logits of all layers; not in the paper (HSTU, Zhai et al., ICML 2024, has one a layer).
+    """Learn a number for each head and time gap, which all layers add to their attention logits.
 
-    The time between is counted in powers of two of the data's unit, apart for what came before and what came after.
+    Gaps fall into buckets by powers of two of the data's unit of time; gaps to earlier and to later positions have
+    separate buckets. Not in the paper: the idea is that of HSTU (Zhai et al., ICML 2024), which has a bias of its own
+    in each layer.
 
     Args:
         n_heads: A.
@@ -20,27 +22,28 @@ class TimeBias(nn.Module):
 
     def __init__(self, n_heads: int) -> None:
         super().__init__()
-        self.bias = nn.Parameter(torch.zeros(n_heads, 2 * _STEPS))
+        self.bias = nn.Parameter(torch.zeros(n_heads, 2 * _BUCKETS))
 
     def forward(self, times: Tensor) -> Tensor:
-        """Bias by head, asking and answering position. *Shape:* (B, L) -> (B, A, L, L)"""
-        between = times.unsqueeze(1) - times.unsqueeze(2)  # (B, L, L), of asking row to answering column
-        step = torch.log2(1.0 + between.abs()).long().clamp(max=_STEPS - 1)
-        return self.bias[:, torch.where(between > 0, step + _STEPS, step)].movedim(0, 1)
+        """Return the bias of each head by query and key position. *Shape:* (B, L) -> (B, A, L, L)"""
+        gap = times.unsqueeze(1) - times.unsqueeze(2)  # (B, L, L), from query row to key column
+        bucket = torch.log2(1.0 + gap.abs()).long().clamp(max=_BUCKETS - 1)
+        return self.bias[:, torch.where(gap > 0, bucket + _BUCKETS, bucket)].movedim(0, 1)
 
 
-def known_times(times: Tensor, known: Tensor) -> Tensor:
-    """The times that a model may see: where an item is hidden, that of the last one known before it.
+def visible_times(times: Tensor, visible: Tensor) -> Tensor:
+    """Give each masked item the timestamp of its last visible predecessor.
 
-    A recommendation is asked for at an unknown time, so no masked item shows its own.
+    Its own timestamp is unknown at inference, where [MASK] stands for an interaction that has not happened yet.
 
     Args:
-        times: ascending in each sequence; anything where not known. *Shape:* (B, L)
-        known: whether a position shows an item. *Shape:* (B, L)
+        times: ascending in each sequence; any number where no item is visible. *Shape:* (B, L)
+        visible: True where a position holds an item that is not masked. *Shape:* (B, L)
 
     Returns:
-        Hidden items at the beginning have the first known time; 0 where nothing is known. *Shape:* (B, L)
+        Times of all positions. Masked items without a visible predecessor get the first visible time of the sequence,
+        and 0 if nothing is visible. *Shape:* (B, L)
     """
-    first = times.masked_fill(~known, torch.inf).amin(1, keepdim=True)
-    last = times.masked_fill(~known, -torch.inf).cummax(1).values
-    return torch.where(known.any(1, keepdim=True), torch.maximum(last, first), 0.0)
+    first = times.masked_fill(~visible, torch.inf).amin(1, keepdim=True)
+    last = times.masked_fill(~visible, -torch.inf).cummax(1).values
+    return torch.where(visible.any(1, keepdim=True), torch.maximum(last, first), 0.0)

@@ -1,4 +1,4 @@
-"""The best k items of each row from a catalogue of any size, without ever holding all scores."""
+"""Top k items of each row, from a catalogue of any size, without the B x N matrix of scores."""
 
 from __future__ import annotations
 
@@ -8,29 +8,30 @@ import torch
 from torch import Tensor
 
 from recbole_bert4rec.constants import PADDING
+from recbole_bert4rec.segments import index_within_segment, pair_keys
 
 _SCORES_AT_ONCE = {"cpu": 1 << 22, "cuda": 1 << 28}  # on a processor, what stays in its cache
 _CHUNK = 64
 
 Change = tuple[Tensor, Tensor, "Tensor | float"]
-"""Rows, items and what to add to their scores; -inf takes an item out of the ranking. *Shape:* (P,), (P,), scalar"""
+"""Rows, items and the number to add to their scores; -inf excludes an item. *Shape:* (P,), (P,), scalar"""
 
 
 @torch.no_grad()
 def best_items(
     vectors: Tensor, catalogue: Tensor, bias: Tensor, k: int, changes: Sequence[Change] = ()
 ) -> tuple[Tensor, Tensor]:
-    """Rank ``vectors @ catalogue.T + bias`` with padding left out, block by block with a running top k.
+    """Return the k items with the highest score ``vectors @ catalogue.T + bias``; padding is no item.
 
-    Of a block only the k best chunks of 64 items, by their maximum, can hold one of its k best items: one pass for
-    the maxima replaces a sort of all scores.
+    Scores are made block by block, with a running top k. Within a block, the k best items lie in the k chunks of 64
+    items whose maxima are highest, so one pass for the maxima replaces a sort of all scores.
 
     Args:
         vectors: *Shape:* (B, H)
         catalogue: item embeddings, padding first. *Shape:* (N, H)
         bias: of each item. *Shape:* (N,)
-        k: at most N - 1.
-        changes: additions to single scores; a pair named twice is changed twice.
+        k: number of items, at most N - 1.
+        changes: additions to single scores; a pair that is named twice is changed twice.
 
     Returns:
         Scores and items, best first. *Shape:* (B, k) each.
@@ -50,22 +51,23 @@ def best_items(
             scores[:, PADDING - start] = -torch.inf
         for rows, columns, value in changes:
             low, high = torch.searchsorted(columns, torch.tensor([start, end], device=columns.device)).tolist()
-            place = (rows[low:high], columns[low:high] - start)
-            scores.index_put_(place, torch.as_tensor(value, dtype=scores.dtype, device=scores.device), accumulate=True)
-        top, index = _top_of_block(scores, k)
-        best, items = torch.cat([best, top], 1), torch.cat([items, index + start], 1)
+            index = (rows[low:high], columns[low:high] - start)
+            scores.index_put_(index, torch.as_tensor(value, dtype=scores.dtype, device=scores.device), accumulate=True)
+        top, column = _top_of_block(scores, k)
+        best, items = torch.cat([best, top], 1), torch.cat([items, column + start], 1)
         best, order = best.topk(min(k, best.shape[1]), dim=1)
         items = items.gather(1, order)
     return best, items
 
 
 def _by_item(rows: Tensor, items: Tensor, value: Tensor | float) -> Change:
+    """Sort a change by item."""
     items, order = items.sort()
     return rows[order], items, value
 
 
 def _top_of_block(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """``scores.topk(k)`` along the items, by way of chunk maxima where there are many more chunks than k."""
+    """Return ``scores.topk(k)`` along the items; chunk maxima are used if there are many more chunks than k."""
     n_rows, width = scores.shape
     chunks = width // _CHUNK
     if chunks < 4 * k:
@@ -82,27 +84,28 @@ def _top_of_block(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 
 def best_candidates(users: Tensor, items: Tensor, scores: Tensor, k: int, n_users: int) -> tuple[Tensor, Tensor]:
-    """Rank each user's own candidates; of an item named twice the last score counts.
+    """Rank each user's own candidates; if an item is named twice, its last score counts.
 
     Args:
-        users: row of the result that each candidate belongs to. *Shape:* (P,)
+        users: row of the result to which each candidate belongs. *Shape:* (P,)
         items: candidate items. *Shape:* (P,)
         scores: of each candidate. *Shape:* (P,)
-        k: ranks wanted; beyond a user's candidates the score is -inf and the item is padding.
+        k: number of ranks. A user with fewer candidates gets padding with score -inf after them.
+        n_users: number of rows of the result.
 
     Returns:
         Scores and items, best first. *Shape:* (n_users, k) each.
     """
-    key = users * (int(items.max()) + 1) + items
+    key = pair_keys(users, items, int(items.max()) + 1)
     order = key.argsort(stable=True)
     key = key[order]
     last = order[torch.cat([key[1:] != key[:-1], key.new_ones(1, dtype=torch.bool)])]  # by user, then item
     users, items, scores = users[last], items[last], scores[last]
     count = torch.bincount(users, minlength=n_users)
-    column = torch.arange(len(users), device=users.device) - (count.cumsum(0) - count)[users]
+    column = index_within_segment(users, count)
     width = max(k, int(count.max()))
     table = scores.new_full((n_users, width), -torch.inf)
     names = items.new_full((n_users, width), PADDING)
     table[users, column], names[users, column] = scores, items
-    best, place = table.topk(k, dim=1)
-    return best, names.gather(1, place)
+    best, rank = table.topk(k, dim=1)
+    return best, names.gather(1, rank)

@@ -1,0 +1,1 @@
+"""The classes that RecBole calls: model, dataset, loaders, trainer, checkpoint."""

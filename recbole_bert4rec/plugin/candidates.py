@@ -1,4 +1,4 @@
-"""Evaluation among sampled candidates: each history encoded once, and the paper's way to draw them for any model."""
+"""Evaluation among sampled candidates: RecBole's draws without its loops, and the paper's draws for any model."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ from recbole_bert4rec.errors import UserError
 
 
 class AliasDraws:
-    """RecBole's candidates, number for number, without its loops: any item but the target, with replacement.
+    """Draw RecBole's candidates, number for number, without its loops.
+
+    Candidates are drawn with replacement from all items except the target.
 
     Args:
         n_items: N.
-        table: RecBole's alias table (items, the probability to keep each, its alternative), or None to draw uniformly.
+        table: RecBole's alias table: items, the probability to keep each, and its alternative. None draws uniformly.
     """
 
     def __init__(self, n_items: int, table: tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]] | None):
@@ -31,7 +33,15 @@ class AliasDraws:
         self._table = table
 
     def draw(self, targets: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-        """``count`` candidates for each target of one user, from numpy's global numbers. *Shape:* (count, targets)"""
+        """Draw candidates for each target of one user, with numpy's global generator.
+
+        Args:
+            targets: items to predict. *Shape:* (T,)
+            count: candidates of each target.
+
+        Returns:
+            *Shape:* (count, T)
+        """
         items = self._sample(count * len(targets))
         again = np.flatnonzero(items.reshape(count, -1) == targets)
         while len(again):
@@ -43,15 +53,16 @@ class AliasDraws:
         if self._table is None:
             return np.random.randint(1, self._n_items, count)
         keys, kept, alias = self._table
-        place = np.random.randint(0, len(keys), count)
-        return np.where(kept[place] > np.random.random(count), keys[place], alias[place])
+        index = np.random.randint(0, len(keys), count)
+        return np.where(kept[index] > np.random.random(count), keys[index], alias[index])
 
 
 class CandidateDataLoader(NegSampleEvalDataLoader):
-    """RecBole's candidates, drawn in RecBole's order, but a row for each history instead of one for each candidate.
+    """Yield one row for each history instead of one for each candidate, so that a history is encoded once.
 
-    A batch is ``eval_batch_size`` users: their rows (R of them), the user of each row and its candidates with the
-    target first, ((R,), (R, C)), and the targets by user as RecBole gives them. With mode ``labeled``: RecBole's.
+    Candidates are drawn as RecBole draws them, in the same order. A batch has the rows of ``eval_batch_size`` users:
+    R rows; the user of each row (R,) and its candidates with the target first (R, C); and the targets by user, as
+    RecBole has them. In mode ``labeled`` batches are RecBole's own.
     """
 
     def _init_batch_size_and_step(self) -> None:
@@ -59,7 +70,7 @@ class CandidateDataLoader(NegSampleEvalDataLoader):
         self.set_batch_size(self.step)
 
     def collate_fn(self, index: list[int]) -> Any:
-        """See the class."""
+        """Return a batch as the class describes it; ``index`` numbers the users."""
         if "none" in (self.neg_sample_args["distribution"], self.neg_sample_args["sample_num"]):
             return super().collate_fn(index)
         slices = self.uid2index[self.uid_list[np.array(index)]]
@@ -68,12 +79,12 @@ class CandidateDataLoader(NegSampleEvalDataLoader):
         users, targets = rows[self.uid_field].numpy(), rows[self.iid_field].numpy()
         bounds = np.cumsum([part.stop - part.start for part in slices])[:-1]
         by_user = zip(np.split(users, bounds), np.split(targets, bounds), strict=True)
-        negatives = [self._draw(user, target) for user, target in by_user]  # user by user, as RecBole does
+        negatives = [self._draw(user, target) for user, target in by_user]  # user by user, in RecBole's order
         candidates = np.concatenate([targets[None], np.concatenate(negatives, axis=1)]).T
         return rows, (owner, torch.from_numpy(candidates)), owner, rows[self.iid_field]
 
     def _draw(self, users: Any, targets: Any) -> Any:
-        """Candidates of one user's rows. *Shape:* (C - 1, rows)"""
+        """Draw the candidates of one user's rows. *Shape:* (C - 1, rows)"""
         sampler = self._sampler
         if not isinstance(sampler, RepeatableSampler):
             return sampler.sample_by_user_ids(users, targets, self.neg_sample_num).view(-1, len(users)).numpy()
@@ -83,6 +94,7 @@ class CandidateDataLoader(NegSampleEvalDataLoader):
 
 
 def _alias_table(sampler: RepeatableSampler) -> Any:
+    """Return the sampler's alias table as arrays; None if it draws uniformly."""
     if sampler.distribution == "uniform":
         return None
     items = list(sampler.prob)
@@ -91,16 +103,17 @@ def _alias_table(sampler: RepeatableSampler) -> Any:
 
 
 class PaperCandidates:
-    """A sampler of RecBole's kind that draws as the paper: no item of the user, none twice, fixed by the seed.
+    """Draw candidates as the paper does: no item of the user, none twice (section 4.2).
 
-    The draw of a user depends on (seed, user) alone, so it is the same for every model on the same data.
+    The class stands in for one of RecBole's samplers. The draw of a user depends on (seed, user) alone, so it is the
+    same for every model on the same data.
 
     Args:
-        dataset: the whole data set; popularity counts all interactions of users with more than one (RecBole's
-            sequential data sets know of no others).
+        dataset: the whole data set. Popularity counts the interactions of users with at least two; RecBole's
+            sequential data sets hold no others.
         distribution: ``popularity`` or ``uniform``.
         seed: of the draws.
-        phase: of RecBole's samplers; kept for it.
+        phase: ``valid`` or ``test``; RecBole reads it from its samplers.
     """
 
     def __init__(self, dataset: Dataset, distribution: str, seed: int, phase: str) -> None:
@@ -114,7 +127,11 @@ class PaperCandidates:
         self._drawn: dict[tuple[int, int], Any] = {}
 
     def check(self, users: Any, num: int) -> None:
-        """Raise now what :meth:`sample_by_user_ids` would raise at the first evaluation.
+        """Refuse, before training, a draw that would fail at the first evaluation.
+
+        Args:
+            users: internal user ids.
+            num: candidates of each user.
 
         Raises:
             UserError: one of ``users`` has fewer than ``num`` items left.
@@ -123,7 +140,16 @@ class PaperCandidates:
         self._candidates.check(int(own.max(initial=0)), num)
 
     def sample_by_user_ids(self, user_ids: Any, item_ids: Any, num: int) -> Tensor:
-        """``num`` candidates for each user, laid out as RecBole's samplers do. *Shape:* (num * len(user_ids),)"""
+        """Draw candidates in the layout of RecBole's samplers.
+
+        Args:
+            user_ids: user of each row. *Shape:* (R,)
+            item_ids: target of each row; not used, for targets are items of the user.
+            num: candidates of each row.
+
+        Returns:
+            The first candidate of each row, then the second, and so on. *Shape:* (num * R,)
+        """
         drawn = [self._of(int(user), num) for user in user_ids]
         return torch.from_numpy(np.stack(drawn, axis=1).ravel())
 
@@ -136,7 +162,16 @@ class PaperCandidates:
 
 
 def create_samplers(original: Any, config: Config, dataset: Dataset, built_datasets: list[Dataset]) -> tuple[Any, ...]:
-    """RecBole's ``create_samplers``; ``candidates: paper`` replaces those of validation and test, for any model.
+    """Make RecBole's samplers, and with ``candidates: paper`` replace those of validation and test, for any model.
+
+    Args:
+        original: RecBole's ``create_samplers``.
+        config: RecBole's configuration.
+        dataset: the whole data set.
+        built_datasets: the train, valid and test parts.
+
+    Returns:
+        The samplers of train, valid and test.
 
     Raises:
         UserError: ``candidates`` is neither recbole nor paper, or a user has too few items left to draw from.
@@ -145,12 +180,12 @@ def create_samplers(original: Any, config: Config, dataset: Dataset, built_datas
     if config["candidates"] not in (None, "recbole", "paper"):
         raise UserError(f"`candidates` must be one of ['recbole', 'paper'], but is {config['candidates']!r} instead.")
     if config["candidates"] == "paper":
-        for place, phase in ((1, "valid"), (2, "test")):
+        for number, phase in ((1, "valid"), (2, "test")):
             distribution = config[f"{phase}_neg_sample_args"]["distribution"]
             count = config[f"{phase}_neg_sample_args"]["sample_num"]
             if "none" in (distribution, count):
-                getLogger().warning(f"candidates: paper has no effect on {phase}, whose mode draws no candidates")
+                getLogger().warning(f"candidates: paper has no effect on {phase}: its mode draws no candidates")
                 continue
-            paper = samplers[place] = PaperCandidates(dataset, distribution, config["seed"], phase)
-            paper.check(built_datasets[place].inter_feat[dataset.uid_field].numpy(), count)
+            paper = samplers[number] = PaperCandidates(dataset, distribution, config["seed"], phase)
+            paper.check(built_datasets[number].inter_feat[dataset.uid_field].numpy(), count)
     return tuple(samplers)

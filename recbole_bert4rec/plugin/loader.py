@@ -1,4 +1,4 @@
-"""The training data loader: one window of every user's sequence an epoch, batched by length."""
+"""The training data loader: windows of the users' sequences in batches of similar length."""
 
 from __future__ import annotations
 
@@ -25,30 +25,35 @@ from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 
 
 class PinnableInteraction(Interaction):
-    """RecBole's Interaction with the method by which torch's loader puts a batch into page-locked memory."""
+    """RecBole's Interaction with the method by which torch's loader moves a batch to page-locked memory."""
 
     def pin_memory(self) -> PinnableInteraction:
-        """A copy that a GPU can fetch while it computes."""
+        """Return a copy in page-locked memory, which a GPU can fetch while it computes."""
         return PinnableInteraction({field: values.pin_memory() for field, values in self.interaction.items()})
 
     def to(self, device: Any, selected_field: Any = None) -> Interaction:
-        """As RecBole's, without waiting for a copy out of page-locked memory."""
+        """Move the batch as RecBole does, but do not wait for copies from page-locked memory.
+
+        Args:
+            device: target.
+            selected_field: names of the fields to move; all by default.
+        """
         chosen = [selected_field] if isinstance(selected_field, str) else selected_field or list(self.interaction)
         moved = {field: self.interaction[field].to(device, non_blocking=True) for field in chosen}
         return Interaction({**self.interaction, **moved})
 
 
 class ClozeDataLoader(AbstractDataLoader):
-    """Batches of whole sequences (user_id, item_id_list, item_length), trimmed to their longest; no negatives.
+    """Yield batches of sequences (user_id, item_id_list, item_length), trimmed to the longest of the batch.
 
-    RecBole's own attributes (``dataset``, ``generator``, ``sampler``, ``shuffle``, ``update_config``) stay
-    usable. The order of the batches and the windows depend on the seed and the epoch alone; iterating moves to
-    the next epoch, :meth:`set_epoch` to a given one.
+    The order of the batches and the windows depend on the seed and the epoch alone. Each iteration is the next epoch;
+    :meth:`set_epoch` chooses one. RecBole's own attributes (``dataset``, ``generator``, ``sampler``, ``shuffle``,
+    ``update_config``) remain usable.
 
     Args:
-        config: ``train_batch_size`` counts sequences (of all ranks together).
+        config: RecBole's configuration; ``train_batch_size`` counts the sequences of all ranks together.
         dataset: the training part.
-        sampler: RecBole's negative sampler; not used.
+        sampler: RecBole's negative sampler; not used, for losses draw their own negatives.
         shuffle: False keeps users in order.
     """
 
@@ -102,7 +107,7 @@ class ClozeDataLoader(AbstractDataLoader):
             f"{batches.padding_share():.1%} of their positions padding"
         )
         if world_size > 1:
-            self.sampler.set_epoch = self.set_epoch  # RecBole's trainer calls it on the sampler
+            self.sampler.set_epoch = self.set_epoch  # RecBole's trainer calls it there
 
     def _rank_batch_size(self) -> int:
         world_size = 1 if self.config["single_spec"] else self.config["world_size"]
@@ -113,7 +118,7 @@ class ClozeDataLoader(AbstractDataLoader):
         self.batch_sampler.batch_size = self._rank_batch_size()
 
     def set_epoch(self, epoch: int) -> None:
-        """The next iteration gives the batches and windows of ``epoch``."""
+        """Make the next iteration yield the batches and windows of ``epoch``."""
         self.epoch = epoch
 
     def __iter__(self) -> Iterator[Interaction]:  # type: ignore[override]  # torch names a private class
@@ -125,7 +130,14 @@ class ClozeDataLoader(AbstractDataLoader):
         return super().__iter__()
 
     def collate_fn(self, index: list[int]) -> Interaction:
-        """Cut the windows of the chosen sequences. *Shape:* item_id_list (B, L), item_length (B,)"""
+        """Cut out the windows of the chosen sequences.
+
+        Args:
+            index: numbers of the sequences. *Shape:* (B,)
+
+        Returns:
+            ``user_id`` (B,), ``item_id_list`` (B, L), ``item_length`` (B,) and, with ``time_bias``, times (B, L).
+        """
         begin, length = self._windows[0][index], self._windows[1][index]
         dataset, width = self._dataset, int(length.max())
         fields = {

@@ -1,4 +1,4 @@
-"""BERT4Rec as RecBole knows models: calculate_loss, predict, full_sort_predict around the encoder."""
+"""BERT4Rec as a RecBole model: calculate_loss, predict and full_sort_predict around the encoder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from recbole_bert4rec.data.batching import epoch_generator
 from recbole_bert4rec.data.cloze import append_mask, cloze
 from recbole_bert4rec.data.negatives import SharedNegatives, items_outside
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.nn.cross_entropy import Raised, cross_entropy
+from recbole_bert4rec.nn.cross_entropy import LogitOffset, Workspace, cross_entropy
 from recbole_bert4rec.nn.encoder import BERT4RecEncoder, EncoderOptions
 from recbole_bert4rec.nn.losses import (
     binary_cross_entropy,
@@ -28,26 +28,28 @@ from recbole_bert4rec.nn.losses import (
     sampled_softmax,
     smoothing,
 )
-from recbole_bert4rec.nn.time_bias import known_times
+from recbole_bert4rec.nn.time_bias import visible_times
 from recbole_bert4rec.nn.topk import Change, best_items
-from recbole_bert4rec.plugin.dataset import BERT4RecDataset
+from recbole_bert4rec.segments import pair_keys
 
 Pairs = tuple[Tensor, Tensor]
-"""Rows and items of single scores, each pair once. *Shape:* (P,) each."""
+"""Rows and items of some scores; each pair stands once. *Shape:* (P,) each."""
 
 
 class BERT4Rec(SequentialRecommender):
-    """Sun et al.: BERT4Rec: Sequential Recommendation with Bidirectional Encoder Representations from
-    Transformer. CIKM 2019.
+    """BERT4Rec (Sun et al., CIKM 2019), trained on the Cloze task.
+
+    Sun, Liu, Wu, Pei, Lin, Ou, Jiang: BERT4Rec: Sequential Recommendation with Bidirectional Encoder Representations
+    from Transformer. CIKM 2019.
 
     Args:
         config: RecBole's configuration with the options of ``properties/model/BERT4Rec.yaml``.
-        dataset: gives the number of items.
+        dataset: gives the number of items, their counts in training and their features.
     """
 
-    input_type = InputType.POINTWISE  # one sequence a row; negatives, where needed, are drawn in the loss
+    input_type = InputType.POINTWISE  # a row is a sequence; losses that need negatives draw them
 
-    def __init__(self, config: Config, dataset: BERT4RecDataset) -> None:
+    def __init__(self, config: Config, dataset: Dataset) -> None:
         super().__init__(config, dataset)
         self.loss_type: str = config["loss_type"]
         self.loss_mean: str = config["loss_mean"]
@@ -71,140 +73,130 @@ class BERT4Rec(SequentialRecommender):
         counts: Any = dataset.training_counts() if sampled or at_frequencies or discount else None
         self.negatives = SharedNegatives(counts, config["negatives"]) if sampled else None
         self.seen_bias = nn.Parameter(torch.zeros(())) if config["seen_bias"] else None
-        self.encoder = BERT4RecEncoder(
-            EncoderOptions(
-                n_items=self.n_items,
-                max_length=config["MAX_ITEM_LIST_LENGTH"],
-                hidden_size=config["hidden_size"],
-                inner_size=config["inner_size"],
-                n_layers=config["n_layers"],
-                n_heads=config["n_heads"],
-                hidden_dropout_prob=config["hidden_dropout_prob"],
-                attn_dropout_prob=config["attn_dropout_prob"],
-                hidden_act=config["hidden_act"],
-                layer_norm_eps=config["layer_norm_eps"],
-                initializer_range=config["initializer_range"],
-                value_init=config["value_init"],
-                position=config["position"],
-                norm=config["norm"],
-                without=tuple(config["without"]),
-                temperature=config["temperature"],
-                time_bias=self.TIME_SEQ is not None,
-                features=_features(config, dataset),
-                sparse=config["sparse_update"],
-            )
-        )
+        self.encoder = BERT4RecEncoder(EncoderOptions.from_config(config, self.n_items, _features(config, dataset)))
         if at_frequencies:
-            self.encoder.start_at_frequencies(counts)
+            self.encoder.init_output_bias_(counts)
         self.discount: Tensor | None
         self.register_buffer("discount", discount * torch.log(counts + 1.0) if discount else None, persistent=False)
+        self._workspace = Workspace()
         self.set_epoch(0)
 
     def set_epoch(self, epoch: int) -> None:
-        """Start the masks (and BPR's negatives) of an epoch: they depend on seed and epoch alone."""
+        """Start an epoch: its masks and negatives depend on the seed and the epoch alone."""
         self._epoch = epoch
         self._generator: torch.Generator | None = None
 
     def _generator_on(self, device: torch.device) -> torch.Generator:
+        """Return the generator of this epoch, made where it is first needed."""
         if self._generator is None:
             self._generator = epoch_generator(self.seed, self._epoch, device)
         return self._generator
 
     def forward(self, item_seq: Tensor, times: Tensor | None = None) -> Tensor:
-        """Vectors of every position after the output layer. *Shape:* (B, L) -> (B, L, H)"""
+        """Return the output vectors of all positions. *Shape:* (B, L) -> (B, L, H)"""
         return self.encoder.output(self.encoder(item_seq, times=times))
 
     def calculate_loss(self, interaction: Interaction) -> Tensor:
-        """Mask the batch and score its masked positions only (section 3.6).
+        """Mask a batch of sequences and return the mean loss at the masked positions (section 3.6).
 
         Args:
             interaction: whole sequences, ``item_id_list`` (B, L) and ``item_length`` (B,).
 
         Returns:
-            The mean loss, a scalar.
+            A scalar.
         """
         sequences, lengths = interaction[self.ITEM_SEQ], interaction[self.ITEM_SEQ_LEN]
         generator = self._generator_on(sequences.device)
         masked = cloze(sequences, lengths, self.mask_token, generator, **self.masking)
         times = None
         if self.TIME_SEQ:
-            known = sequences != PADDING
-            known[masked.rows, masked.columns] = False
-            times = known_times(interaction[self.TIME_SEQ], known)
+            visible = sequences != PADDING
+            visible[masked.rows, masked.columns] = False
+            times = visible_times(interaction[self.TIME_SEQ], visible)
         vectors = self.encoder.output(self.encoder(masked.item_seq, (masked.rows, masked.columns), times))  # (M, H)
         weights = mask_weights(masked.rows, len(sequences), self.loss_mean)
         scored = vectors, self.encoder.output_embedding, self.encoder.output_bias, masked.labels
         if self.loss_type == "BPR":
             return bpr(*scored, items_outside(sequences[masked.rows], self.n_items, generator), weights)
         if self.negatives is None:
-            raised = self._raised(masked.item_seq, masked.rows)
-            loss = cross_entropy(*scored, weights, raised)
-            return loss + smoothing(*scored, weights, raised, self.label_smoothing) if self.label_smoothing else loss
+            offset = self._history_offset(masked.item_seq, masked.rows)
+            loss = cross_entropy(*scored, weights, offset, self._workspace)
+            return loss + smoothing(*scored, weights, offset, self.label_smoothing) if self.label_smoothing else loss
         negatives = self.negatives.draw(self.n_negatives, masked.labels, generator)
-        scores = sampled_scores(*scored, negatives.items, self.encoder.options.sparse)
+        scores = sampled_scores(*scored, negatives.items, self.encoder.options.sparse_update)
         if self.loss_type == "sampled_softmax":
             return sampled_softmax(scores, negatives.log_expected, weights)
         t = self.gbce_t if self.loss_type == "gBCE" else 0.0
         return binary_cross_entropy(scores, weights, gbce_exponent(len(negatives.items), self.n_items, t))
 
-    def _shown(self, item_seq: Tensor) -> Tensor:
-        """The items that each sequence shows, in order, each once; 0 elsewhere. *Shape:* (B, L) in and out."""
-        shown = item_seq.masked_fill(item_seq == self.mask_token, PADDING).sort(1).values
-        again = torch.zeros_like(shown, dtype=torch.bool)
-        again[:, 1:] = shown[:, 1:] == shown[:, :-1]
-        return shown.masked_fill(again, PADDING)
+    def _unique_input_items(self, item_seq: Tensor) -> Tensor:
+        """Sort each sequence without its masks and keep each item once; 0 elsewhere. *Shape:* (B, L) in, out"""
+        items = item_seq.masked_fill(item_seq == self.mask_token, PADDING).sort(1).values
+        repeated = torch.zeros_like(items, dtype=torch.bool)
+        repeated[:, 1:] = items[:, 1:] == items[:, :-1]
+        return items.masked_fill(repeated, PADDING)
 
-    def _raised(self, item_seq: Tensor, rows: Tensor | None = None, seen: Pairs | None = None) -> Raised | None:
-        """The learnt scalar at the items of a history; None where ``seen_bias`` is off.
+    def _history_offset(
+        self, item_seq: Tensor, rows: Tensor | None = None, seen: Pairs | None = None
+    ) -> LogitOffset | None:
+        """Return ``seen_bias`` at the items of each history; None if the option is off.
 
-        Not in the paper: the score of an item that stands in the input would else have to be unlearnt by attention.
+        Not in the paper. An item of the input scores high because its embedding is part of the hidden states; without
+        this number, attention would have to learn whether items repeat.
 
         Args:
             item_seq: sequences with their masks. *Shape:* (B, L)
-            rows: the sequence of each row of scores, by default one after the other. *Shape:* (M,)
-            seen: rows and items of whole histories. Where the scalar says that things are not repeated, it holds for
-                them all; where they are, it is known of what the sequences show alone.
+            rows: sequence of each row of scores; by default row i of the scores is sequence i. *Shape:* (M,)
+            seen: rows and items of whole histories. A negative bias applies to the whole history, a positive one only
+                to the input window.
         """
         if self.seen_bias is None:
             return None
         if seen is not None and self.seen_bias < 0:
-            return Raised(self.seen_bias, *seen)
-        shown = self._shown(item_seq)
-        shown = shown if rows is None else shown[rows]
-        place, columns = shown.nonzero(as_tuple=True)
-        return Raised(self.seen_bias, place, shown[place, columns])
+            return LogitOffset(self.seen_bias, *seen)
+        items = self._unique_input_items(item_seq)
+        items = items if rows is None else items[rows]
+        row, column = items.nonzero(as_tuple=True)
+        return LogitOffset(self.seen_bias, row, items[row, column])
 
     @property
     def ranking_bias(self) -> Tensor:
-        """The output bias less ``popularity_discount`` times log(n + 1), n an item's count in training. *Shape:* (N,)
+        """Output bias minus ``popularity_discount`` times log(n + 1), n an item's count in training. *Shape:* (N,)
 
-        Not in the paper. Where p(item | history) is learnt, and the item stands among others that are drawn from q, it
-        is most likely the one of highest p / q (Bayes' rule). As a remedy against popularity it is the logit adjustment
-        of Menon et al., ICLR 2021.
+        Not in the paper. The model learns p(item | history). If the target stands among candidates that are drawn from
+        q, the candidate with the highest p / q is most likely the target (Bayes' rule). As a remedy against popularity
+        bias this is the logit adjustment of Menon et al., ICLR 2021.
         """
         bias = self.encoder.output_bias
         return bias if self.discount is None else bias - self.discount
 
     def histories(self, interaction: Interaction) -> tuple[Tensor, ...]:
-        """Items, lengths and, with ``time_bias``, times of rows: what :meth:`encode` takes."""
+        """Return items, lengths and, with ``time_bias``, times of the rows, as :meth:`encode` takes them."""
         fields = (self.ITEM_SEQ, self.ITEM_SEQ_LEN, *([self.TIME_SEQ] if self.TIME_SEQ else []))
         return tuple(interaction[field] for field in fields)
 
     def masked(
         self, item_seq: Tensor, lengths: Tensor, times: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Histories with a [MASK] after each, where it stands, and the times as far as they are known.
+        """Append [MASK] to each history.
 
-        *Shape:* (B, L), (B,), (B, L) -> (B, L'), (B,), (B, L')
+        Args:
+            item_seq: histories padded on the right. *Shape:* (B, L)
+            lengths: items of each history. *Shape:* (B,)
+            times: timestamps of the items. *Shape:* (B, L)
+
+        Returns:
+            Sequences, the position of each [MASK], and the visible times; L' is at most ``MAX_ITEM_LIST_LENGTH``.
+            *Shape:* (B, L'), (B,), (B, L')
         """
         sequences, last = append_mask(item_seq, lengths, self.mask_token, self.max_seq_length)
         if times is not None:
             times, _ = append_mask(times, lengths, 0, self.max_seq_length)
-            times = known_times(times, (sequences != PADDING) & (sequences != self.mask_token))
+            times = visible_times(times, (sequences != PADDING) & (sequences != self.mask_token))
         return sequences, last, times
 
     def encode(self, item_seq: Tensor, lengths: Tensor, times: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """The vector of a [MASK] appended after each history, and the input with that [MASK].
+        """Return the output vector of a [MASK] after each history, and the sequences with that [MASK].
 
         *Shape:* (B, L), (B,), (B, L) -> (B, H), (B, L')
         """
@@ -213,46 +205,51 @@ class BERT4Rec(SequentialRecommender):
         return self.encoder.output(hidden), sequences
 
     def score_candidates(self, vectors: Tensor, sequences: Tensor, items: Tensor, seen: Pairs | None = None) -> Tensor:
-        """Score each row's own candidates; ``vectors`` and ``sequences`` are what :meth:`encode` gave.
+        """Score each row's own candidates.
 
         Args:
-            seen: rows and items of whole histories, for ``seen_bias`` (see :meth:`_raised`).
+            vectors: from :meth:`encode`. *Shape:* (B, H)
+            sequences: from :meth:`encode`. *Shape:* (B, L)
+            items: candidates of each row. *Shape:* (B, C)
+            seen: rows and items of whole histories, for a negative ``seen_bias``.
 
-        *Shape:* (B, H), (B, L), (B, C) -> (B, C)
+        Returns:
+            *Shape:* (B, C)
         """
         scores = torch.bmm(self.encoder.catalogue[items], vectors.unsqueeze(2)).squeeze(2)
         scores = scores + self.ranking_bias[items]
-        raised = self._raised(sequences, seen=seen)
-        if raised is None:
+        offset = self._history_offset(sequences, seen=seen)
+        if offset is None:
             return scores
         row = torch.arange(len(items), device=items.device).unsqueeze(1)
-        return scores + raised.by * torch.isin(row * self.n_items + items, raised.rows * self.n_items + raised.items)
+        changed = pair_keys(offset.rows, offset.items, self.n_items)
+        return scores + offset.value * torch.isin(pair_keys(row, items, self.n_items), changed)
 
     def best_items(
         self, interaction: Interaction, k: int, removed: Pairs, seen: Pairs | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Each row's best items out of the catalogue, in memory that does not grow with the catalogue.
+        """Return the k best items of each row, in memory that does not grow with the catalogue.
 
         Args:
-            interaction: :meth:`histories`, such as ``item_id_list`` (B, L) and ``item_length`` (B,).
-            k: how many.
-            removed: rows and items that may not be recommended. *Shape:* (P,), (P,)
-            seen: as in :meth:`score_candidates`.
+            interaction: rows with their histories, such as ``item_id_list`` (B, L) and ``item_length`` (B,).
+            k: number of items.
+            removed: rows and items that are not recommended. *Shape:* (P,), (P,)
+            seen: rows and items of whole histories, for a negative ``seen_bias``.
 
         Returns:
             Scores and items, best first. *Shape:* (B, k) each.
         """
         vectors, sequences = self.encode(*self.histories(interaction))
         changes: list[Change] = [(*removed, -torch.inf)]
-        raised = self._raised(sequences, seen=seen)
-        if raised is not None:
-            changes.append((raised.rows, raised.items, raised.by))
+        offset = self._history_offset(sequences, seen=seen)
+        if offset is not None:
+            changes.append((offset.rows, offset.items, offset.value))
         return best_items(vectors, self.encoder.catalogue, self.ranking_bias, k, changes)
 
     def predict(self, interaction: Interaction) -> Tensor:
-        """Score one given item a row; rows that share a history are encoded once. *Shape:* (B,)"""
+        """Score the given item of each row; equal histories are encoded once. *Shape:* (B,)"""
         items, lengths, *times = self.histories(interaction)
-        rows = torch.cat([lengths.unsqueeze(1), items, *times], dim=1)  # float64 with times, which holds all ids
+        rows = torch.cat([lengths.unsqueeze(1), items, *times], dim=1)  # float64 if there are times
         unique, which = torch.unique(rows, dim=0, return_inverse=True)
         width = 1 + items.shape[1]
         vectors, sequences = self.encode(
@@ -262,28 +259,38 @@ class BERT4Rec(SequentialRecommender):
         return self.score_candidates(vectors[which], sequences[which], items).squeeze(1)
 
     def full_sort_predict(self, interaction: Interaction, seen: Pairs | None = None) -> Tensor:
-        """Score every item for each row; ``seen`` as in :meth:`score_candidates`. *Shape:* (B, N)"""
+        """Score all items for each row.
+
+        Args:
+            interaction: rows with their histories.
+            seen: rows and items of whole histories, for a negative ``seen_bias``.
+
+        Returns:
+            *Shape:* (B, N)
+        """
         vectors, sequences = self.encode(*self.histories(interaction))
         scores = self.encoder.scores(vectors, self.ranking_bias)
-        raised = self._raised(sequences, seen=seen)
-        return scores if raised is None else scores.index_put((raised.rows, raised.items), raised.by, accumulate=True)
+        offset = self._history_offset(sequences, seen=seen)
+        if offset is None:
+            return scores
+        return scores.index_put((offset.rows, offset.items), offset.value, accumulate=True)
 
 
 def _features(config: Config, dataset: Dataset) -> tuple[tuple[Tensor, int], ...]:
-    """``selected_features`` of the .item file, a row an item and an empty one for [MASK].
+    """Return the tables of ``selected_features``: a row for each item, and an empty one for [MASK].
 
     Raises:
-        UserError: a feature is not there or not categorical.
+        UserError: a feature is missing or is not categorical.
     """
     if not config["selected_features"]:
         return ()
     kinds = (FeatureType.TOKEN, FeatureType.TOKEN_SEQ)
-    there = [] if dataset.item_feat is None else [f for f in dataset.item_feat.columns if f != dataset.iid_field]
-    categorical = [field for field in there if dataset.field2type[field] in kinds]
+    loaded = [] if dataset.item_feat is None else [f for f in dataset.item_feat.columns if f != dataset.iid_field]
+    categorical = [field for field in loaded if dataset.field2type[field] in kinds]
     for field in config["selected_features"]:
-        if field in there and field not in categorical:
+        if field in loaded and field not in categorical:
             raise UserError(
-                f"`selected_features` takes categorical columns, such as {categorical}, but {field!r} is a number"
+                f"`selected_features` must name categorical columns, such as {categorical}, but {field!r} holds numbers"
             )
         if field not in categorical:
             raise UserError(

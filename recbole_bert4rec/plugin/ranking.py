@@ -1,4 +1,4 @@
-"""What RecBole's metrics need, collected from the best k items of each user instead of from all scores."""
+"""Collects what RecBole's metrics need from the best k items of each user, not from the matrix of scores."""
 
 from __future__ import annotations
 
@@ -8,23 +8,36 @@ import torch
 from recbole.evaluator import Collector
 from torch import Tensor
 
+from recbole_bert4rec.segments import pair_keys, split_keys
+
 
 class Ranking(NamedTuple):
-    """The best items of each user, best first. *Shape:* (B, k)"""
+    """The best items of each user.
+
+    Attributes:
+        items: item ids, best first. *Shape:* (B, k)
+    """
 
     items: Tensor
 
 
 class RankingCollector(Collector):
-    """RecBole's collector, which also takes a :class:`Ranking` in place of the matrix of scores."""
+    """Collect batches as RecBole does; a :class:`Ranking` may take the place of the matrix of scores."""
 
     @property
     def needs_all_scores(self) -> bool:
-        """Whether a metric (GAUC, AUC, LogLoss, ...) looks at more than the best k items."""
+        """Whether a metric (GAUC, AUC, LogLoss, ...) needs more than the best k items."""
         return self.register.need("rec.meanrank") or self.register.need("rec.score")
 
     def eval_batch_collect(self, scores_tensor: Any, interaction: Any, positive_u: Tensor, positive_i: Tensor) -> None:
-        """Collect a batch; arguments as RecBole's, ``scores_tensor`` may be a :class:`Ranking`."""
+        """Collect a batch.
+
+        Args:
+            scores_tensor: a :class:`Ranking`, or scores as RecBole has them, (B, N).
+            interaction: the batch.
+            positive_u: row of each target. *Shape:* (T,)
+            positive_i: item of each target. *Shape:* (T,)
+        """
         if not isinstance(scores_tensor, Ranking):
             super().eval_batch_collect(scores_tensor, interaction, positive_u, positive_i)
             return
@@ -33,8 +46,8 @@ class RankingCollector(Collector):
             self.data_struct.update_tensor("rec.items", items)
         if self.register.need("rec.topk"):
             users = torch.arange(len(items), device=items.device)
-            beyond = int(max(items.max(), positive_i.max())) + 1
-            targets = torch.unique(positive_u.to(items.device) * beyond + positive_i.to(items.device))
-            hits = torch.isin(users.unsqueeze(1) * beyond + items, targets)
-            count = torch.bincount(targets // beyond, minlength=len(items))
+            n_items = int(max(items.max(), positive_i.max())) + 1
+            targets = torch.unique(pair_keys(positive_u.to(items.device), positive_i.to(items.device), n_items))
+            hits = torch.isin(pair_keys(users.unsqueeze(1), items, n_items), targets)
+            count = torch.bincount(split_keys(targets, n_items)[0], minlength=len(items))
             self.data_struct.update_tensor("rec.topk", torch.cat([hits, count.unsqueeze(1)], dim=1).int())

@@ -21,13 +21,14 @@ from torch import Tensor, optim
 from recbole_bert4rec.constants import PADDING, TARGET_POSITION
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.nn.average import MovingAverage
-from recbole_bert4rec.nn.row_adamw import RowAdamW, clip
+from recbole_bert4rec.nn.lazy_adamw import LazyAdamW, clip
 from recbole_bert4rec.nn.topk import best_candidates
 from recbole_bert4rec.options.table import FIXED_ON_RESUME, PROTOCOL
 from recbole_bert4rec.plugin import checkpoint
 from recbole_bert4rec.plugin.distributed import share_checkpoint_name
 from recbole_bert4rec.plugin.model import BERT4Rec, Pairs
 from recbole_bert4rec.plugin.ranking import Ranking, RankingCollector
+from recbole_bert4rec.segments import pair_keys
 
 _TRAINERS = itertools.count(1)
 _FUSED = {"adam": optim.Adam, "adamw": optim.AdamW}
@@ -84,7 +85,7 @@ class BERT4RecTrainer(Trainer):
             return super()._build_optimizer(params=groups, **kwargs)
         arguments = {"lr": self.learning_rate, "weight_decay": self.weight_decay}
         if self.config["sparse_update"]:
-            return RowAdamW(groups, **arguments)
+            return LazyAdamW(groups, **arguments)
         # with a scaler, hooks of a fused one would see scaled gradients
         optimizer: optim.Optimizer = learner(groups, fused=not self.enable_scaler, **arguments)
         return optimizer
@@ -144,7 +145,7 @@ class BERT4RecTrainer(Trainer):
         finally:
             for hook in hooks:
                 hook.remove()
-            if isinstance(self.optimizer, RowAdamW):
+            if isinstance(self.optimizer, LazyAdamW):
                 self.optimizer.catch_up()
 
     def _valid_epoch(self, valid_data: Any, show_progress: bool = False) -> tuple[float, dict[str, float]]:
@@ -194,9 +195,9 @@ class BERT4RecTrainer(Trainer):
         rows = torch.arange(len(items), device=self.device).repeat(items.shape[1])
         users, items = owner[rows], items.T.flatten()  # for each user in RecBole's order: candidate by candidate
         if self.config["exclude_seen"]:
-            out = torch.isin(rows * n_items + items, removed[0] * n_items + removed[1])
-            targets = positive_u.to(self.device) * n_items + positive_i.to(self.device)
-            scores[out & ~torch.isin(users * n_items + items, targets)] = -torch.inf
+            out = torch.isin(pair_keys(rows, items, n_items), pair_keys(*removed, n_items))
+            targets = pair_keys(positive_u.to(self.device), positive_i.to(self.device), n_items)
+            scores[out & ~torch.isin(pair_keys(users, items, n_items), targets)] = -torch.inf
         if not self.eval_collector.needs_all_scores:
             _, best = best_candidates(users, items, scores, self.ranking_depth, n_users)
             return interaction, Ranking(best), positive_u, positive_i

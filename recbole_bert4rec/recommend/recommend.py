@@ -53,7 +53,7 @@ def recommendations(
     """The rows of :func:`write_recommendations`, a batch of users at a time."""
     model.eval()
     device = next(model.parameters()).device
-    sequences, (users, latest) = dataset.sequences, dataset.latest
+    sequences, (users, latest) = dataset.sequences, dataset.full_sequence_of_user
     user_tokens, item_tokens = (np.asarray(dataset.field2id_token[f]) for f in (dataset.uid_field, dataset.iid_field))
     for part in tqdm(
         torch.arange(len(users)).split(batch_size), desc="Recommend", ncols=100, disable=not show_progress

@@ -13,6 +13,7 @@ from recbole.data.dataset import Dataset
 from torch import Tensor
 
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.segments import index_within_segment, pair_keys, split_keys
 
 PHASES = ("valid", "test")
 
@@ -94,7 +95,7 @@ class SeenRule:
         trainer.evaluate, trainer._full_sort_batch_eval = self._evaluate_phase, self._rank_batch
 
     def _key(self, users: Any, items: Any) -> Any:
-        return users.astype(np.int64) * self._n_items + items
+        return pair_keys(users.astype(np.int64), items, self._n_items)
 
     def _evaluate_phase(self, eval_data: Any, *args: Any, **kwargs: Any) -> Any:
         self._loader = eval_data
@@ -116,8 +117,8 @@ class SeenRule:
         keys = self._keys[id(self._loader)]
         begins, ends = (np.searchsorted(keys, self._key(users + shift, 0)) for shift in (0, 1))
         rows = np.repeat(np.arange(len(users)), ends - begins)
-        places = np.arange(len(rows)) - np.repeat(np.cumsum(ends - begins) - (ends - begins), ends - begins)
-        return rows, keys[begins[rows] + places] % self._n_items
+        index = begins[rows] + index_within_segment(rows, ends - begins)
+        return rows, split_keys(keys[index], self._n_items)[1]
 
 
 def _without(keys: Any, removed: Any) -> Any:

@@ -29,10 +29,10 @@ def test_the_weights_are_those_that_the_layers_mix_with(norm: str) -> None:
     assert weights.shape == (2, 2, 3, 5, 5)
     torch.testing.assert_close(weights.sum(-1), torch.ones(2, 2, 3, 5))
     assert weights[0, :, :, :, 3:].abs().sum() == 0  # padding
-    entered = attention.enter(inputs[0])
+    entered = attention._pre_norm(inputs[0])
     value = attention.query_key_value(entered).chunk(3, -1)[2].unflatten(-1, (3, 4)).transpose(1, 2)
     mixed = (weights[:, 1] @ value).transpose(1, 2).flatten(2)
-    wanted = attention.leave(inputs[0], attention.output(mixed))
+    wanted = attention._add_and_norm(inputs[0], attention.output(mixed))
     torch.testing.assert_close(wanted, attention(inputs[0], (sequences != 0)[:, None, None, :]), atol=1e-5, rtol=1e-5)
 
 

@@ -50,7 +50,7 @@ def test_interactions_that_the_item_file_drops_are_counted(write_inter: Any, tmp
     columns = {"inter": ["user_id", "item_id", "timestamp"], "item": ["item_id", "class"]}
     with caplog.at_level("WARNING"):
         prepare(make_config(**options, load_col=columns, topk=[3], valid_metric="MRR@3"))
-    assert "6 interactions are left out: the .user or .item file does not hold their user or item" in caplog.text
+    assert "6 interactions are left out: their user or item is not in the .user or .item file" in caplog.text
 
 
 def test_labels_that_are_not_loaded_are_asked_for(write_inter: Any) -> None:
@@ -80,13 +80,13 @@ def test_interactions_without_a_time_are_counted(write_inter: Any, caplog: Any) 
 def test_candidates_that_a_user_has_not_left_are_refused_before_training(write_inter: Any) -> None:
     options = {**write_inter(ROWS), "topk": [3], "valid_metric": "MRR@3", "candidates": "paper"}
     message = error_of(options, eval_args={"mode": "uni7"})
-    assert "7 candidates cannot be drawn: a user has only 3 items left" in message
+    assert "cannot draw 7 candidates: a user has only 3 items left" in message
 
 
 def test_candidates_without_effect_are_told(write_inter: Any, caplog: Any) -> None:
     with caplog.at_level("WARNING"):
         prepare(make_config(**write_inter(ROWS), topk=[3], valid_metric="MRR@3", candidates="paper"))
-    assert "candidates: paper has no effect on valid, whose mode draws no candidates" in caplog.text
+    assert "candidates: paper has no effect on valid: its mode draws no candidates" in caplog.text
 
 
 def test_a_folder_without_the_inter_file_names_what_it_holds(write_inter: Any, tmp_path: Any) -> None:
@@ -274,7 +274,7 @@ def test_a_user_with_one_item_is_neither_trained_on_nor_evaluated(write_inter: A
     assert lonely not in train.users
     assert lonely not in valid._dataset.inter_feat["user_id"]
     assert lonely not in test._dataset.inter_feat["user_id"]
-    assert lonely in dataset.latest[0]
+    assert lonely in dataset.full_sequence_of_user[0]
 
 
 def test_targets_that_training_never_saw_are_evaluated_and_counted_once(write_inter: Any, caplog: Any) -> None:

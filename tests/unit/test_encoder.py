@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recbole_bert4rec.constants import PARTS
+from recbole_bert4rec.constants import ABLATABLE
 from recbole_bert4rec.nn.dropout import Dropout
 from recbole_bert4rec.nn.encoder import ACTIVATIONS, BERT4RecEncoder, EncoderOptions, MultiHeadAttention
 
@@ -72,8 +72,8 @@ VARIANTS = [
     *({"position": position, "hidden_act": act} for position in ("start", "end") for act in sorted(ACTIVATIONS)),
     {"position": "none"},
     {"norm": "pre"},
-    *({"norm": norm, "without": (part,)} for norm in ("post", "pre") for part in PARTS),
-    {"without": PARTS},
+    *({"norm": norm, "without": (part,)} for norm in ("post", "pre") for part in ABLATABLE),
+    {"without": ABLATABLE},
 ]
 
 
@@ -96,29 +96,29 @@ def test_the_encoder_equals_the_equations_gradients_too(variant: dict[str, Any])
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
-def test_wanted_positions_equal_those_of_the_whole_gradients_too(norm: str) -> None:
+def test_query_positions_equal_those_of_the_whole_gradients_too(norm: str) -> None:
     torch.manual_seed(0)
     encoder = BERT4RecEncoder(EncoderOptions(**{**OPTIONS.__dict__, "norm": norm})).eval()
     sequences = torch.tensor([[3, 20, 5, 0, 0], [20, 2, 3, 4, 20], [7, 0, 0, 0, 0]])
-    wanted = (torch.tensor([1, 0, 1, 2]), torch.tensor([4, 1, 0, 0]))
+    positions = (torch.tensor([1, 0, 1, 2]), torch.tensor([4, 1, 0, 0]))
     parameters = [p for n, p in encoder.named_parameters() if not n.startswith(("head", "output_bias"))]
     results = []
-    for hidden in (encoder(sequences, wanted), encoder(sequences)[wanted]):
+    for hidden in (encoder(sequences, positions), encoder(sequences)[positions]):
         results.append([hidden, *torch.autograd.grad((hidden**2 * torch.arange(1.0, 5.0)[:, None]).sum(), parameters)])
     for ours, twin in zip(*results, strict=True):
         torch.testing.assert_close(ours, twin, atol=1e-5, rtol=1e-5)
 
 
 @given(st.integers(0, 10_000))
-def test_any_choice_of_wanted_positions_equals_those_of_the_whole(seed: int) -> None:
+def test_any_choice_of_query_positions_equals_those_of_the_whole(seed: int) -> None:
     torch.manual_seed(seed)
     encoder = BERT4RecEncoder(OPTIONS).eval()
     batch, length = (int(torch.randint(1, 6, ())), int(torch.randint(1, 9, ())))
     sequences = torch.randint(1, 21, (batch, length))
     chosen = (torch.rand(batch, length) < 0.4).nonzero()
     chosen = chosen[torch.randperm(len(chosen))] if len(chosen) else torch.tensor([[batch - 1, length - 1]])
-    wanted = (chosen[:, 0], chosen[:, 1])
-    torch.testing.assert_close(encoder(sequences, wanted), encoder(sequences)[wanted], atol=1e-5, rtol=1e-5)
+    positions = (chosen[:, 0], chosen[:, 1])
+    torch.testing.assert_close(encoder(sequences, positions), encoder(sequences)[positions], atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("position", ["start", "end"])
@@ -179,7 +179,7 @@ def test_an_identity_start_lets_values_through_and_changes_no_other_weight() -> 
 def test_a_bias_from_frequencies_predicts_them_without_a_history() -> None:
     encoder = BERT4RecEncoder(OPTIONS)
     counts = torch.arange(20)  # padding, then items seen 1 to 19 times
-    encoder.start_at_frequencies(counts)
+    encoder.init_output_bias_(counts)
     predicted = torch.softmax(encoder.output_bias[1:], 0)
     assert torch.allclose(predicted, (counts[1:] + 1) / (counts[1:] + 1).sum())
     assert encoder.output_bias[0] == 0

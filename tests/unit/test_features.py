@@ -63,7 +63,7 @@ def test_without_features_there_are_no_tables(options: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("name", "wanted"),
     [
-        ("price", r"takes categorical columns, such as \['class', 'year'\], but 'price' is a number"),
+        ("price", r"must name categorical columns, such as \['class', 'year'\], but 'price' holds numbers"),
         ("colour", r"names 'colour', but .* are \['class', 'year'\]; name it in load_col"),
         ("item_id", r"names 'item_id', but .* are \['class', 'year'\]; name it in load_col"),
     ],

@@ -13,6 +13,7 @@ FLOORS = [
     "errors",
     "files",
     "scoped",
+    "segments",
     "environment",
     "resources",
     "workers",

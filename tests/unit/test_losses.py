@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from recbole_bert4rec.data.batching import epoch_generator
 from recbole_bert4rec.data.negatives import Negatives, SharedNegatives
 from recbole_bert4rec.nn import cross_entropy as blocks
-from recbole_bert4rec.nn.cross_entropy import Raised, cross_entropy
+from recbole_bert4rec.nn.cross_entropy import LogitOffset, cross_entropy
 from recbole_bert4rec.nn.losses import (
     binary_cross_entropy,
     bpr,
@@ -95,7 +95,7 @@ def test_padding_takes_no_part_in_the_softmax() -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(st.data())
-def test_blocks_of_any_size_give_the_whole_softmax_raised_logits_too(data: Any) -> None:
+def test_blocks_of_any_size_give_the_whole_softmax_with_offsets_too(data: Any) -> None:
     masked, n_items = data.draw(st.integers(1, 12)), data.draw(st.integers(2, 20))
     tensors = problem(data.draw(st.integers(0, 999)), masked, n_items, 3, torch.float64)
     by = torch.tensor(data.draw(st.floats(-30, 30)), dtype=torch.float64, requires_grad=True)
@@ -111,7 +111,7 @@ def test_blocks_of_any_size_give_the_whole_softmax_raised_logits_too(data: Any) 
         "_BLOCK": {"cpu": data.draw(st.integers(1, 60))},
     }
     with mock.patch.multiple(blocks, **patches):
-        found = cross_entropy(hidden, embedding, bias, labels, weights, Raised(by, rows, items))
+        found = cross_entropy(hidden, embedding, bias, labels, weights, LogitOffset(by, rows, items))
     torch.testing.assert_close(found, wanted)
     leaves = [hidden, embedding, bias, by]
     for ours, naive in zip(torch.autograd.grad(found, leaves), torch.autograd.grad(wanted, leaves), strict=True):
@@ -121,22 +121,22 @@ def test_blocks_of_any_size_give_the_whole_softmax_raised_logits_too(data: Any) 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 999), st.integers(1, 9), st.integers(3, 12), st.floats(0.01, 0.9), st.booleans())
 def test_label_smoothing_equals_torch_s_gradients_too(
-    seed: int, masked: int, n_items: int, share: float, with_raised: bool
+    seed: int, masked: int, n_items: int, share: float, with_offset: bool
 ) -> None:
     tensors = problem(seed, masked, n_items, 3, torch.float64)
     hidden, embedding, bias, labels = (tensors[name] for name in ("hidden", "embedding", "bias", "labels"))
     weights, by = torch.full((masked,), 1.0 / masked), torch.tensor(1.7, dtype=torch.float64, requires_grad=True)
     pairs = sorted({(n // 2 % masked, 1 + (seed + n) % (n_items - 1)) for n in range(6)})
     rows, items = (torch.tensor([pair[n] for pair in pairs]) for n in (0, 1))
-    raised = Raised(by, rows, items) if with_raised else None
+    offset = LogitOffset(by, rows, items) if with_offset else None
     logits = hidden @ embedding.T + bias
-    if with_raised:
+    if with_offset:
         logits = logits.index_put((rows, items), by, accumulate=True)
     wanted = torch.nn.functional.cross_entropy(logits[:, 1:], labels - 1, label_smoothing=share)
-    arguments = (hidden, embedding, bias, labels, weights, raised)
+    arguments = (hidden, embedding, bias, labels, weights, offset)
     found = cross_entropy(*arguments) + smoothing(*arguments, share)
     torch.testing.assert_close(found, wanted, atol=1e-6, rtol=1e-6)
-    leaves = [hidden, embedding, bias, *([by] if with_raised else [])]
+    leaves = [hidden, embedding, bias, *([by] if with_offset else [])]
     for ours, naive in zip(torch.autograd.grad(found, leaves), torch.autograd.grad(wanted, leaves), strict=True):
         torch.testing.assert_close(ours, naive, atol=1e-6, rtol=1e-6)
 

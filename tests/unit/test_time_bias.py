@@ -15,7 +15,7 @@ from recbole.data.interaction import Interaction
 
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.nn.encoder import BERT4RecEncoder, EncoderOptions
-from recbole_bert4rec.nn.time_bias import TimeBias, known_times
+from recbole_bert4rec.nn.time_bias import TimeBias, visible_times
 from recbole_bert4rec.recommend.attention import mean_attention
 from recbole_bert4rec.recommend.recommend import recommendations
 from tests.conftest import make_config, make_trainer, prepare
@@ -53,13 +53,13 @@ def test_hidden_items_show_the_last_time_that_is_known(row: list[tuple[int, bool
         before = [t for t, k in zip(times[: place + 1], known[: place + 1], strict=True) if k]
         after = [t for t, k in zip(times, known, strict=True) if k]
         wanted.append(before[-1] if before else after[0] if after else 0.0)
-    assert known_times(torch.tensor([times]), torch.tensor([known])).tolist() == [wanted]
+    assert visible_times(torch.tensor([times]), torch.tensor([known])).tolist() == [wanted]
 
 
 def test_attention_with_a_time_bias_equals_equation_2_with_it_added_gradients_too() -> None:
     encoder = random_encoder()
     layer = encoder.layers[0].attention
-    times = known_times(TIMES, (SEQUENCES != 0) & (SEQUENCES != MASK))
+    times = visible_times(TIMES, (SEQUENCES != 0) & (SEQUENCES != MASK))
     hidden = torch.randn(3, 5, 12, dtype=torch.float64)
     present = (SEQUENCES != 0)[:, None, None, :]
     fast = layer(hidden, encoder.time_bias(times).masked_fill(~present, -torch.inf))
@@ -81,13 +81,13 @@ def test_attention_with_a_time_bias_equals_equation_2_with_it_added_gradients_to
         torch.testing.assert_close(ours, naive)
 
 
-def test_wanted_positions_equal_those_of_the_whole_gradients_too() -> None:
+def test_query_positions_equal_those_of_the_whole_gradients_too() -> None:
     encoder = random_encoder()
-    wanted = (torch.tensor([1, 0, 1, 2]), torch.tensor([4, 1, 0, 2]))
+    positions = (torch.tensor([1, 0, 1, 2]), torch.tensor([4, 1, 0, 2]))
     parameters = [encoder.time_bias.bias, encoder.item_embedding.weight, encoder.layers[1].attention.output.weight]
     weight = torch.arange(1.0, 5.0)[:, None]
     results = []
-    for hidden in (encoder(SEQUENCES, wanted, TIMES), encoder(SEQUENCES, times=TIMES)[wanted]):
+    for hidden in (encoder(SEQUENCES, positions, TIMES), encoder(SEQUENCES, times=TIMES)[positions]):
         results.append([hidden, *torch.autograd.grad((hidden**2 * weight).sum(), parameters)])
     for ours, twin in zip(*results, strict=True):
         torch.testing.assert_close(ours, twin)
@@ -147,7 +147,7 @@ def test_a_history_is_encoded_with_its_own_times_and_the_mask_with_the_last(writ
 
 def test_recommendations_and_attention_maps_see_the_times(write_inter: Any) -> None:
     _, model, _, _, test = trained(write_inter)
-    sequences, (users, latest) = test._dataset.sequences, test._dataset.latest
+    sequences, (users, latest) = test._dataset.sequences, test._dataset.full_sequence_of_user
     found = pd.concat(recommendations(model, test._dataset, 3, batch_size=7, show_progress=False))
     now = sequences.offsets[latest + 1]
     begins, lengths = sequences.before(latest, now, 8)

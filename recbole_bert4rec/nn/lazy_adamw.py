@@ -1,4 +1,4 @@
-"""AdamW whose step costs what a batch touches: rows with a sparse gradient are updated, the others wait."""
+"""AdamW for huge embedding tables: a step updates only the rows that a batch touches."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ import torch
 from torch import Tensor, nn, optim
 
 
-class RowAdamW(optim.Optimizer):
-    """torch's fused AdamW; parameters with a sparse gradient are updated row by row.
+class LazyAdamW(optim.Optimizer):
+    """Update parameters with a sparse gradient row by row, all others with torch's fused AdamW.
 
-    A row that steps have not touched is caught up with by the next step that does: its moments have decayed by as many
-    steps, and so have its weights (at the learning rates of those steps), as in AdamW. Left out is the momentum that
-    AdamW would still have moved it by; and until it is caught up with, it is read as it was left, without its decay.
-    Where every step touches a row, both are equal.
+    Steps that do not touch a row are made up for at the row's next update: its moments decay by the number of skipped
+    steps, and its weights by the weight decay of those steps, at their learning rates. Two things differ from AdamW.
+    Skipped steps apply no momentum. Weight decay is applied at the row's next update, so earlier reads see the
+    undecayed row. If every step touches a row, both optimizers are equal.
 
     Args:
-        params, arguments: those of AdamW.
+        params: as for AdamW.
+        arguments: keyword arguments of AdamW, such as ``lr`` and ``weight_decay``.
     """
 
     def __init__(self, params: Any, **arguments: Any) -> None:
@@ -27,7 +28,7 @@ class RowAdamW(optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
-        """One step on all parameters that have a gradient; a closure is not taken."""
+        """Update all parameters that have a gradient; a closure is ignored."""
         sparse = []
         for group in self.param_groups:
             for parameter in group["params"]:
@@ -41,6 +42,7 @@ class RowAdamW(optim.Optimizer):
             parameter.grad = gradient
 
     def _update_rows(self, group: dict[str, Any], parameter: nn.Parameter, rows: Tensor, gradient: Tensor) -> None:
+        """Apply AdamW to some rows. *Shape:* rows (R,), gradient (R, H)"""
         state, rate, (beta1, beta2) = self.state[parameter], float(group["lr"]), group["betas"]
         if not state:
             untouched = parameter.new_zeros(len(parameter), 1)
@@ -49,7 +51,7 @@ class RowAdamW(optim.Optimizer):
             state.update(row_step=untouched, row_decayed=untouched.clone())
         step = state["step"].add_(1).item()
         decayed = state["decayed"].add_(torch.log1p(torch.tensor(-rate * group["weight_decay"]))).item()
-        missed = step - state["row_step"][rows]  # (R, 1), this step counted
+        missed = step - state["row_step"][rows]  # (R, 1); this step is one of them
         mean = state["exp_avg"][rows] * beta1**missed + (1 - beta1) * gradient
         square = state["exp_avg_sq"][rows] * beta2**missed + (1 - beta2) * gradient.square()
         update = mean / (1 - beta1**step) / ((square / (1 - beta2**step)).sqrt() + group["eps"])
@@ -59,7 +61,7 @@ class RowAdamW(optim.Optimizer):
 
     @torch.no_grad()
     def catch_up(self) -> None:
-        """Decay the weights of all rows up to now; to be called before the parameters are used as a whole."""
+        """Apply the outstanding weight decay of all rows; call it before the parameters are used as a whole."""
         for parameter, state in self.state.items():
             if "row_decayed" in state:
                 parameter.mul_((state["decayed"] - state["row_decayed"]).exp())
@@ -67,7 +69,13 @@ class RowAdamW(optim.Optimizer):
 
 
 def clip(parameters: Iterable[Tensor], max_norm: float, norm_type: float = 2.0) -> None:
-    """torch's ``clip_grad_norm_``, which also takes sparse gradients."""
+    """Clip the norm of all gradients together, as torch's ``clip_grad_norm_`` does; sparse gradients are allowed.
+
+    Args:
+        parameters: whose gradients are scaled in place.
+        max_norm: highest norm that gradients keep.
+        norm_type: p of the p-norm.
+    """
     gradients = []
     for parameter in parameters:
         if parameter.grad is not None:

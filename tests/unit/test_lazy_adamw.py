@@ -1,4 +1,4 @@
-"""Row-wise AdamW equals AdamW where every row is touched, and its own definition elsewhere."""
+"""Lazy AdamW equals AdamW where every row is touched, and its own definition elsewhere."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn, optim
 
-from recbole_bert4rec.nn.row_adamw import RowAdamW, clip
+from recbole_bert4rec.nn.lazy_adamw import LazyAdamW, clip
 
 RATES = [0.01, 0.05, 0.002, 0.03, 0.03, 0.01, 0.04]
 DECAY = 0.2
@@ -30,26 +30,26 @@ def table(seed: int = 0) -> nn.Parameter:
 
 def test_where_every_step_touches_every_row_it_is_adamw() -> None:
     ours, theirs = table(), table()
-    rowwise, dense = RowAdamW([ours], lr=0.1, weight_decay=DECAY), optim.AdamW([theirs], lr=0.1, weight_decay=DECAY)
+    lazy, dense = LazyAdamW([ours], lr=0.1, weight_decay=DECAY), optim.AdamW([theirs], lr=0.1, weight_decay=DECAY)
     for rate in RATES:
         rows = [3, 0, 1, 4, 2, 3]  # one twice
-        step(ours, rowwise, rows, rate, sparse=True)
+        step(ours, lazy, rows, rate, sparse=True)
         step(theirs, dense, rows, rate, sparse=False)
     torch.testing.assert_close(ours, theirs)
 
 
 def test_dense_parameters_beside_are_updated_by_adamw_itself() -> None:
     ours, theirs = table(), table()
-    rowwise, dense = RowAdamW([ours], lr=0.1, weight_decay=DECAY), optim.AdamW([theirs], lr=0.1, weight_decay=DECAY)
+    lazy, dense = LazyAdamW([ours], lr=0.1, weight_decay=DECAY), optim.AdamW([theirs], lr=0.1, weight_decay=DECAY)
     for rate in RATES:
-        step(ours, rowwise, [1, 2], rate, sparse=False)
+        step(ours, lazy, [1, 2], rate, sparse=False)
         step(theirs, dense, [1, 2], rate, sparse=False)
     torch.testing.assert_close(ours, theirs)
 
 
 def test_rows_that_no_step_touches_decay_alone_and_once() -> None:
     ours, before = table(), table()
-    optimizer = RowAdamW([ours], lr=0.1, weight_decay=DECAY)
+    optimizer = LazyAdamW([ours], lr=0.1, weight_decay=DECAY)
     for rate in RATES:
         step(ours, optimizer, [0, 1], rate, sparse=True)
     torch.testing.assert_close(ours[3:], before[3:])
@@ -60,28 +60,28 @@ def test_rows_that_no_step_touches_decay_alone_and_once() -> None:
 
 def test_a_row_follows_its_definition_step_by_step() -> None:
     ours = table()
-    rowwise = RowAdamW([ours], lr=0.1, weight_decay=DECAY)
+    lazy = LazyAdamW([ours], lr=0.1, weight_decay=DECAY)
     row, mean, square = table()[1].detach().double(), torch.zeros(3).double(), torch.zeros(3).double()
     touched = [True, False, False, True, True, False, True]
     for number, (rate, now) in enumerate(zip(RATES, touched, strict=True), start=1):
         weights = torch.linspace(-1, 2, 3).double() if now else torch.zeros(3).double()
-        step(ours, rowwise, [1] if now else [0], rate, sparse=True)
+        step(ours, lazy, [1] if now else [0], rate, sparse=True)
         gradient = 2 * row * weights.square()
         row = row * (1 - rate * DECAY)
         mean, square = 0.9 * mean + 0.1 * gradient, 0.999 * square + 0.001 * gradient.square()
         if now:
             row = row - rate * (mean / (1 - 0.9**number)) / ((square / (1 - 0.999**number)).sqrt() + 1e-8)
-    rowwise.catch_up()
+    lazy.catch_up()
     torch.testing.assert_close(ours[1].double(), row, rtol=1e-4, atol=1e-5)
 
 
 def test_a_stored_state_goes_on_as_if_never_stopped() -> None:
     whole, stopped = table(), table()
-    first, second = RowAdamW([whole], lr=0.1, weight_decay=DECAY), RowAdamW([stopped], lr=0.1, weight_decay=DECAY)
+    first, second = LazyAdamW([whole], lr=0.1, weight_decay=DECAY), LazyAdamW([stopped], lr=0.1, weight_decay=DECAY)
     for rows, rate in (([0, 1], 0.1), ([1], 0.2)):
         step(whole, first, rows, rate, sparse=True)
         step(stopped, second, rows, rate, sparse=True)
-    third = RowAdamW([stopped], lr=0.1, weight_decay=DECAY)
+    third = LazyAdamW([stopped], lr=0.1, weight_decay=DECAY)
     third.load_state_dict(copy.deepcopy(second.state_dict()))
     for rows, rate in (([0], 0.1), ([1, 2], 0.3)):
         step(whole, first, rows, rate, sparse=True)
@@ -92,12 +92,12 @@ def test_a_stored_state_goes_on_as_if_never_stopped() -> None:
 def test_hooks_run_once_a_step_and_see_sparse_gradients() -> None:
     optim.AdamW([table()], lr=0.1)
     ours, seen = table(), []
-    rowwise = RowAdamW([ours], lr=0.1)
-    rowwise.register_step_pre_hook(lambda *_: seen.append(ours.grad is not None and ours.grad.is_sparse))
-    step(ours, rowwise, [0], 0.1, sparse=True)
+    lazy = LazyAdamW([ours], lr=0.1)
+    lazy.register_step_pre_hook(lambda *_: seen.append(ours.grad is not None and ours.grad.is_sparse))
+    step(ours, lazy, [0], 0.1, sparse=True)
     assert seen == [True]
     with pytest.raises(ValueError, match="Invalid learning rate"):
-        RowAdamW([table()], lr=-1.0)
+        LazyAdamW([table()], lr=-1.0)
 
 
 def test_gradients_are_clipped_sparse_ones_too() -> None:

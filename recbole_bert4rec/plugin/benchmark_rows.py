@@ -1,0 +1,30 @@
+"""Turns the rows of benchmark files, each with its own history, into one flat array of sequences."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from recbole_bert4rec.constants import SEQUENCE, TARGET_POSITION
+from recbole_bert4rec.data.sequences import Sequences
+from recbole_bert4rec.segments import segment_offsets
+
+
+def flatten_rows(histories: Tensor, lengths: Tensor, targets: Tensor) -> tuple[Sequences, dict[str, Tensor]]:
+    """Append to each history its target; each row becomes a sequence.
+
+    Args:
+        histories: items padded on the right. *Shape:* (R, L)
+        lengths: items of each history. *Shape:* (R,)
+        targets: item that follows each history. *Shape:* (R,)
+
+    Returns:
+        The sequences, and two columns: each row's sequence and the flat position of its target. *Shape:* (R,) each
+    """
+    rows = torch.arange(len(lengths))
+    table = torch.cat([histories, torch.zeros_like(histories[:, :1])], 1)  # (R, L + 1)
+    inside = torch.arange(table.shape[1]) <= lengths.unsqueeze(1)
+    table[rows, lengths] = targets
+    offsets = segment_offsets(lengths + 1)
+    sequences = Sequences(table[inside].to(torch.int32), offsets)
+    return sequences, {SEQUENCE: rows, TARGET_POSITION: offsets[1:] - 1}

@@ -1,0 +1,80 @@
+"""Index arithmetic on flat arrays: positions within a segment, and one key for each (row, item) pair."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+Integers = TypeVar("Integers", Tensor, NDArray[np.int64])
+"""A torch or a numpy array of int64; each function returns the kind that it was given."""
+
+
+def segment_starts(lengths: Integers) -> Integers:
+    """Return where each segment begins when the segments lie one after the other.
+
+    Args:
+        lengths: elements of each segment; 0 is allowed. *Shape:* (S,)
+
+    Returns:
+        The exclusive cumulative sum of ``lengths``. *Shape:* (S,)
+    """
+    return lengths.cumsum(0) - lengths
+
+
+def segment_offsets(lengths: Tensor) -> Tensor:
+    """Return the bounds of all segments: segment s spans ``offsets[s]`` to ``offsets[s + 1]``.
+
+    Args:
+        lengths: elements of each segment; 0 is allowed. *Shape:* (S,)
+
+    Returns:
+        Ascending, from 0 to the sum of ``lengths``. *Shape:* (S + 1,)
+    """
+    return torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
+
+
+def index_within_segment(segment: Integers, lengths: Integers) -> Integers:
+    """Number the elements of each segment from 0.
+
+    Args:
+        segment: segment of each element, ascending. *Shape:* (T,)
+        lengths: elements of each segment, such as ``bincount(segment)``. *Shape:* (S,)
+
+    Returns:
+        Index of each element in its segment. *Shape:* (T,)
+    """
+    starts = segment_starts(lengths)[segment]
+    if isinstance(segment, Tensor):
+        return torch.arange(len(segment), device=segment.device) - starts
+    return np.arange(len(segment)) - starts
+
+
+def pair_keys(rows: Integers, items: Integers, n_items: int) -> Integers:
+    """Give each (row, item) pair one integer; keys sort by row, then by item.
+
+    Args:
+        rows: *Shape:* any that broadcasts with ``items``.
+        items: each in 0..n_items - 1.
+        n_items: number of different items.
+
+    Returns:
+        ``rows * n_items + items``.
+    """
+    return rows * n_items + items
+
+
+def split_keys(keys: Integers, n_items: int) -> tuple[Integers, Integers]:
+    """Undo :func:`pair_keys`.
+
+    Args:
+        keys: *Shape:* any.
+        n_items: as :func:`pair_keys` was given.
+
+    Returns:
+        Rows and items. *Shape:* that of ``keys`` each.
+    """
+    return keys // n_items, keys % n_items
