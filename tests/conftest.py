@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import torch
 from recbole.config import Config
-from recbole.data import create_dataset, data_preparation
-from recbole.utils import get_model, get_trainer, init_seed
 
 import recbole_bert4rec  # noqa: F401  registers BERT4Rec
+from recbole_bert4rec.training import build
+from recbole_bert4rec.training.callbacks import Callback
 
 torch.set_num_threads(1)  # the models of these tests are too small to share out
 QUIET = {"show_progress": False, "state": "error", "use_gpu": False}
@@ -31,16 +31,13 @@ def make_config(model: str = "BERT4Rec", dataset: str = "ml-100k", **options: An
 
 
 def prepare(config: Config) -> tuple[Any, Any, Any, Any]:
-    """The whole data set and its three loaders, made as run_recbole makes them."""
-    init_seed(config["seed"], config["reproducibility"])
-    dataset = create_dataset(config)
-    return (dataset, *data_preparation(config, dataset))
+    """The whole data set and its three loaders, made as a run makes them."""
+    data = build.load_data(config)
+    return data.dataset, data.train, data.valid, data.test
 
 
-def make_trainer(config: Config, train_data: Any) -> Any:
-    init_seed(config["seed"], config["reproducibility"])
-    model = get_model(config["model"])(config, train_data._dataset).to(config["device"])
-    return get_trainer(config["MODEL_TYPE"], config["model"])(config, model)
+def make_trainer(config: Config, train_data: Any, *callbacks: Callback) -> Any:
+    return build.make_trainer(config, build.make_model(config, train_data), callbacks)
 
 
 @pytest.fixture

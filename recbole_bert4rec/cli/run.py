@@ -15,7 +15,10 @@ from recbole_bert4rec.environment import suppress_dependency_warnings
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.resources import find_config, read_yaml
 from recbole_bert4rec.training.budget import seconds_of
-from recbole_bert4rec.training.run import DEFAULT_NAMES, run, run_processes
+from recbole_bert4rec.training.inputs import DEFAULT_NAMES
+from recbole_bert4rec.training.processes import run_processes
+from recbole_bert4rec.training.request import RunRequest
+from recbole_bert4rec.training.run import run
 
 _KEPT = "the best checkpoint so far is kept (BERT4Rec goes on with --resume=FILE)"
 _SEED = 2020
@@ -51,26 +54,26 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace) -> None:
     """One model, one run."""
-    request = {
-        "model": options.model,
-        "dataset": options.dataset,
-        "config_file_list": _files(options),
-        "recommend": options.recommend,
-        "k": 10 if options.k is None else options.k,
-        "attention": options.attention,
-        "resume": options.resume,
-    }
-    budget = None if options.budget is None else seconds_of(options.budget)
+    request = RunRequest(
+        model=options.model,
+        dataset=options.dataset,
+        config_files=tuple(_files(options) or ()),
+        recommend=options.recommend,
+        k=10 if options.k is None else options.k,
+        attention=options.attention,
+        resume=options.resume,
+        budget=None if options.budget is None else seconds_of(options.budget),
+    )
     if options.output_dir is not None:
         raise UserError("--output_dir is for several models or --seeds; a single run writes to `checkpoint_dir`")
     if options.nproc > 1:
         if options.attention is not None:
             raise UserError("--attention works in one process only; leave --nproc out")
-        if budget is not None:
+        if request.budget is not None:
             raise UserError("--budget works in one process only; leave --nproc out")
-        run_processes(options.nproc, options.ip, options.port, **request)
+        run_processes(request, options.nproc, options.ip, options.port)
     else:
-        run(**request, budget=budget)
+        run(request)
 
 
 def _compare(options: argparse.Namespace, models: list[str], flags: list[str]) -> None:

@@ -13,7 +13,7 @@ from recbole_bert4rec.cli.run import add_names
 from recbole_bert4rec.environment import suppress_dependency_warnings
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.resources import find_config, read_yaml
-from recbole_bert4rec.training.run import DEFAULT_NAMES
+from recbole_bert4rec.training.inputs import DEFAULT_NAMES
 from recbole_bert4rec.tuning.cluster import SCHEDULERS, Resources
 from recbole_bert4rec.tuning.objective import Task
 from recbole_bert4rec.tuning.search import ALGORITHMS

@@ -29,8 +29,11 @@ from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.files import atomic_write
 from recbole_bert4rec.options.table import WITHOUT_EFFECT
 from recbole_bert4rec.plugin.checkpoint import is_plain
+from recbole_bert4rec.training.build import translate_errors
+from recbole_bert4rec.training.epochs import ProgressReport
+from recbole_bert4rec.training.inputs import check_model, resolve_inputs
 from recbole_bert4rec.training.record import write_json
-from recbole_bert4rec.training.run import check_model, explained, resolved, run
+from recbole_bert4rec.training.run import run
 from recbole_bert4rec.workers import FailedError, in_own_process
 
 
@@ -69,7 +72,7 @@ def compare(contest: Contest, folder: Path) -> dict[str, Path]:
 
 
 def _compare(contest: Contest, folder: Path, temporary: str) -> dict[str, Path]:
-    _, dataset, files = resolved("several", contest.dataset, list(contest.config_files), {}, None, temporary)
+    _, dataset, files = resolve_inputs("several", contest.dataset, list(contest.config_files), {}, None, temporary)
     contest = replace(contest, dataset=dataset, config_files=tuple(files), study=contest.study.written(temporary))
     _check_options(contest)
     metric = reference_config(contest)["valid_metric"].lower()
@@ -101,7 +104,7 @@ def _check_options(contest: Contest) -> None:
     mistakes = []
     for model in contest.models:
         try:
-            config = explained(partial(contest.config, model, {}), f"the configuration of {model}")
+            config = translate_errors(partial(contest.config, model, {}), f"the configuration of {model}")
         except UserError as error:
             mistakes.append(f"{model}: {error}" if contest.study.variants else str(error))
             continue
@@ -214,11 +217,15 @@ def _contend(contest: Contest, one: _Run, stem: str, place: str, report: Any) ->
         last = Path(folder) / "rules of the comparison.yaml"  # RecBole evaluates no text of a file
         last.write_text(yaml.safe_dump(rules), encoding="utf-8")
         files = [*contest.files_of(one.model), str(last)]
-        ranks = f"{stem}.parquet"
-        model = contest.model_of(one.model)
-        result = run(model, contest.dataset, files, budget=contest.budget, ranks=ranks, report=report)
-    record: dict[str, Any] = json.loads(Path(result["record"]).read_text("utf-8"))
-    record["contestant"] = one.model
+        result = run(
+            model=contest.model_of(one.model),
+            dataset=contest.dataset,
+            config_files=files,
+            budget=contest.budget,
+            ranks=f"{stem}.parquet",
+            callbacks=[ProgressReport(report)],
+        )
+    record: dict[str, Any] = {**result.record, "contestant": one.model}
     if record["best_epoch"] is None:
         raise UserError(f"{one.model} ended without a validation, by which it could be selected")
     return record

@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from recbole.config import Config
-from recbole.data import create_dataset, data_preparation
-from recbole.utils import dataset_arguments, init_seed
+from recbole.data import create_dataset
+from recbole.utils import dataset_arguments
 
 from recbole_bert4rec.comparison.contest import LEAST_INTERACTIONS, Contest, is_general, reference_config
 from recbole_bert4rec.comparison.study import Study
 from recbole_bert4rec.constants import TARGET_POSITION
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.training.seen import PHASES, Interactions, targets_of
+from recbole_bert4rec.training.build import load_data
+from recbole_bert4rec.training.interactions import PHASES, targets_of
 
 _SHAPING = ("load_col", "unload_col", "MAX_ITEM_LIST_LENGTH", "USER_ID_FIELD", "ITEM_ID_FIELD", "TIME_FIELD")
 """What, besides RecBole's own list of data options, decides which rows a model reads."""
@@ -59,20 +60,15 @@ def _interactions_of_users(dataset: Any) -> pd.Series:
     return pd.Series(np.asarray(dataset.inter_feat[dataset.uid_field])).value_counts()
 
 
-def _loaders(config: Config, dataset: Any) -> tuple[Any, ...]:
-    init_seed(config["seed"], config["reproducibility"])
-    return data_preparation(config, dataset)[1:]
-
-
 class _Truth:
     """Our own rows, from the flat sequences of all users."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        dataset = create_dataset(config)
-        self._interactions = Interactions(dataset.inter_feat, dataset)
-        self._tokens = _tokens(dataset)
-        self._loaders = _loaders(config, dataset)
+        data = load_data(config)
+        self._interactions = data.interactions
+        self._tokens = _tokens(data.dataset)
+        self._loaders = (data.valid, data.test)
         self._sequences = self._loaders[1]._dataset.sequences
         self._rows = [_sorted(*targets_of(pair[0], pair[1])) for pair in zip(self._loaders, PHASES, strict=True)]
 
@@ -81,7 +77,8 @@ class _Truth:
         for field, ours, theirs in zip(("users", "items"), self._tokens, _tokens(dataset), strict=True):
             if not np.array_equal(ours, theirs):
                 raise UserError(f"{model} reads other {field} than BERT4Rec; the two cannot be compared")
-        for number, loader in enumerate(_loaders(config, dataset)):
+        data = load_data(config, dataset)
+        for number, loader in enumerate((data.valid, data.test)):
             phase, (users, targets) = PHASES[number], self._rows[number]
             theirs = _sorted(*targets_of(loader, phase))
             if not (np.array_equal(users, theirs[0]) and np.array_equal(targets, theirs[1])):

@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 import os
+import random
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from recbole.config import Config
@@ -265,14 +267,12 @@ class BERT4RecTrainer(Trainer):
             "best_valid_score": float(self.best_valid_score),
             "best_valid_result": {name: float(value) for name, value in self.valid_result.items()},
             "optimizer": self.optimizer.state_dict(),
-            "random_state": torch.get_rng_state(),
+            **_random_states(self.device),
             "item_tokens": self.item_tokens,
         }
         if self.average is not None:
             trained = {name: weight.clone() for name, weight in self.model.state_dict().items()}
             state |= {"trained": trained, "average_steps": self.average.steps}
-        if self.device.type == "cuda":
-            state["cuda_random_state"] = torch.cuda.get_rng_state(self.device)
         with self._ranking_weights():
             checkpoint.write(file, {**state, "state_dict": self.model.state_dict()})
         if verbose:
@@ -315,9 +315,7 @@ class BERT4RecTrainer(Trainer):
             self.average.steps = state["average_steps"]
             self.model.load_state_dict(state["trained"])
         self.optimizer.load_state_dict(state["optimizer"])
-        torch.set_rng_state(state["random_state"].cpu())
-        if self.device.type == "cuda" and "cuda_random_state" in state:
-            torch.cuda.set_rng_state(state["cuda_random_state"].cpu(), self.device)
+        _restore_random_states(state, self.device)
         self.logger.info(f"Checkpoint loaded. Resume training from epoch {self.start_epoch}")
 
     def _changed_since(self, stored: Mapping[str, Any], names: Iterable[str]) -> str:
@@ -326,6 +324,34 @@ class BERT4RecTrainer(Trainer):
         return "; ".join(
             f"the checkpoint has {name}={stored.get(name)!r}, this run {self.config[name]!r}" for name in changed
         )
+
+
+def _random_states(device: torch.device) -> dict[str, Any]:
+    """Return the states of every random generator that a run draws from, as plain lists and tensors.
+
+    Torch draws masks and dropout, NumPy the sampled candidates of an evaluation, Python what a model may.
+    """
+    kind, keys, position, has_gauss, cached_gaussian = np.random.get_state()
+    version, internal, gauss_next = random.getstate()
+    states: dict[str, Any] = {
+        "random_state": torch.get_rng_state(),
+        "numpy_random_state": [kind, np.asarray(keys).tolist(), position, has_gauss, cached_gaussian],
+        "python_random_state": [version, list(internal), gauss_next],
+    }
+    if device.type == "cuda":
+        states["cuda_random_state"] = torch.cuda.get_rng_state(device)
+    return states
+
+
+def _restore_random_states(states: dict[str, Any], device: torch.device) -> None:
+    """Set the random generators to what :func:`_random_states` returned."""
+    torch.set_rng_state(states["random_state"].cpu())
+    kind, keys, position, has_gauss, cached_gaussian = states["numpy_random_state"]
+    np.random.set_state((kind, np.array(keys, dtype=np.uint32), position, has_gauss, cached_gaussian))
+    version, internal, gauss_next = states["python_random_state"]
+    random.setstate((version, tuple(internal), gauss_next))
+    if device.type == "cuda" and "cuda_random_state" in states:
+        torch.cuda.set_rng_state(states["cuda_random_state"].cpu(), device)
 
 
 def _spared(name: str) -> bool:

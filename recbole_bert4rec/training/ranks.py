@@ -1,4 +1,4 @@
-"""What a test gave each user: the rank of the target, and how varied the recommended items are; any RecBole model."""
+"""What a test gave each user, for any RecBole model: the rank of the target, and how varied the best items are."""
 
 from __future__ import annotations
 
@@ -14,51 +14,61 @@ from torch import Tensor
 from recbole_bert4rec.constants import RANK_DEPTH
 from recbole_bert4rec.files import atomic_write
 from recbole_bert4rec.plugin.ranking import Ranking
+from recbole_bert4rec.training.callbacks import Callback, Metrics, Observed, RankedBatch
+from recbole_bert4rec.training.interactions import Ids
 
 BEYOND = 0
 """Rank of a target that is further down."""
 
 
-class RankListener:
-    """Listens to a trainer while it tests, with one target a user, and keeps what became of it.
+class RankLog(Callback):
+    """Keeps what became of each user's target in the test, where each user has one target.
 
     Attributes:
-        depth: how far down ranks are known.
+        depth: how far down ranks are known; set when the test begins.
     """
 
-    def __init__(self, trainer: Any, dataset: Dataset) -> None:
-        self._dataset, self._k = dataset, max(trainer.config["topk"])
-        self.depth = min(max(self._k, RANK_DEPTH), dataset.item_num - 1)
+    def __init__(self) -> None:
+        self.depth = 0
+        self._testing = False
+        self._k = 0
+        self._dataset: Dataset = None
         self._users: list[Tensor] = []
         self._targets: list[Tensor] = []
         self._ranks: list[Tensor] = []
         self._best: list[Tensor] = []
-        if hasattr(trainer, "ranking_depth"):  # ours, which makes no matrix of scores
+
+    def on_test_begin(self, trainer: Observed, loader: Any) -> None:
+        """Listen, and let BERT4Rec, which makes no matrix of scores, rank as far down as is needed."""
+        self._dataset, self._k = loader._dataset, max(trainer.config["topk"])
+        self.depth = min(max(self._k, RANK_DEPTH), self._dataset.item_num - 1)
+        self._testing = True
+        if hasattr(trainer, "ranking_depth"):
             trainer.ranking_depth = self.depth
-        for name in ("_full_sort_batch_eval", "_neg_sample_batch_eval"):
-            setattr(trainer, name, self._listening(getattr(trainer, name)))
 
-    def _listening(self, rank: Any) -> Any:
-        def ranked(batched_data: Any) -> Any:
-            interaction, scores, positive_u, positive_i = rank(batched_data)
-            if isinstance(scores, Ranking):
-                best, deeper = scores.items[:, : self._k], scores.items
-            else:  # the best in the order that RecBole's collector has them; further down ties may differ from it
-                best, deeper = (torch.topk(scores, depth, dim=-1).indices for depth in (self._k, self.depth))
-            targets = positive_i.to(deeper.device)
-            near, far = _rank(best, targets), _rank(deeper, targets)
-            # a target that a tie puts 11th in `best` may stand 9th in `deeper`: RecBole's metrics do not count it
-            far = torch.where(far > 0, far.clamp_min(self._k + 1), BEYOND)
-            self._ranks.append(torch.where(near > 0, near, far).cpu())
-            self._best.append(best.cpu())
-            self._users.append(torch.unique_consecutive(interaction[self._dataset.uid_field].cpu()))
-            self._targets.append(positive_i.cpu())
-            return interaction, scores, positive_u, positive_i
+    def on_test_end(self, trainer: Observed, metrics: Metrics) -> None:
+        """Listen no more."""
+        self._testing = False
 
-        return ranked
+    def on_ranking_end(self, trainer: Observed, ranked: RankedBatch) -> None:
+        """Note the rank of each target, and the best items."""
+        if not self._testing:
+            return
+        if isinstance(ranked.scores, Ranking):
+            best, deeper = ranked.scores.items[:, : self._k], ranked.scores.items
+        else:  # the best in the order that RecBole's collector has them; further down ties may differ from it
+            best, deeper = (torch.topk(ranked.scores, depth, dim=-1).indices for depth in (self._k, self.depth))
+        targets = ranked.targets.to(deeper.device)
+        near, far = _rank(best, targets), _rank(deeper, targets)
+        # a target that a tie puts 11th in `best` may stand 9th in `deeper`: RecBole's metrics do not count it
+        far = torch.where(far > 0, far.clamp_min(self._k + 1), BEYOND)
+        self._ranks.append(torch.where(near > 0, near, far).cpu())
+        self._best.append(best.cpu())
+        self._users.append(torch.unique_consecutive(ranked.interaction[self._dataset.uid_field].cpu()))
+        self._targets.append(ranked.targets.cpu())
 
     def by_user(self) -> pd.DataFrame:
-        """A row a user: external ids of user and target, and the target's rank (from 1; 0 is beyond the depth)."""
+        """Return a row a user: external ids of user and target, and the target's rank (from 1; 0: beyond the depth)."""
         users, targets, ranks = torch.cat(self._users), torch.cat(self._targets), torch.cat(self._ranks)
         user_tokens, item_tokens = (
             np.asarray(self._dataset.field2id_token[field])
@@ -68,8 +78,8 @@ class RankListener:
             {"user": user_tokens[users.numpy()], "target": item_tokens[targets.numpy()], "rank": ranks.numpy()}
         )
 
-    def variety(self, training_counts: Any) -> dict[str, float]:
-        """Share of the catalogue that is recommended to anybody, and how popular the recommended items are.
+    def variety(self, training_counts: Ids) -> dict[str, float]:
+        """Return which share of the catalogue is recommended to anybody, and how popular the recommended items are.
 
         Args:
             training_counts: how often each item stands in the training part. *Shape:* (N,)
@@ -88,7 +98,7 @@ class RankListener:
 
 
 def _rank(items: Tensor, targets: Tensor) -> Tensor:
-    """Place of each row's target among its items, from 1; 0 where it is not there."""
+    """Return the place of each row's target among its items, from 1; 0 where it is not there."""
     hits = items == targets.unsqueeze(1)
     return torch.where(hits.any(1), hits.int().argmax(1) + 1, 0)
 

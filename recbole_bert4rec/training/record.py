@@ -1,145 +1,216 @@
-"""One JSON record a run: configuration, versions, machine, losses and validation by epoch and second, results."""
+"""The JSON record of a run: its schema, how it is made, written and read, and its summary for the log."""
 
 from __future__ import annotations
 
 import itertools
 import json
-import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Mapping
+from logging import getLogger
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, cast
 
 import torch
 from recbole.config import Config
 from recbole.trainer import Trainer
 
 from recbole_bert4rec.environment import commit, environment, peak_memory_mb
+from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.files import atomic_write
 from recbole_bert4rec.plugin.checkpoint import is_plain
+from recbole_bert4rec.training.callbacks import Metrics
+from recbole_bert4rec.training.epochs import EpochLog, EpochRecord, finite, finite_values
 
-Report = Callable[[dict[str, Any]], None]
-"""Takes what a validated epoch gave: epoch, epochs (of how many), score, best (so far), best_epoch and its valid."""
+SCHEMA = 1
+"""Version of :class:`RunRecord`; raise it when a key changes its name or meaning."""
 
 
-class EpochLog:
-    """Listens to a RecBole trainer, of whatever model, and keeps what each epoch gave.
+class Seconds(TypedDict):
+    """Seconds of the parts of a run.
 
-    Attributes:
-        epochs: one dictionary an epoch: epoch, train_loss (sum over batches), train_seconds, at_second
-            (since training began, validation included) and, where the epoch was validated, valid and valid_seconds.
+    Keys:
+        load: of data and model.
+        train: of training, validation included.
+        total: of the whole run until the record was first written, its test included.
     """
 
-    def __init__(self, trainer: Trainer, earlier: list[dict[str, Any]]) -> None:
-        self.epochs = earlier  # of the run that this one resumes
-        self._trainer = trainer
-        self._offset = earlier[-1]["at_second"] if earlier else 0.0
-        self._began: float | None = None
-        self._train, self._valid = trainer._train_epoch, trainer._valid_epoch
-        trainer._train_epoch, trainer._valid_epoch = self._train_epoch, self._valid_epoch  # type: ignore[method-assign]
+    load: float
+    train: float
+    total: float
 
-    def _train_epoch(self, train_data: Any, epoch_idx: int, *args: Any, **kwargs: Any) -> Any:
-        begin = time.perf_counter()
-        if self._began is None:
-            self._began = begin - self._offset
-        loss = self._train(train_data, epoch_idx, *args, **kwargs)
-        now = time.perf_counter()
-        total = sum(loss) if isinstance(loss, tuple) else loss
-        seconds = {"train_seconds": round(now - begin, 3), "at_second": round(now - self._began, 3)}
-        self.epochs.append({"epoch": epoch_idx, "train_loss": finite(float(total or 0.0)), **seconds})
-        return loss
 
-    def _valid_epoch(self, *args: Any, **kwargs: Any) -> Any:
-        begin = time.perf_counter()
-        score, result = self._valid(*args, **kwargs)
-        now = time.perf_counter()
-        if self.epochs and self._began is not None:
-            values = finite_values(result)
-            seconds = {"valid_seconds": round(now - begin, 3), "at_second": round(now - self._began, 3)}
-            self.epochs[-1].update(valid=values, valid_score=finite(score), **seconds)
-        return score, result
+class BudgetRecord(TypedDict):
+    """A run that time ended.
 
-    def best(self) -> dict[str, Any]:
-        """Score (as best), number and metrics of the best epoch so far."""
-        epoch = self.best_epoch(self._trainer.valid_metric_bigger)
-        row = next((row for row in self.epochs if row["epoch"] == epoch), {})
-        return {"best": row.get("valid_score"), "best_epoch": epoch, "valid": row.get("valid", {})}
+    Keys:
+        seconds: of the budget.
+        last_epoch_share: how much of the last epoch was trained, from 0 to 1.
+    """
 
-    def after_validation(self, report: Report) -> Callable[[int, float], None]:
-        """A ``callback_fn`` for the trainer's ``fit`` that reports each validated epoch."""
+    seconds: float
+    last_epoch_share: float
 
-        def said(epoch: int, score: float) -> None:
-            report({"epoch": epoch + 1, "epochs": self._trainer.epochs, "score": score, **self.best()})
 
-        return said
+class RefitRecord(TypedDict):
+    """The training with the validation items, where ``refit`` asks for it.
 
-    def best_epoch(self, bigger: bool) -> int | None:
-        """The epoch whose weights RecBole kept: the last among the best by validation score."""
-        sign = 1 if bigger else -1
-        scored = [
-            (sign * row["valid_score"], row["epoch"]) for row in self.epochs if row.get("valid_score") is not None
-        ]
-        return max(scored)[1] if scored else None
+    Keys:
+        epochs: trained.
+        test_result: test metrics of the model that it gave.
+        checkpoint: that model's.
+    """
+
+    epochs: int
+    test_result: dict[str, float | None]
+    checkpoint: str
+
+
+class _Always(TypedDict):
+    schema: int
+    model: str
+    dataset: str
+    seed: int
+    ended: str
+    seconds: Seconds
+    peak_memory_mb: float
+    peak_gpu_memory_mb: float | None
+    parameters: int
+    best_epoch: int | None
+    best_valid_score: float | None
+    best_valid_result: dict[str, float | None]
+    test_result: dict[str, float | None]
+    checkpoint: str
+    commit: str | None
+    epochs: list[EpochRecord]
+    config: dict[str, Any]
+    versions: dict[str, str]
+    machine: dict[str, Any]
+
+
+class RunRecord(_Always, total=False):
+    """Everything about a run that reports read, as plain JSON values. Schema 1.
+
+    Keys:
+        schema: version of this schema, 1.
+        model: RecBole's name.
+        dataset: RecBole's name.
+        seed: of the run.
+        ended: local time, such as ``2026-11-22T06:00:00+0000``.
+        seconds: see :class:`Seconds`.
+        peak_memory_mb: the most memory that the process held, in MB.
+        peak_gpu_memory_mb: the most memory of a GPU, in MB; None without a GPU.
+        parameters: number of trained weights.
+        best_epoch: whose weights were tested, from 0; None where nothing was validated.
+        best_valid_score: its value of ``valid_metric``; None where it is not finite.
+        best_valid_result: its validation metrics.
+        test_result: test metrics of the best epoch.
+        checkpoint: path of the weights.
+        commit: of this package's checkout, or None.
+        epochs: see :class:`~recbole_bert4rec.training.epochs.EpochRecord`.
+        config: every option of the run that JSON can hold.
+        versions: of Python and the packages that matter.
+        machine: processor, cores, threads and GPU.
+        budget: only where time ended the training; see :class:`BudgetRecord`.
+        variety: only where ranks were asked for; coverage and popularity of what is recommended, empty among sampled
+            candidates.
+        refit: only with the option ``refit``; see :class:`RefitRecord`.
+        contestant: only in a comparison; the name of the model or variant there.
+    """
+
+    budget: BudgetRecord
+    variety: dict[str, float]
+    refit: RefitRecord
+    contestant: str
 
 
 def record_path(trainer: Trainer) -> Path:
-    """Beside the checkpoint; under a new name where nothing is left to train, so that the training's record stays."""
+    """Return the record's path: beside the checkpoint.
+
+    Where nothing is left to train it has a new name, so that the record of the training stays.
+    """
     path = Path(trainer.saved_model_file).with_suffix(".json")
     names = (path.with_stem(f"{path.stem}-again-{number}") for number in itertools.count(1))
     done = trainer.start_epoch >= trainer.epochs > 0
     return next(name for name in names if not name.exists()) if done else path
 
 
-def earlier_epochs(record: Path, start_epoch: int) -> list[dict[str, Any]]:
-    """The epochs before ``start_epoch`` in the record of the run that is resumed, if it came to write one."""
-    if start_epoch == 0 or not record.is_file():
-        return []
-    return [row for row in json.loads(record.read_text("utf-8"))["epochs"] if row["epoch"] < start_epoch]
-
-
 def make_record(
-    config: Config, trainer: Any, log: EpochLog, result: dict[str, Any], seconds: dict[str, float]
-) -> dict[str, Any]:
-    """Everything about a run that later reports read, as plain JSON values."""
-    best_epoch = getattr(trainer, "best_epoch", None)  # ours; it knows of epochs before a resume
+    config: Config,
+    trainer: Any,
+    log: EpochLog,
+    seconds: Seconds,
+    best_score: float,
+    best_metrics: Metrics | None,
+    test: Metrics | None,
+) -> RunRecord:
+    """Return the record of a run that was tested.
+
+    Args:
+        config: of the run.
+        trainer: whose model was trained.
+        log: of its epochs.
+        seconds: of its parts.
+        best_score: validation score of the best epoch.
+        best_metrics: validation metrics of the best epoch.
+        test: test metrics.
+    """
+    best_epoch = getattr(trainer, "best_epoch", None)  # BERT4Rec's trainer knows of epochs before a resume
+    about, on_gpu = environment(), torch.cuda.is_available()
     return {
+        "schema": SCHEMA,
         "model": config["model"],
         "dataset": config["dataset"],
         "seed": config["seed"],
         "ended": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-        "seconds": {name: round(value, 3) for name, value in seconds.items()},
+        "seconds": seconds,
         "peak_memory_mb": round(peak_memory_mb(), 1),
-        "peak_gpu_memory_mb": round(torch.cuda.max_memory_allocated() / 2**20, 1)
-        if torch.cuda.is_available()
-        else None,
+        "peak_gpu_memory_mb": round(torch.cuda.max_memory_allocated() / 2**20, 1) if on_gpu else None,
         "parameters": sum(p.numel() for p in trainer.model.parameters()),
-        "best_epoch": log.best_epoch(config["valid_metric_bigger"]) if best_epoch is None else best_epoch,
-        "best_valid_score": finite(result["best_valid_score"]),
-        "best_valid_result": finite_values(result["best_valid_result"]),
-        "test_result": finite_values(result["test_result"]),
+        "best_epoch": log.best_epoch if best_epoch is None else best_epoch,
+        "best_valid_score": finite(best_score),
+        "best_valid_result": finite_values(best_metrics),
+        "test_result": finite_values(test),
         "checkpoint": str(trainer.saved_model_file),
         "commit": commit(),
         "epochs": log.epochs,
         "config": {key: value for key, value in sorted(config.final_config_dict.items()) if is_plain(value)},
-        **environment(),
+        "versions": about["versions"],
+        "machine": about["machine"],
     }
 
 
-def finite(value: Any) -> float | None:
-    """A number as JSON can hold it."""
-    return float(value) if math.isfinite(value) else None
+def read_record(path: str | os.PathLike[str]) -> RunRecord:
+    """Read a record.
+
+    Raises:
+        UserError: the file is damaged, or holds no record of this schema.
+    """
+    try:
+        content = json.loads(Path(path).read_text("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(f"{path} cannot be read as the record of a run: {error}") from error
+    schema = content.get("schema") if isinstance(content, dict) else None
+    if schema != SCHEMA:
+        raise UserError(f"{path} is no record of a run with schema {SCHEMA}; its schema is {schema!r}")
+    return cast(RunRecord, content)
 
 
-def finite_values(values: dict[str, Any] | None) -> dict[str, float | None]:
-    """Metrics as JSON can hold them."""
-    return {name: finite(value) for name, value in (values or {}).items()}
+def earlier_epochs(record: Path, start_epoch: int) -> list[EpochRecord]:
+    """Return the epochs before ``start_epoch`` in the record of the run that is resumed, if there is one."""
+    if start_epoch == 0 or not record.is_file():
+        return []
+    try:
+        return [row for row in read_record(record)["epochs"] if row["epoch"] < start_epoch]
+    except (UserError, KeyError, TypeError) as error:
+        getLogger().warning(f"the new record begins at epoch {start_epoch}: {error}")
+        return []
 
 
-def summary(record: dict[str, Any], path: Path) -> str:
-    """A run in six lines, for the end of the log."""
+def summary(record: RunRecord, path: Path) -> str:
+    """Return a run in six lines, for the end of the log."""
 
-    def line(values: dict[str, float | None]) -> str:
+    def line(values: Mapping[str, float | None]) -> str:
         return "    ".join(f"{name} {value:.4f}" for name, value in values.items() if value is not None) or "none"
 
     seconds = record["seconds"]
@@ -163,20 +234,24 @@ class Clock:
         self._marks = [time.perf_counter()]
 
     def loaded(self) -> None:
-        """Data and model are there; training begins."""
+        """Note that data and model are there and training begins."""
         self._marks.append(time.perf_counter())
 
     def trained(self) -> None:
-        """Training has ended; the test begins."""
+        """Note that training has ended and the test begins."""
         self._marks.append(time.perf_counter())
 
-    def seconds(self) -> dict[str, float]:
-        """Seconds of loading and training (validation included), and of the whole run so far."""
+    def seconds(self) -> Seconds:
+        """Return the seconds of loading, of training, and of the whole run so far."""
         began, loaded, trained = self._marks
-        return {"load": loaded - began, "train": trained - loaded, "total": time.perf_counter() - began}
+        return {
+            "load": round(loaded - began, 3),
+            "train": round(trained - loaded, 3),
+            "total": round(time.perf_counter() - began, 3),
+        }
 
 
-def write_json(path: str | os.PathLike[str], content: dict[str, Any]) -> None:
+def write_json(path: str | os.PathLike[str], content: Mapping[str, Any]) -> None:
     """Write a record, whole or not at all."""
     with atomic_write(path) as temporary:
         temporary.write_text(json.dumps(content, indent=1, allow_nan=False), encoding="utf-8")

@@ -20,6 +20,7 @@ from ray.tune import schedulers
 from ray.tune.search import Searcher
 
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.training.epochs import EpochReport
 from recbole_bert4rec.tuning import study
 from recbole_bert4rec.tuning.objective import Task, run_trial
 from recbole_bert4rec.tuning.search import Search
@@ -125,7 +126,7 @@ def _trainable(setting: dict[str, Any], task: Task, folder: str, data: bytes | N
     task = replace(task, fixed={**task.fixed, "gpu_id": gpus})
     latest: dict[str, Any] = {}
 
-    def report(news: dict[str, Any]) -> None:
+    def report(news: EpochReport) -> None:
         latest.update({name: value for name, value in news.items() if value is not None})  # no score: NaN
         session.report(latest)
 

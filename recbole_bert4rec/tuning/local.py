@@ -7,7 +7,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.training.record import Report
+from recbole_bert4rec.training.epochs import Report
 from recbole_bert4rec.tuning.objective import Task, run_trial
 from recbole_bert4rec.workers import death_of, end_with_parent, reason_of
 

@@ -11,15 +11,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
-from unittest import mock
 
 import torch
 from recbole.config import Config
-from recbole.data import create_dataset, data_preparation
-from recbole.utils import dataset_arguments, get_model, get_trainer, init_seed
+from recbole.data import create_dataset
+from recbole.utils import dataset_arguments
 
 from recbole_bert4rec.environment import suppress_dependency_warnings
-from recbole_bert4rec.training.record import EpochLog, Report
+from recbole_bert4rec.scoped import replaced
+from recbole_bert4rec.training.build import Experiment, build
+from recbole_bert4rec.training.callbacks import Callback
+from recbole_bert4rec.training.epochs import ProgressReport, Report
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,9 @@ class Task:
     """What all trials of a search share.
 
     Attributes:
-        model, dataset, config_files: as run.py takes them.
+        model: as run.py takes it.
+        dataset: as run.py takes it.
+        config_files: as run.py takes them.
         flags: ``--key=value`` of the command line; they win over everything but are refused for searched options.
         fixed: options for every trial.
         folder: where relative paths begin.
@@ -43,21 +47,21 @@ class Task:
     threads: int = 1
 
     def config(self, params: dict[str, Any]) -> Config:
-        """RecBole's configuration of a trial; quiet, and without progress bars.
+        """Return RecBole's configuration of a trial, without progress bars.
 
         Raises:
             UserError: the options have mistakes.
         """
         options = {**self.fixed, **{name: _plain(value) for name, value in params.items()}, "show_progress": False}
         with (
-            mock.patch.object(sys, "argv", [sys.argv[0], *self.flags]),  # RecBole reads --key=value from here
-            mock.patch.object(Config, "_load_variable_config_dict", lambda _, given: given),  # it would eval texts
+            replaced(sys, "argv", [sys.argv[0], *self.flags]),  # RecBole reads --key=value from here
+            replaced(Config, "_load_variable_config_dict", lambda _, given: given),  # it would eval texts
         ):
             return Config(self.model, self.dataset, list(self.config_files) or None, options)
 
 
 def _plain(value: Any) -> Any:
-    """A text such as ``[64, 64]`` as the list that it means, as RecBole's parameter files have it; without eval."""
+    """Return a text of RecBole's parameter files, such as ``[64, 64]``, as the list that it means; without eval."""
     if not isinstance(value, str):
         return value
     try:
@@ -66,14 +70,14 @@ def _plain(value: Any) -> Any:
         return {"true": True, "false": False}.get(value.lower(), value)
 
 
-def reads_data_anew(names: list[str]) -> bool:
-    """Whether one of these options changes how the data are read."""
+def changes_dataset(names: list[str]) -> bool:
+    """Tell whether one of these options changes how the data are read."""
     return bool(set(names) & {*dataset_arguments, "data_path", "dataset", "load_col", "eval_args"})
 
 
 def packed_data(task: Task) -> bytes:
-    """The data set before it is split, read once for all trials; :func:`run_trial` unpacks a copy of its own."""
-    with _at_home(task):
+    """Read the data set, which is not split yet, once for all trials; :func:`run_trial` unpacks a copy of its own."""
+    with _worker_context(task):
         return pickle.dumps(create_dataset(task.config({})))
 
 
@@ -83,6 +87,8 @@ def run_trial(
     """Train with one setting.
 
     Args:
+        task: what all trials share.
+        params: the options of this trial.
         data: of :func:`packed_data`; None to read the files.
         checkpoint: file for the weights of the best epoch.
         report: called after every validation; may raise to end the trial.
@@ -95,12 +101,12 @@ def run_trial(
         ValueError: the loss became NaN.
     """
     began = time.perf_counter()
-    with _at_home(task):
-        trainer, loaders = _prepare(task, params, data)
+    with _worker_context(task):
+        log = ProgressReport(report)
+        experiment = _build(task, params, data, log)
+        trainer = experiment.trainer
         trainer.saved_model_file = checkpoint
-        log = EpochLog(trainer, [])
-        told = log.after_validation(report)
-        trainer.fit(loaders[0], loaders[1], verbose=False, saved=checkpoint is not None, callback_fn=told)
+        trainer.fit(experiment.data.train, experiment.data.valid, verbose=False, saved=checkpoint is not None)
         best = log.best()
     return {
         "score": best["best"],
@@ -112,32 +118,27 @@ def run_trial(
 
 
 def test_result(task: Task, params: dict[str, Any], checkpoint: str) -> dict[str, float]:
-    """The test metrics of a trained setting; for the winner, once."""
-    with _at_home(task):
-        trainer, loaders = _prepare(task, params, None)
-        trainer.eval_collector.data_collect(loaders[0])  # as trainer.fit does
-        result = trainer.evaluate(loaders[2], load_best_model=True, model_file=checkpoint)
+    """Return the test metrics of a trained setting; for the winner, once."""
+    with _worker_context(task):
+        experiment = _build(task, params, None)
+        trainer = experiment.trainer
+        trainer.eval_collector.data_collect(experiment.data.train)  # as trainer.fit does
+        result = trainer.evaluate(experiment.data.test, load_best_model=True, model_file=checkpoint)
     return {name: float(value) for name, value in result.items()}
 
 
-def _prepare(task: Task, params: dict[str, Any], data: bytes | None) -> tuple[Any, tuple[Any, ...]]:
+def _build(task: Task, params: dict[str, Any], data: bytes | None, *callbacks: Callback) -> Experiment:
     config = task.config(params)
-    init_seed(config["seed"], config["reproducibility"])
-    if data is None:
-        dataset = create_dataset(config)
-    else:
+    dataset = None
+    if data is not None:
         dataset = pickle.loads(data)  # noqa: S301  made by packed_data in this run
         dataset.config = config
-    loaders = data_preparation(config, dataset)
-    init_seed(config["seed"], config["reproducibility"])
-    model = get_model(config["model"])(config, loaders[0]._dataset).to(config["device"])
-    trainer = get_trainer(config["MODEL_TYPE"], config["model"])(config, model)
-    return trainer, loaders
+    return build(config, callbacks, dataset)
 
 
 @contextmanager
-def _at_home(task: Task) -> Iterator[None]:
-    """Relative paths and threads as the search has them; Ray gives a worker its own."""
+def _worker_context(task: Task) -> Iterator[None]:
+    """Set relative paths and threads as the search has them; Ray gives a worker its own."""
     folder, threads = os.getcwd(), torch.get_num_threads()
     suppress_dependency_warnings()
     os.chdir(task.folder)

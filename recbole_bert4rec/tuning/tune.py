@@ -19,10 +19,11 @@ from tabulate import tabulate
 
 from recbole_bert4rec.errors import UserError, nearest
 from recbole_bert4rec.files import atomic_write
-from recbole_bert4rec.training.run import check_model, explained, resolved
+from recbole_bert4rec.training.build import translate_errors
+from recbole_bert4rec.training.inputs import check_model, resolve_inputs
 from recbole_bert4rec.tuning.cluster import Resources, checkpoint_of, run_on_ray, scheduler_of
 from recbole_bert4rec.tuning.local import LocalWorker
-from recbole_bert4rec.tuning.objective import Task, packed_data, reads_data_anew, run_trial, test_result
+from recbole_bert4rec.tuning.objective import Task, changes_dataset, packed_data, run_trial, test_result
 from recbole_bert4rec.tuning.progress import Display, said
 from recbole_bert4rec.tuning.report import write_report
 from recbole_bert4rec.tuning.search import Search
@@ -74,7 +75,7 @@ def tune(request: Request) -> dict[str, Any]:
         if "," in task.model:
             raise UserError(f"--model={task.model}: one model is tuned at a time")
         check_model(task.model)
-        model, dataset, files = resolved(task.model, task.dataset, list(task.config_files), {}, None, folder)
+        model, dataset, files = resolve_inputs(task.model, task.dataset, list(task.config_files), {}, None, folder)
         return _search(replace(request, task=replace(task, model=model, dataset=dataset, config_files=tuple(files))))
 
 
@@ -84,7 +85,7 @@ def _search(request: Request) -> dict[str, Any]:
     space = read_space(request.params_file)
     names = [parameter.name for parameter in space.parameters]
     with mock.patch.dict(os.environ):  # RecBole hides GPUs from the whole process, and so from Ray
-        return _held(request, space, _checked(request.task, names), reads_data_anew(names))
+        return _held(request, space, _checked(request.task, names), changes_dataset(names))
 
 
 def _held(request: Request, space: Space, config: Config, anew: bool) -> dict[str, Any]:
@@ -110,7 +111,7 @@ def _searched(request: Request, space: Space, config: Config, anew: bool, folder
     search.go_on([(trial.number, trial.params, trial.score) for trial in study.trials])
     data = None
     if not anew:
-        data = explained(lambda: packed_data(request.task), f"data set {request.task.dataset!r}")
+        data = translate_errors(lambda: packed_data(request.task), f"data set {request.task.dataset!r}")
     print(
         f"{search.total} trials of {config['model']} on {config['dataset']}, judged by validation "
         f"{config['valid_metric']}; {len(study.trials)} are done; each is written to {study.path}",
@@ -154,7 +155,7 @@ def _checked(task: Task, names: list[str]) -> Config:
     for name in names:
         if name in given:
             raise UserError(f"`{name}` is in the parameter file and on the command line; leave one of them out")
-    config = explained(lambda: task.config({}), "the configuration")
+    config = translate_errors(lambda: task.config({}), "the configuration")
     unknown = [name for name in names if name not in config]
     if unknown:
         known = {*config.internal_config_dict}.union(*config.parameters.values())

@@ -18,7 +18,8 @@ import torch
 from recbole_bert4rec.cli.run import main
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.recommend.recommend import recommendations
-from recbole_bert4rec.training.run import explained, run
+from recbole_bert4rec.training.build import translate_errors
+from recbole_bert4rec.training.run import run
 from tests.conftest import QUIET, make_config, make_trainer, prepare
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -185,7 +186,7 @@ def test_an_interrupted_run_is_resumed_to_the_same_end(write_inter: Any) -> None
     options = {**QUIET, **write_inter(CYCLE), "hidden_size": 16, "stopping_step": 100, "metric_decimal_place": 8}
     options |= {"learning_rate": 0.02, "epochs": 12}
     dataset = options.pop("dataset")
-    whole = json.loads(Path(run("BERT4Rec", dataset, config_dict=options)["record"]).read_text())
+    whole = run(model="BERT4Rec", dataset=dataset, options=options).record
     stopped = [row["valid_score"] for row in whole["epochs"][:4]]
     best = max(range(4), key=lambda epoch: (stopped[epoch], epoch))
     assert best < 11
@@ -196,7 +197,7 @@ def test_an_interrupted_run_is_resumed_to_the_same_end(write_inter: Any) -> None
     with pytest.raises(StopRun):
         trainer.fit(train, valid, verbose=False, callback_fn=stop_after(best))
     Path(trainer.saved_model_file).rename("stopped.pth")
-    resumed = json.loads(Path(run(resume="stopped.pth")["record"]).read_text())
+    resumed = run(resume="stopped.pth").record
     assert [row["epoch"] for row in resumed["epochs"]] == list(range(best + 1, 12))
     assert [row["valid"] for row in resumed["epochs"]] == [row["valid"] for row in whole["epochs"][best + 1 :]]
     for key in ("best_epoch", "best_valid_result", "test_result"):
@@ -206,18 +207,18 @@ def test_an_interrupted_run_is_resumed_to_the_same_end(write_inter: Any) -> None
 def test_a_finished_run_is_ranked_in_another_way_into_a_record_of_its_own(write_inter: Any) -> None:
     options = {**QUIET, **write_inter(CYCLE), "hidden_size": 16, "epochs": 2, "metric_decimal_place": 8}
     dataset = options.pop("dataset")
-    first = run("BERT4Rec", dataset, config_dict=options)
-    before = Path(first["record"]).read_text()
-    file = json.loads(before)["checkpoint"]
-    again = run(resume=file, config_dict={"epochs": 1, "popularity_discount": 50.0})
-    assert Path(first["record"]).read_text() == before
-    assert Path(again["record"]).stem == f"{Path(file).stem}-again-1"
+    first = run(model="BERT4Rec", dataset=dataset, options=options)
+    before = first.record_path.read_text()
+    file = str(first.checkpoint)
+    again = run(resume=file, options={"epochs": 1, "popularity_discount": 50.0})
+    assert first.record_path.read_text() == before
+    assert again.record_path.stem == f"{first.checkpoint.stem}-again-1"
     for key in ("best_valid_result", "test_result"):
-        assert again[key] != first[key]
-    same = run(resume=file, config_dict={"epochs": 1})
-    assert same["record"].endswith("-again-2.json")
+        assert getattr(again, key) != getattr(first, key)
+    same = run(resume=file, options={"epochs": 1})
+    assert same.record_path.name.endswith("-again-2.json")
     for key in ("best_valid_result", "test_result"):
-        assert same[key] == first[key]
+        assert getattr(same, key) == getattr(first, key)
 
 
 def stop_after(last: int) -> Any:
@@ -237,24 +238,24 @@ def test_a_model_and_data_set_named_in_a_config_file_are_used(write_inter: Any) 
     Path("all.yaml").write_text(
         f"model: Pop\ndataset: {options['dataset']}\ndata_path: {options['data_path']}\nepochs: 1\n"
     )
-    record = json.loads(Path(run(config_file_list=["all.yaml"], config_dict=dict(QUIET))["record"]).read_text())
+    record = run(config_files=["all.yaml"], options=QUIET).record
     assert (record["model"], record["dataset"]) == ("Pop", "toy")
 
 
 def test_a_record_is_valid_json_whatever_the_metrics(write_inter: Any) -> None:
     options = {**QUIET, **write_inter(ROWS), "epochs": 1, "metrics": ["GAUC", "NDCG"], "valid_metric": "GAUC"}
     dataset = options.pop("dataset")
-    record = json.loads(Path(run("BERT4Rec", dataset, config_dict=options)["record"]).read_text())
+    record = json.loads(run(model="BERT4Rec", dataset=dataset, options=options).record_path.read_text())
     assert 0 < record["test_result"]["gauc"] < 1
-    unvalidated = run("BERT4Rec", dataset, config_dict={**options, "eval_step": 0})
-    assert json.loads(Path(unvalidated["record"]).read_text())["best_valid_score"] is None
+    unvalidated = run(model="BERT4Rec", dataset=dataset, options={**options, "eval_step": 0})
+    assert json.loads(unvalidated.record_path.read_text())["best_valid_score"] is None
 
 
 def test_recommendations_are_the_best_unseen_items_of_the_whole_history(write_inter: Any) -> None:
     config = make_config(hidden_size=16, MAX_ITEM_LIST_LENGTH=6, **write_inter(ROWS))
     dataset, train, _, _ = prepare(config)
     model = make_trainer(config, train).model
-    table = pd.concat(recommendations(model, dataset, k=4, batch_size=7, show_progress=False))
+    table = pd.concat(recommendations(model, dataset, k=4, exclude_seen=True, batch_size=7, show_progress=False))
     history = pd.DataFrame(ROWS, columns=["user", "item", "time"])
     assert set(table["user_id"]) == set(history["user"])  # every user, those without training rows too
     for user, items in history.groupby("user")["item"]:
@@ -275,10 +276,10 @@ def test_a_user_who_has_seen_nearly_all_gets_fewer_recommendations(write_inter: 
     ]
     config = make_config(hidden_size=16, **write_inter(rows))
     dataset, train, _, _ = prepare(config)
-    table = pd.concat(recommendations(make_trainer(config, train).model, dataset, 3, show_progress=False))
+    table = pd.concat(recommendations(make_trainer(config, train).model, dataset, 3, True, show_progress=False))
     assert table[table["user_id"] == "all"]["item_id"].tolist() == ["i9"]
 
 
 def test_a_download_that_fails_is_one_line() -> None:
     with pytest.raises(UserError, match="data set 'ml-1m' is not here and cannot be downloaded"):
-        explained(lambda: urlopen("http://127.0.0.1:9/ml-1m.zip"), "data set 'ml-1m'")
+        translate_errors(lambda: urlopen("http://127.0.0.1:9/ml-1m.zip"), "data set 'ml-1m'")

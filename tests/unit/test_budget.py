@@ -9,7 +9,8 @@ import pytest
 
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.training.budget import NO_END, Budget, seconds_of
-from recbole_bert4rec.training.record import EpochLog
+from recbole_bert4rec.training.callbacks import Callback
+from recbole_bert4rec.training.epochs import EpochLog
 from tests.conftest import make_config, make_trainer, prepare
 
 ROWS = [(f"u{u}", f"i{(u * t + t) % 23}", t) for u in range(1, 41) for t in range(4 + u % 12)]
@@ -28,11 +29,11 @@ def test_other_texts_are_refused(text: str) -> None:
         seconds_of(text)
 
 
-def trainer_of(model: str, write_inter: Any, **options: Any) -> tuple[Any, Any, Any, Any]:
+def trainer_of(model: str, write_inter: Any, *callbacks: Callback, **options: Any) -> tuple[Any, Any, Any, Any]:
     sizes = {"MAX_ITEM_LIST_LENGTH": 8, "train_batch_size": 4, "hidden_size": 16, "epochs": NO_END}
     config = make_config(model, **sizes, stopping_step=NO_END, **options, **write_inter(ROWS))
     _, train, valid, test = prepare(config)
-    return make_trainer(config, train), train, valid, test
+    return make_trainer(config, train, *callbacks), train, valid, test
 
 
 @pytest.mark.parametrize("model", ["BERT4Rec", "GRU4Rec"])
@@ -40,10 +41,10 @@ def trainer_of(model: str, write_inter: Any, **options: Any) -> tuple[Any, Any, 
 def test_a_training_ends_when_its_time_is_up_with_a_validated_model(
     model: str, eval_step: int, write_inter: Any
 ) -> None:
-    trainer, train, valid, test = trainer_of(model, write_inter, eval_step=eval_step)
-    budget, log = Budget(trainer, 1.0), EpochLog(trainer, [])
+    log = EpochLog()
+    trainer, train, valid, test = trainer_of(model, write_inter, log, Budget(1.0), eval_step=eval_step)
     began = time.perf_counter()
-    score, result = budget.fit(train, valid, saved=True)
+    score, result = trainer.fit(train, valid, saved=True)
     assert 1.0 <= time.perf_counter() - began < 10.0
     assert result is not None
     assert log.epochs[-1]["valid"], "the last epoch is validated"
@@ -52,7 +53,8 @@ def test_a_training_ends_when_its_time_is_up_with_a_validated_model(
 
 
 def test_an_epoch_that_takes_too_long_is_cut_inside(write_inter: Any) -> None:
-    trainer, train, valid, _ = trainer_of("BERT4Rec", write_inter)
+    budget = Budget(0.5)
+    trainer, train, valid, _ = trainer_of("BERT4Rec", write_inter, budget)
     calculate, steps = trainer.model.calculate_loss, []
 
     def slow(batch: Any) -> Any:
@@ -61,22 +63,21 @@ def test_an_epoch_that_takes_too_long_is_cut_inside(write_inter: Any) -> None:
         return calculate(batch)
 
     trainer.model.calculate_loss = slow
-    budget = Budget(trainer, 0.5)
-    budget.fit(train, valid, saved=False)
+    trainer.fit(train, valid, saved=False)
     assert 1 <= len(steps) <= 3 < len(train)
     assert budget.last_epoch_share == pytest.approx(len(steps) / len(train))
 
 
 def test_a_model_that_ends_sooner_is_left_alone(write_inter: Any) -> None:
-    trainer, train, valid, _ = trainer_of("Pop", write_inter)
-    budget = Budget(trainer, 60.0)
-    budget.fit(train, valid, saved=True)
+    budget = Budget(60.0)
+    trainer, train, valid, _ = trainer_of("Pop", write_inter, budget)
+    trainer.fit(train, valid, saved=True)
     assert budget.last_epoch_share == 1.0
     assert not budget.spent
 
 
 def test_the_learning_rate_falls_with_the_time_that_is_spent(write_inter: Any) -> None:
-    trainer, train, valid, _ = trainer_of("BERT4Rec", write_inter, lr_schedule="linear", warmup_steps=0)
+    trainer, train, valid, _ = trainer_of("BERT4Rec", write_inter, Budget(1.0), lr_schedule="linear", warmup_steps=0)
     rates: list[float] = []
     step = trainer._before_step
 
@@ -85,14 +86,26 @@ def test_the_learning_rate_falls_with_the_time_that_is_spent(write_inter: Any) -
         rates.append(optimizer.param_groups[0]["lr"])
 
     trainer._before_step = listening
-    Budget(trainer, 1.0).fit(train, valid, saved=False)
+    trainer.fit(train, valid, saved=False)
     assert rates == sorted(rates, reverse=True)
     assert rates[0] > 0.9 * trainer.learning_rate
     assert rates[-1] < 0.2 * trainer.learning_rate
 
 
 def test_half_an_epoch_of_pop_is_no_model(write_inter: Any) -> None:
-    trainer, train, valid, _ = trainer_of("Pop", write_inter)
-    budget = Budget(trainer, 1e-6)
-    budget.fit(train, valid, saved=False)
+    budget = Budget(0.2)
+    trainer, train, valid, _ = trainer_of("Pop", write_inter, budget)
+    calculate, seen = trainer.model.calculate_loss, []
+
+    def slow(batch: Any) -> Any:
+        seen.extend([0] * len(batch))
+        time.sleep(0.05)
+        return calculate(batch)
+
+    trainer.model.calculate_loss = slow
+    score, _ = trainer.fit(train, valid, saved=False)
+    assert budget.spent
+    assert len(train) * 0.05 > budget.seconds, "the time is up inside the epoch"
+    assert len(seen) == len(train.dataset)
     assert budget.last_epoch_share == 1.0
+    assert score > 0

@@ -10,8 +10,11 @@ import pytest
 import torch
 
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.training.seen import Interactions, SeenRule
-from tests.conftest import make_config, make_trainer
+from recbole_bert4rec.training.build import Experiment, build
+from recbole_bert4rec.training.callbacks import Callback, RankedBatch
+from recbole_bert4rec.training.interactions import PHASES
+from recbole_bert4rec.training.seen import SeenRule
+from tests.conftest import make_config
 
 LEAVE_ONE_OUT = {"split": {"LS": "valid_and_test"}, "order": "TO", "group_by": "user", "mode": "full"}
 
@@ -22,53 +25,52 @@ def log() -> list[tuple[str, str, int]]:
     return [(f"u{u}", f"i{draw.randrange(12)}", t) for u in range(30) for t in range(5 + u % 6)]
 
 
-def start(model: str, write_inter: Any, **options: Any) -> tuple[Any, Any, Any]:
+def start(model: str, write_inter: Any, exclude: bool | None = None, **options: Any) -> Experiment:
+    """A model, trained for one epoch without being validated."""
     sizes: dict[str, Any] = {"MAX_ITEM_LIST_LENGTH": 4, "eval_batch_size": 7, "topk": [5], "valid_metric": "MRR@5"}
     sizes["load_col"] = {"inter": ["user_id", "item_id", "timestamp"]}
-    config = make_config(model, **sizes, **{"eval_args": LEAVE_ONE_OUT, **options}, **write_inter(log()))
-    dataset, train, *evaluation = prepare_with_interactions(config)
-    trainer = make_trainer(config, train)
-    trainer.eval_collector.data_collect(train)
-    trainer._train_epoch(train, 0)  # Pop counts
-    return trainer, dataset, evaluation
+    options = {"eval_args": LEAVE_ONE_OUT, "exclude_seen": exclude, **options}
+    experiment = build(make_config(model, **sizes, **options, **write_inter(log())))
+    experiment.trainer.eval_collector.data_collect(experiment.data.train)
+    experiment.trainer._train_epoch(experiment.data.train, 0)  # Pop counts
+    return experiment
 
 
-def prepare_with_interactions(config: Any) -> Any:
-    from recbole.data import create_dataset, data_preparation
-
-    dataset = create_dataset(config)
-    return (Interactions(dataset.inter_feat, dataset), *data_preparation(config, dataset))
-
-
-def scores_of(trainer: Any, loader: Any) -> dict[int, tuple[int, Any]]:
+class Scores(Callback):
     """Target and scores of each user."""
-    found = {}
-    rank = trainer._full_sort_batch_eval
 
-    def listening(batch: Any) -> Any:
-        interaction, scores, positive_u, positive_i = rank(batch)
-        users = interaction[trainer.config["USER_ID_FIELD"]].tolist()
-        found.update({u: (int(i), s.clone()) for u, i, s in zip(users, positive_i, scores, strict=True)})
-        return interaction, scores, positive_u, positive_i
+    def __init__(self) -> None:
+        self.of_user: dict[int, tuple[int, Any]] = {}
 
-    trainer._full_sort_batch_eval = listening
-    trainer.evaluate(loader, load_best_model=False)
-    trainer._full_sort_batch_eval = rank
-    return found
+    def on_ranking_end(self, trainer: Any, ranked: RankedBatch) -> None:
+        users = ranked.interaction[trainer.config["USER_ID_FIELD"]].tolist()
+        rows = zip(users, ranked.targets, ranked.scores, strict=True)
+        self.of_user |= {user: (int(item), scores.clone()) for user, item, scores in rows}
+
+
+def scores_of(experiment: Experiment, phase: str) -> dict[int, tuple[int, Any]]:
+    """Target and scores of each user in validation or test."""
+    trainer, found = experiment.trainer, Scores()
+    before, trainer.callbacks = trainer.callbacks, (*trainer.callbacks, found)
+    if phase == "valid":
+        trainer._valid_epoch(experiment.data.valid)
+    else:
+        trainer.evaluate(experiment.data.test, load_best_model=False)
+    trainer.callbacks = before
+    return found.of_user
 
 
 @pytest.mark.parametrize("exclude", [True, False])
 @pytest.mark.parametrize("model", ["SASRec", "Pop", "BPR"])
 @pytest.mark.parametrize("phase", [0, 1])
 def test_what_is_ranked_equals_a_naive_rule(model: str, exclude: bool, phase: int, write_inter: Any) -> None:
-    trainer, interactions, loaders = start(model, write_inter)
-    SeenRule(trainer, exclude, interactions, *loaders)
-    dataset = loaders[phase]._dataset
+    experiment = start(model, write_inter, exclude)
+    dataset = experiment.data.test._dataset
     tokens = [dataset.field2id_token[field] for field in (dataset.uid_field, dataset.iid_field)]
     histories: dict[str, list[str]] = {}
     for user, item, _ in log():
         histories.setdefault(user, []).append(item)
-    found = scores_of(trainer, loaders[phase])
+    found = scores_of(experiment, PHASES[phase])
     assert len(found) == 30
     for user, (target, scores) in found.items():
         items = histories[tokens[0][user]]
@@ -79,20 +81,30 @@ def test_what_is_ranked_equals_a_naive_rule(model: str, exclude: bool, phase: in
 
 
 def test_bert4rec_and_the_rule_for_others_take_the_same_items_out(write_inter: Any) -> None:
-    ours, _, evaluation = start("BERT4Rec", write_inter, exclude_seen=True, metrics=["GAUC", "MRR"])
-    trainer, interactions, loaders = start("SASRec", write_inter)
-    SeenRule(trainer, True, interactions, *loaders)
-    for phase in (0, 1):
-        a, b = scores_of(ours, evaluation[phase]), scores_of(trainer, loaders[phase])
+    ours = start("BERT4Rec", write_inter, exclude=True, metrics=["GAUC", "MRR"])
+    other = start("SASRec", write_inter, exclude=True)
+    for phase in PHASES:
+        a, b = scores_of(ours, phase), scores_of(other, phase)
         assert a.keys() == b.keys()
         for user in a:
             assert a[user][0] == b[user][0]
             assert torch.equal(a[user][1] == -torch.inf, b[user][1] == -torch.inf)
 
 
+@pytest.mark.parametrize("exclude", [True, False])
+def test_among_sampled_candidates_the_rule_changes_nothing(exclude: bool, write_inter: Any) -> None:
+    among = {"eval_args": {**LEAVE_ONE_OUT, "mode": "uni5"}, "epochs": 1}
+    results = []
+    for rule in (None, exclude):
+        experiment = start("SASRec", write_inter, rule, **among)
+        np.random.seed(0)
+        results.append(experiment.trainer.evaluate(experiment.data.test, load_best_model=False))
+    assert results[0] == results[1]
+
+
 def test_training_counts_leave_the_targets_out(write_inter: Any) -> None:
-    _, interactions, loaders = start("SASRec", write_inter)
-    counts = interactions.training_counts(loaders)
+    data = start("SASRec", write_inter).data
+    counts = data.interactions.training_counts((data.valid, data.test))
     assert counts.sum() == len(log()) - 2 * 30
     assert counts[0] == 0
     assert (counts >= 0).all()
@@ -100,15 +112,15 @@ def test_training_counts_leave_the_targets_out(write_inter: Any) -> None:
 
 def test_a_split_with_several_targets_a_user_is_refused(write_inter: Any) -> None:
     split = {"split": {"RS": [0.4, 0.3, 0.3]}, "order": "TO", "group_by": "user", "mode": "full"}
-    trainer, interactions, loaders = start("SASRec", write_inter, eval_args=split)
     with pytest.raises(UserError, match="several valid targets"):
-        SeenRule(trainer, True, interactions, *loaders)
+        start("SASRec", write_inter, exclude=True, eval_args=split)
 
 
 def test_a_sequence_of_users_may_come_in_any_order(write_inter: Any) -> None:
-    trainer, interactions, loaders = start("SASRec", write_inter)
-    rule = SeenRule(trainer, True, interactions, *loaders)
-    rule._loader = loaders[1]
+    experiment = start("SASRec", write_inter, exclude=True)
+    (rule,) = experiment.trainer.callbacks
+    assert isinstance(rule, SeenRule)
+    rule.on_test_begin(experiment.trainer, experiment.data.test)
     users = np.array([9, 3, 3, 20])
     rows, items = rule._seen(users)
     for place, user in enumerate(users):

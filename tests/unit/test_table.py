@@ -198,17 +198,17 @@ def test_a_run_takes_a_log_by_its_path(model: str, tmp_path: Path) -> None:
     log = write(FRAME.sample(frac=1.0, random_state=0), tmp_path / "log.csv")
     names = dict(zip(("USER_ID_FIELD", "ITEM_ID_FIELD", "TIME_FIELD"), FIELDS, strict=True))
     options = {"epochs": 1, "show_progress": False, "state": "error", "topk": [3], "valid_metric": "MRR@3", **names}
-    result = run(model, log, config_dict=options)
-    assert 0 <= result["test_result"]["mrr@3"] <= 1
+    result = run(model=model, dataset=log, options=options)
+    assert 0 <= result.test_result["mrr@3"] <= 1
 
 
 @pytest.mark.parametrize("name", ["data/log.csv.gz", "at/toy/toy.inter", "at/toy"])
 def test_a_path_that_is_no_log_is_refused_at_once(name: str) -> None:
     with pytest.raises(UserError, match=r"is neither a .csv, .tsv or .parquet log nor a name; .*--data_path=FOLDER"):
-        run("BERT4Rec", name)
+        run(dataset=name)
 
 
 def test_a_log_named_like_a_known_data_set_is_refused(tmp_path: Path) -> None:
     log = write(FRAME, tmp_path / "ml-100k.csv")
     with pytest.raises(UserError, match="'ml-100k' names a known data set"):
-        run("BERT4Rec", log)
+        run(dataset=log)

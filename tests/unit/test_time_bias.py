@@ -148,7 +148,7 @@ def test_a_history_is_encoded_with_its_own_times_and_the_mask_with_the_last(writ
 def test_recommendations_and_attention_maps_see_the_times(write_inter: Any) -> None:
     _, model, _, _, test = trained(write_inter)
     sequences, (users, latest) = test._dataset.sequences, test._dataset.full_sequence_of_user
-    found = pd.concat(recommendations(model, test._dataset, 3, batch_size=7, show_progress=False))
+    found = pd.concat(recommendations(model, test._dataset, 3, exclude_seen=True, batch_size=7, show_progress=False))
     now = sequences.offsets[latest + 1]
     begins, lengths = sequences.before(latest, now, 8)
     histories = sequences.windows(begins, lengths, 8)

@@ -1,0 +1,158 @@
+"""Data, model and trainer of a configuration, made once for a run, a refit, a search, a comparison and the tests.
+
+The seed is set before the data are read and again before the model is made, as ``run_recbole`` does, so that whoever
+builds the same configuration draws the same random numbers.
+"""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from logging import getLogger
+from typing import Any, TypeVar
+from urllib.error import URLError
+
+import torch
+from recbole.config import Config
+from recbole.data import create_dataset, data_preparation
+from recbole.data.dataset import Dataset
+from recbole.data.transform import construct_transform
+from recbole.utils import get_flops, get_model, get_trainer, init_seed, set_color
+
+from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.training.callbacks import Callback, Observed, observed
+from recbole_bert4rec.training.interactions import Interactions
+from recbole_bert4rec.training.seen import SeenRule, needs_seen_rule
+
+Result = TypeVar("Result")
+_MISTAKES = (ValueError, KeyError, TypeError, NotImplementedError, RuntimeError, SyntaxError, AssertionError, OSError)
+
+
+@dataclass
+class Data:
+    """What a configuration reads.
+
+    Attributes:
+        config: RecBole's configuration.
+        dataset: the whole data set.
+        interactions: all of its interactions, as they were before RecBole cut them into rows.
+        train: loader of the training part.
+        valid: loader of the validation part.
+        test: loader of the test part.
+    """
+
+    config: Config
+    dataset: Dataset
+    interactions: Interactions
+    train: Any
+    valid: Any
+    test: Any
+
+
+@dataclass
+class Experiment:
+    """All that a run needs: its data, and a trainer with its model, which are not trained yet.
+
+    Attributes:
+        data: see :class:`Data`.
+        model: on its device.
+        trainer: RecBole's for the model, with callbacks.
+    """
+
+    data: Data
+    model: torch.nn.Module
+    trainer: Observed
+
+
+def build(
+    config: Config, callbacks: Iterable[Callback] = (), dataset: Dataset | None = None, count_flops: bool = False
+) -> Experiment:
+    """Read the data and make model and trainer.
+
+    Args:
+        config: RecBole's configuration, of any model.
+        callbacks: of the trainer; where another model than BERT4Rec has ``exclude_seen``, the rule comes before them.
+        dataset: see :func:`load_data`.
+        count_flops: log how many operations the model takes, as ``run_recbole`` does. It draws random numbers.
+
+    Raises:
+        UserError: data or options have a mistake.
+    """
+    data = load_data(config, dataset)
+    model = make_model(config, data.train)
+    if count_flops:
+        logger = getLogger()
+        flops = get_flops(model, data.dataset, config["device"], logger, construct_transform(config))
+        logger.info(set_color("FLOPs", "blue") + f": {flops}")
+    if needs_seen_rule(config):
+        callbacks = (SeenRule(config["exclude_seen"], data.interactions, data.valid, data.test), *callbacks)
+    return Experiment(data, model, make_trainer(config, model, callbacks))
+
+
+def load_data(config: Config, dataset: Dataset | None = None) -> Data:
+    """Set the seed, read the data set and split it.
+
+    Args:
+        config: RecBole's configuration.
+        dataset: a data set that was read before and not yet split; by default the files are read.
+
+    Raises:
+        UserError: the data have a mistake.
+    """
+    init_seed(config["seed"], config["reproducibility"])
+
+    def read() -> Data:
+        whole = create_dataset(config) if dataset is None else dataset
+        interactions = Interactions(whole.inter_feat, whole)
+        getLogger().info(whole)
+        return Data(config, whole, interactions, *data_preparation(config, whole))
+
+    return translate_errors(read, f"data set {config['dataset']!r}")
+
+
+def make_model(config: Config, train_data: Any) -> torch.nn.Module:
+    """Set the seed of this process and make the model, with weights as they are before training.
+
+    Args:
+        config: RecBole's configuration.
+        train_data: loader of the training part.
+    """
+    init_seed(config["seed"] + config["local_rank"], config["reproducibility"])
+    model: torch.nn.Module = get_model(config["model"])(config, train_data._dataset).to(config["device"])
+    getLogger().info(model)
+    return model
+
+
+def make_trainer(config: Config, model: torch.nn.Module, callbacks: Iterable[Callback] = ()) -> Observed:
+    """Make RecBole's trainer of the model, which calls the callbacks."""
+    trainer = observed(get_trainer(config["MODEL_TYPE"], config["model"]))(config, model)
+    trainer.callbacks = tuple(callbacks)
+    return trainer
+
+
+def translate_errors(step: Callable[[], Result], what: str) -> Result:
+    """Run a step of RecBole; a mistake that RecBole itself noticed becomes one line.
+
+    Args:
+        step: to run.
+        what: it works on, such as ``data set 'ml-100k'``.
+
+    Raises:
+        UserError: RecBole refused, or a download failed. What went wrong in other code is raised as it is.
+    """
+    try:
+        return step()
+    except UserError:
+        raise
+    except URLError as error:
+        raise UserError(
+            f"{what} is not here and cannot be downloaded ({error.reason}); put NAME.inter into a folder NAME of "
+            "`data_path`"
+        ) from error
+    except _MISTAKES as error:
+        last_frame = traceback.extract_tb(error.__traceback__)[-1].filename
+        if f"{os.sep}recbole{os.sep}" not in last_frame:
+            raise
+        raise UserError(f"{what}: {str(error) or type(error).__name__}") from error

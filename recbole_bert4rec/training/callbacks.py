@@ -1,0 +1,304 @@
+"""What can be watched or changed while a run trains and tests: callbacks, and the one place that calls them.
+
+The events of a run, in their order::
+
+    on_train_begin
+      for each epoch:
+        on_epoch_begin
+          (the batches)
+        on_epoch_end                  the epoch is trained, and not yet validated
+        on_validation_begin           in epochs that `eval_step` validates
+          for each batch of users:
+            on_ranking_begin
+            on_ranking_end
+        on_validation_end
+        on_selection_end              RecBole has kept the weights if they are the best so far
+    on_train_end
+    on_test_begin
+      for each batch of users:
+        on_ranking_begin
+        on_ranking_end
+    on_test_end
+
+At each event all callbacks are called, in the order of their list. A run's list is: the rule about seen items (where
+`exclude_seen` is set for another model than BERT4Rec), the log of epochs, those of the user, the log of ranks, the
+budget.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from recbole.data.interaction import Interaction
+from recbole.trainer import Trainer
+from torch import Tensor
+
+from recbole_bert4rec.errors import UserError
+
+Metrics = dict[str, float]
+"""Values of an evaluation by RecBole's names, such as ``ndcg@10``."""
+
+
+class StopTraining(Exception):  # noqa: N818  named as what it asks for
+    """Raise it in a callback to end the training; the run goes on to its test.
+
+    The other callbacks still hear of the event. In ``on_selection_end`` nothing is lost. Raised earlier, the weights of
+    the current epoch are neither validated nor kept. Its message, if there is one, is logged.
+    """
+
+
+class EvalBatch(NamedTuple):
+    """A batch of users before it is scored, as RecBole's loaders give it.
+
+    Attributes:
+        interaction: histories and users. B rows.
+        excluded: in full ranking the rows and items that RecBole takes out of the ranking, or None; among sampled
+            candidates what says which candidates belong to which user.
+        target_rows: ranking that each target belongs to. *Shape:* (P,)
+        targets: internal ids. *Shape:* (P,)
+    """
+
+    interaction: Interaction
+    excluded: Any
+    target_rows: Tensor
+    targets: Tensor
+
+
+class RankedBatch(NamedTuple):
+    """A batch of users after it was scored.
+
+    Attributes:
+        interaction: see :class:`EvalBatch`.
+        scores: of all items, -inf where an item is not ranked, *Shape:* (B, N); or, from BERT4Rec, a
+            :class:`~recbole_bert4rec.plugin.ranking.Ranking` of the best items alone.
+        target_rows: see :class:`EvalBatch`.
+        targets: see :class:`EvalBatch`.
+    """
+
+    interaction: Interaction
+    scores: Any
+    target_rows: Tensor
+    targets: Tensor
+
+
+class Callback:
+    """Does nothing; override the events of interest. The file's docstring shows their order.
+
+    Each event gets the trainer first: RecBole's, with ``model``, ``optimizer``, ``config``, ``epochs``, ``eval_step``
+    and ``logger`` among its attributes. Epochs count from 0.
+    """
+
+    def on_train_begin(self, trainer: Observed) -> None:
+        """Training begins; weights and optimizer are there, those of a resumed checkpoint too."""
+
+    def on_epoch_begin(self, trainer: Observed, epoch: int, batches: Any) -> Any:
+        """An epoch begins.
+
+        Args:
+            trainer: see the class.
+            epoch: from 0. Models that are trained in several stages count each stage anew.
+            batches: the training loader.
+
+        Returns:
+            None, or a loader of other batches to train this epoch on.
+        """
+
+    def on_epoch_end(self, trainer: Observed, epoch: int, loss: float | tuple[float, ...] | None) -> None:
+        """All batches of an epoch are trained.
+
+        Args:
+            trainer: see the class.
+            epoch: from 0.
+            loss: sum of the losses of its batches; of models with several losses, one sum for each.
+        """
+
+    def on_validation_begin(self, trainer: Observed, loader: Any) -> None:
+        """The validation of an epoch begins.
+
+        Args:
+            trainer: see the class.
+            loader: of the validation part.
+        """
+
+    def on_validation_end(self, trainer: Observed, score: float, metrics: Metrics) -> None:
+        """An epoch is validated.
+
+        Args:
+            trainer: see the class.
+            score: value of ``valid_metric``.
+            metrics: of the validation.
+        """
+
+    def on_selection_end(self, trainer: Observed, epoch: int, score: float) -> None:
+        """RecBole has compared a validated epoch with the best one, and has kept its weights if it is better.
+
+        Not called where ``eval_step`` is 0, so that nothing is validated.
+
+        Args:
+            trainer: see the class.
+            epoch: from 0.
+            score: value of ``valid_metric``.
+        """
+
+    def on_train_end(self, trainer: Observed, best_score: float, best_metrics: Metrics | None) -> None:
+        """Training is over, by its epochs, by early stopping or by :class:`StopTraining`.
+
+        Args:
+            trainer: see the class.
+            best_score: validation score of the best epoch.
+            best_metrics: all validation metrics of the best epoch, or None where nothing was validated.
+        """
+
+    def on_test_begin(self, trainer: Observed, loader: Any) -> None:
+        """An evaluation outside training begins: the test. The best weights are not loaded yet.
+
+        Args:
+            trainer: see the class.
+            loader: of the test part.
+        """
+
+    def on_test_end(self, trainer: Observed, metrics: Metrics) -> None:
+        """The test is over.
+
+        Args:
+            trainer: see the class.
+            metrics: of the test.
+        """
+
+    def on_ranking_begin(self, trainer: Observed, batch: EvalBatch) -> EvalBatch | None:
+        """A batch of users is to be scored, for validation or test.
+
+        Args:
+            trainer: see the class.
+            batch: as the loader gives it.
+
+        Returns:
+            None, or another batch to score in its place.
+        """
+
+    def on_ranking_end(self, trainer: Observed, ranked: RankedBatch) -> RankedBatch | None:
+        """A batch of users is scored, and its metrics are not yet computed.
+
+        Args:
+            trainer: see the class.
+            ranked: scores and targets.
+
+        Returns:
+            None, or other scores to compute the metrics of.
+        """
+
+
+class Observed(Trainer):
+    """A trainer of RecBole that calls ``callbacks``; stands before the trainer's own class, see :func:`observed`."""
+
+    callbacks: tuple[Callback, ...] = ()
+    _validating = False
+
+    def _notify(self, event: str, *arguments: Any) -> None:
+        """Call every callback; one that asks to stop does so after the others have heard of the event."""
+        stop: StopTraining | None = None
+        for callback in self.callbacks:
+            try:
+                getattr(callback, event)(self, *arguments)
+            except StopTraining as error:
+                stop = error
+        if stop is not None:
+            raise stop
+
+    def _transform(self, event: str, value: Any, *arguments: Any) -> Any:
+        """Pass ``value`` through every callback, each of which may return another one."""
+        stop: StopTraining | None = None
+        for callback in self.callbacks:
+            try:
+                changed = getattr(callback, event)(self, *arguments, value)
+            except StopTraining as error:
+                stop = error
+                continue
+            value = value if changed is None else changed
+        if stop is not None:
+            raise stop
+        return value
+
+    def fit(
+        self,
+        train_data: Any,
+        valid_data: Any = None,
+        verbose: bool = True,
+        saved: bool = True,
+        show_progress: bool = False,
+        callback_fn: Callable[[int, float], None] | None = None,
+    ) -> tuple[float, Metrics | None]:
+        """Train as RecBole does, and call the callbacks; arguments and result are RecBole's."""
+
+        def selected(epoch: int, score: float) -> None:
+            if callback_fn is not None:
+                callback_fn(epoch, score)
+            self._notify("on_selection_end", epoch, score)
+
+        try:
+            self._notify("on_train_begin")
+            best: tuple[float, Metrics | None] = super().fit(
+                train_data, valid_data, verbose, saved, show_progress, callback_fn=selected
+            )
+        except StopTraining as stop:
+            if str(stop):
+                self.logger.info(str(stop))
+            best = self.best_valid_score, self.best_valid_result
+        self._notify("on_train_end", *best)
+        return best
+
+    def _train_epoch(self, train_data: Any, epoch_idx: int, *args: Any, **kwargs: Any) -> Any:
+        batches = self._transform("on_epoch_begin", train_data, epoch_idx)
+        loss = super()._train_epoch(batches, epoch_idx, *args, **kwargs)
+        self._notify("on_epoch_end", epoch_idx, loss)
+        return loss
+
+    def _valid_epoch(self, valid_data: Any, *args: Any, **kwargs: Any) -> tuple[float, Metrics]:
+        self._notify("on_validation_begin", valid_data)
+        self._validating = True
+        try:
+            score, metrics = super()._valid_epoch(valid_data, *args, **kwargs)
+        finally:
+            self._validating = False
+        self._notify("on_validation_end", score, metrics)
+        return score, metrics
+
+    def evaluate(self, eval_data: Any, *args: Any, **kwargs: Any) -> Any:
+        """Evaluate as RecBole does; outside a validation it is the test."""
+        if self._validating or not eval_data:
+            return super().evaluate(eval_data, *args, **kwargs)
+        self._notify("on_test_begin", eval_data)
+        metrics = super().evaluate(eval_data, *args, **kwargs)
+        self._notify("on_test_end", metrics)
+        return metrics
+
+    def _full_sort_batch_eval(self, batched_data: tuple[Any, ...]) -> RankedBatch:
+        return self._rank(super()._full_sort_batch_eval, batched_data)
+
+    def _neg_sample_batch_eval(self, batched_data: tuple[Any, ...]) -> RankedBatch:
+        return self._rank(super()._neg_sample_batch_eval, batched_data)
+
+    def _rank(self, score: Callable[[EvalBatch], Iterable[Any]], batched_data: tuple[Any, ...]) -> RankedBatch:
+        batch = self._transform("on_ranking_begin", EvalBatch(*batched_data))
+        ranked: RankedBatch = self._transform("on_ranking_end", RankedBatch(*score(batch)))
+        return ranked
+
+
+@functools.cache
+def observed(trainer_class: type) -> type[Observed]:
+    """Return a trainer class that calls callbacks around the methods of ``trainer_class``.
+
+    Args:
+        trainer_class: what RecBole's ``get_trainer`` returns, for whatever model.
+
+    Raises:
+        UserError: its training has no epochs, as that of RecBole's decision trees.
+    """
+    if not issubclass(trainer_class, Trainer):
+        raise UserError(
+            f"{trainer_class.__name__} trains without epochs, as RecBole's decision trees do; such a model runs with "
+            "recbole.quick_start.run_recbole only"
+        )
+    return type(trainer_class.__name__, (Observed, trainer_class), {"__module__": __name__})

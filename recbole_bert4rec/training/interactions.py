@@ -1,0 +1,70 @@
+"""All interactions of a data set, and the target of each user in validation and test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from recbole.data.dataset import Dataset
+
+from recbole_bert4rec.errors import UserError
+
+Ids = NDArray[np.int64]
+"""Internal ids of users or items, or counts by id."""
+PHASES = ("valid", "test")
+
+
+class Interactions:
+    """Every interaction of a data set, kept before RecBole cuts it into rows.
+
+    Args:
+        frame: the data set's ``inter_feat`` as it was loaded and filtered.
+        dataset: names its columns.
+    """
+
+    def __init__(self, frame: pd.DataFrame, dataset: Dataset) -> None:
+        self._frame, self._fields = frame, (dataset.uid_field, dataset.iid_field)
+        self.n_items: int = dataset.item_num if dataset.iid_field else 0
+
+    @property
+    def users(self) -> Ids:
+        """Internal ids. *Shape:* (T,)"""
+        return np.asarray(self._frame[self._fields[0]])
+
+    @property
+    def items(self) -> Ids:
+        """Internal ids. *Shape:* (T,)"""
+        return np.asarray(self._frame[self._fields[1]])
+
+    def training_counts(self, loaders: Iterable[Any]) -> Ids:
+        """Count how often each item stands in the training part. *Shape:* (N,)
+
+        Args:
+            loaders: of validation and test, whose targets do not count.
+        """
+        counts = np.bincount(self.items, minlength=self.n_items)
+        for loader, phase in zip(loaders, PHASES, strict=True):
+            counts -= np.bincount(targets_of(loader, phase)[1], minlength=self.n_items)
+        return counts
+
+
+def targets_of(loader: Any, phase: str) -> tuple[Ids, Ids]:
+    """Return user and target of each row of an evaluation loader.
+
+    Args:
+        loader: of validation or test.
+        phase: its name, for the message.
+
+    Raises:
+        UserError: a user has more than one target, so that what was seen before depends on the row.
+    """
+    dataset = loader._dataset
+    users, items = (np.asarray(dataset.inter_feat[field]) for field in (dataset.uid_field, dataset.iid_field))
+    if len(np.unique(users)) != len(users):
+        raise UserError(
+            f"some users have several {phase} targets; this needs `eval_args` with split {{'LS': 'valid_and_test'}}"
+        )
+    return users, items

@@ -1,0 +1,97 @@
+"""What a run is asked for, and what it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from recbole_bert4rec.errors import UserError, nearest
+from recbole_bert4rec.training.callbacks import Callback, Metrics
+from recbole_bert4rec.training.record import RunRecord
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """One run: train a model, select its best epoch on validation, test it.
+
+    Attributes:
+        model: RecBole's name of the model. None: what ``config_files`` or ``resume`` name, or else BERT4Rec.
+        dataset: RecBole's name of the data set, or a .csv, .tsv or .parquet log. None: what ``config_files`` or
+            ``resume`` name, or else ml-100k.
+        config_files: YAML files of options; later ones win.
+        options: options of RecBole and of the model, such as ``{"epochs": 3}``; they win over the files.
+        recommend: file (.csv or .parquet) to write every user's best next items to (BERT4Rec only). They follow
+            ``exclude_seen`` as the evaluation does: False, the default, ranks items of the user's history like all
+            others; True leaves them out.
+        k: items a user in ``recommend``.
+        attention: picture (.png, .pdf or .svg) to draw of where the trained model looks (BERT4Rec only).
+        resume: checkpoint of an interrupted run of BERT4Rec to go on from; its options hold unless given anew.
+        budget: seconds of training and validation. None: as many epochs as the options say.
+        ranks: Parquet file to write the rank of every user's test target to.
+        callbacks: are called while the run goes on, see :mod:`recbole_bert4rec.training.callbacks`.
+    """
+
+    model: str | None = None
+    dataset: str | None = None
+    config_files: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    recommend: str | None = None
+    k: int = 10
+    attention: str | None = None
+    resume: str | None = None
+    budget: float | None = None
+    ranks: str | None = None
+    callbacks: tuple[Callback, ...] = ()
+
+    @classmethod
+    def of(cls, request: RunRequest | None, given: Mapping[str, Any]) -> RunRequest:
+        """Return a request with some of its fields given anew.
+
+        Raises:
+            UserError: there is no such field.
+        """
+        names = [one.name for one in fields(cls)]
+        for name in given:
+            if name not in names:
+                near = nearest(name, names)
+                hint = f"did you mean `{near}`?" if near else f"it takes {', '.join(names)}"
+                raise UserError(f"run() takes no `{name}`; {hint} Options go into options={{{name!r}: ...}}")
+        lists = {name: tuple(given[name] or ()) for name in ("config_files", "callbacks") if name in given}
+        return replace(request or cls(), **{**given, **lists})
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a run gave.
+
+    Attributes:
+        best_valid_score: value of ``valid_metric`` in the best epoch; infinite where nothing was validated.
+        valid_score_bigger: whether larger values of it are better.
+        best_valid_result: all validation metrics of the best epoch; None where nothing was validated.
+        test_result: test metrics of the best epoch.
+        refit_test_result: test metrics of the model that was trained with the validation items too; None without the
+            option ``refit``.
+        record: everything about the run, as its JSON file has it.
+        record_path: of the JSON file.
+        checkpoint: of the best epoch's weights.
+    """
+
+    best_valid_score: float
+    valid_score_bigger: bool
+    best_valid_result: Metrics | None
+    test_result: Metrics | None
+    refit_test_result: dict[str, float | None] | None
+    record: RunRecord
+    record_path: Path
+    checkpoint: Path
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what RecBole's ``run_recbole`` returns, under its keys."""
+        return {
+            "best_valid_score": self.best_valid_score,
+            "valid_score_bigger": self.valid_score_bigger,
+            "best_valid_result": self.best_valid_result,
+            "test_result": self.test_result,
+        }

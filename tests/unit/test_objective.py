@@ -1,0 +1,26 @@
+"""A trial of a search trains and validates as a run does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from recbole_bert4rec.training.run import run
+from recbole_bert4rec.tuning.objective import Task, packed_data, run_trial
+from tests.conftest import QUIET
+
+ROWS = [(f"u{u}", f"i{(u * t + t) % 23}", t) for u in range(1, 31) for t in range(4 + u % 10)]
+
+
+@pytest.mark.parametrize("exclude_seen", [True, False, None])
+@pytest.mark.parametrize("packed", [True, False])
+def test_a_trial_follows_exclude_seen_as_a_run_does(exclude_seen: bool | None, packed: bool, write_inter: Any) -> None:
+    columns = {"load_col": {"inter": ["user_id", "item_id", "timestamp"]}}
+    split = {"split": {"LS": "valid_and_test"}, "order": "TO", "group_by": "user", "mode": "full"}
+    options = {**QUIET, **write_inter(ROWS), "exclude_seen": exclude_seen, "eval_args": split, **columns, "topk": [3]}
+    options["valid_metric"] = "MRR@3"
+    dataset = options.pop("dataset")
+    task = Task("Pop", dataset, fixed=options)
+    trial = run_trial(task, {}, packed_data(task) if packed else None, None, lambda news: None)
+    assert trial["valid"] == run(model="Pop", dataset=dataset, options=options).best_valid_result

@@ -1,0 +1,108 @@
+"""Recommendations follow the ranking of the evaluation, about items of the history too."""
+
+from __future__ import annotations
+
+import random
+from logging import getLogger
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import torch
+
+from recbole_bert4rec.recommend.recommend import recommendations
+from recbole_bert4rec.training.callbacks import Callback, RankedBatch
+from recbole_bert4rec.training.run import run
+from tests.conftest import QUIET, make_config, make_trainer, prepare
+
+N_ITEMS, K = 20, 6
+SMALL = {"hidden_size": 16, "inner_size": 32, "MAX_ITEM_LIST_LENGTH": 5, "eval_batch_size": 7, "metrics": ["MRR"]}
+
+
+def log() -> dict[str, list[str]]:
+    """Users who often come back to an item. The first has every item once, so that ids are the same in any part."""
+    draw = random.Random(3)
+    everything = [f"i{item}" for item in range(N_ITEMS)]
+    others = {f"u{user}": [f"i{draw.randrange(8)}" for _ in range(5 + user % 7)] for user in range(1, 25)}
+    return {"u0": [*everything, "i0"], **others}
+
+
+def rows(histories: dict[str, list[str]]) -> list[tuple[str, str, int]]:
+    return [(user, item, time) for user, items in histories.items() for time, item in enumerate(items)]
+
+
+class Rankings(Callback):
+    """The best items of each user, as an evaluation ranks them."""
+
+    def __init__(self) -> None:
+        self.of_user: dict[int, list[int]] = {}
+
+    def on_test_begin(self, trainer: Any, loader: Any) -> None:
+        trainer.ranking_depth = K
+
+    def on_ranking_end(self, trainer: Any, ranked: RankedBatch) -> None:
+        users = ranked.interaction["user_id"].tolist()
+        self.of_user |= dict(zip(users, ranked.scores.items.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("exclude_seen", [False, True])
+@pytest.mark.parametrize("seen_bias", [None, 3.0, -3.0])
+def test_the_recommended_items_are_the_best_of_the_evaluation_for_the_same_history(
+    exclude_seen: bool, seen_bias: float | None, write_inter: Any
+) -> None:
+    histories = log()
+    options = {
+        **SMALL,
+        "topk": [K],
+        "valid_metric": f"MRR@{K}",
+        "exclude_seen": exclude_seen,
+        "seen_bias": seen_bias is not None,
+    }
+    whole = make_config(**options, **write_inter(rows(histories), "whole"))
+    before = make_config(**options, **write_inter(rows({u: items[:-1] for u, items in histories.items()}), "before"))
+    dataset, train, _, test = prepare(whole)
+    found = Rankings()
+    trainer = make_trainer(whole, train, found)
+    torch.nn.init.normal_(trainer.model.encoder.output_bias)
+    if seen_bias is not None:
+        torch.nn.init.constant_(trainer.model.seen_bias, seen_bias)
+    trainer.evaluate(test, load_best_model=False)
+    cut, *_ = prepare(before)
+    for field in ("user_id", "item_id"):
+        assert list(cut.field2id_token[field]) == list(dataset.field2id_token[field])
+    table = pd.concat(recommendations(trainer.model, cut, K, exclude_seen, batch_size=5, show_progress=False))
+    compared, repeats = 0, 0
+    for user, items in histories.items():
+        best = table[table["user_id"] == user]["item_id"].tolist()
+        if exclude_seen:
+            assert not set(best) & set(items[:-1])
+            if items[-1] in items[:-1]:  # in evaluation the target stays
+                continue
+        ranked = found.of_user[int(dataset.token2id("user_id", user))]
+        assert best == dataset.id2token("item_id", ranked).tolist()
+        compared += 1
+        repeats += len(set(best) & set(items[:-1]))
+    assert compared >= (3 if exclude_seen else len(histories))
+    if not exclude_seen:
+        assert repeats > 0
+        assert seen_bias != 3.0 or repeats > 60, "items of the history are raised"
+
+
+@pytest.mark.parametrize("exclude_seen", [False, True])
+def test_a_run_recommends_by_the_rule_it_was_evaluated_by_and_says_so(
+    exclude_seen: bool, write_inter: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    histories, said = log(), []
+    logger = getLogger()
+    monkeypatch.setattr(logger, "info", lambda text: said.append(str(text)))
+    options = {**QUIET, **SMALL, "epochs": 1, "exclude_seen": exclude_seen, **write_inter(rows(histories))}
+    options.pop("metrics")
+    run(dataset=options.pop("dataset"), options=options, recommend="top.csv", k=4)
+    table = pd.read_csv("top.csv")
+    again = [row for row in table.itertuples() if row.item_id in histories[row.user_id]]
+    assert bool(again) is not exclude_seen
+    (line,) = [text for text in said if text.startswith("recommending:")]
+    assert f"(exclude_seen={exclude_seen})" in line
+    assert ("left out" in line.partition(";")[0]) is exclude_seen
+    assert Path("top.csv").is_file()
