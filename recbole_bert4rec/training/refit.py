@@ -57,7 +57,7 @@ def refit(config: Config, epochs: int, prepared: Callable[[Config], tuple[Any, A
     values = checkpoint.plain_config(config)
     values["eval_args"] = {**config["eval_args"], "split": {"LS": "test_only"}}
     values["valid_users"] = None
-    config = checkpoint.StoredConfig({**values, "epochs": epochs})
+    config = checkpoint.StoredConfig({**values, "epochs": epochs}, checkpoint_dir=config["checkpoint_dir"])
     trainer, _, loaders = prepared(config)
     show = config["show_progress"]
     trainer.fit(loaders[0], saved=False, show_progress=show)
