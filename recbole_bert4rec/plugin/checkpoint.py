@@ -68,8 +68,8 @@ def read(path: str | os.PathLike[str], device: torch.device | str = "cpu") -> di
         The entries of :data:`ENTRIES`, each of its kind, and others that may be there.
 
     Raises:
-        ForeignFileError: the file is no checkpoint of this package. RecBole's own are pickles, which can run code; they are
-            refused here.
+        ForeignFileError: the file is no checkpoint of this package. RecBole's own are pickles, which can run code;
+            they are refused here.
         UserError: the file is missing, damaged, of another format, or lacks an entry.
     """
     if not Path(path).is_file():

@@ -71,7 +71,7 @@ def test_a_trainer_of_recbole_unpickles_no_other_file(write_inter: Any) -> None:
         with pytest.raises(UserError, match="was not saved by this trainer, and it is a pickle"):
             fresh.evaluate(test, model_file=file)
     fresh.saved_model_file = str(evil)
-    with pytest.raises(UserError, match="evil.pth was not saved by this trainer"):
+    with pytest.raises(UserError, match=r"evil\.pth was not saved by this trainer"):
         fresh.evaluate(test)
     assert not Path("pwned").exists()
 
@@ -94,7 +94,7 @@ def test_a_pretrained_model_is_read_by_its_trainer(write_inter: Any) -> None:
 
 
 def test_a_stock_checkpoint_is_loaded_with_its_data_where_unpickling_is_asked_for(write_inter: Any) -> None:
-    trainer, _, test = trained(write_inter)
+    trainer, *_ = trained(write_inter)
     with pytest.raises(UserError, match=r"GRU4Rec.* is not a checkpoint of recbole_bert4rec .* unpickle=True reads it"):
         load_data_and_model(trainer.saved_model_file)
     config, model, dataset, *_ = load_data_and_model(trainer.saved_model_file, unpickle=True)
