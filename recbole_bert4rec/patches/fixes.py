@@ -230,8 +230,6 @@ def no_negatives_for_pop(original: Any, self: Config, model: str, model_class: A
 
 
 _TRAINER = "recbole.trainer.trainer:Trainer"
-_FOLDERS: tuple[str, ...] = ("recbole.utils", "recbole.utils.logger", "recbole.trainer.trainer", "recbole.trainer")
-_FOLDERS += ("recbole.data.dataset.dataset", "recbole.data.utils", "recbole.data")
 
 PATCHES = (
     Patch(
@@ -321,7 +319,6 @@ PATCHES = (
         ensure_dir,
         "Two processes that make the same folder at the same time: the slower one fails (utils.py:51).",
         Scope.FIX,
-        also=_FOLDERS,
         as_is=True,
     ),
     Patch(

@@ -47,8 +47,8 @@ def objective_function(
     return _objective_function(config_dict, config_file_list, saved)
 
 
-def _named(owner: str, name: str, value: Any, reason: str, also: tuple[str, ...] = ()) -> Patch:
-    return Patch(owner, name, value, reason, Scope.MODEL, also, as_is=True)
+def _named(owner: str, name: str, value: Any, reason: str) -> Patch:
+    return Patch(owner, name, value, reason, Scope.MODEL, as_is=True)
 
 
 _OUR_MODEL = "RecBole finds a model in the module of its lower-case name (utils.py:72): this package's."
@@ -81,20 +81,17 @@ PATCHES = (
         get_dataloader,
         "RecBole has a fixed table of loaders, without BERT4Rec's (data/utils.py:241).",
         Scope.MODEL,
-        also=("recbole.data",),
     ),
     _named(
         "recbole.quick_start.quick_start",
         "run_recboles",
         run_recboles,
         f"{_WORKER} (quick_start.py:84).",
-        ("recbole.quick_start",),
     ),
     _named(
         "recbole.quick_start.quick_start",
         "objective_function",
         objective_function,
         f"{_WORKER} (quick_start.py:196).",
-        ("recbole.quick_start",),
     ),
 )

@@ -249,7 +249,6 @@ PATCHES = (
         create_dataset,
         "RecBole unpickles whatever lies in `checkpoint_dir` under the right name (data/utils.py:61).",
         Scope.POLICY,
-        also=("recbole.data", "recbole.quick_start.quick_start"),
     ),
     Patch(
         "recbole.data.utils",
@@ -257,7 +256,6 @@ PATCHES = (
         load_split_dataloaders,
         "RecBole unpickles whatever lies in `checkpoint_dir` under the right name (data/utils.py:122).",
         Scope.POLICY,
-        also=("recbole.data",),
     ),
     Patch(
         "recbole.data.utils",
@@ -265,7 +263,6 @@ PATCHES = (
         create_samplers,
         "`candidates: paper` draws the paper's candidates, for any model (data/utils.py:333).",
         Scope.POLICY,
-        also=("recbole.data",),
     ),
     Patch(
         "recbole.data.dataset.dataset:Dataset",
@@ -280,7 +277,6 @@ PATCHES = (
         load_data_and_model,
         "Checkpoints of BERT4Rec are read without unpickling, those of RecBole on request (quick_start.py:250).",
         Scope.POLICY,
-        also=("recbole.quick_start",),
     ),
     *(
         Patch(

@@ -6,10 +6,12 @@ import functools
 import importlib
 import inspect
 import os
+import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from types import FunctionType, ModuleType
 from typing import Any
 
 import recbole  # first, so that an installation without RecBole is noticed by this name
@@ -51,7 +53,6 @@ class Patch:
             stands there instead of the original.
         reason: one sentence, with RecBole's file and line.
         scope: what the patch is for.
-        also: other owners that hold a second reference to the same object.
         as_is: the replacement is put there itself, instead of being called with the original.
         needed: whether the fault is there at all with the libraries that are installed.
     """
@@ -61,7 +62,6 @@ class Patch:
     replacement: Any
     reason: str
     scope: Scope
-    also: tuple[str, ...] = ()
     as_is: bool = False
     needed: Callable[[], bool] = always
 
@@ -77,6 +77,7 @@ class _Change:
 
     patch: Patch
     owner: Any
+    name: str
     before: Any
     put: Any
 
@@ -124,7 +125,8 @@ def register(fixes: bool = True) -> None:
 def unregister() -> None:
     """Put everything in RecBole back as it was; without :func:`register` before, do nothing.
 
-    What somebody else has put in the place of a patch since is left alone.
+    What somebody else has put in the place of a patch since is left alone. A module that imported a patched function by
+    name in the meantime keeps it.
     """
     global _fixes_applied
     while _applied:
@@ -197,18 +199,43 @@ def wrap(original: Callable[..., Any], replacement: Callable[..., Any]) -> Calla
 
 
 def _apply(patch: Patch) -> None:
-    first = resolve(patch.owner)
-    if isinstance(first, (list, dict)) or patch.as_is:
-        put = patch.name if isinstance(first, list) else patch.replacement
+    owner = resolve(patch.owner)
+    before = current(owner, patch.name)
+    if isinstance(owner, (list, dict)) or patch.as_is:
+        put = patch.name if isinstance(owner, list) else patch.replacement
     else:
-        put = wrap(getattr(first, patch.name), patch.replacement)
-    for owner in (first, *map(resolve, patch.also)):
-        _applied.append(_Change(patch, owner, current(owner, patch.name), put))
-        _put(owner, patch.name, put)
+        put = wrap(getattr(owner, patch.name), patch.replacement)
+    others = _references(before, owner) if isinstance(owner, ModuleType) else []
+    for place, name in ((owner, patch.name), *others):
+        _applied.append(_Change(patch, place, name, before, put))
+        _put(place, name, put)
+
+
+def _references(function: Any, owner: ModuleType) -> list[tuple[ModuleType, str]]:
+    """Find the modules that imported a function of RecBole by name: ``from recbole.data import create_dataset``.
+
+    RecBole's own do, and so do those of a user who imports RecBole before this package.
+
+    Args:
+        function: what stands in ``owner``; only functions of RecBole are looked for.
+        owner: the module that is changed anyway.
+
+    Returns:
+        Other modules, and the name that the function has there.
+    """
+    if not isinstance(function, FunctionType) or function.__module__.split(".")[0] != "recbole":
+        return []
+    return [
+        (module, name)
+        for module in list(sys.modules.values())
+        if isinstance(module, ModuleType) and module is not owner and not module.__name__.startswith("recbole_bert4rec")
+        for name, value in list(vars(module).items())
+        if value is function
+    ]
 
 
 def _take_back(change: _Change) -> None:
-    owner, name = change.owner, change.patch.name
+    owner, name = change.owner, change.name
     if isinstance(owner, list):
         if change.before is ABSENT and name in owner:
             owner.remove(name)
