@@ -1,11 +1,39 @@
-"""BERT4Rec for RecBole: importing this package makes RecBole's ``--model=BERT4Rec`` the one in here."""
+"""BERT4Rec for RecBole: importing this package makes RecBole's ``--model=BERT4Rec`` the one in here.
 
+Encoder, losses and data preparation (``nn``, ``data``) work where RecBole is not installed.
+"""
+
+from __future__ import annotations
+
+import importlib
 import sys
 import warnings
+from typing import TYPE_CHECKING
 
 from recbole_bert4rec.constants import SUPPORTED_PYTHON
+from recbole_bert4rec.errors import UserError
+
+if TYPE_CHECKING:
+    from recbole_bert4rec.comparison.compare import compare
+    from recbole_bert4rec.patches.table import register, unregister
+    from recbole_bert4rec.training.run import run
+    from recbole_bert4rec.tuning.tune import tune
 
 __version__ = "0.1.0"
+__all__ = ["UserError", "__version__", "compare", "register", "run", "tune", "unregister"]
+
+_PLACES = {
+    "compare": "recbole_bert4rec.comparison.compare",
+    "register": "recbole_bert4rec.patches.table",
+    "run": "recbole_bert4rec.training.run",
+    "tune": "recbole_bert4rec.tuning.tune",
+    "unregister": "recbole_bert4rec.patches.table",
+}
+"""Where the public functions are; each is imported when it is first asked for."""
+
+_reason: Exception | None = None
+"""Why RecBole cannot be used; None where it can."""
+
 
 if not SUPPORTED_PYTHON[0] <= sys.version_info[:2] < SUPPORTED_PYTHON[1]:
     raise ImportError(
@@ -14,10 +42,47 @@ if not SUPPORTED_PYTHON[0] <= sys.version_info[:2] < SUPPORTED_PYTHON[1]:
         f"{sys.version.split()[0]}"
     )
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # RecBole's dependencies deplore their own age while they are imported
-    from recbole_bert4rec.patches.registry import register
 
-register()
+def _register() -> None:
+    """Register BERT4Rec, where RecBole is installed."""
+    global _reason
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # RecBole's dependencies deplore their own age while they are imported
+            from recbole_bert4rec.patches import table
+            from recbole_bert4rec.patches.table import patches
 
-__all__ = ["__version__", "register"]
+            patches()
+    except (ModuleNotFoundError, AttributeError) as error:  # the second comes of libraries that are too new
+        _reason = error
+        if getattr(error, "name", None) != "recbole":
+            warnings.warn(
+                f"RecBole is installed but does not work here ({error}), so BERT4Rec is not registered; "
+                "`python -m recbole_bert4rec doctor` says what is missing",
+                stacklevel=2,
+            )
+        return
+    table.register(fixes=table.fixes_wanted())
+
+
+def _import_public(name: str) -> object:
+    """Return the public function of this name.
+
+    Raises:
+        AttributeError: there is none.
+        ImportError: it needs RecBole, which is not there.
+    """
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if _reason is not None:
+        raise ImportError(
+            f"recbole_bert4rec.{name} needs RecBole, which cannot be imported ({_reason}); install it with "
+            "`pip install -r requirements.txt`. `python -m recbole_bert4rec doctor` says what is missing"
+        ) from _reason
+    return getattr(importlib.import_module(_PLACES[name]), name)
+
+
+if not TYPE_CHECKING:  # a type checker knows the names from above, and that there are no others
+    __getattr__ = _import_public
+
+_register()

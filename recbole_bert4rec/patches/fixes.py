@@ -1,27 +1,17 @@
-"""What RecBole 1.2.1 needs to run to the end on today's libraries; one small patch a function, each applied once.
-
-Every patch works from outside, changes nothing where the fault is gone, and has a test that fails without it.
-"""
+"""Faults of RecBole 1.2.1, by itself or with today's libraries: one function, one reason and one test a fault."""
 
 from __future__ import annotations
 
 import copy
-import functools
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import Any
-from unittest import mock
 
 import numpy as np
-import pandas as pd
-import recbole.data.dataset
-import recbole.data.utils
-import recbole.model.sequential_recommender.sine as sine
-import recbole.quick_start.quick_start
-import recbole.trainer
-import recbole.trainer.hyper_tuning
-import recbole.trainer.trainer
-import recbole.utils.logger
+import recbole.data.dataset.dataset as recbole_dataset
+import recbole.trainer.hyper_tuning as recbole_hyper_tuning
+import recbole.trainer.trainer as recbole_trainer
 import torch
 from recbole.config import Config
 from recbole.data.dataset import Dataset
@@ -31,85 +21,106 @@ from recbole.trainer import Trainer
 from scipy.sparse import dok_matrix
 from torch.nn.parallel import DistributedDataParallel
 
+from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.patches.standin import StandIn
+from recbole_bert4rec.patches.table import Patch, Scope
 from recbole_bert4rec.plugin.distributed import share_checkpoint_name
+from recbole_bert4rec.scoped import replaced
 
-_MARK = "_patched_by_recbole_bert4rec"
+TRUST = "it is a pickle, which can run any code as it is read; unpickle=True reads it, for files whose maker you trust"
+"""What is said of a checkpoint that RecBole wrote."""
 
-
-def apply() -> None:
-    """Apply all patches; again is harmless."""
-    load_checkpoints_on_torch_2_6()
-    restore_dok_update()
-    search_exhaustively_with_new_hyperopt()
-    collect_plain_values()
-    sort_stably_before_removing_duplicates()
-    train_on_cpu_processes()
-    download_without_process_group()
-    leave_anomaly_detection_off()
-    drop_the_rows_without_ids()
-    count_every_interaction_for_pop()
+_DOK_LACKS_UPDATE = not hasattr(dok_matrix, "_update")
+_UNPICKLING_TORCH = StandIn(torch, load=partial(torch.load, weights_only=False))
+_GENERATOR_NUMPY = StandIn(np, random=StandIn(np.random, RandomState=np.random.default_rng))
+_LONELY_TORCH = StandIn(torch, distributed=StandIn(torch.distributed, barrier=lambda: None))
 
 
-def wrap(owner: Any, name: str, replacement: Callable[..., Any]) -> None:
-    """Replace ``owner.name`` by ``replacement(original, *args)``, once."""
-    original = layer = getattr(owner, name)
-    while layer is not None:
-        if getattr(layer, _MARK, None) is replacement:
-            return
-        layer = getattr(layer, "__wrapped__", None)
+def evaluate(
+    original: Callable[..., Any],
+    self: Trainer,
+    eval_data: Any,
+    load_best_model: bool = True,
+    model_file: str | None = None,
+    show_progress: bool = False,
+    unpickle: bool = False,
+) -> Any:
+    """Unpickle the checkpoint that this trainer itself saved, which torch >= 2.6 refuses; others on request.
 
-    @functools.wraps(original)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        return replacement(original, *args, **kwargs)
+    Args:
+        original: RecBole's ``Trainer.evaluate``.
+        self: the trainer.
+        eval_data: as RecBole's.
+        load_best_model: as RecBole's.
+        model_file: as RecBole's.
+        show_progress: as RecBole's.
+        unpickle: read ``model_file`` even if another trainer saved it; it can run code.
 
-    setattr(wrapped, _MARK, replacement)
-    setattr(owner, name, wrapped)
-
-
-def load_checkpoints_on_torch_2_6() -> None:
-    """torch >= 2.6 refuses RecBole's pickled checkpoints (trainer.py:323, 583; quick_start.py:250).
-
-    Only RecBole's own calls are allowed to unpickle again: these read files that RecBole wrote on this machine.
+    Raises:
+        UserError: the checkpoint is not one that this trainer saved.
     """
-    wrap(Trainer, "evaluate", _unpickling)
-    wrap(Trainer, "resume_checkpoint", _unpickling)
-    wrap(recbole.quick_start.quick_start, "load_data_and_model", _unpickling)
-
-
-def _unpickling(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    safe_load = torch.load
-
-    def load(*load_args: Any, **load_kwargs: Any) -> Any:
-        return safe_load(*load_args, **{"weights_only": False, **load_kwargs})
-
+    if not eval_data or not load_best_model:
+        return original(self, eval_data, load_best_model, model_file, show_progress)
+    file = str(model_file or self.saved_model_file)
     if torch.distributed.is_initialized():
         torch.distributed.barrier()  # until rank 0 has written what all read
-    with mock.patch.object(torch, "load", load):
+    if not unpickle and os.path.exists(file) and os.path.abspath(file) not in _saved_by(self):
+        raise UserError(f"{file} was not saved by this trainer, and {TRUST}")
+    with replaced(recbole_trainer, "torch", _UNPICKLING_TORCH):
+        return original(self, eval_data, load_best_model, model_file, show_progress)
+
+
+def resume_checkpoint(original: Callable[..., None], self: Trainer, resume_file: str, unpickle: bool = False) -> None:
+    """Unpickle a checkpoint of RecBole's own, which torch >= 2.6 refuses, on request only.
+
+    Args:
+        original: RecBole's ``Trainer.resume_checkpoint``.
+        self: the trainer.
+        resume_file: the checkpoint.
+        unpickle: read the file; it can run code.
+
+    Raises:
+        UserError: ``unpickle`` is not said.
+    """
+    if not unpickle and os.path.exists(resume_file):
+        raise UserError(f"{resume_file} is not resumed: {TRUST}")
+    with replaced(recbole_trainer, "torch", _UNPICKLING_TORCH):
+        original(self, resume_file)
+
+
+def save_and_remember(original: Callable[..., None], self: Trainer, *args: Any, **kwargs: Any) -> None:
+    """Remember which files this trainer saved: those it may unpickle."""
+    file = kwargs.get("saved_model_file", self.saved_model_file)
+    original(self, *args, **kwargs)
+    _saved_by(self).add(os.path.abspath(file))
+
+
+def save_pretrained_and_remember(
+    original: Callable[..., None], self: Trainer, epoch: int, saved_model_file: str
+) -> None:
+    """Remember a file of pre-training, too."""
+    original(self, epoch, saved_model_file)
+    _saved_by(self).add(os.path.abspath(saved_model_file))
+
+
+def _saved_by(trainer: Trainer) -> set[str]:
+    files: set[str] = trainer.__dict__.setdefault("files_it_saved", set())
+    return files
+
+
+def update_dok_matrix(self: Any, entries: dict[tuple[int, int], float]) -> None:
+    """Fill a matrix as ``dok_matrix._update`` did."""
+    self._dict.update(entries)
+
+
+def search_with_generator(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Give hyperopt the numpy Generator that it draws from."""
+    with replaced(recbole_hyper_tuning, "np", _GENERATOR_NUMPY):
         return original(*args, **kwargs)
 
 
-def restore_dok_update() -> None:
-    """SciPy 1.13 removed ``dok_matrix._update``, with which RecBole's graph models fill their adjacency matrix."""
-    if not hasattr(dok_matrix, "_update"):
-        dok_matrix._update = lambda self, entries: self._dict.update(entries)  # type: ignore[attr-defined]
-
-
-def search_exhaustively_with_new_hyperopt() -> None:
-    """hyperopt >= 0.2.7 samples with a numpy Generator; RecBole gives it a RandomState (hyper_tuning.py:117)."""
-    wrap(recbole.trainer.hyper_tuning, "exhaustive_search", _with_generator)
-
-
-def _with_generator(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    with mock.patch.object(np.random, "RandomState", np.random.default_rng):
-        return original(*args, **kwargs)
-
-
-def collect_plain_values() -> None:
-    """Collector.get_data_struct moves everything to the CPU, also the integers that ItemCoverage needs."""
-    wrap(Collector, "get_data_struct", _tensors_and_plain_values)
-
-
-def _tensors_and_plain_values(original: Callable[[Collector], Any], self: Collector) -> Any:
+def collect_plain_values(original: Callable[[Collector], Any], self: Collector) -> Any:
+    """Keep plain numbers out of what is moved to the CPU."""
     everything = self.data_struct._data_dict
     plain = {key: value for key, value in everything.items() if not hasattr(value, "cpu")}
     for key in plain:
@@ -120,34 +131,19 @@ def _tensors_and_plain_values(original: Callable[[Collector], Any], self: Collec
     return collected
 
 
-def sort_stably_before_removing_duplicates() -> None:
-    """``rm_dup_inter`` sorts by time with an unstable sort: which of two simultaneous rows stays is accidental."""
-    wrap(Dataset, "_remove_duplication", _with_stable_sort)
-
-
-def _with_stable_sort(original: Callable[[Dataset], None], self: Dataset) -> None:
-    sort_values = pd.DataFrame.sort_values
-
-    def stable(frame: pd.DataFrame, *args: Any, **kwargs: Any) -> Any:
-        return sort_values(frame, *args, **{"kind": "stable", **kwargs})
-
-    with mock.patch.object(pd.DataFrame, "sort_values", stable):
+def remove_duplication(original: Callable[[Dataset], None], self: Dataset) -> None:
+    """Sort by time with a stable sort before duplicates are removed."""
+    frame = self.inter_feat
+    # on the frame itself: other frames, in this thread or another, are sorted as ever
+    object.__setattr__(frame, "sort_values", partial(frame.sort_values, kind="stable"))
+    try:
         original(self)
+    finally:
+        object.__delattr__(frame, "sort_values")
 
 
-def train_on_cpu_processes() -> None:
-    """``nproc > 1`` hard-codes nccl and CUDA devices (configurator.py:498, trainer.py:63).
-
-    Ranks also race for folders, and name and read checkpoints that only rank 0 writes.
-    """
-    wrap(Config, "_init_device", _init_device)
-    recbole.trainer.trainer.DistributedDataParallel = _distributed
-    wrap(Trainer, "__init__", _with_shared_checkpoint)
-    for module in (recbole.utils.logger, recbole.trainer.trainer, recbole.data.utils):  # ranks make the same folders
-        module.ensure_dir = functools.partial(os.makedirs, exist_ok=True)  # type: ignore[attr-defined]
-
-
-def _init_device(original: Callable[[Config], None], self: Config) -> None:
+def init_device(original: Callable[[Config], None], self: Config) -> None:
+    """Let several processes train on the CPU, with gloo."""
     final = self.final_config_dict
     if "local_rank" not in final or (torch.cuda.is_available() and final["gpu_id"]):
         return original(self)
@@ -162,47 +158,48 @@ def _init_device(original: Callable[[Config], None], self: Config) -> None:
     return None
 
 
-def _with_shared_checkpoint(original: Callable[..., None], self: Trainer, *args: Any, **kwargs: Any) -> None:
-    original(self, *args, **kwargs)
-    share_checkpoint_name(self)
-
-
-def _distributed(module: torch.nn.Module, device_ids: list[int] | None = None, **kwargs: Any) -> torch.nn.Module:
+def distribute(module: torch.nn.Module, device_ids: list[int] | None = None, **kwargs: Any) -> torch.nn.Module:
+    """Return torch's DistributedDataParallel, which takes no device ids on the CPU."""
     on_gpu = next(module.parameters()).is_cuda
     return DistributedDataParallel(module, device_ids=device_ids if on_gpu else None, **kwargs)
 
 
-def download_without_process_group() -> None:
-    """A download ends in ``torch.distributed.barrier()`` (dataset.py:252), which raises in a single process."""
-    wrap(recbole.data.dataset.Dataset, "_download", _without_barrier)
+def init_trainer(original: Callable[..., None], self: Trainer, *args: Any, **kwargs: Any) -> None:
+    """Let all ranks name the one checkpoint that rank 0 writes."""
+    original(self, *args, **kwargs)
+    share_checkpoint_name(self)
 
 
-def _without_barrier(original: Callable[[Dataset], None], self: Dataset) -> None:
+def ensure_dir(dir_path: str) -> None:
+    """Make a folder, though another process may make it at the same time."""
+    os.makedirs(dir_path, exist_ok=True)
+
+
+def download(original: Callable[[Dataset], None], self: Dataset) -> None:
+    """Wait for other processes only where there are some."""
     if torch.distributed.is_initialized():
         return original(self)
-    with mock.patch.object(torch.distributed, "barrier"):
+    with replaced(recbole_dataset, "torch", _LONELY_TORCH):
         return original(self)
 
 
-def leave_anomaly_detection_off() -> None:
-    """sine.py turns anomaly detection on for the whole process as it is imported: steps take 2.5 times longer.
+class _AnomalyDetection:
+    """Torch's switch as an attribute."""
 
-    Off once; whoever turns it on later, for debugging, keeps it.
-    """
-    if not hasattr(sine, _MARK):
-        torch.autograd.set_detect_anomaly(False)
-        setattr(sine, _MARK, leave_anomaly_detection_off)
+    @property
+    def enabled(self) -> bool:
+        return torch.is_anomaly_enabled()
 
-
-def drop_the_rows_without_ids() -> None:
-    """Dataset drops rows without user, then those without item by positions that no longer hold (dataset.py:818).
-
-    It removes others instead, whose ids are there, or raises an IndexError.
-    """
-    wrap(Dataset, "_filter_nan_user_or_item", _drop_rows_without_ids)
+    @enabled.setter
+    def enabled(self, value: bool) -> None:
+        torch.autograd.set_detect_anomaly(value)
 
 
-def _drop_rows_without_ids(original: Callable[[Dataset], None], self: Dataset) -> None:
+anomaly_detection = _AnomalyDetection()
+
+
+def drop_rows_without_ids(original: Callable[[Dataset], None], self: Dataset) -> None:
+    """Drop the rows that have no user or no item, and no others."""
     for field in (self.uid_field, self.iid_field):
         if field is None:
             continue
@@ -216,17 +213,149 @@ def _drop_rows_without_ids(original: Callable[[Dataset], None], self: Dataset) -
     original(self)
 
 
-def count_every_interaction_for_pop() -> None:
-    """Pop counts an item once a batch, however often it stands there (pop.py:44).
-
-    It counts sampled negatives, too; the registry gives it none.
-    """
-    wrap(Pop, "calculate_loss", _count)
-
-
-def _count(original: Callable[..., Any], self: Pop, interaction: Any) -> Any:
+def count_for_pop(original: Callable[..., Any], self: Pop, interaction: Any) -> Any:
+    """Count every interaction of a batch."""
     counts = self.item_cnt.clone()
     loss = original(self, interaction)
     counts.index_add_(0, interaction[self.ITEM_ID], torch.ones_like(interaction[self.ITEM_ID]).unsqueeze(1))
     self.item_cnt, self.max_cnt = counts, counts.max(dim=0)[0]
     return loss
+
+
+def no_negatives_for_pop(original: Any, self: Config, model: str, model_class: Any, dataset: str) -> None:
+    """Give Pop no sampled negatives."""
+    original(self, model, model_class, dataset)
+    if model == "Pop":
+        self.internal_config_dict["train_neg_sample_args"] = None
+
+
+_TRAINER = "recbole.trainer.trainer:Trainer"
+
+PATCHES = (
+    Patch(
+        _TRAINER,
+        "evaluate",
+        evaluate,
+        "torch >= 2.6 refuses the pickle that RecBole wrote a moment ago (trainer.py:583).",
+        Scope.FIX,
+    ),
+    Patch(
+        _TRAINER,
+        "resume_checkpoint",
+        resume_checkpoint,
+        "torch >= 2.6 refuses RecBole's pickled checkpoints (trainer.py:323).",
+        Scope.FIX,
+    ),
+    Patch(
+        _TRAINER,
+        "_save_checkpoint",
+        save_and_remember,
+        "A trainer unpickles only files that it saved itself (trainer.py:308).",
+        Scope.FIX,
+    ),
+    Patch(
+        "recbole.trainer.trainer:PretrainTrainer",
+        "save_pretrained_model",
+        save_pretrained_and_remember,
+        "A trainer unpickles only files that it saved itself (trainer.py:770).",
+        Scope.FIX,
+    ),
+    Patch(
+        "scipy.sparse:dok_matrix",
+        "_update",
+        update_dok_matrix,
+        "SciPy 1.13 removed it; RecBole's graph models fill their matrix with it (lightgcn.py:111 and others).",
+        Scope.FIX,
+        as_is=True,
+        needed=lambda: _DOK_LACKS_UPDATE,
+    ),
+    Patch(
+        "recbole.trainer.hyper_tuning",
+        "exhaustive_search",
+        search_with_generator,
+        "hyperopt >= 0.2.7 draws from a numpy Generator, but RecBole gives it a RandomState (hyper_tuning.py:117).",
+        Scope.FIX,
+    ),
+    Patch(
+        "recbole.evaluator.collector:Collector",
+        "get_data_struct",
+        collect_plain_values,
+        "RecBole moves everything to the CPU, also the integers that ItemCoverage needs (collector.py:227).",
+        Scope.FIX,
+    ),
+    Patch(
+        "recbole.data.dataset.dataset:Dataset",
+        "_remove_duplication",
+        remove_duplication,
+        "`rm_dup_inter` sorts by time with an unstable sort: which of two simultaneous rows stays is accidental "
+        "(dataset.py:853).",
+        Scope.FIX,
+    ),
+    Patch(
+        "recbole.config.configurator:Config",
+        "_init_device",
+        init_device,
+        "Several processes need nccl and CUDA devices, so none can train on the CPU (configurator.py:498).",
+        Scope.FIX,
+    ),
+    Patch(
+        "recbole.trainer.trainer",
+        "DistributedDataParallel",
+        distribute,
+        "RecBole passes device ids, which torch refuses on the CPU (trainer.py:62).",
+        Scope.FIX,
+        as_is=True,
+    ),
+    Patch(
+        _TRAINER,
+        "__init__",
+        init_trainer,
+        "Every rank names its checkpoint by the second, but reads the one that rank 0 wrote (trainer.py:132).",
+        Scope.FIX,
+    ),
+    Patch(
+        "recbole.utils.utils",
+        "ensure_dir",
+        ensure_dir,
+        "Two processes that make the same folder at the same time: the slower one fails (utils.py:51).",
+        Scope.FIX,
+        as_is=True,
+    ),
+    Patch(
+        "recbole.data.dataset.dataset:Dataset",
+        "_download",
+        download,
+        "A download ends in `torch.distributed.barrier()`, which raises in a single process (dataset.py:252).",
+        Scope.FIX,
+    ),
+    Patch(
+        "recbole_bert4rec.patches.fixes:anomaly_detection",
+        "enabled",
+        False,
+        "Importing RecBole turns torch's anomaly detection on, which makes steps 2.5 times slower (sine.py:25).",
+        Scope.FIX,
+        as_is=True,
+    ),
+    Patch(
+        "recbole.data.dataset.dataset:Dataset",
+        "_filter_nan_user_or_item",
+        drop_rows_without_ids,
+        "Rows without item are dropped by positions that no longer hold: others go, or an IndexError comes "
+        "(dataset.py:818).",
+        Scope.FIX,
+    ),
+    Patch(
+        "recbole.model.general_recommender.pop:Pop",
+        "calculate_loss",
+        count_for_pop,
+        "Pop counts an item once a batch, however often it stands there (pop.py:47).",
+        Scope.FIX,
+    ),
+    Patch(
+        "recbole.config.configurator:Config",
+        "_load_internal_config_dict",
+        no_negatives_for_pop,
+        "Pop counts sampled negatives as interactions (pop.py:47).",
+        Scope.FIX,
+    ),
+)

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import os
+import reprlib
 import warnings
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from recbole.config import Config
+from recbole.data.dataset import Dataset
+from torch import Tensor
 
+from recbole_bert4rec.constants import MODEL_NAME
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.files import atomic_write
 
-FORMAT = "recbole_bert4rec checkpoint 1"
+_FORMATS = "recbole_bert4rec checkpoint "
+FORMAT = f"{_FORMATS}2"
 
 _DERIVED = {
     "MODEL_TYPE",
@@ -33,6 +41,13 @@ _DERIVED = {
 }
 """Values that RecBole works out by itself, or that belong to one process of a run."""
 
+_PLACES = {"checkpoint_dir", "dataset_save_path", "dataloaders_save_path", "save_dataset", "save_dataloaders"}
+"""Options that name places to write to, or pickles to read: a file that came from elsewhere does not say them."""
+
+
+class ForeignFileError(UserError):
+    """A file that this package did not write."""
+
 
 def write(path: str | os.PathLike[str], state: dict[str, Any]) -> None:
     """Save ``state``, whole or not at all."""
@@ -43,49 +58,210 @@ def write(path: str | os.PathLike[str], state: dict[str, Any]) -> None:
 
 
 def read(path: str | os.PathLike[str], device: torch.device | str = "cpu") -> dict[str, Any]:
-    """Load a checkpoint with ``weights_only=True``.
+    """Load a checkpoint with ``weights_only=True`` and check that it is whole.
+
+    Args:
+        path: the file.
+        device: where its tensors go.
+
+    Returns:
+        The entries of :data:`ENTRIES`, each of its kind, and others that may be there.
 
     Raises:
-        UserError: the file is missing, damaged, or no checkpoint of this plugin (RecBole's own are pickles, which
-            can run code; they are refused here).
+        ForeignFileError: the file is no checkpoint of this package. RecBole's own are pickles, which can run code;
+            they are refused here.
+        UserError: the file is missing, damaged, of another format, or lacks an entry.
     """
     if not Path(path).is_file():
         raise UserError(f"checkpoint {path} does not exist")
+    _check_archive(path)
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Detected pickle protocol", UserWarning)  # said of RecBole's own
             state = torch.load(path, map_location=device, weights_only=True)
-    except Exception as error:  # torch raises many types for damaged files and for pickles
-        raise UserError(
-            f"{path} is not a checkpoint of recbole_bert4rec ({type(error).__name__}): it is damaged, or RecBole wrote "
-            "it, as for all models but BERT4Rec; those are pickles, which can run code and are not read here"
-        ) from error
-    if not isinstance(state, dict) or state.get("format") != FORMAT:
-        raise UserError(f"{path} is not a checkpoint of recbole_bert4rec (no format {FORMAT!r} in it)")
+    except (MemoryError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:  # torch raises many types for pickles and for archives of other things
+        raise ForeignFileError(f"{path} is not a checkpoint of recbole_bert4rec ({type(error).__name__})") from error
+    said = state.get("format") if isinstance(state, dict) else None
+    if not isinstance(said, str) or not said.startswith(_FORMATS):
+        raise ForeignFileError(f"{path} is not a checkpoint of recbole_bert4rec (no format {FORMAT!r} in it)")
+    if said != FORMAT:
+        raise UserError(f"{path} has the format {said!r}, but this version reads {FORMAT!r} only; train anew")
+    _check_entries(path, state)
     return state
 
 
-def read_if_ours(path: str | os.PathLike[str]) -> dict[str, Any] | None:
-    """What :func:`read` gives, or None where it would refuse the file."""
+def _check_archive(path: str | os.PathLike[str]) -> None:
+    """Compare the archive's checksums, which torch does not: one changed bit would change a weight."""
     try:
-        return read(path)
+        with open(path, "rb") as file:
+            if file.read(4) != b"PK\x03\x04":
+                raise ForeignFileError(f"{path} is not a checkpoint of recbole_bert4rec (no archive)")
+        with zipfile.ZipFile(path) as archive:
+            wrong = archive.testzip()
+    except OSError as error:
+        raise UserError(f"checkpoint {path} cannot be read ({error.strerror or error})") from error
     except UserError:
-        return None
+        raise
+    except Exception as error:  # zipfile raises many types for damaged archives
+        raise UserError(f"checkpoint {path} is damaged or not whole ({error}); copy it again or train anew") from error
+    if wrong is not None:
+        raise UserError(
+            f"checkpoint {path} is damaged: the checksum of {wrong} is another; copy it again or train anew"
+        )
+
+
+class Entry(NamedTuple):
+    """What an entry of a checkpoint must be.
+
+    Attributes:
+        wanted: in words.
+        holds: whether a value is that.
+        required: whether the entry must be there.
+    """
+
+    wanted: str
+    holds: Callable[[Any], bool]
+    required: bool = True
+
+
+def _is_whole(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _is_config(value: Any) -> bool:
+    return isinstance(value, dict) and is_plain(value) and value.get("model") == MODEL_NAME and _has_data_set(value)
+
+
+def _has_data_set(config: dict[str, Any]) -> bool:
+    return isinstance(config.get("dataset"), str)
+
+
+def _are_weights(value: Any) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(name, str) and isinstance(weight, Tensor) for name, weight in value.items()
+    )
+
+
+def _are_metrics(value: Any) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(name, str) and type(score) is float for name, score in value.items()
+    )
+
+
+def _is_optimizer(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and isinstance(value.get("state"), dict)
+        and isinstance(value.get("param_groups"), list)
+        and all(isinstance(group, dict) for group in value["param_groups"])
+    )
+
+
+def _is_generator(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.dtype == torch.uint8 and value.dim() == 1
+
+
+def _is_cpu_generator(value: Any) -> bool:
+    return _is_generator(value) and len(value) == len(torch.get_rng_state())
+
+
+def _are_tokens(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(token, str) for token in value)
+
+
+ENTRIES = {
+    "config": Entry(f"a dictionary of plain options whose model is {MODEL_NAME} and that names a data set", _is_config),
+    "epoch": Entry("a whole number from 0", _is_whole),
+    "cur_step": Entry("a whole number from 0", _is_whole),
+    "best_valid_score": Entry("a number", lambda value: type(value) is float),
+    "best_valid_result": Entry("a dictionary of numbers", _are_metrics),
+    "optimizer": Entry("an optimizer's state", _is_optimizer),
+    "random_state": Entry("the state of torch's generator", _is_cpu_generator),
+    "item_tokens": Entry("a list of texts", _are_tokens),
+    "state_dict": Entry("a dictionary of tensors", _are_weights),
+    "trained": Entry("a dictionary of tensors", _are_weights, required=False),
+    "average_steps": Entry("a whole number from 0", _is_whole, required=False),
+    "cuda_random_state": Entry("the state of a GPU's generator", _is_generator, required=False),
+}
+"""What a checkpoint holds; whoever stores more adds it here."""
+
+
+def _check_entries(path: str | os.PathLike[str], state: dict[str, Any]) -> None:
+    averaged = {"trained", "average_steps"} & set(state)
+    for name, entry in ENTRIES.items():
+        if name not in state:
+            if entry.required or (averaged and name in ("trained", "average_steps")):
+                raise UserError(f"checkpoint {path} has no entry {name!r}; it must be {entry.wanted}")
+        elif not entry.holds(state[name]):
+            raise UserError(
+                f"checkpoint {path}: entry {name!r} must be {entry.wanted}, but is {reprlib.repr(state[name])}"
+            )
+
+
+def item_tokens(dataset: Dataset) -> list[str]:
+    """Return the items' external ids, in the order of the internal ones; the first stands for padding."""
+    return [str(token) for token in dataset.field2id_token[dataset.iid_field]]
+
+
+def check_items(path: str | os.PathLike[str], stored: list[str], dataset: Dataset) -> None:
+    """Refuse a data set whose items have other internal ids than those that a model was trained with.
+
+    Args:
+        path: of the checkpoint.
+        stored: its ``item_tokens``.
+        dataset: that the model is to be used with.
+
+    Raises:
+        UserError: the items are others, or the same in another order.
+    """
+    found = item_tokens(dataset)
+    if stored == found:
+        return
+    what = f"{path} was trained on other items than those of {dataset.dataset_name!r}"
+    if len(stored) != len(found):
+        raise UserError(f"{what}: it knows {len(stored) - 1} items, the data set has {len(found) - 1}; train anew")
+    if sorted(stored) == sorted(found):
+        raise UserError(f"{what}, or rather on the same in another order, so each id means another item; train anew")
+    place = next(place for place, (one, other) in enumerate(zip(stored, found, strict=True)) if one != other)
+    raise UserError(f"{what}: item {place} is {stored[place]!r} there and {found[place]!r} here; train anew")
+
+
+@contextmanager
+def explain_misfit(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Turn what torch raises for weights of other names or shapes into one line.
+
+    Args:
+        path: of the checkpoint whose weights are loaded inside the block.
+    """
+    try:
+        yield
+    except (RuntimeError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"the weights in {path} do not fit the network: {' '.join(str(error).split())}") from error
 
 
 def plain_config(config: Config) -> dict[str, Any]:
-    """The values from which :class:`StoredConfig` makes the same configuration again."""
+    """Return the values from which :class:`StoredConfig` makes the same configuration again."""
     values = {key: value for key, value in config.final_config_dict.items() if key not in _DERIVED and is_plain(value)}
     before_dataset_name = {**config.internal_config_dict, **config.external_config_dict}
     values["data_path"] = before_dataset_name.get("data_path")
     negatives = values.get("train_neg_sample_args")
     if isinstance(negatives, dict) and negatives.get("distribution") == "none":
         values["train_neg_sample_args"] = None
-    return values
+    return without_places(values)
+
+
+def without_places(values: dict[str, Any]) -> dict[str, Any]:
+    """Return options without those that name places to write to, or pickles to read.
+
+    They are neither stored in a checkpoint nor taken from one.
+    """
+    return {key: value for key, value in values.items() if key not in _PLACES}
 
 
 def is_plain(value: Any) -> bool:
-    """Whether a value is made of None, bool, int, float, str, list, tuple and dict alone."""
+    """Return whether a value is made of None, bool, int, float, str, list, tuple and dict alone."""
     if isinstance(value, dict):
         return all(isinstance(key, str) and is_plain(item) for key, item in value.items())
     if isinstance(value, (list, tuple)):
@@ -94,14 +270,15 @@ def is_plain(value: Any) -> bool:
 
 
 class StoredConfig(Config):
-    """A configuration from stored values alone: the command line is not read and no string is evaluated.
+    """A configuration from stored values alone: the command line is not read and no text is evaluated.
 
     Args:
-        values: what :func:`plain_config` returned.
+        values: what :func:`plain_config` returned; places in it are ignored.
+        **more: options of the caller's own, places among them, that go before.
     """
 
-    def __init__(self, values: dict[str, Any]) -> None:
-        self._values = values
+    def __init__(self, values: dict[str, Any], **more: Any) -> None:
+        self._values = {**without_places(values), **more}
         super().__init__(model=values["model"], dataset=values["dataset"])
 
     def _load_config_files(self, file_list: Any) -> dict[str, Any]:

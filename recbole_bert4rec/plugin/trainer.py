@@ -239,14 +239,9 @@ class BERT4RecTrainer(Trainer):
         Raises:
             UserError: the resumed checkpoint was trained on other items.
         """
-        dataset = train_data._dataset
-        item_tokens = [str(token) for token in dataset.field2id_token[dataset.iid_field]]
-        if self.start_epoch > 0 and self.item_tokens != item_tokens:
-            raise UserError(
-                f"{self.saved_model_file} was trained on other items than those of {dataset.dataset_name!r}, or on "
-                "the same in another order; train anew"
-            )
-        self.item_tokens = item_tokens
+        if self.start_epoch > 0:
+            checkpoint.check_items(self.saved_model_file, self.item_tokens, train_data._dataset)
+        self.item_tokens = checkpoint.item_tokens(train_data._dataset)
         if self.start_epoch >= self.epochs > 0:  # RecBole would write a checkpoint of epoch -1 over the resumed one
             self.logger.warning(f"nothing to train: {self.start_epoch} epochs are done and epochs is {self.epochs}")
             if valid_data:  # the options may have it ranked in another way

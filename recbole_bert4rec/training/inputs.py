@@ -100,7 +100,7 @@ def _stored_options(resume: str | None, folder: str) -> list[str]:
     if resume is None:
         return []
     file = Path(folder) / "options of the checkpoint.yaml"
-    file.write_text(yaml.safe_dump(checkpoint.read(resume)["config"]), encoding="utf-8")
+    file.write_text(yaml.safe_dump(checkpoint.without_places(checkpoint.read(resume)["config"])), encoding="utf-8")
     return [str(file)]
 
 

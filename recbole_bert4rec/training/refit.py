@@ -9,7 +9,7 @@ from recbole.utils import set_color
 
 from recbole_bert4rec.constants import MODEL_NAME
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.plugin import checkpoint
+from recbole_bert4rec.plugin.checkpoint import StoredConfig, plain_config
 from recbole_bert4rec.training.build import build
 from recbole_bert4rec.training.epochs import finite_values
 from recbole_bert4rec.training.record import RefitRecord
@@ -50,10 +50,12 @@ def refit(config: Config, epochs: int) -> RefitRecord:
         config: of the run that was selected.
         epochs: that it was selected after; the learning rate falls over so many.
     """
-    values = checkpoint.plain_config(config)
+    values = plain_config(config)
     values["eval_args"] = {**config["eval_args"], "split": {"LS": "test_only"}}
     values["valid_users"] = None
-    experiment = build(checkpoint.StoredConfig({**values, "epochs": epochs}), count_flops=True)
+    experiment = build(
+        StoredConfig({**values, "epochs": epochs}, checkpoint_dir=config["checkpoint_dir"]), count_flops=True
+    )
     data, trainer, show = experiment.data, experiment.trainer, config["show_progress"]
     trainer.fit(data.train, saved=False, show_progress=show)
     trainer._save_checkpoint(epochs - 1)

@@ -79,7 +79,9 @@ class SeenRule(Callback):
     def _seen(self, users: Ids) -> tuple[Ids, Ids]:
         """Return rows (places in ``users``) and the items that they have seen."""
         keys = self._keys[id(self._loader)]
-        begins, ends = (np.searchsorted(keys, self._key(users + shift, np.zeros(1, dtype=np.int64))) for shift in (0, 1))
+        begins, ends = (
+            np.searchsorted(keys, self._key(users + shift, np.zeros(1, dtype=np.int64))) for shift in (0, 1)
+        )
         rows = np.repeat(np.arange(len(users)), ends - begins)
         place = begins[rows] + index_within_segment(rows, ends - begins)
         return rows, split_keys(keys[place], self._n_items)[1]

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import pickle
+import random
+import sys
 import warnings
+import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+import yaml
+from recbole.quick_start import load_data_and_model
 
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.plugin import checkpoint
-from tests.conftest import make_config
+from recbole_bert4rec.training.run import run
+from tests.conftest import make_config, make_trainer, prepare
 
 
 class Evil:
@@ -19,11 +26,136 @@ class Evil:
         return (Path.touch, (Path("pwned"),))
 
 
-def test_a_checkpoint_is_read_by_torch_with_weights_only(tmp_path: Path) -> None:
-    state = {"config": checkpoint.plain_config(make_config()), "state_dict": {"w": torch.ones(2)}}
-    checkpoint.write(tmp_path / "a.pth", state)
-    assert torch.load(tmp_path / "a.pth", weights_only=True)["state_dict"]["w"].tolist() == [1, 1]
-    assert checkpoint.read_if_ours(tmp_path / "a.pth") is not None
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The checkpoint of a run of one epoch, with ``ema_decay``, so that it has every entry."""
+    folder = tmp_path_factory.mktemp("trained")
+    config = make_config(
+        epochs=1, ema_decay=0.9, checkpoint_dir=str(folder), hidden_size=8, inner_size=8, **toy(folder)
+    )
+    _, train, valid, _ = prepare(config)
+    trainer = make_trainer(config, train)
+    trainer.fit(train, valid, verbose=False)
+    return Path(trainer.saved_model_file)
+
+
+def toy(folder: Path, first: str = "") -> dict[str, Any]:
+    """A data set of twelve items in a folder; ``first`` is a row before all others."""
+    rows = [f"u{u}\ti{(u + t) % 12}\t{t}" for u in range(12) for t in range(6)]
+    (folder / "data" / "toy").mkdir(parents=True, exist_ok=True)
+    lines = ["user_id:token\titem_id:token\ttimestamp:float", *([first] if first else []), *rows]
+    (folder / "data" / "toy" / "toy.inter").write_text("\n".join(lines) + "\n")
+    return {"dataset": "toy", "data_path": str(folder / "data")}
+
+
+def changed(trained: Path, path: Path, /, **entries: Any) -> Path:
+    """The checkpoint with other entries; ``LACKING`` takes one out."""
+    state = {**torch.load(trained, weights_only=True), **entries}
+    torch.save({name: value for name, value in state.items() if value is not LACKING}, path)
+    return path
+
+
+LACKING = object()
+
+
+def test_a_checkpoint_is_read_by_torch_with_weights_only(trained: Path) -> None:
+    state = torch.load(trained, weights_only=True)
+    assert set(state) == {"format", *checkpoint.ENTRIES} - {"cuda_random_state"}
+    read = checkpoint.read(trained)
+    assert read["item_tokens"] == state["item_tokens"]
+    for name, weight in state["state_dict"].items():
+        assert torch.equal(read["state_dict"][name], weight)
+
+
+def test_another_format_is_refused_in_one_line(trained: Path, tmp_path: Path) -> None:
+    file = changed(trained, tmp_path / "a.pth", format="recbole_bert4rec checkpoint 1")
+    message = r"a.pth has the format '.* checkpoint 1', but this version reads '.* checkpoint 2' only; train anew"
+    with pytest.raises(UserError, match=message):
+        checkpoint.read(file)
+
+
+WRONG = {
+    "text": "x",
+    "negative": -1,
+    "none": None,
+    "list": [[1]],
+    "numbers": {1: 2},
+    "texts": {"a": "b"},
+    "tensor": torch.ones(3),
+    "fraction": 0.5,
+    "whole": 3,
+    "bool": True,
+}
+RIGHT = {("whole", "epoch"), ("whole", "cur_step"), ("whole", "average_steps"), ("fraction", "best_valid_score")}
+
+
+@pytest.mark.parametrize("name", checkpoint.ENTRIES)
+def test_an_entry_that_is_missing_or_of_another_kind_is_named(trained: Path, tmp_path: Path, name: str) -> None:
+    if name != "cuda_random_state":
+        with pytest.raises(UserError, match=f"has no entry '{name}'"):
+            checkpoint.read(changed(trained, tmp_path / "a.pth", **{name: LACKING}))
+    for kind, value in WRONG.items():
+        if (kind, name) not in RIGHT:
+            with pytest.raises(UserError, match=f"entry '{name}' must be"):
+                checkpoint.read(changed(trained, tmp_path / "a.pth", **{name: value}))
+
+
+@pytest.mark.parametrize(
+    "config", [{}, {"model": "SASRec", "dataset": "toy"}, {"model": "BERT4Rec"}, {"model": "BERT4Rec", "dataset": 1}]
+)
+def test_a_configuration_of_something_else_is_refused(trained: Path, tmp_path: Path, config: dict[str, Any]) -> None:
+    with pytest.raises(UserError, match="entry 'config' must be a dictionary of plain options whose model is BERT4Rec"):
+        checkpoint.read(changed(trained, tmp_path / "a.pth", config=config))
+
+
+def test_no_flipped_bit_changes_what_is_read(trained: Path, tmp_path: Path) -> None:
+    """torch alone reads a flipped bit of a weight without a word."""
+    content, wanted, messages = trained.read_bytes(), checkpoint.read(trained), []
+    draw = random.Random(1)
+    file = tmp_path / "a.pth"
+    for _ in range(150):
+        place, bit = draw.randrange(len(content)), draw.randrange(8)
+        file.write_bytes(content[:place] + bytes([content[place] ^ 1 << bit]) + content[place + 1 :])
+        try:
+            read = checkpoint.read(file)
+        except UserError as error:
+            messages.append(str(error))
+        else:
+            assert equal(read, wanted), (place, bit)
+    assert len(messages) > 50
+    assert all("a.pth" in message and "\n" not in message for message in messages)
+
+
+def equal(one: Any, other: Any) -> bool:
+    if isinstance(one, torch.Tensor):
+        return torch.equal(one, other)
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(equal(one[key], other[key]) for key in one)
+    if isinstance(one, (list, tuple)):
+        return len(one) == len(other) and all(map(equal, one, other))
+    return bool(one == other)
+
+
+def test_a_flipped_bit_of_a_weight_is_refused_by_its_member(trained: Path, tmp_path: Path) -> None:
+    content = bytearray(trained.read_bytes())
+    with zipfile.ZipFile(trained) as archive:
+        largest = max(
+            (member for member in archive.infolist() if "/data/" in member.filename),
+            key=lambda member: member.file_size,
+        )
+    content[largest.header_offset + 128 + largest.file_size // 2] ^= 64
+    (tmp_path / "a.pth").write_bytes(content)
+    torch.load(tmp_path / "a.pth", weights_only=True)  # torch sees nothing
+    with pytest.raises(UserError, match=rf"a.pth is damaged: the checksum of {largest.filename} is another"):
+        checkpoint.read(tmp_path / "a.pth")
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.99])
+def test_a_checkpoint_that_is_cut_off_is_refused_in_one_line(trained: Path, tmp_path: Path, share: float) -> None:
+    content = trained.read_bytes()
+    (tmp_path / "a.pth").write_bytes(content[: int(len(content) * share)])
+    with pytest.raises(UserError, match=r"a\.pth is (damaged or not whole|not a checkpoint)"):
+        checkpoint.read(tmp_path / "a.pth")
 
 
 @pytest.mark.parametrize("kind", ["pickle", "torch", "recbole", "text", "foreign", "missing"])
@@ -44,7 +176,8 @@ def test_a_file_of_another_kind_is_refused_in_one_line_and_runs_no_code(tmp_path
         checkpoint.read(path)
     assert "\n" not in str(error.value)
     assert not Path("pwned").exists()
-    assert checkpoint.read_if_ours(path) is None
+    if kind != "missing":
+        assert isinstance(error.value, checkpoint.ForeignFileError)
 
 
 def test_a_stored_configuration_comes_back_equal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,3 +205,92 @@ def test_the_data_path_is_stored_without_the_data_set_s_name(write_inter) -> Non
     config = make_config(**options)
     assert checkpoint.plain_config(config)["data_path"] == options["data_path"]
     assert checkpoint.StoredConfig(checkpoint.plain_config(config))["data_path"] == config["data_path"]
+
+
+PLACES = {
+    "checkpoint_dir": "elsewhere",
+    "dataset_save_path": "evil.pth",
+    "dataloaders_save_path": "evil.pth",
+    "save_dataset": True,
+    "save_dataloaders": True,
+}
+
+
+def test_places_and_pickles_are_not_stored() -> None:
+    config = make_config(**{**PLACES, "dataset_save_path": None, "dataloaders_save_path": None})
+    assert config["checkpoint_dir"] == "elsewhere"
+    assert not set(PLACES) & set(checkpoint.plain_config(config))
+
+
+def test_places_and_pickles_are_not_taken_from_a_checkpoint() -> None:
+    stored = {**checkpoint.plain_config(make_config()), **PLACES}
+    again = checkpoint.StoredConfig(stored)
+    assert {key: again[key] for key in PLACES} == {key: make_config()[key] for key in PLACES}
+    assert checkpoint.StoredConfig(stored, checkpoint_dir="mine")["checkpoint_dir"] == "mine"
+
+
+@pytest.mark.parametrize("key", ["dataset_save_path", "dataloaders_save_path"])
+def test_a_checkpoint_makes_nobody_read_a_pickle(
+    trained: Path, tmp_path: Path, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evil = tmp_path / "evil.pth"
+    evil.write_bytes(pickle.dumps(Evil()))
+    config = {**torch.load(trained, weights_only=True)["config"], key: str(evil), "checkpoint_dir": "elsewhere"}
+    file = changed(trained, tmp_path / "a.pth", config=config)
+    load_data_and_model(str(file))
+    monkeypatch.setattr(sys, "argv", ["run.py", "--show_progress=False", "--epochs=1"])
+    run(resume=str(file))
+    assert not Path("pwned").exists()
+    assert not Path("elsewhere").exists()
+
+
+def test_options_go_from_a_checkpoint_to_a_file_without_places(trained: Path, tmp_path: Path) -> None:
+    config = checkpoint.read(trained)["config"]
+    assert checkpoint.without_places({**config, **PLACES}) == config
+    assert yaml.safe_load(yaml.safe_dump(config)) == config
+
+
+def test_load_data_and_model_refuses_the_same_items_in_another_order(trained: Path, tmp_path: Path) -> None:
+    config = torch.load(trained, weights_only=True)["config"]
+    data = toy(tmp_path, first="u0\ti7\t-1")
+    file = changed(trained, tmp_path / "a.pth", config={**config, **data})
+    with pytest.raises(UserError, match=r"a.pth was trained on other items than those of 'toy', .* in another order"):
+        load_data_and_model(str(file))
+
+
+def test_load_data_and_model_refuses_another_number_of_items_and_other_items(trained: Path, tmp_path: Path) -> None:
+    config = torch.load(trained, weights_only=True)["config"]
+    file = changed(trained, tmp_path / "a.pth", config={**config, **toy(tmp_path, first="u0\tnew\t-1")})
+    with pytest.raises(UserError, match="it knows 12 items, the data set has 13"):
+        load_data_and_model(str(file))
+    data = tmp_path / "data" / "toy" / "toy.inter"
+    data.write_text(data.read_text().replace("\tnew\t", "\ti0\t").replace("\ti5\t", "\tother\t"))
+    with pytest.raises(UserError, match=r"item \d+ is 'i5' there and 'other' here|in another order"):
+        load_data_and_model(str(file))
+
+
+def test_weights_of_another_shape_are_refused_in_one_line(trained: Path, tmp_path: Path) -> None:
+    weights = {name: weight[:1] for name, weight in checkpoint.read(trained)["state_dict"].items() if weight.dim()}
+    file = changed(trained, tmp_path / "a.pth", state_dict=weights)
+    with pytest.raises(UserError, match=r"the weights in .*a.pth do not fit the network: ") as error:
+        load_data_and_model(str(file))
+    assert "\n" not in str(error.value)
+
+
+def test_a_damaged_checkpoint_is_not_unpickled_even_where_that_is_asked_for(trained: Path, tmp_path: Path) -> None:
+    content = bytearray(trained.read_bytes())
+    content[len(content) // 2] ^= 1
+    (tmp_path / "a.pth").write_bytes(content)
+    with pytest.raises(UserError, match="damaged"):
+        load_data_and_model(str(tmp_path / "a.pth"), unpickle=True)
+
+
+def test_a_file_of_something_else_is_refused_with_a_word_on_unpickling(tmp_path: Path) -> None:
+    path = tmp_path / "a.pth"
+    path.write_bytes(pickle.dumps(Evil()))
+    with pytest.raises(UserError, match="if RecBole wrote it, it is a pickle, which can run any code"):
+        load_data_and_model(str(path))
+    assert not Path("pwned").exists()
+    torch.save({"config": {"dataset_save_path": "evil.pth"}}, path)
+    with pytest.raises(UserError, match="is not a checkpoint of RecBole: there is no configuration in it"):
+        load_data_and_model(str(path), unpickle=True)

@@ -505,9 +505,11 @@ def test_recboles_case_study_works(options: dict) -> None:
 
 
 def test_saved_datasets_and_loaders_are_used_again(options: dict) -> None:
+    loaders = "saved/toy-for-BERT4Rec-dataloader.pth"
+    named = {"dataset_save_path": "saved/toy-BERT4RecDataset.pth", "dataloaders_save_path": loaders}
     first = prepare(make_config(**options, save_dataset=True, save_dataloaders=True))
     assert Path("saved/toy-BERT4RecDataset.pth").exists()
-    config = make_config(**{**options, "train_batch_size": 7})
+    config = make_config(**{**options, **named, "train_batch_size": 7})
     _, train, valid, _ = prepare(config)
     assert max(len(batch) for batch in train) == 7
     assert len(valid._dataset) == len(first[2]._dataset)
@@ -601,6 +603,6 @@ def test_the_padding_share_is_logged_once(options: dict, caplog: Any) -> None:
 )
 def test_saved_loaders_made_with_other_options_are_not_used_again(options: dict, change: dict) -> None:
     prepare(make_config(**options, save_dataloaders=True))
-    config = make_config(**options)
-    assert load_split_dataloaders(config) is not None
-    assert load_split_dataloaders(make_config(**options, **change)) is None
+    named = {**options, "dataloaders_save_path": "saved/toy-for-BERT4Rec-dataloader.pth"}
+    assert load_split_dataloaders(make_config(**named)) is not None
+    assert load_split_dataloaders(make_config(**named, **change)) is None

@@ -16,11 +16,12 @@ from recbole.trainer import HyperTuning
 from recbole.utils import ModelType, get_model, get_trainer
 
 import recbole_bert4rec
-from recbole_bert4rec.patches import registry
+from recbole_bert4rec.patches import models, table
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.loader import ClozeDataLoader
 from recbole_bert4rec.plugin.model import BERT4Rec
 from recbole_bert4rec.plugin.trainer import BERT4RecTrainer
+from recbole_bert4rec.resources import shipped
 from tests.conftest import QUIET, make_config, make_trainer, prepare
 
 ROWS = [(f"u{u}", f"i{(u + t) % 15}", t) for u in range(20) for t in range(6)]
@@ -34,13 +35,13 @@ def test_names_lead_to_our_classes() -> None:
 
 def test_registering_again_changes_nothing() -> None:
     stock = get_model("RecBoleBERT4Rec")
-    loader, dataset = Config._load_internal_config_dict, registry.quick_start.load_data_and_model
+    loader, dataset = Config._load_internal_config_dict, models.quick_start.load_data_and_model
     recbole_bert4rec.register()
     importlib.reload(recbole_bert4rec)
     assert get_model("BERT4Rec") is BERT4Rec
     assert get_model("RecBoleBERT4Rec") is stock
     assert Config._load_internal_config_dict is loader
-    assert registry.quick_start.load_data_and_model is dataset
+    assert models.quick_start.load_data_and_model is dataset
 
 
 def test_the_stock_model_keeps_a_house_of_its_own() -> None:
@@ -127,7 +128,7 @@ def test_hyper_tuning_of_recbole_tunes_our_model(write_inter: Any, tmp_path: Pat
     )
     (tmp_path / "space.test").write_text("hidden_size choice [8,16]\nposition choice ['start','end']\n")
     tuning = HyperTuning(
-        registry.objective_function,
+        models.objective_function,
         algo="exhaustive",
         params_file=str(tmp_path / "space.test"),
         fixed_config_file_list=[str(tmp_path / "fixed.yaml")],
@@ -140,14 +141,14 @@ def test_hyper_tuning_of_recbole_tunes_our_model(write_inter: Any, tmp_path: Pat
 @pytest.mark.parametrize("name", ["run_recboles", "objective_function"])
 def test_functions_that_travel_to_other_processes_bring_our_package_along(name: str) -> None:
     quick_start = importlib.import_module("recbole.quick_start.quick_start")
-    assert b"recbole_bert4rec.patches.registry" in pickle.dumps(getattr(quick_start, name))
+    assert b"recbole_bert4rec.patches.models" in pickle.dumps(getattr(quick_start, name))
 
 
 def test_another_series_of_recbole_is_refused_and_another_release_warned_of() -> None:
     with pytest.raises(ImportError, match=r"made for RecBole .* but 1\.1\.0 is installed; pip install recbole=="):
-        registry._check_recbole_version("1.1.0")
+        table.check_recbole_version("1.1.0")
     with pytest.warns(UserWarning, match="1.2.2 is installed; it may not work"):
-        registry._check_recbole_version("1.2.2")
+        table.check_recbole_version("1.2.2")
 
 
 def test_another_python_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,5 +158,5 @@ def test_another_python_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_properties_are_found_in_the_package_or_the_checkout() -> None:
-    assert (registry.shipped("model") / "BERT4Rec.yaml").is_file()
-    assert (registry.shipped("dataset") / "ml-100k.yaml").is_file()
+    assert (shipped("model") / "BERT4Rec.yaml").is_file()
+    assert (shipped("dataset") / "ml-100k.yaml").is_file()

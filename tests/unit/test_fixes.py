@@ -1,8 +1,8 @@
-"""Each patch of compat.py: the fault is there without it and gone with it."""
+"""Each patch of fixes.py: the fault is there without it and gone with it."""
 
 from __future__ import annotations
 
-import importlib
+import pickle
 import subprocess
 import sys
 import zipfile
@@ -13,61 +13,109 @@ import hyperopt
 import numpy as np
 import pandas as pd
 import pytest
+import recbole
+import recbole.trainer.trainer as trainer_module
 import torch
 from hyperopt import hp
 from recbole.data.dataset import Dataset
 from recbole.evaluator import Collector
 from recbole.quick_start import load_data_and_model
 from recbole.trainer import HyperTuning, Trainer, hyper_tuning
+from recbole.trainer.trainer import PretrainTrainer
 from scipy.sparse import dok_matrix
 
-from recbole_bert4rec.patches import fixes as compat
+from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.patches import fixes
 from tests.conftest import make_config, make_trainer, prepare
 
 
 def original(function: Any) -> Any:
     """RecBole's own function under our layers."""
-    while hasattr(function, "__wrapped__") and hasattr(function, compat._MARK):
+    while hasattr(function, "__wrapped__") and not function.__code__.co_filename.startswith(str(RECBOLE)):
         function = function.__wrapped__
     return function
 
 
-def layers(function: Any) -> int:
-    count = 0
-    while hasattr(function, compat._MARK):
-        function, count = function.__wrapped__, count + 1
-    return count
+RECBOLE = Path(recbole.__file__).parent
+ROWS = [(f"u{u}", f"i{(u + t) % 9}", t) for u in range(9) for t in range(6)]
 
 
-def test_applying_again_adds_no_layer() -> None:
-    owners = [(Trainer, "evaluate"), (hyper_tuning, "exhaustive_search"), (Collector, "get_data_struct")]
-    before = [layers(getattr(owner, name)) for owner, name in owners]
-    compat.apply()
-    importlib.import_module("recbole_bert4rec").register()
-    assert [layers(getattr(owner, name)) for owner, name in owners] == before == [1, 1, 1]
-
-
-def test_a_stock_checkpoint_is_loaded_for_the_test_and_for_resuming(write_inter: Any) -> None:
-    rows = [(f"u{u}", f"i{(u + t) % 9}", t) for u in range(9) for t in range(6)]
-    config = make_config("GRU4Rec", epochs=1, **write_inter(rows))
+def trained(write_inter: Any, model: str = "GRU4Rec") -> tuple[Any, Any, Any]:
+    """A trainer of RecBole's after one epoch, a fresh one on the same data, and the test loader."""
+    config = make_config(model, epochs=1, **write_inter(ROWS))
     _, train, valid, test = prepare(config)
     trainer = make_trainer(config, train)
     trainer.fit(train, valid, verbose=False)
+    return trainer, make_trainer(config, train), test
+
+
+class Evil:
+    def __reduce__(self):
+        return (Path.touch, (Path("pwned"),))
+
+
+def test_a_trainer_of_recbole_reads_the_checkpoint_that_it_saved_itself(write_inter: Any) -> None:
+    trainer, fresh, test = trained(write_inter)
     with pytest.raises(Exception, match="weights_only"):
         original(Trainer.evaluate)(trainer, test)
-    assert "ndcg@10" in trainer.evaluate(test)
-    fresh = make_trainer(config, train)
+    wanted = trainer.evaluate(test)
+    assert "ndcg@10" in wanted
+    assert wanted == fresh.evaluate(test, model_file=trainer.saved_model_file, unpickle=True)
+
+
+def test_a_trainer_of_recbole_unpickles_no_other_file(write_inter: Any) -> None:
+    trainer, fresh, test = trained(write_inter)
+    evil = Path("evil.pth")
+    evil.write_bytes(pickle.dumps(Evil()))
+    for file in (evil, trainer.saved_model_file):
+        with pytest.raises(UserError, match="was not saved by this trainer, and it is a pickle"):
+            fresh.evaluate(test, model_file=file)
+    fresh.saved_model_file = str(evil)
+    with pytest.raises(UserError, match=r"evil\.pth was not saved by this trainer"):
+        fresh.evaluate(test)
+    assert not Path("pwned").exists()
+
+
+def test_a_stock_checkpoint_is_resumed_only_where_unpickling_is_asked_for(write_inter: Any) -> None:
+    trainer, fresh, _ = trained(write_inter)
     with pytest.raises(Exception, match="weights_only"):
         original(Trainer.resume_checkpoint)(fresh, trainer.saved_model_file)
-    fresh.resume_checkpoint(trainer.saved_model_file)
+    with pytest.raises(UserError, match=r"is not resumed: it is a pickle, .* unpickle=True reads it"):
+        fresh.resume_checkpoint(trainer.saved_model_file)
+    fresh.resume_checkpoint(trainer.saved_model_file, unpickle=True)
     assert fresh.start_epoch == 1
-    assert type(load_data_and_model(trainer.saved_model_file)[1]).__name__ == "GRU4Rec"
+
+
+def test_a_pretrained_model_is_read_by_its_trainer(write_inter: Any) -> None:
+    trainer, _, test = trained(write_inter)
+    PretrainTrainer.save_pretrained_model(trainer, 0, "pretrained.pth")
+    assert trainer.saved_model_file == "pretrained.pth"
+    assert "ndcg@10" in trainer.evaluate(test)
+
+
+def test_a_stock_checkpoint_is_loaded_with_its_data_where_unpickling_is_asked_for(write_inter: Any) -> None:
+    trainer, *_ = trained(write_inter)
+    with pytest.raises(UserError, match=r"GRU4Rec.* is not a checkpoint of recbole_bert4rec .* unpickle=True reads it"):
+        load_data_and_model(trainer.saved_model_file)
+    config, model, dataset, *_ = load_data_and_model(trainer.saved_model_file, unpickle=True)
+    assert (config["model"], type(model).__name__, dataset.user_num) == ("GRU4Rec", "GRU4Rec", 10)
+    for name, weight in trainer.model.state_dict().items():
+        assert torch.equal(weight, model.state_dict()[name])
 
 
 def test_code_outside_recbole_may_not_unpickle(tmp_path: Path) -> None:
     torch.save({"config": make_config()}, tmp_path / "b.pth")
     with pytest.raises(Exception, match="weights_only"):
         torch.load(tmp_path / "b.pth")
+
+
+def test_reading_a_checkpoint_of_recbole_leaves_torch_load_alone(write_inter: Any, monkeypatch: Any) -> None:
+    trainer, _, test = trained(write_inter)
+    seen = []
+    monkeypatch.setattr(type(trainer.model), "load_other_parameter", lambda *_: seen.append(torch.load))
+    trainer.evaluate(test)
+    assert seen == [torch.load]
+    assert trainer_module.torch is torch
 
 
 def test_dok_matrices_can_be_updated_as_graph_models_do() -> None:
@@ -147,7 +195,7 @@ torch.autograd.set_detect_anomaly(True)
 recbole_bert4rec.register()
 print(torch.is_anomaly_enabled())
 """
-    root = Path(compat.__file__).parents[1]
+    root = Path(fixes.__file__).parents[2]
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, cwd=root)
     assert done.stdout.split() == ["True", "False", "True"], done.stderr
 

@@ -1,0 +1,97 @@
+"""BERT4Rec where RecBole looks models, trainers, datasets and loaders up: all by name, as they are asked for."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import recbole.quick_start.quick_start as quick_start
+from recbole.config import Config
+
+from recbole_bert4rec.constants import MODEL_NAME, STOCK_MODEL_NAME
+from recbole_bert4rec.environment import suppress_dependency_warnings
+from recbole_bert4rec.patches.table import Patch, Scope
+from recbole_bert4rec.plugin import model
+from recbole_bert4rec.plugin.candidates import CandidateDataLoader
+from recbole_bert4rec.plugin.dataset import BERT4RecDataset
+from recbole_bert4rec.plugin.loader import ClozeDataLoader
+from recbole_bert4rec.plugin.trainer import BERT4RecTrainer
+
+_HOME = "recbole.model.sequential_recommender"
+_OURS, _STOCK = MODEL_NAME.lower(), STOCK_MODEL_NAME.lower()
+_run_recboles, _objective_function = quick_start.run_recboles, quick_start.objective_function
+# its module keeps a global `BERT4Rec` of its own: `super(BERT4Rec, self)` in there needs it
+stock = importlib.import_module(f"{_HOME}.{_OURS}")
+RecBoleBERT4Rec = type(STOCK_MODEL_NAME, (stock.BERT4Rec,), {"__module__": f"{_HOME}.{_STOCK}"})
+
+
+def get_dataloader(original: Any, config: Config, phase: str) -> Any:
+    """Return the loader's class: this package's for BERT4Rec, RecBole's for all other models."""
+    if config["model"] != MODEL_NAME:
+        return original(config, phase)
+    if phase == "train":
+        return ClozeDataLoader
+    return original(config, phase) if config["eval_args"]["mode"][phase] == "full" else CandidateDataLoader
+
+
+def run_recboles(rank: int, *args: Any) -> None:
+    """Run RecBole's worker of ``nproc > 1``; its name in a pickle makes the new process register BERT4Rec too."""
+    suppress_dependency_warnings()
+    _run_recboles(rank, *args)
+
+
+def objective_function(
+    config_dict: dict[str, Any] | None = None, config_file_list: list[str] | None = None, saved: bool = True
+) -> dict[str, Any]:
+    """Run HyperTuning's objective; its name in a pickle makes Ray's workers register BERT4Rec too."""
+    return _objective_function(config_dict, config_file_list, saved)
+
+
+def _named(owner: str, name: str, value: Any, reason: str) -> Patch:
+    return Patch(owner, name, value, reason, Scope.MODEL, as_is=True)
+
+
+_OUR_MODEL = "RecBole finds a model in the module of its lower-case name (utils.py:72): this package's."
+_STOCK_MODEL = "RecBole's own BERT4Rec stays runnable under another name, as a baseline (utils.py:72)."
+_WORKER = "Other processes look the function up by its module, which registers BERT4Rec there"
+
+PATCHES = (
+    _named("sys:modules", f"{_HOME}.{_STOCK}", stock, _STOCK_MODEL),
+    _named(f"{_HOME}.{_STOCK}", STOCK_MODEL_NAME, RecBoleBERT4Rec, _STOCK_MODEL),
+    _named(_HOME, _STOCK, stock, _STOCK_MODEL),
+    _named(_HOME, STOCK_MODEL_NAME, RecBoleBERT4Rec, _STOCK_MODEL),
+    _named("sys:modules", f"{_HOME}.{_OURS}", model, _OUR_MODEL),
+    _named(_HOME, _OURS, model, _OUR_MODEL),
+    _named(_HOME, MODEL_NAME, model.BERT4Rec, _OUR_MODEL),
+    _named(
+        "recbole.trainer",
+        f"{MODEL_NAME}Trainer",
+        BERT4RecTrainer,
+        "RecBole finds a model's trainer by this name (utils.py:99).",
+    ),
+    _named(
+        "recbole.data.dataset",
+        f"{MODEL_NAME}Dataset",
+        BERT4RecDataset,
+        "RecBole finds a model's data set by this name (data/utils.py:42).",
+    ),
+    Patch(
+        "recbole.data.utils",
+        "get_dataloader",
+        get_dataloader,
+        "RecBole has a fixed table of loaders, without BERT4Rec's (data/utils.py:241).",
+        Scope.MODEL,
+    ),
+    _named(
+        "recbole.quick_start.quick_start",
+        "run_recboles",
+        run_recboles,
+        f"{_WORKER} (quick_start.py:84).",
+    ),
+    _named(
+        "recbole.quick_start.quick_start",
+        "objective_function",
+        objective_function,
+        f"{_WORKER} (quick_start.py:196).",
+    ),
+)

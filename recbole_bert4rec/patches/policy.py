@@ -1,0 +1,283 @@
+"""What this package decides for all of RecBole's models: how options and files are read, and which pickles are not."""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Callable
+from logging import getLogger
+from typing import TYPE_CHECKING, Any
+
+import recbole.data.utils as recbole_data
+import torch
+import yaml
+from recbole.config import Config
+from recbole.utils import ModelType, get_model, init_logger, init_seed
+
+from recbole_bert4rec.constants import MODEL_NAME, STOCK_MODEL_NAME
+from recbole_bert4rec.datafiles.atomic import load_packed
+from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.options.checks import check
+from recbole_bert4rec.options.known import known_to_every_model, mistakes_of_names
+from recbole_bert4rec.options.table import OPTIONS, OWN, SHAPES_DATA
+from recbole_bert4rec.patches.fixes import TRUST
+from recbole_bert4rec.patches.standin import StandIn
+from recbole_bert4rec.patches.table import Patch, Scope
+from recbole_bert4rec.plugin import checkpoint
+from recbole_bert4rec.plugin.candidates import create_samplers
+from recbole_bert4rec.resources import read_yaml, shipped
+from recbole_bert4rec.scoped import replaced
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
+_SEQUENTIAL_SPLIT = {"split": {"LS": "valid_and_test"}, "order": "TO", "group_by": "user"}
+_NO_FILE_EXISTS = StandIn(os, path=StandIn(os.path, exists=lambda path: False))
+
+
+def load_config_files(original: Any, self: Config, file_list: list[str] | None) -> Any:
+    """Refuse a configuration file that is not a dictionary, or names a key twice, in one line."""
+    for path in file_list or []:
+        read_yaml(path)
+    return original(self, file_list)
+
+
+def convert_texts(original: Any, self: Config, config_dict: dict[str, Any]) -> dict[str, Any]:
+    """Turn texts into the Python values that they spell; RecBole would run them as programs.
+
+    Numbers, texts in quotes, lists, tuples, dictionaries, None and booleans (in lower case too) are read. All else
+    stays the text that it is.
+
+    Args:
+        original: RecBole's ``Config._convert_config_dict``.
+        self: the configuration.
+        config_dict: options, changed in place.
+
+    Returns:
+        ``config_dict``.
+    """
+    for key, value in config_dict.items():
+        if isinstance(value, str):
+            config_dict[key] = _literal(value)
+    return config_dict
+
+
+def _literal(text: str) -> Any:
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return text
+    # the types that RecBole lets through; bytes, sets, complex numbers and `...` stay texts
+    return value if value is None or isinstance(value, (str, int, float, list, tuple, dict)) else text
+
+
+def load_defaults(original: Any, self: Config, model: str, model_class: Any, dataset: str) -> None:
+    """Lay this package's defaults over RecBole's; what the user gives still comes after both."""
+    original(self, MODEL_NAME if model == STOCK_MODEL_NAME else model, model_class, dataset)
+    internal = self.internal_config_dict
+    if model == MODEL_NAME:
+        _overlay(self, shipped("model") / f"{model}.yaml")
+    _overlay(self, shipped("dataset") / f"{dataset}.yaml")
+    if model_class.type != ModelType.SEQUENTIAL:
+        return
+    given = self.external_config_dict
+    if given.get("loss_type", internal.get("loss_type")) == "CE":
+        internal["train_neg_sample_args"] = None  # RecBole refuses its own default with CE
+    if internal["load_col"] == {"inter": ["user_id", "item_id"]}:  # sample.yaml's, without the time
+        fields = ("USER_ID_FIELD", "ITEM_ID_FIELD", "TIME_FIELD")
+        internal["load_col"] = {"inter": [given.get(field, internal[field]) for field in fields]}
+
+
+def _overlay(config: Config, file: Traversable) -> None:
+    if file.is_file():
+        config.internal_config_dict.update(yaml.load(file.read_text("utf-8"), Loader=config.yaml_loader))  # noqa: S506
+
+
+def check_options(original: Any, self: Config) -> None:
+    """Complete a sequential model's split, check BERT4Rec's options, and refuse names that mean nothing to anybody.
+
+    Args:
+        original: RecBole's ``Config._set_default_parameters``.
+        self: the configuration.
+
+    Raises:
+        UserError: naming all mistakes.
+    """
+    arguments = self.final_config_dict["eval_args"]
+    if self.final_config_dict["MODEL_TYPE"] == ModelType.SEQUENTIAL and isinstance(arguments, dict):
+        # RecBole fills gaps with a random split, which no sequential model takes
+        self.final_config_dict["eval_args"] = {**_SEQUENTIAL_SPLIT, **arguments}
+    given = set(self.external_config_dict)
+    known = {*self.internal_config_dict}.union(*self.parameters.values())
+    home = self.model_class.__module__
+    if self.model == MODEL_NAME:
+        check(self.final_config_dict, given, known)
+    elif home.startswith("recbole.") and (found := mistakes_of_names(given, known)):
+        raise UserError(f"the configuration of {self.model} has mistakes:\n  " + "\n  ".join(found))
+    if home.startswith("recbole"):  # a model of the user's own may have options of its own
+        _warn_of_what_has_no_effect(self.model, given, known)
+    original(self)
+
+
+def _warn_of_what_has_no_effect(model: str, given: set[str], known: set[str]) -> None:
+    """Name the options that other models have and this one has not."""
+    for name in sorted(given):
+        if name in OWN and model != MODEL_NAME:
+            getLogger().warning(f"option `{name}` is BERT4Rec's and has no effect on {model}")
+        elif name not in known and name not in OPTIONS and name not in known_to_every_model():
+            getLogger().warning(f"option `{name}` is another model's and has no effect on {model}")
+
+
+def create_dataset(original: Callable[[Config], Any], config: Config) -> Any:
+    """Unpickle a saved data set only where ``dataset_save_path`` names it.
+
+    Args:
+        original: RecBole's ``create_dataset``.
+        config: of the run.
+
+    Returns:
+        The data set, read or made.
+    """
+    if config["dataset_save_path"]:
+        return original(config)
+    with replaced(recbole_data, "os", _NO_FILE_EXISTS):
+        return original(config)
+
+
+def load_split_dataloaders(original: Callable[[Config], Any], config: Config) -> Any:
+    """Unpickle saved loaders only where ``dataloaders_save_path`` names them.
+
+    Args:
+        original: RecBole's ``load_split_dataloaders``.
+        config: of the run.
+
+    Returns:
+        The loaders of training, validation and test; None where there are none that fit.
+    """
+    return original(config) if config["dataloaders_save_path"] else None
+
+
+def load_data_and_model(original: Any, model_file: str, unpickle: bool = False) -> tuple[Any, ...]:
+    """Return what a checkpoint was trained on and the model in it.
+
+    Args:
+        original: RecBole's ``load_data_and_model``.
+        model_file: the checkpoint.
+        unpickle: read a checkpoint that RecBole wrote. Such a file is a pickle and can run any code as it is read:
+            say True only of files whose maker you trust.
+
+    Returns:
+        Configuration, model, data set, and the loaders of training, validation and test.
+
+    Raises:
+        UserError: the file is damaged or not this package's, or the data set no longer has the items, in the order of
+            their ids, that the model was trained on.
+    """
+    try:
+        state = checkpoint.read(model_file)
+        config = checkpoint.StoredConfig(state["config"])
+    except checkpoint.ForeignFileError as error:
+        if not unpickle:
+            raise checkpoint.ForeignFileError(f"{error}; if RecBole wrote it, {TRUST}") from error
+        state = torch.load(model_file, map_location="cpu", weights_only=False)
+        if not isinstance(state, dict) or not isinstance(state.get("config"), Config):
+            raise UserError(f"{model_file} is not a checkpoint of RecBole: there is no configuration in it") from error
+        config = state["config"]
+    init_seed(config["seed"], config["reproducibility"])
+    init_logger(config)
+    getLogger().info(config)
+    dataset = recbole_data.create_dataset(config)
+    getLogger().info(dataset)
+    loaders = recbole_data.data_preparation(config, dataset)
+    training = loaders[0]._dataset
+    if "item_tokens" in state:
+        checkpoint.check_items(model_file, state["item_tokens"], training)
+    init_seed(config["seed"], config["reproducibility"])
+    model = get_model(config["model"])(config, training).to(config["device"])
+    with checkpoint.explain_misfit(model_file):
+        model.load_state_dict(state["state_dict"])
+        model.load_other_parameter(state.get("other_parameter"))
+    return (config, model, dataset, *loaders)
+
+
+_CONFIG = "recbole.config.configurator:Config"
+
+PATCHES = (
+    Patch(
+        _CONFIG,
+        "_load_config_files",
+        load_config_files,
+        "A mistake in a YAML file is said in one line, with the file (configurator.py:149).",
+        Scope.POLICY,
+    ),
+    Patch(
+        _CONFIG,
+        "_convert_config_dict",
+        convert_texts,
+        "RecBole runs every text of the command line and of dictionaries as a program (configurator.py:131).",
+        Scope.POLICY,
+    ),
+    Patch(
+        _CONFIG,
+        "_load_internal_config_dict",
+        load_defaults,
+        "BERT4Rec's defaults, the data sets' settings, and for sequential models a time column and no sampled "
+        "negatives with CE, which RecBole would refuse (configurator.py:242).",
+        Scope.POLICY,
+    ),
+    Patch(
+        _CONFIG,
+        "_set_default_parameters",
+        check_options,
+        "BERT4Rec's options are checked, and sequential models get the split that RecBole demands "
+        "(configurator.py:321).",
+        Scope.POLICY,
+    ),
+    Patch(
+        "recbole.data.utils",
+        "create_dataset",
+        create_dataset,
+        "RecBole unpickles whatever lies in `checkpoint_dir` under the right name (data/utils.py:61).",
+        Scope.POLICY,
+    ),
+    Patch(
+        "recbole.data.utils",
+        "load_split_dataloaders",
+        load_split_dataloaders,
+        "RecBole unpickles whatever lies in `checkpoint_dir` under the right name (data/utils.py:122).",
+        Scope.POLICY,
+    ),
+    Patch(
+        "recbole.data.utils",
+        "create_samplers",
+        create_samplers,
+        "`candidates: paper` draws the paper's candidates, for any model (data/utils.py:333).",
+        Scope.POLICY,
+    ),
+    Patch(
+        "recbole.data.dataset.dataset:Dataset",
+        "_load_inter_feat",
+        load_packed,
+        "Where there is no NAME.inter, NAME.inter.gz is read (dataset.py:277).",
+        Scope.POLICY,
+    ),
+    Patch(
+        "recbole.quick_start.quick_start",
+        "load_data_and_model",
+        load_data_and_model,
+        "Checkpoints of BERT4Rec are read without unpickling, those of RecBole on request (quick_start.py:250).",
+        Scope.POLICY,
+    ),
+    *(
+        Patch(
+            "recbole.utils.argument_list:dataset_arguments",
+            option,
+            None,
+            "A saved data set is used again only where this option of BERT4Rec is the same (data/utils.py:63).",
+            Scope.MODEL,
+        )
+        for option in SHAPES_DATA
+    ),
+)

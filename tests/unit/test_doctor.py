@@ -1,0 +1,81 @@
+"""The doctor names what is installed, what is missing, and every patch."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Any
+
+import pytest
+
+from recbole_bert4rec.__main__ import main
+from recbole_bert4rec.patches import doctor, table
+
+
+@pytest.fixture
+def without(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Makes a package look as if it were not installed."""
+    find = importlib.util.find_spec
+
+    def take_away(module: str) -> None:
+        monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: None if name == module else find(name))
+
+    return take_away
+
+
+def test_all_is_well_where_everything_is_installed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["recbole-bert4rec", "doctor"])
+    assert main() == 0
+    said = capsys.readouterr().out
+    assert "BERT4Rec can run." in said
+    assert "recbole" in said
+    assert "1.2.1" in said
+    for patch in table.patches():
+        assert patch.label in said
+    assert said.count(" yes") >= len(table.patches())
+
+
+@pytest.mark.parametrize(
+    ("module", "package"), [("ray", "ray"), ("recbole", "recbole"), ("pkg_resources", "setuptools")]
+)
+def test_what_bert4rec_needs_and_is_missing_is_named(
+    without: Any, module: str, package: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    without(module)
+    assert doctor.main() == 1
+    said = capsys.readouterr().out
+    assert f"BERT4Rec cannot run: {package} missing" in said
+    assert "pip install -r requirements.txt" in said
+
+
+def test_without_a_library_of_convenience_it_can_run_and_what_does_not_work_is_said(
+    without: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    without("plotly")
+    assert doctor.main() == 0
+    line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("plotly"))
+    assert line.split()[1] == "missing"
+    assert "the interactive page of tuning" in line
+
+
+def test_a_recbole_that_is_not_registered_is_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(table, "is_applied", lambda patch: False)
+    assert doctor.main() == 1
+    assert "BERT4Rec cannot run: it is not registered" in capsys.readouterr().out
+
+
+def test_libraries_that_do_not_fit_are_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def patches() -> None:
+        raise AttributeError("module 'numpy' has no attribute 'bool8'")
+
+    monkeypatch.setattr(table, "patches", patches)
+    assert doctor.main() == 1
+    assert (
+        "RecBole does not work here (AttributeError: module 'numpy' has no attribute 'bool8')"
+        in capsys.readouterr().out
+    )

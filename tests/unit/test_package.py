@@ -1,0 +1,115 @@
+"""The package's public names, and what of it works where RecBole is not installed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import recbole_bert4rec
+from recbole_bert4rec.errors import UserError
+
+ROOT = Path(recbole_bert4rec.__file__).parents[1]
+
+BLOCKED = """
+import sys
+
+class Block:
+    names = ("recbole", "ray")
+
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in self.names:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Block())
+"""
+
+
+def python(program: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT)
+
+
+def test_public_names_come_when_they_are_asked_for() -> None:
+    for name in recbole_bert4rec.__all__:
+        assert getattr(recbole_bert4rec, name) is not None
+    assert recbole_bert4rec.UserError is UserError
+    assert recbole_bert4rec.run.__module__ == "recbole_bert4rec.training.run"
+    assert recbole_bert4rec.compare.__module__ == "recbole_bert4rec.comparison.compare"
+    assert recbole_bert4rec.tune.__module__ == "recbole_bert4rec.tuning.tune"
+    with pytest.raises(AttributeError, match="has no attribute 'no_such_name'"):
+        recbole_bert4rec.no_such_name  # noqa: B018
+
+
+def test_importing_the_package_imports_neither_programs_nor_plots() -> None:
+    done = python(
+        "import sys, recbole_bert4rec\n"
+        "print([n for n in sys.modules if n.split('.')[-1] in ('training', 'comparison', 'tuning', 'cli')"
+        " and n.startswith('recbole_bert4rec')])"
+    )
+    assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_encoder_losses_and_data_work_without_recbole() -> None:
+    program = f"""{BLOCKED}
+import importlib, pkgutil, warnings
+warnings.simplefilter("error", UserWarning)
+import torch
+import recbole_bert4rec, recbole_bert4rec.data, recbole_bert4rec.nn
+for room in (recbole_bert4rec.data, recbole_bert4rec.nn):
+    for module in pkgutil.iter_modules(room.__path__, room.__name__ + "."):
+        importlib.import_module(module.name)
+from recbole_bert4rec.nn.cross_entropy import cross_entropy
+from recbole_bert4rec.nn.encoder import BERT4RecEncoder, EncoderOptions
+encoder = BERT4RecEncoder(EncoderOptions(n_items=20, max_length=6, hidden_size=8, inner_size=8, n_layers=1, n_heads=2))
+hidden = encoder(torch.tensor([[1, 2, 3, 20, 0, 0], [4, 5, 6, 7, 8, 20]]))
+vectors = encoder.output(hidden)[[0, 1], [3, 5]]
+labels, weights = torch.tensor([4, 9]), torch.full((2,), 0.5)
+loss = cross_entropy(vectors, encoder.output_embedding, encoder.output_bias, labels, weights)
+loss.backward()
+print(tuple(hidden.shape), bool(loss > 0), all(p.grad is not None for p in encoder.parameters()))
+print(any(name.split(".")[0] in Block.names for name in sys.modules))
+"""
+    done = python(program)
+    assert done.stdout.splitlines() == ["(2, 6, 8) True True", "False"], done.stderr
+
+
+def test_what_needs_recbole_says_how_to_install_it() -> None:
+    program = f"""{BLOCKED}
+import recbole_bert4rec
+print(recbole_bert4rec.UserError.__name__)
+for name in ("run", "compare", "tune", "register"):
+    try:
+        getattr(recbole_bert4rec, name)
+    except ImportError as error:
+        print(error)
+"""
+    kind, *lines = python(program).stdout.splitlines()
+    assert kind == "UserError"
+    assert len(lines) == 4
+    assert all("cannot be imported (No module named 'recbole'); install it with `pip install" in line for line in lines)
+
+
+def test_the_doctor_works_without_recbole() -> None:
+    program = f"""{BLOCKED}
+from recbole_bert4rec.patches.doctor import main
+sys.exit(main())
+"""
+    done = python(program)
+    assert done.returncode == 1, done.stderr
+    assert "BERT4Rec cannot run: recbole, ray missing" in done.stdout
+
+
+def test_a_recbole_that_cannot_be_imported_is_said_once_and_encoders_still_work() -> None:
+    program = f"""{BLOCKED}
+Block.names = ("ray",)
+import recbole_bert4rec.nn.encoder
+try:
+    recbole_bert4rec.run
+except ImportError as error:
+    print(error)
+"""
+    done = python(program)
+    assert "cannot be imported (No module named 'ray" in done.stdout, done.stderr
+    assert "BERT4Rec is not registered; `python -m recbole_bert4rec doctor` says what is missing" in done.stderr

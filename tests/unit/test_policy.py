@@ -1,0 +1,139 @@
+"""What this package decides for all models: texts are values, not programs; pickles are read where they are named."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any
+
+import pytest
+import recbole.data
+import recbole.data.utils
+import recbole.quick_start.quick_start
+from recbole.config import Config
+
+from tests.conftest import QUIET, make_config, prepare
+
+ROWS = [(f"u{u}", f"i{(u + t) % 15}", t) for u in range(20) for t in range(6)]
+
+VALUES = {
+    "1": 1,
+    "-3": -3,
+    "+2": 2,
+    "1_000": 1000,
+    "0x10": 16,
+    "0.5": 0.5,
+    "1e-3": 0.001,
+    ".5": 0.5,
+    "True": True,
+    "true": True,
+    "FALSE": False,
+    "None": None,
+    "none": "none",
+    "[1, 2]": [1, 2],
+    "[]": [],
+    "['a','b']": ["a", "b"],
+    "(1,2)": (1, 2),
+    "0,1": (0, 1),
+    "{'LS': 'valid_and_test'}": {"LS": "valid_and_test"},
+    "{'max_norm': 5.0, 'x': [None, True]}": {"max_norm": 5.0, "x": [None, True]},
+    "{}": {},
+    "'text'": "text",
+    "text": "text",
+    "full": "full",
+    "a b": "a b",
+    "dataset/x.csv": "dataset/x.csv",
+    "[5,inf)": "[5,inf)",
+    "": "",
+    "  7": 7,
+    "b'bytes'": "b'bytes'",
+    "{1, 2}": "{1, 2}",
+    "1+2j": "1+2j",
+    "...": "...",
+    "cuda:0": "cuda:0",
+    "007": "007",
+}
+
+
+def recboles(text: str) -> Any:
+    """What RecBole itself makes of a text."""
+    own = Config._convert_config_dict.__wrapped__  # type: ignore[attr-defined]
+    return own(None, {"x": text})["x"]
+
+
+@pytest.mark.parametrize("text", VALUES)
+def test_a_text_becomes_the_value_that_it_spells_as_in_recbole(text: str) -> None:
+    found = Config._convert_config_dict(None, {"x": text})["x"]
+    assert (type(found), found) == (type(VALUES[text]), VALUES[text])
+    assert (type(found), found) == (type(recboles(text)), recboles(text))
+
+
+def test_what_is_no_text_stays_what_it_is() -> None:
+    given = OrderedDict(a=1, b=[None], c={"d": "1+1"}, e=None)
+    assert Config._convert_config_dict(None, given) is given
+    assert given == {"a": 1, "b": [None], "c": {"d": "1+1"}, "e": None}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "__import__('os').system('touch pwned')",
+        "open('pwned','w')",
+        "[open('pwned', 'w') for _ in (1,)]",
+        "Path('pwned').touch()",
+        "(lambda: open('pwned', 'w'))()",
+        "2*3",
+        "1/0",
+        "9**9**9",
+        "re.compile",
+        "[" * 5000,
+        "-" * 100_000 + "1",
+        "\0",
+    ],
+    ids=range(12),
+)
+@pytest.mark.parametrize("model", ["BERT4Rec", "Pop"])
+def test_a_program_stays_a_text_and_does_not_run(model: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "=" not in text:
+        monkeypatch.setattr(sys, "argv", ["x", f"--note={text}"])
+        assert Config(model, "ml-100k", config_dict=QUIET)["note"] == text
+    monkeypatch.setattr(sys, "argv", ["x"])
+    assert make_config(model, note=text)["note"] == text
+    assert not Path("pwned").exists()
+
+
+class Evil:
+    def __reduce__(self):
+        return (Path.touch, (Path("pwned"),))
+
+
+@pytest.mark.parametrize("model", ["BERT4Rec", "SASRec", "Pop"])
+def test_a_pickle_that_merely_lies_there_is_not_opened(model: str, write_inter: Any) -> None:
+    config = make_config(model, **write_inter(ROWS))
+    name = {"BERT4Rec": "BERT4RecDataset", "SASRec": "SequentialDataset", "Pop": "Dataset"}[model]
+    Path("saved").mkdir()
+    for file in (f"toy-{name}.pth", f"toy-for-{model}-dataloader.pth"):
+        (Path("saved") / file).write_bytes(pickle.dumps(Evil()))
+    prepare(config)
+    for module in (recbole.data, recbole.data.utils, recbole.quick_start.quick_start):
+        assert len(module.create_dataset(config)) > 0
+    for module in (recbole.data, recbole.data.utils):
+        assert module.load_split_dataloaders(config) is None
+    assert not Path("pwned").exists()
+
+
+def test_a_pickle_that_the_user_names_is_read(write_inter: Any) -> None:
+    options = write_inter(ROWS)
+    for model, name in (("BERT4Rec", "BERT4RecDataset"), ("Pop", "Dataset")):
+        first, *_ = prepare(make_config(model, **options, save_dataset=True, save_dataloaders=True))
+        named = {
+            "dataset_save_path": f"saved/toy-{name}.pth",
+            "dataloaders_save_path": f"saved/toy-for-{model}-dataloader.pth",
+        }
+        write_inter(ROWS[:60])  # what is read now is not what is in the pickles
+        again, train, *_ = prepare(make_config(model, **options, **named))
+        assert again.user_num == first.user_num == 21
+        assert train.dataset.user_num == 21
+        write_inter(ROWS)
