@@ -195,8 +195,8 @@ def test_a_stored_configuration_comes_back_equal(monkeypatch: pytest.MonkeyPatch
 
 def test_a_stored_string_is_never_evaluated() -> None:
     stored = checkpoint.plain_config(make_config())
-    stored["note"] = "__import__('pathlib').Path('pwned').touch()"
-    assert checkpoint.StoredConfig(stored)["note"] == stored["note"]
+    stored["wandb_project"] = "__import__('pathlib').Path('pwned').touch()"
+    assert checkpoint.StoredConfig(stored)["wandb_project"] == stored["wandb_project"]
     assert not Path("pwned").exists()
 
 

@@ -97,10 +97,10 @@ def test_what_is_no_text_stays_what_it_is() -> None:
 @pytest.mark.parametrize("model", ["BERT4Rec", "Pop"])
 def test_a_program_stays_a_text_and_does_not_run(model: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if "=" not in text:
-        monkeypatch.setattr(sys, "argv", ["x", f"--note={text}"])
-        assert Config(model, "ml-100k", config_dict=QUIET)["note"] == text
+        monkeypatch.setattr(sys, "argv", ["x", f"--wandb_project={text}"])
+        assert Config(model, "ml-100k", config_dict=QUIET)["wandb_project"] == text
     monkeypatch.setattr(sys, "argv", ["x"])
-    assert make_config(model, note=text)["note"] == text
+    assert make_config(model, wandb_project=text)["wandb_project"] == text
     assert not Path("pwned").exists()
 
 
