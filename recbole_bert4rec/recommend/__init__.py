@@ -1,0 +1,1 @@
+"""What a trained model is asked: the next items of every user, and where it looks."""

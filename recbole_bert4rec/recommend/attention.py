@@ -19,7 +19,7 @@ _WIDTH = 10
 
 
 def check_picture(path: str) -> None:
-    """Raise where no picture can be written.
+    """Refuse, before hours of training, a picture that could not be written after them.
 
     Raises:
         UserError: its ending or its folder is wrong.
@@ -31,15 +31,16 @@ def check_picture(path: str) -> None:
 
 @torch.no_grad()
 def mean_attention(model: BERT4Rec, eval_data: Any, width: int = _WIDTH) -> tuple[Tensor, int]:
-    """How much each of the last positions attends to each other of them, in the mean over users.
+    """Return how much each of the last positions attends to each other of them, in the mean over users.
 
     Args:
-        eval_data: loader of histories; [MASK] is appended to each, as to recommend.
-        width: positions, counted from [MASK] backwards, at most as many as the longest input has; shorter inputs are
-            left out.
+        model: whose weights are shown.
+        eval_data: loader of histories; [MASK] is appended to each, as when items are recommended.
+        width: W, the number of positions, counted from [MASK] backwards; at most the length of the longest input.
+            Shorter inputs are left out.
 
     Returns:
-        Layers by heads by asking by answering position, [MASK] last, and over how many users.
+        The weights, by layer, head, query position and key position, [MASK] last; and the number of users.
         *Shape:* (layers, heads, W, W)
     """
     model.eval()
@@ -63,6 +64,11 @@ def mean_attention(model: BERT4Rec, eval_data: Any, width: int = _WIDTH) -> tupl
 
 def write_attention(model: BERT4Rec, eval_data: Any, path: str) -> int:
     """Draw :func:`mean_attention`, a square for each layer and head.
+
+    Args:
+        model: whose weights are shown.
+        eval_data: loader of histories.
+        path: of the picture; its ending says the format.
 
     Returns:
         The number of users.

@@ -19,7 +19,15 @@ from recbole_bert4rec.plugin.model import BERT4Rec
 
 
 def check_destination(path: str, k: int) -> None:
-    """Refuse, before hours of training, what :func:`write_recommendations` could not do after them."""
+    """Refuse, before hours of training, what :func:`write_recommendations` could not do after them.
+
+    Args:
+        path: of the file.
+        k: items a user.
+
+    Raises:
+        UserError: ``k`` is below 1, or the file has a wrong ending or no folder.
+    """
     if k < 1:
         raise UserError(f"--k must be at least 1, but is {k}")
     if Path(path).suffix not in (".csv", ".parquet"):

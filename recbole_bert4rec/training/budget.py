@@ -65,6 +65,7 @@ class Budget(Callback):
         self.seconds = seconds
         self.last_epoch_share = 1.0
         self._deadline = float("inf")
+        self._epochs_begun = 0
 
     @property
     def spent(self) -> bool:
@@ -83,9 +84,10 @@ class Budget(Callback):
             trainer.time_share = lambda: self.spent_share
 
     def on_epoch_begin(self, trainer: Observed, epoch: int, batches: Any) -> Any:
-        """Cut the epoch off where the time is up."""
-        if self.spent:  # some trainers pre-train for epochs that nothing validates
+        """Cut the epoch off where the time is up; of the first epoch a batch is trained, however short the time."""
+        if self.spent and self._epochs_begun:  # some trainers pre-train for epochs that nothing validates
             raise self._stop()
+        self._epochs_begun += 1
         # half an epoch of Pop and the like is no model
         return batches if isinstance(trainer, TraditionalTrainer) else _TimedLoader(batches, self)
 

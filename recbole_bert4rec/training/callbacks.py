@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from recbole.data.interaction import Interaction
@@ -230,7 +231,11 @@ class Observed(Trainer):
         show_progress: bool = False,
         callback_fn: Callable[[int, float], None] | None = None,
     ) -> tuple[float, Metrics | None]:
-        """Train as RecBole does, and call the callbacks; arguments and result are RecBole's."""
+        """Train as RecBole does, and call the callbacks; arguments and result are RecBole's.
+
+        Raises:
+            UserError: a callback stopped the training before there was a model to keep.
+        """
 
         def selected(epoch: int, score: float) -> None:
             if callback_fn is not None:
@@ -243,6 +248,11 @@ class Observed(Trainer):
                 train_data, valid_data, verbose, saved, show_progress, callback_fn=selected
             )
         except StopTraining as stop:
+            if saved and self.best_valid_result is None and not Path(self.saved_model_file).is_file():
+                raise UserError(
+                    "training was stopped before an epoch was validated and kept, so that there is no model to test; "
+                    "raise StopTraining in on_selection_end"
+                ) from stop
             if str(stop):
                 self.logger.info(str(stop))
             best = self.best_valid_score, self.best_valid_result

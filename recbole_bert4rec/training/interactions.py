@@ -31,16 +31,16 @@ class Interactions:
 
     @property
     def users(self) -> Ids:
-        """Internal ids. *Shape:* (T,)"""
+        """Internal id of the user of each interaction. *Shape:* (T,)."""
         return np.asarray(self._frame[self._fields[0]])
 
     @property
     def items(self) -> Ids:
-        """Internal ids. *Shape:* (T,)"""
+        """Internal id of the item of each interaction. *Shape:* (T,)."""
         return np.asarray(self._frame[self._fields[1]])
 
     def training_counts(self, loaders: Iterable[Any]) -> Ids:
-        """Count how often each item stands in the training part. *Shape:* (N,)
+        """Count how often each item stands in the training part. *Shape:* (N,).
 
         Args:
             loaders: of validation and test, whose targets do not count.

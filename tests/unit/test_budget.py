@@ -68,6 +68,16 @@ def test_an_epoch_that_takes_too_long_is_cut_inside(write_inter: Any) -> None:
     assert budget.last_epoch_share == pytest.approx(len(steps) / len(train))
 
 
+def test_however_short_the_time_a_batch_is_trained_and_validated(write_inter: Any) -> None:
+    budget = Budget(1e-9)
+    trainer, train, valid, test = trainer_of("BERT4Rec", write_inter, budget)
+    score, result = trainer.fit(train, valid, saved=True)
+    assert budget.last_epoch_share == pytest.approx(1 / len(train))
+    assert result is not None
+    assert score > 0
+    assert trainer.evaluate(test, load_best_model=True)
+
+
 def test_a_model_that_ends_sooner_is_left_alone(write_inter: Any) -> None:
     budget = Budget(60.0)
     trainer, train, valid, _ = trainer_of("Pop", write_inter, budget)

@@ -126,6 +126,12 @@ def test_why_training_stopped_is_logged(write_inter: Any, monkeypatch: pytest.Mo
     assert "epoch 0 is enough" in said
 
 
+@pytest.mark.parametrize("model", ["BERT4Rec", "GRU4Rec"])
+def test_a_training_that_is_stopped_before_there_is_a_model_to_keep_is_refused(model: str, write_inter: Any) -> None:
+    with pytest.raises(UserError, match="stopped before an epoch was validated"):
+        run(model=model, callbacks=[StopAfter(0, "on_epoch_end")], **inputs(write_inter))
+
+
 def test_another_error_of_a_callback_is_not_swallowed(write_inter: Any) -> None:
     class Broken(Callback):
         def on_epoch_end(self, trainer: Any, epoch: int, loss: Any) -> None:
