@@ -15,6 +15,7 @@ from tests.conftest import histories_to_rows, make_config, make_trainer, prepare
 N_ITEMS = 14
 HISTORIES = {f"u{u}": [f"i{(3 * u + t * (u % 4 + 1)) % N_ITEMS}" for t in range(4 + u)] for u in range(10)}
 SMALL = {
+    "epochs": 1,
     "MAX_ITEM_LIST_LENGTH": 6,
     "hidden_size": 8,
     "inner_size": 16,
@@ -47,12 +48,13 @@ def name_of(choice: dict[str, Any]) -> str:
 @pytest.mark.parametrize("choice", CHOICES, ids=name_of)
 def test_after_a_training_step_the_contract_holds(choice: dict[str, Any], write_inter: Any) -> None:
     config = make_config(**write_inter(histories_to_rows(HISTORIES)), **SMALL, **choice)
-    _, train, _, test = prepare(config)
+    _, train, valid, test = prepare(config)
     trainer = make_trainer(config, train)
     model = trainer.model
     before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
 
-    assert math.isfinite(trainer._train_epoch(train, 0))
+    trainer.fit(train, valid, verbose=False)
+    assert math.isfinite(trainer.train_loss_dict[0])
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name
         gradient = parameter.grad.to_dense()
@@ -74,7 +76,6 @@ def test_after_a_training_step_the_contract_holds(choice: dict[str, Any], write_
     assert all(sorted(row) == list(range(1, model.n_items)) for row in items.tolist())  # neither [PAD] nor [MASK]
     torch.testing.assert_close(alone, scores, atol=1e-5, rtol=1e-5)
 
-    trainer._save_checkpoint(0, verbose=False)
     again = make_trainer(config, train)
     again.resume_checkpoint(trainer.saved_model_file)
     with torch.no_grad():
