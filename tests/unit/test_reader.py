@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import recbole.data.dataset.dataset as recbole_dataset
 
 from recbole_bert4rec.datafiles.reader import read_columns
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.plugin import loading
+from tests.conftest import make_config, prepare
 
 HEADER = "user_id:token\titem_id:token\ttimestamp:float\ttags:token_seq"
 KINDS = {"user_id:token": str, "item_id:token": str, "timestamp:float": np.float64, "tags:token_seq": str}
@@ -71,3 +74,19 @@ def test_lines_of_another_width_are_counted_and_shown(tmp_path: Path) -> None:
         UserError, match=r"a\.inter, line 3: the number of columns is 1, but the header has 4, .* \(2 such lines\)"
     ):
         both(path, ["user_id:token"])
+
+
+def test_while_recbole_loads_with_our_reader_everybody_else_has_pandas_own(
+    write_inter: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pandas_own, readers = pd.read_csv, []
+
+    def reader(*arguments: Any, **options: Any) -> pd.DataFrame:
+        readers.append(pd.read_csv)
+        return read_columns(*arguments, **options)
+
+    monkeypatch.setattr(loading, "read_columns", reader)
+    rows = [(f"u{u}", f"i{(u + t) % 9}", t) for u in range(9) for t in range(6)]
+    prepare(make_config(**write_inter(rows), topk=[3], valid_metric="MRR@3"))
+    assert readers == [pandas_own]
+    assert recbole_dataset.pd is pd
