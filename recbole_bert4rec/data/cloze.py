@@ -75,7 +75,10 @@ def cloze_positions(
 
 
 def _weights(lengths: Tensor, width: int, recency: float) -> Tensor:
-    """Return ``recency`` ** distance from the end, scaled to a mean of 1 in each sequence. *Shape:* (B,) -> (B, L)"""
+    """Return ``recency`` ** distance from the end, scaled to a mean of 1 in each sequence.
+
+    *Shape:* (B,) -> (B, L)
+    """
     distance = lengths.unsqueeze(1) - 1 - torch.arange(width, device=lengths.device)
     weight = (recency ** distance.clamp(min=0).double()).masked_fill(distance < 0, 0.0)
     return (weight * lengths.unsqueeze(1) / weight.sum(1, keepdim=True)).clamp(min=1e-12).float()

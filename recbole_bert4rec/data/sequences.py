@@ -56,7 +56,10 @@ class Sequences:
         return _cut(self.items, begin, length, width).long()
 
     def times_of(self, begin: Tensor, length: Tensor, width: int) -> Tensor:
-        """Return the timestamps of :meth:`windows`, 0 at padding. *Shape:* (B,), (B,) -> (B, width)"""
+        """Return the timestamps of :meth:`windows`, 0 at padding.
+
+        *Shape:* (B,), (B,) -> (B, width)
+        """
         assert self.times is not None
         return _cut(self.times, begin, length, width)
 
@@ -117,7 +120,10 @@ class Sequences:
 
 
 def _cut(values: Tensor, begin: Tensor, length: Tensor, width: int) -> Tensor:
-    """Return ``values[begin:begin + length]`` for each row, then 0. *Shape:* (T,), (B,), (B,) -> (B, width)"""
+    """Return ``values[begin:begin + length]`` for each row, then 0.
+
+    *Shape:* (T,), (B,), (B,) -> (B, width)
+    """
     column = torch.arange(width)
     index = (begin.unsqueeze(1) + column).clamp(max=len(values) - 1)
     return values[index].masked_fill(column >= length.unsqueeze(1), PADDING)

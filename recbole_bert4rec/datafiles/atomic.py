@@ -1,34 +1,40 @@
-"""Checks of an atomic .inter file before RecBole reads it, so that a mistake in it gets one clear line."""
+"""Checks atomic .inter files before RecBole reads them, so that a mistake in one gets one clear line."""
 
 from __future__ import annotations
 
+import csv
 import gzip
 import math
 import os
+import re
 import shutil
 import tempfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NoReturn, TextIO
+from typing import NoReturn, TextIO
 
-import pandas as pd
 from recbole.config import Config
 from recbole.data.dataset import Dataset
 from torch import Tensor
 
+from recbole_bert4rec.datafiles.reader import MISSING
 from recbole_bert4rec.errors import UserError, nearest
 
 _DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error)
 
 
 def check_inter_file(config: Config, folder: str) -> None:
-    """Refuse a .inter file without the columns that a sequential model needs, or without rows.
+    """Refuse a .inter file without rows or without the columns that a sequential model needs.
 
-    A missing folder is left to RecBole if it knows where to download the data set from.
+    A missing folder is no mistake here, because RecBole may download the data set.
+
+    Args:
+        config: RecBole's configuration, which names the columns.
+        folder: of the data set.
 
     Raises:
-        UserError: naming the file, the line and what to write instead.
+        UserError: what is wrong, in which file and line, and what to write instead.
     """
     if not os.path.isdir(folder):
         return
@@ -40,7 +46,7 @@ def check_inter_file(config: Config, folder: str) -> None:
     named = [_column(path, text) for text in header.split(config["field_separator"])]
     columns = dict(named)
     if len(columns) < len(named):
-        raise UserError(f"{path}, line 1: a column is named twice: {[name for name, _ in named]}")
+        raise UserError(f"{path}, line 1: two columns have the same name: {[name for name, _ in named]}")
     loaded = "*" if config["load_col"] is None else config["load_col"].get("inter", [])
     for option, kind in (("USER_ID_FIELD", "token"), ("ITEM_ID_FIELD", "token"), ("TIME_FIELD", "float")):
         name = config[option]
@@ -54,14 +60,14 @@ def check_inter_file(config: Config, folder: str) -> None:
         if columns[name] != kind:
             raise UserError(
                 f"{path}, line 1: column {name!r} must be {name}:{kind}, but is {name}:{columns[name]} "
-                f"(columns are separated by {config['field_separator']!r}; --field_separator says otherwise)"
+                f"(columns are separated by {config['field_separator']!r}; --field_separator=... changes that)"
             )
     if not first_row.strip():
         raise UserError(f"{path} has a header but no interactions")
 
 
 def _first_lines(config: Config, path: str) -> tuple[str, str]:
-    """The header and the first row."""
+    """Return the header and the first row."""
     try:
         with _open(path, config["encoding"]) as file:
             header, first_row = file.readline().rstrip("\r\n"), file.readline()
@@ -70,7 +76,7 @@ def _first_lines(config: Config, path: str) -> tuple[str, str]:
     except _DAMAGED as error:
         raise _damaged(path, error) from error
     if header.startswith("\ufeff"):
-        raise UserError(f"{path} begins with a byte order mark; save it without one or pass --encoding=utf-8-sig")
+        raise UserError(f"{path} begins with a byte order mark; save it without one, or pass --encoding=utf-8-sig")
     if not header:
         raise UserError(f"{path} is empty; its first line must name the columns, such as {_example(config)!r}")
     return header, first_row
@@ -82,15 +88,21 @@ def _open(path: str, encoding: str | None) -> TextIO:
 
 
 def _undecodable(path: str, error: Exception) -> UserError:
-    return UserError(f"{path} cannot be decoded ({error}); name its --encoding=..., such as latin-1")
+    return UserError(f"{path} cannot be decoded ({error}); name its encoding with --encoding=..., such as latin-1")
 
 
 def _damaged(path: str, error: Exception) -> UserError:
-    return UserError(f"{path} is damaged ({error}); fetch or pack it again")
+    return UserError(f"{path} is damaged ({error}); download or compress it again")
 
 
 def load_packed(original: Callable[..., None], self: Dataset, token: str, folder: str) -> None:
-    """RecBole's ``_load_inter_feat``, of whatever model: where there is no NAME.inter, NAME.inter.gz will do.
+    """Load NAME.inter, or NAME.inter.gz if there is no NAME.inter, for any model.
+
+    Args:
+        original: RecBole's ``_load_inter_feat``.
+        self: the data set that is loaded.
+        token: NAME.
+        folder: of the data set.
 
     Raises:
         UserError: the archive is damaged.
@@ -112,7 +124,11 @@ def load_packed(original: Callable[..., None], self: Dataset, token: str, folder
 
 
 def check_times(times: Tensor, column: str) -> None:
-    """Raise where ``time_bias``, which counts the time between in powers of two of the unit, would see nothing.
+    """Refuse times in which ``time_bias`` would see no gap: it tells gaps apart by powers of two of the unit.
+
+    Args:
+        times: of all interactions. *Shape:* (T,)
+        column: what messages call them.
 
     Raises:
         UserError: a time is not finite, or all lie within 1.
@@ -121,12 +137,21 @@ def check_times(times: Tensor, column: str) -> None:
     if not math.isfinite(last - first) or last - first <= 1:
         raise UserError(
             f"`time_bias` needs times in seconds or finer, but {column} lies between {first:g} and {last:g}; "
-            "leave the option out, or mend the file"
+            "turn the option off, or correct the file"
         )
 
 
 def explain_load_failure(config: Config, folder: str, error: ValueError) -> NoReturn:
-    """Find the line that the reader stumbled over and raise it as a :class:`UserError`."""
+    """Find the line of the .inter file at which loading failed.
+
+    Args:
+        config: RecBole's configuration.
+        folder: of the data set.
+        error: what the reader raised.
+
+    Raises:
+        UserError: always; it names the line if there is one.
+    """
     path = _inter_path(config, folder)
     if not os.path.isfile(path):
         raise UserError(_missing(config, folder)) from error
@@ -136,26 +161,77 @@ def explain_load_failure(config: Config, folder: str, error: ValueError) -> NoRe
                 pass
     except (UnicodeDecodeError, LookupError) as failure:
         raise _undecodable(path, failure) from error
-    frame = pd.read_csv(path, sep=config["field_separator"], dtype=str, encoding=config["encoding"], engine="python")
-    for column in frame:
-        name, _, kind = str(column).partition(":")
-        if kind != "float":
-            continue
-        values = frame[column]
-        wrong = values[pd.to_numeric(values, errors="coerce").isna() & values.notna()]
-        if len(wrong):
-            raise UserError(
-                f"{path}, line {wrong.index[0] + 2}: column {name!r} must be a number, but is {wrong.iloc[0]!r}"
-                f" ({len(wrong)} such lines)"
-            ) from error
+    try:
+        found = _find_mistakes(path, config["field_separator"], config["encoding"])
+    except csv.Error:  # such as a quote that is never closed
+        found = None
+    if found is not None:
+        raise UserError(f"{path}, {found}") from error
     raise UserError(f"data set {config['dataset']!r} cannot be read from {folder}: {error}") from error
 
 
+def _find_mistakes(path: str, separator: str, encoding: str | None) -> str | None:
+    """Describe the first value that is not a number in a column of numbers, or else the first line of another width.
+
+    Returns:
+        None if there is neither.
+    """
+    wrong_values: list[tuple[int, str, str]] = []  # line, column, value
+    wrong_widths: list[tuple[int, int]] = []  # line, number of columns
+    with _open(path, encoding) as file:
+        rows = _split_lines(file, separator)
+        _, header = next(rows)
+        numbers = {index: text[: -len(":float")] for index, text in enumerate(header) if text.endswith(":float")}
+        for line, fields in rows:
+            if len(fields) != len(header):
+                wrong_widths.append((line, len(fields)))
+                continue
+            values = ((line, name, fields[index]) for index, name in numbers.items())
+            wrong_values.extend(value for value in values if not _is_number_or_missing(value[2]))
+    message = None
+    if wrong_widths:
+        line, width = wrong_widths[0]
+        message = (
+            f"line {line}: the number of columns is {width}, but the header has {len(header)}, separated by "
+            f"{separator!r} ({len(wrong_widths)} such lines)"
+        )
+    if wrong_values:
+        line, name, value = wrong_values[0]
+        count = sum(column == name for _, column, _ in wrong_values)
+        beside = f"; {message}" if message else ""
+        message = f"line {line}: column {name!r} must be a number, but is {value!r} ({count} such lines){beside}"
+    return message
+
+
+def _split_lines(file: TextIO, separator: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number and the fields of each line that is not blank; longer separators are regular expressions."""
+    if len(separator) == 1:
+        reader = csv.reader(file, delimiter=separator)
+        yield from ((reader.line_num, fields) for fields in reader if fields)
+    else:
+        lines = enumerate((line.rstrip("\r\n") for line in file), 1)
+        yield from ((number, re.split(separator, line)) for number, line in lines if line)
+
+
+def _is_number_or_missing(text: str) -> bool:
+    if text in MISSING:
+        return True
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return "_" not in text  # Python reads 1_000 as a number, other readers do not
+
+
 def check_benchmark_files(config: Config, folder: str) -> None:
-    """Refuse files of ``benchmark_filename`` that do not bring each row's history.
+    """Refuse files of ``benchmark_filename`` that do not hold the history of each row.
+
+    Args:
+        config: RecBole's configuration.
+        folder: of the data set.
 
     Raises:
-        UserError: naming the file and what it lacks.
+        UserError: which file, and what it lacks.
     """
     history = config["ITEM_ID_FIELD"] + config["LIST_SUFFIX"]
     names = config["benchmark_filename"]
@@ -167,19 +243,23 @@ def check_benchmark_files(config: Config, folder: str) -> None:
             raise UserError(f"{path} does not exist (benchmark_filename: {names})")
         header, _ = _first_lines(config, path)
         columns = dict(_column(path, text) for text in header.split(config["field_separator"]))
-        wanted = {config["USER_ID_FIELD"]: "token", config["ITEM_ID_FIELD"]: "token", history: "token_seq"}
-        for column, kind in wanted.items():
+        needed = {config["USER_ID_FIELD"]: "token", config["ITEM_ID_FIELD"]: "token", history: "token_seq"}
+        for column, kind in needed.items():
             if columns.get(column) != kind:
-                raise UserError(f"{path}, line 1: benchmark files need a column {column}:{kind}; it has {header!r}")
+                raise UserError(
+                    f"{path}, line 1: benchmark files need a column {column}:{kind}, but the columns are {header!r}"
+                )
     if config["candidates"] == "paper":
         raise UserError(
-            "candidates: paper leaves out all of a user's items, which benchmark files do not hold; use recbole"
+            "candidates: paper excludes all items of a user, but benchmark files do not hold them all; "
+            "use candidates: recbole"
         )
     if history not in (config["alias_of_item_id"] or []):
         raise UserError(f"benchmark files need alias_of_item_id: [{history}], so that both columns name the same items")
 
 
 def _missing(config: Config, folder: str) -> str:
+    """Say that the folder is missing, and what lies beside it."""
     parent = os.path.dirname(os.path.normpath(folder))
     found = sorted(entry.name for entry in os.scandir(parent) if entry.is_dir()) if os.path.isdir(parent) else []
     near = nearest(config["dataset"], [*found, "ml-100k"])
@@ -192,18 +272,21 @@ def _missing(config: Config, folder: str) -> str:
 
 
 def _inter_path(config: Config, folder: str) -> str:
+    """Return the path of the .inter file, or of the .inter.gz file if only that exists."""
     path = os.path.join(folder, f"{config['dataset']}.inter")
     return path if os.path.isfile(path) or not os.path.isfile(f"{path}.gz") else f"{path}.gz"
 
 
 def _example(config: Config) -> str:
-    separator: str = config["field_separator"]
+    """Return a header that would do."""
+    separator = config["field_separator"]
     return separator.join(
         [f"{config['USER_ID_FIELD']}:token", f"{config['ITEM_ID_FIELD']}:token", f"{config['TIME_FIELD']}:float"]
     )
 
 
-def _column(path: str, text: str) -> tuple[str, Any]:
+def _column(path: str, text: str) -> tuple[str, str]:
+    """Split ``NAME:TYPE``."""
     name, separator, kind = text.partition(":")
     if not separator:
         raise UserError(

@@ -231,7 +231,10 @@ def _subtract_label_gradients(
 
 
 def _changed_labels(offset: LogitOffset, labels: Tensor, like: Tensor) -> Tensor:
-    """Return 1 for each row whose label's logit is changed, else 0, in the dtype of ``like``. *Shape:* (R,)"""
+    """Return 1 for each row whose label's logit is changed, else 0, in the dtype of ``like``.
+
+    *Shape:* (R,)
+    """
     hit = (offset.items == labels[offset.rows]).to(like.dtype)
     return torch.zeros_like(labels, dtype=like.dtype).index_add_(0, offset.rows, hit)
 

@@ -22,7 +22,10 @@ class Dropout(nn.Module):
         self.p = p
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """Drop elements in training only. *Shape:* any in, the same out"""
+        """Drop elements in training only.
+
+        *Shape:* any in, the same out
+        """
         if not self.training or self.p == 0.0:
             return hidden
         if hidden.device.type != "cpu":

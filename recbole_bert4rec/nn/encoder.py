@@ -115,7 +115,10 @@ class Sublayer(nn.Module):
         self.norm = nn.LayerNorm(options.hidden_size, eps=options.layer_norm_eps) if normed else nn.Identity()
 
     def _pre_norm(self, hidden: Tensor) -> Tensor:
-        """Return the input of the sublayer: normalised with ``norm`` pre, else as it is. *Shape:* (..., H) in, out"""
+        """Return the input of the sublayer: normalised with ``norm`` pre, else as it is.
+
+        *Shape:* (..., H) in, out
+        """
         return self.norm(hidden) if self.pre else hidden
 
     def _add_and_norm(self, hidden: Tensor, transformed: Tensor) -> Tensor:
@@ -166,12 +169,18 @@ class MultiHeadAttention(Sublayer):
         return self._attend_at(hidden, attn_mask, query_positions)
 
     def _attend_everywhere(self, hidden: Tensor, attn_mask: Tensor | None) -> Tensor:
-        """Compute every position. *Shape:* (B, L, H) -> (B, L, H)"""
+        """Compute every position.
+
+        *Shape:* (B, L, H) -> (B, L, H)
+        """
         query, key, value = self.query_key_value(self._pre_norm(hidden)).chunk(3, dim=-1)  # each (B, L, H)
         return self._add_and_norm(hidden, self.output(self._heads_of(query, key, value, attn_mask)))
 
     def _attend_at(self, hidden: Tensor, attn_mask: Tensor | None, query_positions: Positions) -> Tensor:
-        """Compute some positions: keys and values of all, queries of these alone. *Shape:* (B, L, H) -> (M, H)"""
+        """Compute some positions: keys and values of all, queries of these alone.
+
+        *Shape:* (B, L, H) -> (M, H)
+        """
         normed = self._pre_norm(hidden)
         query_weight, key_value_weight = self.query_key_value.weight.tensor_split([hidden.shape[-1]])
         query_bias, key_value_bias = self.query_key_value.bias.tensor_split([hidden.shape[-1]])
@@ -190,7 +199,10 @@ class MultiHeadAttention(Sublayer):
         return self._add_and_norm(hidden, self.output(heads))
 
     def _heads_of(self, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None) -> Tensor:
-        """Return all heads side by side (equation 2). *Shape:* (B, Q, H), (B, L, H), (B, L, H) -> (B, Q, H)"""
+        """Return all heads side by side (equation 2).
+
+        *Shape:* (B, Q, H), (B, L, H), (B, L, H) -> (B, Q, H)
+        """
         query, key, value = map(self._split_heads, (query, key, value))
         dropout = self.attn_dropout_prob if self.training else 0.0
         if attn_mask is not None and attn_mask.is_floating_point():
@@ -199,7 +211,10 @@ class MultiHeadAttention(Sublayer):
         return heads.transpose(1, 2).flatten(2)  # from (B, A, Q, H / A)
 
     def _split_heads(self, projected: Tensor) -> Tensor:
-        """Split the last dimension into heads. *Shape:* (B, L, H) -> (B, A, L, H / A)"""
+        """Split the last dimension into heads.
+
+        *Shape:* (B, L, H) -> (B, A, L, H / A)
+        """
         return projected.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
 
     def weights(self, hidden: Tensor, attn_mask: Tensor | None) -> Tensor:
@@ -228,7 +243,10 @@ class MultiHeadAttention(Sublayer):
 
 
 def _index_within_row(rows: Tensor, batch: int) -> Tensor:
-    """Index of each query position among those of its sequence, from 0. *Shape:* (M,) in, out"""
+    """Index of each query position among those of its sequence, from 0.
+
+    *Shape:* (M,) in, out
+    """
     order, count = rows.argsort(stable=True), torch.bincount(rows, minlength=batch)
     index = index_within_segment(rows[order], count)
     return torch.empty_like(index).scatter_(0, order, index)
@@ -249,7 +267,10 @@ class FeedForward(Sublayer):
         self._init_residual(options)
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """Transform each position alone. *Shape:* (..., H) in, out"""
+        """Transform each position alone.
+
+        *Shape:* (..., H) in, out
+        """
         inner = self.activation(self.inner(self._pre_norm(hidden)))
         return self._add_and_norm(hidden, self.output(inner))
 
@@ -394,13 +415,19 @@ class BERT4RecEncoder(nn.Module):
 
     @property
     def output_embedding(self) -> Tensor:
-        """Item embedding as scores use it, tied between input and output (section 3.5). *Shape:* (N + 1, H)"""
+        """Item embedding as scores use it, tied between input and output (section 3.5).
+
+        *Shape:* (N + 1, H)
+        """
         weight: Tensor = self.item_embedding.weight
         return weight if self.options.temperature is None else F.normalize(weight, dim=-1)
 
     @property
     def catalogue(self) -> Tensor:
-        """Output embedding of the N items, padding first, without [MASK]. *Shape:* (N, H)"""
+        """Output embedding of the N items, padding first, without [MASK].
+
+        *Shape:* (N, H)
+        """
         return self.output_embedding[: self.options.n_items]
 
     def scores(self, vectors: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -30,7 +30,10 @@ class ItemFeatures(nn.Module):
             self.register_buffer(f"values_{number}", ids)
 
     def forward(self, items: Tensor) -> Tensor:
-        """Return the sum of each item's feature vectors. *Shape:* (B, L) -> (B, L, H)"""
+        """Return the sum of each item's feature vectors.
+
+        *Shape:* (B, L) -> (B, L, H)
+        """
         total = torch.zeros((), device=items.device)
         for number, bag in enumerate(self.tables):
             ids = self.get_buffer(f"values_{number}")[items.flatten()]  # (B L, width)

@@ -42,7 +42,10 @@ class LazyAdamW(optim.Optimizer):
             parameter.grad = gradient
 
     def _update_rows(self, group: dict[str, Any], parameter: nn.Parameter, rows: Tensor, gradient: Tensor) -> None:
-        """Apply AdamW to some rows. *Shape:* rows (R,), gradient (R, H)"""
+        """Apply AdamW to some rows.
+
+        *Shape:* rows (R,), gradient (R, H)
+        """
         state, rate, (beta1, beta2) = self.state[parameter], float(group["lr"]), group["betas"]
         if not state:
             untouched = parameter.new_zeros(len(parameter), 1)

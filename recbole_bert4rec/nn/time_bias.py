@@ -25,7 +25,10 @@ class TimeBias(nn.Module):
         self.bias = nn.Parameter(torch.zeros(n_heads, 2 * _BUCKETS))
 
     def forward(self, times: Tensor) -> Tensor:
-        """Return the bias of each head by query and key position. *Shape:* (B, L) -> (B, A, L, L)"""
+        """Return the bias of each head by query and key position.
+
+        *Shape:* (B, L) -> (B, A, L, L)
+        """
         gap = times.unsqueeze(1) - times.unsqueeze(2)  # (B, L, L), from query row to key column
         bucket = torch.log2(1.0 + gap.abs()).long().clamp(max=_BUCKETS - 1)
         return self.bias[:, torch.where(gap > 0, bucket + _BUCKETS, bucket)].movedim(0, 1)

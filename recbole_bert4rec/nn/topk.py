@@ -14,7 +14,10 @@ _SCORES_AT_ONCE = {"cpu": 1 << 22, "cuda": 1 << 28}  # on a processor, what stay
 _CHUNK = 64
 
 Change = tuple[Tensor, Tensor, "Tensor | float"]
-"""Rows, items and the number to add to their scores; -inf excludes an item. *Shape:* (P,), (P,), scalar"""
+"""Rows, items and the number to add to their scores; -inf excludes an item.
+
+*Shape:* (P,), (P,), scalar
+"""
 
 
 @torch.no_grad()

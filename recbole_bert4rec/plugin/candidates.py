@@ -84,7 +84,10 @@ class CandidateDataLoader(NegSampleEvalDataLoader):
         return rows, (owner, torch.from_numpy(candidates)), owner, rows[self.iid_field]
 
     def _draw(self, users: Any, targets: Any) -> Any:
-        """Draw the candidates of one user's rows. *Shape:* (C - 1, rows)"""
+        """Draw the candidates of one user's rows.
+
+        *Shape:* (C - 1, rows)
+        """
         sampler = self._sampler
         if not isinstance(sampler, RepeatableSampler):
             return sampler.sample_by_user_ids(users, targets, self.neg_sample_num).view(-1, len(users)).numpy()

@@ -110,7 +110,10 @@ class BERT4RecDataset(FastLoading):
             self.set_field_property(field, kind, FeatureSource.INTERACTION, length)
 
     def sequence_of(self, rows: Interaction) -> Tensor:
-        """Return the sequence of each row: its user's, or the row's own in a benchmark file. *Shape:* (R,)"""
+        """Return the sequence of each row: its user's, or the row's own in a benchmark file.
+
+        *Shape:* (R,)
+        """
         return rows[SEQUENCE] if SEQUENCE in rows else rows[self.uid_field]
 
     def __getitem__(self, index: Any, join: bool = True) -> Interaction:
@@ -196,7 +199,10 @@ class BERT4RecDataset(FastLoading):
         return datasets
 
     def training_counts(self) -> Tensor:
-        """Count the occurrences of each item in this part's sequences. *Shape:* (N,)"""
+        """Count the occurrences of each item in this part's sequences.
+
+        *Shape:* (N,)
+        """
         _, begin, length = self.slices()
         steps = torch.zeros(len(self.sequences.items) + 1, dtype=torch.int32)
         steps.index_add_(0, begin, torch.ones_like(begin, dtype=torch.int32))

@@ -93,7 +93,10 @@ class BERT4Rec(SequentialRecommender):
         return self._generator
 
     def forward(self, item_seq: Tensor, times: Tensor | None = None) -> Tensor:
-        """Return the output vectors of all positions. *Shape:* (B, L) -> (B, L, H)"""
+        """Return the output vectors of all positions.
+
+        *Shape:* (B, L) -> (B, L, H)
+        """
         return self.encoder.output(self.encoder(item_seq, times=times))
 
     def calculate_loss(self, interaction: Interaction) -> Tensor:
@@ -130,7 +133,10 @@ class BERT4Rec(SequentialRecommender):
         return binary_cross_entropy(scores, weights, gbce_exponent(len(negatives.items), self.n_items, t))
 
     def _unique_input_items(self, item_seq: Tensor) -> Tensor:
-        """Sort each sequence without its masks and keep each item once; 0 elsewhere. *Shape:* (B, L) in, out"""
+        """Sort each sequence without its masks and keep each item once; 0 elsewhere.
+
+        *Shape:* (B, L) in, out
+        """
         items = item_seq.masked_fill(item_seq == self.mask_token, PADDING).sort(1).values
         repeated = torch.zeros_like(items, dtype=torch.bool)
         repeated[:, 1:] = items[:, 1:] == items[:, :-1]
@@ -161,7 +167,9 @@ class BERT4Rec(SequentialRecommender):
 
     @property
     def ranking_bias(self) -> Tensor:
-        """Output bias minus ``popularity_discount`` times log(n + 1), n an item's count in training. *Shape:* (N,)
+        """Output bias minus ``popularity_discount`` times log(n + 1), n an item's count in training.
+
+        *Shape:* (N,)
 
         Not in the paper. The model learns p(item | history). If the target stands among candidates that are drawn from
         q, the candidate with the highest p / q is most likely the target (Bayes' rule). As a remedy against popularity
@@ -247,7 +255,10 @@ class BERT4Rec(SequentialRecommender):
         return best_items(vectors, self.encoder.catalogue, self.ranking_bias, k, changes)
 
     def predict(self, interaction: Interaction) -> Tensor:
-        """Score the given item of each row; equal histories are encoded once. *Shape:* (B,)"""
+        """Score the given item of each row; equal histories are encoded once.
+
+        *Shape:* (B,)
+        """
         items, lengths, *times = self.histories(interaction)
         rows = torch.cat([lengths.unsqueeze(1), items, *times], dim=1)  # float64 if there are times
         unique, which = torch.unique(rows, dim=0, return_inverse=True)

@@ -140,7 +140,7 @@ def test_bytes_of_another_encoding_are_explained(write_inter: Any, tmp_path: Any
     path = tmp_path / "data" / "toy" / "toy.inter"
     path.write_bytes(path.read_bytes().replace(b"i3", "é".encode("latin-1")))
     assert "cannot be decoded" in error_of(options)
-    assert "name its --encoding" in error_of(options, encoding="nonsense")
+    assert "name its encoding with --encoding" in error_of(options, encoding="nonsense")
     prepare(make_config(**options, encoding="latin-1", topk=[3], valid_metric="MRR@3"))
 
 
@@ -207,14 +207,32 @@ def test_a_column_named_twice_is_refused(write_inter: Any) -> None:
     rows = [(*row, row[0]) for row in ROWS]
     header = "user_id:token\titem_id:token\ttimestamp:float\tuser_id:token"
     message = error_of(write_inter(rows, header=header))
-    assert "line 1: a column is named twice: ['user_id', 'item_id', 'timestamp', 'user_id']" in message
+    assert "line 1: two columns have the same name: ['user_id', 'item_id', 'timestamp', 'user_id']" in message
 
 
 def test_lines_with_another_separator_are_named(write_inter: Any) -> None:
     options = write_inter([*ROWS, ("u1,i1,7",), ("u2,i2,8",)])
     message = error_of(options)
-    assert "toy.inter: 2 lines have not as many columns as the header (3, separated by '\\t')" in message
-    assert f"the first, line {len(ROWS) + 2}, has 1: 'u1,i1,7'" in message
+    assert f"toy.inter, line {len(ROWS) + 2}: the number of columns is 1, but the header has 3" in message
+    assert "separated by '\\t': 'u1,i1,7' (2 such lines)" in message
+
+
+def test_a_word_for_a_number_is_named_though_other_lines_are_too_long(write_inter: Any) -> None:
+    message = error_of(write_inter([*ROWS[:3], ("u1", "i1", 5, "more"), *ROWS[3:], ("u1", "i2", "today")]))
+    assert f"toy.inter, line {len(ROWS) + 3}: column 'timestamp' must be a number, but is 'today' (1 such" in message
+    assert "line 5: the number of columns is 4, but the header has 3, separated by '\\t' (1 such lines)" in message
+
+
+def test_blank_lines_count_in_the_number_of_the_line(write_inter: Any) -> None:
+    message = error_of(write_inter([*ROWS[:3], ("",), ("",), ("u1", "i1", "yesterday"), *ROWS[3:]]))
+    assert "line 7: column 'timestamp' must be a number, but is 'yesterday'" in message
+
+
+def test_a_separator_of_two_characters_has_its_lines_named_too(write_inter: Any) -> None:
+    rows = ["::".join(map(str, row)) for row in [*ROWS[:3], ("u1", "i1", "yesterday"), *ROWS[3:]]]
+    options = write_inter([(row,) for row in rows], header="user_id:token::item_id:token::timestamp:float")
+    message = error_of(options, field_separator="::")
+    assert "line 5: column 'timestamp' must be a number, but is 'yesterday'" in message
 
 
 def packed(write_inter: Any, tmp_path: Any, cut: int | None = None) -> dict[str, Any]:
@@ -248,7 +266,7 @@ def test_a_mistake_in_an_archive_names_the_archive(write_inter: Any, tmp_path: A
     (plain.parent / "toy.inter.gz").write_bytes(gzip.compress(plain.read_bytes()))
     plain.unlink()
     message = error_of({"dataset": "toy", "data_path": str(tmp_path / "data")})
-    assert message.startswith(f"{plain}.gz: 1 lines have not as many columns")
+    assert message.startswith(f"{plain}.gz, line {len(ROWS) + 2}: the number of columns is 1, but the header has 3")
 
 
 def test_rows_without_a_user_or_an_item_are_left_out_with_a_warning(write_inter: Any, caplog: Any) -> None:

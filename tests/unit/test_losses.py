@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import pickle
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -17,7 +20,7 @@ from hypothesis import strategies as st
 from recbole_bert4rec.data.batching import epoch_generator
 from recbole_bert4rec.data.negatives import Negatives, SharedNegatives
 from recbole_bert4rec.nn import cross_entropy as blocks
-from recbole_bert4rec.nn.cross_entropy import LogitOffset, cross_entropy
+from recbole_bert4rec.nn.cross_entropy import LogitOffset, Workspace, cross_entropy
 from recbole_bert4rec.nn.losses import (
     binary_cross_entropy,
     bpr,
@@ -121,22 +124,22 @@ def test_blocks_of_any_size_give_the_whole_softmax_with_offsets_too(data: Any) -
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 999), st.integers(1, 9), st.integers(3, 12), st.floats(0.01, 0.9), st.booleans())
 def test_label_smoothing_equals_torch_s_gradients_too(
-    seed: int, masked: int, n_items: int, share: float, with_offset: bool
+    seed: int, masked: int, n_items: int, share: float, has_offset: bool
 ) -> None:
     tensors = problem(seed, masked, n_items, 3, torch.float64)
     hidden, embedding, bias, labels = (tensors[name] for name in ("hidden", "embedding", "bias", "labels"))
     weights, by = torch.full((masked,), 1.0 / masked), torch.tensor(1.7, dtype=torch.float64, requires_grad=True)
     pairs = sorted({(n // 2 % masked, 1 + (seed + n) % (n_items - 1)) for n in range(6)})
     rows, items = (torch.tensor([pair[n] for pair in pairs]) for n in (0, 1))
-    offset = LogitOffset(by, rows, items) if with_offset else None
+    offset = LogitOffset(by, rows, items) if has_offset else None
     logits = hidden @ embedding.T + bias
-    if with_offset:
+    if has_offset:
         logits = logits.index_put((rows, items), by, accumulate=True)
     wanted = torch.nn.functional.cross_entropy(logits[:, 1:], labels - 1, label_smoothing=share)
     arguments = (hidden, embedding, bias, labels, weights, offset)
     found = cross_entropy(*arguments) + smoothing(*arguments, share)
     torch.testing.assert_close(found, wanted, atol=1e-6, rtol=1e-6)
-    leaves = [hidden, embedding, bias, *([by] if with_offset else [])]
+    leaves = [hidden, embedding, bias, *([by] if has_offset else [])]
     for ours, naive in zip(torch.autograd.grad(found, leaves), torch.autograd.grad(wanted, leaves), strict=True):
         torch.testing.assert_close(ours, naive, atol=1e-6, rtol=1e-6)
 
@@ -271,3 +274,68 @@ def test_mean_over_sequences_is_equation_8() -> None:
     weights = mask_weights(torch.tensor([0, 0, 0, 1]), 2, "sequence")
     assert weights.tolist() == pytest.approx([1 / 6, 1 / 6, 1 / 6, 1 / 2])
     assert math.isclose(weights.sum().item(), 1.0, rel_tol=1e-6)
+
+
+def with_offset(tensors: dict[str, torch.Tensor]) -> list[Any]:
+    """Arguments of the softmax with an offset for some logits, all leaves."""
+    value = torch.tensor(0.8, dtype=tensors["hidden"].dtype, requires_grad=True)
+    offset = LogitOffset(value, torch.tensor([0, 0, 2, 4]), torch.tensor([1, 3, 2, 5]))
+    return [*(tensors[name] for name in ("hidden", "embedding", "bias", "labels", "weights")), offset]
+
+
+def test_without_grad_mode_the_value_is_the_same_and_no_gradient_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = with_offset(problem(6, 5, 9, 4, torch.float32))
+    expected = cross_entropy(*arguments)
+    made: list[Any] = []
+    for name in ("_add_softmax_gradients", "_subtract_label_gradients"):
+        monkeypatch.setattr(blocks, name, lambda *inputs: made.append(inputs[-1]))
+    with torch.no_grad():
+        found = cross_entropy(*arguments)
+    assert torch.equal(found, expected)
+    assert not found.requires_grad
+    assert made
+    assert all(gradient is None for gradients in made for gradient in gradients)
+
+
+@pytest.mark.parametrize("frozen", ["hidden", "embedding", "bias", "offset"])
+def test_a_frozen_input_gets_no_gradient_and_those_of_the_others_stay_the_same(
+    frozen: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gradients_of(frozen: str | None) -> tuple[torch.Tensor, dict[str, torch.Tensor | None]]:
+        arguments = with_offset(problem(6, 5, 9, 4, torch.float32))
+        leaves = dict(zip(("hidden", "embedding", "bias"), arguments, strict=False)) | {"offset": arguments[-1].value}
+        if frozen is not None:
+            leaves[frozen].requires_grad_(False)
+        loss = cross_entropy(*arguments)
+        loss.backward()
+        return loss.detach(), {name: leaf.grad for name, leaf in leaves.items()}
+
+    monkeypatch.setattr(blocks, "_KEPT", 20)  # several parts of rows and blocks of items
+    monkeypatch.setattr(blocks, "_LEAST_ROWS", 2)
+    monkeypatch.setattr(blocks, "_BLOCK", {"cpu": 6})
+    expected, all_gradients = gradients_of(None)
+    found, gradients = gradients_of(frozen)
+    assert torch.equal(found, expected)
+    assert gradients.pop(frozen) is None
+    assert all_gradients.pop(frozen) is not None
+    for name, gradient in gradients.items():
+        assert torch.equal(gradient, all_gradients[name]), name
+
+
+def test_a_workspace_keeps_its_memory_for_the_next_call_and_frees_it_with_itself() -> None:
+    workspace, arguments = Workspace(), with_offset(problem(6, 5, 9, 4, torch.float32))
+    expected = cross_entropy(*arguments)
+    assert torch.equal(cross_entropy(*arguments, workspace), expected)
+    memory = weakref.ref(workspace.take(1, torch.zeros(1)))
+    assert torch.equal(cross_entropy(*arguments, workspace), expected)
+    assert workspace.take(1, torch.zeros(1)) is memory()
+    del workspace
+    assert memory() is None
+
+
+def test_a_copied_workspace_is_an_empty_one_of_its_own() -> None:
+    workspace = Workspace()
+    memory = workspace.take(8, torch.zeros(1))
+    for other in (copy.deepcopy(workspace), pickle.loads(pickle.dumps(workspace))):
+        assert len(pickle.dumps(other)) < 200
+        assert other.take(8, torch.zeros(1)) is not memory

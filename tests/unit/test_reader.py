@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import recbole.data.dataset.dataset as recbole_dataset
 
 from recbole_bert4rec.datafiles.reader import read_columns
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.plugin import loading
+from tests.conftest import make_config, prepare
 
 HEADER = "user_id:token\titem_id:token\ttimestamp:float\ttags:token_seq"
 KINDS = {"user_id:token": str, "item_id:token": str, "timestamp:float": np.float64, "tags:token_seq": str}
@@ -57,15 +60,33 @@ def test_other_encodings_and_separators_are_read(tmp_path: Path) -> None:
 def test_undecodable_bytes_and_words_for_numbers_raise(tmp_path: Path) -> None:
     path = tmp_path / "a.inter"
     path.write_bytes(HEADER.encode() + b"\nJos\xe9\tb\t1\tc\n")
-    with pytest.raises(ValueError, match="UTF8"):
+    with pytest.raises(ValueError, match=r"UTF8"):
         both(path, ["user_id:token"])
     path.write_text(f"{HEADER}\na\tb\tyesterday\tc\n")
-    with pytest.raises(ValueError, match="yesterday"):
+    with pytest.raises(ValueError, match=r"yesterday"):
         both(path, ["timestamp:float"])
 
 
 def test_lines_of_another_width_are_counted_and_shown(tmp_path: Path) -> None:
     path = tmp_path / "a.inter"
     path.write_text(f"{HEADER}\na\tb\t1\tc\na b 1 c\na\tb\t1\tc\td\n")
-    with pytest.raises(UserError, match="2 lines have not as many columns as the header"):
+    with pytest.raises(
+        UserError, match=r"a\.inter, line 3: the number of columns is 1, but the header has 4, .* \(2 such lines\)"
+    ):
         both(path, ["user_id:token"])
+
+
+def test_while_recbole_loads_with_our_reader_everybody_else_has_pandas_own(
+    write_inter: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pandas_own, readers = pd.read_csv, []
+
+    def reader(*arguments: Any, **options: Any) -> pd.DataFrame:
+        readers.append(pd.read_csv)
+        return read_columns(*arguments, **options)
+
+    monkeypatch.setattr(loading, "read_columns", reader)
+    rows = [(f"u{u}", f"i{(u + t) % 9}", t) for u in range(9) for t in range(6)]
+    prepare(make_config(**write_inter(rows), topk=[3], valid_metric="MRR@3"))
+    assert readers == [pandas_own]
+    assert recbole_dataset.pd is pd

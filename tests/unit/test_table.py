@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -76,15 +77,23 @@ def test_whole_numbers_with_holes_stay_whole(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "fields", "message"),
     [
-        ({}, ("who", "thing", "when"), "has no column 'thing'.*--ITEM_ID_FIELD="),
-        ({"when": "soon"}, FIELDS, "54 values of 'when' are not numbers or not ISO 8601 dates, .* first is 'soon'"),
-        ({"when": [*range(53), "soon"]}, FIELDS, "1 values of 'when' are not numbers .* 'soon' in row 54"),
-        ({"when": [*(["2020-01-01"] * 53), "7"]}, FIELDS, "1 values of 'when' are not numbers .* '7' in row 54"),
+        ({}, ("who", "thing", "when"), "has no column 'thing'; its columns are .*--ITEM_ID_FIELD=NAME"),
+        ({"when": "soon"}, FIELDS, "54 of 54 values do not fit; the first is 'soon'"),
+        (
+            {"when": [*range(53), "soon"]},
+            FIELDS,
+            "'when' must hold numbers only .* 1 of 54 values do not fit; the first is 'soon' in row 54",
+        ),
+        (
+            {"when": [*(["2020-01-01"] * 53), "7"]},
+            FIELDS,
+            "'when' must hold numbers only .* 1 of 54 values do not fit; the first is '7' in row 54",
+        ),
         ({"when": [*range(53), "inf"]}, FIELDS, "1 values of 'when' are infinite"),
-        ({"when": [None, *range(53)]}, FIELDS, "1 rows have no 'when', the first is row 1"),
-        ({"when": [1, "NaN", *range(52)]}, FIELDS, "1 rows have no 'when', the first is row 2"),
+        ({"when": [None, *range(53)]}, FIELDS, "'when' is missing in 1 of 54 rows, first in row 1"),
+        ({"when": [1, "NaN", *range(52)]}, FIELDS, "'when' is missing in 1 of 54 rows, first in row 2"),
         ({}, ("who", "what", "what"), "must be three columns, but are"),
-        ({"who": "a\tb"}, FIELDS, "values of 'who' hold a tab or a line break"),
+        ({"who": "a\tb"}, FIELDS, "some values of 'who' hold a tab or a line break"),
     ],
 )
 def test_a_log_that_cannot_be_used_is_refused_and_nothing_is_written(
@@ -103,7 +112,7 @@ def test_missing_empty_and_broken_logs_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"empty\.csv is empty; its first line must name the columns"):
         atomic_file(str(tmp_path / "empty.csv"), *FIELDS)
     (tmp_path / "semicolons.csv").write_text("who;what;when\na;b;1\n")
-    with pytest.raises(UserError, match=r"has one column, 'who;what;when'; columns of a \.csv are separated by commas"):
+    with pytest.raises(UserError, match=r"has one column, 'who;what;when'; a \.csv separates columns by commas"):
         atomic_file(str(tmp_path / "semicolons.csv"), *FIELDS)
     (tmp_path / "latin.csv").write_bytes("who,what,when\nJosé,b,1\n".encode("latin-1"))
     with pytest.raises(UserError, match="save it as UTF-8"):
@@ -136,7 +145,40 @@ def test_unsigned_times_are_sorted_too(tmp_path: Path) -> None:
 def test_ids_that_cannot_be_text_are_refused(tmp_path: Path) -> None:
     columns = {"who": [["a"], ["b"]], "what": ["x", "y"], "when": [1, 2]}
     parquet.write_table(pa.table(columns), tmp_path / "log.parquet")
-    with pytest.raises(UserError, match=r"values of 'who', list<.*>, cannot be ids"):
+    with pytest.raises(UserError, match=r"values of 'who' have type list<.*> and cannot be ids"):
+        atomic_file(str(tmp_path / "log.parquet"), *FIELDS)
+
+
+@pytest.mark.parametrize(
+    "missing",
+    [
+        pa.array([None, None]),
+        pa.array([None, None], pa.string()),
+        pa.array([None, None], pa.float64()),
+        pa.array([math.nan, math.nan]),
+        pa.array(["", "NA"]),
+    ],
+    ids=["null", "null text", "null number", "nan", "text"],
+)
+@pytest.mark.parametrize("column", ["who", "what"])
+def test_ids_that_are_all_missing_are_refused(column: str, missing: pa.Array, tmp_path: Path) -> None:
+    columns = {"who": ["a", "b"], "what": ["x", "y"], "when": [1, 2], column: missing}
+    parquet.write_table(pa.table(columns), tmp_path / "log.parquet")
+    with pytest.raises(UserError, match=f"all values of '{column}' are missing; it cannot be a column of ids"):
+        atomic_file(str(tmp_path / "log.parquet"), *FIELDS)
+    assert not (tmp_path / "log" / "log.inter").exists()
+
+
+def test_whole_numbers_beside_nan_stay_whole(tmp_path: Path) -> None:
+    columns = {"who": [1.0, math.nan], "what": ["x", "y"], "when": [1, 2]}
+    parquet.write_table(pa.table(columns), tmp_path / "log.parquet")
+    assert atomic_file(str(tmp_path / "log.parquet"), *FIELDS).read_text().splitlines()[1:] == ["1\tx\t1", "\ty\t2"]
+
+
+@pytest.mark.parametrize("times", [[True, False], [True, None]])
+def test_truth_values_are_no_times(times: list[bool | None], tmp_path: Path) -> None:
+    parquet.write_table(pa.table({"who": ["a", "b"], "what": ["x", "y"], "when": times}), tmp_path / "log.parquet")
+    with pytest.raises(UserError, match="'when' holds true and false; times must be numbers or dates"):
         atomic_file(str(tmp_path / "log.parquet"), *FIELDS)
 
 
