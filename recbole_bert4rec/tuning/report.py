@@ -119,7 +119,7 @@ def _axis(name: str, values: pd.Series) -> Axis:
         return Axis(name, values.to_numpy(float))
     place = {value: number for number, value in enumerate(distinct)}
     places = values.map(lambda v: place[v if numeric else str(v)]).to_numpy(float)
-    return Axis(name, places, [str(value) for value in distinct])
+    return Axis(name, places, [f"{value:.4g}" if isinstance(value, float) else str(value) for value in distinct])
 
 
 def importance(trials: pd.DataFrame) -> pd.Series | None:
