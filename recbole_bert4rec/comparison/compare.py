@@ -28,7 +28,7 @@ from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.files import atomic_write, locked
 from recbole_bert4rec.plugin.checkpoint import is_plain
 from recbole_bert4rec.scoped import restored_environment
-from recbole_bert4rec.training.record import write_json
+from recbole_bert4rec.training.record import Report, write_json
 from recbole_bert4rec.training.run import check_model, explained, resolved, run
 from recbole_bert4rec.workers import FailedError, in_own_process
 
@@ -214,7 +214,7 @@ def _finished(records: Path, name: str, users: pd.Series) -> dict[str, Any] | No
         return None
 
 
-def _run_one(comparison: Comparison, one: _Run, stem: str, place: str, report: Any) -> dict[str, Any]:
+def _run_one(comparison: Comparison, one: _Run, stem: str, place: str, report: Report) -> dict[str, Any]:
     """Train, select and test one model with one seed; called in a process of its own."""
     suppress_dependency_warnings()
     rules = {**one.rules, "checkpoint_dir": place}

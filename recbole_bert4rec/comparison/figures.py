@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -162,8 +163,7 @@ def _variety(results: Results) -> Figure:
     return _bare(figure, [axes])
 
 
-def _bare(figure: Figure, sides: Any) -> Figure:
-    axes: Axes
+def _bare(figure: Figure, sides: Iterable[Axes]) -> Figure:
     for axes in sides:
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(alpha=0.25)

@@ -134,7 +134,7 @@ def _cells(*texts: str) -> list[Cell]:
     return [Cell(text) for text in texts]
 
 
-def _mean_text(values: Any) -> str:
+def _mean_text(values: list[float]) -> str:
     spread = f" ± {statistics.stdev(values):.4f}" if len(values) > 1 else ""
     return f"{statistics.mean(values):.4f}{spread}"
 

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from recbole.config import Config
 from recbole.data import create_dataset, data_preparation
+from recbole.data.dataset import Dataset
 from recbole.utils import dataset_arguments, init_seed
 
 from recbole_bert4rec.comparison.comparison import LEAST_INTERACTIONS, Comparison, is_general, reference_config
@@ -58,11 +59,11 @@ def check_equal_rows(comparison: Comparison, report: Callable[[str], None]) -> d
     return {"rules": rules, "dropped": len(counts) - about["users"], **about}
 
 
-def _interactions_of_users(dataset: Any) -> pd.Series:
+def _interactions_of_users(dataset: Dataset) -> pd.Series:
     return pd.Series(np.asarray(dataset.inter_feat[dataset.uid_field])).value_counts()
 
 
-def _loaders(config: Config, dataset: Any) -> tuple[Any, ...]:
+def _loaders(config: Config, dataset: Dataset) -> tuple[Any, ...]:
     init_seed(config["seed"], config["reproducibility"])
     return data_preparation(config, dataset)[1:]
 
@@ -79,7 +80,7 @@ class ReferenceRows:
         self._sequences = self._loaders[1]._dataset.sequences
         self._rows = [_sorted(*targets_of(pair[0], pair[1])) for pair in zip(self._loaders, PHASES, strict=True)]
 
-    def compare(self, model: str, config: Config, dataset: Any) -> None:
+    def compare(self, model: str, config: Config, dataset: Dataset) -> None:
         """Refuse a model whose rows differ.
 
         Raises:
@@ -90,16 +91,16 @@ class ReferenceRows:
                 raise UserError(f"{model} reads other {field} than BERT4Rec; the two cannot be compared")
         for number, loader in enumerate(_loaders(config, dataset)):
             phase, (users, targets) = PHASES[number], self._rows[number]
-            theirs = _sorted(*targets_of(loader, phase))
-            if not (np.array_equal(users, theirs[0]) and np.array_equal(targets, theirs[1])):
+            their_users, their_targets = _sorted(*targets_of(loader, phase))
+            if not (np.array_equal(users, their_users) and np.array_equal(targets, their_targets)):
                 raise UserError(
                     f"{model} has other users or targets in {phase} than BERT4Rec: "
-                    f"{len(theirs[0])} rows, not the same {len(users)}"
+                    f"{len(their_users)} rows, not the same {len(users)}"
                 )
             if not is_general(config) and hasattr(loader._dataset, "item_list_length_field"):
                 self._compare_histories(model, number, loader._dataset)
 
-    def _compare_histories(self, model: str, number: int, theirs: Any) -> None:
+    def _compare_histories(self, model: str, number: int, theirs: Dataset) -> None:
         table = theirs.inter_feat
         if theirs.item_list_length_field not in table.columns:  # ours: histories are made from the sequences
             return
@@ -156,11 +157,11 @@ def _fingerprint(config: Config) -> str:
     return digest.hexdigest()
 
 
-def _tokens(dataset: Any) -> tuple[Any, Any]:
+def _tokens(dataset: Dataset) -> tuple[np.ndarray, np.ndarray]:
     names = dataset.field2id_token
     return np.asarray(names[dataset.uid_field]), np.asarray(names[dataset.iid_field])
 
 
-def _sorted(users: Any, targets: Any) -> tuple[Any, Any]:
+def _sorted(users: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     order = np.argsort(users, kind="stable")
     return users[order], targets[order]
