@@ -1,8 +1,9 @@
-"""The one exception for mistakes a user can mend, and the hint for a misspelt word."""
+"""The one exception for mistakes a user can mend, and what its text is made of: hints and values cut short."""
 
 from __future__ import annotations
 
 import difflib
+import reprlib
 from collections.abc import Iterable
 
 
@@ -15,3 +16,12 @@ def nearest(key: str, candidates: Iterable[str]) -> str | None:
     by_lower = {candidate.lower(): candidate for candidate in candidates}
     close = difflib.get_close_matches(key.lower(), list(by_lower), n=1, cutoff=0.75)
     return by_lower[close[0]] if close else None
+
+
+_REPR = reprlib.Repr()
+_REPR.maxstring = _REPR.maxother = 60
+
+
+def short(value: object) -> str:
+    """Return the value received as an error message shows it: a ``repr`` that stays short, however the value nests."""
+    return _REPR.repr(value)

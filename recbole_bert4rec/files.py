@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, to places that were looked at before."""
+"""Files that are written whole or not at all, and folders that one process at a time may write to."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 from recbole_bert4rec.errors import UserError
 
@@ -39,3 +41,34 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def locked(lock: Path, what: str, flag: str, place: Path) -> Iterator[None]:
+    """Keep all other processes out that lock the same file.
+
+    Args:
+        lock: the file; its folder is made where it is missing.
+        what: the program that writes, for the message, such as ``comparison``.
+        flag: by which the user named the place.
+        place: what is written to.
+
+    Raises:
+        UserError: another process holds the lock, or the folder cannot be written to.
+    """
+    try:
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        lock.touch()
+    except OSError as error:
+        raise UserError(
+            f"{flag}={place}: {lock.parent} is no folder that can be written to: {error.strerror}"
+        ) from error
+    held = FileLock(lock)
+    try:
+        held.acquire(timeout=0)
+    except Timeout as error:
+        raise UserError(f"another {what} is writing {place}; write elsewhere by {flag}") from error
+    try:
+        yield
+    finally:
+        held.release()

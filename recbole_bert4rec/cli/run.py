@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from recbole_bert4rec.comparison.compare import compare
-from recbole_bert4rec.comparison.contest import Contest
+from recbole_bert4rec.comparison.comparison import Comparison
 from recbole_bert4rec.comparison.study import Study, read_study
 from recbole_bert4rec.constants import MODEL_NAME
 from recbole_bert4rec.environment import suppress_dependency_warnings
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.options.flags import parse_flags
 from recbole_bert4rec.resources import find_config, read_yaml
 from recbole_bert4rec.training.budget import seconds_of
 from recbole_bert4rec.training.inputs import DEFAULT_NAMES
@@ -91,7 +92,7 @@ def _compare(options: argparse.Namespace, models: list[str], flags: list[str]) -
     dataset = options.dataset or _named(options).get("dataset") or DEFAULT_NAMES["dataset"]
     folder = Path(options.output_dir or f"{_kind_of(options)}-{Path(dataset).stem}")
     study = Study() if options.study is None else read_study(find_config(options.study, "study"))
-    contest = Contest(
+    comparison = Comparison(
         models=tuple(study.variants or models),
         dataset=dataset,
         config_files=tuple(_files(options) or ()),
@@ -100,7 +101,7 @@ def _compare(options: argparse.Namespace, models: list[str], flags: list[str]) -
         budget=None if options.budget is None else seconds_of(options.budget),
         study=study,
     )
-    compare(contest, folder)
+    compare(comparison, folder)
 
 
 def _kind_of(options: argparse.Namespace) -> str:
@@ -109,7 +110,7 @@ def _kind_of(options: argparse.Namespace) -> str:
 
 def _first_seed(options: argparse.Namespace, flags: list[str]) -> int:
     """The seed that the options name, or RecBole's."""
-    given = dict(flag[2:].split("=", 1) for flag in flags).get("seed", _named(options).get("seed", _SEED))
+    given = parse_flags(flags).get("seed", _named(options).get("seed", _SEED))
     try:
         return int(given)
     except (TypeError, ValueError):

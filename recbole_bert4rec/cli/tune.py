@@ -17,7 +17,7 @@ from recbole_bert4rec.training.inputs import DEFAULT_NAMES
 from recbole_bert4rec.tuning.cluster import SCHEDULERS, Resources
 from recbole_bert4rec.tuning.objective import Task
 from recbole_bert4rec.tuning.search import ALGORITHMS
-from recbole_bert4rec.tuning.tune import TOOLS, Request, tune
+from recbole_bert4rec.tuning.tune import TOOLS, SearchRequest, tune
 
 _DRAWN = 10
 """Trials of random and bayes where nobody says how many; RecBole's default."""
@@ -88,7 +88,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _request(arguments: list[str]) -> Request:
+def _request(arguments: list[str]) -> SearchRequest:
     options, flags = _parser().parse_known_args(arguments)
     found = [
         f"argument {flag!r} is not understood; options are written --key=value"
@@ -127,7 +127,7 @@ def _request(arguments: list[str]) -> Request:
         folder=os.getcwd(),
         threads=cpus,
     )
-    return Request(
+    return SearchRequest(
         task=task,
         params_file=options.params_file,
         output=options.output_file,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import shlex
 import shutil
@@ -14,99 +13,107 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
+import pandas as pd
 import yaml
-from filelock import FileLock, Timeout
 from recbole.utils import ModelType
 
-from recbole_bert4rec.comparison.contest import Contest, reference_config
-from recbole_bert4rec.comparison.progress import Display
+from recbole_bert4rec.comparison.comparison import Comparison, reference_config
+from recbole_bert4rec.comparison.progress import RunProgress
 from recbole_bert4rec.comparison.report import write_comparison
-from recbole_bert4rec.comparison.rows import prove
+from recbole_bert4rec.comparison.results import read_results, read_run
+from recbole_bert4rec.comparison.rows import check_equal_rows
 from recbole_bert4rec.environment import environment, suppress_dependency_warnings
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.files import atomic_write
+from recbole_bert4rec.files import atomic_write, locked
 from recbole_bert4rec.options.table import WITHOUT_EFFECT
 from recbole_bert4rec.plugin.checkpoint import is_plain
+from recbole_bert4rec.scoped import restored_environment
 from recbole_bert4rec.training.build import translate_errors
-from recbole_bert4rec.training.epochs import ProgressReport
+from recbole_bert4rec.training.epochs import ProgressReport, Report
 from recbole_bert4rec.training.inputs import check_model, resolve_inputs
 from recbole_bert4rec.training.record import write_json
 from recbole_bert4rec.training.run import run
 from recbole_bert4rec.workers import FailedError, in_own_process
 
 
-def compare(contest: Contest, folder: Path) -> dict[str, Path]:
+@dataclass(frozen=True)
+class ComparisonResult:
+    """What a comparison found.
+
+    Attributes:
+        runs: a row for each model and seed, with what it took, and its validation and test metrics; as in runs.csv.
+        files: the reports, by what they are.
+    """
+
+    runs: pd.DataFrame
+    files: dict[str, Path]
+
+
+def compare(comparison: Comparison, folder: Path) -> ComparisonResult:
     """Train, select and test every model with every seed, and report.
 
     Args:
-        folder: for records, ranks, checkpoints and reports; runs in it that were made with the same options on the
+        comparison: the models, and what their runs share.
+        folder: for records, ranks, checkpoints and reports. Runs in it that were made with the same options on the
             same data are not repeated.
-
-    Returns:
-        What was written, by name.
 
     Raises:
         UserError: a mistake in options or data; or a run failed (the others are reported all the same).
     """
-    for model in contest.models:
-        check_model(contest.model_of(model))
-    if len(set(contest.models)) != len(contest.models):
-        raise UserError(f"--model={','.join(contest.models)} names a model twice")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / ".lock").touch()
-    except OSError as error:
-        raise UserError(f"--output_dir={folder} is no folder that can be written to: {error.strerror}") from error
-    lock = FileLock(folder / ".lock")
-    try:
-        lock.acquire(timeout=0)
-    except Timeout as error:
-        raise UserError(f"another comparison is writing {folder}; write elsewhere by --output_dir") from error
-    try:
-        with tempfile.TemporaryDirectory() as temporary, mock.patch.dict(os.environ):  # RecBole hides GPUs
-            return _compare(contest, folder, temporary)
-    finally:
-        lock.release()
+    for model in comparison.models:
+        check_model(comparison.model_of(model))
+    if len(set(comparison.models)) != len(comparison.models):
+        raise UserError(f"--model={','.join(comparison.models)} names a model twice")
+    with (
+        locked(folder / ".lock", "comparison", "--output_dir", folder),
+        tempfile.TemporaryDirectory() as temporary,
+        restored_environment(),  # RecBole hides GPUs
+    ):
+        return _compare(comparison, folder, temporary)
 
 
-def _compare(contest: Contest, folder: Path, temporary: str) -> dict[str, Path]:
-    _, dataset, files = resolve_inputs("several", contest.dataset, list(contest.config_files), {}, None, temporary)
-    contest = replace(contest, dataset=dataset, config_files=tuple(files), study=contest.study.written(temporary))
-    _check_options(contest)
-    metric = reference_config(contest)["valid_metric"].lower()
-    print(f"proving that {len(contest.models)} models are evaluated on the same rows of {dataset}", flush=True)
+def _compare(comparison: Comparison, folder: Path, temporary: str) -> ComparisonResult:
+    _, dataset, files = resolve_inputs(
+        "several", comparison.dataset, list(comparison.config_files), {}, None, temporary
+    )
+    study = comparison.study.written(temporary)
+    comparison = replace(comparison, dataset=dataset, config_files=tuple(files), study=study)
+    _check_options(comparison)
+    metric = reference_config(comparison)["valid_metric"].lower()
+    print(f"proving that {len(comparison.models)} models are evaluated on the same rows of {dataset}", flush=True)
     print(f"logs: {folder / 'rows.log'}, then {folder / 'runs'}", flush=True)
     try:
-        about = in_own_process(prove, contest, log=folder / "rows.log")
+        about = in_own_process(check_equal_rows, comparison, log=folder / "rows.log")
     except FailedError as error:
         raise UserError(f"{error} (more in {folder / 'rows.log'})") from error
+    rows: pd.DataFrame = about.pop("rows")
     with atomic_write(folder / "rows.parquet") as file:
-        about.pop("rows").to_parquet(file, index=False)
-    runs = [_Run.of(contest, about, model, seed) for seed in contest.seeds for model in contest.models]
-    write_json(folder / "comparison.json", {**_said(contest, about), "runs": [run.name for run in runs]})
-    kinds = {name: contest.model_of(name) for name in contest.models}
-    display = Display([(run.model, run.seed) for run in runs], kinds, contest.budget, metric)
-    failed = _run_all(contest, folder, runs, display)
+        rows.to_parquet(file, index=False)
+    runs = [_Run.of(comparison, about, model, seed) for seed in comparison.seeds for model in comparison.models]
+    write_json(folder / "comparison.json", {**_metadata(comparison, about), "runs": [run.name for run in runs]})
+    kinds = {name: comparison.model_of(name) for name in comparison.models}
+    progress = RunProgress([(run.model, run.seed) for run in runs], kinds, comparison.budget, metric)
+    failed = _run_all(comparison, folder, runs, rows["user"], progress)
     done = [run.name for run in runs if run.name not in failed]
     if not done:
         raise UserError("every run failed: " + "; ".join(sorted(set(failed.values()))))
-    written = write_comparison(folder, done, failed)
+    results = read_results(folder, done, failed)
+    written = write_comparison(folder, results)
     print("\n".join(f"  {what:<10}{path}" for what, path in written.items()))
     if failed:
         raise UserError(f"{len(failed)} of {len(runs)} runs failed; the same command tries them again")
-    return written
+    return ComparisonResult(results.table(), written)
 
 
-def _check_options(contest: Contest) -> None:
-    """Raise where the options of some model have mistakes, or it cannot rank; all of them at once."""
+def _check_options(comparison: Comparison) -> None:
+    """Refuse models that cannot rank, and options with mistakes; all of them at once."""
     mistakes = []
-    for model in contest.models:
+    for model in comparison.models:
         try:
-            config = translate_errors(partial(contest.config, model, {}), f"the configuration of {model}")
+            config = translate_errors(partial(comparison.config, model, {}), f"the configuration of {model}")
         except UserError as error:
-            mistakes.append(f"{model}: {error}" if contest.study.variants else str(error))
+            mistakes.append(f"{model}: {error}" if comparison.study.variants else str(error))
             continue
         if config["MODEL_TYPE"] not in (ModelType.SEQUENTIAL, ModelType.GENERAL, ModelType.TRADITIONAL):
             mistakes.append(
@@ -116,25 +123,25 @@ def _check_options(contest: Contest) -> None:
         raise UserError("\n".join(dict.fromkeys(mistakes)))
 
 
-def _said(contest: Contest, about: dict[str, Any]) -> dict[str, Any]:
-    """What the report says about all runs."""
+def _metadata(comparison: Comparison, about: dict[str, Any]) -> dict[str, Any]:
+    """Return what the report says about all runs."""
     facts = {key: about[key] for key in ("dropped", "users", "items", "interactions", "fingerprint", "rules")}
-    axis = contest.study.axis
+    axis = comparison.study.axis
     return {
-        "models": list(contest.models),
+        "models": list(comparison.models),
         "varied": axis,
-        "variants": {name: dict(own) for name, own in contest.study.variants.items()},
-        "axis": axis and {name: contest.own_options(name).get(axis) for name in contest.models},
-        "dataset": contest.dataset,
-        "seeds": list(contest.seeds),
-        "budget": contest.budget,
+        "variants": {name: dict(options) for name, options in comparison.study.variants.items()},
+        "axis": axis and {name: comparison.variant_options(name).get(axis) for name in comparison.models},
+        "dataset": comparison.dataset,
+        "seeds": list(comparison.seeds),
+        "budget": comparison.budget,
         "command": _command(),
         **facts,
     }
 
 
 def _command() -> str:
-    """What was typed."""
+    """Return what the user typed."""
     words = sys.orig_argv[1:]
     begin = next((n for n, word in enumerate(words) if word == "-m" or word.endswith(".py")), 0)
     return shlex.join(
@@ -152,76 +159,78 @@ class _Run:
     name: str
 
     @classmethod
-    def of(cls, contest: Contest, about: dict[str, Any], model: str, seed: int) -> _Run:
-        rules = contest.rules_of(model, about["rules"], seed)
-        options = contest.config(model, rules).final_config_dict
+    def of(cls, comparison: Comparison, about: dict[str, Any], model: str, seed: int) -> _Run:
+        rules = comparison.rules_of(model, about["rules"], seed)
+        options = comparison.config(model, rules).final_config_dict
         plain = {key: value for key, value in sorted(options.items()) if key not in WITHOUT_EFFECT and is_plain(value)}
         installed = environment()["versions"]
         versions = {name: installed.get(name) for name in ("recbole_bert4rec", "recbole", "torch")}
-        study = [model] if contest.study.variants else []  # a variant that is named anew is another contestant
+        study = [model] if comparison.study.variants else []  # a variant that is named anew is another variant
         content = json.dumps(
-            [*study, plain, contest.budget, about["fingerprint"], versions], sort_keys=True, default=str
+            [*study, plain, comparison.budget, about["fingerprint"], versions], sort_keys=True, default=str
         )
         readable = re.sub(r"[^\w.=+-]+", "-", model)
         return cls(model, seed, rules, f"{readable}-{seed}-{hashlib.sha256(content.encode()).hexdigest()[:8]}")
 
 
-def _run_all(contest: Contest, folder: Path, runs: list[_Run], display: Display) -> dict[str, str]:
-    """Run what is missing; the reasons of the runs that failed, by name."""
+def _run_all(
+    comparison: Comparison, folder: Path, runs: list[_Run], users: pd.Series, progress: RunProgress
+) -> dict[str, str]:
+    """Run what is missing; return the reasons of the runs that failed, by name."""
     failed = {}
     records = folder / "runs"
     records.mkdir(exist_ok=True)
     try:
-        kept = {one.name: _finished(records / f"{one.name}.json") for one in runs}
+        kept = {one.name: _finished(records, one.name, users) for one in runs}
         for one in runs:
             if (record := kept[one.name]) is not None:
-                display.end(one.model, one.seed, record, new=False)
+                progress.end(one.model, one.seed, record, new=False)
         for one in runs:
             if kept[one.name] is not None:
                 continue
-            display.begin(one.model, one.seed)
-            place = folder / "checkpoints" / one.name
-            shutil.rmtree(place, ignore_errors=True)
+            progress.begin(one.model, one.seed)
+            checkpoints = folder / "checkpoints" / one.name
+            shutil.rmtree(checkpoints, ignore_errors=True)
+            arguments = (comparison, one, str(records / one.name), str(checkpoints))
             log = records / f"{one.name}.log"
-            arguments = (contest, one, str(records / one.name), str(place))
             try:
-                record = in_own_process(_contend, *arguments, log=log, news=display.epoch, tick=display.tick)
+                record = in_own_process(_run_one, *arguments, log=log, news=progress.epoch, tick=progress.tick)
             except FailedError as error:
                 failed[one.name] = f"{error} (log: {log})"
-                display.fail(one.model, one.seed, failed[one.name])
+                progress.fail(one.model, one.seed, failed[one.name])
                 continue
             write_json(records / f"{one.name}.json", record)
-            display.end(one.model, one.seed, record, new=True)
+            progress.end(one.model, one.seed, record, new=True)
     finally:
-        display.close()
+        progress.close()
     return failed
 
 
-def _finished(path: Path) -> dict[str, Any] | None:
-    """The record of a run that need not be repeated."""
-    if not path.is_file() or not path.with_suffix(".parquet").is_file():
+def _finished(records: Path, name: str, users: pd.Series) -> dict[str, Any] | None:
+    """Return the record of a run that need not be repeated; a damaged one is repeated."""
+    if not (records / f"{name}.json").is_file() or not (records / f"{name}.parquet").is_file():
         return None
     try:
-        record: dict[str, Any] = json.loads(path.read_text("utf-8"))
-    except ValueError:
+        return read_run(records, name, users)[0]
+    except UserError as error:
+        print(f"{name} is run again: {error}", flush=True)
         return None
-    return record
 
 
-def _contend(contest: Contest, one: _Run, stem: str, place: str, report: Any) -> dict[str, Any]:
-    """One run, in a process of its own."""
+def _run_one(comparison: Comparison, one: _Run, stem: str, place: str, report: Report) -> dict[str, Any]:
+    """Train, select and test one model with one seed; called in a process of its own."""
     suppress_dependency_warnings()
     rules = {**one.rules, "checkpoint_dir": place}
-    sys.argv = [sys.argv[0], *contest.flags_of(one.model, rules)]
+    sys.argv = [sys.argv[0], *comparison.flags_of(one.model, rules)]
     with tempfile.TemporaryDirectory() as folder:
         last = Path(folder) / "rules of the comparison.yaml"  # RecBole evaluates no text of a file
         last.write_text(yaml.safe_dump(rules), encoding="utf-8")
-        files = [*contest.files_of(one.model), str(last)]
+        files = [*comparison.files_of(one.model), str(last)]
         result = run(
-            model=contest.model_of(one.model),
-            dataset=contest.dataset,
+            model=comparison.model_of(one.model),
+            dataset=comparison.dataset,
             config_files=files,
-            budget=contest.budget,
+            budget=comparison.budget,
             ranks=f"{stem}.parquet",
             callbacks=[ProgressReport(report)],
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ _BINS, _FEW = 5, 6
 
 
 def draw(results: Results) -> dict[str, Figure]:
-    """Every picture by name."""
+    """Draw every picture; return them by name."""
     figures = {
         "learning curves": _curves(results),
         "groups of users": _groups(results),
@@ -32,7 +33,7 @@ def draw(results: Results) -> dict[str, Figure]:
 
 
 def _axis(results: Results) -> Figure:
-    """Test metrics along the option that a study varies, as the paper's Figures 3 and 4."""
+    """Draw test metrics along the option that a study varies, as the paper's Figures 3 and 4."""
     figure = Figure(figsize=(10, 4), layout="constrained")
     values = {model: results.about["axis"][model] for model in results.models}
     models = sorted(values, key=lambda model: values[model])
@@ -40,12 +41,17 @@ def _axis(results: Results) -> Figure:
     sides = np.atleast_1d(figure.subplots(1, len(shown)))
     for axes, metric in zip(sides, shown, strict=True):
         runs = [results.scores(model, metric) for model in models]
-        spread = [own.std(ddof=1) if len(own) > 1 else 0.0 for own in runs]
+        spread = [scores.std(ddof=1) if len(scores) > 1 else 0.0 for scores in runs]
         places = range(len(models))  # evenly, as the paper draws powers of 2
-        axes.errorbar(places, [own.mean() for own in runs], spread, capsize=2, **_style(0))
+        axes.errorbar(places, [scores.mean() for scores in runs], spread, capsize=2, **_style(0))
         axes.set_xticks(places, [f"{values[model]:g}" for model in models])
-        axes.set(xlabel=str(results.about["varied"]), ylabel=f"test {metric}")
+        axes.set(xlabel=plain_text(results.about["varied"]), ylabel=f"test {metric}")
     return _bare(figure, sides)
+
+
+def plain_text(text: object) -> str:
+    """Return a text as matplotlib shows it, without taking what stands between two dollar signs for mathematics."""
+    return str(text).replace("$", r"\$")
 
 
 def _style(number: int) -> dict[str, Any]:
@@ -57,7 +63,7 @@ def _style(number: int) -> dict[str, Any]:
 
 
 def _legend(figure: Figure, axes: Axes) -> None:
-    """The contestants' names in the picture, or below it where they are many."""
+    """Put the models' names into the picture, or below it where they are many."""
     handles, names = axes.get_legend_handles_labels()
     if len(names) <= _FEW:
         axes.legend(frameon=False)
@@ -68,7 +74,7 @@ def _legend(figure: Figure, axes: Axes) -> None:
 
 
 def _curves(results: Results) -> Figure:
-    """Validation against epochs and against seconds; a line a run."""
+    """Draw validation against epochs and against seconds; a line is a run."""
     figure = Figure(figsize=(10, 4), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
     metric = results.main_metric
@@ -76,7 +82,7 @@ def _curves(results: Results) -> Figure:
         for place, record in enumerate(results.records[model]):
             rows = [row for row in record["epochs"] if (row.get("valid") or {}).get(metric) is not None]
             values = [row["valid"][metric] for row in rows]
-            label = {"label": model} if place == 0 else {}
+            label = {"label": plain_text(model)} if place == 0 else {}
             style = {**_style(number), "markersize": 4, "linewidth": 1.2, "markevery": max(1, len(rows) // 12)}
             left.plot([row["epoch"] + 1 for row in rows], values, **style, **label)
             right.plot([row["at_second"] for row in rows], values, **style, **label)
@@ -91,7 +97,7 @@ def _curves(results: Results) -> Figure:
 
 
 def _groups(results: Results) -> Figure:
-    """Test metric by how long the history is and by how popular the target is; bars are 95 % intervals."""
+    """Draw the test metric by length of the history and by popularity of the target; bars are 95 % intervals."""
     figure = Figure(figsize=(10, 4), layout="constrained")
     sides = figure.subplots(1, 2, sharey=True)
     titles = {
@@ -102,13 +108,13 @@ def _groups(results: Results) -> Figure:
         group, labels = groups(results.rows[column])
         for number, model in enumerate(results.models):
             values = results.by_user(model, results.main_metric).mean(0)
-            own = [values[group == place] for place in range(len(labels))]
+            parts = [values[group == place] for place in range(len(labels))]
             shift = (number - (len(results.models) - 1) / 2) * min(0.12, 0.8 / len(results.models))
-            means = np.array([part.mean() for part in own])
-            error = np.array([1.96 * part.std(ddof=1) / np.sqrt(len(part)) if len(part) > 1 else 0.0 for part in own])
+            means = np.array([part.mean() for part in parts])
+            error = np.array([1.96 * part.std(ddof=1) / np.sqrt(len(part)) if len(part) > 1 else 0.0 for part in parts])
             bars = np.stack([np.minimum(error, means), error])  # no metric is below 0
             style = {**_style(number), "linewidth": 0.8, "capsize": 2}
-            axes.errorbar(np.arange(len(labels)) + shift, means, bars, label=model, **style)
+            axes.errorbar(np.arange(len(labels)) + shift, means, bars, label=plain_text(model), **style)
         axes.set_xticks(range(len(labels)), [f"{t}\n{(group == p).sum()} users" for p, t in enumerate(labels)])
         axes.set_xlabel(title)
     sides[0].set_ylabel(f"test {results.main_metric}")
@@ -117,7 +123,7 @@ def _groups(results: Results) -> Figure:
 
 
 def groups(values: pd.Series) -> tuple[Any, list[str]]:
-    """Up to five groups of about as many users each: the group of every user, and the groups' names."""
+    """Form up to five groups of about as many users each; return the group of every user, and the groups' names."""
     cuts = np.unique(np.quantile(values, np.linspace(0, 1, _BINS + 1)[1:-1], method="lower"))
     group = np.searchsorted(cuts, values.to_numpy(), side="left")  # a cut is the last value of its group
     present = np.unique(group)
@@ -127,27 +133,29 @@ def groups(values: pd.Series) -> tuple[Any, list[str]]:
 
 
 def _top_k(results: Results) -> Figure:
-    """Hit and NDCG as lists grow."""
+    """Draw Hit and NDCG as lists grow."""
     figure = Figure(figsize=(10, 4), layout="constrained")
     sides = figure.subplots(1, 2)
     depth = np.unique(np.linspace(1, min(RANK_DEPTH, results.about["items"]), 26).astype(int))
     for axes, name in zip(sides, ("hit", "ndcg"), strict=True):
         for number, model in enumerate(results.models):
             values = [metric_of(results.ranks[model], f"{name}@{k}").mean() for k in depth]
-            axes.plot(depth, values, label=model, markersize=4, markevery=5, linewidth=1.2, **_style(number))
+            axes.plot(
+                depth, values, label=plain_text(model), markersize=4, markevery=5, linewidth=1.2, **_style(number)
+            )
         axes.set(xlabel="k", ylabel=f"test {name}@k", ylim=(0, None))
     _legend(figure, sides[0])
     return _bare(figure, sides)
 
 
 def _variety(results: Results) -> Figure:
-    """What is recommended: how much of the catalogue, and how popular."""
+    """Draw how much of the catalogue is recommended, and how popular that is."""
     figure = Figure(figsize=(5.5, 4), layout="constrained")
     axes = figure.subplots()
     for number, model in enumerate(results.models):
         means = pd.DataFrame([record["variety"] for record in results.records[model]]).mean()
         coverage, popularity = (means[name] for name in means.index)
-        axes.plot(popularity, coverage, label=model, markersize=8, **{**_style(number), "linestyle": ""})
+        axes.plot(popularity, coverage, label=plain_text(model), markersize=8, **{**_style(number), "linestyle": ""})
     names = list(results.records[results.models[0]][0]["variety"])
     axes.set(xlabel=f"{names[1]} (0 rarest items, 1 most popular)", ylabel=f"{names[0]} (share of all items)")
     axes.margins(0.15)
@@ -155,8 +163,7 @@ def _variety(results: Results) -> Figure:
     return _bare(figure, [axes])
 
 
-def _bare(figure: Figure, sides: Any) -> Figure:
-    axes: Axes
+def _bare(figure: Figure, sides: Iterable[Axes]) -> Figure:
     for axes in sides:
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(alpha=0.25)

@@ -12,7 +12,7 @@ from tabulate import tabulate
 from tqdm import tqdm
 
 
-class Display:
+class RunProgress:
     """Bars on a terminal; where there is none, a line a run and the table alone.
 
     Args:
@@ -33,7 +33,7 @@ class Display:
         self._began = time.monotonic()
 
     def begin(self, model: str, seed: int) -> None:
-        """A run starts."""
+        """Show that a run starts."""
         self._began = time.monotonic()
         layout = "{desc}: {bar} {n:.0f}/{total:.0f}" + ("{postfix}" if self._budget is None else " s{postfix}")
         title = f"{model}, seed {seed}"
@@ -42,14 +42,14 @@ class Display:
         )
 
     def tick(self) -> None:
-        """About a second has passed."""
+        """Show that about a second has passed."""
         if self._one is not None and self._budget is not None:
             self._one.n = min(time.monotonic() - self._began, self._budget)
             self._one.refresh()
         self._all.set_postfix_str(self._time_left(), refresh=True)
 
     def epoch(self, news: dict[str, Any]) -> None:
-        """The run validated an epoch."""
+        """Show that the run validated an epoch."""
         if self._one is None:
             return
         if self._budget is None:
@@ -58,22 +58,22 @@ class Display:
         self._one.set_postfix_str(f", epoch {news['epoch']}{best}")
 
     def end(self, model: str, seed: int, record: dict[str, Any], new: bool) -> None:
-        """A run ended, or need not be repeated."""
+        """Show that a run ended, or need not be repeated."""
         self._records[model].append(record)
         self._seconds[model] = record["seconds"]["total"]
         values = [record["best_valid_result"].get(self._metric), record["test_result"].get(self._metric)]
         valid, test = (f"{value:.4f}" if value is not None else "none" for value in values)
         how = f"{len(record['epochs'])} epochs, {record['seconds']['train']:.1f} s" if new else "kept from before"
-        self._said(model, seed, f"{model}, seed {seed}: {self._metric} valid {valid}, test {test}; {how}", guess=new)
+        self._print(model, seed, f"{model}, seed {seed}: {self._metric} valid {valid}, test {test}; {how}", guess=new)
         if new or not self._left:
             tqdm.write(f"\n{self.table()}\n", file=sys.stdout)
 
     def fail(self, model: str, seed: int, reason: str) -> None:
-        """A run failed."""
-        self._said(model, seed, f"{model}, seed {seed} failed: {reason}")
+        """Show that a run failed, and why."""
+        self._print(model, seed, f"{model}, seed {seed} failed: {reason}")
 
-    def _said(self, model: str, seed: int, text: str, guess: bool = True) -> None:
-        """A line about a run that needs nothing more; without a guess of the time that is left where more are kept."""
+    def _print(self, model: str, seed: int, text: str, guess: bool = True) -> None:
+        """Print a line about a run that is over; ``guess`` adds how much time is left."""
         self._left.remove((model, seed))
         if self._one is not None:
             self._one.close()
@@ -84,7 +84,7 @@ class Display:
         self._all.update(1)
 
     def _time_left(self) -> str:
-        """How long the rest will take, from the budget or from runs of the same models, once there are some of all."""
+        """Say how long the rest will take, once the budget or a run of each model tells."""
         usual = [seconds for model, _ in self._left if (seconds := self._usual(model)) is not None]
         if not self._left or len(usual) < len(self._left):
             return ""
@@ -93,12 +93,12 @@ class Display:
         return f", about {seconds / 60:.0f} min left" if seconds >= 60 else f", about {seconds:.0f} s left"
 
     def _usual(self, model: str) -> float | None:
-        """Seconds of a run: of the same, of others of its kind, or the budget."""
+        """Return the seconds of a run: of the same model, of others of its kind, or the budget."""
         alike = [seconds for name, seconds in self._seconds.items() if self._kinds[name] == self._kinds[model]]
         return self._seconds.get(model, statistics.mean(alike) if alike else self._budget)
 
     def table(self) -> str:
-        """Test metrics of the models so far: mean, and standard deviation over seeds."""
+        """Return the test metrics of the models so far: mean, and standard deviation over seeds."""
         metrics = list(next(iter(self._records.values()))[0]["test_result"])
         rows = []
         for model, records in self._records.items():

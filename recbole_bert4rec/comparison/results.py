@@ -1,4 +1,4 @@
-"""The finished runs of a comparison, read from its folder: records, ranks of the users, and what follows from them."""
+"""The finished runs of a comparison, read from its folder: their records, and the rank of every user's target."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from recbole_bert4rec.comparison.render import one_line
 from recbole_bert4rec.errors import UserError
 
 
@@ -31,13 +32,13 @@ class Results:
     models: list[str]
     metrics: list[str]
     records: dict[str, list[dict[str, Any]]]
-    ranks: dict[str, Any]
+    ranks: dict[str, np.ndarray]
     rows: pd.DataFrame
     failed: dict[str, str] = field(default_factory=dict)
 
     @property
     def main_metric(self) -> str:
-        """The validation metric, in which models were selected."""
+        """The validation metric, by which the best epochs were selected."""
         return str(self.about["rules"]["valid_metric"]).lower()
 
     @property
@@ -48,19 +49,19 @@ class Results:
 
     @property
     def has_variety(self) -> bool:
-        """Whether the runs know what they would recommend: among sampled candidates they do not."""
+        """Whether the runs know what they would recommend; among sampled candidates they do not."""
         return all(record["variety"] for records in self.records.values() for record in records)
 
-    def scores(self, model: str, metric: str) -> Any:
-        """Test metric of each run, as RecBole printed it. *Shape:* (S,)"""
+    def scores(self, model: str, metric: str) -> np.ndarray:
+        """Return the test metric of each run, as RecBole printed it. *Shape:* (S,)"""
         return np.array([record["test_result"][metric] for record in self.records[model]], dtype=float)
 
-    def by_user(self, model: str, metric: str) -> Any:
-        """Test metric of every user in each run. *Shape:* (S, U)"""
+    def by_user(self, model: str, metric: str) -> np.ndarray:
+        """Return the test metric of every user in each run. *Shape:* (S, U)"""
         return metric_of(self.ranks[model], metric)
 
     def table(self) -> pd.DataFrame:
-        """A row a run: who, seed, what it took, and its validation and test metrics."""
+        """Return a row for each run: model, seed, what it took, and its validation and test metrics."""
         rows = []
         for model, records in self.records.items():
             for record in records:
@@ -74,17 +75,17 @@ class Results:
         return pd.DataFrame(rows)
 
     def _place(self, model: str) -> dict[str, Any]:
-        """What a study varies, and its value for this variant."""
+        """Return what a study varies, and its value for this variant."""
         return {"varied": self.about["axis"][model]} if self.about.get("axis") else {}
 
     def best_rival(self, metric: str) -> str | None:
-        """The model, other than the reference, with the highest mean."""
+        """Return the model, other than the reference, with the highest mean."""
         rivals = [model for model in self.models if model != self.reference]
         return max(rivals, key=lambda model: self.scores(model, metric).mean()) if rivals else None
 
 
-def metric_of(ranks: Any, metric: str) -> Any:
-    """A metric of rankings with one target, as RecBole defines it.
+def metric_of(ranks: np.ndarray, metric: str) -> np.ndarray:
+    """Return a metric of rankings with one target, as RecBole defines it.
 
     Args:
         ranks: of the targets, from 1; 0 is beyond. *Shape:* any
@@ -104,40 +105,112 @@ def metric_of(ranks: Any, metric: str) -> Any:
     return np.where((ranks > 0) & (ranks <= k), gain, 0.0)
 
 
+def epochs_trained(record: dict[str, Any]) -> float:
+    """Return how many epochs a run trained; the last may be cut short by a budget."""
+    return len(record["epochs"]) - 1 + float(record.get("budget", {}).get("last_epoch_share", 1.0))
+
+
 def read_results(folder: Path, runs: list[str], failed: dict[str, str]) -> Results:
     """Read a comparison's folder.
 
     Args:
         runs: names of the finished runs.
-        failed: reasons of the others.
+        failed: reasons of the others, by name.
 
     Raises:
-        UserError: the ranks of a run do not give the metrics of its record.
+        UserError: a run's record or ranks are damaged, or do not agree.
     """
     about = json.loads((folder / "comparison.json").read_text("utf-8"))
     rows = pd.read_parquet(folder / "rows.parquet")
     records: dict[str, list[dict[str, Any]]] = {}
-    ranks: dict[str, list[Any]] = {}
+    ranks: dict[str, list[np.ndarray]] = {}
     for name in runs:
-        record = json.loads((folder / "runs" / f"{name}.json").read_text("utf-8"))
-        table = pd.read_parquet(folder / "runs" / f"{name}.parquet").set_index("user")["rank"]
-        if len(table) != len(rows) or not table.index.is_unique:
-            raise UserError(f"{folder}/runs/{name}.parquet has other users than rows.parquet; remove it and run again")
-        own = table.loc[rows["user"]].to_numpy()
-        _check(folder / "runs" / f"{name}.parquet", own, record)
-        who = record.get("contestant", record["model"])
-        records.setdefault(who, []).append(record)
-        ranks.setdefault(who, []).append(own)
+        record, ranks_of_run = read_run(folder / "runs", name, rows["user"])
+        model = record.get("contestant", record["model"])
+        records.setdefault(model, []).append(record)
+        ranks.setdefault(model, []).append(ranks_of_run)
     models = [model for model in about["models"] if model in records]
     metrics = list(records[models[0]][0]["test_result"])
-    return Results(
-        about, models, metrics, records, {model: np.stack(own) for model, own in ranks.items()}, rows, failed
+    stacked = {model: np.stack(of_model) for model, of_model in ranks.items()}
+    return Results(about, models, metrics, records, stacked, rows, failed)
+
+
+_NUMBER = (int, float)
+_RECORD: dict[str, tuple[type, ...]] = {
+    "model": (str,),
+    "seed": (int,),
+    "seconds": (dict,),
+    "peak_memory_mb": _NUMBER,
+    "parameters": (int,),
+    "best_epoch": (int,),
+    "best_valid_result": (dict,),
+    "test_result": (dict,),
+    "variety": (dict,),
+    "epochs": (list,),
+    "machine": (dict,),
+    "versions": (dict,),
+    "config": (dict,),
+}
+"""What the reports read from the record of a run."""
+
+
+def read_run(folder: Path, name: str, users: pd.Series) -> tuple[dict[str, Any], np.ndarray]:
+    """Read one finished run.
+
+    Args:
+        folder: of the runs.
+        name: of the run.
+        users: of all test rows, by their external ids. *Shape:* (U,)
+
+    Returns:
+        Its record, and the target's rank for every user. *Shape:* (U,)
+
+    Raises:
+        UserError: record or ranks are missing or damaged, or do not agree.
+    """
+    record = _read_record(folder / f"{name}.json")
+    file = folder / f"{name}.parquet"
+    try:
+        ranks = pd.read_parquet(file).set_index("user")["rank"]
+        if len(ranks) != len(users) or not ranks.index.is_unique:
+            raise UserError(f"{file} has other users than rows.parquet")
+        ranks_of_users = ranks.loc[users].to_numpy()
+        _check_agreement(file, ranks_of_users, record)
+    except UserError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError) as error:  # pyarrow's errors are among them
+        raise UserError(f"{file} is damaged: {one_line(str(error))}") from error
+    return record, ranks_of_users
+
+
+def _read_record(file: Path) -> dict[str, Any]:
+    try:
+        record: Any = json.loads(file.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(f"{file} is damaged: {one_line(str(error))}") from error
+    if not isinstance(record, dict):
+        raise UserError(f"{file} is damaged: it holds no dictionary")
+    wrong = [key for key, types in _RECORD.items() if not isinstance(record.get(key), types)]
+    if not wrong and not all(isinstance(record["seconds"].get(part), _NUMBER) for part in ("train", "total")):
+        wrong = ["seconds"]
+    if not wrong and not (record["epochs"] and all(map(_is_epoch, record["epochs"]))):
+        wrong = ["epochs"]
+    if not wrong and not all(isinstance(value, _NUMBER) for value in record["test_result"].values()):
+        wrong = ["test_result"]
+    if wrong:
+        raise UserError(f"{file} is damaged: {', '.join(wrong)} missing or of a wrong type")
+    return record
+
+
+def _is_epoch(row: object) -> bool:
+    return isinstance(row, dict) and all(
+        isinstance(row.get(key), _NUMBER) for key in ("epoch", "train_seconds", "at_second")
     )
 
 
-def _check(file: Path, ranks: Any, record: dict[str, Any]) -> None:
+def _check_agreement(file: Path, ranks: np.ndarray, record: dict[str, Any]) -> None:
     rounding = 0.51 * 10.0 ** -int(record["config"].get("metric_decimal_place", 4))
     for metric, value in record["test_result"].items():
-        own = float(metric_of(ranks, metric).mean())
-        if abs(own - value) > rounding + 1e-6:  # RecBole sums in float32
-            raise UserError(f"{file}: the users' {metric} is {own:.5f} in the mean, but the record says {value:.5f}")
+        mean = float(metric_of(ranks, metric).mean())
+        if abs(mean - value) > rounding + 1e-6:  # RecBole sums in float32
+            raise UserError(f"{file}: the users' {metric} is {mean:.5f} in the mean, but the record says {value:.5f}")

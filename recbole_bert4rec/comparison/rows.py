@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,10 @@ import numpy as np
 import pandas as pd
 from recbole.config import Config
 from recbole.data import create_dataset
+from recbole.data.dataset import Dataset
 from recbole.utils import dataset_arguments
 
-from recbole_bert4rec.comparison.contest import LEAST_INTERACTIONS, Contest, is_general, reference_config
+from recbole_bert4rec.comparison.comparison import LEAST_INTERACTIONS, Comparison, is_general, reference_config
 from recbole_bert4rec.comparison.study import Study
 from recbole_bert4rec.constants import TARGET_POSITION
 from recbole_bert4rec.errors import UserError
@@ -22,10 +24,12 @@ from recbole_bert4rec.training.interactions import PHASES, targets_of
 
 _SHAPING = ("load_col", "unload_col", "MAX_ITEM_LIST_LENGTH", "USER_ID_FIELD", "ITEM_ID_FIELD", "TIME_FIELD")
 """What, besides RecBole's own list of data options, decides which rows a model reads."""
+_CHUNK = 2**20
+"""Bytes of a file that are read at once."""
 
 
-def prove(contest: Contest, report: Any) -> dict[str, Any]:
-    """Read the data as every model reads them and compare.
+def check_equal_rows(comparison: Comparison, report: Callable[[str], None]) -> dict[str, Any]:
+    """Read the data as every model reads them, and refuse models that would be evaluated on other rows.
 
     Args:
         report: called with each model whose rows were compared.
@@ -38,30 +42,30 @@ def prove(contest: Contest, report: Any) -> dict[str, Any]:
     Raises:
         UserError: a model would be evaluated on other rows.
     """
-    reference = reference_config(contest)
-    contest.check_metrics(reference)
+    reference = reference_config(comparison)
+    comparison.check_metrics(reference)
     counts = _interactions_of_users(create_dataset(reference))
-    rules = contest.rules(reference, bool((counts < LEAST_INTERACTIONS).any()))
-    truth = _Truth(replace(contest, study=Study()).config(reference["model"], rules))
+    rules = comparison.rules(reference, bool((counts < LEAST_INTERACTIONS).any()))
+    reference_rows = ReferenceRows(replace(comparison, study=Study()).config(reference["model"], rules))
     compared: set[str] = set()
-    for model in contest.models:
-        config = contest.config(model, contest.rules_of(model, rules, reference["seed"]))
+    for model in comparison.models:
+        config = comparison.config(model, comparison.rules_of(model, rules, reference["seed"]))
         dataset = create_dataset(config)
         kind = type(dataset).__name__ + str([config[name] for name in (*dataset_arguments, *_SHAPING)])
         if kind not in compared:
-            truth.compare(model, config, dataset)
+            reference_rows.compare(model, config, dataset)
             compared.add(kind)
         report(model)
-    about = truth.about()
+    about = reference_rows.about()
     return {"rules": rules, "dropped": len(counts) - about["users"], **about}
 
 
-def _interactions_of_users(dataset: Any) -> pd.Series:
+def _interactions_of_users(dataset: Dataset) -> pd.Series:
     return pd.Series(np.asarray(dataset.inter_feat[dataset.uid_field])).value_counts()
 
 
-class _Truth:
-    """Our own rows, from the flat sequences of all users."""
+class ReferenceRows:
+    """The rows that BERT4Rec is evaluated on, from the flat sequences of all users; others are compared with them."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
@@ -72,24 +76,28 @@ class _Truth:
         self._sequences = self._loaders[1]._dataset.sequences
         self._rows = [_sorted(*targets_of(pair[0], pair[1])) for pair in zip(self._loaders, PHASES, strict=True)]
 
-    def compare(self, model: str, config: Config, dataset: Any) -> None:
-        """Raise where the model's rows differ."""
+    def compare(self, model: str, config: Config, dataset: Dataset) -> None:
+        """Refuse a model whose rows differ.
+
+        Raises:
+            UserError: users, items, targets or histories differ.
+        """
         for field, ours, theirs in zip(("users", "items"), self._tokens, _tokens(dataset), strict=True):
             if not np.array_equal(ours, theirs):
                 raise UserError(f"{model} reads other {field} than BERT4Rec; the two cannot be compared")
         data = load_data(config, dataset)
         for number, loader in enumerate((data.valid, data.test)):
             phase, (users, targets) = PHASES[number], self._rows[number]
-            theirs = _sorted(*targets_of(loader, phase))
-            if not (np.array_equal(users, theirs[0]) and np.array_equal(targets, theirs[1])):
+            their_users, their_targets = _sorted(*targets_of(loader, phase))
+            if not (np.array_equal(users, their_users) and np.array_equal(targets, their_targets)):
                 raise UserError(
                     f"{model} has other users or targets in {phase} than BERT4Rec: "
-                    f"{len(theirs[0])} rows, not the same {len(users)}"
+                    f"{len(their_users)} rows, not the same {len(users)}"
                 )
             if not is_general(config) and hasattr(loader._dataset, "item_list_length_field"):
                 self._compare_histories(model, number, loader._dataset)
 
-    def _compare_histories(self, model: str, number: int, theirs: Any) -> None:
+    def _compare_histories(self, model: str, number: int, theirs: Dataset) -> None:
         table = theirs.inter_feat
         if theirs.item_list_length_field not in table.columns:  # ours: histories are made from the sequences
             return
@@ -97,9 +105,9 @@ class _Truth:
         by_user = np.argsort(table[theirs.uid_field].numpy(), kind="stable")
         lists = table[theirs.iid_field + theirs.config["LIST_SUFFIX"]].numpy()[by_user]
         lengths = table[theirs.item_list_length_field].numpy()[by_user]
-        own = np.argsort(ours[theirs.uid_field].numpy(), kind="stable")
-        ends = ours[TARGET_POSITION].numpy()[own]
-        begins = self._sequences.offsets.numpy()[ours[theirs.uid_field].numpy()[own]]
+        in_our_table = np.argsort(ours[theirs.uid_field].numpy(), kind="stable")
+        ends = ours[TARGET_POSITION].numpy()[in_our_table]
+        begins = self._sequences.offsets.numpy()[ours[theirs.uid_field].numpy()[in_our_table]]
         expected = np.minimum(ends - begins, lists.shape[1])
         column = np.arange(lists.shape[1])
         places = np.maximum((ends - expected)[:, None] + column, 0)
@@ -110,11 +118,11 @@ class _Truth:
             raise UserError(f"{model} sees other histories in {PHASES[number]} than BERT4Rec")
 
     def about(self) -> dict[str, Any]:
-        """See :func:`prove`."""
+        """Return what :func:`check_equal_rows` says of the data, without rules and dropped users."""
         users, targets = self._rows[1]
         counts = self._interactions.training_counts(self._loaders)
-        own = self._loaders[1]._dataset.inter_feat
-        position = pd.Series(own[TARGET_POSITION].numpy(), index=own[self._loaders[1]._dataset.uid_field].numpy())
+        table = self._loaders[1]._dataset.inter_feat
+        position = pd.Series(table[TARGET_POSITION].numpy(), index=table[self._loaders[1]._dataset.uid_field].numpy())
         history = position.loc[users].to_numpy() - self._sequences.offsets.numpy()[users]
         rows = pd.DataFrame(
             {
@@ -134,20 +142,23 @@ class _Truth:
 
 
 def _fingerprint(config: Config) -> str:
-    """Of all files of the data set: ``NAME.inter``, ``NAME.item`` and so on."""
+    """Return a digest of all files of the data set: ``NAME.inter``, ``NAME.item`` and so on."""
     digest = hashlib.sha256()
     for path in sorted(Path(config["data_path"]).glob(f"{config['dataset']}.*")):
-        digest.update(path.name.encode())
+        of_file = hashlib.sha256()
         with path.open("rb") as file:
-            digest.update(hashlib.file_digest(file, "sha256").digest())
+            while chunk := file.read(_CHUNK):
+                of_file.update(chunk)
+        digest.update(path.name.encode())
+        digest.update(of_file.digest())
     return digest.hexdigest()
 
 
-def _tokens(dataset: Any) -> tuple[Any, Any]:
+def _tokens(dataset: Dataset) -> tuple[np.ndarray, np.ndarray]:
     names = dataset.field2id_token
     return np.asarray(names[dataset.uid_field]), np.asarray(names[dataset.iid_field])
 
 
-def _sorted(users: Any, targets: Any) -> tuple[Any, Any]:
+def _sorted(users: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     order = np.argsort(users, kind="stable")
     return users[order], targets[order]

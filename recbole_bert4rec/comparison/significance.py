@@ -6,7 +6,6 @@ Legend: U users, S seeds of the one model, R seeds of the other.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -16,7 +15,7 @@ _DRAWS = 2000
 
 @dataclass(frozen=True)
 class Difference:
-    """Of two models' means of a metric.
+    """Difference between two models' means of a metric.
 
     Attributes:
         mean: first minus second.
@@ -30,7 +29,7 @@ class Difference:
     p: float
 
 
-def difference(ours: Any, theirs: Any, seed: int = 0) -> Difference:
+def difference(ours: np.ndarray, theirs: np.ndarray, seed: int = 0) -> Difference:
     """Compare two models on the same users.
 
     Args:
@@ -46,8 +45,8 @@ def difference(ours: Any, theirs: Any, seed: int = 0) -> Difference:
     return Difference(mean, mean + wider * (low - mean), mean + wider * (high - mean), p)
 
 
-def paired_t_test(ours: Any, theirs: Any) -> float:
-    """p of the two-sided paired t-test; see :func:`_variance`. *Shapes:* (S, U), (R, U)"""
+def paired_t_test(ours: np.ndarray, theirs: np.ndarray) -> float:
+    """Return p of the two-sided paired t-test; see :func:`_variance`. *Shapes:* (S, U), (R, U)"""
     mean = float(ours.mean() - theirs.mean())
     variance, freedom = _variance(ours, theirs)
     if variance == 0.0:
@@ -55,8 +54,8 @@ def paired_t_test(ours: Any, theirs: Any) -> float:
     return float(2 * stats.t.sf(abs(mean) / np.sqrt(variance), freedom))
 
 
-def _variance(ours: Any, theirs: Any) -> tuple[float, float]:
-    """Variance of the difference of means, and its degrees of freedom, with users and seeds both as samples.
+def _variance(ours: np.ndarray, theirs: np.ndarray) -> tuple[float, float]:
+    """Return the variance of the difference of means, and its degrees of freedom; users and seeds are both samples.
 
     It is the variance between users (of their differences, averaged over seeds), plus each model's between seeds, less
     what both count (the rest within user and seed); Satterthwaite's degrees of freedom. A model with one seed is
@@ -84,8 +83,8 @@ def _variance(ours: Any, theirs: Any) -> tuple[float, float]:
     return float(variance), float(variance**2 / sum(value**2 / df for value, df in parts if value > 0))
 
 
-def _interval(ours: Any, theirs: Any, random: np.random.Generator) -> tuple[float, float]:
-    """95 % percentile interval; users and, within each model, seeds are drawn anew.
+def _interval(ours: np.ndarray, theirs: np.ndarray, random: np.random.Generator) -> tuple[float, float]:
+    """Return the 95 % percentile interval; users and, within each model, seeds are drawn anew.
 
     :func:`difference` widens it from the normal to the t distribution, with the test's degrees of freedom.
 
@@ -102,7 +101,7 @@ def _interval(ours: Any, theirs: Any, random: np.random.Generator) -> tuple[floa
 
 
 def holm(p_values: list[float]) -> list[float]:
-    """Holm's correction of several tests (Holm 1979), in the order given."""
+    """Return the p-values of several tests corrected by Holm (1979), in the order given."""
     order = np.argsort(p_values)
     scaled = np.array(p_values)[order] * np.arange(len(p_values), 0, -1)
     corrected = np.empty(len(p_values))

@@ -1,4 +1,4 @@
-"""A study: one thing is varied, as in the figures and the ablation table of the paper; each variant is a contestant."""
+"""A study varies one thing, as the figures and the ablation table of the paper do; its variants are compared."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.errors import UserError, short
 from recbole_bert4rec.options.table import DECIDED_BY_COMPARISON, SINGLE_RUN
 from recbole_bert4rec.resources import read_yaml
 
@@ -29,7 +29,7 @@ class Study:
     files: Mapping[str, str] = field(default_factory=dict)
 
     def written(self, folder: str) -> Study:
-        """The same with files in ``folder``: RecBole evaluates texts of flags and dictionaries, none of a file."""
+        """Return the same with files in ``folder``: RecBole evaluates texts of flags, but none of files."""
         files = {}
         for number, (name, options) in enumerate(self.variants.items()):
             file = Path(folder) / f"variant {number}.yaml"
@@ -49,30 +49,38 @@ def read_study(path: str) -> Study:
     if strange:
         raise UserError(f"study {path} has {strange}, but a study has `variants` and perhaps `axis`")
     variants, axis = content.get("variants"), content.get("axis")
-    if not isinstance(variants, dict) or not variants or not all(isinstance(own, dict) for own in variants.values()):
-        raise UserError(f"study {path}: `variants` must be lines of `name: {{option: value}}`, but is {variants!r}")
+    if (
+        not isinstance(variants, dict)
+        or not variants
+        or not all(isinstance(options, dict) for options in variants.values())
+    ):
+        raise UserError(
+            f"study {path}: `variants` must be lines of `name: {{option: value}}`, but is {short(variants)}"
+        )
     if not (axis is None or isinstance(axis, str)):
-        raise UserError(f"study {path}: `axis` must be the name of an option, but is {axis!r}")
-    mistakes = [said for name, own in variants.items() for said in _mistakes(f"variant {name!r}", own, axis)]
+        raise UserError(f"study {path}: `axis` must be the name of an option, but is {short(axis)}")
+    mistakes = [
+        mistake for name, options in variants.items() for mistake in _mistakes(f"variant {name!r}", options, axis)
+    ]
     if mistakes:
         raise UserError(f"study {path}: {'; '.join(mistakes)}")
-    return Study({" ".join(str(name).split()): own for name, own in variants.items()}, axis)
+    return Study({" ".join(str(name).split()): options for name, options in variants.items()}, axis)
 
 
-def _mistakes(variant: str, own: dict[str, Any], axis: str | None) -> list[str]:
-    """What is wrong with a variant's options, but for those that no variant has."""
-    found = []
-    single = [key for key in own if key in SINGLE_RUN]
+def _mistakes(variant: str, options: dict[str, Any], axis: str | None) -> list[str]:
+    """Return what is wrong with a variant's options; unknown ones are found later, by its configuration."""
+    found = [f"{variant} sets {key!r}, which is no name of an option" for key in options if not isinstance(key, str)]
+    single = [key for key in options if key in SINGLE_RUN]
     if single:
         found.append(f"{variant} sets {single}, which are for a single run")
-    decided = [key for key in own if key in DECIDED_BY_COMPARISON]
+    decided = [key for key in options if key in DECIDED_BY_COMPARISON]
     if decided:
         found.append(
             f"{variant} sets {decided}, but all variants are evaluated alike; give such options for all, on the "
             "command line or in --config_files"
         )
-    if axis is not None and axis not in own:
+    if axis is not None and axis not in options:
         found.append(f"`axis` is {axis}, which {variant} does not set")
-    elif axis is not None and (isinstance(own[axis], bool) or not isinstance(own[axis], (int, float))):
-        found.append(f"`axis` is {axis}, but {variant} gives it no number: {own[axis]!r}")
+    elif axis is not None and (isinstance(options[axis], bool) or not isinstance(options[axis], (int, float))):
+        found.append(f"`axis` is {axis}, but {variant} gives it no number: {short(options[axis])}")
     return found

@@ -20,11 +20,10 @@ from ray.tune import schedulers
 from ray.tune.search import Searcher
 
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.training.epochs import EpochReport
-from recbole_bert4rec.tuning import study
+from recbole_bert4rec.tuning.job import Job, checkpoint_of
 from recbole_bert4rec.tuning.objective import Task, run_trial
 from recbole_bert4rec.tuning.search import Search
-from recbole_bert4rec.tuning.study import Trial
+from recbole_bert4rec.tuning.trials import FAILED, FINISHED, STOPPED, Trial
 from recbole_bert4rec.workers import reason_of
 
 SCHEDULERS = ("none", "asha", "median")
@@ -47,7 +46,7 @@ class Resources:
 
 
 class _Unpickled:
-    """Ray pickles what it is given, to restore an experiment; our study does that, and these stay in this process."""
+    """Stays in this process: Ray pickles what it is given, to restore a search, which our log of trials does."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {}
@@ -73,43 +72,43 @@ class _Proposals(_Unpickled, Searcher):
         self.search.tell(params, None if error or not result or result.get("reason") else result.get("best"))
 
     def save(self, checkpoint_path: str) -> None:
-        """Nothing: the study's own file is what a search goes on from."""
+        """Do nothing: a search goes on from its log of trials."""
 
     def restore(self, checkpoint_path: str) -> None:
-        """Nothing, as :meth:`save`."""
+        """Do nothing, as :meth:`save`."""
 
 
 class _Watch(_Unpickled, tune.Callback):
-    """Hands what happens to trials on to the study and the display."""
+    """Hands what happens to trials on to the log of trials and to the user."""
 
-    def __init__(self, proposals: _Proposals, keep: Any, display: Any) -> None:
-        self.proposals, self.keep, self.display = proposals, keep, display
+    def __init__(self, proposals: _Proposals, job: Job) -> None:
+        self.proposals, self.keep, self.progress = proposals, job.keep, job.progress
 
     def on_trial_start(self, iteration: int, trials: Any, trial: Any, **info: Any) -> None:
-        self.display.begin(*self.proposals.settings[trial.trial_id])
+        self.progress.begin(*self.proposals.settings[trial.trial_id])
 
     def on_trial_result(self, iteration: int, trials: Any, trial: Any, result: Any, **info: Any) -> None:
         if "epochs" in result:
-            self.display.epoch(self.proposals.settings[trial.trial_id][0], result)
+            self.progress.epoch(self.proposals.settings[trial.trial_id][0], result)
 
     def on_trial_complete(self, iteration: int, trials: Any, trial: Any, **info: Any) -> None:
         number, params = self.proposals.settings[trial.trial_id]
         news = trial.last_result or {}
         if news.get("reason") or news.get("best") is None:
             why = news.get("reason") or "it ended without a validation score"
-            self.keep(Trial(number, params, study.FAILED, reason=why, seconds=_seconds(news)))
+            self.keep(Trial(number, params, FAILED, reason=why, seconds=_seconds(news)))
             return
-        status = study.FINISHED if news.get("over") else study.STOPPED
+        status = FINISHED if news.get("over") else STOPPED
         scores = {"score": news["best"], "valid": news["valid"], "best_epoch": news["best_epoch"]}
         self.keep(Trial(number, params, status, **scores, epochs=news["epoch"], seconds=_seconds(news)))
 
     def on_trial_error(self, iteration: int, trials: Any, trial: Any, **info: Any) -> None:
         number, params = self.proposals.settings[trial.trial_id]
-        self.keep(Trial(number, params, study.FAILED, reason=f"its worker was ended twice{_last_words(trial)}"))
+        self.keep(Trial(number, params, FAILED, reason=f"its worker was ended twice{_last_words(trial)}"))
 
 
 def _last_words(trial: Any) -> str:
-    """What Ray wrote about the first of a trial's two failures."""
+    """Return what Ray wrote about the first of a trial's two failures."""
     file = Path(trial.error_file) if trial.error_file else None
     lines = [line.strip() for line in file.read_text().splitlines() if line.strip()] if file and file.is_file() else []
     return f": {lines[-1]}" if lines else ""
@@ -120,26 +119,21 @@ def _seconds(news: dict[str, Any]) -> float:
 
 
 def _trainable(setting: dict[str, Any], task: Task, folder: str, data: bytes | None) -> None:
-    """What a Ray worker runs; a setting that fails ends this trial alone, and Ray tries a killed one again."""
+    """Run one trial in a Ray worker; an error ends this trial alone, and Ray tries a killed one again."""
     number, params = setting["number"], setting["params"]
     gpus = ",".join(map(str, ray.get_gpu_ids()))  # RecBole would take the first GPU of the machine for all trials
     task = replace(task, fixed={**task.fixed, "gpu_id": gpus})
     latest: dict[str, Any] = {}
 
-    def report(news: EpochReport) -> None:
+    def report(news: dict[str, Any]) -> None:
         latest.update({name: value for name, value in news.items() if value is not None})  # no score: NaN
         session.report(latest)
 
     try:
-        run_trial(task, params, data, checkpoint_of(folder, number), report)
+        run_trial(task, params, data, checkpoint_of(Path(folder), number), report)
     except Exception as error:
         latest["reason"] = reason_of(error)
     session.report({**latest, "over": True})
-
-
-def checkpoint_of(folder: str | Path, number: int) -> str:
-    """Where a trial keeps the weights of its best epoch."""
-    return str(Path(folder) / f"trial-{number}.pth")
 
 
 class _Median(schedulers.MedianStoppingRule):
@@ -151,13 +145,13 @@ class _Median(schedulers.MedianStoppingRule):
 
 
 def scheduler_of(name: str, epochs: int, bigger: bool) -> Any:
-    """Ray's scheduler by our name; decisions are made on the best validation score so far."""
-    judged: dict[str, Any] = {"metric": "best", "mode": "max" if bigger else "min", "time_attr": "epoch"}
+    """Return Ray's scheduler by our name; it decides by the best validation score so far."""
+    judged = {"metric": "best", "mode": "max" if bigger else "min", "time_attr": "epoch"}
     grace = max(1, epochs // 10)
     if name == "asha":
         return schedulers.ASHAScheduler(**judged, max_t=epochs + 1, grace_period=grace, reduction_factor=3)
     if name == "median":
-        never: dict[str, Any] = {"min_time_slice": math.inf}  # to pause a trial: it would begin anew
+        never = {"min_time_slice": math.inf}  # to pause a trial: it would begin anew
         return _Median(**judged, grace_period=grace, min_samples_required=3, **never)
     return schedulers.FIFOScheduler()
 
@@ -203,31 +197,23 @@ def _check_room(resources: Resources) -> None:
             raise UserError(f"a trial needs {wanted:g} {name}s, but there are {room:g} on a machine")
 
 
-def run_on_ray(
-    task: Task,
-    search: Search,
-    data: bytes | None,
-    folder: Path,
-    resources: Resources,
-    scheduler: Any,
-    keep: Any,
-    display: Any,
-) -> None:
-    """Run what the search proposes.
+def run_on_ray(job: Job, resources: Resources, scheduler: Any) -> None:
+    """Run what the search proposes, side by side; the data go once to each node.
 
     Args:
-        data: of :func:`~recbole_bert4rec.tuning.objective.packed_data`; goes once to each node.
-        folder: for the weights of the trials.
+        resources: what trials may take.
         scheduler: of :func:`scheduler_of`.
-        keep: called with every :class:`Trial` that ends.
-        display: see :class:`~recbole_bert4rec.tuning.progress.Display`.
+
+    Raises:
+        UserError: there is no such cluster, or no machine has room for a trial.
     """
+    search = job.search
     if search.told >= search.total:
         return
     start_ray(resources)
     _check_room(resources)
     proposals = _Proposals(search)
-    trainable = tune.with_parameters(_trainable, task=task, folder=str(folder), data=data)
+    trainable = tune.with_parameters(_trainable, task=job.task, folder=str(job.folder), data=job.data)
     with tempfile.TemporaryDirectory() as scratch, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -246,7 +232,7 @@ def run_on_ray(
                     storage_path=scratch,
                     verbose=0,
                     failure_config=air.FailureConfig(max_failures=1),
-                    callbacks=[_Watch(proposals, keep, display)],
+                    callbacks=[_Watch(proposals, job)],
                 ),
             ).fit()
             if search.told < search.total:

@@ -7,15 +7,15 @@ from typing import Any
 
 from tqdm import tqdm
 
-from recbole_bert4rec.tuning.study import FAILED, STOPPED, Study, Trial
+from recbole_bert4rec.tuning.trials import FAILED, STOPPED, Trial, TrialLog
 
 
-def said(params: dict[str, Any]) -> str:
-    """A setting in one line; numbers that were drawn are shortened."""
+def format_params(params: dict[str, Any]) -> str:
+    """Return a setting in one line, with numbers of four digits."""
     return ", ".join(f"{name} {f'{v:.4g}' if isinstance(v, float) else v}" for name, v in params.items())
 
 
-class Display:
+class SearchProgress:
     """Bars on a terminal; where there is none, the lines alone.
 
     Args:
@@ -23,10 +23,10 @@ class Display:
         metric: the validation metric by which trials are judged.
     """
 
-    def __init__(self, study: Study, total: int, metric: str) -> None:
-        self.study, self.total, self.metric = study, total, metric
+    def __init__(self, log: TrialLog, total: int, metric: str) -> None:
+        self.log, self.total, self.metric = log, total, metric
         self._all = self._bar(0, total, "trials")
-        self._all.update(len(study.trials))
+        self._all.update(len(log.trials))
         self._running: dict[int, tqdm[Any]] = {}
 
     def _bar(self, position: int, total: int | None, title: str) -> tqdm[Any]:
@@ -36,23 +36,23 @@ class Display:
         )
 
     def begin(self, number: int, params: dict[str, Any]) -> None:
-        """A trial starts (again, where it was killed)."""
+        """Show that a trial starts, or starts again after it was killed."""
         self._remove(number)
         taken = {-bar.pos for bar in self._running.values() if not bar.disable}
         free = next(place for place in range(1, len(taken) + 2) if place not in taken)
         self._running[number] = self._bar(free, None, f"trial {number}")
 
     def epoch(self, number: int, news: dict[str, Any]) -> None:
-        """A trial validated an epoch."""
+        """Show that a trial validated an epoch."""
         bar = self._running[number]
         bar.total = news["epochs"]
         bar.n = news["epoch"]
         bar.set_postfix_str(f", best {self.metric} {news['best']:.4f}" if news.get("best") is not None else "")
 
     def end(self, trial: Trial) -> None:
-        """A trial ended and is in the study."""
+        """Show that a trial ended; it is in the log."""
         self._remove(trial.number)
-        best = self.study.best
+        best = self.log.best
         if trial.status == FAILED:
             what = f"failed: {trial.reason}"
         else:
@@ -60,7 +60,7 @@ class Display:
             what = f"{self.metric} {trial.score:.4f} at epoch {trial.best_epoch} of {trial.epochs}{how}"
         mark = " *" if best is trial else ""
         tqdm.write(
-            f"[{len(self.study.trials)}/{self.total}] {what}, {trial.seconds:.1f} s: {said(trial.params)}{mark}",
+            f"[{len(self.log.trials)}/{self.total}] {what}, {trial.seconds:.1f} s: {format_params(trial.params)}{mark}",
             file=sys.stdout,
         )
         sys.stdout.flush()

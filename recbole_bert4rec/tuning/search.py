@@ -18,7 +18,7 @@ _ATTEMPTS = 100
 
 
 def key_of(params: dict[str, Any]) -> str:
-    """A text that two settings share if, and only if, they are the same."""
+    """Return a text that two settings share if, and only if, they are the same."""
     return json.dumps(params, sort_keys=True, default=str)
 
 
@@ -53,7 +53,7 @@ class Search:
             self._trials = Trials()
 
     def ask(self) -> tuple[int, dict[str, Any]] | None:
-        """The next setting and its number, from 0; None when there is no other."""
+        """Propose the next setting and its number, from 0; None when there is no other."""
         if len(self._asked) >= self.total:
             return None
         proposal = self._next_of_grid() if self.algorithm == "exhaustive" else self._draw()
@@ -79,7 +79,7 @@ class Search:
         return None
 
     def tell(self, params: dict[str, Any], score: float | None) -> None:
-        """What a setting reached on validation; None where it failed. One of an earlier run may be told, too."""
+        """Learn the score that a setting reached on validation, in this run or an earlier one; None where it failed."""
         self._asked.add(key_of(params))
         self.told += 1
         if self.algorithm != "bayes":

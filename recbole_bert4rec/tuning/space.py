@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
 from hyperopt import hp
 
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.errors import UserError, short
 from recbole_bert4rec.options.table import NOT_SEARCHED
+from recbole_bert4rec.plugin.checkpoint import is_plain
+from recbole_bert4rec.resources import parse_yaml
 
 BOUNDS = {"uniform": ("low", "high"), "quniform": ("low", "high", "step")}
 BOUNDS |= {"loguniform": ("low", "high"), "loguniform10": ("low", "high")}
@@ -41,7 +42,7 @@ class Parameter:
         return self.kind == "quniform" and all(float(value).is_integer() for value in self.values)
 
     def hyperopt(self) -> Any:
-        """The parameter as hyperopt draws it."""
+        """Return the parameter as hyperopt draws it."""
         if self.kind == "choice":
             return hp.choice(self.name, list(self.values))
         if self.kind == "loguniform10":
@@ -49,7 +50,7 @@ class Parameter:
         return getattr(hp, self.kind)(self.name, *self.values)
 
     def value(self, drawn: Any) -> Any:
-        """What hyperopt drew, as the option takes it."""
+        """Return what hyperopt drew, as the option takes it."""
         if self.kind == "choice":
             return self.values[int(drawn)]
         number = float(drawn)
@@ -57,8 +58,17 @@ class Parameter:
             number = min(max(number, float(self.values[0])), float(self.values[1]))
         return round(number) if self.whole else number
 
+    def holds(self, value: Any) -> bool:
+        """Return whether a value can have come from this parameter."""
+        if self.kind == "choice":
+            return any(type(choice) is type(value) and choice == value for choice in self.values)
+        low, high = map(math.exp, self.values) if self.kind == "loguniform" else self.values[:2]
+        slack = 1e-9 * max(abs(low), abs(high))  # of logarithms taken and undone
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        return number and bool(low - slack <= value <= high + slack)
+
     def drawn(self, value: Any) -> Any:
-        """What hyperopt would have drawn for a value: :meth:`value` turned round."""
+        """Return what hyperopt would have drawn for a value; :meth:`value` the other way round."""
         if self.kind != "choice":
             return value
         return next(n for n, other in enumerate(self.values) if type(other) is type(value) and other == value)
@@ -72,28 +82,28 @@ class Space:
 
     @property
     def size(self) -> int | None:
-        """How many combinations there are; None where a parameter is continuous."""
+        """Number of combinations; None where a parameter is continuous."""
         if any(parameter.kind != "choice" for parameter in self.parameters):
             return None
         return math.prod(len(parameter.values) for parameter in self.parameters)
 
     def grid(self) -> Iterator[dict[str, Any]]:
-        """Every combination once; the last parameter changes fastest."""
+        """Give every combination once; the last parameter changes fastest."""
         names = [parameter.name for parameter in self.parameters]
         for values in itertools.product(*(parameter.values for parameter in self.parameters)):
             yield dict(zip(names, values, strict=True))
 
     def hyperopt(self) -> dict[str, Any]:
-        """The space as hyperopt takes it."""
+        """Return the space as hyperopt takes it."""
         return {parameter.name: parameter.hyperopt() for parameter in self.parameters}
 
     def values(self, drawn: dict[str, Any]) -> dict[str, Any]:
-        """Options from what hyperopt drew: indices of choices, numbers else."""
+        """Return options from what hyperopt drew: indices of choices, and numbers."""
         return {parameter.name: parameter.value(drawn[parameter.name]) for parameter in self.parameters}
 
 
 def read_space(path: str | Path) -> Space:
-    """A space from a file of lines ``name kind values``, or of YAML (.yaml, .yml) ``kind: {name: values}``.
+    """Read a space: a file of lines ``name kind values``, or YAML (.yaml, .yml) of ``kind: {name: values}``.
 
     Raises:
         UserError: every line that is not understood, with its number.
@@ -102,7 +112,10 @@ def read_space(path: str | Path) -> Space:
         text = Path(path).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"parameter file {path} cannot be read: {error}") from error
-    entries, found = (_yaml_entries if Path(path).suffix in (".yaml", ".yml") else _line_entries)(text)
+    if Path(path).suffix in (".yaml", ".yml"):
+        entries, found = _yaml_entries(parse_yaml(text, f"parameter file {path}"))
+    else:
+        entries, found = _line_entries(text)
     parameters: dict[str, Parameter] = {}
     for place, name, kind, values in entries:
         mistake = f"{name} is there twice" if name in parameters else _mistake(kind, values)
@@ -115,11 +128,11 @@ def read_space(path: str | Path) -> Space:
     if not entries and not found:
         found.append("there is no parameter in it")
     if found:
-        said = "\n  ".join(found)
+        mistakes = "\n  ".join(found)
         raise UserError(
             f"parameter file {path} has mistakes; its lines are `name choice [1, 2]`, `name uniform 0,1`, "
             f"`name quniform 16,64,16`, `name loguniform -8,0` (exponents of e), `name loguniform10 1e-4,1e-2`, or "
-            f"comments after #:\n  {said}"
+            f"comments after #:\n  {mistakes}"
         )
     return Space(tuple(parameters.values()))
 
@@ -148,57 +161,46 @@ def _line_entries(text: str) -> tuple[list[Entry], list[str]]:
             values = ast.literal_eval(written if kind == "choice" else f"[{written.strip()}]")
         except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
             wanted = "a list such as [0.1, 0.2] or ['a', 'b']" if kind == "choice" else "numbers such as 0.1,0.5"
-            found.append(f"{place}: the values must be {wanted}, but are {_short(written)}")
+            found.append(f"{place}: the values must be {wanted}, but are {short(written)}")
             continue
         entries.append((place, name, kind, list(values) if isinstance(values, (list, tuple)) else [values]))
         if kind == "choice" and not isinstance(values, (list, tuple)):
             entries.pop()
-            found.append(f"{place}: the values must be a list such as [{values!r}], but are {_short(written)}")
+            found.append(f"{place}: the values must be a list such as [{values!r}], but are {short(written)}")
     return entries, found
 
 
-def _yaml_entries(text: str) -> tuple[list[Entry], list[str]]:
-    try:
-        content = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        return [], [" ".join(str(error).split())]
+def _yaml_entries(content: Any) -> tuple[list[Entry], list[str]]:
+    """Return what the content of a YAML file says, and its mistakes."""
     wanted = "must hold {name: values}"
     if not isinstance(content, dict):
-        return [], [f"it must hold `choice: {{name: [values]}}` and the like, but holds {_short(content)}"]
+        return [], [f"it must hold `choice: {{name: [values]}}` and the like, but holds {short(content)}"]
     entries: list[Entry] = []
     found: list[str] = []
     for kind, named in content.items():
         if not isinstance(named, dict):
-            found.append(f"key {kind}: {wanted}, but holds {_short(named)}")
+            found.append(f"key {kind}: {wanted}, but holds {short(named)}")
             continue
         for name, values in named.items():
             if isinstance(values, list):
-                entries.append((f"key {kind}: {name}", str(name), str(kind), [_number(value) for value in values]))
+                entries.append((f"key {kind}: {name}", str(name), str(kind), values))
             else:
-                found.append(f"key {kind}: {name} must be a list, but is {_short(values)}")
+                found.append(f"key {kind}: {name} must be a list, but is {short(values)}")
     return entries, found
-
-
-def _number(value: Any) -> Any:
-    """YAML takes 1e-3 for text; here it is meant as a number."""
-    try:
-        return float(value) if isinstance(value, str) and "e" in value.lower() else value
-    except ValueError:
-        return value
 
 
 def _mistake(kind: str, values: list[Any]) -> str | None:
     if kind == "choice":
-        other = [value for value in values if not _is_plain(value)]
+        other = [value for value in values if not _is_choice(value)]
         if other:
-            return f"choices must be numbers, texts, True, False, None or lists of these, but one is {_short(other[0])}"
+            return f"choices must be numbers, texts, True, False, None or lists of these, but one is {short(other[0])}"
         return None if values else "there is nothing to choose from"
     if kind not in BOUNDS:
         return f"the kind must be one of {['choice', *BOUNDS]}, but is {kind!r}"
     names = BOUNDS[kind]
     numbers = [value for value in values if isinstance(value, (int, float)) and not isinstance(value, bool)]
     if len(values) != len(names) or len(numbers) != len(values) or not all(map(math.isfinite, numbers)):
-        return f"{kind} takes {len(names)} numbers ({', '.join(names)}), but got {_short(values)}"
+        return f"{kind} takes {len(names)} numbers ({', '.join(names)}), but got {short(values)}"
     if values[0] >= values[1]:
         return f"low must be less than high, but they are {values[0]} and {values[1]}"
     if kind == "quniform" and values[2] <= 0:
@@ -210,10 +212,12 @@ def _mistake(kind: str, values: list[Any]) -> str | None:
     return None
 
 
-def _is_plain(value: Any) -> bool:
+def _is_choice(value: Any) -> bool:
+    """Return whether a value survives the file of trials: hyperopt takes dictionaries and tuples for spaces."""
     if isinstance(value, list):
-        return all(map(_is_plain, value))
-    return value is None or isinstance(value, (str, bool, int)) or (isinstance(value, float) and math.isfinite(value))
+        return all(map(_is_choice, value))
+    finite = not isinstance(value, float) or math.isfinite(value)
+    return finite and is_plain(value) and not isinstance(value, (dict, tuple))
 
 
 def _without_repeats(values: list[Any]) -> list[Any]:
@@ -222,8 +226,3 @@ def _without_repeats(values: list[Any]) -> list[Any]:
         if not any(type(value) is type(other) and value == other for other in kept):
             kept.append(value)
     return kept
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -6,29 +6,29 @@ import math
 import os
 import shutil
 import tempfile
-from dataclasses import asdict, dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import yaml
-from filelock import FileLock, Timeout
 from recbole.config import Config
 from tabulate import tabulate
 
 from recbole_bert4rec.errors import UserError, nearest
-from recbole_bert4rec.files import atomic_write
+from recbole_bert4rec.files import atomic_write, locked
+from recbole_bert4rec.options.flags import parse_flags
+from recbole_bert4rec.scoped import restored_environment
 from recbole_bert4rec.training.build import translate_errors
 from recbole_bert4rec.training.inputs import check_model, resolve_inputs
-from recbole_bert4rec.tuning.cluster import Resources, checkpoint_of, run_on_ray, scheduler_of
-from recbole_bert4rec.tuning.local import LocalWorker
+from recbole_bert4rec.tuning.cluster import Resources, run_on_ray, scheduler_of
+from recbole_bert4rec.tuning.job import Job, checkpoint_of
+from recbole_bert4rec.tuning.local import run_here
 from recbole_bert4rec.tuning.objective import Task, changes_dataset, packed_data, run_trial, test_result
-from recbole_bert4rec.tuning.progress import Display, said
+from recbole_bert4rec.tuning.progress import SearchProgress, format_params
 from recbole_bert4rec.tuning.report import write_report
 from recbole_bert4rec.tuning.search import Search
 from recbole_bert4rec.tuning.space import Space, read_space
-from recbole_bert4rec.tuning.study import FAILED, STOPPED, Study, Trial
+from recbole_bert4rec.tuning.trials import FAILED, STOPPED, Trial, TrialLog
 
 TOOLS = ("Hyperopt", "Ray")
 _TAKEN = (".jsonl", ".pth", ".html", ".png", ".yaml", ".lock")
@@ -36,13 +36,20 @@ _TAKEN = (".jsonl", ".pth", ".html", ".png", ".yaml", ".lock")
 
 
 @dataclass(frozen=True)
-class Request:
-    """What to search and how; see ``python run_hyper.py --help``.
+class SearchRequest:
+    """What to search and how; the flags of ``python run_hyper.py --help`` say the same.
 
     Attributes:
-        output: RecBole's result file; study, winner and weights get names beside it.
-        display: HTML page of plots.
-        max_trials: of random and bayes; None for all combinations.
+        task: what all trials share: model, data set and options.
+        params_file: the space, as :func:`~recbole_bert4rec.tuning.space.read_space` takes it.
+        output: RecBole's file of results. Trials, winner, weights and plots get names beside it.
+        display: HTML page of plots. Default: beside ``output``.
+        tool: one of :data:`TOOLS`: ``Hyperopt`` runs one trial after the other, ``Ray`` side by side.
+        algorithm: ``exhaustive``, ``random`` or ``bayes``.
+        max_trials: of ``random`` and ``bayes``. Default: all combinations.
+        scheduler: with Ray: ``none``, ``asha`` or ``median``, which stop hopeless trials early.
+        resume: whether to go on with the search in ``output``.
+        resources: with Ray: what trials may take.
     """
 
     task: Task
@@ -57,15 +64,29 @@ class Request:
     resources: Resources = field(default_factory=Resources)
 
     def beside(self, ending: str) -> Path:
-        """A file named after the output."""
+        """Return the file with another ending beside the output."""
         return self.output.with_name(f"{self.output.stem}{ending}")
 
 
-def tune(request: Request) -> dict[str, Any]:
-    """Search, and test the winner.
+@dataclass(frozen=True)
+class SearchResult:
+    """What a search found.
 
-    Returns:
-        best_params, best_valid_score, best_valid_result, test_result, and the trials as dictionaries.
+    Attributes:
+        best: the trial with the best validation score.
+        test_result: metrics of ``best`` on the test data, by name; no other trial was tested.
+        trials: all trials in the order in which they ended.
+        files: what was written, by what it is.
+    """
+
+    best: Trial
+    test_result: dict[str, float]
+    trials: list[Trial]
+    files: dict[str, Path]
+
+
+def tune(request: SearchRequest) -> SearchResult:
+    """Search, and test the winner.
 
     Raises:
         UserError: a mistake in space, options or files; or every trial failed.
@@ -79,44 +100,62 @@ def tune(request: Request) -> dict[str, Any]:
         return _search(replace(request, task=replace(task, model=model, dataset=dataset, config_files=tuple(files))))
 
 
-def _search(request: Request) -> dict[str, Any]:
+def _search(request: SearchRequest) -> SearchResult:
     if request.output.suffix in _TAKEN or request.output.is_dir():
         raise UserError(f"--output_file={request.output} must be a file that does not end in {' or '.join(_TAKEN)}")
     space = read_space(request.params_file)
-    names = [parameter.name for parameter in space.parameters]
-    with mock.patch.dict(os.environ):  # RecBole hides GPUs from the whole process, and so from Ray
-        return _held(request, space, _checked(request.task, names), changes_dataset(names))
+    with restored_environment():  # RecBole hides GPUs from the whole process, and so from Ray
+        return _with_lock(request, space, _checked(request.task, [parameter.name for parameter in space.parameters]))
 
 
-def _held(request: Request, space: Space, config: Config, anew: bool) -> dict[str, Any]:
-    """The search, while no other can write to the same files."""
+def _with_lock(request: SearchRequest, space: Space, config: Config) -> SearchResult:
+    """Search while no other search can write to the same files."""
     folder = request.beside(".trials").resolve()
-    folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder / "lock")
-    try:
-        lock.acquire(timeout=0)
-    except Timeout as error:
-        raise UserError(f"another search is writing {request.output}; write elsewhere by --output_file") from error
-    try:
-        return _searched(request, space, config, anew, folder)
-    finally:
-        lock.release()
-        if not list(folder.glob("*.pth")):  # the best weights so far stay for --resume
-            shutil.rmtree(folder)
+    with locked(folder / "lock", "search", "--output_file", request.output):
+        try:
+            log = _run_search(request, space, config, folder)
+            return _finish(request, log, config, folder)
+        finally:
+            if not list(folder.glob("*.pth")):  # the best weights so far stay for --resume
+                shutil.rmtree(folder)
 
 
-def _searched(request: Request, space: Space, config: Config, anew: bool, folder: Path) -> dict[str, Any]:
+def _run_search(request: SearchRequest, space: Space, config: Config, folder: Path) -> TrialLog:
+    """Run the trials that are missing; weights of the best stay in ``folder``."""
     search = Search(space, request.algorithm, request.max_trials, config["seed"], config["valid_metric_bigger"])
-    study = Study(request.beside(".jsonl"), _about(request, config, space), request.resume)
-    search.go_on([(trial.number, trial.params, trial.score) for trial in study.trials])
+    log = TrialLog(request.beside(".jsonl"), _metadata(request, config, space), request.resume)
+    search.go_on([(trial.number, trial.params, trial.score) for trial in log.trials])
     data = None
-    if not anew:
+    if not changes_dataset([parameter.name for parameter in space.parameters]):
         data = translate_errors(lambda: packed_data(request.task), f"data set {request.task.dataset!r}")
     print(
         f"{search.total} trials of {config['model']} on {config['dataset']}, judged by validation "
-        f"{config['valid_metric']}; {len(study.trials)} are done; each is written to {study.path}",
+        f"{config['valid_metric']}; {len(log.trials)} are done; each is written to {log.path}",
         flush=True,
     )
+    _point_at_exponents(space)
+    progress = SearchProgress(log, search.total, config["valid_metric"])
+
+    def keep(trial: Trial) -> None:
+        log.add(trial)
+        request.beside(".pth").unlink(missing_ok=True)  # an earlier winner's
+        _keep_best_weights(folder, log)
+        progress.end(trial)
+
+    job = Job(request.task, search, data, folder, keep, progress)
+    try:
+        if request.tool == "Ray":
+            scheduler = scheduler_of(request.scheduler, config["epochs"], config["valid_metric_bigger"])
+            run_on_ray(job, request.resources, scheduler)
+        else:
+            run_here(job)
+    finally:
+        progress.close()
+    return log
+
+
+def _point_at_exponents(space: Space) -> None:
+    """Print a note where somebody may have taken the bounds of ``loguniform`` for the numbers themselves."""
     for parameter in space.parameters:
         if parameter.kind == "loguniform" and all(0 <= bound <= 1 for bound in parameter.values):
             low, high = map(math.exp, parameter.values)
@@ -125,33 +164,11 @@ def _searched(request: Request, space: Space, config: Config, anew: bool, folder
                 "as RecBole's; loguniform10 takes the numbers themselves",
                 flush=True,
             )
-    _run(request, config, search, study, data, folder)
-    return _conclude(request, study, config, folder)
-
-
-def _run(request: Request, config: Config, search: Search, study: Study, data: bytes | None, folder: Path) -> None:
-    """Run the trials that are missing; weights of the best stay in ``folder``."""
-    display = Display(study, search.total, config["valid_metric"])
-
-    def keep(trial: Trial) -> None:
-        study.add(trial)
-        request.beside(".pth").unlink(missing_ok=True)  # an earlier winner's
-        _keep_best_weights(folder, study)
-        display.end(trial)
-
-    try:
-        if request.tool == "Ray":
-            judged = scheduler_of(request.scheduler, config["epochs"], config["valid_metric_bigger"])
-            run_on_ray(request.task, search, data, folder, request.resources, judged, keep, display)
-        else:
-            _run_here(request.task, search, data, folder, keep, display)
-    finally:
-        display.close()
 
 
 def _checked(task: Task, names: list[str]) -> Config:
-    """The configuration that all trials share, or what would make all of them fail."""
-    given = {flag[2:].split("=", 1)[0] for flag in task.flags}
+    """Return the configuration that all trials share; refuse what would make all of them fail."""
+    given = parse_flags(task.flags)
     for name in names:
         if name in given:
             raise UserError(f"`{name}` is in the parameter file and on the command line; leave one of them out")
@@ -169,8 +186,8 @@ def _checked(task: Task, names: list[str]) -> Config:
     return config
 
 
-def _about(request: Request, config: Config, space: Any) -> dict[str, Any]:
-    """What the trials of a study share; --resume compares it."""
+def _metadata(request: SearchRequest, config: Config, space: Space) -> dict[str, Any]:
+    """Return what the trials of a search depend on; --resume compares it."""
     task = request.task
     searched = {parameter.name for parameter in space.parameters}
     return {
@@ -188,67 +205,45 @@ def _about(request: Request, config: Config, space: Any) -> dict[str, Any]:
 
 
 def _given(config: Config) -> dict[str, Any]:
-    """Options that files, command line or search have given; the progress bar is ours."""
+    """Return the options that files, command line or search have given, without the progress bar, which is ours."""
     return {name: value for name, value in config.external_config_dict.items() if name != "show_progress"}
 
 
-def _run_here(task: Task, search: Search, data: bytes | None, folder: Path, keep: Any, display: Display) -> None:
-    worker = LocalWorker(task, data)
-    try:
-        while (proposal := search.ask()) is not None:
-            number, params = proposal
-            display.begin(number, params)
-            result = worker.run(params, checkpoint_of(folder, number), partial(display.epoch, number))
-            score = result.get("score")
-            failed = {"status": FAILED, "reason": result.get("reason", "it ended without a validation score")}
-            keep(Trial(number, params, **(result if score is not None else failed)))
-            search.tell(params, score)
-    finally:
-        worker.close()
-
-
-def _keep_best_weights(folder: Path, study: Study) -> None:
-    """Of the trials that ended, only the best keeps its weights."""
-    best = study.best
-    for trial in study.trials:
+def _keep_best_weights(folder: Path, log: TrialLog) -> None:
+    """Remove the weights of all trials that ended but the best."""
+    best = log.best
+    for trial in log.trials:
         if trial is not best:
             Path(checkpoint_of(folder, trial.number)).unlink(missing_ok=True)
 
 
-def _conclude(request: Request, study: Study, config: Config, folder: Path) -> dict[str, Any]:
-    best = study.best
+def _finish(request: SearchRequest, log: TrialLog, config: Config, folder: Path) -> SearchResult:
+    """Test the winner, write the results, and print a summary."""
+    best = log.best
     if best is None:
-        reasons = sorted({trial.reason for trial in study.trials})
+        reasons = sorted({trial.reason for trial in log.trials})
         raise UserError("every trial failed: " + "; ".join(reasons or ["there was none"]))
     weights = checkpoint_of(folder, best.number)
-    if request.beside(".pth").is_file():  # nothing is new since this was concluded
+    if request.beside(".pth").is_file():  # the winner is tested already; no trial has ended since
         shutil.copyfile(request.beside(".pth"), weights)
     if not Path(weights).is_file():
         print("the weights of the best trial are not here; training it again", flush=True)
         run_trial(request.task, best.params, None, weights, lambda news: None)
     tested = test_result(request.task, best.params, weights)
     _write_winner(request, best)
-    _write_result_file(request.output, study, best, tested)
-    kept = request.beside(".pth")
-    os.replace(weights, kept)
-    pages = write_report(study.path, request.display or request.beside(".html"))
-    print(_summary(study, best, config, tested))
-    for what, path in (("trials", study.path), ("results", request.output), ("weights", kept), *pages.items()):
-        print(f"  {what:<14}{path}")
-    print(
-        f"  {'best options':<14}{request.beside('.best.yaml')}   (run.py --config_files={request.beside('.best.yaml')})"
-    )
-    return {
-        "best_params": best.params,
-        "best_valid_score": best.score,
-        "best_valid_result": best.valid,
-        "test_result": tested,
-        "trials": [asdict(trial) for trial in study.trials],
-    }
+    _write_result_file(request.output, log, best, tested)
+    os.replace(weights, request.beside(".pth"))
+    files = {"trials": log.path, "results": request.output, "weights": request.beside(".pth")}
+    files |= write_report(log.path, request.display or request.beside(".html"))
+    files["best options"] = request.beside(".best.yaml")
+    print(_summary(log, best, config, tested))
+    for what, path in files.items():
+        print(f"  {what:<14}{path}" + (f"   (run.py --config_files={path})" if what == "best options" else ""))
+    return SearchResult(best, tested, list(log.trials), files)
 
 
-def _write_winner(request: Request, best: Trial) -> None:
-    """The winner's options as a file for run.py: those of the search's files and flags, and the chosen ones."""
+def _write_winner(request: SearchRequest, best: Trial) -> None:
+    """Write the winner's options as a file for run.py: those of the search's files and flags, and the chosen ones."""
     task = request.task
     content = {"model": task.model, "dataset": task.dataset, **_given(task.config(best.params))}
     content.pop("checkpoint_dir", None)
@@ -256,42 +251,42 @@ def _write_winner(request: Request, best: Trial) -> None:
         temporary.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
 
 
-def _write_result_file(path: Path, study: Study, best: Trial, tested: dict[str, float]) -> None:
-    """RecBole's file of results; test metrics stand with the winner alone, for it alone was tested."""
+def _write_result_file(path: Path, log: TrialLog, best: Trial, tested: dict[str, float]) -> None:
+    """Write RecBole's file of results; only the winner has test metrics, since only it was tested."""
 
     def line(values: dict[str, float]) -> str:
         return "    ".join(f"{name} : {value}" for name, value in values.items())
 
     parts = []
-    for trial in study.ranking():
-        parts.append(f"{said_exactly(trial.params)}\nValid result:\n{line(trial.valid)}\n")
+    for trial in log.ranking():
+        parts.append(f"{_line_of_params(trial.params)}\nValid result:\n{line(trial.valid)}\n")
         if trial is best:
             parts.append(f"Test result:\n{line(tested)}\n")
         parts.append("\n")
-    parts += [f"{said_exactly(t.params)}\nfailed: {t.reason}\n\n" for t in study.trials if t.status == FAILED]
+    parts += [f"{_line_of_params(t.params)}\nfailed: {t.reason}\n\n" for t in log.trials if t.status == FAILED]
     with atomic_write(path) as temporary:
         temporary.write_text("".join(parts), encoding="utf-8")
 
 
-def said_exactly(params: dict[str, Any]) -> str:
-    """A setting as RecBole's result file has it."""
+def _line_of_params(params: dict[str, Any]) -> str:
+    """Return a setting as RecBole's file of results has it."""
     return ", ".join(f"{name}:{value}" for name, value in params.items())
 
 
-def _summary(study: Study, best: Trial, config: Config, tested: dict[str, float]) -> str:
+def _summary(log: TrialLog, best: Trial, config: Config, tested: dict[str, float]) -> str:
     metric = config["valid_metric"]
     rows = [
         [place, trial.number, f"{trial.score:.4f}", trial.best_epoch, trial.epochs, f"{trial.seconds:.1f}"]
         + [f"{v:.4g}" if isinstance(v, float) else v for v in trial.params.values()]
-        for place, trial in enumerate(study.ranking()[:10], 1)
+        for place, trial in enumerate(log.ranking()[:10], 1)
     ]
     header = ["", "trial", f"valid {metric}", "best epoch", "epochs", "seconds", *best.params]
-    stopped, failed = ([trial.status for trial in study.trials].count(status) for status in (STOPPED, FAILED))
-    spent = sum(trial.epochs for trial in study.trials)
+    stopped, failed = ([trial.status for trial in log.trials].count(status) for status in (STOPPED, FAILED))
+    spent = sum(trial.epochs for trial in log.trials)
     test = "    ".join(f"{name} {value:.4f}" for name, value in tested.items())
     return (
         f"\nThe best ten, by validation\n\n{tabulate(rows, header, disable_numparse=True)}\n\n"
-        f"{len(study.trials)} trials, of which {stopped} stopped early and {failed} failed; {spent} epochs\n"
-        f"  best          {said(best.params)}\n"
+        f"{len(log.trials)} trials, of which {stopped} stopped early and {failed} failed; {spent} epochs\n"
+        f"  best          {format_params(best.params)}\n"
         f"  test of best  {test}"
     )

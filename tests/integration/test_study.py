@@ -24,8 +24,8 @@ def test_a_study_compares_its_variants_draws_them_along_the_axis_and_is_not_repe
     assert {record["contestant"]: record["config"]["n_heads"] for record in records} == {"1 <head>": 1, "4 heads": 4}
     for name in ("what-is-varied.png", "report.md", "report.html", "table.tex"):
         assert (Path("heads-toy") / name).is_file()
-    assert "1 <head> − 4 heads" in Path("heads-toy/report.md").read_text()
-    assert "Variants, with what each sets: 1 <head> (n_heads: 1); 4 heads (n_heads: 4)" in Path(
+    assert "1 &lt;head&gt; − 4 heads" in Path("heads-toy/report.md").read_text()
+    assert "Variants, with what each sets: 1 &lt;head&gt; (n_heads: 1); 4 heads (n_heads: 4)" in Path(
         "heads-toy/report.md"
     ).read_text("utf-8")
     assert "<head>" not in Path("heads-toy/report.html").read_text().split("<body>")[1]

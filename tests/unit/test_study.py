@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from recbole_bert4rec.comparison.compare import _check_options
-from recbole_bert4rec.comparison.contest import Contest
-from recbole_bert4rec.comparison.progress import Display
+from recbole_bert4rec.comparison.comparison import Comparison
+from recbole_bert4rec.comparison.progress import RunProgress
 from recbole_bert4rec.comparison.study import read_study
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.resources import find_config
@@ -38,7 +38,9 @@ def test_a_shipped_study_is_found_by_its_bare_name_and_has_no_mistake(file: Path
         ({"variants": {"a": {"mask_ratio": 0.1}, "b": {}}, "axis": "mask_ratio"}, "which variant 'b' does not set"),
         ({"variants": {"a": {"norm": "pre"}}, "axis": "norm"}, "variant 'a' gives it no number: 'pre'"),
         ({"variants": {"a": {}}, "axis": ["mask_ratio"]}, "`axis` must be the name of an option"),
-        ({"variants": {"a": {}}, 1: 2, "b": 3}, "has ['1', 'b']"),
+        ({"variants": {"a": {}}, "z": 2, "b": 3}, "has ['b', 'z']"),
+        ({"variants": {"a": {}}, 1: 2}, "the name of an option must be a text, but one is 1"),
+        ({"variants": {"a": {1: 2}}}, "variant 'a' sets 1, which is no name of an option"),
         ({"variants": {"a": {"exclude_seen": True}}}, "variant 'a' sets ['exclude_seen']"),
         ({"variants": {"a": {"valid_users": 9}}}, "['valid_users'], which are for a single run"),
     ],
@@ -60,7 +62,7 @@ def test_mistakes_of_all_variants_are_told_at_once(tmp_path: Path) -> None:
     file.write_text("variants:\n  a: {mask_ratoi: 0.1}\n  b: {mask_ratio: 1.5}\n  c: {}\n")
     found = read_study(str(file)).written(str(tmp_path))
     with pytest.raises(UserError) as error:
-        _check_options(Contest(tuple(found.variants), "ml-100k", (), ("--state=error",), (1,), study=found))
+        _check_options(Comparison(tuple(found.variants), "ml-100k", (), ("--state=error",), (1,), study=found))
     said = str(error.value)
     assert [part in said for part in ("a: ", "did you mean `mask_ratio`", "b: ", "1.5", "c: ")] == [True] * 4 + [False]
 
@@ -75,13 +77,13 @@ def test_a_key_that_stands_twice_is_refused_with_its_lines(tmp_path: Path) -> No
 def test_no_time_is_guessed_from_runs_of_another_model() -> None:
     kinds = {"small": "BERT4Rec", "large": "BERT4Rec", "SASRec": "SASRec"}
     runs = [(name, seed) for seed in (1, 2) for name in kinds]
-    display = Display(runs, kinds, None, "ndcg@10")
+    progress = RunProgress(runs, kinds, None, "ndcg@10")
     record = {"best_valid_result": {}, "test_result": {"ndcg@10": 0.1}, "epochs": []}
     said = []
     for (name, seed), seconds in zip(runs, (10, 20, 100, 10, 20, 100), strict=True):
-        display.end(name, seed, {**record, "seconds": {"total": seconds, "train": seconds}}, new=True)
-        said.append(display._time_left())
-    display.close()
+        progress.end(name, seed, {**record, "seconds": {"total": seconds, "train": seconds}}, new=True)
+        said.append(progress._time_left())
+    progress.close()
     assert said == ["", "", ", about 2 min left", ", about 2 min left", ", about 2 min left", ""]
 
 
@@ -95,8 +97,8 @@ def test_a_variant_s_options_win_over_files_and_flags_and_may_name_a_model(tmp_p
     base.write_text("hidden_size: 8\nn_layers: 1\n")
     found = read_study(str(study)).written(str(tmp_path))
     flags = ("--hidden_size=64", "--inner_size=20", "--use_gpu=False", "--state=error")
-    contest = Contest(tuple(found.variants), "ml-100k", (str(base),), flags, (1,), study=found)
-    configs = [contest.config(name, {}) for name in contest.models]
+    comparison = Comparison(tuple(found.variants), "ml-100k", (str(base),), flags, (1,), study=found)
+    configs = [comparison.config(name, {}) for name in comparison.models]
     assert [config["model"] for config in configs] == ["BERT4Rec", "SASRec", "BERT4Rec"]
     assert [config["hidden_size"] for config in configs] == [32, 16, 64]
     assert {config["n_layers"] for config in configs} == {1}

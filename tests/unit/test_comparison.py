@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from recbole_bert4rec.comparison.contest import Contest, at_least, reference_config
+from recbole_bert4rec.comparison.comparison import Comparison, at_least, reference_config
 from recbole_bert4rec.comparison.rows import _fingerprint
 from recbole_bert4rec.errors import UserError
 from tests.conftest import make_config
@@ -16,8 +17,8 @@ from tests.conftest import make_config
 ROWS = [(f"u{u}", f"i{(u + t) % 9}", t) for u in range(20) for t in range(6)]
 
 
-def contest(*flags: str, files: tuple[str, ...] = (), models: tuple[str, ...] = ("BERT4Rec", "Pop")) -> Contest:
-    return Contest(models, "ml-100k", files, ("--use_gpu=False", "--state=error", *flags), (2020,))
+def comparison(*flags: str, files: tuple[str, ...] = (), models: tuple[str, ...] = ("BERT4Rec", "Pop")) -> Comparison:
+    return Comparison(models, "ml-100k", files, ("--use_gpu=False", "--state=error", *flags), (2020,))
 
 
 @pytest.mark.parametrize(
@@ -45,18 +46,20 @@ def test_a_file_that_names_a_model_is_for_it_alone(tmp_path: Path) -> None:
     for name, text in texts.items():
         (tmp_path / f"{name}.yaml").write_text(text)
     files = tuple(str(tmp_path / f"{name}.yaml") for name in texts)
-    assert contest(files=files).files_of("SASRec") == list(files)
-    assert contest(files=files).files_of("Pop") == [files[0], files[2]]
-    assert contest(files=files).config("SASRec", {})["hidden_size"] == 32
+    assert comparison(files=files).files_of("SASRec") == list(files)
+    assert comparison(files=files).files_of("Pop") == [files[0], files[2]]
+    assert comparison(files=files).config("SASRec", {})["hidden_size"] == 32
 
 
 def test_flags_that_the_rules_decide_do_not_reach_a_run() -> None:
-    assert contest("--seed=7", "--epochs=2").flags_of("Pop", {"seed": 1, "use_gpu": True, "state": 0}) == ["--epochs=2"]
-    assert contest("--seed=7").config("Pop", {"seed": 1})["seed"] == 1
+    assert comparison("--seed=7", "--epochs=2").flags_of("Pop", {"seed": 1, "use_gpu": True, "state": 0}) == [
+        "--epochs=2"
+    ]
+    assert comparison("--seed=7").config("Pop", {"seed": 1})["seed"] == 1
 
 
 def test_all_models_rank_alike() -> None:
-    one = contest("--exclude_seen=True", "--topk=[5]", "--valid_metric=NDCG@5", "--metrics=['NDCG']")
+    one = comparison("--exclude_seen=True", "--topk=[5]", "--valid_metric=NDCG@5", "--metrics=['NDCG']")
     rules = one.rules(reference_config(one), few=False)
     assert rules["exclude_seen"] is True
     assert (rules["topk"], rules["metrics"], rules["valid_metric"]) == ([5], ["NDCG"], "NDCG@5")
@@ -68,7 +71,7 @@ def test_all_models_rank_alike() -> None:
 
 
 def test_sampled_candidates_are_the_same_for_all() -> None:
-    one = contest("--eval_args={'mode':'pop50'}")
+    one = comparison("--eval_args={'mode':'pop50'}")
     rules = one.rules(reference_config(one), few=True)
     assert rules["candidates"] == "paper"
     assert rules["user_inter_num_interval"] == "[4,inf)"
@@ -84,20 +87,20 @@ def test_sampled_candidates_are_the_same_for_all() -> None:
     ],
 )
 def test_a_protocol_that_not_all_models_can_follow_is_refused(flag: str, message: str) -> None:
-    one = contest(flag)
+    one = comparison(flag)
     with pytest.raises(UserError, match=message):
         one.rules(reference_config(one), few=False)
 
 
 def test_a_metric_without_a_single_target_is_refused() -> None:
-    one: Any = contest("--metrics=['NDCG','GAUC']")
+    one: Any = comparison("--metrics=['NDCG','GAUC']")
     with pytest.raises(UserError, match="GAUC"):
         one.check_metrics(reference_config(one))
 
 
 def test_time_alone_ends_a_training_unless_epochs_are_asked_for(tmp_path: Path) -> None:
     (tmp_path / "sas.yaml").write_text("model: SASRec\nepochs: 3\n")
-    one = replace(contest("--stopping_step=5", files=(str(tmp_path / "sas.yaml"),)), budget=60.0)
+    one = replace(comparison("--stopping_step=5", files=(str(tmp_path / "sas.yaml"),)), budget=60.0)
     rules = one.rules(reference_config(one), few=False)
     assert one.rules_of("Pop", rules, 1)["epochs"] > 10**5
     assert "epochs" not in one.rules_of("SASRec", rules, 1)
@@ -108,7 +111,7 @@ def test_time_alone_ends_a_training_unless_epochs_are_asked_for(tmp_path: Path) 
 
 def test_a_models_file_may_load_features_besides(tmp_path: Path) -> None:
     (tmp_path / "f.yaml").write_text("model: FDSA\nload_col: {inter: [user_id], item: [item_id, class]}\n")
-    one = contest(files=(str(tmp_path / "f.yaml"),))
+    one = comparison(files=(str(tmp_path / "f.yaml"),))
     rules = one.rules(reference_config(one), few=False)
     assert one.rules_of("FDSA", rules, 1)["load_col"] == {**rules["load_col"], "item": ["item_id", "class"]}
     assert one.rules_of("Pop", rules, 1)["load_col"] == rules["load_col"]
@@ -122,3 +125,15 @@ def test_a_changed_file_of_features_makes_other_data(write_inter: Any, tmp_path:
         prints.append(_fingerprint(config))
     assert len(set(prints)) == 3
     assert _fingerprint(config) == prints[-1]
+
+
+def test_the_fingerprint_needs_nothing_that_came_after_python_3_10(
+    write_inter: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = make_config("Pop", **write_inter(ROWS))
+    monkeypatch.setattr("recbole_bert4rec.comparison.rows._CHUNK", 7)
+    monkeypatch.delattr(hashlib, "file_digest", raising=False)
+    digest = hashlib.sha256()
+    for path in sorted(Path(config["data_path"]).glob("toy.*")):
+        digest.update(path.name.encode() + hashlib.sha256(path.read_bytes()).digest())
+    assert _fingerprint(config) == digest.hexdigest()

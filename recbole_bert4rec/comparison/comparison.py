@@ -1,4 +1,4 @@
-"""What the runs of a comparison share: models, data, protocol; and the options that this gives to each of them."""
+"""What the runs of a comparison share: models, data and protocol; and the options that each run gets from them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import sys
 from dataclasses import dataclass, field, replace
 from logging import getLogger
 from typing import Any
-from unittest import mock
 
 from recbole.config import Config
 from recbole.utils import ModelType
@@ -15,8 +14,10 @@ from recbole.utils import ModelType
 from recbole_bert4rec.comparison.study import Study
 from recbole_bert4rec.constants import MODEL_NAME
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.options.flags import parse_flags
 from recbole_bert4rec.options.table import SAME_IN_COMPARISON, SINGLE_RUN
 from recbole_bert4rec.resources import read_yaml
+from recbole_bert4rec.scoped import replaced
 from recbole_bert4rec.training.budget import NO_END
 
 LEAST_INTERACTIONS = 4
@@ -24,7 +25,7 @@ LEAST_INTERACTIONS = 4
 
 
 @dataclass(frozen=True)
-class Contest:
+class Comparison:
     """Models, or variants of them, on the same data by the same rules.
 
     Attributes:
@@ -38,58 +39,61 @@ class Contest:
 
     models: tuple[str, ...]
     dataset: str
-    config_files: tuple[str, ...]
-    flags: tuple[str, ...]
-    seeds: tuple[int, ...]
+    config_files: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = (2020,)
     budget: float | None = None
     study: Study = field(default_factory=Study)
 
     def model_of(self, name: str) -> str:
-        """RecBole's name of one of ``models``: of a variant the one in its options."""
-        return str(self.own_options(name).get("model", MODEL_NAME)) if self.study.variants else name
+        """Return RecBole's name of one of ``models``; of a variant, the ``model`` among its options."""
+        return str(self.variant_options(name).get("model", MODEL_NAME)) if self.study.variants else name
 
-    def own_options(self, name: str) -> dict[str, Any]:
-        """The options that make a variant; none for a model."""
+    def variant_options(self, name: str) -> dict[str, Any]:
+        """Return the options that make a variant; none for a model."""
         return self.study.variants.get(name, {})
 
     def files_of(self, name: str) -> list[str]:
-        """The files that hold for a model: those that name no model, several, or it; then its variant's own."""
+        """Return the files that hold for a model: those that name no model, several, or it; then its variant's file."""
         model = self.model_of(name)
         named = {file: read_yaml(file).get("model", "") for file in self.config_files}
         files = [file for file, about in named.items() if not about or isinstance(about, list) or name_of(about, model)]
         return files + ([self.study.files[name]] if self.study.variants else [])
 
     def flags_of(self, name: str, rules: dict[str, Any]) -> list[str]:
-        """The flags but those that ``rules`` or the variant decide."""
-        decided = {*rules, *self.own_options(name)}
-        return [flag for flag in self.flags if flag[2:].split("=", 1)[0] not in decided]
+        """Return the flags, without those that ``rules`` or the variant decide."""
+        decided = {*rules, *self.variant_options(name)}
+        return [flag for flag in self.flags if not decided & parse_flags([flag]).keys()]
 
     def config(self, model: str, rules: dict[str, Any]) -> Config:
-        """RecBole's configuration of a model; ``rules`` (no texts in it: RecBole would evaluate them) win.
+        """Return RecBole's configuration of a model.
+
+        Args:
+            rules: options that win over all others; no texts, which RecBole would evaluate.
 
         Raises:
             UserError: the options have mistakes.
         """
         flags, files = self.flags_of(model, rules), self.files_of(model)
-        with mock.patch.object(sys, "argv", [sys.argv[0], *flags]):
+        with replaced(sys, "argv", [sys.argv[0], *flags]):  # RecBole reads --key=value from here
             return Config(self.model_of(model), self.dataset, files or None, rules)
 
     def options_of(self, model: str) -> set[str]:
-        """Names of the options that the user gave a model."""
+        """Return the names of the options that the user gave a model."""
         files = {name for file in self.files_of(model) for name in read_yaml(file)}
-        return files | {flag[2:].split("=", 1)[0] for flag in self.flags}
+        return files | parse_flags(self.flags).keys()
 
     def rules_of(self, model: str, rules: dict[str, Any], seed: int) -> dict[str, Any]:
-        """The rules for one run: its seed, columns that its files ask for besides the interactions, and its end."""
+        """Return the rules for one run: with its seed, its columns besides the interactions, and when it ends."""
         columns = [read_yaml(file).get("load_col") or {} for file in self.files_of(model)]
-        more = {source: names for own in columns for source, names in own.items() if source != "inter"}
+        more = {source: names for loaded in columns for source, names in loaded.items() if source != "inter"}
         endless = (
             {} if self.budget is None else dict.fromkeys({"epochs", "stopping_step"} - self.options_of(model), NO_END)
         )
         return {**rules, "load_col": {**rules["load_col"], **more}, "seed": seed, **endless}
 
     def rules(self, reference: Config, few: bool) -> dict[str, Any]:
-        """Options that are the same for all runs, whatever the models' own defaults.
+        """Return the options that are the same for all runs, whatever the models' defaults.
 
         Args:
             reference: BERT4Rec's configuration on these data.
@@ -122,10 +126,10 @@ class Contest:
         return {**same, **rules}
 
     def check_metrics(self, reference: Config) -> None:
-        """Raise where the options name a metric that a ranking with one target does not have.
+        """Refuse metrics that a ranking with one target does not have.
 
         Raises:
-            UserError: so it is.
+            UserError: the options name such a metric.
         """
         known = {"hit", "recall", "ndcg", "mrr", "precision", "map"}
         strange = [name for name in reference["metrics"] if name.lower() not in known]
@@ -134,17 +138,17 @@ class Contest:
 
 
 def name_of(names: str, model: str) -> bool:
-    """Whether a text names several models or this one."""
+    """Return whether a text names several models or this one."""
     return "," in str(names) or str(names) == model
 
 
 def is_general(config: Config) -> bool:
-    """Whether a model knows no order of items, so that RecBole gives it another data set and split."""
-    return bool(config["MODEL_TYPE"] != ModelType.SEQUENTIAL)
+    """Return whether a model knows no order of items, so that RecBole gives it another data set and split."""
+    return config["MODEL_TYPE"] != ModelType.SEQUENTIAL
 
 
 def at_least(least: int, interval: str | None) -> str:
-    """RecBole's ``user_inter_num_interval`` without what is below ``least``."""
+    """Return RecBole's ``user_inter_num_interval`` without what is below ``least``."""
     parts = [part.strip() for part in str(interval or "[0,inf)").split(";")]
     kept = []
     for part in parts:
@@ -161,11 +165,11 @@ def at_least(least: int, interval: str | None) -> str:
     return ";".join(kept)
 
 
-def reference_config(contest: Contest) -> Config:
-    """BERT4Rec's configuration on the data of a contest, whether it takes part or not: it says what the protocol is."""
+def reference_config(comparison: Comparison) -> Config:
+    """Return BERT4Rec's configuration on the data, from which the protocol is taken; BERT4Rec need not take part."""
     logger, level = getLogger(), getLogger().level
     logger.setLevel("ERROR")  # it may say that it does not know options of other models
     try:
-        return replace(contest, study=Study()).config(MODEL_NAME, {"show_progress": False})
+        return replace(comparison, study=Study()).config(MODEL_NAME, {"show_progress": False})
     finally:
         logger.setLevel(level)

@@ -1,0 +1,195 @@
+"""Reports of hostile names and options: harmless in Markdown, LaTeX and HTML; and what a damaged run is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from recbole_bert4rec.comparison.compare import _finished
+from recbole_bert4rec.comparison.render import escape_markdown, render
+from recbole_bert4rec.comparison.report import write_comparison
+from recbole_bert4rec.comparison.results import metric_of, read_results, read_run
+from recbole_bert4rec.errors import UserError
+
+TAG = "<img src=x onerror=alert(1)>"
+USERS = [f"u{number}" for number in range(12)]
+RANKS = np.arange(12) % 7
+
+
+def record_of(model: str, seed: int, **changes: Any) -> dict[str, Any]:
+    metrics = {metric: round(float(metric_of(RANKS, metric).mean()), 4) for metric in ("ndcg@5", "hit@5")}
+    epoch = {"epoch": 0, "train_seconds": 1.0, "at_second": 1.5, "train_loss": 2.0, "valid": metrics}
+    return {
+        "model": "BERT4Rec",
+        "contestant": model,
+        "seed": seed,
+        "seconds": {"load": 0.1, "train": 1.5, "total": 2.0},
+        "peak_memory_mb": 10.0,
+        "parameters": 1000,
+        "best_epoch": 0,
+        "best_valid_result": metrics,
+        "test_result": metrics,
+        "variety": {"coverage@5": 0.5, "popularity@5": 0.5},
+        "epochs": [epoch],
+        "machine": {"processor": TAG, "cores": 2, "threads": 1, "gpu": None},
+        "versions": {"torch": "2"},
+        "config": {},
+        **changes,
+    }
+
+
+@pytest.fixture
+def make_folder(tmp_path: Path) -> Callable[..., Path]:
+    """Write the folder of a finished comparison of two variants, as :func:`compare` does."""
+
+    def write(variants: dict[str, dict[str, Any]], dataset: str = "toy") -> Path:
+        folder = tmp_path / "compared"
+        (folder / "runs").mkdir(parents=True)
+        runs = []
+        for number, model in enumerate(variants):
+            for seed in (1, 2):
+                runs.append(f"run{number}-{seed}")
+                record = record_of(model, seed)
+                (folder / "runs" / f"{runs[-1]}.json").write_text(json.dumps(record))
+                ranks = pd.DataFrame({"user": USERS, "target": "i", "rank": RANKS})
+                ranks.to_parquet(folder / "runs" / f"{runs[-1]}.parquet")
+        rules = {"eval_args": {"mode": {"valid": "full", "test": "full"}}, "exclude_seen": False}
+        about = {
+            "models": list(variants),
+            "variants": variants,
+            "varied": None,
+            "axis": None,
+            "dataset": dataset,
+            "seeds": [1, 2],
+            "budget": None,
+            "command": f"python run.py `{TAG}` ``",
+            "dropped": 0,
+            "users": 12,
+            "items": 9,
+            "interactions": 99,
+            "rules": {**rules, "valid_metric": "NDCG@5"},
+            "runs": runs,
+        }
+        (folder / "comparison.json").write_text(json.dumps(about))
+        rows = pd.DataFrame({"user": USERS, "history_length": range(12), "target_popularity": range(12)})
+        rows.to_parquet(folder / "rows.parquet")
+        return folder
+
+    return write
+
+
+def report_on(folder: Path, failed: dict[str, str] | None = None) -> dict[str, str]:
+    runs = json.loads((folder / "comparison.json").read_text())["runs"]
+    written = write_comparison(folder, read_results(folder, runs, failed or {}))
+    return {what: path.read_text("utf-8") for what, path in written.items()}
+
+
+def test_no_line_of_an_option_or_a_reason_leaves_the_comments_of_the_table(make_folder: Callable[..., Path]) -> None:
+    note = "a\n\\input{/etc/passwd}\r\\input{b}\u2028\\input{c}\x0b\\input{d}"
+    folder = make_folder({"plain": {"note": note}, "x\n\\input{e}": {}}, dataset="toy\n\\input{f}")
+    table = report_on(folder, {"run9": "it broke\n\\input{g}"})["LaTeX"]
+    lines = table.splitlines()
+    comments = [line for line in lines if line.startswith("%")]
+    assert sum(line.count(r"\input") for line in comments) == 7
+    assert not [line for line in lines if r"\input" in line and not line.startswith("%")]
+    (header,) = [line for line in lines if line.startswith("Metric")]
+    assert header == r"Metric & plain & x \textbackslash{}input\{e\} & Improv. \\"
+
+
+def test_raw_tags_links_and_columns_are_text_in_markdown_and_html(make_folder: Callable[..., Path]) -> None:
+    name = f"{TAG} | [x](javascript:alert(1)) *y*\n\n# z"
+    texts = report_on(make_folder({name: {"note": TAG}, "b": {}}, dataset=TAG), {"run9": TAG})
+    command = f"``` python run.py `{TAG}` `` ```"
+    assert command in texts["Markdown"]
+    markdown = texts["Markdown"].replace(command, "")
+    for tag in ("<u>", "</u>"):
+        markdown = markdown.replace(tag, "")
+    assert "<" not in markdown
+    assert "&lt;img src=x onerror=alert(1)&gt; \\| \\[x\\](javascript:alert(1)) \\*y\\* # z" in markdown
+    assert markdown.count("\n# ") == 0
+    rows = [line for line in markdown.splitlines() if line.startswith("| ")]
+    assert {line.replace("\\|", "").count("|") for line in rows} == {4, 5, 7, 8}
+    assert "<img" not in texts["page"]
+    assert "&lt;img src=x onerror=alert(1)&gt;" in texts["page"]
+
+
+def test_the_three_formats_show_the_same_figures_and_mark_the_same_best(make_folder: Callable[..., Path]) -> None:
+    folder = make_folder({"a": {}, "b": {}})
+    better = record_of("b", 1)
+    better["test_result"] = {"ndcg@5": 1.0, "hit@5": 1.0}
+    for seed in (1, 2):
+        (folder / "runs" / f"run1-{seed}.json").write_text(json.dumps({**better, "seed": seed}))
+        ranks = pd.DataFrame({"user": USERS, "target": "i", "rank": 1})
+        ranks.to_parquet(folder / "runs" / f"run1-{seed}.parquet")
+    texts = report_on(folder)
+    hit = f"{metric_of(RANKS, 'hit@5').mean():.4f}"
+    assert f"<u>{hit} ± 0.0000</u> |" in texts["Markdown"]
+    assert "| **1.0000 ± 0.0000** |" in texts["Markdown"]
+    assert f"<td><u>{hit} ± 0.0000</u></td>" in texts["page"]
+    assert "<td><b>1.0000 ± 0.0000</b></td>" in texts["page"]
+    assert f"hit@5 & \\underline{{{hit}}} & \\textbf{{1.0000}} & -" in texts["LaTeX"]
+    assert r"\begin{tabular}{lrrr}" in texts["LaTeX"]
+    assert next(line for line in texts["LaTeX"].splitlines() if line.startswith("hit")).endswith(r"\% \\")
+
+
+def test_dollar_signs_in_a_name_are_no_mathematics(make_folder: Callable[..., Path]) -> None:
+    assert "$\\frac$" in report_on(make_folder({"$\\frac$": {}, "b": {}}))["page"]
+
+
+def test_code_may_hold_quotes() -> None:
+    class Shown:
+        title, facts, sections, pictures = "t", (), (), ()
+        command = "a `b` c\n\nd"
+
+    assert "`` a `b` c d ``" in render("report.md", report=Shown)
+    assert escape_markdown("a & b") == "a &amp; b"
+
+
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "an empty record": lambda path: path.write_text("{}"),
+    "a list": lambda path: path.write_text("[]"),
+    "nothing": lambda path: path.write_text(""),
+    "half a record": lambda path: path.write_text(path.read_text()[:300]),
+    "other bytes": lambda path: path.write_bytes(b"\xff\xfe{}"),
+    "deep nesting": lambda path: path.write_text("[" * 100_000),
+    "a list as test": lambda path: path.write_text(json.dumps(record_of("a", 1, test_result=[1]))),
+    "a text as metric": lambda path: path.write_text(json.dumps(record_of("a", 1, test_result={"ndcg@5": "x"}))),
+    "no epochs": lambda path: path.write_text(json.dumps(record_of("a", 1, epochs=[]))),
+    "an epoch without seconds": lambda path: path.write_text(json.dumps(record_of("a", 1, epochs=[{"epoch": 0}]))),
+    "no seconds": lambda path: path.write_text(json.dumps(record_of("a", 1, seconds={}))),
+    "an unknown metric": lambda path: path.write_text(json.dumps(record_of("a", 1, test_result={"x@y": 0.5}))),
+    "another metric": lambda path: path.write_text(json.dumps(record_of("a", 1, test_result={"hit@5": 0.999}))),
+    "half the ranks": lambda path: (cut := path.with_suffix(".parquet")).write_bytes(cut.read_bytes()[:400]),
+    "no ranks": lambda path: path.with_suffix(".parquet").write_bytes(b""),
+    "other columns": lambda path: pd.DataFrame({"a": [1]}).to_parquet(path.with_suffix(".parquet")),
+    "other users": lambda path: pd.DataFrame({"user": range(12), "rank": 1}).to_parquet(path.with_suffix(".parquet")),
+    "texts as ranks": lambda path: pd.DataFrame({"user": USERS, "rank": "x"}).to_parquet(path.with_suffix(".parquet")),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_run_is_run_again(
+    damage: str, make_folder: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs, users = make_folder({"a": {}, "b": {}}) / "runs", pd.Series(USERS)
+    assert _finished(runs, "run0-1", users) == record_of("a", 1)
+    DAMAGES[damage](runs / "run0-1.json")
+    with pytest.raises(UserError, match="run0-1"):
+        read_run(runs, "run0-1", users)
+    assert _finished(runs, "run0-1", users) is None
+    said = capsys.readouterr().out
+    assert said.startswith("run0-1 is run again: ")
+    assert said.count("\n") == 1
+
+
+def test_a_run_that_never_ended_is_run_without_a_word(
+    make_folder: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _finished(make_folder({"a": {}, "b": {}}) / "runs", "other", pd.Series(USERS)) is None
+    assert capsys.readouterr().out == ""

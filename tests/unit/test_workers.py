@@ -1,0 +1,73 @@
+"""Work in other processes: results, news, refusals, crashes and kills, each told in one line."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.workers import DiedError, FailedError, Worker, in_own_process
+
+
+def add(shared: int, number: int, report: Callable[[Any], None]) -> tuple[int, int]:
+    """What the tests let a process do: a sum and the process's id; or what a negative number stands for."""
+    report(f"adding {number}")
+    print(f"printed {number}")
+    if number == -1:
+        raise UserError("refused\nin two lines")
+    if number == -2:
+        raise RuntimeError("broken")
+    if number == -3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return shared + number, os.getpid()
+
+
+def test_one_process_does_all_the_work_and_goes_on_after_a_refusal() -> None:
+    news: list[Any] = []
+    with Worker(add, 10) as worker:
+        first, process = worker.run(1, news=news.append)
+        with pytest.raises(FailedError, match=r"^refused in two lines$"):
+            worker.run(-1, news=news.append)
+        second, same = worker.run(2, news=news.append)
+    assert (first, second, process) == (11, 12, same)
+    assert process != os.getpid()
+    assert news == ["adding 1", "adding -1", "adding 2"]
+    assert not worker.process.is_alive()
+
+
+@pytest.mark.parametrize(
+    ("number", "error", "message"),
+    [(-2, FailedError, r"RuntimeError: broken \(test_workers.py:\d+\)"), (-3, DiedError, "signal SIGKILL.*memory")],
+)
+def test_after_a_crash_or_a_kill_the_next_work_begins_in_a_new_process(
+    number: int, error: type[Exception], message: str
+) -> None:
+    with Worker(add, 10) as worker:
+        _, process = worker.run(1)
+        with pytest.raises(error, match=message):
+            worker.run(number)
+        result, other = worker.run(2)
+    assert result == 12
+    assert other != process
+
+
+def test_what_a_process_prints_is_in_its_log_with_the_traceback(tmp_path: Path) -> None:
+    assert in_own_process(add, 1, 2, log=tmp_path / "log")[0] == 3
+    assert (tmp_path / "log").read_text() == "printed 2\n"
+    with pytest.raises(FailedError, match="broken"):
+        in_own_process(add, 1, -2, log=tmp_path / "log")
+    assert "Traceback" in (tmp_path / "log").read_text()
+
+
+def test_an_error_of_a_listener_ends_the_process_at_once() -> None:
+    def stop(news: Any) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), Worker(add, 1) as worker:
+        worker.run(1, news=stop)
+    assert not worker.process.is_alive()

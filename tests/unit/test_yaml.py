@@ -1,0 +1,77 @@
+"""YAML as users write it, and as nobody should: every text is read, or refused in one line and at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.resources import parse_yaml, read_yaml
+from recbole_bert4rec.tuning.space import read_space
+
+BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12)
+)
+LIST_BOMB = "- &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"- &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12)
+)
+MERGE_BOMB = "a0: &a0 {x: 1}\n" + "".join(f"a{n}: &a{n} {{<<: [*a{n - 1}, *a{n - 1}]}}\n" for n in range(1, 40))
+
+
+HOSTILE = [
+    (BOMB, "aliases stand for more than 1,000,000 values"),
+    (LIST_BOMB, "aliases stand for more than 1,000,000 values"),
+    (MERGE_BOMB, "aliases stand for more than 1,000,000 values"),
+    ("a: " + "[" * 1500 + "]" * 1500, "nests more than 100 levels deep"),
+    ("a: " + "[" * 200 + "]" * 200, "nests more than 100 levels deep"),
+    ("a: &a [*a]", "line 1: the value holds itself"),
+    ("a: 1\nb: !!int x", "line 2: 'x' is no int"),
+    ("a: !!bool maybe", "line 1: 'maybe' is no bool"),
+    ("a: !!timestamp x", "line 1: 'x' is no timestamp"),
+    ("a: !!float x", "line 1: 'x' is no float"),
+    ('a: !!int ""', "line 1: '' is no int"),
+    ("a: 2001-99-99", "line 1: '2001-99-99' is no timestamp"),
+    ("a: 1\na: 2", "`a` stands in line 1 and again in line 2"),
+    ("? [a]\n: 1", "unhashable"),
+    ("a: \x00", "special characters are not allowed"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), HOSTILE, ids=[message for _, message in HOSTILE])
+@pytest.mark.parametrize("reader", [read_yaml, read_space])
+def test_a_hostile_text_is_refused_in_one_line_that_names_the_file(
+    reader: object, text: str, message: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(text)
+    with pytest.raises(UserError, match=message) as error:
+        reader(str(file))  # type: ignore[operator]
+    assert str(file) in str(error.value)
+    assert "\n" not in str(error.value)
+    assert len(str(error.value)) < 600
+
+
+@pytest.mark.parametrize("text", ["1: x", "yes: x", "null: x", "1.5: x", "2001-01-01: x"])
+def test_the_name_of_an_option_must_be_a_text(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(text)
+    with pytest.raises(UserError, match="the name of an option must be a text, but one is"):
+        read_yaml(str(file))
+
+
+def test_what_is_no_dictionary_is_shown_cut_short(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("- " + "x" * 100_000)
+    with pytest.raises(UserError, match="must hold lines of `key: value`") as error:
+        read_yaml(str(file))
+    assert len(str(error.value)) < 400
+
+
+def test_numbers_anchors_and_merged_keys_are_read() -> None:
+    text = "a: &a {x: 1e-3, y: 2}\nb: {<<: *a, y: 3}\nc: [*a, *a]\nd: !!int 7\ne: 5E4\n"
+    content = parse_yaml(text, "here")
+    assert content["b"] == {"x": 0.001, "y": 3}
+    assert content["c"] == [content["a"], content["a"]]
+    assert (content["d"], content["e"]) == (7, 50000.0)
+    assert parse_yaml("", "here") is None
