@@ -19,12 +19,11 @@ from recbole_bert4rec.datafiles.atomic import load_packed
 from recbole_bert4rec.errors import UserError, nearest
 from recbole_bert4rec.options import checks as options
 from recbole_bert4rec.patches.fixes import TRUST
-from recbole_bert4rec.patches.standin import StandIn
 from recbole_bert4rec.patches.table import Patch, Scope
 from recbole_bert4rec.plugin import checkpoint
 from recbole_bert4rec.plugin.candidates import create_samplers
 from recbole_bert4rec.resources import read_yaml, shipped
-from recbole_bert4rec.scoped import replaced
+from recbole_bert4rec.scoped import StandIn, replaced
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
