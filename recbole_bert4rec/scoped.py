@@ -1,10 +1,11 @@
-"""Changes that last as long as a ``with`` block: an attribute, a variable of the environment."""
+"""Changes that end with a ``with`` block, of an attribute or the environment; and modules as another file sees them."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import ModuleType
 from typing import Any
 
 
@@ -34,3 +35,23 @@ def restored_environment() -> Iterator[None]:
     finally:
         os.environ.clear()
         os.environ.update(before)
+
+
+class StandIn(ModuleType):
+    """Everything of ``module``, with some of its names changed.
+
+    ``replaced(recbole.trainer.trainer, "torch", StandIn(torch, load=...))`` changes what ``torch.load`` means in that
+    one file of RecBole; every other user of torch, in any thread, keeps torch's own.
+
+    Args:
+        module: what is stood in for.
+        changed: the names with another value.
+    """
+
+    def __init__(self, module: ModuleType, **changed: Any) -> None:
+        super().__init__(module.__name__)
+        self.__dict__.update(changed)
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._module, name)

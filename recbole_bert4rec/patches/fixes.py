@@ -22,10 +22,9 @@ from scipy.sparse import dok_matrix
 from torch.nn.parallel import DistributedDataParallel
 
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.patches.standin import StandIn
 from recbole_bert4rec.patches.table import Patch, Scope
 from recbole_bert4rec.plugin.distributed import share_checkpoint_name
-from recbole_bert4rec.scoped import replaced
+from recbole_bert4rec.scoped import StandIn, replaced
 
 TRUST = "it is a pickle, which can run any code as it is read; unpickle=True reads it, for files whose maker you trust"
 """What is said of a checkpoint that RecBole wrote."""

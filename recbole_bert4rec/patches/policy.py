@@ -21,12 +21,11 @@ from recbole_bert4rec.options.checks import check
 from recbole_bert4rec.options.known import known_to_every_model, mistakes_of_names
 from recbole_bert4rec.options.table import OPTIONS, OWN, SHAPES_DATA
 from recbole_bert4rec.patches.fixes import TRUST
-from recbole_bert4rec.patches.standin import StandIn
 from recbole_bert4rec.patches.table import Patch, Scope
 from recbole_bert4rec.plugin import checkpoint
 from recbole_bert4rec.plugin.candidates import create_samplers
 from recbole_bert4rec.resources import read_yaml, shipped
-from recbole_bert4rec.scoped import replaced
+from recbole_bert4rec.scoped import StandIn, replaced
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable

@@ -223,7 +223,7 @@ def _references(function: Any, owner: ModuleType) -> list[tuple[ModuleType, str]
     Returns:
         Other modules, and the name that the function has there.
     """
-    if not isinstance(function, FunctionType) or function.__module__.split(".")[0] != "recbole":
+    if not isinstance(function, FunctionType) or (function.__module__ or "").split(".")[0] != "recbole":
         return []
     return [
         (module, name)

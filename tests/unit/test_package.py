@@ -101,6 +101,14 @@ sys.exit(main())
     assert "BERT4Rec cannot run: recbole, ray missing" in done.stdout
 
 
+def test_the_command_line_without_recbole_is_one_line() -> None:
+    done = python(f"{BLOCKED}\nimport recbole_bert4rec.__main__ as program\nsys.exit(program.main())")
+    assert done.returncode == 1
+    assert done.stderr.strip() == (
+        "error: No module named 'recbole'; `python -m recbole_bert4rec doctor` says what is missing"
+    )
+
+
 def test_a_recbole_that_cannot_be_imported_is_said_once_and_encoders_still_work() -> None:
     program = f"""{BLOCKED}
 Block.names = ("ray",)

@@ -19,8 +19,8 @@ from recbole.utils import dataset_arguments
 import recbole_bert4rec
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.patches import table
-from recbole_bert4rec.patches.standin import StandIn
 from recbole_bert4rec.patches.table import Patch, Scope
+from recbole_bert4rec.scoped import StandIn
 
 ROOT = Path(recbole_bert4rec.__file__).parents[1]
 
