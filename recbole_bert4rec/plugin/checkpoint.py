@@ -167,6 +167,24 @@ def _is_cpu_generator(value: Any) -> bool:
     return _is_generator(value) and len(value) == len(torch.get_rng_state())
 
 
+def _is_numpy_state(value: Any) -> bool:
+    """Tell whether numpy's legacy generator takes a list of its name, 624 words, place, and the spare number."""
+    if not (isinstance(value, list) and len(value) == 5 and isinstance(value[1], list)):
+        return False
+    kinds = [(value[0], str), (value[2], int), (value[3], int), (value[4], float), *((word, int) for word in value[1])]
+    if len(value[1]) != 624 or not all(type(one) is kind for one, kind in kinds) or not 0 <= value[2] <= 624:
+        return False
+    return value[0] == "MT19937" and all(0 <= word < 2**32 for word in value[1])
+
+
+def _is_python_state(value: Any) -> bool:
+    """Tell whether Python's generator takes a list of its version, 625 words, and the spare number."""
+    if not (isinstance(value, list) and len(value) == 3 and isinstance(value[1], list) and value[0] == 3):
+        return False
+    words = len(value[1]) == 625 and all(type(word) is int and 0 <= word < 2**32 for word in value[1])
+    return words and value[1][-1] <= 624 and (value[2] is None or type(value[2]) is float)
+
+
 def _are_tokens(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(token, str) for token in value)
 
@@ -179,6 +197,8 @@ ENTRIES = {
     "best_valid_result": Entry("a dictionary of numbers", _are_metrics),
     "optimizer": Entry("an optimizer's state", _is_optimizer),
     "random_state": Entry("the state of torch's generator", _is_cpu_generator),
+    "numpy_random_state": Entry("the state of numpy's generator", _is_numpy_state),
+    "python_random_state": Entry("the state of Python's generator", _is_python_state),
     "item_tokens": Entry("a list of texts", _are_tokens),
     "state_dict": Entry("a dictionary of tensors", _are_weights),
     "trained": Entry("a dictionary of tensors", _are_weights, required=False),
