@@ -39,7 +39,7 @@ def prepare(config: Config) -> tuple[Any, Any, Any, Any]:
 
 def make_trainer(config: Config, train_data: Any) -> Any:
     init_seed(config["seed"], config["reproducibility"])
-    model = get_model(config["model"])(config, train_data._dataset).to(config["device"])
+    model = get_model(config["model"])(config, train_data.dataset).to(config["device"])
     return get_trainer(config["MODEL_TYPE"], config["model"])(config, model)
 
 
@@ -60,6 +60,23 @@ def write_inter(tmp_path: Path) -> Callable[..., dict[str, Any]]:
 
 def histories_to_rows(histories: dict[str, list[Any]]) -> list[tuple[Any, ...]]:
     return [(user, item, time) for user, items in histories.items() for time, item in enumerate(items)]
+
+
+class Catalogue:
+    """All that a model asks of a data set.
+
+    Args:
+        n_items: of the catalogue, padding among them; item i was trained on i times.
+    """
+
+    def __init__(self, n_items: int) -> None:
+        self.n_items = n_items
+
+    def num(self, field: str) -> int:
+        return self.n_items
+
+    def training_counts(self) -> torch.Tensor:
+        return torch.arange(self.n_items)
 
 
 def padded(sequences: list[list[int]]) -> tuple[torch.Tensor, torch.Tensor]:

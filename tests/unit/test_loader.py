@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
 from recbole_bert4rec.data.cloze import cloze
@@ -74,6 +75,7 @@ def test_sliding_windows_show_every_training_item_every_epoch(options: dict) -> 
     assert sum(len(batch) for batch in train) == len(train.users) > len(begin)
 
 
+@pytest.mark.slow
 def test_a_million_item_history_trains_and_is_recommended_to(write_inter: Any) -> None:
     rows = [("hermit", f"i{t % 50}", t) for t in range(1_000_000)] + [(f"u{u}", f"i{u}", u) for u in range(5)] * 4
     config = make_config(**write_inter(rows), epochs=1, window="sliding", train_batch_size=512, hidden_size=4)

@@ -63,7 +63,7 @@ def scores_of(trainer: Any, loader: Any) -> dict[int, tuple[int, Any]]:
 def test_what_is_ranked_equals_a_naive_rule(model: str, exclude: bool, phase: int, write_inter: Any) -> None:
     trainer, interactions, loaders = start(model, write_inter)
     SeenRule(trainer, exclude, interactions, *loaders)
-    dataset = loaders[phase]._dataset
+    dataset = loaders[phase].dataset
     tokens = [dataset.field2id_token[field] for field in (dataset.uid_field, dataset.iid_field)]
     histories: dict[str, list[str]] = {}
     for user, item, _ in log():
