@@ -1,15 +1,32 @@
-.PHONY: install lint type pages test bench
+.PHONY: install lint py310 type stubs pages test slow coverage bench
+
+SOURCES = recbole_bert4rec run.py run_hyper.py benchmarks tests stubs
 
 install:
 	python -m pip install -r requirements-dev.txt
-lint:
+lint: py310
 	ruff check .
 	ruff format --check .
-pages:
-	python -m recbole_bert4rec.options.pages
+# Modules, functions and arguments that came after Python 3.10; syntax is ruff's part, methods of values are mypy's.
+# Tensor.long looks like Python 2's `long`, and a file that seems to be for Python 2 would not be looked at.
+py310:
+	vermin --target=3.10- --violations --no-tips --exclude long $(SOURCES)
+	! vermin --no-tips --exclude long $(SOURCES) 2>&1 | grep "incompatible versions:"
 type:
 	mypy
+# Whether stubs/ says of RecBole what the installed one does.
+stubs:
+	MYPYPATH=stubs python -m mypy.stubtest recbole --ignore-missing-stub --allowlist stubs/allowed.txt
+# The property file and the reference page, from the table of options.
+pages:
+	python -m recbole_bert4rec.options.pages
 test:
 	python -m pytest
+slow:
+	python -m pytest -m slow
+coverage:
+	python -m pytest --cov --cov-report=
+	python -m pytest -m slow --cov --cov-append --cov-report=
+	coverage report --fail-under=95
 bench:
 	python benchmarks/time_to_quality.py

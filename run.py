@@ -1,4 +1,4 @@
-"""Train and test BERT4Rec, or any other RecBole model: python run.py --model=BERT4Rec --dataset=ml-100k"""
+"""Train and test BERT4Rec, or any other RecBole model: python run.py --model=BERT4Rec --dataset=ml-100k."""
 
 import sys
 

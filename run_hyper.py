@@ -1,4 +1,4 @@
-"""Search hyper-parameters: python run_hyper.py --model=BERT4Rec --dataset=ml-100k --params_file=hyper/hyper.test"""
+"""Search hyper-parameters: python run_hyper.py --model=BERT4Rec --dataset=ml-100k --params_file=hyper/hyper.test."""
 
 import sys
 

@@ -1,0 +1,1 @@
+"""Spaces of hyper-parameters, as they ship."""

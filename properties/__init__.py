@@ -1,0 +1,1 @@
+"""Property files of models and data sets, recipes and studies, as they ship."""

@@ -17,6 +17,7 @@ def check_writable(flag: str, path: str) -> None:
 
     Args:
         flag: by which the user named it.
+        path: of the file.
 
     Raises:
         UserError: it is a folder, or its own folder is missing.

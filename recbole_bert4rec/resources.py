@@ -76,6 +76,7 @@ def parse_yaml(text: str, where: str) -> Any:
     """Return what a YAML text holds; plain values, lists and dictionaries, no code.
 
     Args:
+        text: YAML.
         where: the text's file, for messages.
 
     Raises:

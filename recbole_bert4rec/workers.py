@@ -143,8 +143,10 @@ def in_own_process(work: Callable[..., Any], *arguments: Any, log: Path, **liste
     """Return ``work(*arguments, report)``, done in a new process that ends with it.
 
     Args:
+        work: a function that the new process can import.
+        *arguments: of the work, besides ``report``.
         log: file for all that the process prints.
-        listeners: ``news`` and ``tick`` of :meth:`Worker.run`.
+        **listeners: ``news`` and ``tick`` of :meth:`Worker.run`.
 
     Raises:
         FailedError: the work raised an error, or its process was killed.

@@ -59,6 +59,23 @@ def histories_to_rows(histories: dict[str, list[Any]]) -> list[tuple[Any, ...]]:
     return [(user, item, time) for user, items in histories.items() for time, item in enumerate(items)]
 
 
+class Catalogue:
+    """All that a model asks of a data set.
+
+    Args:
+        n_items: of the catalogue, padding among them; item i was trained on i times.
+    """
+
+    def __init__(self, n_items: int) -> None:
+        self.n_items = n_items
+
+    def num(self, field: str) -> int:
+        return self.n_items
+
+    def training_counts(self) -> torch.Tensor:
+        return torch.arange(self.n_items)
+
+
 def padded(sequences: list[list[int]]) -> tuple[torch.Tensor, torch.Tensor]:
     width = max(map(len, sequences))
     rows = [sequence + [0] * (width - len(sequence)) for sequence in sequences]

@@ -1,0 +1,1 @@
+"""Models or variants side by side on the same rows."""

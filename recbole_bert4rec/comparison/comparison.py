@@ -69,6 +69,7 @@ class Comparison:
         """Return RecBole's configuration of a model.
 
         Args:
+            model: one of ``models``.
             rules: options that win over all others; no texts, which RecBole would evaluate.
 
         Raises:

@@ -53,11 +53,11 @@ class Results:
         return all(record["variety"] for records in self.records.values() for record in records)
 
     def scores(self, model: str, metric: str) -> np.ndarray:
-        """Return the test metric of each run, as RecBole printed it. *Shape:* (S,)"""
+        """Return the test metric of each run, as RecBole printed it; *Shape:* (S,)."""
         return np.array([record["test_result"][metric] for record in self.records[model]], dtype=float)
 
     def by_user(self, model: str, metric: str) -> np.ndarray:
-        """Return the test metric of every user in each run. *Shape:* (S, U)"""
+        """Return the test metric of every user in each run; *Shape:* (S, U)."""
         return metric_of(self.ranks[model], metric)
 
     def table(self) -> pd.DataFrame:
@@ -114,6 +114,7 @@ def read_results(folder: Path, runs: list[str], failed: dict[str, str]) -> Resul
     """Read a comparison's folder.
 
     Args:
+        folder: of the comparison.
         runs: names of the finished runs.
         failed: reasons of the others, by name.
 

@@ -46,7 +46,7 @@ def difference(ours: np.ndarray, theirs: np.ndarray, seed: int = 0) -> Differenc
 
 
 def paired_t_test(ours: np.ndarray, theirs: np.ndarray) -> float:
-    """Return p of the two-sided paired t-test; see :func:`_variance`. *Shapes:* (S, U), (R, U)"""
+    """Return p of the two-sided paired t-test; see :func:`_variance`; *Shapes:* (S, U), (R, U)."""
     mean = float(ours.mean() - theirs.mean())
     variance, freedom = _variance(ours, theirs)
     if variance == 0.0:

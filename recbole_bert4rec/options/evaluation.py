@@ -13,6 +13,7 @@ from recbole_bert4rec.options.kinds import Real
 
 
 def mistakes_of_evaluation(config: Mapping[str, Any]) -> list[str]:
+    """List what is wrong with the options of the protocol, in words."""
     arguments = config["eval_args"]
     if not isinstance(arguments, dict):
         example = "{'split': {'LS': 'valid_and_test'}, 'order': 'TO', 'mode': 'full'}"

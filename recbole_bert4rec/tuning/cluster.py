@@ -201,6 +201,7 @@ def run_on_ray(job: Job, resources: Resources, scheduler: Any) -> None:
     """Run what the search proposes, side by side; the data go once to each node.
 
     Args:
+        job: what the search needs, and who hears of its trials.
         resources: what trials may take.
         scheduler: of :func:`scheduler_of`.
 

@@ -82,6 +82,7 @@ def assert_main_refuses(capsys: pytest.CaptureFixture[str], arguments: list[str]
     assert not [p for ending in ("pth", "json", "csv", "tmp") for p in Path().rglob(f"*.{ending}")], "half-written"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["SASRec", "GRU4Rec", "Pop", "RecBoleBERT4Rec"])
 def test_other_models_run_to_the_end(model: str, write_inter: Any) -> None:
     options = write_inter(ROWS)
@@ -92,6 +93,7 @@ def test_other_models_run_to_the_end(model: str, write_inter: Any) -> None:
     assert "ndcg@10" in json.loads(path.read_text())["test_result"]
 
 
+@pytest.mark.slow
 def test_two_processes_train_together_on_the_cpu(write_inter: Any) -> None:
     options = {**write_inter(CYCLE), "epochs": "8", "train_batch_size": "16", "learning_rate": "0.01"}
     done = run_py("--nproc=2", "--port=5699", **options)
@@ -104,12 +106,14 @@ def test_two_processes_train_together_on_the_cpu(write_inter: Any) -> None:
     assert record["test_result"]["hit@10"] > 0.3
 
 
+@pytest.mark.slow
 def test_two_processes_of_another_model_read_the_one_checkpoint(write_inter: Any) -> None:
     done = run_py("--model=GRU4Rec", "--nproc=2", "--port=5697", epochs="2", **write_inter(ROWS))
     assert done.returncode == 0, done.stderr
     assert "GRU4Rec on toy" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_mistake_under_two_processes_is_refused_too(write_inter: Any) -> None:
     done = run_py("--nproc=2", "--port=5698", mask_ratio="7", **write_inter(ROWS))
     assert_refused(done, "the configuration of BERT4Rec has mistakes", "`mask_ratio` must be")
@@ -168,9 +172,12 @@ def test_a_mistake_shows_no_traceback_to_the_shell() -> None:
     assert_refused(run_py("--mask_ratoi=0.3", n_layers="0"), "did you mean `mask_ratio`?", "`n_layers` must be")
 
 
-def test_a_broken_data_file_is_named_and_nothing_is_written(write_inter: Any) -> None:
-    options = write_inter([*ROWS[:3], ("u", "i", "soon")])
-    assert_refused(run_py(**options), "toy.inter, line 5", "must be a number, but is 'soon'")
+def test_a_broken_data_file_is_named_and_nothing_is_written(
+    write_inter: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = {**write_inter([*ROWS[:3], ("u", "i", "soon")]), "use_gpu": "False", "show_progress": "False"}
+    flags = [f"--{key}={value}" for key, value in options.items()]
+    assert_main_refuses(capsys, flags, ["toy.inter, line 5", "must be a number, but is 'soon'"])
 
 
 def test_python_m_does_the_same_from_any_folder() -> None:

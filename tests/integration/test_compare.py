@@ -30,6 +30,7 @@ def records(epochs: int = 2) -> dict[str, Any]:
     return {f"{one['model']}-{one['seed']}": one for one in found if one["config"]["epochs"] == epochs}
 
 
+@pytest.mark.slow
 def test_a_comparison_equals_its_models_run_alone_and_is_not_repeated(data: dict[str, str]) -> None:
     done = compare("BERT4Rec,SASRec,GRU4Rec,Pop", **data)
     assert done.returncode == 0, done.stderr
@@ -76,6 +77,7 @@ def check_reports() -> None:
     assert sorted(ranks["user"]) == sorted(pd.read_parquet(folder / "rows.parquet")["user"])
 
 
+@pytest.mark.slow
 def test_a_killed_comparison_goes_on_where_it_was(data: dict[str, str]) -> None:
     flags = [f"--{key}={value}" for key, value in {**data, "use_gpu": "False"}.items()]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
@@ -97,6 +99,7 @@ def test_a_killed_comparison_goes_on_where_it_was(data: dict[str, str]) -> None:
     assert all(after[name]["ended"] == before[name]["ended"] for name in before)
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_is_named_and_the_others_are_reported(data: dict[str, str], tmp_path: Path) -> None:
     broken = tmp_path / "broken.yaml"
     broken.write_text("model: SASRec\nn_heads: 3\n")  # does not divide the hidden size
@@ -122,6 +125,7 @@ def test_a_model_that_reads_the_data_its_own_way_is_refused_before_any_training(
     assert not Path("compare-toy/runs").exists()
 
 
+@pytest.mark.slow
 def test_among_candidates_all_models_are_ranked_and_none_is_called_varied(data: dict[str, str]) -> None:
     done = compare("BERT4Rec,Pop", "--eval_args={'mode':'pop5'}", **data)
     assert done.returncode == 0, done.stderr
@@ -132,6 +136,7 @@ def test_among_candidates_all_models_are_ranked_and_none_is_called_varied(data: 
     assert found["Pop-2020"]["test_result"]["hit@10"] == found["BERT4Rec-2020"]["test_result"]["hit@10"] == 1.0
 
 
+@pytest.mark.slow
 def test_seen_items_are_left_out_for_all_within_a_budget(data: dict[str, str]) -> None:
     options = {key: value for key, value in data.items() if key != "epochs"}
     done = compare("BERT4Rec,Pop", "--budget=3s", exclude_seen="True", **options)

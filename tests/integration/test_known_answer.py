@@ -29,6 +29,7 @@ OPTIONS = {
     "topk": [1, 10],
     "valid_metric": "Hit@1",
 }
+pytestmark = pytest.mark.integration
 
 
 def hit_at_1(rows: list[tuple[str, str, int]], write_inter: Any, **more: Any) -> float:
@@ -48,31 +49,32 @@ def cyclic_rows() -> list[tuple[str, str, int]]:
     return rows
 
 
+VARIANTS: list[dict[str, Any]] = [
+    {"position": "start"},
+    {"loss_type": "BPR", "exclude_seen": True, "epochs": 80},  # its negatives never are items of the sequence
+    {
+        "mask_count": "exact",
+        "loss_mean": "sequence",
+        "mask_random_share": 0.1,
+        "mask_keep_share": 0.1,
+        "epochs": 60,
+    },
+    {"window": "last", "lr_schedule": "linear"},
+    {"seen_bias": True},
+    {"loss_type": "sampled_softmax", "n_negatives": 64},
+    {"loss_type": "sampled_softmax", "negatives": "batch", "sparse_update": True},
+    {"enable_amp": True},
+]
+
+
 @pytest.mark.parametrize(
-    "variant",
-    [
-        {},
-        {"position": "start"},
-        {"loss_type": "BPR", "exclude_seen": True, "epochs": 80},  # its negatives never are items of the sequence
-        {
-            "mask_count": "exact",
-            "loss_mean": "sequence",
-            "mask_random_share": 0.1,
-            "mask_keep_share": 0.1,
-            "epochs": 60,
-        },
-        {"window": "last", "lr_schedule": "linear"},
-        {"seen_bias": True},
-        {"loss_type": "sampled_softmax", "n_negatives": 64},
-        {"loss_type": "sampled_softmax", "negatives": "batch", "sparse_update": True},
-        {"enable_amp": True},
-    ],
-    ids=str,
+    "variant", [{}, *(pytest.param(variant, marks=pytest.mark.slow) for variant in VARIANTS)], ids=str
 )
 def test_a_cyclic_catalogue_is_learnt(variant: dict[str, Any], write_inter: Any) -> None:
     assert hit_at_1(cyclic_rows(), write_inter, **variant) > 0.95
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("time_bias", [True, False])
 def test_what_follows_from_the_time_between_needs_time_bias(time_bias: bool, write_inter: Any) -> None:
     draw, rows, gaps = random.Random(0), [], (10, 10_000)
@@ -114,6 +116,7 @@ def hit_at_10(write_inter: Any, **more: Any) -> float:
     return float(trainer.evaluate(test)["hit@10"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("loss_type", "negatives"),
     [
@@ -131,6 +134,7 @@ def test_sampled_losses_do_not_collapse_where_popularity_is_all_there_is(
     assert hit_at_10(write_inter, loss_type=loss_type, negatives=negatives) > 0.85 * best
 
 
+@pytest.mark.slow
 def test_without_the_correction_it_does(write_inter: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     draw = SharedNegatives.draw
 

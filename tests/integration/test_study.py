@@ -13,6 +13,7 @@ from tests.integration.test_command_line import assert_main_refuses, run_py
 pytestmark = pytest.mark.integration
 
 
+@pytest.mark.slow
 def test_a_study_compares_its_variants_draws_them_along_the_axis_and_is_not_repeated(data: dict[str, str]) -> None:
     Path("heads.yaml").write_text("axis: n_heads\nvariants:\n  1 <head>: {n_heads: 1}\n  4 heads: {n_heads: 4}\n")
     done = run_py("--study=heads.yaml", "--seeds=2", **data)
@@ -68,6 +69,7 @@ def test_mistakes_are_one_line(
     assert_main_refuses(capsys, [*arguments, *flags], [words])
 
 
+@pytest.mark.slow
 def test_refit_trains_with_the_validation_items_and_is_told_beside(data: dict[str, str]) -> None:
     plain = run_py("--attention=heat.png", **data)
     assert plain.returncode == 0, plain.stderr

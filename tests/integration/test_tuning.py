@@ -22,7 +22,8 @@ ROOT = Path(__file__).resolve().parents[2]
 FAST = ["--epochs=2", "--train_batch_size=256", "--hidden_size=16", "--inner_size=16", "--n_layers=1", "--topk=[10]"]
 FAST += ["--metrics=['NDCG']", "--valid_metric=NDCG@10"]
 SPACE = "learning_rate choice [0.01, 0.003]\nmask_ratio choice [0.2, 0.4]\n"
-pytestmark = pytest.mark.integration
+# one search after the other: what is killed, and how soon, is the subject of several
+pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("searches")]
 
 
 def command(folder: Path, *flags: str, space: str = SPACE) -> list[str]:
@@ -60,6 +61,7 @@ def hyperopt_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     return folder, done.stdout
 
 
+@pytest.mark.slow
 def test_every_combination_runs_once_and_the_winner_is_tested_once(hyperopt_run: tuple[Path, str]) -> None:
     folder, said = hyperopt_run
     found = trials(folder)
@@ -74,6 +76,7 @@ def test_every_combination_runs_once_and_the_winner_is_tested_once(hyperopt_run:
         assert (folder / name).stat().st_size > 0
 
 
+@pytest.mark.slow
 def test_the_best_options_are_a_file_that_run_py_takes(hyperopt_run: tuple[Path, str]) -> None:
     folder, _ = hyperopt_run
     best = max(trials(folder), key=lambda trial: (trial["score"], -trial["number"]))
@@ -85,12 +88,14 @@ def test_the_best_options_are_a_file_that_run_py_takes(hyperopt_run: tuple[Path,
     assert json.loads(record.read_text())["best_valid_score"] == best["score"], done.stderr
 
 
+@pytest.mark.slow
 def test_ray_finds_the_same_scores_two_at_a_time(hyperopt_run: tuple[Path, str], tmp_path: Path) -> None:
     done = search(tmp_path, "--tool=Ray", "--cpus_per_trial=1", "--max_concurrent=2")
     assert done.returncode == 0, done.stderr
     assert scores(tmp_path) == scores(hyperopt_run[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tool", ["Hyperopt", "Ray"])
 def test_a_killed_search_goes_on_without_losing_or_repeating_a_trial(
     hyperopt_run: tuple[Path, str], tmp_path: Path, tool: str
@@ -116,6 +121,7 @@ def test_a_killed_search_goes_on_without_losing_or_repeating_a_trial(
     assert scores(tmp_path) == scores(hyperopt_run[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tool", ["Hyperopt", "Ray"])
 def test_a_setting_that_fails_is_listed_with_its_reason_and_stops_no_other(tmp_path: Path, tool: str) -> None:
     space = "n_heads choice [2, 3]\ninner_size choice [16, 1000000000000]\n"
@@ -128,6 +134,7 @@ def test_a_setting_that_fails_is_listed_with_its_reason_and_stops_no_other(tmp_p
     assert "3 failed" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tool", ["Hyperopt", "Ray"])
 def test_a_trial_whose_process_is_killed_is_tried_again_and_the_search_ends_well(tmp_path: Path, tool: str) -> None:
     space = "learning_rate choice [0.01, 0.003]\n"
@@ -164,6 +171,7 @@ def _wait_for(condition: Any) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tool", ["Hyperopt", "Ray"])
 def test_a_trial_whose_process_is_killed_twice_is_listed_as_failed(tmp_path: Path, tool: str) -> None:
     flags = [f"--tool={tool}", "--cpus_per_trial=1", "--epochs=400", "--max_concurrent=1"]
@@ -187,6 +195,7 @@ def test_a_trial_whose_process_is_killed_twice_is_listed_as_failed(tmp_path: Pat
     assert all("ended" in trial["reason"] for trial in trials(tmp_path)), said
 
 
+@pytest.mark.slow
 def test_ctrl_c_with_ray_ends_the_search_untested(tmp_path: Path) -> None:
     process = started(tmp_path, "--tool=Ray", "--epochs=400", "--stopping_step=400")
     _wait_for((tmp_path / "hyper.trials" / "trial-0.pth").exists)
@@ -197,6 +206,7 @@ def test_ctrl_c_with_ray_ends_the_search_untested(tmp_path: Path) -> None:
     assert "test of best" not in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tool", ["Hyperopt", "Ray"])
 def test_a_finished_search_is_only_concluded_again(hyperopt_run: tuple[Path, str], tmp_path: Path, tool: str) -> None:
     for file in hyperopt_run[0].iterdir():
@@ -209,6 +219,7 @@ def test_a_finished_search_is_only_concluded_again(hyperopt_run: tuple[Path, str
     assert (tmp_path / "hyper.result").read_text() == (hyperopt_run[0] / "hyper.result").read_text()
 
 
+@pytest.mark.slow
 def test_texts_of_a_parameter_file_are_not_evaluated(tmp_path: Path) -> None:
     space = "hidden_act choice [\"__import__('os').system('touch pwned')\", 'gelu']\n"
     done = search(tmp_path, space=space)
@@ -217,6 +228,7 @@ def test_texts_of_a_parameter_file_are_not_evaluated(tmp_path: Path) -> None:
     assert "must be one of" in trials(tmp_path)[0]["reason"]
 
 
+@pytest.mark.slow
 def test_two_searches_do_not_write_to_the_same_file(tmp_path: Path) -> None:
     (tmp_path / "hyper.trials").mkdir()
     with FileLock(tmp_path / "hyper.trials" / "lock"):
@@ -225,6 +237,7 @@ def test_two_searches_do_not_write_to_the_same_file(tmp_path: Path) -> None:
     assert "another search is writing" in done.stderr
 
 
+@pytest.mark.slow
 def test_the_median_rule_stops_trials_and_bears_failures(tmp_path: Path) -> None:
     space = "learning_rate choice [0.01, 0.008, 0.005, 1e-9, 1e-8]\nn_heads choice [2, 3]\n"
     done = search(tmp_path, "--tool=Ray", "--scheduler=median", "--epochs=12", space=space)
@@ -235,6 +248,7 @@ def test_the_median_rule_stops_trials_and_bears_failures(tmp_path: Path) -> None
     assert all(trial["epochs"] <= 12 for trial in found)
 
 
+@pytest.mark.slow
 def test_asha_stops_trials_early_and_keeps_a_winner(tmp_path: Path) -> None:
     space = "learning_rate choice [0.01, 0.001, 0.0001, 0.00001]\nmask_ratio choice [0.2, 0.4]\n"
     flags = ["--tool=Ray", "--scheduler=asha", "--epochs=9"]
@@ -247,6 +261,7 @@ def test_asha_stops_trials_early_and_keeps_a_winner(tmp_path: Path) -> None:
     assert "stopped early" in done.stdout
 
 
+@pytest.mark.slow
 def test_other_models_and_continuous_spaces_are_searched(tmp_path: Path) -> None:
     space = "learning_rate loguniform10 1e-4,1e-2\ntrain_batch_size quniform 4096,8192,2048\n"
     flags = ["--model=GRU4Rec", "--algo=bayes", "--max_evals=2", "--embedding_size=8", "--epochs=1"]

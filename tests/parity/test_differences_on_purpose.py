@@ -8,7 +8,7 @@ from recbole.data.transform import MaskItemSequence
 
 from recbole_bert4rec.data.batching import epoch_generator
 from recbole_bert4rec.data.cloze import append_mask, cloze
-from tests.conftest import histories_to_rows, make_config, make_trainer, prepare
+from tests.conftest import Catalogue, histories_to_rows, make_config, make_trainer, prepare
 
 ITEMS = ["a", "b", "c", "d", "e", "f"]
 SPLIT = {"split": {"LS": "valid_and_test"}, "order": "TO", "mode": "full"}
@@ -43,7 +43,7 @@ def test_the_last_training_item_is_an_input_and_a_target_here_and_neither_in_sto
     assert inputs == targets == set(train)
 
     stock = prepare(make_config("RecBoleBERT4Rec", **options(write_inter, mask_ratio=0.5)))
-    rows = stock[1]._dataset
+    rows = stock[1].dataset
     user = stock[0].token2id("user_id", "u")
     lists = rows.inter_feat["item_id_list"][rows.inter_feat["user_id"] == user]
     shown = {stock[0].field2id_token["item_id"][i] for i in lists.unique().tolist() if i}
@@ -63,14 +63,9 @@ def test_stock_drops_the_oldest_item_of_a_short_history_and_we_do_not(write_inte
 def test_stock_loses_masks_and_we_do_not() -> None:
     """Stock keeps int(ratio N) targets and takes position 0 for padding; ours keeps a label for every mask."""
     config = make_config("RecBoleBERT4Rec", mask_ratio=0.2, ft_ratio=0.0, MAX_ITEM_LIST_LENGTH=10)
-
-    class Data:
-        def num(self, field):
-            return 50
-
     sequences = torch.arange(1, 11).repeat(400, 1)
     batch = Interaction({"item_id_list": sequences, "item_length": torch.full((400,), 10)})
-    masked = MaskItemSequence(config)(Data(), batch)
+    masked = MaskItemSequence(config)(Catalogue(50), batch)
     masks = (masked["Mask_item_id_list"] == 50).sum()
     scored = (masked["MASK_INDEX"] > 0).sum()
     assert scored < 0.8 * masks
@@ -81,17 +76,13 @@ def test_stock_loses_masks_and_we_do_not() -> None:
 
 
 def test_stock_draws_ft_ratio_for_a_batch_and_we_for_each_sequence() -> None:
-    class Data:
-        def num(self, field):
-            return 50
-
     sequences, lengths = torch.arange(1, 21).repeat(64, 1), torch.full((64,), 20)
     config = make_config("RecBoleBERT4Rec", mask_ratio=0.5, ft_ratio=0.5, MAX_ITEM_LIST_LENGTH=20)
     stock = MaskItemSequence(config)
     shares = set()
     for _ in range(30):
         batch = Interaction({"item_id_list": sequences, "item_length": lengths})
-        masked = stock(Data(), batch)["Mask_item_id_list"] == 50
+        masked = stock(Catalogue(50), batch)["Mask_item_id_list"] == 50
         shares.add(bool((masked.sum(1) == 1).all()))
     assert shares == {True, False}  # a batch is all of one kind
     ours = cloze(sequences, lengths, 50, epoch_generator(0, 0), 0.5, ft_ratio=0.5)

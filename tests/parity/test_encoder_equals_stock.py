@@ -10,24 +10,17 @@ from recbole.model.sequential_recommender.recbolebert4rec import RecBoleBERT4Rec
 from torch import nn
 
 from recbole_bert4rec.plugin.model import BERT4Rec
-from tests.conftest import make_config, padded
+from tests.conftest import Catalogue, make_config, padded
 
 N_ITEMS = 40
-
-
-class Catalogue:
-    """All that a model asks of a dataset."""
-
-    def num(self, field: str) -> int:
-        return N_ITEMS
 
 
 def pair(**options: Any) -> tuple[BERT4Rec, nn.Module]:
     """Our model and the stock one with the same random weights."""
     torch.manual_seed(1)
     options = {"hidden_dropout_prob": 0.0, "attn_dropout_prob": 0.0, "position": "start", "hidden_size": 16, **options}
-    ours = BERT4Rec(make_config(MAX_ITEM_LIST_LENGTH=10, bias_init="zero", **options), Catalogue())
-    stock = RecBoleBERT4Rec(make_config("RecBoleBERT4Rec", MAX_ITEM_LIST_LENGTH=10, **options), Catalogue())
+    ours = BERT4Rec(make_config(MAX_ITEM_LIST_LENGTH=10, bias_init="zero", **options), Catalogue(N_ITEMS))
+    stock = RecBoleBERT4Rec(make_config("RecBoleBERT4Rec", MAX_ITEM_LIST_LENGTH=10, **options), Catalogue(N_ITEMS))
     for parameter in stock.parameters():
         nn.init.normal_(parameter, std=0.3)
     copy_weights(stock, ours)

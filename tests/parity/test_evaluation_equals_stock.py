@@ -39,7 +39,7 @@ def with_spread_scores(config: Any, train: Any) -> Any:
 def by_recbole(config: Any, trainer: Any, loader: Any, train: Any) -> dict[str, float]:
     """RecBole's loop: its loader's rows, its handling of scores, its collector, its metrics."""
     trainer.model.eval()
-    trainer.tot_item_num = loader._dataset.item_num
+    trainer.tot_item_num = loader.dataset.item_num
     collector = Collector(config)
     collector.data_collect(train)
     full = isinstance(loader, FullSortEvalDataLoader)
@@ -87,7 +87,7 @@ def test_a_metric_over_all_scores_equals_recboles(mode: str, write_inter: Any) -
 
 def naive_metrics(trainer: Any, test: Any, exclude_seen: bool, k: int = 10) -> tuple[float, float]:
     """HR@k and NDCG@k, history by history, score by score."""
-    dataset, model = test._dataset, trainer.model.eval()
+    dataset, model = test.dataset, trainer.model.eval()
     hits, gains = [], []
     for row in range(len(dataset)):
         rows = dataset[np.array([row])]
@@ -142,7 +142,7 @@ def test_candidates_seen_before_are_out_of_the_ranking_but_never_a_target(write_
 
 
 def trainer_seen(trainer: Any, test: Any, rows: Any, exclude_seen: bool) -> tuple[Any, Any]:
-    sequences = test._dataset.sequences
+    sequences = test.dataset.sequences
     if not exclude_seen:
         return torch.empty(0), torch.empty(0)
     return sequences.seen(rows["user_id"], rows["target_position"])
@@ -160,7 +160,7 @@ def test_labelled_rows_are_judged_by_sigmoid_scores(write_inter: Any) -> None:
     _, train, _, test = prepare(config)
     trainer = with_spread_scores(config, train)
     ours = trainer.evaluate(test, load_best_model=False)
-    interaction = test._dataset[np.arange(len(test._dataset))]
+    interaction = test.dataset[np.arange(len(test.dataset))]
     probability = torch.sigmoid(trainer.model.predict(interaction)).detach().double()
     label = interaction["label"].double()
     wins = (probability[label == 1][:, None] > probability[label == 0]).double().mean()
@@ -217,5 +217,5 @@ def test_ranks_are_weighed_by_rankings_of_which_a_user_has_one(write_inter: Any)
         _, train, _, test = prepare(config)
         trainer = with_spread_scores(config, train)
         trainer.evaluate(test, load_best_model=False)
-        assert trainer.evaluated_rows == rankings(test._dataset)
-    assert len(test._dataset) > trainer.evaluated_rows
+        assert trainer.evaluated_rows == rankings(test.dataset)
+    assert len(test.dataset) > trainer.evaluated_rows

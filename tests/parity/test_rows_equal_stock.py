@@ -35,7 +35,7 @@ def both(options: dict[str, Any], split: dict[str, Any], group_by: str | None = 
 
 def assert_equal_rows(ours: Any, stock: Any, timed: bool = True) -> None:
     for part in (1, 2, 3):
-        a, b = ours[part]._dataset, stock[part]._dataset
+        a, b = ours[part].dataset, stock[part].dataset
         assert len(a) == len(b)
         if len(a) == 0:
             continue
@@ -51,7 +51,11 @@ def assert_equal_rows(ours: Any, stock: Any, timed: bool = True) -> None:
         assert (a.inter_matrix("csr") != b.inter_matrix("csr")).nnz == 0
 
 
-@pytest.mark.parametrize(("split", "group_by"), BY_USER_OR_NOT, ids=str)
+@pytest.mark.parametrize(
+    ("split", "group_by"),
+    [BY_USER_OR_NOT[0], *(pytest.param(*case, marks=pytest.mark.slow) for case in BY_USER_OR_NOT[1:])],
+    ids=str,
+)
 def test_rows_of_ml_100k_equal_stock(split: dict[str, Any], group_by: str | None) -> None:
     assert_equal_rows(*both({"MAX_ITEM_LIST_LENGTH": 2}, split, group_by))
 
@@ -80,6 +84,7 @@ def test_rows_equal_stock_under_filters_and_duplicate_removal(write_inter: Any) 
     assert_equal_rows(*both({**write_inter(rows), **filters}, {"LS": "valid_and_test"}))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not (SHARED / "lastfm").is_dir(), reason="the lastfm file is not beside this checkout")
 @pytest.mark.parametrize(("split", "group_by"), BY_USER_OR_NOT, ids=str)
 def test_rows_of_lastfm_equal_stock(split: dict[str, Any], group_by: str | None) -> None:
@@ -113,7 +118,7 @@ def test_missing_values_filters_and_other_columns_equal_stock(write_inter: Any) 
         for field in ("user_id", "item_id", "device"):
             assert ours[0].field2id_token[field].tolist() == stock[0].field2id_token[field].tolist()
             assert ours[0].field2token_id[field] == stock[0].field2token_id[field]
-        part, theirs = ours[1]._dataset.inter_feat, stock[1]._dataset.inter_feat
+        part, theirs = ours[1].dataset.inter_feat, stock[1].dataset.inter_feat
         assert torch.equal(part["device"], theirs["device"])
 
 
@@ -176,18 +181,18 @@ def test_rows_of_benchmark_files_equal_stock(tmp_path: Path) -> None:
     }
     ours, stock = (prepare(make_config(model, **options)) for model in ("BERT4Rec", "SASRec"))
     for part in (1, 2, 3):
-        a, b = ours[part]._dataset, stock[part]._dataset
+        a, b = ours[part].dataset, stock[part].dataset
         rows, theirs = a[np.arange(len(a))], b[np.arange(len(b))]
         for field in ("user_id", "item_id", "item_length"):
             assert torch.equal(rows[field], theirs[field]), field
         width = theirs["item_id_list"].shape[1]
         assert torch.equal(rows["item_id_list"][:, :width], theirs["item_id_list"])
         assert not rows["item_id_list"][:, width:].any()
-    users, begin, length = ours[1]._dataset.slices()
+    users, begin, length = ours[1].dataset.slices()
     for user, first, count in zip(users.tolist(), begin.tolist(), length.tolist(), strict=True):
-        mine = theirs_of(stock[1]._dataset, user)
+        mine = theirs_of(stock[1].dataset, user)
         longest = max(mine, key=lambda row: len(row))
-        assert ours[1]._dataset.sequences.items[first : first + count].tolist() in [m for m in mine if len(m) == count]
+        assert ours[1].dataset.sequences.items[first : first + count].tolist() in [m for m in mine if len(m) == count]
         assert count == len(longest)
 
 

@@ -66,7 +66,7 @@ def test_after_a_training_step_the_contract_holds(choice: dict[str, Any], write_
     assert embedding.weight[PADDING].abs().sum() == 0
 
     model.eval()
-    rows = test._dataset[torch.arange(len(test._dataset))]
+    rows = test.dataset[torch.arange(len(test.dataset))]
     nothing = (torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=torch.int64))
     with torch.no_grad():
         scores = model.full_sort_predict(rows)

@@ -290,8 +290,8 @@ def test_a_user_with_one_item_is_neither_trained_on_nor_evaluated(write_inter: A
     dataset, train, valid, test = prepare(make_config(**{**write_inter(rows), "topk": [3], "valid_metric": "MRR@3"}))
     lonely = dataset.token2id("user_id", "lonely")
     assert lonely not in train.users
-    assert lonely not in valid._dataset.inter_feat["user_id"]
-    assert lonely not in test._dataset.inter_feat["user_id"]
+    assert lonely not in valid.dataset.inter_feat["user_id"]
+    assert lonely not in test.dataset.inter_feat["user_id"]
     assert lonely in dataset.full_sequence_of_user[0]
 
 
@@ -299,7 +299,7 @@ def test_targets_that_training_never_saw_are_evaluated_and_counted_once(write_in
     rows = [*ROWS, ("u1", "new", 99), ("u2", "newer", 99)]
     with caplog.at_level("WARNING"):
         test = prepare(make_config(**{**write_inter(rows), "topk": [3], "valid_metric": "MRR@3"}))[3]
-    assert len(test._dataset) == 9
+    assert len(test.dataset) == 9
     assert caplog.text.count("2 of 9 test targets are items that no training sequence holds") == 1
 
 

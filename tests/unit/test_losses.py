@@ -144,6 +144,7 @@ def test_label_smoothing_equals_torch_s_gradients_too(
         torch.testing.assert_close(ours, naive, atol=1e-6, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_softmax_takes_no_memory_that_grows_with_it() -> None:
     program = """
 import resource, torch

@@ -45,9 +45,10 @@ def test_a_data_set_in_recboles_folder_loads_by_its_name_alone(name: str) -> Non
     folder.mkdir(parents=True)
     (folder / f"{name}.inter").write_text("\n".join(lines) + "\n")
     parts = prepare(make_config(dataset=name))
-    assert [len(part._dataset) for part in parts[1:]] == [14 * 3, 14, 14]
+    assert [len(part.dataset) for part in parts[1:]] == [14 * 3, 14, 14]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not HERE, reason="the shared data sets are not beside this checkout")
 @pytest.mark.parametrize("name", HERE or ["none"])
 def test_users_items_and_interactions_are_as_stated(name: str) -> None:
@@ -55,6 +56,7 @@ def test_users_items_and_interactions_are_as_stated(name: str) -> None:
     assert [dataset.user_num - 1, dataset.item_num - 1, dataset.inter_num] == stated(name)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif("ml-1m" not in HERE, reason="ml-1m is not beside this checkout")
 @pytest.mark.parametrize("options", [{}, {"window": "sliding"}, {"batch_tokens": 4096}], ids=str)
 def test_little_of_a_batch_of_ml_1m_is_padding(options: dict[str, Any]) -> None:

@@ -8,17 +8,9 @@ from hypothesis import strategies as st
 from recbole.config import Config
 
 from recbole_bert4rec.plugin.model import BERT4Rec
-from tests.conftest import make_config, padded
+from tests.conftest import Catalogue, make_config, padded
 
 BASE: dict[str, Config] = {}
-
-
-class Catalogue:
-    def num(self, field: str) -> int:
-        return 60
-
-    def training_counts(self) -> torch.Tensor:
-        return torch.arange(60)
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -57,7 +49,7 @@ def test_loss_gradients_and_scores_are_finite(
         config[key] = value
     history = st.lists(st.integers(1, 59), min_size=1, max_size=max_length)
     item_seq, lengths = padded(data.draw(st.lists(history, min_size=batch, max_size=batch)))
-    model = BERT4Rec(config, Catalogue())
+    model = BERT4Rec(config, Catalogue(60))
     rows = {"item_id_list": item_seq, "item_length": lengths, "item_id": torch.ones(batch, dtype=torch.long)}
     loss = model.calculate_loss(rows)
     loss.backward()

@@ -65,7 +65,7 @@ def scores_of(experiment: Experiment, phase: str) -> dict[int, tuple[int, Any]]:
 @pytest.mark.parametrize("phase", [0, 1])
 def test_what_is_ranked_equals_a_naive_rule(model: str, exclude: bool, phase: int, write_inter: Any) -> None:
     experiment = start(model, write_inter, exclude)
-    dataset = experiment.data.test._dataset
+    dataset = experiment.data.test.dataset
     tokens = [dataset.field2id_token[field] for field in (dataset.uid_field, dataset.iid_field)]
     histories: dict[str, list[str]] = {}
     for user, item, _ in log():

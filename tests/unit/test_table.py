@@ -220,7 +220,7 @@ def test_any_model_sees_a_log_in_its_exact_order(tmp_path: Path) -> None:
     target = atomic_file(log, "user_id", "item_id", "timestamp")
     options = {"data_path": str(target.parents[1]), "topk": [3], "valid_metric": "MRR@3"}
     dataset, _, _, test = prepare(make_config("GRU4Rec", "log", **options))
-    history = test._dataset.inter_feat
+    history = test.dataset.inter_feat
     row = (history["user_id"] == dataset.token2id("user_id", "u4")).nonzero().item()
     items = [*history["item_id_list"][row, :5].tolist(), int(history["item_id"][row])]
     assert dataset.id2token("item_id", items).tolist() == [f"i{i}" for i in (4, 5, 6, 7, 8, 0)]

@@ -131,7 +131,7 @@ def test_the_loss_does_not_know_when_a_masked_item_was_there(shown: dict[str, fl
 
 def test_a_history_is_encoded_with_its_own_times_and_the_mask_with_the_last(write_inter: Any) -> None:
     _, model, _, _, test = trained(write_inter)
-    rows = test._dataset[np.arange(len(test._dataset))]
+    rows = test.dataset[np.arange(len(test.dataset))]
     assert rows["item_length"].max() == 8  # as long as the window: the oldest gives way to [MASK]
     with torch.no_grad():
         vectors, _ = model.encode(*model.histories(rows))
@@ -147,8 +147,8 @@ def test_a_history_is_encoded_with_its_own_times_and_the_mask_with_the_last(writ
 
 def test_recommendations_and_attention_maps_see_the_times(write_inter: Any) -> None:
     _, model, _, _, test = trained(write_inter)
-    sequences, (users, latest) = test._dataset.sequences, test._dataset.full_sequence_of_user
-    found = pd.concat(recommendations(model, test._dataset, 3, exclude_seen=True, batch_size=7, show_progress=False))
+    sequences, (users, latest) = test.dataset.sequences, test.dataset.full_sequence_of_user
+    found = pd.concat(recommendations(model, test.dataset, 3, exclude_seen=True, batch_size=7, show_progress=False))
     now = sequences.offsets[latest + 1]
     begins, lengths = sequences.before(latest, now, 8)
     histories = sequences.windows(begins, lengths, 8)
@@ -173,9 +173,9 @@ def test_every_way_to_rank_sees_the_times(write_inter: Any) -> None:
     trainer.fit(train, valid, show_progress=False)
     model = trainer.model.eval()
     assert model.encoder.time_bias.bias.abs().sum() > 0  # it has learnt something
-    rows = test._dataset[np.arange(len(test._dataset))]
+    rows = test.dataset[np.arange(len(test.dataset))]
     times = rows["timestamp_list"]
-    for row, user in enumerate(test._dataset.field2id_token["user_id"][rows["user_id"]]):
+    for row, user in enumerate(test.dataset.field2id_token["user_id"][rows["user_id"]]):
         own = sorted(float(t) for u, _, t in ROWS if u == user)[:-1][-8:]
         assert times[row, : len(own)].tolist() == own
         assert (times[row, len(own) :] == 0).all()
@@ -218,7 +218,7 @@ def test_normalised_times_are_learnt_from_as_they_were(write_inter: Any) -> None
     tables = []
     for more in ({}, {"normalize_all": True}, {"normalize_all": True}):  # the last one from the saved data set
         test = prepare(make_config(**options, **more))[3]
-        tables.append(test._dataset[np.arange(len(test._dataset))]["timestamp_list"])
+        tables.append(test.dataset[np.arange(len(test.dataset))]["timestamp_list"])
     assert tables[0].max() > 1000
     assert torch.equal(tables[0], tables[1])
     assert torch.equal(tables[0], tables[2])

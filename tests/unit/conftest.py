@@ -1,0 +1,36 @@
+"""A small log, a small model, and a trainer for both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from tests.conftest import make_config, make_trainer, prepare
+
+ROWS = [(f"u{u}", f"i{(u * t + t) % 23}", t) for u in range(1, 31) for t in range(3 + u % 12)]
+SMALL = {"hidden_size": 16, "inner_size": 32, "train_batch_size": 4, "MAX_ITEM_LIST_LENGTH": 8, "warmup_steps": 5}
+
+
+@pytest.fixture
+def options(write_inter: Any) -> dict[str, Any]:
+    """Options that load the small log into a small model."""
+    return {**SMALL, **write_inter(ROWS)}
+
+
+def start(**options: Any) -> tuple[Any, Any, Any, Any]:
+    """A trainer before its first step, and the loaders of training, validation and test."""
+    config = make_config(**options)
+    _, train, valid, test = prepare(config)
+    return make_trainer(config, train), train, valid, test
+
+
+def weights(trainer: Any) -> dict[str, torch.Tensor]:
+    """A copy of the weights, by name."""
+    return {name: value.clone() for name, value in trainer.model.state_dict().items()}
+
+
+def equal(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
+    """Whether two copies of weights are the same to the last bit."""
+    return all(torch.equal(a[name], b[name]) for name in a)

@@ -1,0 +1,62 @@
+"""What a record says of versions, machine and source, and what it says where that cannot be known."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from recbole_bert4rec import environment
+
+
+def git(folder: Path, *words: str) -> None:
+    identity = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"]
+    subprocess.run(["git", "-C", str(folder), *identity, *words], check=True, capture_output=True)
+
+
+def test_versions_and_machine_are_told() -> None:
+    found = environment.environment()
+    assert found["versions"]["recbole"] == "1.2.1"
+    assert found["versions"]["torch"].startswith(torch.__version__.split("+")[0])
+    assert found["machine"]["processor"]
+    assert environment.peak_memory_mb() > 50
+
+
+def test_the_commit_is_that_of_the_checkout_and_changes_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "checkout" / "package"
+    package.mkdir(parents=True)
+    monkeypatch.setattr(environment, "__file__", str(package / "environment.py"))
+    assert environment.commit() is None, "no checkout"
+    (package.parent / ".git").mkdir()
+    assert environment.commit() is None, "a broken checkout"
+    git(package.parent, "init", "-q")
+    (package / "a.py").write_text("")
+    git(package.parent, "add", ".")
+    git(package.parent, "commit", "-qm", "first")
+    clean = environment.commit()
+    assert clean is not None
+    assert len(clean) == 12
+    int(clean, 16)
+    (package / "a.py").write_text("changed\n")
+    assert environment.commit() == f"{clean} with changes"
+
+
+def test_where_the_system_does_not_name_its_processor_the_kind_of_machine_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read = Path.read_text
+
+    def without_processor(path: Path, *arguments: Any, **more: Any) -> str:
+        if path == Path("/proc/cpuinfo"):
+            raise OSError
+        return read(path, *arguments, **more)
+
+    monkeypatch.setattr(Path, "read_text", without_processor)
+    monkeypatch.setattr(platform, "processor", lambda: "a processor")
+    assert environment.environment()["machine"]["processor"] == "a processor"
