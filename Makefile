@@ -9,7 +9,7 @@ lint: py310
 # Tensor.long looks like Python 2's `long`, and a file that seems to be for Python 2 would not be looked at.
 py310:
 	vermin --target=3.10- --violations --no-tips --exclude long recbole_bert4rec run.py run_hyper.py benchmarks tests stubs
-	! vermin --no-tips --exclude long recbole_bert4rec run.py run_hyper.py benchmarks tests stubs 2>&1 | grep "not be combined"
+	! vermin --no-tips --exclude long recbole_bert4rec run.py run_hyper.py benchmarks tests stubs 2>&1 | grep "incompatible versions:"
 type:
 	mypy
 # Whether stubs/ says of RecBole what the installed one does.
