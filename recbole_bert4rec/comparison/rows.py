@@ -32,6 +32,7 @@ def check_equal_rows(comparison: Comparison, report: Callable[[str], None]) -> d
     """Read the data as every model reads them, and refuse models that would be evaluated on other rows.
 
     Args:
+        comparison: of the models.
         report: called with each model whose rows were compared.
 
     Returns:

@@ -48,6 +48,7 @@ class NegSampleDataLoader(AbstractDataLoader):
     neg_sample_num: int
     label_field: str
 
+    def __init__(self, config: Config, dataset: Dataset, sampler: UserSampler | None, shuffle: bool = True) -> None: ...
     def _set_neg_sample_args(
         self, config: Config, dataset: Dataset, dl_format: InputType, neg_sample_args: dict[str, Any]
     ) -> None: ...
