@@ -29,4 +29,4 @@ SAMPLED_LOSSES = ("sampled_softmax", "BCE", "gBCE")
 """Values of ``loss_type`` whose cost does not grow with the catalogue."""
 
 ABLATABLE = ("residual", "layer_norm", "feed_forward", "projection")
-"""What ``without`` can take out: of the layers for the paper's Table 5, or the output layer's projection."""
+"""What ``ablate`` can take out: of the layers for the paper's Table 5, or the output layer's projection."""

@@ -82,7 +82,7 @@ class EncoderOptions:
     value_init: str = _option("value_init")
     position: str = _option("position")
     norm: str = _option("norm")
-    without: Sequence[str] = _option("without")
+    ablate: Sequence[str] = _option("ablate")
     temperature: float | None = _option("temperature")
     sparse_update: bool = _option("sparse_update")
     time_bias: bool = _option("time_bias")
@@ -109,9 +109,9 @@ class Sublayer(nn.Module):
         A subclass calls it after it has made its own weights: optimizers know weights by their order.
         """
         self.pre = options.norm == "pre"
-        self.residual = "residual" not in options.without
+        self.residual = "residual" not in options.ablate
         self.dropout = Dropout(options.hidden_dropout_prob)
-        normed = "layer_norm" not in options.without
+        normed = "layer_norm" not in options.ablate
         self.norm = nn.LayerNorm(options.hidden_size, eps=options.layer_norm_eps) if normed else nn.Identity()
 
     def _pre_norm(self, hidden: Tensor) -> Tensor:
@@ -281,7 +281,7 @@ class TransformerLayer(nn.Module):
     def __init__(self, options: EncoderOptions) -> None:
         super().__init__()
         self.attention = MultiHeadAttention(options)
-        self.feed_forward = nn.Identity() if "feed_forward" in options.without else FeedForward(options)
+        self.feed_forward = nn.Identity() if "feed_forward" in options.ablate else FeedForward(options)
 
     def forward(self, hidden: Tensor, attn_mask: Tensor | None, query_positions: Positions | None = None) -> Tensor:
         """Apply both sublayers; arguments, shapes and result as in :class:`MultiHeadAttention`."""
@@ -318,7 +318,7 @@ class BERT4RecEncoder(nn.Module):
         layers = [TransformerLayer(options) for _ in range(options.n_layers)]
         self.layers = nn.ModuleList(layers)
         self.last_norm = nn.LayerNorm(hidden, eps=eps) if options.norm == "pre" else nn.Identity()
-        projected = "projection" not in options.without
+        projected = "projection" not in options.ablate
         self.head = nn.Linear(hidden, hidden) if projected else nn.Identity()
         self.head_norm = nn.LayerNorm(hidden, eps=eps) if projected else nn.Identity()
         self.output_bias = nn.Parameter(torch.zeros(options.n_items))
@@ -397,7 +397,7 @@ class BERT4RecEncoder(nn.Module):
 
         *Shape:* (..., H) in, out
         """
-        projected = "projection" not in self.options.without
+        projected = "projection" not in self.options.ablate
         vectors: Tensor = self.head_norm(F.gelu(self.head(hidden))) if projected else hidden
         temperature = self.options.temperature
         return vectors if temperature is None else F.normalize(vectors, dim=-1) / temperature

@@ -41,8 +41,8 @@ def mistakes_of_evaluation(config: Mapping[str, Any]) -> list[str]:
         )
     elif "labeled" in modes and values - {"auc", "logloss"}:
         found.append(f"`metrics` of mode labeled must be AUC or LogLoss, for probabilities, but are {sorted(values)}.")
-    if "labeled" in modes and config["popularity_discount"]:
-        found.append("`popularity_discount` is for rankings; mode labeled judges probabilities, which it would change.")
+    if "labeled" in modes and config["logit_adjustment"]:
+        found.append("`logit_adjustment` is for rankings; mode labeled judges probabilities, which it would change.")
     split, files = arguments.get("split"), config.get("benchmark_filename")
     if config["valid_users"] is not None and (files or split != {"LS": "valid_and_test"}):
         found.append(

@@ -181,7 +181,7 @@ OPTIONS: Mapping[str, Option] = {
         help="Count positions from the start of the window (paper), from its end (some seeds stay on the first "
         "plateau), or not at all (the paper's Table 5).",
     ),
-    "without": Option(
+    "ablate": Option(
         default=[],
         kind=SomeOf(ABLATABLE),
         role=Role.ARCHITECTURE,
@@ -574,7 +574,7 @@ OPTIONS: Mapping[str, Option] = {
         help="Take items of the user's history out of rankings and recommendations (as most papers do), or rank them "
         "like any other (RecBole).",
     ),
-    "popularity_discount": Option(
+    "logit_adjustment": Option(
         default=0.0,
         kind=Real(0),
         role=Role.EVALUATION,

@@ -69,7 +69,7 @@ class BERT4Rec(SequentialRecommender):
         self.n_negatives: int = config["n_negatives"]
         self.gbce_t: float = config["gbce_t"]
         sampled, at_frequencies = self.loss_type in SAMPLED_LOSSES, config["bias_init"] == "frequency"
-        discount: float | None = config["popularity_discount"]
+        discount: float | None = config["logit_adjustment"]
         counts: Any = dataset.training_counts() if sampled or at_frequencies or discount else None
         self.negatives = SharedNegatives(counts, config["negatives"]) if sampled else None
         self.seen_bias = nn.Parameter(torch.zeros(())) if config["seen_bias"] else None
@@ -167,7 +167,7 @@ class BERT4Rec(SequentialRecommender):
 
     @property
     def ranking_bias(self) -> Tensor:
-        """Output bias minus ``popularity_discount`` times log(n + 1), n an item's count in training.
+        """Output bias minus ``logit_adjustment`` times log(n + 1), n an item's count in training.
 
         *Shape:* (N,)
 

@@ -217,7 +217,7 @@ def test_a_finished_run_is_ranked_in_another_way_into_a_record_of_its_own(write_
     first = run(model="BERT4Rec", dataset=dataset, options=options)
     before = first.record_path.read_text()
     file = str(first.checkpoint)
-    again = run(resume=file, options={"epochs": 1, "popularity_discount": 50.0})
+    again = run(resume=file, options={"epochs": 1, "logit_adjustment": 50.0})
     assert first.record_path.read_text() == before
     assert again.record_path.stem == f"{first.checkpoint.stem}-again-1"
     for key in ("best_valid_result", "test_result"):

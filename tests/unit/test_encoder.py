@@ -21,8 +21,8 @@ OPTIONS = EncoderOptions(n_items=20, max_length=8, hidden_size=12, inner_size=24
 
 def naive_around(sublayer: Any, options: EncoderOptions, hidden: torch.Tensor, made_of: Any) -> torch.Tensor:
     """Equation 4 and its variants."""
-    norm = (lambda x: x) if "layer_norm" in options.without else sublayer.norm
-    rest = torch.zeros_like(hidden) if "residual" in options.without else hidden
+    norm = (lambda x: x) if "layer_norm" in options.ablate else sublayer.norm
+    rest = torch.zeros_like(hidden) if "residual" in options.ablate else hidden
     return rest + made_of(norm(hidden)) if options.norm == "pre" else norm(rest + made_of(hidden))
 
 
@@ -62,7 +62,7 @@ def naive_encoder(encoder: BERT4RecEncoder, sequence: list[int]) -> torch.Tensor
     for layer in encoder.layers:
         attend = partial(naive_attention, layer.attention, present=items != 0)
         hidden = naive_around(layer.attention, options, hidden, attend)
-        if "feed_forward" not in options.without:
+        if "feed_forward" not in options.ablate:
             transform = partial(naive_feed_forward, layer.feed_forward, options.hidden_act)
             hidden = naive_around(layer.feed_forward, options, hidden, transform)
     return encoder.last_norm(hidden) if options.norm == "pre" else hidden
@@ -72,8 +72,8 @@ VARIANTS = [
     *({"position": position, "hidden_act": act} for position in ("start", "end") for act in sorted(ACTIVATIONS)),
     {"position": "none"},
     {"norm": "pre"},
-    *({"norm": norm, "without": (part,)} for norm in ("post", "pre") for part in ABLATABLE),
-    {"without": ABLATABLE},
+    *({"norm": norm, "ablate": (part,)} for norm in ("post", "pre") for part in ABLATABLE),
+    {"ablate": ABLATABLE},
 ]
 
 
@@ -203,7 +203,7 @@ def test_weights_keep_the_order_by_which_checkpoints_of_the_optimizer_know_them(
 
 
 def test_without_the_projection_hidden_states_are_multiplied_with_embeddings() -> None:
-    encoder = BERT4RecEncoder(EncoderOptions(**{**OPTIONS.__dict__, "without": ("projection",)}))
+    encoder = BERT4RecEncoder(EncoderOptions(**{**OPTIONS.__dict__, "ablate": ("projection",)}))
     hidden = torch.randn(3, 12)
     wanted = hidden @ encoder.item_embedding.weight[:20].T + encoder.output_bias
     torch.testing.assert_close(encoder.scores(encoder.output(hidden)), wanted)

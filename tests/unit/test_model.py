@@ -20,8 +20,8 @@ from tests.unit.conftest import SMALL, start
         {"mask_recency": 0.5},
         {"ft_prefix": True, "ft_ratio": 1.0},
         {"norm": "pre"},
-        {"without": ["residual"]},
-        {"without": ["projection"]},
+        {"ablate": ["residual"]},
+        {"ablate": ["projection"]},
         {"hidden_act": "swiglu"},
         {"position": "none"},
     ],
@@ -93,9 +93,9 @@ def test_seen_bias_is_learnt_where_nobody_repeats_an_item(write_inter: Any) -> N
     assert any(parameter is trainer.model.seen_bias for parameter in spared)
 
 
-def test_popularity_discount_moves_every_way_to_rank_by_the_training_counts(options: dict) -> None:
+def test_logit_adjustment_moves_every_way_to_rank_by_the_training_counts(options: dict) -> None:
     plain, train, valid, _ = start(**options)
-    discounted, *_ = start(**options, popularity_discount=0.7)
+    discounted, *_ = start(**options, logit_adjustment=0.7)
     discounted.model.load_state_dict(plain.model.state_dict())  # the discount is no weight
     rows = valid.dataset[np.arange(len(valid.dataset))]
     _, begins, lengths = train.dataset.slices()

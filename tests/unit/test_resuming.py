@@ -89,7 +89,7 @@ def test_a_checkpoint_is_ranked_by_another_protocol_but_not_trained_on_by_it(opt
     trainer.fit(train, valid, verbose=False)
     before = Path(trainer.saved_model_file).read_bytes()
     for changed, words in (
-        ({"popularity_discount": 1.0}, "chose its best epoch with popularity_discount 0.0, not 1.0"),
+        ({"logit_adjustment": 1.0}, "chose its best epoch with logit_adjustment 0.0, not 1.0"),
         ({"exclude_seen": True}, "exclude_seen False, not True"),
         ({"eval_args": {"mode": "uni5"}}, "eval_args "),
     ):
@@ -111,7 +111,7 @@ def test_a_pickled_checkpoint_is_refused(options: dict, tmp_path: Path) -> None:
 def test_the_discount_may_be_chosen_when_a_checkpoint_is_ranked(options: dict) -> None:
     trainer, train, valid, _ = start(**options, epochs=1)
     trainer.fit(train, valid, show_progress=False)
-    again, train, valid, _ = start(**options, epochs=1, popularity_discount=30.0)
+    again, train, valid, _ = start(**options, epochs=1, logit_adjustment=30.0)
     again.resume_checkpoint(trainer.saved_model_file)
     assert equal(weights(trainer), weights(again))
     score, result = again.fit(train, valid, show_progress=False)
