@@ -69,15 +69,15 @@ class BERT4Rec(SequentialRecommender):
         self.n_negatives: int = config["n_negatives"]
         self.gbce_t: float = config["gbce_t"]
         sampled, at_frequencies = self.loss_type in SAMPLED_LOSSES, config["bias_init"] == "frequency"
-        discount: float | None = config["logit_adjustment"]
-        counts: Any = dataset.training_counts() if sampled or at_frequencies or discount else None
+        tau: float = config["logit_adjustment"]
+        counts: Any = dataset.training_counts() if sampled or at_frequencies or tau else None
         self.negatives = SharedNegatives(counts, config["negatives"]) if sampled else None
         self.seen_bias = nn.Parameter(torch.zeros(())) if config["seen_bias"] else None
         self.encoder = BERT4RecEncoder(EncoderOptions.from_config(config, self.n_items, _features(config, dataset)))
         if at_frequencies:
             self.encoder.init_output_bias_(counts)
-        self.discount: Tensor | None
-        self.register_buffer("discount", discount * torch.log(counts + 1.0) if discount else None, persistent=False)
+        self.adjustment: Tensor | None
+        self.register_buffer("adjustment", tau * torch.log(counts + 1.0) if tau else None, persistent=False)
         self._workspace = Workspace()
         self.set_epoch(0)
 
@@ -176,7 +176,7 @@ class BERT4Rec(SequentialRecommender):
         bias this is the logit adjustment of Menon et al., ICLR 2021.
         """
         bias = self.encoder.output_bias
-        return bias if self.discount is None else bias - self.discount
+        return bias if self.adjustment is None else bias - self.adjustment
 
     def histories(self, interaction: Interaction) -> tuple[Tensor, ...]:
         """Return items, lengths and, with ``time_bias``, times of the rows, as :meth:`encode` takes them."""

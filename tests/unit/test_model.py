@@ -95,25 +95,25 @@ def test_seen_bias_is_learnt_where_nobody_repeats_an_item(write_inter: Any) -> N
 
 def test_logit_adjustment_moves_every_way_to_rank_by_the_training_counts(options: dict) -> None:
     plain, train, valid, _ = start(**options)
-    discounted, *_ = start(**options, logit_adjustment=0.7)
-    discounted.model.load_state_dict(plain.model.state_dict())  # the discount is no weight
+    adjusted, *_ = start(**options, logit_adjustment=0.7)
+    adjusted.model.load_state_dict(plain.model.state_dict())  # the adjustment is no weight
     rows = valid.dataset[np.arange(len(valid.dataset))]
     _, begins, lengths = train.dataset.slices()
     items = train.dataset.sequences.items
     shown = torch.cat([items[b : b + n] for b, n in zip(begins.tolist(), lengths.tolist(), strict=True)])
     wanted = -0.7 * torch.log(torch.bincount(shown, minlength=plain.model.n_items) + 1.0)
-    for trainer in (plain, discounted):
+    for trainer in (plain, adjusted):
         trainer.model.eval()
     with torch.no_grad():
-        before, after = (trainer.model.full_sort_predict(rows) for trainer in (plain, discounted))
+        before, after = (trainer.model.full_sort_predict(rows) for trainer in (plain, adjusted))
         torch.testing.assert_close(after - before, wanted.expand_as(after))
-        torch.testing.assert_close(discounted.model.predict(rows), after.gather(1, rows["item_id"][:, None])[:, 0])
+        torch.testing.assert_close(adjusted.model.predict(rows), after.gather(1, rows["item_id"][:, None])[:, 0])
         nothing = torch.empty(0, dtype=torch.int64)
-        scores, best = discounted.model.best_items(rows, 3, (nothing, nothing))
+        scores, best = adjusted.model.best_items(rows, 3, (nothing, nothing))
         torch.testing.assert_close(scores, after[:, 1:].topk(3).values)
         torch.testing.assert_close(after.gather(1, best), scores)
         batch = next(iter(train))
-        losses = [trainer.model.calculate_loss(batch) for trainer in (plain, discounted)]
+        losses = [trainer.model.calculate_loss(batch) for trainer in (plain, adjusted)]
     assert losses[0] == losses[1]  # training does not know of it
 
 

@@ -108,7 +108,7 @@ def test_a_pickled_checkpoint_is_refused(options: dict, tmp_path: Path) -> None:
         trainer.evaluate(valid, model_file=str(tmp_path / "theirs.pth"))
 
 
-def test_the_discount_may_be_chosen_when_a_checkpoint_is_ranked(options: dict) -> None:
+def test_the_logit_adjustment_may_be_chosen_when_a_checkpoint_is_ranked(options: dict) -> None:
     trainer, train, valid, _ = start(**options, epochs=1)
     trainer.fit(train, valid, show_progress=False)
     again, train, valid, _ = start(**options, epochs=1, logit_adjustment=30.0)

@@ -53,9 +53,7 @@ def arguments(text: str, known: dict[str, set[str]]) -> Iterator[tuple[str, bool
     they hand on whatever RecBole's own method takes, which the package neither reads nor decides.
     """
     tree = ast.parse(text)
-    owners = {
-        method: owner for owner in ast.walk(tree) if isinstance(owner, ast.ClassDef) for method in methods(owner)
-    }
+    owners = {method: owner for owner in ast.walk(tree) if isinstance(owner, ast.ClassDef) for method in methods(owner)}
     everything = set().union(*known.values())
     for node in ast.walk(tree):
         if not isinstance(node, Function):
