@@ -3,9 +3,9 @@
 import sys
 
 try:
-    from recbole_bert4rec.cli.run import main
+    from recbole_bert4rec.cli.main import main
 except ImportError as error:
     sys.exit(f"error: {error}\nInstall with: pip install -r requirements.txt")
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(name="run"))

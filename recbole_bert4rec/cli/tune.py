@@ -1,18 +1,15 @@
-"""The command line of run_hyper.py: RecBole's flags and those of a search; mistakes in one line."""
+"""``tune``: search the hyper-parameters of any RecBole model."""
 
 from __future__ import annotations
 
 import argparse
 import os
-import sys
 from pathlib import Path
 
 import torch
 
-from recbole_bert4rec.cli.run import add_names
-from recbole_bert4rec.environment import suppress_dependency_warnings
+from recbole_bert4rec.cli.inputs import add_names, config_files, named_in_files
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.resources import find_config, read_yaml
 from recbole_bert4rec.training.inputs import DEFAULT_NAMES
 from recbole_bert4rec.tuning.cluster import SCHEDULERS, Resources
 from recbole_bert4rec.tuning.objective import Task
@@ -23,31 +20,8 @@ _DRAWN = 10
 """Trials of random and bayes where nobody says how many; RecBole's default."""
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Parse, search, and turn a user's mistake into one line.
-
-    Returns:
-        The exit code: 0, 2 for a user's mistake, 130 after Ctrl-C.
-    """
-    suppress_dependency_warnings()
-    try:
-        tune(_request(sys.argv[1:] if arguments is None else arguments))
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("interrupted; the trials that ended are kept, --resume goes on from there", file=sys.stderr)
-        return 130
-    return 0
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="run_hyper.py",
-        description="Search the hyper-parameters of any RecBole model. Trials are judged on validation; the best is "
-        "tested once. Options for all trials can be given as --key=value.",
-        allow_abbrev=False,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the command."""
     add_names(parser)
     add = parser.add_argument
     add("--params_file", required=True, help="the space: lines such as `n_layers choice [1,2]`, or YAML")
@@ -85,16 +59,29 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--max_concurrent", type=int, help="with Ray: trials at once (default: as many as there is room for)")
     add("--ray_address", help="of a running Ray cluster (default: start Ray on this machine, loopback only)")
-    return parser
 
 
-def _request(arguments: list[str]) -> SearchRequest:
-    options, flags = _parser().parse_known_args(arguments)
-    found = [
-        f"argument {flag!r} is not understood; options are written --key=value"
-        for flag in flags
-        if not flag.startswith("--") or flag.count("=") != 1
-    ]
+def execute(options: argparse.Namespace, flags: list[str]) -> None:
+    """Search, judge the trials on validation, and test the best one once.
+
+    Args:
+        options: the command's own flags.
+        flags: options for all trials, ``--key=value``.
+
+    Raises:
+        UserError: something that the user can mend.
+    """
+    tune(_request(options, flags))
+
+
+def kept(options: argparse.Namespace) -> str:
+    """Say what an interrupted command leaves behind."""
+    return "the trials that ended are kept, --resume goes on from there"
+
+
+def _request(options: argparse.Namespace, flags: list[str]) -> SearchRequest:
+    """Return what is asked for, or name all flags that do not go together."""
+    found = []
     if options.tool != "Ray":
         only_ray = {"--scheduler": options.scheduler != "none", "--max_concurrent": options.max_concurrent}
         only_ray |= {"--ray_address": options.ray_address, "--gpus_per_trial": options.gpus_per_trial}
@@ -111,18 +98,17 @@ def _request(arguments: list[str]) -> SearchRequest:
     if gpus < 0:
         found.append(f"--gpus_per_trial must be at least 0, but is {gpus:g}")
     if options.metric is not None:
-        flags.append(f"--valid_metric={options.metric}")
+        flags = [*flags, f"--valid_metric={options.metric}"]
         if sum(flag.startswith("--valid_metric=") for flag in flags) > 1:
             found.append("--metric and --valid_metric say the same; leave one of them out")
     if found:
         raise UserError("; ".join(found))
-    files = tuple(str(Path(find_config(file)).resolve()) for file in (options.config_files or "").split())
-    named = {**DEFAULT_NAMES, **{key: value for file in files for key, value in read_yaml(file).items()}}
+    named = {**DEFAULT_NAMES, **named_in_files(options)}
     cpus = options.cpus_per_trial or (1 if options.tool == "Ray" else torch.get_num_threads())
     task = Task(
         model=options.model or named["model"],
         dataset=options.dataset or named["dataset"],
-        config_files=files,
+        config_files=tuple(str(Path(file).resolve()) for file in config_files(options)),
         flags=tuple(flags),
         folder=os.getcwd(),
         threads=cpus,

@@ -143,10 +143,11 @@ def _metadata(comparison: Comparison, about: dict[str, Any]) -> dict[str, Any]:
 def _command() -> str:
     """Return what the user typed."""
     words = sys.orig_argv[1:]
-    begin = next((n for n, word in enumerate(words) if word == "-m" or word.endswith(".py")), 0)
-    return shlex.join(
-        ["python", words[begin] if words[begin] == "-m" else Path(words[begin]).name, *words[begin + 1 :]]
-    )
+    begin = next((n for n, word in enumerate(words) if word == "-m" or word.endswith(".py")), None)
+    if begin is None:
+        return shlex.join([Path(words[0]).name, *words[1:]])
+    program = words[begin] if words[begin] == "-m" else Path(words[begin]).name
+    return shlex.join(["python", program, *words[begin + 1 :]])
 
 
 @dataclass(frozen=True)

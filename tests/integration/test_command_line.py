@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 import torch
 
-from recbole_bert4rec.cli.run import main
+from recbole_bert4rec.cli.main import main
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.recommend.recommend import recommendations
 from recbole_bert4rec.training.build import translate_errors
@@ -74,7 +74,7 @@ def test_one_epoch_of_ml_100k_ends_with_metrics_summary_record_and_recommendatio
 
 def assert_main_refuses(capsys: pytest.CaptureFixture[str], arguments: list[str], words: list[str]) -> None:
     """The same without the seconds that a new process takes to import RecBole."""
-    assert main(arguments) == 2
+    assert main(arguments, name="run") == 2
     message = capsys.readouterr().err
     message = message[message.rindex("error: ") :]
     for word in words:

@@ -16,7 +16,7 @@ import psutil
 import pytest
 from filelock import FileLock
 
-from recbole_bert4rec.cli.tune import main
+from recbole_bert4rec.cli.main import main
 
 ROOT = Path(__file__).resolve().parents[2]
 FAST = ["--epochs=2", "--train_batch_size=256", "--hidden_size=16", "--inner_size=16", "--n_layers=1", "--topk=[10]"]
@@ -282,7 +282,7 @@ def test_an_option_that_a_model_does_not_have_is_named_with_the_nearest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(command(tmp_path, space="hiden_size choice [32]\n")[2:]) == 2
+    assert main(command(tmp_path, space="hiden_size choice [32]\n")[2:], name="tune") == 2
     assert "`hiden_size` (did you mean `hidden_size`?)" in capsys.readouterr().err
 
 
@@ -314,6 +314,6 @@ def test_mistakes_are_one_line_and_leave_nothing_behind(
     said: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(command(tmp_path, *flags)[2:]) == 2
+    assert main(command(tmp_path, *flags)[2:], name="tune") == 2
     assert said in capsys.readouterr().err
     assert not {path.name for path in tmp_path.iterdir()} - {"some.hyper", "log_tensorboard", "log", "saved"}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from recbole_bert4rec.cli.run import main
+from recbole_bert4rec.cli.main import main
 from tests.unit.conftest import ROWS, SMALL
 
 

@@ -1,0 +1,86 @@
+"""``compare``: several models on the same rows, or one with several seeds."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from recbole_bert4rec.cli.inputs import add_names, config_files, models_of, named_in_files
+from recbole_bert4rec.comparison.compare import compare
+from recbole_bert4rec.comparison.comparison import Comparison
+from recbole_bert4rec.comparison.study import Study
+from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.options.flags import parse_flags
+from recbole_bert4rec.training.budget import seconds_of
+from recbole_bert4rec.training.inputs import DEFAULT_NAMES
+
+_SEED = 2020
+"""RecBole's default."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the command."""
+    add_names(parser, "; several are separated by commas, and the first is compared with each other one")
+    add_comparison(parser)
+
+
+def add_comparison(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that all comparisons have."""
+    parser.add_argument("--seeds", type=int, help="runs of each model, with seeds that count up from `seed`")
+    parser.add_argument("--budget", help="time of training and validation, such as 10m, in place of early stopping")
+    parser.add_argument(
+        "--output_dir", help="folder of a comparison (default: compare-DATASET) or study (STUDY-DATASET)"
+    )
+
+
+def execute(options: argparse.Namespace, flags: list[str]) -> None:
+    """Compare models.
+
+    Args:
+        options: the command's own flags.
+        flags: options for all models, ``--key=value``.
+
+    Raises:
+        UserError: something that the user can mend.
+    """
+    compare_as_asked(options, flags, models_of(options), Study(), "compare")
+
+
+def compare_as_asked(options: argparse.Namespace, flags: list[str], names: list[str], study: Study, kind: str) -> None:
+    """Compare what is named.
+
+    Args:
+        options: those of :func:`add_comparison`, data set and files.
+        flags: options for all models.
+        names: of models, or of the study's variants.
+        study: of variants; an empty one for models.
+        kind: first part of the folder's name.
+    """
+    count, first = (1 if options.seeds is None else options.seeds), _first_seed(options, flags)
+    if count < 1:
+        raise UserError(f"--seeds={count} must be at least 1")
+    dataset = options.dataset or named_in_files(options).get("dataset") or DEFAULT_NAMES["dataset"]
+    comparison = Comparison(
+        models=tuple(names),
+        dataset=dataset,
+        config_files=config_files(options),
+        flags=tuple(flags),
+        seeds=tuple(range(first, first + count)),
+        budget=None if options.budget is None else seconds_of(options.budget),
+        study=study,
+    )
+    compare(comparison, Path(options.output_dir or f"{kind}-{Path(dataset).stem}"))
+
+
+def kept(options: argparse.Namespace) -> str:
+    """Say what an interrupted command leaves behind."""
+    return "finished runs are kept, the same command does the rest and writes the reports"
+
+
+def _first_seed(options: argparse.Namespace, flags: list[str]) -> int:
+    """Return the seed that the options name, or RecBole's."""
+    given = parse_flags(flags).get("seed", named_in_files(options).get("seed", _SEED))
+    try:
+        return int(given)
+    except (TypeError, ValueError):
+        raise UserError(f"--seed={given} must be a whole number") from None

@@ -1,0 +1,57 @@
+"""The flags that several commands have: which model, which data, which files of options."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.resources import find_config, read_yaml
+from recbole_bert4rec.training.inputs import DEFAULT_NAMES
+
+
+def add_names(parser: argparse.ArgumentParser, more: str = "") -> None:
+    """Add the flags that name model, data set and files of options.
+
+    Args:
+        parser: of a command.
+        more: said of ``--model`` besides.
+    """
+    parser.add_argument("--model", "-m", help=f"name of the model (default: {DEFAULT_NAMES['model']}){more}")
+    add_data(parser)
+
+
+def add_data(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that name data set and files of options."""
+    what = f"name of the data set (default: {DEFAULT_NAMES['dataset']}), or a .csv, .tsv or .parquet log"
+    parser.add_argument("--dataset", "-d", help=what)
+    parser.add_argument(
+        "--config_files", help="YAML files, separated by spaces, or names of properties/recipe; later ones win"
+    )
+
+
+def config_files(options: argparse.Namespace) -> tuple[str, ...]:
+    """Return the paths of the files of options.
+
+    Raises:
+        UserError: there is no such file or recipe.
+    """
+    return tuple(find_config(name) for name in (options.config_files or "").split())
+
+
+def named_in_files(options: argparse.Namespace) -> dict[str, Any]:
+    """Return what the files of options say; later ones win."""
+    return {key: value for file in config_files(options) for key, value in read_yaml(file).items()}
+
+
+def models_of(options: argparse.Namespace) -> list[str]:
+    """Return the names of the models; several are separated by commas.
+
+    Raises:
+        UserError: a name is empty.
+    """
+    given = options.model or named_in_files(options).get("model") or DEFAULT_NAMES["model"]
+    names = [str(name).strip() for name in (given if isinstance(given, list) else str(given).split(","))]
+    if not all(names):
+        raise UserError(f"--model={given} has an empty name")
+    return names

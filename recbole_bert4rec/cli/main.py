@@ -1,0 +1,132 @@
+"""The command line: finds the sub-command, turns a user's mistake into one line, and sets the exit code."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from recbole_bert4rec.environment import suppress_dependency_warnings
+from recbole_bert4rec.errors import UserError, nearest
+
+DONE, MISSING, MISTAKE, INTERRUPTED = 0, 1, 2, 130
+"""Exit codes: done; something that is needed is not installed; a user's mistake; Ctrl-C."""
+
+
+class Command(NamedTuple):
+    """A sub-command.
+
+    Attributes:
+        module: has ``add_arguments(parser)``, ``execute(options, flags)`` and ``kept(options)``, which says what an
+            interrupted command leaves behind. It is imported when the command is called, so that ``doctor`` works where
+            RecBole does not.
+        purpose: one line for the list of commands.
+    """
+
+    module: str
+    purpose: str
+
+
+COMMANDS = {
+    "run": Command("recbole_bert4rec.cli.run", "train and test a model"),
+    "compare": Command("recbole_bert4rec.cli.compare", "compare models on the same rows"),
+    "study": Command("recbole_bert4rec.cli.study", "compare variants of BERT4Rec, such as mask ratios"),
+    "tune": Command("recbole_bert4rec.cli.tune", "search hyper-parameters"),
+    "doctor": Command("recbole_bert4rec.cli.doctor", "say what is installed and what is changed in RecBole"),
+}
+_OPTIONS = "Any option of RecBole or of the model can be given as --key=value; docs/options.md lists BERT4Rec's."
+
+
+def main(arguments: list[str] | None = None, name: str | None = None) -> int:
+    """Run a sub-command.
+
+    Args:
+        arguments: of the command line. Default: those of this process.
+        name: the sub-command that a program such as run.py stands for. Without it the first argument names it, and
+            ``run`` is meant where that is a flag or missing.
+
+    Returns:
+        The exit code.
+    """
+    words = sys.argv[1:] if arguments is None else arguments
+    program = "recbole-bert4rec" if name is None else Path(sys.argv[0]).name
+    if name is None:
+        if words[:1] in (["-h"], ["--help"]):
+            print(_overview())
+            return DONE
+        name, words = (words[0], words[1:]) if words and not words[0].startswith("-") else ("run", words)
+        program = f"{program} {name}"
+    suppress_dependency_warnings()
+    try:
+        return _execute(name, words, program)
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return MISTAKE
+
+
+def _overview() -> str:
+    """Return the list of commands."""
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:<{width}}  {command.purpose}" for name, command in COMMANDS.items()]
+    return "usage: recbole-bert4rec COMMAND [--help] [--key=value ...]\n\n" + "\n".join(lines)
+
+
+def _execute(name: str, words: list[str], program: str) -> int:
+    if name not in COMMANDS:
+        near = nearest(name, COMMANDS)
+        hint = f"did you mean {near}?" if near else f"the commands are {', '.join(COMMANDS)}"
+        raise UserError(f"there is no command {name!r}; {hint}")
+    try:
+        command = importlib.import_module(COMMANDS[name].module)
+    except ImportError as error:
+        print(f"error: {error}; `python -m recbole_bert4rec doctor` says what is missing", file=sys.stderr)
+        return MISSING
+    purpose = COMMANDS[name].purpose
+    description = f"{purpose[0].upper()}{purpose[1:]}. {'' if name == 'doctor' else _OPTIONS}"
+    parser = argparse.ArgumentParser(prog=program, description=description, allow_abbrev=False)
+    command.add_arguments(parser)
+    options, flags = parser.parse_known_args(words)
+    _check_flags(flags, parser)
+    sys.argv = [sys.argv[0], *flags]  # RecBole's Config reads --key=value from here
+    try:
+        command.execute(options, flags)
+    except KeyboardInterrupt:
+        print(f"interrupted; {command.kept(options)}", file=sys.stderr)
+        return INTERRUPTED
+    except SystemExit as end:
+        return int(end.code or 0)
+    return DONE
+
+
+def _check_flags(flags: list[str], parser: argparse.ArgumentParser) -> None:
+    """Refuse what is not written ``--key=value``, and flags of the program that are misspelt.
+
+    Misspelt options are found with all other mistakes of the configuration.
+
+    Raises:
+        UserError: naming each of them.
+    """
+    own = [word.removeprefix("--") for action in parser._actions for word in action.option_strings]
+    found = []
+    for flag in flags:
+        name, equals, value = flag.partition("=")
+        if not flag.startswith("--") or not equals:
+            found.append(f"argument {flag!r} is not understood; options are written --key=value")
+        elif "=" in value:
+            found.append(f"argument {flag!r}: RecBole takes no '=' inside a value; put it into a config file")
+        elif near := _misspelt(name.removeprefix("--"), own):
+            found.append(f"`{name}`: did you mean `--{near}`?")
+    if found:
+        raise UserError("; ".join(found))
+
+
+def _misspelt(name: str, own: list[str]) -> str | None:
+    """Return the flag of the program that a name most likely means, if it means no option."""
+    from recbole_bert4rec.options.known import known_to_recbole
+    from recbole_bert4rec.options.table import OPTIONS
+
+    known = {*OPTIONS, *known_to_recbole()}
+    near = nearest(name, sorted({*known, *own}))
+    return near if name not in known and near in own else None

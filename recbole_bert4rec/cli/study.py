@@ -1,0 +1,34 @@
+"""``study``: variants of BERT4Rec on the same rows, as in the figures and tables of the paper."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from recbole_bert4rec.cli.compare import add_comparison, compare_as_asked, kept
+from recbole_bert4rec.cli.inputs import add_data
+from recbole_bert4rec.comparison.study import read_study
+from recbole_bert4rec.resources import find_config
+
+__all__ = ["add_arguments", "execute", "kept"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the command."""
+    parser.add_argument("study", metavar="FILE", help="YAML file of variants, or a name of properties/study")
+    add_data(parser)
+    add_comparison(parser)
+
+
+def execute(options: argparse.Namespace, flags: list[str]) -> None:
+    """Compare the variants of a study.
+
+    Args:
+        options: the command's own flags.
+        flags: options for all variants, ``--key=value``.
+
+    Raises:
+        UserError: something that the user can mend.
+    """
+    study = read_study(find_config(options.study, "study"))
+    compare_as_asked(options, flags, list(study.variants), study, Path(options.study).stem)
