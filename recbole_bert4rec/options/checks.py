@@ -39,7 +39,7 @@ def mistakes(config: Mapping[str, Any], given: Iterable[str] = (), known: Iterab
         if not option.kind.accepts(config.get(name))
     ]
     found += _mistakes_between(config) if not found else []
-    return found + mistakes_of_names(given, known)
+    return found if config["allow_unknown"] else found + mistakes_of_names(given, known)
 
 
 def _mistakes_between(config: Mapping[str, Any]) -> list[str]:

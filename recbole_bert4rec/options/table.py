@@ -663,6 +663,16 @@ OPTIONS: Mapping[str, Option] = {
         searched=False,
         help="After the test, train anew on train+valid for the selected epochs and test that beside; null: do not.",
     ),
+    "allow_unknown": Option(
+        default=False,
+        kind=Switch(),
+        role=Role.RUN,
+        source=Source.OURS,
+        shared=True,
+        searched=False,
+        affects_result=False,
+        help="Accept options that neither RecBole nor the model knows; without it they are taken for misspelt.",
+    ),
     "worker": Option(
         default=RECBOLES,
         kind=Whole(0),

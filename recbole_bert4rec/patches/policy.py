@@ -113,7 +113,7 @@ def check_options(original: Any, self: Config) -> None:
     home = self.model_class.__module__
     if self.model == MODEL_NAME:
         check(self.final_config_dict, given, known)
-    elif home.startswith("recbole.") and (found := mistakes_of_names(given, known)):
+    elif home.startswith("recbole.") and not self["allow_unknown"] and (found := mistakes_of_names(given, known)):
         raise UserError(f"the configuration of {self.model} has mistakes:\n  " + "\n  ".join(found))
     if home.startswith("recbole"):  # a model of the user's own may have options of its own
         _warn_of_what_has_no_effect(self.model, given, known)

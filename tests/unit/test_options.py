@@ -83,6 +83,7 @@ BAD_VALUES = [
     ("warmup_steps", -1, "at least 0"),
     ("exclude_seen", "maybe", "one of [True, False]"),
     ("exclude_seen", 1, "one of [True, False]"),
+    ("allow_unknown", "yes", "one of [True, False]"),
     ("transform", "mask_itemseq", "null (masks are drawn in the loss)"),
     ("valid_users", 0, "a whole number at least 1, or null"),
     ("logit_adjustment", -0.5, "a number at least 0"),
@@ -156,7 +157,7 @@ def test_recbole_reads_our_defaults_from_the_property_file() -> None:
 
 
 def test_an_option_is_shared_if_another_model_of_recbole_has_it() -> None:
-    everywhere = {"candidates", "exclude_seen"}  # ours, and followed by every model
+    everywhere = {"allow_unknown", "candidates", "exclude_seen"}  # ours, and followed by every model
     wrong = [name for name, option in OPTIONS.items() if option.shared != (name in known_to_recbole() | everywhere)]
     assert wrong == ["norm"]  # RecBole's code has a dictionary of this name, but no option
 
@@ -215,6 +216,11 @@ def test_an_option_of_another_model_gives_a_warning(caplog: pytest.LogCaptureFix
 def test_a_misspelt_option_is_refused_for_every_model(model: str, name: str, hint: str) -> None:
     with pytest.raises(UserError, match=re.escape(f"`{name}`: {hint}")):
         make_config(model, **{name: 1})
+
+
+@pytest.mark.parametrize("model", ["BERT4Rec", "SASRec"])
+def test_unknown_options_are_accepted_where_the_user_says_so(model: str) -> None:
+    assert make_config(model, my_note="x", allow_unknown=True, train_neg_sample_args=None)["my_note"] == "x"
 
 
 def test_a_flag_of_the_command_line_is_suggested() -> None:
