@@ -108,6 +108,11 @@ class Option:
             object.__setattr__(self, "searched", resume is not OnResume.PROTOCOL)
 
 
+def _recboles(**about: Any) -> Option:
+    """Describe an option of RecBole's, which every model has, with RecBole's default."""
+    return Option(default=RECBOLES, source=Source.RECBOLE, shared=True, **about)
+
+
 OPTIONS: Mapping[str, Option] = {
     # ---- Encoder
     "hidden_size": Option(
@@ -142,12 +147,9 @@ OPTIONS: Mapping[str, Option] = {
         shared=True,
         help="Number of attention heads.",
     ),
-    "MAX_ITEM_LIST_LENGTH": Option(
-        default=RECBOLES,
+    "MAX_ITEM_LIST_LENGTH": _recboles(
         kind=Whole(2),
         role=Role.ARCHITECTURE,
-        source=Source.RECBOLE,
-        shared=True,
         help="Longest input; of a longer history the model sees the latest items, or a window in training.",
     ),
     "hidden_act": Option(
@@ -474,21 +476,15 @@ OPTIONS: Mapping[str, Option] = {
         shared=True,
         help="Evaluations without improvement before training stops; BERT4Rec starts on a plateau.",
     ),
-    "eval_step": Option(
-        default=RECBOLES,
+    "eval_step": _recboles(
         kind=Whole(0),
         role=Role.OPTIMISATION,
-        source=Source.RECBOLE,
-        shared=True,
         searched=False,
         help="Epochs from one validation to the next; 0: no validation.",
     ),
-    "seed": Option(
-        default=RECBOLES,
+    "seed": _recboles(
         kind=Whole(0),
         role=Role.OPTIMISATION,
-        source=Source.RECBOLE,
-        shared=True,
         in_comparison=InComparison.DECIDED,
         help="Seed of weights, masks, windows, batches and drawn candidates.",
     ),
@@ -522,23 +518,17 @@ OPTIONS: Mapping[str, Option] = {
         source=Source.RECBOLE,
         help="Order by the times as they are; RecBole rounds to float32, which merges Unix times up to 64 s apart.",
     ),
-    "load_col": Option(
-        default=RECBOLES,
+    "load_col": _recboles(
         kind=Anything("a dictionary"),
         role=Role.DATA,
-        source=Source.RECBOLE,
-        shared=True,
         shapes_data=False,  # it stands in RecBole's own list
         in_comparison=InComparison.SAME,
         help="Columns to load of each atomic file.",
     ),
     # ---- Evaluation
-    "eval_args": Option(
-        default=RECBOLES,
+    "eval_args": _recboles(
         kind=Anything("a dictionary"),
         role=Role.EVALUATION,
-        source=Source.RECBOLE,
-        shared=True,
         in_comparison=InComparison.DECIDED,
         help="Split, order and candidates: full ranking, or uniN and popN for N sampled candidates.",
     ),
@@ -583,34 +573,25 @@ OPTIONS: Mapping[str, Option] = {
         help="Rank by score - this * log(n + 1), n the item's count in training (Menon et al., ICLR 2021); 1 suits "
         "candidates drawn by popularity, and shows more of the tail.",
     ),
-    "metrics": Option(
-        default=RECBOLES,
+    "metrics": _recboles(
         kind=Anything("a list"),
         role=Role.EVALUATION,
-        source=Source.RECBOLE,
-        shared=True,
         on_resume=OnResume.FREE,
         in_comparison=InComparison.SAME,
         searched=False,
         help="Metrics to compute.",
     ),
-    "topk": Option(
-        default=RECBOLES,
+    "topk": _recboles(
         kind=Anything("a list"),
         role=Role.EVALUATION,
-        source=Source.RECBOLE,
-        shared=True,
         on_resume=OnResume.FREE,
         in_comparison=InComparison.SAME,
         searched=False,
         help="Lengths of the list that metrics look at.",
     ),
-    "valid_metric": Option(
-        default=RECBOLES,
+    "valid_metric": _recboles(
         kind=Anything("a text"),
         role=Role.EVALUATION,
-        source=Source.RECBOLE,
-        shared=True,
         in_comparison=InComparison.SAME,
         help="Metric that selects the best epoch.",
     ),
@@ -624,32 +605,23 @@ OPTIONS: Mapping[str, Option] = {
         help="Rows scored at once; more did not make it faster on two cores.",
     ),
     # ---- The run
-    "model": Option(
-        default=RECBOLES,
+    "model": _recboles(
         kind=Anything("a text"),
         role=Role.RUN,
-        source=Source.RECBOLE,
-        shared=True,
         searched=False,
         help="Name of the model.",
     ),
-    "dataset": Option(
-        default=RECBOLES,
+    "dataset": _recboles(
         kind=Anything("a text"),
         role=Role.RUN,
-        source=Source.RECBOLE,
-        shared=True,
         shapes_data=False,  # RecBole looks at it by itself
         in_comparison=InComparison.DECIDED,
         searched=False,
         help="Name of the data set, or a .csv, .tsv or .parquet log.",
     ),
-    "data_path": Option(
-        default=RECBOLES,
+    "data_path": _recboles(
         kind=Anything("a text"),
         role=Role.RUN,
-        source=Source.RECBOLE,
-        shared=True,
         searched=False,
         affects_result=False,
         help="Folder of the data sets.",
@@ -673,66 +645,45 @@ OPTIONS: Mapping[str, Option] = {
         affects_result=False,
         help="Accept options that neither RecBole nor the model knows; without it they are taken for misspelt.",
     ),
-    "worker": Option(
-        default=RECBOLES,
+    "worker": _recboles(
         kind=Whole(0),
         role=Role.RUN,
-        source=Source.RECBOLE,
-        shared=True,
         help="Processes that load data.",
     ),
-    "checkpoint_dir": Option(
-        default=RECBOLES,
+    "checkpoint_dir": _recboles(
         kind=Anything("a text"),
         role=Role.RUN,
-        source=Source.RECBOLE,
-        shared=True,
         affects_result=False,
         help="Folder for checkpoints and records.",
     ),
-    "show_progress": Option(
-        default=RECBOLES,
+    "show_progress": _recboles(
         kind=Anything("True or False"),
         role=Role.RUN,
-        source=Source.RECBOLE,
-        shared=True,
         in_comparison=InComparison.DECIDED,
         affects_result=False,
         help="Show progress bars.",
     ),
-    "state": Option(
-        default=RECBOLES,
+    "state": _recboles(
         kind=Anything("a text"),
         role=Role.RUN,
-        source=Source.RECBOLE,
-        shared=True,
         affects_result=False,
         help="Level of the log.",
     ),
-    "gpu_id": Option(
-        default=RECBOLES,
+    "gpu_id": _recboles(
         kind=Anything("a text"),
         role=Role.RUN,
-        source=Source.RECBOLE,
-        shared=True,
         affects_result=False,
         help="GPUs to use.",
     ),
-    "local_rank": Option(
-        default=RECBOLES,
+    "local_rank": _recboles(
         kind=Anything("a whole number"),
         role=Role.RUN,
-        source=Source.RECBOLE,
-        shared=True,
         affects_result=False,
         help="Number of this process among those that train together; RecBole sets it.",
     ),
-    "wandb_project": Option(
-        default=RECBOLES,
+    "wandb_project": _recboles(
         kind=Anything("a text"),
         role=Role.RUN,
-        source=Source.RECBOLE,
-        shared=True,
         affects_result=False,
         help="Project of Weights & Biases.",
     ),
