@@ -232,5 +232,5 @@ def test_a_checkpoint_with_a_time_bias_is_not_resumed_without_it(write_inter: An
     trainer.fit(train, valid, show_progress=False)
     plain = make_config(**{**options, "time_bias": False})
     again = make_trainer(plain, prepare(plain)[1])
-    with pytest.raises(UserError, match="time_bias True, not False"):
+    with pytest.raises(UserError, match="the checkpoint has time_bias=True, this run False"):
         again.resume_checkpoint(trainer.saved_model_file)
