@@ -73,7 +73,7 @@ def test_a_checkpoint_of_another_network_or_catalogue_is_not_resumed(options: di
     trainer, train, valid, _ = start(**options, epochs=1)
     trainer.fit(train, valid, verbose=False)
     other, *_ = start(**{**options, "hidden_size": 8})
-    with pytest.raises(UserError, match="cannot resume .*: the checkpoint has hidden_size=16, this run 8$"):
+    with pytest.raises(UserError, match=r"cannot resume .*: the checkpoint has hidden_size=16, this run 8$"):
         other.resume_checkpoint(trainer.saved_model_file)
     more = write_inter([*ROWS, ("u1", "one more", 99)], name="more")
     other, *_ = start(**{**options, **more})
