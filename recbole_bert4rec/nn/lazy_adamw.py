@@ -28,7 +28,7 @@ class LazyAdamW(optim.Optimizer):
         super().__init__(self._dense.param_groups, self._dense.defaults)
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]  # no loss is returned
         """Update all parameters that have a gradient; a closure is ignored."""
         sparse = []
         for group in self.param_groups:

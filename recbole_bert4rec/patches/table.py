@@ -197,7 +197,7 @@ def wrap(original: Callable[P, Value], replacement: Callable[..., Value]) -> Cal
     signature = inspect.signature(replacement)
     _, *arguments = signature.parameters.values()
     if not any(argument.kind == argument.VAR_POSITIONAL for argument in arguments):
-        wrapped.__signature__ = signature.replace(parameters=arguments)  # type: ignore[attr-defined]
+        wrapped.__signature__ = signature.replace(parameters=arguments)  # type: ignore[attr-defined]  # read by inspect
     return wrapped
 
 

@@ -99,7 +99,7 @@ class ClozeDataLoader(AbstractDataLoader):
         self._windows = last_windows(self.begin, self.length, self.width)
         DataLoader.__init__(
             self,
-            list(range(len(self.users))),  # type: ignore[arg-type]
+            list(range(len(self.users))),  # type: ignore[arg-type]  # a list is data, too
             batch_sampler=batches,
             collate_fn=self.collate_fn,
             num_workers=config["worker"],
