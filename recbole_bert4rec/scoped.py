@@ -10,7 +10,7 @@ from typing import Any
 
 
 @contextmanager
-def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+def replaced(owner: object, name: str, value: object) -> Iterator[None]:
     """Let ``owner.name`` be ``value`` inside the block.
 
     Args:
@@ -48,7 +48,7 @@ class StandIn(ModuleType):
         changed: the names with another value.
     """
 
-    def __init__(self, module: ModuleType, **changed: Any) -> None:
+    def __init__(self, module: ModuleType, **changed: object) -> None:
         super().__init__(module.__name__)
         self.__dict__.update(changed)
         self._module = module

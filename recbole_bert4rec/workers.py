@@ -67,7 +67,7 @@ class Worker:
         log: file for all that the process prints. Default: where this process prints.
     """
 
-    def __init__(self, work: Callable[..., Any], *shared: Any, log: Path | None = None) -> None:
+    def __init__(self, work: Callable[..., Any], *shared: object, log: Path | None = None) -> None:
         self._target = (work, shared, None if log is None else str(log))
         self._start()
 
@@ -80,7 +80,7 @@ class Worker:
 
     def run(
         self,
-        *arguments: Any,
+        *arguments: object,
         news: Callable[[Any], None] = lambda _: None,
         tick: Callable[[], None] = lambda: None,
     ) -> Any:
@@ -139,7 +139,7 @@ class Worker:
         self._end(_GRACE if error is None else 0)
 
 
-def in_own_process(work: Callable[..., Any], *arguments: Any, log: Path, **listeners: Callable[..., None]) -> Any:
+def in_own_process(work: Callable[..., Any], *arguments: object, log: Path, **listeners: Callable[..., None]) -> Any:
     """Return ``work(*arguments, report)``, done in a new process that ends with it.
 
     Args:

@@ -145,7 +145,7 @@ def name_of(names: str, model: str) -> bool:
 
 def is_general(config: Config) -> bool:
     """Return whether a model knows no order of items, so that RecBole gives it another data set and split."""
-    return config["MODEL_TYPE"] != ModelType.SEQUENTIAL
+    return bool(config["MODEL_TYPE"] != ModelType.SEQUENTIAL)
 
 
 def at_least(least: int, interval: str | None) -> str:

@@ -47,7 +47,7 @@ def _comment(text: str) -> _Ready:
     return _Ready(one_line(text))
 
 
-def render(template: str, **values: Any) -> str:
+def render(template: str, **values: object) -> str:
     """Fill a template in.
 
     Args:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from recbole_bert4rec.comparison.render import one_line
 from recbole_bert4rec.errors import UserError
@@ -32,7 +33,7 @@ class Results:
     models: list[str]
     metrics: list[str]
     records: dict[str, list[dict[str, Any]]]
-    ranks: dict[str, np.ndarray]
+    ranks: dict[str, NDArray[np.int64]]
     rows: pd.DataFrame
     failed: dict[str, str] = field(default_factory=dict)
 
@@ -52,11 +53,11 @@ class Results:
         """Whether the runs know what they would recommend; among sampled candidates they do not."""
         return all(record["variety"] for records in self.records.values() for record in records)
 
-    def scores(self, model: str, metric: str) -> np.ndarray:
+    def scores(self, model: str, metric: str) -> NDArray[np.float64]:
         """Return the test metric of each run, as RecBole printed it; *Shape:* (S,)."""
         return np.array([record["test_result"][metric] for record in self.records[model]], dtype=float)
 
-    def by_user(self, model: str, metric: str) -> np.ndarray:
+    def by_user(self, model: str, metric: str) -> NDArray[np.float64]:
         """Return the test metric of every user in each run; *Shape:* (S, U)."""
         return metric_of(self.ranks[model], metric)
 
@@ -84,7 +85,7 @@ class Results:
         return max(rivals, key=lambda model: self.scores(model, metric).mean()) if rivals else None
 
 
-def metric_of(ranks: np.ndarray, metric: str) -> np.ndarray:
+def metric_of(ranks: NDArray[np.int64], metric: str) -> NDArray[np.float64]:
     """Return a metric of rankings with one target, as RecBole defines it.
 
     Args:
@@ -124,7 +125,7 @@ def read_results(folder: Path, runs: list[str], failed: dict[str, str]) -> Resul
     about = json.loads((folder / "comparison.json").read_text("utf-8"))
     rows = pd.read_parquet(folder / "rows.parquet")
     records: dict[str, list[dict[str, Any]]] = {}
-    ranks: dict[str, list[np.ndarray]] = {}
+    ranks: dict[str, list[NDArray[np.int64]]] = {}
     for name in runs:
         record, ranks_of_run = read_run(folder / "runs", name, rows["user"])
         model = record.get("contestant", record["model"])
@@ -155,7 +156,7 @@ _RECORD: dict[str, tuple[type, ...]] = {
 """What the reports read from the record of a run."""
 
 
-def read_run(folder: Path, name: str, users: pd.Series) -> tuple[dict[str, Any], np.ndarray]:
+def read_run(folder: Path, name: str, users: pd.Series) -> tuple[dict[str, Any], NDArray[np.int64]]:
     """Read one finished run.
 
     Args:
@@ -209,7 +210,7 @@ def _is_epoch(row: object) -> bool:
     )
 
 
-def _check_agreement(file: Path, ranks: np.ndarray, record: dict[str, Any]) -> None:
+def _check_agreement(file: Path, ranks: NDArray[np.int64], record: dict[str, Any]) -> None:
     rounding = 0.51 * 10.0 ** -int(record["config"].get("metric_decimal_place", 4))
     for metric, value in record["test_result"].items():
         mean = float(metric_of(ranks, metric).mean())

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from recbole.config import Config
 from recbole.data import create_dataset
-from recbole.data.dataset import Dataset
+from recbole.data.dataset import Dataset, SequentialDataset
 from recbole.utils import dataset_arguments
 
 from recbole_bert4rec.comparison.comparison import LEAST_INTERACTIONS, Comparison, is_general, reference_config
@@ -98,7 +99,7 @@ class ReferenceRows:
             if not is_general(config) and hasattr(loader._dataset, "item_list_length_field"):
                 self._compare_histories(model, number, loader._dataset)
 
-    def _compare_histories(self, model: str, number: int, theirs: Dataset) -> None:
+    def _compare_histories(self, model: str, number: int, theirs: SequentialDataset) -> None:
         table = theirs.inter_feat
         if theirs.item_list_length_field not in table.columns:  # ours: histories are made from the sequences
             return
@@ -155,11 +156,11 @@ def _fingerprint(config: Config) -> str:
     return digest.hexdigest()
 
 
-def _tokens(dataset: Dataset) -> tuple[np.ndarray, np.ndarray]:
+def _tokens(dataset: Dataset) -> tuple[NDArray[np.str_], NDArray[np.str_]]:
     names = dataset.field2id_token
     return np.asarray(names[dataset.uid_field]), np.asarray(names[dataset.iid_field])
 
 
-def _sorted(users: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _sorted(users: NDArray[np.int64], targets: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     order = np.argsort(users, kind="stable")
     return users[order], targets[order]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import stats
 
 _DRAWS = 2000
@@ -29,7 +30,7 @@ class Difference:
     p: float
 
 
-def difference(ours: np.ndarray, theirs: np.ndarray, seed: int = 0) -> Difference:
+def difference(ours: NDArray[np.float64], theirs: NDArray[np.float64], seed: int = 0) -> Difference:
     """Compare two models on the same users.
 
     Args:
@@ -45,7 +46,7 @@ def difference(ours: np.ndarray, theirs: np.ndarray, seed: int = 0) -> Differenc
     return Difference(mean, mean + wider * (low - mean), mean + wider * (high - mean), p)
 
 
-def paired_t_test(ours: np.ndarray, theirs: np.ndarray) -> float:
+def paired_t_test(ours: NDArray[np.float64], theirs: NDArray[np.float64]) -> float:
     """Return p of the two-sided paired t-test; see :func:`_variance`; *Shapes:* (S, U), (R, U)."""
     mean = float(ours.mean() - theirs.mean())
     variance, freedom = _variance(ours, theirs)
@@ -54,7 +55,7 @@ def paired_t_test(ours: np.ndarray, theirs: np.ndarray) -> float:
     return float(2 * stats.t.sf(abs(mean) / np.sqrt(variance), freedom))
 
 
-def _variance(ours: np.ndarray, theirs: np.ndarray) -> tuple[float, float]:
+def _variance(ours: NDArray[np.float64], theirs: NDArray[np.float64]) -> tuple[float, float]:
     """Return the variance of the difference of means, and its degrees of freedom; users and seeds are both samples.
 
     It is the variance between users (of their differences, averaged over seeds), plus each model's between seeds, less
@@ -83,7 +84,9 @@ def _variance(ours: np.ndarray, theirs: np.ndarray) -> tuple[float, float]:
     return float(variance), float(variance**2 / sum(value**2 / df for value, df in parts if value > 0))
 
 
-def _interval(ours: np.ndarray, theirs: np.ndarray, random: np.random.Generator) -> tuple[float, float]:
+def _interval(
+    ours: NDArray[np.float64], theirs: NDArray[np.float64], random: np.random.Generator
+) -> tuple[float, float]:
     """Return the 95 % percentile interval; users and, within each model, seeds are drawn anew.
 
     :func:`difference` widens it from the normal to the t distribution, with the test's degrees of freedom.

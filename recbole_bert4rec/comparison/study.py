@@ -67,7 +67,7 @@ def read_study(path: str) -> Study:
     return Study({" ".join(str(name).split()): options for name, options in variants.items()}, axis)
 
 
-def _mistakes(variant: str, options: dict[str, Any], axis: str | None) -> list[str]:
+def _mistakes(variant: str, options: Mapping[Any, object], axis: str | None) -> list[str]:
     """Return what is wrong with a variant's options; unknown ones are found later, by its configuration."""
     found = [f"{variant} sets {key!r}, which is no name of an option" for key in options if not isinstance(key, str)]
     single = [key for key in options if key in SINGLE_RUN]

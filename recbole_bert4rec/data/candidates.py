@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -39,7 +41,7 @@ class DistinctCandidates:
                 f"cannot draw {count} candidates: a user has only {available} items left; use fewer candidates"
             )
 
-    def draw(self, own: NDArray[np.int64], count: int, generator: np.random.Generator) -> NDArray[np.int64]:
+    def draw(self, own: NDArray[np.integer[Any]], count: int, generator: np.random.Generator) -> NDArray[np.int64]:
         """Draw items for one user.
 
         Args:

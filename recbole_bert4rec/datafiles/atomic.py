@@ -279,7 +279,7 @@ def _inter_path(config: Config, folder: str) -> str:
 
 def _example(config: Config) -> str:
     """Return a header that would do."""
-    separator = config["field_separator"]
+    separator: str = config["field_separator"]
     return separator.join(
         [f"{config['USER_ID_FIELD']}:token", f"{config['ITEM_ID_FIELD']}:token", f"{config['TIME_FIELD']}:float"]
     )

@@ -18,7 +18,7 @@ MISSING += ["NA", "NULL", "NaN", "None", "n/a", "nan", "null"]
 
 
 def read_columns(
-    path: str, delimiter: str, usecols: list[str], dtype: dict[str, Any], encoding: str | None = None, **_: Any
+    path: str, delimiter: str, usecols: list[str], dtype: dict[str, Any], encoding: str | None = None, **_: object
 ) -> pd.DataFrame:
     """Read an atomic file as ``pandas.read_csv`` does when RecBole calls it.
 

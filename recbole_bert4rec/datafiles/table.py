@@ -63,7 +63,7 @@ def atomic_file(log: str, user: str, item: str, time: str) -> Path:
     table = _read(source, [user, item, time])
     ids = [_tokens(source, table, column) for column in (user, item)]
     seconds = _seconds(source, table[time].to_pandas().rename(time)).to_numpy()
-    columns = pa.table([*ids, seconds], names=["user", "item", "time"])
+    columns = pa.table([*ids, pa.array(seconds)], names=["user", "item", "time"])
     if (seconds[1:] < seconds[:-1]).any():
         columns = columns.take(np.argsort(seconds, kind="stable"))
     if not mark.is_file():
@@ -71,8 +71,8 @@ def atomic_file(log: str, user: str, item: str, time: str) -> Path:
     with atomic_write(target) as temporary, open(temporary, "wb") as file:
         file.write(f"{user}:token\t{item}:token\t{time}:float\n".encode())
         quoted = any(_any_holds(column, '"') for column in ids)
-        style = {"include_header": False, "delimiter": "\t", "quoting_style": "needed" if quoted else "none"}
-        csv.write_csv(columns, file, csv.WriteOptions(**style))
+        style = csv.WriteOptions(include_header=False, delimiter="\t", quoting_style="needed" if quoted else "none")
+        csv.write_csv(columns, file, style)
     _write_mark(mark, made_from)
     return target
 
@@ -104,7 +104,7 @@ def _read(source: Path, columns: list[str]) -> pa.Table:
     return table
 
 
-def _tokens(source: Path, table: pa.Table, name: str) -> pa.ChunkedArray:
+def _tokens(source: Path, table: pa.Table, name: str) -> pa.ChunkedArray[Any]:
     """Return a column of ids as text.
 
     pandas makes floats of whole numbers if some are missing; they become whole numbers again.
@@ -130,7 +130,7 @@ def _tokens(source: Path, table: pa.Table, name: str) -> pa.ChunkedArray:
     return column
 
 
-def _any_holds(column: pa.ChunkedArray, sign: str) -> bool:
+def _any_holds(column: pa.ChunkedArray[Any], sign: str) -> bool:
     return bool(pc.any(pc.match_substring(column, sign)).as_py())
 
 

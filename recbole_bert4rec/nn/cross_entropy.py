@@ -86,7 +86,10 @@ def cross_entropy(
     value, rows, items = offset or (None, None, None)
     workspace = workspace or Workspace()
     recording = torch.is_grad_enabled()  # inside a Function it is always off
-    return _CrossEntropy.apply(recording, workspace, hidden, item_embedding, bias, labels, weights, value, rows, items)
+    loss: Tensor = _CrossEntropy.apply(  # type: ignore[no-untyped-call]  # torch gives it no types
+        recording, workspace, hidden, item_embedding, bias, labels, weights, value, rows, items
+    )
+    return loss
 
 
 class _Operands(NamedTuple):
@@ -117,8 +120,20 @@ class _Gradients(NamedTuple):
 
 class _CrossEntropy(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, recording: bool, workspace: Workspace, *arguments: Any) -> Tensor:
-        hidden, item_embedding, bias, labels, weights, value, rows, items = arguments
+    def forward(
+        ctx: Any,
+        recording: bool,
+        workspace: Workspace,
+        hidden: Tensor,
+        item_embedding: Tensor,
+        bias: Tensor,
+        labels: Tensor,
+        weights: Tensor,
+        value: Tensor | None,
+        rows: Tensor | None,
+        items: Tensor | None,
+    ) -> Tensor:
+        whole = None if value is None or rows is None or items is None else LogitOffset(value, rows, items)
         device = hidden.device.type
         rounded = torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device) == torch.bfloat16
         kind = torch.bfloat16 if rounded else bias.dtype  # float16 is too small for unscaled gradients
@@ -136,7 +151,7 @@ class _CrossEntropy(torch.autograd.Function):
         with torch.autocast(device, enabled=False):
             for start in range(0, len(hidden), n_rows):
                 part = slice(start, start + n_rows)
-                offset = None if value is None else _of_rows(LogitOffset(value, rows, items), start, start + n_rows)
+                offset = None if whole is None else _of_rows(whole, start, start + n_rows)
                 operands = _Operands(low[part], table, bias)
                 blocks = list(_blocks(operands, offset, memory))
                 logsumexp = torch.stack([block.highest + block.total.log() for block in blocks]).logsumexp(0)  # (R,)

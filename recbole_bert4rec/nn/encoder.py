@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -15,7 +15,7 @@ from recbole_bert4rec.constants import PADDING
 from recbole_bert4rec.nn.dropout import Dropout
 from recbole_bert4rec.nn.features import ItemFeatures
 from recbole_bert4rec.nn.time_bias import TimeBias
-from recbole_bert4rec.options.table import OPTIONS, default
+from recbole_bert4rec.options.table import OPTIONS, OptionValues, default
 from recbole_bert4rec.segments import index_within_segment
 
 
@@ -39,14 +39,6 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 Positions = tuple[Tensor, Tensor]
 """Rows and columns of positions in a batch. *Shape:* (M,) each."""
-
-
-class OptionValues(Protocol):
-    """Options with their values, such as RecBole's configuration or a dictionary."""
-
-    def __getitem__(self, name: str, /) -> Any:
-        """Return the value of an option."""
-        ...
 
 
 def _option(name: str) -> Any:
@@ -207,7 +199,7 @@ class MultiHeadAttention(Sublayer):
         dropout = self.attn_dropout_prob if self.training else 0.0
         if attn_mask is not None and attn_mask.is_floating_point():
             attn_mask = attn_mask.to(query.dtype)
-        heads = F.scaled_dot_product_attention(query, key, value, attn_mask=attn_mask, dropout_p=dropout)
+        heads: Tensor = F.scaled_dot_product_attention(query, key, value, attn_mask=attn_mask, dropout_p=dropout)
         return heads.transpose(1, 2).flatten(2)  # from (B, A, Q, H / A)
 
     def _split_heads(self, projected: Tensor) -> Tensor:
@@ -215,7 +207,8 @@ class MultiHeadAttention(Sublayer):
 
         *Shape:* (B, L, H) -> (B, A, L, H / A)
         """
-        return projected.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
+        heads: Tensor = projected.unflatten(-1, (self.n_heads, -1))
+        return heads.transpose(1, 2)
 
     def weights(self, hidden: Tensor, attn_mask: Tensor | None) -> Tensor:
         """Return the softmax of equation 2, for pictures; the mask as in :meth:`forward`.
@@ -370,7 +363,8 @@ class BERT4RecEncoder(nn.Module):
         *lower, last = self.layers
         for layer in lower:
             hidden = layer(hidden, attn_mask)
-        return self.last_norm(last(hidden, attn_mask, query_positions))
+        encoded: Tensor = self.last_norm(last(hidden, attn_mask, query_positions))
+        return encoded
 
     def attention(self, item_seq: Tensor, times: Tensor | None = None) -> Tensor:
         """Return the attention weights of every layer and head, by query and key position.

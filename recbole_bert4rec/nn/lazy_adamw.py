@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 from torch import Tensor, nn, optim
+from torch.optim.optimizer import ParamsT
 
 
 class LazyAdamW(optim.Optimizer):
@@ -22,12 +23,12 @@ class LazyAdamW(optim.Optimizer):
         arguments: keyword arguments of AdamW, such as ``lr`` and ``weight_decay``.
     """
 
-    def __init__(self, params: Any, **arguments: Any) -> None:
+    def __init__(self, params: ParamsT, **arguments: Any) -> None:
         self._dense = optim.AdamW(params, fused=True, **arguments)
         super().__init__(self._dense.param_groups, self._dense.defaults)
 
     @torch.no_grad()
-    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]  # no loss is returned
         """Update all parameters that have a gradient; a closure is ignored."""
         sparse = []
         for group in self.param_groups:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from recbole.evaluator.register import metrics_dict
 
 from recbole_bert4rec.errors import nearest
 from recbole_bert4rec.options.kinds import Real
+from recbole_bert4rec.options.table import OptionValues
 
 
 def mistakes_of_evaluation(config: Mapping[str, Any]) -> list[str]:
@@ -52,7 +53,7 @@ def mistakes_of_evaluation(config: Mapping[str, Any]) -> list[str]:
     return found + _mistakes_of_split(split) + mistakes_of_metrics(config)
 
 
-def _mistakes_of_split(split: Any) -> list[str]:
+def _mistakes_of_split(split: object) -> list[str]:
     if split is None or (isinstance(split, dict) and len(split) == 1 and set(split) - {"LS", "RS", "TS"}):
         return []  # the data set says what it knows
     if not isinstance(split, dict) or len(split) != 1:
@@ -66,7 +67,7 @@ def _mistakes_of_split(split: Any) -> list[str]:
     return [] if value[0] > 0 else [f"`eval_args` split {name} leaves nothing to train on: {value!r}."]
 
 
-def _mistakes_of_metric_names(config: Mapping[str, Any]) -> list[str]:
+def _mistakes_of_metric_names(config: OptionValues) -> list[str]:
     found = []
     for name in map(str, _listed(config["metrics"])):
         if name.lower() not in metrics_dict:
@@ -102,7 +103,7 @@ def _is_interval(text: str) -> bool:
 _WITHOUT_K = ("auc", "gauc", "logloss", "mae", "rmse")
 
 
-def mistakes_of_metrics(config: Mapping[str, Any]) -> list[str]:
+def mistakes_of_metrics(config: OptionValues) -> list[str]:
     """Whether ``valid_metric``, by which the best epoch is chosen, is among those that are computed."""
     metrics, topk, chosen = config["metrics"], config["topk"], str(config["valid_metric"])
     metrics = _listed(metrics)
@@ -114,5 +115,5 @@ def mistakes_of_metrics(config: Mapping[str, Any]) -> list[str]:
     return [f"`valid_metric` must be one of `metrics` {metrics} at one of `topk` {topk}, but is {chosen!r} instead."]
 
 
-def _listed(value: Any) -> list[Any]:
+def _listed(value: str | Iterable[Any]) -> list[Any]:
     return [value] if isinstance(value, str) else list(value)

@@ -9,7 +9,6 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -63,7 +62,7 @@ def _of(role: Role) -> Iterator[tuple[str, Option]]:
     return ((name, option) for name, option in OPTIONS.items() if option.role is role)
 
 
-def _yaml(value: Any) -> str:
+def _yaml(value: object) -> str:
     text = yaml.safe_dump(value, default_flow_style=True, width=1000).strip().removesuffix("...").strip()
     return "~" if value is None else text.replace("false", "False").replace("true", "True")
 

@@ -11,10 +11,18 @@ import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, Protocol
 
 from recbole_bert4rec.constants import ABLATABLE, SAMPLED_LOSSES
 from recbole_bert4rec.options.kinds import Anything, Clipping, Kind, Null, OneOf, OrNull, Real, SomeOf, Switch, Whole
+
+
+class OptionValues(Protocol):
+    """Options with their values, such as RecBole's configuration or a dictionary."""
+
+    def __getitem__(self, name: str, /) -> Any:
+        """Return the value of an option."""
+        ...
 
 
 class Role(Enum):

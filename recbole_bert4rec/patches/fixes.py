@@ -6,7 +6,7 @@ import copy
 import os
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
 import recbole.data.dataset.dataset as recbole_dataset
@@ -14,17 +14,27 @@ import recbole.trainer.hyper_tuning as recbole_hyper_tuning
 import recbole.trainer.trainer as recbole_trainer
 import torch
 from recbole.config import Config
+from recbole.data.dataloader import AbstractDataLoader
 from recbole.data.dataset import Dataset
+from recbole.data.interaction import Interaction
 from recbole.evaluator import Collector
+from recbole.model.abstract_recommender import AbstractRecommender
 from recbole.model.general_recommender import Pop
 from recbole.trainer import Trainer
 from scipy.sparse import dok_matrix
+from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.patches.table import Patch, Scope
 from recbole_bert4rec.plugin.distributed import share_checkpoint_name
 from recbole_bert4rec.scoped import StandIn, replaced
+
+if TYPE_CHECKING:
+    from recbole.model.abstract_recommender import ConcreteRecommender  # a name of the stubs
+
+P = ParamSpec("P")
+Value = TypeVar("Value")
 
 TRUST = "it is a pickle, which can run any code as it is read; unpickle=True reads it, for files whose maker you trust"
 """What is said of a checkpoint that RecBole wrote."""
@@ -38,7 +48,7 @@ _LONELY_TORCH = StandIn(torch, distributed=StandIn(torch.distributed, barrier=la
 def evaluate(
     original: Callable[..., Any],
     self: Trainer,
-    eval_data: Any,
+    eval_data: AbstractDataLoader,
     load_best_model: bool = True,
     model_file: str | None = None,
     show_progress: bool = False,
@@ -87,10 +97,12 @@ def resume_checkpoint(original: Callable[..., None], self: Trainer, resume_file:
         original(self, resume_file)
 
 
-def save_and_remember(original: Callable[..., None], self: Trainer, *args: Any, **kwargs: Any) -> None:
+def save_and_remember(
+    original: Callable[..., None], self: Trainer, epoch: int, verbose: bool = True, **kwargs: str
+) -> None:
     """Remember which files this trainer saved: those it may unpickle."""
     file = kwargs.get("saved_model_file", self.saved_model_file)
-    original(self, *args, **kwargs)
+    original(self, epoch, verbose, **kwargs)
     _saved_by(self).add(os.path.abspath(file))
 
 
@@ -107,12 +119,12 @@ def _saved_by(trainer: Trainer) -> set[str]:
     return files
 
 
-def update_dok_matrix(self: Any, entries: dict[tuple[int, int], float]) -> None:
+def update_dok_matrix(self: dok_matrix, entries: dict[tuple[int, int], float]) -> None:
     """Fill a matrix as ``dok_matrix._update`` did."""
-    self._dict.update(entries)
+    self._dict.update(entries)  # type: ignore[attr-defined]  # private, so its types leave it out
 
 
-def search_with_generator(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def search_with_generator(original: Callable[P, Value], *args: P.args, **kwargs: P.kwargs) -> Value:
     """Give hyperopt the numpy Generator that it draws from."""
     with replaced(recbole_hyper_tuning, "np", _GENERATOR_NUMPY):
         return original(*args, **kwargs)
@@ -163,9 +175,14 @@ def distribute(module: torch.nn.Module, device_ids: list[int] | None = None, **k
     return DistributedDataParallel(module, device_ids=device_ids if on_gpu else None, **kwargs)
 
 
-def init_trainer(original: Callable[..., None], self: Trainer, *args: Any, **kwargs: Any) -> None:
+def init_trainer(
+    original: Callable[[Trainer, Config, AbstractRecommender], None],
+    self: Trainer,
+    config: Config,
+    model: AbstractRecommender,
+) -> None:
     """Let all ranks name the one checkpoint that rank 0 writes."""
-    original(self, *args, **kwargs)
+    original(self, config, model)
     share_checkpoint_name(self)
 
 
@@ -212,7 +229,7 @@ def drop_rows_without_ids(original: Callable[[Dataset], None], self: Dataset) ->
     original(self)
 
 
-def count_for_pop(original: Callable[..., Any], self: Pop, interaction: Any) -> Any:
+def count_for_pop(original: Callable[[Pop, Interaction], Tensor], self: Pop, interaction: Interaction) -> Tensor:
     """Count every interaction of a batch."""
     counts = self.item_cnt.clone()
     loss = original(self, interaction)
@@ -221,7 +238,9 @@ def count_for_pop(original: Callable[..., Any], self: Pop, interaction: Any) -> 
     return loss
 
 
-def no_negatives_for_pop(original: Any, self: Config, model: str, model_class: Any, dataset: str) -> None:
+def no_negatives_for_pop(
+    original: Callable[..., None], self: Config, model: str, model_class: type[ConcreteRecommender], dataset: str
+) -> None:
     """Give Pop no sampled negatives."""
     original(self, model, model_class, dataset)
     if model == "Pop":

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from typing import Any
 
 import recbole.quick_start.quick_start as quick_start
 from recbole.config import Config
+from recbole.data.dataloader import AbstractDataLoader
 
 from recbole_bert4rec.constants import MODEL_NAME, STOCK_MODEL_NAME
 from recbole_bert4rec.environment import suppress_dependency_warnings
@@ -25,7 +27,9 @@ stock = importlib.import_module(f"{_HOME}.{_OURS}")
 RecBoleBERT4Rec = type(STOCK_MODEL_NAME, (stock.BERT4Rec,), {"__module__": f"{_HOME}.{_STOCK}"})
 
 
-def get_dataloader(original: Any, config: Config, phase: str) -> Any:
+def get_dataloader(
+    original: Callable[[Config, str], type[AbstractDataLoader]], config: Config, phase: str
+) -> type[AbstractDataLoader]:
     """Return the loader's class: this package's for BERT4Rec, RecBole's for all other models."""
     if config["model"] != MODEL_NAME:
         return original(config, phase)
@@ -34,7 +38,7 @@ def get_dataloader(original: Any, config: Config, phase: str) -> Any:
     return original(config, phase) if config["eval_args"]["mode"][phase] == "full" else CandidateDataLoader
 
 
-def run_recboles(rank: int, *args: Any) -> None:
+def run_recboles(rank: int, *args: object) -> None:
     """Run RecBole's worker of ``nproc > 1``; its name in a pickle makes the new process register BERT4Rec too."""
     suppress_dependency_warnings()
     _run_recboles(rank, *args)
@@ -47,7 +51,7 @@ def objective_function(
     return _objective_function(config_dict, config_file_list, saved)
 
 
-def _named(owner: str, name: str, value: Any, reason: str) -> Patch:
+def _named(owner: str, name: str, value: object, reason: str) -> Patch:
     return Patch(owner, name, value, reason, Scope.MODEL, as_is=True)
 
 

@@ -28,20 +28,24 @@ from recbole_bert4rec.resources import read_yaml, shipped
 from recbole_bert4rec.scoped import StandIn, replaced
 
 if TYPE_CHECKING:
-    from importlib.resources.abc import Traversable
+    from importlib.abc import Traversable
+
+    from recbole.model.abstract_recommender import ConcreteRecommender  # a name of the stubs
 
 _SEQUENTIAL_SPLIT = {"split": {"LS": "valid_and_test"}, "order": "TO", "group_by": "user"}
 _NO_FILE_EXISTS = StandIn(os, path=StandIn(os.path, exists=lambda path: False))
 
 
-def load_config_files(original: Any, self: Config, file_list: list[str] | None) -> Any:
+def load_config_files(
+    original: Callable[[Config, list[str] | None], dict[str, Any]], self: Config, file_list: list[str] | None
+) -> dict[str, Any]:
     """Refuse a configuration file that is not a dictionary, or names a key twice, in one line."""
     for path in file_list or []:
         read_yaml(path)
     return original(self, file_list)
 
 
-def convert_texts(original: Any, self: Config, config_dict: dict[str, Any]) -> dict[str, Any]:
+def convert_texts(original: Callable[..., Any], self: Config, config_dict: dict[str, Any]) -> dict[str, Any]:
     """Turn texts into the Python values that they spell; RecBole would run them as programs.
 
     Numbers, texts in quotes, lists, tuples, dictionaries, None and booleans (in lower case too) are read. All else
@@ -72,7 +76,9 @@ def _literal(text: str) -> Any:
     return value if value is None or isinstance(value, (str, int, float, list, tuple, dict)) else text
 
 
-def load_defaults(original: Any, self: Config, model: str, model_class: Any, dataset: str) -> None:
+def load_defaults(
+    original: Callable[..., None], self: Config, model: str, model_class: type[ConcreteRecommender], dataset: str
+) -> None:
     """Lay this package's defaults over RecBole's; what the user gives still comes after both."""
     original(self, MODEL_NAME if model == STOCK_MODEL_NAME else model, model_class, dataset)
     internal = self.internal_config_dict
@@ -94,7 +100,7 @@ def _overlay(config: Config, file: Traversable) -> None:
         config.internal_config_dict.update(yaml.load(file.read_text("utf-8"), Loader=config.yaml_loader))  # noqa: S506
 
 
-def check_options(original: Any, self: Config) -> None:
+def check_options(original: Callable[[Config], None], self: Config) -> None:
     """Complete a sequential model's split, check BERT4Rec's options, and refuse names that mean nothing to anybody.
 
     Args:
@@ -158,7 +164,7 @@ def load_split_dataloaders(original: Callable[[Config], Any], config: Config) ->
     return original(config) if config["dataloaders_save_path"] else None
 
 
-def load_data_and_model(original: Any, model_file: str, unpickle: bool = False) -> tuple[Any, ...]:
+def load_data_and_model(original: Callable[..., Any], model_file: str, unpickle: bool = False) -> tuple[Any, ...]:
     """Return what a checkpoint was trained on and the model in it.
 
     Args:

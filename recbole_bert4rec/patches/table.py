@@ -12,12 +12,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import recbole  # first, so that an installation without RecBole is noticed by this name
 
 from recbole_bert4rec.constants import SUPPORTED_RECBOLE
 from recbole_bert4rec.errors import UserError
+
+P = ParamSpec("P")
+Value = TypeVar("Value")
 
 FIXES_VARIABLE = "RECBOLE_BERT4REC_FIXES"
 """Environment variable that turns the fixes of RecBole off; read as the package is imported."""
@@ -172,7 +175,7 @@ def resolve(owner: str) -> Any:
     return getattr(found, name) if name else found
 
 
-def current(owner: Any, name: str) -> Any:
+def current(owner: object, name: str) -> Any:
     """Return what stands at a place; :data:`ABSENT` where there is nothing, or only something inherited."""
     if isinstance(owner, list):
         return name if name in owner else ABSENT
@@ -181,20 +184,20 @@ def current(owner: Any, name: str) -> Any:
     return vars(owner).get(name, ABSENT) if isinstance(owner, type) else getattr(owner, name, ABSENT)
 
 
-def wrap(original: Callable[..., Any], replacement: Callable[..., Any]) -> Callable[..., Any]:
+def wrap(original: Callable[P, Value], replacement: Callable[..., Value]) -> Callable[P, Value]:
     """Return a function that calls ``replacement(original, ...)`` and has the original's name and documentation.
 
     Its signature is the replacement's, where that names all its arguments.
     """
 
     @functools.wraps(original)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> Value:
         return replacement(original, *args, **kwargs)
 
     signature = inspect.signature(replacement)
     _, *arguments = signature.parameters.values()
     if not any(argument.kind == argument.VAR_POSITIONAL for argument in arguments):
-        wrapped.__signature__ = signature.replace(parameters=arguments)  # type: ignore[attr-defined]
+        wrapped.__signature__ = signature.replace(parameters=arguments)  # type: ignore[attr-defined]  # read by inspect
     return wrapped
 
 
@@ -211,7 +214,7 @@ def _apply(patch: Patch) -> None:
         _put(place, name, put)
 
 
-def _references(function: Any, owner: ModuleType) -> list[tuple[ModuleType, str]]:
+def _references(function: object, owner: ModuleType) -> list[tuple[ModuleType, str]]:
     """Find the modules that imported a function of RecBole by name: ``from recbole.data import create_dataset``.
 
     RecBole's own do, and so do those of a user who imports RecBole before this package.
@@ -225,9 +228,10 @@ def _references(function: Any, owner: ModuleType) -> list[tuple[ModuleType, str]
     """
     if not isinstance(function, FunctionType) or (function.__module__ or "").split(".")[0] != "recbole":
         return []
+    loaded: list[object] = list(sys.modules.values())  # whatever a program has put there
     return [
         (module, name)
-        for module in list(sys.modules.values())
+        for module in loaded
         if isinstance(module, ModuleType) and module is not owner and not module.__name__.startswith("recbole_bert4rec")
         for name, value in list(vars(module).items())
         if value is function
@@ -250,7 +254,7 @@ def _take_back(change: _Change) -> None:
         delattr(owner, name)
 
 
-def _put(owner: Any, name: str, value: Any) -> None:
+def _put(owner: object, name: str, value: object) -> None:
     if isinstance(owner, list):
         if name not in owner:
             owner.append(name)

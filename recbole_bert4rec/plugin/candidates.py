@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from logging import getLogger
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -16,6 +17,9 @@ from torch import Tensor
 
 from recbole_bert4rec.data.candidates import DistinctCandidates
 from recbole_bert4rec.errors import UserError
+
+if TYPE_CHECKING:
+    from recbole.sampler.sampler import UserSampler  # a name of the stubs
 
 
 class AliasDraws:
@@ -83,14 +87,15 @@ class CandidateDataLoader(NegSampleEvalDataLoader):
         candidates = np.concatenate([targets[None], np.concatenate(negatives, axis=1)]).T
         return rows, (owner, torch.from_numpy(candidates)), owner, rows[self.iid_field]
 
-    def _draw(self, users: Any, targets: Any) -> Any:
+    def _draw(self, users: NDArray[np.int64], targets: NDArray[np.int64]) -> NDArray[np.int64]:
         """Draw the candidates of one user's rows.
 
         *Shape:* (C - 1, rows)
         """
         sampler = self._sampler
         if not isinstance(sampler, RepeatableSampler):
-            return sampler.sample_by_user_ids(users, targets, self.neg_sample_num).view(-1, len(users)).numpy()
+            drawn: NDArray[np.int64] = sampler.sample_by_user_ids(users, targets, self.neg_sample_num).numpy()
+            return drawn.reshape(-1, len(users))
         if not hasattr(self, "_draws"):
             self._draws = AliasDraws(self._dataset.item_num, _alias_table(sampler))
         return self._draws.draw(targets, self.neg_sample_num)
@@ -129,7 +134,7 @@ class PaperCandidates:
         self._candidates = DistinctCandidates(weights.astype(np.float64))
         self._drawn: dict[tuple[int, int], Any] = {}
 
-    def check(self, users: Any, num: int) -> None:
+    def check(self, users: NDArray[np.int64], num: int) -> None:
         """Refuse, before training, a draw that would fail at the first evaluation.
 
         Args:
@@ -142,7 +147,9 @@ class PaperCandidates:
         own = np.diff(self.own.indptr)[np.unique(users)]
         self._candidates.check(int(own.max(initial=0)), num)
 
-    def sample_by_user_ids(self, user_ids: Any, item_ids: Any, num: int) -> Tensor:
+    def sample_by_user_ids(
+        self, user_ids: Sequence[int] | NDArray[np.int64] | Tensor, item_ids: object, num: int
+    ) -> Tensor:
         """Draw candidates in the layout of RecBole's samplers.
 
         Args:
@@ -164,7 +171,12 @@ class PaperCandidates:
         return self._drawn[user, num].astype(np.int64)
 
 
-def create_samplers(original: Any, config: Config, dataset: Dataset, built_datasets: list[Dataset]) -> tuple[Any, ...]:
+def create_samplers(
+    original: Callable[..., tuple[UserSampler | None, ...]],
+    config: Config,
+    dataset: Dataset,
+    built_datasets: list[Dataset],
+) -> tuple[UserSampler | None, ...]:
     """Make RecBole's samplers, and with ``candidates: paper`` replace those of validation and test, for any model.
 
     Args:

@@ -9,7 +9,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import torch
 from recbole.config import Config
@@ -78,13 +78,13 @@ def read(path: str | os.PathLike[str], device: torch.device | str = "cpu") -> di
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Detected pickle protocol", UserWarning)  # said of RecBole's own
-            state = torch.load(path, map_location=device, weights_only=True)
+            state: object = torch.load(path, map_location=device, weights_only=True)
     except (MemoryError, torch.OutOfMemoryError):
         raise
     except Exception as error:  # torch raises many types for pickles and for archives of other things
         raise ForeignFileError(f"{path} is not a checkpoint of recbole_bert4rec ({type(error).__name__})") from error
     said = state.get("format") if isinstance(state, dict) else None
-    if not isinstance(said, str) or not said.startswith(_FORMATS):
+    if not isinstance(state, dict) or not isinstance(said, str) or not said.startswith(_FORMATS):
         raise ForeignFileError(f"{path} is not a checkpoint of recbole_bert4rec (no format {FORMAT!r} in it)")
     if said != FORMAT:
         raise UserError(f"{path} has the format {said!r}, but this version reads {FORMAT!r} only; train anew")
@@ -126,11 +126,11 @@ class Entry(NamedTuple):
     required: bool = True
 
 
-def _is_whole(value: Any) -> bool:
+def _is_whole(value: object) -> bool:
     return type(value) is int and value >= 0
 
 
-def _is_config(value: Any) -> bool:
+def _is_config(value: object) -> bool:
     return isinstance(value, dict) and is_plain(value) and value.get("model") == MODEL_NAME and _has_data_set(value)
 
 
@@ -138,19 +138,19 @@ def _has_data_set(config: dict[str, Any]) -> bool:
     return isinstance(config.get("dataset"), str)
 
 
-def _are_weights(value: Any) -> bool:
+def _are_weights(value: object) -> bool:
     return isinstance(value, dict) and all(
         isinstance(name, str) and isinstance(weight, Tensor) for name, weight in value.items()
     )
 
 
-def _are_metrics(value: Any) -> bool:
+def _are_metrics(value: object) -> bool:
     return isinstance(value, dict) and all(
         isinstance(name, str) and type(score) is float for name, score in value.items()
     )
 
 
-def _is_optimizer(value: Any) -> bool:
+def _is_optimizer(value: object) -> bool:
     return (
         isinstance(value, dict)
         and isinstance(value.get("state"), dict)
@@ -159,15 +159,15 @@ def _is_optimizer(value: Any) -> bool:
     )
 
 
-def _is_generator(value: Any) -> bool:
+def _is_generator(value: object) -> TypeGuard[Tensor]:
     return isinstance(value, Tensor) and value.dtype == torch.uint8 and value.dim() == 1
 
 
-def _is_cpu_generator(value: Any) -> bool:
+def _is_cpu_generator(value: object) -> bool:
     return _is_generator(value) and len(value) == len(torch.get_rng_state())
 
 
-def _is_numpy_state(value: Any) -> bool:
+def _is_numpy_state(value: object) -> bool:
     """Tell whether numpy's legacy generator takes a list of its name, 624 words, place, and the spare number."""
     if not (isinstance(value, list) and len(value) == 5 and isinstance(value[1], list)):
         return False
@@ -177,7 +177,7 @@ def _is_numpy_state(value: Any) -> bool:
     return value[0] == "MT19937" and all(0 <= word < 2**32 for word in value[1])
 
 
-def _is_python_state(value: Any) -> bool:
+def _is_python_state(value: object) -> bool:
     """Tell whether Python's generator takes a list of its version, 625 words, and the spare number."""
     if not (isinstance(value, list) and len(value) == 3 and isinstance(value[1], list) and value[0] == 3):
         return False
@@ -185,7 +185,7 @@ def _is_python_state(value: Any) -> bool:
     return words and value[1][-1] <= 624 and (value[2] is None or type(value[2]) is float)
 
 
-def _are_tokens(value: Any) -> bool:
+def _are_tokens(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(token, str) for token in value)
 
 
@@ -280,7 +280,7 @@ def without_places(values: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if key not in _PLACES}
 
 
-def is_plain(value: Any) -> bool:
+def is_plain(value: object) -> bool:
     """Return whether a value is made of None, bool, int, float, str, list, tuple and dict alone."""
     if isinstance(value, dict):
         return all(isinstance(key, str) and is_plain(item) for key, item in value.items())
@@ -301,7 +301,7 @@ class StoredConfig(Config):
         self._values = {**without_places(values), **more}
         super().__init__(model=values["model"], dataset=values["dataset"])
 
-    def _load_config_files(self, file_list: Any) -> dict[str, Any]:
+    def _load_config_files(self, file_list: list[str] | None) -> dict[str, Any]:
         return dict(self._values)
 
     def _load_cmd_line(self) -> dict[str, Any]:

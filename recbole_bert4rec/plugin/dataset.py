@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from recbole.data.dataset import SequentialDataset
 from recbole.data.interaction import Interaction
 from recbole.utils import EvaluatorType, FeatureSource, FeatureType
@@ -116,7 +117,9 @@ class BERT4RecDataset(FastLoading):
         """
         return rows[SEQUENCE] if SEQUENCE in rows else rows[self.uid_field]
 
-    def __getitem__(self, index: Any, join: bool = True) -> Interaction:
+    def __getitem__(
+        self, index: int | slice | list[int] | NDArray[np.int64] | Tensor, join: bool = True
+    ) -> Interaction:
         """Return rows as RecBole has them: target, history padded to MAX_ITEM_LIST_LENGTH, and its length."""
         rows = super().__getitem__(index, join)
         if not hasattr(self, "sequences"):

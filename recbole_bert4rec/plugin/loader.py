@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from logging import getLogger
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 from recbole.config import Config
@@ -23,6 +23,9 @@ from recbole_bert4rec.data.batching import (
 )
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 
+if TYPE_CHECKING:
+    from recbole.sampler.sampler import UserSampler  # a name of the stubs
+
 
 class PinnableInteraction(Interaction):
     """RecBole's Interaction with the method by which torch's loader moves a batch to page-locked memory."""
@@ -31,7 +34,7 @@ class PinnableInteraction(Interaction):
         """Return a copy in page-locked memory, which a GPU can fetch while it computes."""
         return PinnableInteraction({field: values.pin_memory() for field, values in self.interaction.items()})
 
-    def to(self, device: Any, selected_field: Any = None) -> Interaction:
+    def to(self, device: torch.device | str, selected_field: str | Sequence[str] | None = None) -> Interaction:
         """Move the batch as RecBole does, but do not wait for copies from page-locked memory.
 
         Args:
@@ -60,7 +63,9 @@ class ClozeDataLoader(AbstractDataLoader):
     batch_sampler: LengthGroupedBatches
     _dataset: BERT4RecDataset
 
-    def __init__(self, config: Config, dataset: BERT4RecDataset, sampler: Any, shuffle: bool = True) -> None:
+    def __init__(
+        self, config: Config, dataset: BERT4RecDataset, sampler: UserSampler | None, shuffle: bool = True
+    ) -> None:
         self.config = config
         self.shuffle = shuffle
         self._dataset = dataset
@@ -94,7 +99,7 @@ class ClozeDataLoader(AbstractDataLoader):
         self._windows = last_windows(self.begin, self.length, self.width)
         DataLoader.__init__(
             self,
-            list(range(len(self.users))),  # type: ignore[arg-type]
+            list(range(len(self.users))),  # type: ignore[arg-type]  # a list is data, too
             batch_sampler=batches,
             collate_fn=self.collate_fn,
             num_workers=config["worker"],

@@ -47,7 +47,7 @@ class FastLoading(SequentialDataset):
         except ValueError as error:
             explain_load_failure(self.config, dataset_path, error)
 
-    def _load_feat(self, filepath: str, source: Any) -> pd.DataFrame | None:
+    def _load_feat(self, filepath: str, source: FeatureSource | str) -> pd.DataFrame | None:
         """Load a file; those of interactions with our reader."""
         if source != FeatureSource.INTERACTION or len(self.config["field_separator"]) != 1:
             return super()._load_feat(filepath, source)
@@ -71,7 +71,7 @@ class FastLoading(SequentialDataset):
             gap = int(np.flatnonzero(order == -1)[0])
             ids = np.where(ids == gap, -1, ids - (ids > gap))
             order = np.delete(order, gap)
-        tokens = np.array(["[PAD]", *columns[0].cat.categories[order]])
+        tokens = np.array(["[PAD]", *columns[0].cat.categories.take(order)])
         feat[field] = ids + 1
         if field not in self.field2id_token:
             self.field2id_token[field] = tokens

@@ -30,6 +30,7 @@ from recbole_bert4rec.nn.losses import (
 )
 from recbole_bert4rec.nn.time_bias import visible_times
 from recbole_bert4rec.nn.topk import Change, best_items
+from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.segments import pair_keys
 
 Pairs = tuple[Tensor, Tensor]
@@ -49,7 +50,7 @@ class BERT4Rec(SequentialRecommender):
 
     input_type = InputType.POINTWISE  # a row is a sequence; losses that need negatives draw them
 
-    def __init__(self, config: Config, dataset: Dataset) -> None:
+    def __init__(self, config: Config, dataset: BERT4RecDataset) -> None:
         super().__init__(config, dataset)
         self.loss_type: str = config["loss_type"]
         self.loss_mean: str = config["loss_mean"]

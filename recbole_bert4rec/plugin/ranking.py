@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
+from recbole.data.interaction import Interaction
 from recbole.evaluator import Collector
 from torch import Tensor
 
@@ -29,7 +30,9 @@ class RankingCollector(Collector):
         """Whether a metric (GAUC, AUC, LogLoss, ...) needs more than the best k items."""
         return self.register.need("rec.meanrank") or self.register.need("rec.score")
 
-    def eval_batch_collect(self, scores_tensor: Any, interaction: Any, positive_u: Tensor, positive_i: Tensor) -> None:
+    def eval_batch_collect(
+        self, scores_tensor: Tensor | Ranking, interaction: Interaction, positive_u: Tensor, positive_i: Tensor
+    ) -> None:
         """Collect a batch.
 
         Args:

@@ -83,7 +83,7 @@ def parts_of(split: dict[str, Any]) -> tuple[bool, ...]:
     return tuple(ratio > 0 for ratio in value)
 
 
-def check_not_empty(sizes: Sequence[int], needed: Sequence[bool], split: Any, dataset: str) -> None:
+def check_not_empty(sizes: Sequence[int], needed: Sequence[bool], split: object, dataset: str) -> None:
     """Refuse a split that leaves a part without rows.
 
     Args:

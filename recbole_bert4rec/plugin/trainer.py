@@ -9,12 +9,13 @@ import random
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 import torch.distributed as dist
 from recbole.config import Config
+from recbole.data.dataloader import AbstractDataLoader
 from recbole.data.interaction import Interaction
 from recbole.trainer import Trainer
 from recbole.utils import set_color
@@ -28,6 +29,7 @@ from recbole_bert4rec.nn.topk import best_candidates
 from recbole_bert4rec.options.table import FIXED_ON_RESUME, PROTOCOL
 from recbole_bert4rec.plugin import checkpoint
 from recbole_bert4rec.plugin.distributed import share_checkpoint_name
+from recbole_bert4rec.plugin.loader import ClozeDataLoader
 from recbole_bert4rec.plugin.model import BERT4Rec, Pairs
 from recbole_bert4rec.plugin.ranking import Ranking, RankingCollector
 from recbole_bert4rec.segments import pair_keys
@@ -78,7 +80,7 @@ class BERT4RecTrainer(Trainer):
     def _build_optimizer(self, **kwargs: Any) -> optim.Optimizer:
         """RecBole's ``learner``; weight decay spares LayerNorm and biases (authors' code); Adam(W) fused."""
         named = list(self.model.named_parameters())
-        groups = [
+        groups: list[dict[str, Any]] = [
             {"params": [p for n, p in named if not _spared(n)]},
             {"params": [p for n, p in named if _spared(n)], "weight_decay": 0.0},
         ]
@@ -106,14 +108,14 @@ class BERT4RecTrainer(Trainer):
         share = 1.0 - progress if schedule == "linear" else 0.5 * (1.0 + math.cos(math.pi * progress))
         return self.learning_rate * share
 
-    def _before_step(self, optimizer: optim.Optimizer, args: Any, kwargs: Any) -> None:
+    def _before_step(self, optimizer: optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         for group in optimizer.param_groups:
             group["lr"] = self.learning_rate_at(self.step_count)
         self.step_count += 1
         if self.config["clip_grad_norm"]:
             clip(self.model.parameters(), **self.config["clip_grad_norm"])
 
-    def _after_step(self, optimizer: optim.Optimizer, args: Any, kwargs: Any) -> None:
+    def _after_step(self, optimizer: optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if self.average is not None:
             self.average.update()
 
@@ -127,7 +129,11 @@ class BERT4RecTrainer(Trainer):
         return nullcontext() if self.average is None or not self.average.steps else self.average.applied()
 
     def _train_epoch(
-        self, train_data: Any, epoch_idx: int, loss_func: Any = None, show_progress: bool = False
+        self,
+        train_data: AbstractDataLoader,
+        epoch_idx: int,
+        loss_func: Callable[[Interaction], Tensor | tuple[Tensor, ...]] | None = None,
+        show_progress: bool = False,
     ) -> float | tuple[float, ...] | None:
         """One pass over all users; masks, windows and order depend on (seed, epoch) alone.
 
@@ -136,7 +142,7 @@ class BERT4RecTrainer(Trainer):
         """
         self.total_steps = self.epochs * len(train_data)
         self.step_count = epoch_idx * len(train_data)
-        train_data.set_epoch(epoch_idx)
+        cast(ClozeDataLoader, train_data).set_epoch(epoch_idx)
         self.model.set_epoch(epoch_idx)
         hooks = [
             self.optimizer.register_step_pre_hook(self._before_step),
@@ -150,7 +156,9 @@ class BERT4RecTrainer(Trainer):
             if isinstance(self.optimizer, LazyAdamW):
                 self.optimizer.catch_up()
 
-    def _valid_epoch(self, valid_data: Any, show_progress: bool = False) -> tuple[float, dict[str, float]]:
+    def _valid_epoch(
+        self, valid_data: AbstractDataLoader, show_progress: bool = False
+    ) -> tuple[float, dict[str, float]]:
         score, self.valid_result = super()._valid_epoch(valid_data, show_progress)
         return score, self.valid_result
 
@@ -168,7 +176,9 @@ class BERT4RecTrainer(Trainer):
         rows, items = rows.to(self.device), items.to(self.device)
         return (rows, items), (rows[kept], items[kept]) if self.config["exclude_seen"] else (nothing, nothing)
 
-    def _full_sort_batch_eval(self, batched_data: Any) -> tuple[Interaction, Any, Tensor, Tensor]:
+    def _full_sort_batch_eval(
+        self, batched_data: tuple[Interaction, object, Tensor, Tensor]
+    ) -> tuple[Interaction, Any, Tensor, Tensor]:
         """Rank the catalogue for each row; the matrix of all scores is made only where a metric needs it."""
         interaction, _, positive_u, positive_i = batched_data
         self.evaluated_rows += len(interaction)
@@ -181,7 +191,9 @@ class BERT4RecTrainer(Trainer):
         scores[removed] = -torch.inf
         return interaction, scores, positive_u, positive_i
 
-    def _neg_sample_batch_eval(self, batched_data: Any) -> tuple[Interaction, Any, Tensor, Tensor]:
+    def _neg_sample_batch_eval(
+        self, batched_data: tuple[Interaction, tuple[Tensor, Tensor] | None, Tensor, Tensor]
+    ) -> tuple[Interaction, Any, Tensor, Tensor]:
         """Rank each user's candidates (see :class:`CandidateDataLoader`), or score labelled rows by a sigmoid."""
         interaction, candidates, positive_u, positive_i = batched_data
         moved = interaction.to(self.device)
@@ -208,7 +220,11 @@ class BERT4RecTrainer(Trainer):
         return interaction, everything, positive_u, positive_i
 
     def evaluate(
-        self, eval_data: Any, load_best_model: bool = True, model_file: str | None = None, show_progress: bool = False
+        self,
+        eval_data: AbstractDataLoader,
+        load_best_model: bool = True,
+        model_file: str | None = None,
+        show_progress: bool = False,
     ) -> OrderedDict[str, float] | None:
         """As RecBole's; the checkpoint is read without unpickling and ``exclude_seen`` is honoured."""
         if load_best_model:
@@ -230,7 +246,7 @@ class BERT4RecTrainer(Trainer):
         return super()._map_reduce(result, self.evaluated_rows)
 
     def fit(
-        self, train_data: Any, valid_data: Any = None, *args: Any, **kwargs: Any
+        self, train_data: AbstractDataLoader, valid_data: AbstractDataLoader | None = None, *args: Any, **kwargs: Any
     ) -> tuple[float, dict[str, float] | None]:
         """As RecBole's; the items' external ids are kept for the checkpoint.
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import torch
 from matplotlib.figure import Figure
+from recbole.data.dataloader import AbstractDataLoader
 from torch import Tensor
 
 from recbole_bert4rec.errors import UserError
@@ -30,7 +30,7 @@ def check_picture(path: str) -> None:
 
 
 @torch.no_grad()
-def mean_attention(model: BERT4Rec, eval_data: Any, width: int = _WIDTH) -> tuple[Tensor, int]:
+def mean_attention(model: BERT4Rec, eval_data: AbstractDataLoader, width: int = _WIDTH) -> tuple[Tensor, int]:
     """Return how much each of the last positions attends to each other of them, in the mean over users.
 
     Args:
@@ -62,7 +62,7 @@ def mean_attention(model: BERT4Rec, eval_data: Any, width: int = _WIDTH) -> tupl
     return (total / users).movedim((2, 3), (0, 1)).cpu(), users
 
 
-def write_attention(model: BERT4Rec, eval_data: Any, path: str) -> int:
+def write_attention(model: BERT4Rec, eval_data: AbstractDataLoader, path: str) -> int:
     """Draw :func:`mean_attention`, a square for each layer and head.
 
     Args:

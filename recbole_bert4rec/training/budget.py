@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
+from recbole.data.dataloader import AbstractDataLoader
 from recbole.trainer import TraditionalTrainer
 
 from recbole_bert4rec.errors import UserError
@@ -32,7 +33,7 @@ def seconds_of(text: str) -> float:
 class _TimedLoader:
     """A training loader that gives no further batch once the time is up; the first batch always comes."""
 
-    def __init__(self, loader: Any, budget: Budget) -> None:
+    def __init__(self, loader: AbstractDataLoader, budget: Budget) -> None:
         self._loader, self._budget = loader, budget
 
     def __getattr__(self, name: str) -> Any:
@@ -83,13 +84,15 @@ class Budget(Callback):
         if hasattr(trainer, "time_share"):
             trainer.time_share = lambda: self.spent_share
 
-    def on_epoch_begin(self, trainer: Observed, epoch: int, batches: Any) -> Any:
+    def on_epoch_begin(self, trainer: Observed, epoch: int, batches: AbstractDataLoader) -> AbstractDataLoader:
         """Cut the epoch off where the time is up; of the first epoch a batch is trained, however short the time."""
         if self.spent and self._epochs_begun:  # some trainers pre-train for epochs that nothing validates
             raise self._stop()
         self._epochs_begun += 1
         # half an epoch of Pop and the like is no model
-        return batches if isinstance(trainer, TraditionalTrainer) else _TimedLoader(batches, self)
+        if isinstance(trainer, TraditionalTrainer):
+            return batches
+        return cast(AbstractDataLoader, _TimedLoader(batches, self))
 
     def on_epoch_end(self, trainer: Observed, epoch: int, loss: float | tuple[float, ...] | None) -> None:
         """Have the last epoch validated, whatever ``eval_step`` says."""

@@ -11,14 +11,15 @@ import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from logging import getLogger
-from typing import Any, TypeVar
+from typing import TypeVar
 from urllib.error import URLError
 
-import torch
 from recbole.config import Config
 from recbole.data import create_dataset, data_preparation
+from recbole.data.dataloader import AbstractDataLoader
 from recbole.data.dataset import Dataset
 from recbole.data.transform import construct_transform
+from recbole.model.abstract_recommender import AbstractRecommender
 from recbole.utils import get_flops, get_model, get_trainer, init_seed, set_color
 
 from recbole_bert4rec.errors import UserError
@@ -46,9 +47,9 @@ class Data:
     config: Config
     dataset: Dataset
     interactions: Interactions
-    train: Any
-    valid: Any
-    test: Any
+    train: AbstractDataLoader
+    valid: AbstractDataLoader
+    test: AbstractDataLoader
 
 
 @dataclass
@@ -62,7 +63,7 @@ class Experiment:
     """
 
     data: Data
-    model: torch.nn.Module
+    model: AbstractRecommender
     trainer: Observed
 
 
@@ -112,7 +113,7 @@ def load_data(config: Config, dataset: Dataset | None = None) -> Data:
     return translate_errors(read, f"data set {config['dataset']!r}")
 
 
-def make_model(config: Config, train_data: Any) -> torch.nn.Module:
+def make_model(config: Config, train_data: AbstractDataLoader) -> AbstractRecommender:
     """Set the seed of this process and make the model, with weights as they are before training.
 
     Args:
@@ -120,14 +121,15 @@ def make_model(config: Config, train_data: Any) -> torch.nn.Module:
         train_data: loader of the training part.
     """
     init_seed(config["seed"] + config["local_rank"], config["reproducibility"])
-    model: torch.nn.Module = get_model(config["model"])(config, train_data._dataset).to(config["device"])
+    model: AbstractRecommender = get_model(config["model"])(config, train_data._dataset).to(config["device"])
     getLogger().info(model)
     return model
 
 
-def make_trainer(config: Config, model: torch.nn.Module, callbacks: Iterable[Callback] = ()) -> Observed:
+def make_trainer(config: Config, model: AbstractRecommender, callbacks: Iterable[Callback] = ()) -> Observed:
     """Make RecBole's trainer of the model, which calls the callbacks."""
-    trainer = observed(get_trainer(config["MODEL_TYPE"], config["model"]))(config, model)
+    kind: type = get_trainer(config["MODEL_TYPE"], config["model"])
+    trainer = observed(kind)(config, model)
     trainer.callbacks = tuple(callbacks)
     return trainer
 

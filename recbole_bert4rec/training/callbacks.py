@@ -30,14 +30,16 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
+from recbole.data.dataloader import AbstractDataLoader
 from recbole.data.interaction import Interaction
 from recbole.trainer import Trainer
 from torch import Tensor
 
 from recbole_bert4rec.errors import UserError
 
+Value = TypeVar("Value")
 Metrics = dict[str, float]
 """Values of an evaluation by RecBole's names, such as ``ndcg@10``."""
 
@@ -94,7 +96,7 @@ class Callback:
     def on_train_begin(self, trainer: Observed) -> None:
         """Training begins; weights and optimizer are there, those of a resumed checkpoint too."""
 
-    def on_epoch_begin(self, trainer: Observed, epoch: int, batches: Any) -> Any:
+    def on_epoch_begin(self, trainer: Observed, epoch: int, batches: AbstractDataLoader) -> AbstractDataLoader | None:
         """An epoch begins.
 
         Args:
@@ -115,7 +117,7 @@ class Callback:
             loss: sum of the losses of its batches; of models with several losses, one sum for each.
         """
 
-    def on_validation_begin(self, trainer: Observed, loader: Any) -> None:
+    def on_validation_begin(self, trainer: Observed, loader: AbstractDataLoader) -> None:
         """The validation of an epoch begins.
 
         Args:
@@ -152,7 +154,7 @@ class Callback:
             best_metrics: all validation metrics of the best epoch, or None where nothing was validated.
         """
 
-    def on_test_begin(self, trainer: Observed, loader: Any) -> None:
+    def on_test_begin(self, trainer: Observed, loader: AbstractDataLoader) -> None:
         """An evaluation outside training begins: the test. The best weights are not loaded yet.
 
         Args:
@@ -197,7 +199,7 @@ class Observed(Trainer):
     callbacks: tuple[Callback, ...] = ()
     _validating = False
 
-    def _notify(self, event: str, *arguments: Any) -> None:
+    def _notify(self, event: str, *arguments: object) -> None:
         """Call every callback; one that asks to stop does so after the others have heard of the event."""
         stop: StopTraining | None = None
         for callback in self.callbacks:
@@ -208,7 +210,7 @@ class Observed(Trainer):
         if stop is not None:
             raise stop
 
-    def _transform(self, event: str, value: Any, *arguments: Any) -> Any:
+    def _transform(self, event: str, value: Value, *arguments: object) -> Value:
         """Pass ``value`` through every callback, each of which may return another one."""
         stop: StopTraining | None = None
         for callback in self.callbacks:
@@ -224,8 +226,8 @@ class Observed(Trainer):
 
     def fit(
         self,
-        train_data: Any,
-        valid_data: Any = None,
+        train_data: AbstractDataLoader,
+        valid_data: AbstractDataLoader | None = None,
         verbose: bool = True,
         saved: bool = True,
         show_progress: bool = False,
@@ -259,13 +261,15 @@ class Observed(Trainer):
         self._notify("on_train_end", *best)
         return best
 
-    def _train_epoch(self, train_data: Any, epoch_idx: int, *args: Any, **kwargs: Any) -> Any:
+    def _train_epoch(
+        self, train_data: AbstractDataLoader, epoch_idx: int, *args: Any, **kwargs: Any
+    ) -> float | tuple[float, ...] | None:
         batches = self._transform("on_epoch_begin", train_data, epoch_idx)
         loss = super()._train_epoch(batches, epoch_idx, *args, **kwargs)
         self._notify("on_epoch_end", epoch_idx, loss)
         return loss
 
-    def _valid_epoch(self, valid_data: Any, *args: Any, **kwargs: Any) -> tuple[float, Metrics]:
+    def _valid_epoch(self, valid_data: AbstractDataLoader, *args: Any, **kwargs: Any) -> tuple[float, Metrics]:
         self._notify("on_validation_begin", valid_data)
         self._validating = True
         try:
@@ -275,7 +279,7 @@ class Observed(Trainer):
         self._notify("on_validation_end", score, metrics)
         return score, metrics
 
-    def evaluate(self, eval_data: Any, *args: Any, **kwargs: Any) -> Any:
+    def evaluate(self, eval_data: AbstractDataLoader, *args: Any, **kwargs: Any) -> Any:
         """Evaluate as RecBole does; outside a validation it is the test."""
         if self._validating or not eval_data:
             return super().evaluate(eval_data, *args, **kwargs)
@@ -292,8 +296,7 @@ class Observed(Trainer):
 
     def _rank(self, score: Callable[[EvalBatch], Iterable[Any]], batched_data: tuple[Any, ...]) -> RankedBatch:
         batch = self._transform("on_ranking_begin", EvalBatch(*batched_data))
-        ranked: RankedBatch = self._transform("on_ranking_end", RankedBatch(*score(batch)))
-        return ranked
+        return self._transform("on_ranking_end", RankedBatch(*score(batch)))
 
 
 @functools.cache

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypedDict
+from typing import TypedDict
+
+from recbole.data.dataloader import AbstractDataLoader
 
 from recbole_bert4rec.training.callbacks import Callback, Metrics, Observed
 
@@ -90,7 +92,7 @@ class EpochLog(Callback):
         """Note which scores are better."""
         self._bigger = trainer.valid_metric_bigger
 
-    def on_epoch_begin(self, trainer: Observed, epoch: int, batches: Any) -> None:
+    def on_epoch_begin(self, trainer: Observed, epoch: int, batches: AbstractDataLoader) -> None:
         """Start the time."""
         self._step_began = time.perf_counter()
         if self._began is None:
@@ -105,7 +107,7 @@ class EpochLog(Callback):
             {"epoch": epoch, "train_loss": train_loss, "train_seconds": seconds, "at_second": self._at_second()}
         )
 
-    def on_validation_begin(self, trainer: Observed, loader: Any) -> None:
+    def on_validation_begin(self, trainer: Observed, loader: AbstractDataLoader) -> None:
         """Start the time."""
         self._step_began = time.perf_counter()
 

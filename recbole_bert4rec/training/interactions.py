@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from recbole.data.dataloader import AbstractDataLoader
 from recbole.data.dataset import Dataset
 
 from recbole_bert4rec.errors import UserError
@@ -39,7 +39,7 @@ class Interactions:
         """Internal id of the item of each interaction. *Shape:* (T,)."""
         return np.asarray(self._frame[self._fields[1]])
 
-    def training_counts(self, loaders: Iterable[Any]) -> Ids:
+    def training_counts(self, loaders: Iterable[AbstractDataLoader]) -> Ids:
         """Count how often each item stands in the training part. *Shape:* (N,).
 
         Args:
@@ -51,7 +51,7 @@ class Interactions:
         return counts
 
 
-def targets_of(loader: Any, phase: str) -> tuple[Ids, Ids]:
+def targets_of(loader: AbstractDataLoader, phase: str) -> tuple[Ids, Ids]:
     """Return user and target of each row of an evaluation loader.
 
     Args:

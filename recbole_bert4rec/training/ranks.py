@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
+from recbole.data.dataloader import AbstractDataLoader
 from recbole.data.dataset import Dataset
 from torch import Tensor
 
@@ -32,13 +32,13 @@ class RankLog(Callback):
         self.depth = 0
         self._testing = False
         self._k = 0
-        self._dataset: Dataset = None
+        self._dataset: Dataset
         self._users: list[Tensor] = []
         self._targets: list[Tensor] = []
         self._ranks: list[Tensor] = []
         self._best: list[Tensor] = []
 
-    def on_test_begin(self, trainer: Observed, loader: Any) -> None:
+    def on_test_begin(self, trainer: Observed, loader: AbstractDataLoader) -> None:
         """Listen, and let BERT4Rec, which makes no matrix of scores, rank as far down as is needed."""
         self._dataset, self._k = loader._dataset, max(trainer.config["topk"])
         self.depth = min(max(self._k, RANK_DEPTH), self._dataset.item_num - 1)

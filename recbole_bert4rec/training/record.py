@@ -137,7 +137,7 @@ def record_path(trainer: Trainer) -> Path:
 
 def make_record(
     config: Config,
-    trainer: Any,
+    trainer: Trainer,
     log: EpochLog,
     seconds: Seconds,
     best_score: float,

@@ -155,7 +155,9 @@ def _write_files(
         write_ranks(request.ranks, ranks.by_user())
     write_json(path, record)
     if wants_refit(data.config) and trainer.start_epoch < trainer.epochs:
-        record["refit"] = refit(data.config, trainer.best_epoch + 1)
+        best_epoch = record["best_epoch"]
+        assert best_epoch is not None  # `check_refit` saw to it that epochs are trained and validated
+        record["refit"] = refit(data.config, best_epoch + 1)
         write_json(path, record)
     if request.recommend is not None:
         users = write_recommendations(

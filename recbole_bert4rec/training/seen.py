@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import torch
 from recbole.config import Config
-from recbole.data.dataloader import FullSortEvalDataLoader
+from recbole.data.dataloader import AbstractDataLoader, FullSortEvalDataLoader
 
 from recbole_bert4rec.constants import MODEL_NAME
 from recbole_bert4rec.segments import index_within_segment, pair_keys, split_keys
@@ -41,10 +39,16 @@ class SeenRule(Callback):
         test_data: loader with one target a user.
     """
 
-    def __init__(self, exclude: bool, interactions: Interactions, valid_data: Any, test_data: Any) -> None:
+    def __init__(
+        self,
+        exclude: bool,
+        interactions: Interactions,
+        valid_data: AbstractDataLoader,
+        test_data: AbstractDataLoader,
+    ) -> None:
         self._exclude, self._n_items = exclude, interactions.n_items
         self._keys: dict[int, Ids] = {}
-        self._loader: Any = None
+        self._loader: AbstractDataLoader | None = None
         if exclude and any(isinstance(loader, FullSortEvalDataLoader) for loader in (valid_data, test_data)):
             everything = self._key(interactions.users, interactions.items)
             valid, test = (self._key(*targets_of(*pair)) for pair in zip((valid_data, test_data), PHASES, strict=True))
@@ -54,11 +58,11 @@ class SeenRule(Callback):
     def _key(self, users: Ids, items: Ids) -> Ids:
         return pair_keys(users.astype(np.int64), items, self._n_items)
 
-    def on_validation_begin(self, trainer: Observed, loader: Any) -> None:
+    def on_validation_begin(self, trainer: Observed, loader: AbstractDataLoader) -> None:
         """Note whose histories count."""
         self._loader = loader
 
-    def on_test_begin(self, trainer: Observed, loader: Any) -> None:
+    def on_test_begin(self, trainer: Observed, loader: AbstractDataLoader) -> None:
         """Note whose histories count."""
         self._loader = loader
 

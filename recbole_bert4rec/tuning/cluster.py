@@ -10,7 +10,7 @@ import tempfile
 import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ray
 from ray import air, tune
@@ -20,11 +20,16 @@ from ray.tune import schedulers
 from ray.tune.search import Searcher
 
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.training.epochs import EpochReport
 from recbole_bert4rec.tuning.job import Job, checkpoint_of
 from recbole_bert4rec.tuning.objective import Task, run_trial
 from recbole_bert4rec.tuning.search import Search
 from recbole_bert4rec.tuning.trials import FAILED, FINISHED, STOPPED, Trial
 from recbole_bert4rec.workers import reason_of
+
+if TYPE_CHECKING:
+    from ray.tune.execution.trial_runner import TrialRunner
+    from ray.tune.experiment import Trial as RayTrial
 
 SCHEDULERS = ("none", "asha", "median")
 
@@ -67,7 +72,7 @@ class _Proposals(_Unpickled, Searcher):
         self.settings[trial_id] = proposal
         return {"number": proposal[0], "params": proposal[1]}
 
-    def on_trial_complete(self, trial_id: str, result: Any = None, error: bool = False) -> None:
+    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         _, params = self.settings[trial_id]
         self.search.tell(params, None if error or not result or result.get("reason") else result.get("best"))
 
@@ -84,14 +89,16 @@ class _Watch(_Unpickled, tune.Callback):
     def __init__(self, proposals: _Proposals, job: Job) -> None:
         self.proposals, self.keep, self.progress = proposals, job.keep, job.progress
 
-    def on_trial_start(self, iteration: int, trials: Any, trial: Any, **info: Any) -> None:
+    def on_trial_start(self, iteration: int, trials: list[RayTrial], trial: RayTrial, **info: object) -> None:
         self.progress.begin(*self.proposals.settings[trial.trial_id])
 
-    def on_trial_result(self, iteration: int, trials: Any, trial: Any, result: Any, **info: Any) -> None:
+    def on_trial_result(
+        self, iteration: int, trials: list[RayTrial], trial: RayTrial, result: dict[str, Any], **info: object
+    ) -> None:
         if "epochs" in result:
             self.progress.epoch(self.proposals.settings[trial.trial_id][0], result)
 
-    def on_trial_complete(self, iteration: int, trials: Any, trial: Any, **info: Any) -> None:
+    def on_trial_complete(self, iteration: int, trials: list[RayTrial], trial: RayTrial, **info: object) -> None:
         number, params = self.proposals.settings[trial.trial_id]
         news = trial.last_result or {}
         if news.get("reason") or news.get("best") is None:
@@ -102,12 +109,12 @@ class _Watch(_Unpickled, tune.Callback):
         scores = {"score": news["best"], "valid": news["valid"], "best_epoch": news["best_epoch"]}
         self.keep(Trial(number, params, status, **scores, epochs=news["epoch"], seconds=_seconds(news)))
 
-    def on_trial_error(self, iteration: int, trials: Any, trial: Any, **info: Any) -> None:
+    def on_trial_error(self, iteration: int, trials: list[RayTrial], trial: RayTrial, **info: object) -> None:
         number, params = self.proposals.settings[trial.trial_id]
         self.keep(Trial(number, params, FAILED, reason=f"its worker was ended twice{_last_words(trial)}"))
 
 
-def _last_words(trial: Any) -> str:
+def _last_words(trial: RayTrial) -> str:
     """Return what Ray wrote about the first of a trial's two failures."""
     file = Path(trial.error_file) if trial.error_file else None
     lines = [line.strip() for line in file.read_text().splitlines() if line.strip()] if file and file.is_file() else []
@@ -125,7 +132,7 @@ def _trainable(setting: dict[str, Any], task: Task, folder: str, data: bytes | N
     task = replace(task, fixed={**task.fixed, "gpu_id": gpus})
     latest: dict[str, Any] = {}
 
-    def report(news: dict[str, Any]) -> None:
+    def report(news: EpochReport) -> None:
         latest.update({name: value for name, value in news.items() if value is not None})  # no score: NaN
         session.report(latest)
 
@@ -139,19 +146,19 @@ def _trainable(setting: dict[str, Any], task: Task, folder: str, data: bytes | N
 class _Median(schedulers.MedianStoppingRule):
     """Ray's, which takes every trial's last report for one of a validation; a trial that failed has none."""
 
-    def on_trial_complete(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> None:
+    def on_trial_complete(self, tune_controller: TrialRunner, trial: RayTrial, result: dict[str, Any]) -> None:
         if "epoch" in result and "best" in result:
             super().on_trial_complete(tune_controller, trial, result)
 
 
-def scheduler_of(name: str, epochs: int, bigger: bool) -> Any:
+def scheduler_of(name: str, epochs: int, bigger: bool) -> schedulers.TrialScheduler:
     """Return Ray's scheduler by our name; it decides by the best validation score so far."""
-    judged = {"metric": "best", "mode": "max" if bigger else "min", "time_attr": "epoch"}
+    judged: dict[str, Any] = {"metric": "best", "mode": "max" if bigger else "min", "time_attr": "epoch"}
     grace = max(1, epochs // 10)
     if name == "asha":
         return schedulers.ASHAScheduler(**judged, max_t=epochs + 1, grace_period=grace, reduction_factor=3)
     if name == "median":
-        never = {"min_time_slice": math.inf}  # to pause a trial: it would begin anew
+        never: dict[str, Any] = {"min_time_slice": math.inf}  # to pause a trial: it would begin anew
         return _Median(**judged, grace_period=grace, min_samples_required=3, **never)
     return schedulers.FIFOScheduler()
 
@@ -197,7 +204,7 @@ def _check_room(resources: Resources) -> None:
             raise UserError(f"a trial needs {wanted:g} {name}s, but there are {room:g} on a machine")
 
 
-def run_on_ray(job: Job, resources: Resources, scheduler: Any) -> None:
+def run_on_ray(job: Job, resources: Resources, scheduler: schedulers.TrialScheduler) -> None:
     """Run what the search proposes, side by side; the data go once to each node.
 
     Args:

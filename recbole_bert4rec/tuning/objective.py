@@ -60,7 +60,7 @@ class Task:
             return Config(self.model, self.dataset, list(self.config_files) or None, options)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """Return a text of RecBole's parameter files, such as ``[64, 64]``, as the list that it means; without eval."""
     if not isinstance(value, str):
         return value
@@ -105,7 +105,8 @@ def run_trial(
         log = ProgressReport(report)
         experiment = _build(task, params, data, log)
         trainer = experiment.trainer
-        trainer.saved_model_file = checkpoint
+        if checkpoint is not None:
+            trainer.saved_model_file = checkpoint
         trainer.fit(experiment.data.train, experiment.data.valid, verbose=False, saved=checkpoint is not None)
         best = log.best()
     return {

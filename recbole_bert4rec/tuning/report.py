@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 from plotly.io import to_html
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.inspection import permutation_importance
@@ -55,7 +56,7 @@ class ScoredTrials:
         return [name for name in self.trials.columns if name not in (_NUMBER, _SCORE)]
 
     @property
-    def scores(self) -> np.ndarray:
+    def scores(self) -> NDArray[np.float64]:
         """Score of each trial."""
         return self.trials[_SCORE].to_numpy(float)
 
@@ -70,7 +71,7 @@ class Axis:
     """
 
     name: str
-    places: np.ndarray
+    places: NDArray[np.float64]
     labels: list[str] | None = None
 
 
@@ -189,7 +190,7 @@ def _draw_coordinates(search: ScoredTrials, axes: list[Axis]) -> Figure:
     return figure
 
 
-def _scaled(values: np.ndarray) -> np.ndarray:
+def _scaled(values: NDArray[np.float64]) -> NDArray[np.float64]:
     width = np.ptp(values)
     return (values - values.min()) / width if width else np.full(len(values), 0.5)
 

@@ -49,7 +49,7 @@ class Parameter:
             return hp.loguniform(self.name, *map(math.log, self.values))
         return getattr(hp, self.kind)(self.name, *self.values)
 
-    def value(self, drawn: Any) -> Any:
+    def value(self, drawn: float) -> Any:
         """Return what hyperopt drew, as the option takes it."""
         if self.kind == "choice":
             return self.values[int(drawn)]
@@ -58,7 +58,7 @@ class Parameter:
             number = min(max(number, float(self.values[0])), float(self.values[1]))
         return round(number) if self.whole else number
 
-    def holds(self, value: Any) -> bool:
+    def holds(self, value: object) -> bool:
         """Return whether a value can have come from this parameter."""
         if self.kind == "choice":
             return any(type(choice) is type(value) and choice == value for choice in self.values)
@@ -67,7 +67,7 @@ class Parameter:
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         return number and bool(low - slack <= value <= high + slack)
 
-    def drawn(self, value: Any) -> Any:
+    def drawn(self, value: object) -> Any:
         """Return what hyperopt would have drawn for a value; :meth:`value` the other way round."""
         if self.kind != "choice":
             return value
@@ -170,7 +170,7 @@ def _line_entries(text: str) -> tuple[list[Entry], list[str]]:
     return entries, found
 
 
-def _yaml_entries(content: Any) -> tuple[list[Entry], list[str]]:
+def _yaml_entries(content: object) -> tuple[list[Entry], list[str]]:
     """Return what the content of a YAML file says, and its mistakes."""
     wanted = "must hold {name: values}"
     if not isinstance(content, dict):
@@ -212,7 +212,7 @@ def _mistake(kind: str, values: list[Any]) -> str | None:
     return None
 
 
-def _is_choice(value: Any) -> bool:
+def _is_choice(value: object) -> bool:
     """Return whether a value survives the file of trials: hyperopt takes dictionaries and tuples for spaces."""
     if isinstance(value, list):
         return all(map(_is_choice, value))
