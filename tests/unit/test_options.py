@@ -194,12 +194,14 @@ def test_recbole_reads_the_data_anew_where_an_option_of_ours_shapes_them() -> No
 def test_an_option_that_only_bert4rec_has_gives_a_warning_on_another_model(
     name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    make_config("SASRec", **{name: default(name), "train_neg_sample_args": None})
+    with caplog.at_level("WARNING"):
+        make_config("SASRec", **{name: default(name), "train_neg_sample_args": None})
     assert f"option `{name}` is BERT4Rec's and has no effect on SASRec" in caplog.text
 
 
 def test_an_option_of_another_model_gives_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    make_config(num_layers=2)  # GRU4Rec's
+    with caplog.at_level("WARNING"):
+        make_config(num_layers=2)  # GRU4Rec's
     assert "option `num_layers` is another model's and has no effect on BERT4Rec" in caplog.text
 
 
@@ -317,7 +319,8 @@ def test_a_model_of_the_users_own_may_have_options_of_its_own(caplog: pytest.Log
     class Mine(SASRec):
         pass
 
-    config = Config(model=Mine, dataset="ml-100k", config_dict={"my_gate": 0.5, "loss_type": "CE"})
+    with caplog.at_level("WARNING"):
+        config = Config(model=Mine, dataset="ml-100k", config_dict={"my_gate": 0.5, "loss_type": "CE"})
     assert config["my_gate"] == 0.5
     assert not caplog.text
 
