@@ -15,7 +15,7 @@ from recbole_bert4rec.errors import UserError
 
 if TYPE_CHECKING:
     from recbole_bert4rec.comparison.compare import compare
-    from recbole_bert4rec.patches.table import register, unregister
+    from recbole_bert4rec.patches.registry import register, unregister
     from recbole_bert4rec.training.run import run
     from recbole_bert4rec.tuning.tune import tune
 
@@ -24,10 +24,10 @@ __all__ = ["UserError", "__version__", "compare", "register", "run", "tune", "un
 
 _PLACES = {
     "compare": "recbole_bert4rec.comparison.compare",
-    "register": "recbole_bert4rec.patches.table",
+    "register": "recbole_bert4rec.patches.registry",
     "run": "recbole_bert4rec.training.run",
     "tune": "recbole_bert4rec.tuning.tune",
-    "unregister": "recbole_bert4rec.patches.table",
+    "unregister": "recbole_bert4rec.patches.registry",
 }
 """Where the public functions are; each is imported when it is first asked for."""
 
@@ -49,8 +49,8 @@ def _register() -> None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # RecBole's dependencies deplore their own age while they are imported
-            from recbole_bert4rec.patches import table
-            from recbole_bert4rec.patches.table import patches
+            from recbole_bert4rec.patches import registry
+            from recbole_bert4rec.patches.registry import patches
 
             patches()
     except (ModuleNotFoundError, AttributeError) as error:  # the second comes of libraries that are too new
@@ -62,7 +62,7 @@ def _register() -> None:
                 stacklevel=2,
             )
         return
-    table.register(fixes=table.fixes_wanted())
+    registry.register(fixes=registry.fixes_wanted())
 
 
 def _import_public(name: str) -> object:

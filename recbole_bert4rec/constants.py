@@ -1,8 +1,10 @@
-"""Names and ids that every floor of the package shares.
+"""Names and ids that every room of the package shares.
 
 Legend of the dimensions used in all shape comments:
-B batch (sequences), L length of the padded batch, H hidden size, A attention heads,
-N items including padding, M masked positions of a batch, T interactions in all, U users including padding.
+B batch (sequences), L length of the padded batch, H hidden size, A attention heads, I inner size,
+N items including padding, M masked positions of a batch, K negatives of a batch, C candidates of a row,
+T interactions in all, U users including padding, S sequences or segments, R rows of an evaluation, W windows,
+P (row, item) pairs, Q query positions, G groups. `comparison/significance.py` has a legend of its own.
 """
 
 PADDING = 0
@@ -25,8 +27,14 @@ SUPPORTED_PYTHON = ((3, 10), (3, 12))
 RANK_DEPTH = 50
 """Ranks of test targets are kept down to here (or to the largest ``topk``, where that is deeper)."""
 
-SAMPLED_LOSSES = ("sampled_softmax", "BCE", "gBCE")
+UNCALIBRATED_LOSSES = ("BCE", "gBCE")
+"""Losses that do not correct for how negatives are drawn."""
+
+SAMPLED_LOSSES = ("sampled_softmax", *UNCALIBRATED_LOSSES)
 """Values of ``loss_type`` whose cost does not grow with the catalogue."""
+
+LOSSES = ("CE", "BPR", *SAMPLED_LOSSES)
+"""All values of ``loss_type``."""
 
 ABLATABLE = ("residual", "layer_norm", "feed_forward", "projection")
 """What ``ablate`` can take out: of the layers for the paper's Table 5, or the output layer's projection."""

@@ -60,6 +60,8 @@ def execute(options: argparse.Namespace, flags: list[str]) -> None:
         resume=options.resume,
         budget=None if options.budget is None else seconds_of(options.budget),
     )
+    if options.nproc < 1:
+        raise UserError(f"--nproc={options.nproc} must be at least 1")
     if options.nproc == 1:
         run(request)
         return

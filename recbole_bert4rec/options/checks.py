@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from recbole_bert4rec.constants import SAMPLED_LOSSES
+from recbole_bert4rec.constants import SAMPLED_LOSSES, UNCALIBRATED_LOSSES
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.options.evaluation import mistakes_of_evaluation
 from recbole_bert4rec.options.known import mistakes_of_names
@@ -55,7 +55,7 @@ def _mistakes_between(config: Mapping[str, Any]) -> list[str]:
         for key in ("seen_bias", "label_smoothing")
         if config[key] and config["loss_type"] != "CE"
     ]
-    if config["loss_type"] in ("BCE", "gBCE") and config["negatives"] != "uniform":
+    if config["loss_type"] in UNCALIBRATED_LOSSES and config["negatives"] != "uniform":
         found.append(
             f"`negatives` must be uniform with {config['loss_type']}, which does not correct for how they are drawn, "
             f"but is {config['negatives']!r}: all items would end up with the same score."

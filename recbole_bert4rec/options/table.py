@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol
 
-from recbole_bert4rec.constants import ABLATABLE, SAMPLED_LOSSES
+from recbole_bert4rec.constants import ABLATABLE, LOSSES
 from recbole_bert4rec.options.kinds import Anything, Clipping, Kind, Null, OneOf, OrNull, Real, SomeOf, Switch, Whole
 
 
@@ -312,7 +312,7 @@ OPTIONS: Mapping[str, Option] = {
     ),
     "loss_type": Option(
         default="CE",
-        kind=OneOf(("CE", "BPR", *SAMPLED_LOSSES)),
+        kind=OneOf(LOSSES),
         role=Role.TASK,
         source=Source.PAPER,
         shared=True,

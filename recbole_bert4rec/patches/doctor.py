@@ -106,20 +106,20 @@ def _print_patches() -> str | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of RecBole's dependencies
-            from recbole_bert4rec.patches import table
+            from recbole_bert4rec.patches import registry
 
-            everything = table.patches()
+            everything = registry.patches()
     except Exception as error:  # whatever a library that does not fit raises
         return f"RecBole does not work here ({type(error).__name__}: {error})"
     rows = [
-        (patch.scope.value, patch.label, patch.reason, "yes" if table.is_applied(patch) else "no")
+        (patch.scope.value, patch.label, patch.reason, "yes" if registry.is_applied(patch) else "no")
         for patch in everything
     ]
-    print(f"Changes of RecBole ({table.FIXES_VARIABLE}={os.environ.get(table.FIXES_VARIABLE, 'on')}):")
+    print(f"Changes of RecBole ({registry.FIXES_VARIABLE}={os.environ.get(registry.FIXES_VARIABLE, 'on')}):")
     print(_table(rows, ("scope", "what", "reason", "applied")))
     print()
-    models = [patch for patch in everything if patch.scope == table.Scope.MODEL]
-    return None if all(map(table.is_applied, models)) else "it is not registered"
+    models = [patch for patch in everything if patch.scope == registry.Scope.MODEL]
+    return None if all(map(registry.is_applied, models)) else "it is not registered"
 
 
 def _table(rows: Sequence[tuple[str, ...]], headers: tuple[str, ...]) -> str:

@@ -26,7 +26,7 @@ from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.patches.table import Patch, Scope
+from recbole_bert4rec.patches.registry import Patch, Scope
 from recbole_bert4rec.plugin.distributed import share_checkpoint_name
 from recbole_bert4rec.scoped import StandIn, replaced
 

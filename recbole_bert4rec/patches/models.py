@@ -12,7 +12,7 @@ from recbole.data.dataloader import AbstractDataLoader
 
 from recbole_bert4rec.constants import MODEL_NAME, STOCK_MODEL_NAME
 from recbole_bert4rec.environment import suppress_dependency_warnings
-from recbole_bert4rec.patches.table import Patch, Scope
+from recbole_bert4rec.patches.registry import Patch, Scope
 from recbole_bert4rec.plugin import model
 from recbole_bert4rec.plugin.candidates import CandidateDataLoader
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset

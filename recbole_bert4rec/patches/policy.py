@@ -21,7 +21,7 @@ from recbole_bert4rec.options.checks import check
 from recbole_bert4rec.options.known import known_to_every_model, mistakes_of_names
 from recbole_bert4rec.options.table import OPTIONS, OWN, SHAPES_DATA
 from recbole_bert4rec.patches.fixes import TRUST
-from recbole_bert4rec.patches.table import Patch, Scope
+from recbole_bert4rec.patches.registry import Patch, Scope
 from recbole_bert4rec.plugin import checkpoint
 from recbole_bert4rec.plugin.candidates import create_samplers
 from recbole_bert4rec.resources import read_yaml, shipped
@@ -237,7 +237,7 @@ PATCHES = (
         "_set_default_parameters",
         check_options,
         "BERT4Rec's options are checked, and sequential models get the split that RecBole demands "
-        "(configurator.py:321).",
+        "(configurator.py:327).",
         Scope.POLICY,
     ),
     Patch(

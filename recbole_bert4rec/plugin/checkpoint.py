@@ -130,6 +130,10 @@ def _is_whole(value: object) -> bool:
     return type(value) is int and value >= 0
 
 
+def _is_epoch(value: object) -> bool:
+    return type(value) is int and value >= -1
+
+
 def _is_config(value: object) -> bool:
     return isinstance(value, dict) and is_plain(value) and value.get("model") == MODEL_NAME and _has_data_set(value)
 
@@ -191,7 +195,7 @@ def _are_tokens(value: object) -> bool:
 
 ENTRIES = {
     "config": Entry(f"a dictionary of plain options whose model is {MODEL_NAME} and that names a data set", _is_config),
-    "epoch": Entry("a whole number from 0", _is_whole),
+    "epoch": Entry("a whole number from -1, which is that of an untrained model", _is_epoch),
     "cur_step": Entry("a whole number from 0", _is_whole),
     "best_valid_score": Entry("a number", lambda value: type(value) is float),
     "best_valid_result": Entry("a dictionary of numbers", _are_metrics),

@@ -12,7 +12,7 @@ from recbole.model.abstract_recommender import SequentialRecommender
 from recbole.utils import FeatureType, InputType
 from torch import Tensor, nn
 
-from recbole_bert4rec.constants import PADDING, SAMPLED_LOSSES
+from recbole_bert4rec.constants import PADDING, SAMPLED_LOSSES, UNCALIBRATED_LOSSES
 from recbole_bert4rec.data.batching import epoch_generator
 from recbole_bert4rec.data.cloze import append_mask, cloze
 from recbole_bert4rec.data.negatives import SharedNegatives, items_outside
@@ -122,14 +122,18 @@ class BERT4Rec(SequentialRecommender):
         scored = vectors, self.encoder.output_embedding, self.encoder.output_bias, masked.labels
         if self.loss_type == "BPR":
             return bpr(*scored, items_outside(sequences[masked.rows], self.n_items, generator), weights)
-        if self.negatives is None:
+        if self.loss_type == "CE":
             offset = self._history_offset(masked.item_seq, masked.rows)
             loss = cross_entropy(*scored, weights, offset, self._workspace)
             return loss + smoothing(*scored, weights, offset, self.label_smoothing) if self.label_smoothing else loss
+        if self.negatives is None:
+            raise NotImplementedError(f"loss_type {self.loss_type} has no branch in calculate_loss")
         negatives = self.negatives.draw(self.n_negatives, masked.labels, generator)
         scores = sampled_scores(*scored, negatives.items, self.encoder.options.sparse_update)
         if self.loss_type == "sampled_softmax":
             return sampled_softmax(scores, negatives.log_expected, weights)
+        if self.loss_type not in UNCALIBRATED_LOSSES:
+            raise NotImplementedError(f"loss_type {self.loss_type} has no branch in calculate_loss")
         t = self.gbce_t if self.loss_type == "gBCE" else 0.0
         return binary_cross_entropy(scores, weights, gbce_exponent(len(negatives.items), self.n_items, t))
 

@@ -20,6 +20,9 @@ The events of a run, in their order::
         on_ranking_end
     on_test_end
 
+A resumed run that has all its epochs is only validated: on_train_begin, the validation, on_train_end, and its test.
+The second training of `refit` calls none of the user's callbacks.
+
 At each event all callbacks are called, in the order of their list. A run's list is: the rule about seen items (where
 `exclude_seen` is set for another model than BERT4Rec), the log of epochs, those of the user, the log of ranks, the
 budget.
@@ -37,7 +40,7 @@ from recbole.data.interaction import Interaction
 from recbole.trainer import Trainer
 from torch import Tensor
 
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.errors import UserError, nearest
 
 Value = TypeVar("Value")
 Metrics = dict[str, float]
@@ -89,9 +92,31 @@ class RankedBatch(NamedTuple):
 class Callback:
     """Does nothing; override the events of interest. The file's docstring shows their order.
 
-    Each event gets the trainer first: RecBole's, with ``model``, ``optimizer``, ``config``, ``epochs``, ``eval_step``
-    and ``logger`` among its attributes. Epochs count from 0.
+    Each event gets the trainer first: RecBole's, with ``model``, ``optimizer``, ``config``, ``epochs``, ``start_epoch``
+    (of a resumed run), ``eval_step`` and ``logger`` among its attributes. Epochs count from 0.
+
+    Example::
+
+        class Printer(Callback):
+            def on_validation_end(self, trainer, epoch, score, metrics):
+                print(epoch, metrics["ndcg@10"])
+
+        run(model="BERT4Rec", dataset="ml-100k", callbacks=[Printer()])
     """
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        """Refuse a method that is named like an event and is none.
+
+        Raises:
+            UserError: it would never be called.
+        """
+        super().__init_subclass__(**arguments)
+        events = [name for name in vars(Callback) if name.startswith("on_")]
+        for name in vars(cls):
+            if name.startswith("on_") and name not in events:
+                near = nearest(name, events)
+                hint = f"did you mean `{near}`?" if near else f"the events are {', '.join(events)}"
+                raise UserError(f"{cls.__name__} has `{name}`, which is no event of a run; {hint}")
 
     def on_train_begin(self, trainer: Observed) -> None:
         """Training begins; weights and optimizer are there, those of a resumed checkpoint too."""
@@ -117,19 +142,21 @@ class Callback:
             loss: sum of the losses of its batches; of models with several losses, one sum for each.
         """
 
-    def on_validation_begin(self, trainer: Observed, loader: AbstractDataLoader) -> None:
+    def on_validation_begin(self, trainer: Observed, epoch: int, loader: AbstractDataLoader) -> None:
         """The validation of an epoch begins.
 
         Args:
             trainer: see the class.
+            epoch: from 0.
             loader: of the validation part.
         """
 
-    def on_validation_end(self, trainer: Observed, score: float, metrics: Metrics) -> None:
+    def on_validation_end(self, trainer: Observed, epoch: int, score: float, metrics: Metrics) -> None:
         """An epoch is validated.
 
         Args:
             trainer: see the class.
+            epoch: from 0.
             score: value of ``valid_metric``.
             metrics: of the validation.
         """
@@ -198,6 +225,8 @@ class Observed(Trainer):
 
     callbacks: tuple[Callback, ...] = ()
     _validating = False
+    _epoch = -1
+    """The epoch that is trained, or was last, from 0."""
 
     def _notify(self, event: str, *arguments: object) -> None:
         """Call every callback; one that asks to stop does so after the others have heard of the event."""
@@ -244,6 +273,7 @@ class Observed(Trainer):
                 callback_fn(epoch, score)
             self._notify("on_selection_end", epoch, score)
 
+        self._epoch = self.start_epoch - 1
         try:
             self._notify("on_train_begin")
             best: tuple[float, Metrics | None] = super().fit(
@@ -264,19 +294,20 @@ class Observed(Trainer):
     def _train_epoch(
         self, train_data: AbstractDataLoader, epoch_idx: int, *args: Any, **kwargs: Any
     ) -> float | tuple[float, ...] | None:
+        self._epoch = epoch_idx
         batches = self._transform("on_epoch_begin", train_data, epoch_idx)
         loss = super()._train_epoch(batches, epoch_idx, *args, **kwargs)
         self._notify("on_epoch_end", epoch_idx, loss)
         return loss
 
     def _valid_epoch(self, valid_data: AbstractDataLoader, *args: Any, **kwargs: Any) -> tuple[float, Metrics]:
-        self._notify("on_validation_begin", valid_data)
+        self._notify("on_validation_begin", self._epoch, valid_data)
         self._validating = True
         try:
             score, metrics = super()._valid_epoch(valid_data, *args, **kwargs)
         finally:
             self._validating = False
-        self._notify("on_validation_end", score, metrics)
+        self._notify("on_validation_end", self._epoch, score, metrics)
         return score, metrics
 
     def evaluate(self, eval_data: AbstractDataLoader, *args: Any, **kwargs: Any) -> Any:

@@ -107,11 +107,11 @@ class EpochLog(Callback):
             {"epoch": epoch, "train_loss": train_loss, "train_seconds": seconds, "at_second": self._at_second()}
         )
 
-    def on_validation_begin(self, trainer: Observed, loader: AbstractDataLoader) -> None:
+    def on_validation_begin(self, trainer: Observed, epoch: int, loader: AbstractDataLoader) -> None:
         """Start the time."""
         self._step_began = time.perf_counter()
 
-    def on_validation_end(self, trainer: Observed, score: float, metrics: Metrics) -> None:
+    def on_validation_end(self, trainer: Observed, epoch: int, score: float, metrics: Metrics) -> None:
         """Note score, metrics and seconds."""
         if self._began is None:  # nothing was trained: a finished run is validated anew
             return

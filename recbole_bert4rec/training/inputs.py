@@ -20,7 +20,7 @@ from recbole_bert4rec.options.evaluation import mistakes_of_metrics
 from recbole_bert4rec.plugin import checkpoint
 from recbole_bert4rec.recommend.attention import check_picture
 from recbole_bert4rec.recommend.recommend import check_destination
-from recbole_bert4rec.resources import read_yaml, shipped
+from recbole_bert4rec.resources import find_config, read_yaml, shipped
 from recbole_bert4rec.training.build import translate_errors
 from recbole_bert4rec.training.refit import check_refit
 from recbole_bert4rec.training.request import RunRequest
@@ -74,7 +74,7 @@ def resolve_inputs(
     Args:
         model: as the user named it; None for what the files or the checkpoint name.
         dataset: a name, or a .csv, .tsv or .parquet log, which is made into an atomic file.
-        config_files: of the user; later ones win.
+        config_files: paths, or names of properties/recipe; later ones win.
         options: that win over the files.
         resume: checkpoint whose options come before those of the files.
         folder: for files that are made here, which must stay until the configuration is read.
@@ -82,7 +82,7 @@ def resolve_inputs(
     Raises:
         UserError: a file is missing or damaged, or the data set is no name.
     """
-    files = [*_stored_options(resume, folder), *config_files]
+    files = [*_stored_options(resume, folder), *map(find_config, config_files)]
     named = {**DEFAULT_NAMES, **{key: value for file in files for key, value in read_yaml(file).items()}}
     model, dataset = model or named["model"], dataset or named["dataset"]
     if is_table(dataset):

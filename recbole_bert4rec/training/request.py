@@ -20,7 +20,7 @@ class RunRequest:
         model: RecBole's name of the model. None: what ``config_files`` or ``resume`` name, or else BERT4Rec.
         dataset: RecBole's name of the data set, or a .csv, .tsv or .parquet log. None: what ``config_files`` or
             ``resume`` name, or else ml-100k.
-        config_files: YAML files of options; later ones win.
+        config_files: YAML files of options, or names of properties/recipe; later ones win.
         options: options of RecBole and of the model, such as ``{"epochs": 3}``; they win over the files.
         recommend: file (.csv or .parquet) to write every user's best next items to (BERT4Rec only). They follow
             ``exclude_seen`` as the evaluation does: False, the default, ranks items of the user's history like all
@@ -50,7 +50,7 @@ class RunRequest:
         """Return a request with some of its fields given anew.
 
         Raises:
-            UserError: there is no such field.
+            UserError: there is no such field, or its value is not a list where it must be.
         """
         names = [one.name for one in fields(cls)]
         for name in given:
@@ -58,7 +58,14 @@ class RunRequest:
                 near = nearest(name, names)
                 hint = f"did you mean `{near}`?" if near else f"it takes {', '.join(names)}"
                 raise UserError(f"run() takes no `{name}`; {hint} Options go into options={{{name!r}: ...}}")
-        lists = {name: tuple(given[name] or ()) for name in ("config_files", "callbacks") if name in given}
+        lists = {name: given[name] or () for name in ("config_files", "callbacks") if name in given}
+        for name, value in lists.items():
+            if isinstance(value, (str, Callback)):
+                raise UserError(f"run() takes a list for `{name}`, but got {value!r}; write {name}=[...]")
+            lists[name] = tuple(value)
+        for callback in lists.get("callbacks", ()):
+            if not isinstance(callback, Callback):
+                raise UserError(f"`callbacks` must be instances of Callback, but one is {callback!r}")
         return replace(request or cls(), **{**given, **lists})
 
 

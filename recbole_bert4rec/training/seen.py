@@ -58,7 +58,7 @@ class SeenRule(Callback):
     def _key(self, users: Ids, items: Ids) -> Ids:
         return pair_keys(users.astype(np.int64), items, self._n_items)
 
-    def on_validation_begin(self, trainer: Observed, loader: AbstractDataLoader) -> None:
+    def on_validation_begin(self, trainer: Observed, epoch: int, loader: AbstractDataLoader) -> None:
         """Note whose histories count."""
         self._loader = loader
 

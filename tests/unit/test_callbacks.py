@@ -76,8 +76,8 @@ def test_a_run_calls_every_event_in_the_documented_order(model: str, mode: str, 
     assert epochs == (1 if model == "Pop" else 2)
     assert seen.events == ["on_train_begin", *ONE_EPOCH * epochs, "on_train_end", *TEST]
     assert set(seen.events) == set(EVENTS)
-    assert seen.arguments["on_epoch_end"][0] == epochs - 1
-    assert seen.arguments["on_selection_end"] == (epochs - 1, seen.arguments["on_validation_end"][0])
+    assert seen.arguments["on_epoch_end"][0] == seen.arguments["on_validation_begin"][0] == epochs - 1
+    assert seen.arguments["on_selection_end"] == seen.arguments["on_validation_end"][:2]
     assert seen.arguments["on_train_end"] == (result.best_valid_score, result.best_valid_result)
     assert seen.arguments["on_test_end"] == (result.test_result,)
     (batch,) = seen.arguments["on_ranking_begin"]
@@ -198,3 +198,40 @@ def test_a_run_without_callbacks_gives_what_recbole_s_own_trainer_gives(write_in
 def test_a_trainer_without_epochs_is_refused() -> None:
     with pytest.raises(UserError, match="trains without epochs"):
         observed(DecisionTreeTrainer)
+
+
+def test_a_method_that_is_named_like_an_event_and_is_none_is_refused_when_the_class_is_made() -> None:
+    with pytest.raises(UserError, match="Mine has `on_epoch_stop`, which is no event of a run"):
+        type("Mine", (Callback,), {"on_epoch_stop": lambda self: None})
+    with pytest.raises(UserError, match="did you mean `on_validation_end`"):
+        type("Mine", (Callback,), {"on_validation_ends": lambda self: None})
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"callbacks": [Callback]}, "`callbacks` must be instances of Callback, but one is <class"),
+        ({"callbacks": Callback()}, "takes a list for `callbacks`"),
+        ({"config_files": "protocol-paper.yaml"}, "takes a list for `config_files`, but got 'protocol-paper.yaml'"),
+        ({"config_files": ["protocol-papr.yaml"]}, "did you mean protocol-paper.yaml?"),
+    ],
+)
+def test_what_is_no_list_or_no_callback_is_refused_before_anything_is_read(given: dict[str, Any], words: str) -> None:
+    with pytest.raises(UserError, match=re.escape(words)):
+        run(**given)
+
+
+def test_a_validation_is_told_its_epoch(write_inter: Any) -> None:
+    seen: list[tuple[str, int]] = []
+
+    class Epochs(Callback):
+        def on_validation_begin(self, trainer: Any, epoch: int, loader: Any) -> None:
+            seen.append(("begin", epoch))
+
+        def on_validation_end(self, trainer: Any, epoch: int, score: float, metrics: Any) -> None:
+            seen.append(("end", epoch))
+
+    config = make_config(**write_inter(ROWS), **SMALL, epochs=2)
+    _, train, valid, _ = prepare(config)
+    make_trainer(config, train, Epochs()).fit(train, valid, verbose=False)
+    assert seen == [("begin", 0), ("end", 0), ("begin", 1), ("end", 1)]

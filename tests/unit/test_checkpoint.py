@@ -86,7 +86,13 @@ WRONG = {
     "whole": 3,
     "bool": True,
 }
-RIGHT = {("whole", "epoch"), ("whole", "cur_step"), ("whole", "average_steps"), ("fraction", "best_valid_score")}
+RIGHT = {
+    ("negative", "epoch"),
+    ("whole", "epoch"),
+    ("whole", "cur_step"),
+    ("whole", "average_steps"),
+    ("fraction", "best_valid_score"),
+}
 
 
 @pytest.mark.parametrize("name", checkpoint.ENTRIES)

@@ -24,6 +24,7 @@ from recbole_bert4rec.cli.main import COMMANDS, main
         (["--study=ablation.yaml", "--model=SASRec"], "a variant may name its `model`"),
         (["--seeds=2", "--nproc=2"], "one process each"),
         (["--seeds=0"], "must be at least 1"),
+        (["--nproc=0"], "--nproc=0 must be at least 1"),
         (["--seeds=2", "--seed=one"], "must be a whole number"),
         (["--model=,"], "has an empty name"),
     ],

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from recbole_bert4rec.constants import PADDING, SAMPLED_LOSSES
+from recbole_bert4rec.constants import LOSSES, PADDING, SAMPLED_LOSSES
 from tests.conftest import histories_to_rows, make_config, make_trainer, prepare
 
 N_ITEMS = 14
@@ -31,7 +31,7 @@ SMALL = {
 CHOICES = [
     {"loss_type": loss, "norm": norm, "position": position, "window": window, "sparse_update": sparse}
     for loss, norm, position, window, sparse in itertools.product(
-        ["CE", "BPR", *SAMPLED_LOSSES],
+        LOSSES,
         ["post", "pre"],
         ["start", "end", "none"],
         ["random", "last", "sliding"],

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from recbole_bert4rec.__main__ import main
-from recbole_bert4rec.patches import doctor, table
+from recbole_bert4rec.patches import doctor, registry
 
 
 @pytest.fixture
@@ -31,9 +31,9 @@ def test_all_is_well_where_everything_is_installed(
     assert "BERT4Rec can run." in said
     assert "recbole" in said
     assert "1.2.1" in said
-    for patch in table.patches():
+    for patch in registry.patches():
         assert patch.label in said
-    assert said.count(" yes") >= len(table.patches())
+    assert said.count(" yes") >= len(registry.patches())
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_without_a_library_of_convenience_it_can_run_and_what_does_not_work_is_s
 def test_a_recbole_that_is_not_registered_is_said(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(table, "is_applied", lambda patch: False)
+    monkeypatch.setattr(registry, "is_applied", lambda patch: False)
     assert doctor.main() == 1
     assert "BERT4Rec cannot run: it is not registered" in capsys.readouterr().out
 
@@ -73,7 +73,7 @@ def test_libraries_that_do_not_fit_are_said(
     def patches() -> None:
         raise AttributeError("module 'numpy' has no attribute 'bool8'")
 
-    monkeypatch.setattr(table, "patches", patches)
+    monkeypatch.setattr(registry, "patches", patches)
     assert doctor.main() == 1
     assert (
         "RecBole does not work here (AttributeError: module 'numpy' has no attribute 'bool8')"

@@ -125,3 +125,10 @@ def test_a_batch_scores_like_single_rows(options: dict) -> None:
         together = trainer.model.full_sort_predict(rows)
         alone = torch.cat([trainer.model.full_sort_predict(rows[[i]]) for i in range(len(rows))])
     torch.testing.assert_close(together, alone, atol=1e-5, rtol=1e-5)
+
+
+def test_a_loss_without_a_branch_of_its_own_is_not_trained_as_another(options: dict) -> None:
+    trainer, train, *_ = start(**options)
+    trainer.model.loss_type = "focal"
+    with pytest.raises(NotImplementedError, match="loss_type focal has no branch"):
+        trainer.model.calculate_loss(next(iter(train)))

@@ -13,6 +13,7 @@ from recbole.config import Config
 from recbole.model.sequential_recommender import SASRec
 from recbole.utils import dataset_arguments
 
+from recbole_bert4rec.constants import LOSSES
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.nn.encoder import ACTIVATIONS, EncoderOptions
 from recbole_bert4rec.options import pages
@@ -64,7 +65,7 @@ BAD_VALUES = [
     ("mask_count", "some", "one of ['bernoulli', 'exact']"),
     ("mask_random_share", 1.1, "at most 1"),
     ("mask_keep_share", -0.1, "at least 0"),
-    ("loss_type", "XYZ", "one of ['CE', 'BPR', 'sampled_softmax', 'BCE', 'gBCE']"),
+    ("loss_type", "XYZ", f"one of {list(LOSSES)}"),
     ("n_negatives", 0, "a whole number at least 1"),
     ("negatives", "hard", "one of ['uniform', 'popularity', 'batch']"),
     ("gbce_t", 1.1, "a number at least 0 and at most 1"),

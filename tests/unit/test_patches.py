@@ -16,7 +16,7 @@ from recbole.trainer import HyperTuning
 from recbole.utils import ModelType, get_model, get_trainer
 
 import recbole_bert4rec
-from recbole_bert4rec.patches import models, table
+from recbole_bert4rec.patches import models, registry
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.loader import ClozeDataLoader
 from recbole_bert4rec.plugin.model import BERT4Rec
@@ -146,9 +146,9 @@ def test_functions_that_travel_to_other_processes_bring_our_package_along(name: 
 
 def test_another_series_of_recbole_is_refused_and_another_release_warned_of() -> None:
     with pytest.raises(ImportError, match=r"made for RecBole .* but 1\.1\.0 is installed; pip install recbole=="):
-        table.check_recbole_version("1.1.0")
+        registry.check_recbole_version("1.1.0")
     with pytest.warns(UserWarning, match="1.2.2 is installed; it may not work"):
-        table.check_recbole_version("1.2.2")
+        registry.check_recbole_version("1.2.2")
 
 
 def test_another_python_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -128,3 +128,10 @@ def test_what_was_trained_is_not_validated_on_after_resuming(options: dict, chan
     again, *_ = start(**{**options, "epochs": 2, "valid_users": 10, **change})
     with pytest.raises(UserError, match=r"valid_users|seed"):
         again.resume_checkpoint(trainer.saved_model_file)
+
+
+def test_an_untrained_model_is_kept_and_read_again(options: dict) -> None:
+    trainer, train, valid, test = start(**options, epochs=0)
+    trainer.fit(train, valid, verbose=False)
+    assert checkpoint.read(trainer.saved_model_file)["epoch"] == -1
+    assert trainer.evaluate(test) == trainer.evaluate(test, load_best_model=False)

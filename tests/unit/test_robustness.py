@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from recbole.config import Config
 
+from recbole_bert4rec.constants import LOSSES
 from recbole_bert4rec.plugin.model import BERT4Rec
 from tests.conftest import Catalogue, make_config, padded
 
@@ -20,7 +21,7 @@ BASE: dict[str, Config] = {}
     mask_ratio=st.floats(0.01, 1.0),
     ft_ratio=st.floats(0.0, 1.0),
     mask_count=st.sampled_from(["bernoulli", "exact"]),
-    loss_type=st.sampled_from(["CE", "BPR", "sampled_softmax", "BCE", "gBCE"]),
+    loss_type=st.sampled_from(LOSSES),
     loss_mean=st.sampled_from(["mask", "sequence"]),
     position=st.sampled_from(["start", "end"]),
     data=st.data(),

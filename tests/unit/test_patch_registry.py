@@ -18,8 +18,8 @@ from recbole.utils import dataset_arguments
 
 import recbole_bert4rec
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.patches import table
-from recbole_bert4rec.patches.table import Patch, Scope
+from recbole_bert4rec.patches import registry
+from recbole_bert4rec.patches.registry import Patch, Scope
 from recbole_bert4rec.scoped import StandIn
 
 ROOT = Path(recbole_bert4rec.__file__).parents[1]
@@ -92,21 +92,21 @@ print(differences(before, snapshot()))
 def test_every_row_changes_its_place_and_unregister_restores_that_very_object() -> None:
     program = """
 import recbole_bert4rec
-from recbole_bert4rec.patches import table
+from recbole_bert4rec.patches import registry
 recbole_bert4rec.unregister()
-assert not any(map(table.is_applied, table.patches()))
+assert not any(map(registry.is_applied, registry.patches()))
 places = []
-for patch in table.patches():
+for patch in registry.patches():
     if patch.needed() and not patch.owner.endswith(".recbolebert4rec"):  # a module that registering makes
-        places.append((patch, table.resolve(patch.owner)))
-before = [table.current(owner, patch.name) for patch, owner in places]
+        places.append((patch, registry.resolve(patch.owner)))
+before = [registry.current(owner, patch.name) for patch, owner in places]
 recbole_bert4rec.register()
-assert all(map(table.is_applied, table.patches()))
+assert all(map(registry.is_applied, registry.patches()))
 for (patch, owner), stood in zip(places, before):
-    assert table.current(owner, patch.name) is not stood, patch.label
+    assert registry.current(owner, patch.name) is not stood, patch.label
 recbole_bert4rec.unregister()
 for (patch, owner), stood in zip(places, before):
-    assert table.current(owner, patch.name) is stood, patch.label
+    assert registry.current(owner, patch.name) is stood, patch.label
 print(len(places))
 """
     assert int(python(program)) > 40
@@ -116,7 +116,7 @@ def test_no_module_of_recbole_holds_an_original_that_a_patch_replaces() -> None:
     """A name imported from one module of RecBole into another is a second reference."""
     originals = {
         id(function): change.patch.label
-        for change in table._applied
+        for change in registry._applied
         if isinstance(function := change.before, FunctionType) and function.__module__.startswith("recbole.")
     }
     left = [
@@ -145,10 +145,10 @@ print(own == (create_dataset, loaders, load_data_and_model, objective_function, 
 
 
 def test_patched_functions_keep_name_documentation_and_signature() -> None:
-    for patch in table.patches():
-        if patch.as_is or isinstance(table.resolve(patch.owner), list):
+    for patch in registry.patches():
+        if patch.as_is or isinstance(registry.resolve(patch.owner), list):
             continue
-        function = getattr(table.resolve(patch.owner), patch.name)
+        function = getattr(registry.resolve(patch.owner), patch.name)
         assert function.__name__ == patch.name
         assert function.__module__.startswith("recbole.")
     assert list(inspect.signature(Trainer.resume_checkpoint).parameters) == ["self", "resume_file", "unpickle"]
@@ -157,14 +157,14 @@ def test_patched_functions_keep_name_documentation_and_signature() -> None:
 
 
 def test_every_patch_has_one_sentence_that_names_a_line_of_recbole() -> None:
-    for patch in table.patches():
+    for patch in registry.patches():
         assert patch.reason.endswith("."), patch.label
         assert ".py:" in patch.reason, patch.label
 
 
 def test_no_two_patches_change_the_same_place_but_by_calling_the_original() -> None:
     seen: dict[str, Patch] = {}
-    for patch in table.patches():
+    for patch in registry.patches():
         assert patch.label not in seen or not (patch.as_is or seen[patch.label].as_is), patch.label
         seen[patch.label] = patch
 
@@ -188,14 +188,14 @@ entries: list[str] = ["a"]
 @pytest.fixture
 def rows(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Lets a test apply rows of its own, beside nothing else."""
-    monkeypatch.setattr(table, "_applied", [])
-    monkeypatch.setattr(table, "_fixes_applied", None)
+    monkeypatch.setattr(registry, "_applied", [])
+    monkeypatch.setattr(registry, "_fixes_applied", None)
 
     def give(*patches: Patch) -> None:
-        monkeypatch.setattr(table, "patches", lambda: patches)
+        monkeypatch.setattr(registry, "patches", lambda: patches)
 
     yield give
-    table.unregister()
+    registry.unregister()
 
 
 def plus_one(original: Any, self: Owner, number: int) -> int:
@@ -205,11 +205,11 @@ def plus_one(original: Any, self: Owner, number: int) -> int:
 def test_two_patches_of_one_function_lie_one_over_the_other(rows: Any) -> None:
     before = Owner.double
     rows(*(Patch(f"{HERE}:Owner", "double", plus_one, "x.py:1.", scope) for scope in (Scope.FIX, Scope.POLICY)))
-    table.register()
+    registry.register()
     assert Owner().double(5) == 12
-    table.register(fixes=False)
+    registry.register(fixes=False)
     assert Owner().double(5) == 11
-    table.unregister()
+    registry.unregister()
     assert Owner.double is before
 
 
@@ -219,9 +219,9 @@ def test_what_was_inherited_or_absent_is_absent_again(rows: Any) -> None:
         Patch(f"{HERE}:Heir", "new", plus_one, "x.py:1.", Scope.FIX, as_is=True),
         Patch(f"{HERE}:entries", "b", None, "x.py:1.", Scope.FIX),
     )
-    table.register()
+    registry.register()
     assert (Heir().double(5), Owner().double(5), entries) == (11, 10, ["a", "b"])
-    table.unregister()
+    registry.unregister()
     assert not {"double", "new"} & set(vars(Heir))
     assert entries == ["a"]
 
@@ -229,9 +229,9 @@ def test_what_was_inherited_or_absent_is_absent_again(rows: Any) -> None:
 def test_what_somebody_else_put_there_since_is_left_alone(rows: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Owner, "value", 1)
     rows(Patch(f"{HERE}:Owner", "value", 2, "x.py:1.", Scope.FIX, as_is=True))
-    table.register()
+    registry.register()
     Owner.value = 3
-    table.unregister()
+    registry.unregister()
     assert Owner.value == 3
 
 
@@ -242,9 +242,9 @@ def test_a_patch_that_fails_leaves_nothing_half_done(rows: Any) -> None:
         Patch(f"{HERE}:Owner", "not_there", plus_one, "x.py:1.", Scope.FIX),
     )
     with pytest.raises(AttributeError, match="not_there"):
-        table.register()
+        registry.register()
     assert Owner.double is before
-    assert table._applied == []
+    assert registry._applied == []
 
 
 def test_a_stand_in_changes_a_module_for_one_importer_only() -> None:
@@ -255,7 +255,7 @@ def test_a_stand_in_changes_a_module_for_one_importer_only() -> None:
 
 
 def test_dataset_arguments_hold_each_option_once() -> None:
-    ours = [patch.name for patch in table.patches() if patch.owner.endswith(":dataset_arguments")]
+    ours = [patch.name for patch in registry.patches() if patch.owner.endswith(":dataset_arguments")]
     assert "window" in ours
     assert all(dataset_arguments.count(name) == 1 for name in ours)
 
@@ -270,7 +270,7 @@ import os, sys
 sys.argv = ["x"]
 os.chdir({str(tmp_path)!r})
 import recbole_bert4rec, torch
-from recbole_bert4rec.patches import table
+from recbole_bert4rec.patches import registry
 from tests.conftest import make_config, make_trainer, prepare
 options = dict(dataset="toy", data_path={str(tmp_path)!r}, epochs=1)
 _, train, *_ = prepare(make_config("Pop", **options))
@@ -280,8 +280,8 @@ config = make_config(hidden_size=8, inner_size=8, **options)
 _, train, valid, test = prepare(config)
 ours = make_trainer(config, train)
 ours.fit(train, valid, verbose=False)
-fixes = [patch for patch in table.patches() if patch.scope == table.Scope.FIX]
-print(int(trainer.model.item_cnt.max()), "ndcg@10" in ours.evaluate(test), any(map(table.is_applied, fixes)))
+fixes = [patch for patch in registry.patches() if patch.scope == registry.Scope.FIX]
+print(int(trainer.model.item_cnt.max()), "ndcg@10" in ours.evaluate(test), any(map(registry.is_applied, fixes)))
 print(make_config("Pop", **options)["train_neg_sample_args"]["distribution"], torch.is_anomaly_enabled())
 """
     path = {"PYTHONPATH": str(ROOT)}
@@ -293,13 +293,13 @@ print(make_config("Pop", **options)["train_neg_sample_args"]["distribution"], to
 
 @pytest.mark.parametrize(("value", "wanted"), [("on", True), ("off", False), ("OFF", False), (None, True)])
 def test_the_variable_turns_the_fixes_off(value: str | None, wanted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(table.FIXES_VARIABLE, raising=False)
+    monkeypatch.delenv(registry.FIXES_VARIABLE, raising=False)
     if value is not None:
-        monkeypatch.setenv(table.FIXES_VARIABLE, value)
-    assert table.fixes_wanted() is wanted
+        monkeypatch.setenv(registry.FIXES_VARIABLE, value)
+    assert registry.fixes_wanted() is wanted
 
 
 def test_a_variable_with_another_value_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(table.FIXES_VARIABLE, "no")
+    monkeypatch.setenv(registry.FIXES_VARIABLE, "no")
     with pytest.raises(UserError, match="RECBOLE_BERT4REC_FIXES must be on or off, but is 'no'"):
-        table.fixes_wanted()
+        registry.fixes_wanted()
