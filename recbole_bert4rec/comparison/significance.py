@@ -58,11 +58,11 @@ def paired_t_test(ours: NDArray[np.float64], theirs: NDArray[np.float64]) -> flo
 def _variance(ours: NDArray[np.float64], theirs: NDArray[np.float64]) -> tuple[float, float]:
     """Return the variance of the difference of means, and its degrees of freedom; users and seeds are both samples.
 
-    It is the variance between users (of their differences, averaged over seeds), plus each model's between seeds, less
-    what both count (the rest within user and seed); Satterthwaite's degrees of freedom. A model with one seed is
-    taken to vary as the other does. Few seeds leave few degrees of freedom: of equal models with three seeds the test
-    tells 2 to 4 % apart, not 5 %.
-    With one seed each it is the common paired t-test over users, which knows nothing of other seeds.
+    The variance is v_users + v_seeds(ours) + v_seeds(theirs) - v_rest: that of the users' differences (each averaged
+    over seeds), that of each model's means over its seeds, less the rest within user and seed, which both parts contain.
+    The degrees of freedom are Satterthwaite's. A model with one seed is taken to vary as the other does. Three seeds
+    leave few degrees of freedom: the test then finds a difference between equal models in 2 to 4 % of cases, not in 5 %.
+    With one seed each it is the common paired t-test over users, which cannot know how much seeds differ.
     """
     users = ours.mean(0) - theirs.mean(0)
     parts = [(users.var(ddof=1) / len(users), len(users) - 1)]

@@ -119,6 +119,13 @@ class _Gradients(NamedTuple):
 
 
 class _CrossEntropy(torch.autograd.Function):
+    """Makes the gradients while it makes the loss, so that no block of logits is computed twice.
+
+    For some rows at once: 1. make the logits in blocks of items and keep their exponentials; 2. the blocks' sums give
+    logsumexp, and so the loss; 3. from the exponentials p_mv follows, and the gradients w_m (p_mv - [v is the label])
+    times the other factor are added up. ``backward`` only scales them by the incoming gradient.
+    """
+
     @staticmethod
     def forward(
         ctx: Any,
