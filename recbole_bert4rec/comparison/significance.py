@@ -59,10 +59,11 @@ def _variance(ours: NDArray[np.float64], theirs: NDArray[np.float64]) -> tuple[f
     """Return the variance of the difference of means, and its degrees of freedom; users and seeds are both samples.
 
     The variance is v_users + v_seeds(ours) + v_seeds(theirs) - v_rest: that of the users' differences (each averaged
-    over seeds), that of each model's means over its seeds, less the rest within user and seed, which both parts contain.
-    The degrees of freedom are Satterthwaite's. A model with one seed is taken to vary as the other does. Three seeds
-    leave few degrees of freedom: the test then finds a difference between equal models in 2 to 4 % of cases, not in 5 %.
-    With one seed each it is the common paired t-test over users, which cannot know how much seeds differ.
+    over seeds), that of each model's means over its seeds, less the rest within user and seed, which both parts
+    contain. The degrees of freedom are Satterthwaite's. A model with one seed is taken to vary as the other does.
+    Three seeds leave few degrees of freedom: the test then finds a difference between equal models in 2 to 4 % of
+    cases, not in 5 %. With one seed each it is the common paired t-test over users, which cannot know how much seeds
+    differ.
     """
     users = ours.mean(0) - theirs.mean(0)
     parts = [(users.var(ddof=1) / len(users), len(users) - 1)]
