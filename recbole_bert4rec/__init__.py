@@ -15,21 +15,43 @@ from recbole_bert4rec.errors import UserError
 
 if TYPE_CHECKING:
     from recbole_bert4rec.comparison.compare import compare
+    from recbole_bert4rec.comparison.comparison import Comparison
     from recbole_bert4rec.patches.registry import register, unregister
+    from recbole_bert4rec.training.callbacks import Callback, StopTraining
+    from recbole_bert4rec.training.request import RunRequest, RunResult
     from recbole_bert4rec.training.run import run
-    from recbole_bert4rec.tuning.tune import tune
+    from recbole_bert4rec.tuning.tune import SearchRequest, tune
 
 __version__ = "0.1.0"
-__all__ = ["UserError", "__version__", "compare", "register", "run", "tune", "unregister"]
-
 _PLACES = {
+    "Callback": "recbole_bert4rec.training.callbacks",
+    "Comparison": "recbole_bert4rec.comparison.comparison",
+    "RunRequest": "recbole_bert4rec.training.request",
+    "RunResult": "recbole_bert4rec.training.request",
+    "SearchRequest": "recbole_bert4rec.tuning.tune",
+    "StopTraining": "recbole_bert4rec.training.callbacks",
     "compare": "recbole_bert4rec.comparison.compare",
     "register": "recbole_bert4rec.patches.registry",
     "run": "recbole_bert4rec.training.run",
     "tune": "recbole_bert4rec.tuning.tune",
     "unregister": "recbole_bert4rec.patches.registry",
 }
-"""Where the public functions are; each is imported when it is first asked for."""
+"""Where the public names are; each is imported when it is first asked for."""
+__all__ = [
+    "Callback",
+    "Comparison",
+    "RunRequest",
+    "RunResult",
+    "SearchRequest",
+    "StopTraining",
+    "UserError",
+    "__version__",
+    "compare",
+    "register",
+    "run",
+    "tune",
+    "unregister",
+]
 
 _reason: Exception | None = None
 """Why RecBole cannot be used; None where it can."""
