@@ -180,9 +180,9 @@ def test_a_broken_data_file_is_named_and_nothing_is_written(
     assert_main_refuses(capsys, flags, ["toy.inter, line 5", "must be a number, but is 'soon'"])
 
 
-def test_python_m_does_the_same_from_any_folder() -> None:
+def test_python_m_run_does_the_same_from_any_folder() -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "recbole_bert4rec", "--help"]
+    command = [sys.executable, "-m", "recbole_bert4rec", "run", "--help"]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0
     assert "--recommend FILE" in done.stdout
