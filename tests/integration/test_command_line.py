@@ -141,7 +141,7 @@ def test_a_mistake_under_two_processes_is_refused_too(write_inter: Any) -> None:
         (["--recommend=x.csv", "--k=0"], ["--k must be at least 1, but is 0"]),
         (["--resume=missing.pth"], ["checkpoint missing.pth does not exist"]),
         (["--model=SASRec", "--metrics=['NDCG']"], ["`valid_metric` must be one of `metrics` ['NDCG']"]),
-        (["--nproc=2", "--model=BERT5Rec"], ["did you mean BERT4Rec?"]),
+        pytest.param(["--nproc=2", "--model=BERT5Rec"], ["did you mean BERT4Rec?"], marks=pytest.mark.slow),
     ],
     ids=str,
 )

@@ -34,6 +34,7 @@ def test_a_study_compares_its_variants_draws_them_along_the_axis_and_is_not_repe
     assert again.stdout.count("kept from before") == 4
 
 
+@pytest.mark.slow
 def test_a_variant_may_be_another_model(data: dict[str, str]) -> None:
     Path("mask.yaml").write_text(
         "variants:\n  one mask: {ft_ratio: 1.0}\n  SASRec: {model: SASRec, train_neg_sample_args: null}\n"

@@ -271,6 +271,7 @@ def test_other_models_and_continuous_spaces_are_searched(tmp_path: Path) -> None
     assert all(isinstance(trial["params"]["train_batch_size"], int) for trial in trials(tmp_path))
 
 
+@pytest.mark.slow
 def test_a_loguniform_between_small_numbers_is_pointed_at(tmp_path: Path) -> None:
     flags = ["--algo=random", "--max_evals=1", "--epochs=1"]
     done = search(tmp_path, *flags, space="learning_rate loguniform 1e-4,1e-2\n")
