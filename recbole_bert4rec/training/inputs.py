@@ -17,6 +17,7 @@ from recbole_bert4rec.constants import MODEL_NAME, STOCK_MODEL_NAME
 from recbole_bert4rec.datafiles.table import atomic_file, is_table
 from recbole_bert4rec.errors import UserError, nearest
 from recbole_bert4rec.options.evaluation import mistakes_of_metrics
+from recbole_bert4rec.options.flags import parse_flags
 from recbole_bert4rec.plugin import checkpoint
 from recbole_bert4rec.recommend.attention import check_picture
 from recbole_bert4rec.recommend.recommend import check_destination
@@ -107,7 +108,7 @@ def _stored_options(resume: str | None, folder: str) -> list[str]:
 def _from_table(log: str, model: str, given: dict[str, Any], files: list[str], folder: str) -> tuple[str, list[str]]:
     """Make the data set of a CSV or Parquet log; return its name and the files, its options before all others."""
     fields = {"USER_ID_FIELD": "user_id", "ITEM_ID_FIELD": "item_id", "TIME_FIELD": "timestamp"}
-    flags = dict(flag[2:].split("=", 1) for flag in sys.argv[1:] if flag.startswith("--") and "=" in flag)
+    flags = parse_flags(sys.argv[1:])
     names = {field: str(flags.get(field, given.get(field, default))) for field, default in fields.items()}
     if (shipped("dataset") / f"{Path(log).stem}.yaml").is_file():
         raise UserError(
