@@ -33,13 +33,18 @@ def check(config: Mapping[str, Any], given: Iterable[str] = (), known: Iterable[
 
 def mistakes(config: Mapping[str, Any], given: Iterable[str] = (), known: Iterable[str] = ()) -> list[str]:
     """List everything that is wrong with a configuration, in words; arguments as in :func:`check`."""
-    found = [
-        f"`{name}` must be {option.kind.wanted}, but is {config.get(name)!r} instead."
-        for name, option in OPTIONS.items()
-        if not option.kind.accepts(config.get(name))
-    ]
+    found = mistakes_of_values(config, OPTIONS)
     found += _mistakes_between(config) if not found else []
     return found if config["allow_unknown"] else found + mistakes_of_names(given, known)
+
+
+def mistakes_of_values(config: Mapping[str, Any], names: Iterable[str]) -> list[str]:
+    """List which of some options have a value that the table does not take, in words."""
+    return [
+        f"`{name}` must be {OPTIONS[name].kind.wanted}, but is {config.get(name)!r} instead."
+        for name in names
+        if not OPTIONS[name].kind.accepts(config.get(name))
+    ]
 
 
 def _mistakes_between(config: Mapping[str, Any]) -> list[str]:

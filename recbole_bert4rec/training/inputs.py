@@ -16,6 +16,7 @@ from recbole.config import Config
 from recbole_bert4rec.constants import MODEL_NAME, STOCK_MODEL_NAME
 from recbole_bert4rec.datafiles.table import atomic_file, is_table
 from recbole_bert4rec.errors import UserError, nearest
+from recbole_bert4rec.options.checks import mistakes_of_values
 from recbole_bert4rec.options.evaluation import mistakes_of_metrics
 from recbole_bert4rec.options.flags import parse_flags
 from recbole_bert4rec.plugin import checkpoint
@@ -25,7 +26,6 @@ from recbole_bert4rec.resources import find_config, read_yaml, shipped
 from recbole_bert4rec.training.build import translate_errors
 from recbole_bert4rec.training.refit import check_refit
 from recbole_bert4rec.training.request import RunRequest
-from recbole_bert4rec.training.seen import mistakes_of_seen
 
 DEFAULT_NAMES = {"model": MODEL_NAME, "dataset": "ml-100k"}
 """Where nobody names them."""
@@ -43,10 +43,16 @@ def configure(request: RunRequest) -> Config:
         )
         _check_request(request, model)
         config = translate_errors(lambda: Config(model, dataset, files, dict(request.options)), "the configuration")
-    if model != MODEL_NAME and (mistakes := [*mistakes_of_metrics(config), *mistakes_of_seen(config)]):
+    if model != MODEL_NAME and (mistakes := _mistakes_of_another_model(config)):
         raise UserError(" ".join(mistakes))
     check_refit(config)
     return config
+
+
+def _mistakes_of_another_model(config: Config) -> list[str]:
+    """List what is wrong with the options that every model's run reads here; RecBole checks its own."""
+    seen = mistakes_of_values(config.final_config_dict, ["exclude_seen"]) if config["exclude_seen"] is not None else []
+    return [*mistakes_of_metrics(config), *seen]
 
 
 def _check_request(request: RunRequest, model: str) -> None:

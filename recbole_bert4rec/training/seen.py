@@ -18,12 +18,6 @@ def needs_seen_rule(config: Config) -> bool:
     return config["model"] != MODEL_NAME and config["exclude_seen"] is not None
 
 
-def mistakes_of_seen(config: Config) -> list[str]:
-    """Describe what is wrong with ``exclude_seen``; nothing, as a rule."""
-    given = config["exclude_seen"]
-    return [] if given in (None, True, False) else [f"`exclude_seen` must be True or False, but is {given!r} instead."]
-
-
 class SeenRule(Callback):
     """Lets any other model than BERT4Rec, which does so itself, follow ``exclude_seen``.
 

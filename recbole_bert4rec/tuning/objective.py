@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import pickle
 import sys
@@ -53,22 +52,9 @@ class Task:
         Raises:
             UserError: the options have mistakes.
         """
-        options = {**self.fixed, **{name: _plain(value) for name, value in params.items()}, "show_progress": False}
-        with (
-            replaced(sys, "argv", [sys.argv[0], *self.flags]),  # RecBole reads --key=value from here
-            replaced(Config, "_load_variable_config_dict", lambda _, given: given),  # it would eval texts
-        ):
+        options = {**self.fixed, **params, "show_progress": False}
+        with replaced(sys, "argv", [sys.argv[0], *self.flags]):  # RecBole reads --key=value from here
             return Config(self.model, self.dataset, list(self.config_files) or None, options)
-
-
-def _plain(value: object) -> Any:
-    """Return a text of RecBole's parameter files, such as ``[64, 64]``, as the list that it means; without eval."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return ast.literal_eval(value)
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        return {"true": True, "false": False}.get(value.lower(), value)
 
 
 def changes_dataset(names: list[str]) -> bool:
