@@ -11,6 +11,9 @@ PADDING = 0
 """Internal id of "no item" (RecBole's [PAD]); real items are 1..N-1 and the mask token is N."""
 
 MODEL_NAME = "BERT4Rec"
+OUR_MODELS = (MODEL_NAME, "BERT4RecPlus", "SASRecPlus")
+"""One class under three names: the paper's objective, the best one, and the causal rival. They differ in defaults."""
+
 STOCK_MODEL_NAME = "RecBoleBERT4Rec"
 """Name under which RecBole's own BERT4Rec stays runnable, as a baseline."""
 

@@ -6,7 +6,7 @@ import argparse
 
 from recbole_bert4rec.cli import compare, study
 from recbole_bert4rec.cli.inputs import add_names, config_files, models_of
-from recbole_bert4rec.constants import MODEL_NAME
+from recbole_bert4rec.constants import MODEL_NAME, OUR_MODELS
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.training.budget import seconds_of
 from recbole_bert4rec.training.processes import run_processes
@@ -47,7 +47,7 @@ def execute(options: argparse.Namespace, flags: list[str]) -> None:
     if options.output_dir is not None:
         raise UserError("--output_dir is for several models or --seeds; a single run writes to `checkpoint_dir`")
     k_of_model = options.k is not None and options.recommend is None  # some models of RecBole have an option `k`
-    if k_of_model and options.model in (None, MODEL_NAME):
+    if k_of_model and options.model in (None, *OUR_MODELS):
         raise UserError("--k says how many items --recommend=FILE writes; give that too")
     request = RunRequest(
         model=options.model,

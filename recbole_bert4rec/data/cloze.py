@@ -2,28 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
 
 from recbole_bert4rec.constants import PADDING
-
-
-class Cloze(NamedTuple):
-    """A masked batch.
-
-    Attributes:
-        item_seq: the sequences; masked items are replaced. *Shape:* (B, L)
-        rows: row of each masked position. *Shape:* (M,)
-        columns: column of each masked position. *Shape:* (M,)
-        labels: the items that were replaced. *Shape:* (M,)
-    """
-
-    item_seq: Tensor
-    rows: Tensor
-    columns: Tensor
-    labels: Tensor
+from recbole_bert4rec.data.labelled import Labelled
 
 
 def cloze_positions(
@@ -119,7 +102,7 @@ def cloze(
     keep_share: float = 0.0,
     recency: float = 1.0,
     prefix: bool = False,
-) -> Cloze:
+) -> Labelled:
     """Mask a batch of sequences for training.
 
     Args:
@@ -149,7 +132,7 @@ def cloze(
         replacement = torch.where(draw >= 1.0 - keep_share, labels, replacement)
     masked_seq = item_seq.clone()
     masked_seq[rows, columns] = replacement
-    return Cloze(masked_seq, rows, columns, labels)
+    return Labelled(masked_seq, rows, columns, labels)
 
 
 def append_mask(item_seq: Tensor, lengths: Tensor, mask_token: int, max_length: int) -> tuple[Tensor, Tensor]:

@@ -88,6 +88,15 @@ class EncoderOptions:
         return cls(n_items, config["MAX_ITEM_LIST_LENGTH"], features, **named)
 
 
+def attended(two_sided: Tensor, width: int) -> Tensor:
+    """Return which positions each position may attend to: see :meth:`BERT4RecEncoder.forward`.
+
+    *Shape:* (B,) -> (B, L, L), by query and key position.
+    """
+    column = torch.arange(width, device=two_sided.device)
+    return (column <= column.unsqueeze(1)) | (column < two_sided[:, None, None])
+
+
 class Sublayer(nn.Module):
     """A sublayer with its residual connection, dropout and LayerNorm (equations 4 to 6).
 
@@ -149,8 +158,8 @@ class MultiHeadAttention(Sublayer):
 
         Args:
             hidden: *Shape:* (B, L, H)
-            attn_mask: which positions may be attended to, (B, 1, 1, L) of bool; or numbers that are added to the
-                logits of equation 2, (B, A, L, L); None if all positions may.
+            attn_mask: which positions may be attended to, (B, 1, 1, L) of bool, or (B, 1, L, L) by query and key; or
+                numbers that are added to the logits of equation 2, (B, A, L, L); None if all positions may.
             query_positions: the M positions to compute; all by default.
 
         Returns:
@@ -184,8 +193,9 @@ class MultiHeadAttention(Sublayer):
         query = hidden.new_zeros(len(key), n_queries, hidden.shape[-1])  # (B, Q, H), padded
         projected = F.linear(normed[query_positions], query_weight, query_bias)  # (M, H)
         query = query.index_put((rows, index), projected.to(query.dtype))
-        if attn_mask is not None and attn_mask.is_floating_point():
-            of_queries = attn_mask.new_zeros(len(key), n_queries, *attn_mask.shape[1::2])  # (B, Q, A, L)
+        if attn_mask is not None and attn_mask.shape[2] > 1:  # by query; those that pad Q attend everywhere
+            everywhere = attn_mask.dtype == torch.bool
+            of_queries = attn_mask.new_full((len(key), n_queries, *attn_mask.shape[1::2]), everywhere)  # (B, Q, A, L)
             attn_mask = of_queries.index_put((rows, index), attn_mask[rows, :, columns]).transpose(1, 2)
         heads = self._heads_of(query.to(key.dtype), key, value, attn_mask)[rows, index]  # (M, H)
         return self._add_and_norm(hidden, self.output(heads))
@@ -333,14 +343,21 @@ class BERT4RecEncoder(nn.Module):
                 module.weight[PADDING].zero_()
 
     def forward(
-        self, item_seq: Tensor, query_positions: Positions | None = None, times: Tensor | None = None
+        self,
+        item_seq: Tensor,
+        query_positions: Positions | None = None,
+        times: Tensor | None = None,
+        two_sided: Tensor | None = None,
     ) -> Tensor:
-        """Encode sequences; every position attends to both sides.
+        """Encode sequences.
 
         Args:
             item_seq: item ids padded on the right, [MASK] among them; L is at most ``max_length``. *Shape:* (B, L)
             query_positions: the M positions to return; the last layer computes no other.
             times: visible time of each item (:func:`visible_times`), for ``time_bias``. *Shape:* (B, L)
+            two_sided: items at the beginning of each sequence that attend to each other, at most those that it has;
+                every later one attends to itself and those before it. None: all attend to all, as in the paper.
+                *Shape:* (B,)
 
         Returns:
             Hidden states before the output layer; those of padding mean nothing. *Shape:* (B, L, H), or (M, H) with
@@ -356,7 +373,10 @@ class BERT4RecEncoder(nn.Module):
         if self.features is not None:
             hidden = hidden + self.features(item_seq)
         hidden = self.embedding_dropout(self.embedding_norm(hidden))
-        attn_mask = present[:, None, None, :]
+        if two_sided is None:
+            attn_mask = present[:, None, None, :]
+        else:  # padding comes after all items, so none of them attends to it
+            attn_mask = attended(two_sided, item_seq.shape[1]).unsqueeze(1)
         if self.time_bias is not None:
             assert times is not None
             attn_mask = self.time_bias(times).masked_fill(~attn_mask, -torch.inf)
@@ -366,8 +386,8 @@ class BERT4RecEncoder(nn.Module):
         encoded: Tensor = self.last_norm(last(hidden, attn_mask, query_positions))
         return encoded
 
-    def attention(self, item_seq: Tensor, times: Tensor | None = None) -> Tensor:
-        """Return the attention weights of every layer and head, by query and key position.
+    def attention(self, item_seq: Tensor, times: Tensor | None = None, two_sided: Tensor | None = None) -> Tensor:
+        """Return the attention weights of every layer and head, by query and key position; arguments as of a call.
 
         *Shape:* (B, L) -> (B, layers, A, L, L)
         """
@@ -378,7 +398,7 @@ class BERT4RecEncoder(nn.Module):
             if isinstance(module, MultiHeadAttention)
         ]
         try:
-            self(item_seq, times=times)
+            self(item_seq, times=times, two_sided=two_sided)
         finally:
             for hook in hooks:
                 hook.remove()

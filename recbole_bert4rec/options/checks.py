@@ -55,6 +55,11 @@ def _mistakes_between(config: Mapping[str, Any]) -> list[str]:
     shares = config["mask_random_share"] + config["mask_keep_share"]
     if shares > 1:
         found.append(f"`mask_random_share` and `mask_keep_share` must add up to at most 1, but give {shares:g}.")
+    if config["position"] == "end" and config["objective"] != "cloze":
+        found.append(
+            f"`position` end needs `objective` cloze, but the objective is {config['objective']}: its positions are "
+            "read as the ends of histories of other lengths."
+        )
     found += [
         f"`{key}` needs `loss_type` CE, but the loss is {config['loss_type']}."
         for key in ("seen_bias", "label_smoothing")

@@ -1,6 +1,6 @@
-"""Writes the two pages that follow from the table: the property file and the reference of options.
+"""Writes the pages that follow from the table: the property files and the reference of options.
 
-``python -m recbole_bert4rec.options.pages`` writes both; with ``--check`` it fails where one is not up to date.
+``python -m recbole_bert4rec.options.pages`` writes them; with ``--check`` it fails where one is not up to date.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from pathlib import Path
 
 import yaml
 
+from recbole_bert4rec.constants import OUR_MODELS
 from recbole_bert4rec.files import atomic_write
 from recbole_bert4rec.options.kinds import Switch
-from recbole_bert4rec.options.table import OPTIONS, RECBOLES, InComparison, OnResume, Option, Role
+from recbole_bert4rec.options.models import ABOUT, MODEL_DEFAULTS
+from recbole_bert4rec.options.table import OPTIONS, RECBOLES, InComparison, OnResume, Option, Role, Source
 
 ROOT = Path(__file__).resolve().parents[2]
 _MADE = "Made from recbole_bert4rec/options/table.py by `make pages`; edit that."
@@ -25,15 +27,18 @@ _SOURCES = (
 )
 
 
-def property_file() -> str:
-    """Return the text of ``properties/model/BERT4Rec.yaml``: a line an option whose default is ours."""
-    lines = [f"# {line}" for line in textwrap.wrap(f"Defaults of BERT4Rec. {_MADE} {_SOURCES}", 116)]
+def property_file(model: str) -> str:
+    """Return the text of ``properties/model/MODEL.yaml``: a line an option whose default is ours."""
+    about = f"Defaults of {model}: {ABOUT[model]}. {_MADE} {_SOURCES}"
+    lines = [f"# {line}" for line in textwrap.wrap(about, 116)]
+    own = MODEL_DEFAULTS[model]
     for role in Role:
         ours = [(name, option) for name, option in _of(role) if option.default is not RECBOLES]
         lines += ["", f"# {role.value}"] if ours else []
         for name, option in ours:
-            setting = f"{name}: {_yaml(option.default)}"
-            lines.append(f"{setting:<30}# ({_values(option)}) {option.help} [{option.source.value}]")
+            setting = f"{name}: {_yaml(own.get(name, option.default))}"
+            source = Source.VALIDATION if name in own else option.source
+            lines.append(f"{setting:<30}# ({_values(option)}) {option.help} [{source.value}]")
     return "\n".join(lines) + "\n"
 
 
@@ -95,7 +100,8 @@ def main(arguments: list[str]) -> int:
     Returns:
         The exit code: 1 where a page is not up to date.
     """
-    pages = {ROOT / "properties/model/BERT4Rec.yaml": property_file(), ROOT / "docs/options.md": reference()}
+    pages = {ROOT / f"properties/model/{model}.yaml": property_file(model) for model in OUR_MODELS}
+    pages[ROOT / "docs/options.md"] = reference()
     stale = [file for file, text in pages.items() if not file.is_file() or file.read_text("utf-8") != text]
     for file in stale:
         if "--check" in arguments:

@@ -250,7 +250,30 @@ OPTIONS: Mapping[str, Option] = {
         on_resume=OnResume.FREE,
         help="Start the output bias at the logarithm of the items' frequencies, or at zero (paper).",
     ),
-    # ---- Cloze task and loss
+    # ---- Objective and loss
+    "objective": Option(
+        default="cloze",
+        kind=OneOf(("cloze", "next", "prefix")),
+        role=Role.TASK,
+        source=Source.PAPER,
+        on_resume=OnResume.FIXED,
+        help="cloze: masked items from both sides (paper); next: every position, which sees what is before it, predicts "
+        "the item after it (SASRec); prefix: the same after a random beginning that is seen from both sides.",
+    ),
+    "prefix_share": Option(
+        default=0.5,
+        kind=Real(0, 1, "[]"),
+        role=Role.TASK,
+        source=Source.VALIDATION,
+        help="Probability that a sequence has a two-sided beginning, with objective prefix; the others are causal.",
+    ),
+    "prefix_mask_ratio": Option(
+        default=0.0,
+        kind=Real(0, 1, "[)"),
+        role=Role.TASK,
+        source=Source.VALIDATION,
+        help="Share of the items of such a beginning that are masked and predicted, with objective prefix.",
+    ),
     "mask_ratio": Option(
         default=0.2,
         kind=Real(0, 1, "(]"),
@@ -497,6 +520,15 @@ OPTIONS: Mapping[str, Option] = {
         help="Seed of weights, masks, windows, batches and drawn candidates.",
     ),
     # ---- Data
+    "training_rows": Option(
+        default=None,
+        kind=OrNull(OneOf(("user",))),
+        role=Role.DATA,
+        source=Source.RECBOLE,
+        shared=True,
+        help="For RecBole's SASRec and GRU4Rec and their F variants: user trains in one pass over a window, with the "
+        "loss at all its positions; null: on one padded row a label. This package's own models have no padded rows.",
+    ),
     "window": Option(
         default="random",
         kind=OneOf(("random", "last", "sliding")),

@@ -10,20 +10,21 @@ import recbole.quick_start.quick_start as quick_start
 from recbole.config import Config
 from recbole.data.dataloader import AbstractDataLoader
 
-from recbole_bert4rec.constants import MODEL_NAME, STOCK_MODEL_NAME
+from recbole_bert4rec.constants import MODEL_NAME, OUR_MODELS, STOCK_MODEL_NAME
 from recbole_bert4rec.environment import suppress_dependency_warnings
 from recbole_bert4rec.patches.registry import Patch, Scope
 from recbole_bert4rec.plugin import model
 from recbole_bert4rec.plugin.candidates import CandidateDataLoader
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
-from recbole_bert4rec.plugin.loader import ClozeDataLoader
+from recbole_bert4rec.plugin.loader import WindowDataLoader
 from recbole_bert4rec.plugin.trainer import BERT4RecTrainer
+from recbole_bert4rec.plugin.user_rows import UserRowsDataLoader, has_user_rows
 
 _HOME = "recbole.model.sequential_recommender"
-_OURS, _STOCK = MODEL_NAME.lower(), STOCK_MODEL_NAME.lower()
+_STOCK = STOCK_MODEL_NAME.lower()
 _run_recboles, _objective_function = quick_start.run_recboles, quick_start.objective_function
 # its module keeps a global `BERT4Rec` of its own: `super(BERT4Rec, self)` in there needs it
-stock = importlib.import_module(f"{_HOME}.{_OURS}")
+stock = importlib.import_module(f"{_HOME}.{MODEL_NAME.lower()}")
 RecBoleBERT4Rec = type(STOCK_MODEL_NAME, (stock.BERT4Rec,), {"__module__": f"{_HOME}.{_STOCK}"})
 
 
@@ -31,10 +32,12 @@ def get_dataloader(
     original: Callable[[Config, str], type[AbstractDataLoader]], config: Config, phase: str
 ) -> type[AbstractDataLoader]:
     """Return the loader's class: this package's for BERT4Rec, RecBole's for all other models."""
-    if config["model"] != MODEL_NAME:
+    if phase == "train" and has_user_rows(config):
+        return UserRowsDataLoader
+    if config["model"] not in OUR_MODELS:
         return original(config, phase)
     if phase == "train":
-        return ClozeDataLoader
+        return WindowDataLoader
     return original(config, phase) if config["eval_args"]["mode"][phase] == "full" else CandidateDataLoader
 
 
@@ -57,28 +60,28 @@ def _named(owner: str, name: str, value: object, reason: str) -> Patch:
 
 _OUR_MODEL = "RecBole finds a model in the module of its lower-case name (utils.py:72): this package's."
 _STOCK_MODEL = "RecBole's own BERT4Rec stays runnable under another name, as a baseline (utils.py:72)."
+_TRAINER = "RecBole finds a model's trainer by this name (utils.py:99)."
+_DATA_SET = "RecBole finds a model's data set by this name (data/utils.py:42)."
 _WORKER = "Other processes look the function up by its module, which registers BERT4Rec there"
+
+
+def _model(name: str) -> tuple[Patch, ...]:
+    """Put a model of this package where RecBole looks for it, its trainer and its data set."""
+    return (
+        _named("sys:modules", f"{_HOME}.{name.lower()}", model, _OUR_MODEL),
+        _named(_HOME, name.lower(), model, _OUR_MODEL),
+        _named(_HOME, name, getattr(model, name), _OUR_MODEL),
+        _named("recbole.trainer", f"{name}Trainer", BERT4RecTrainer, _TRAINER),
+        _named("recbole.data.dataset", f"{name}Dataset", BERT4RecDataset, _DATA_SET),
+    )
+
 
 PATCHES = (
     _named("sys:modules", f"{_HOME}.{_STOCK}", stock, _STOCK_MODEL),
     _named(f"{_HOME}.{_STOCK}", STOCK_MODEL_NAME, RecBoleBERT4Rec, _STOCK_MODEL),
     _named(_HOME, _STOCK, stock, _STOCK_MODEL),
     _named(_HOME, STOCK_MODEL_NAME, RecBoleBERT4Rec, _STOCK_MODEL),
-    _named("sys:modules", f"{_HOME}.{_OURS}", model, _OUR_MODEL),
-    _named(_HOME, _OURS, model, _OUR_MODEL),
-    _named(_HOME, MODEL_NAME, model.BERT4Rec, _OUR_MODEL),
-    _named(
-        "recbole.trainer",
-        f"{MODEL_NAME}Trainer",
-        BERT4RecTrainer,
-        "RecBole finds a model's trainer by this name (utils.py:99).",
-    ),
-    _named(
-        "recbole.data.dataset",
-        f"{MODEL_NAME}Dataset",
-        BERT4RecDataset,
-        "RecBole finds a model's data set by this name (data/utils.py:42).",
-    ),
+    *(patch for name in OUR_MODELS for patch in _model(name)),
     Patch(
         "recbole.data.utils",
         "get_dataloader",

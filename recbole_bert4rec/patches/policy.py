@@ -14,7 +14,7 @@ import yaml
 from recbole.config import Config
 from recbole.utils import ModelType, get_model, init_logger, init_seed
 
-from recbole_bert4rec.constants import MODEL_NAME, STOCK_MODEL_NAME
+from recbole_bert4rec.constants import MODEL_NAME, OUR_MODELS, STOCK_MODEL_NAME
 from recbole_bert4rec.datafiles.atomic import load_packed
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.options.checks import check
@@ -24,6 +24,8 @@ from recbole_bert4rec.patches.fixes import TRUST
 from recbole_bert4rec.patches.registry import Patch, Scope
 from recbole_bert4rec.plugin import checkpoint
 from recbole_bert4rec.plugin.candidates import create_samplers
+from recbole_bert4rec.plugin.dataset import BERT4RecDataset
+from recbole_bert4rec.plugin.user_rows import has_user_rows
 from recbole_bert4rec.resources import read_yaml, shipped
 from recbole_bert4rec.scoped import StandIn, replaced
 
@@ -82,7 +84,7 @@ def load_defaults(
     """Lay this package's defaults over RecBole's; what the user gives still comes after both."""
     original(self, MODEL_NAME if model == STOCK_MODEL_NAME else model, model_class, dataset)
     internal = self.internal_config_dict
-    if model == MODEL_NAME:
+    if model in OUR_MODELS:
         _overlay(self, shipped("model") / f"{model}.yaml")
     _overlay(self, shipped("dataset") / f"{dataset}.yaml")
     if model_class.type != ModelType.SEQUENTIAL:
@@ -117,7 +119,7 @@ def check_options(original: Callable[[Config], None], self: Config) -> None:
     given = set(self.external_config_dict)
     known = {*self.internal_config_dict}.union(*self.parameters.values())
     home = self.model_class.__module__
-    if self.model == MODEL_NAME:
+    if self.model in OUR_MODELS:
         check(self.final_config_dict, given, known)
     elif home.startswith("recbole.") and not self["allow_unknown"] and (found := mistakes_of_names(given, known)):
         raise UserError(f"the configuration of {self.model} has mistakes:\n  " + "\n  ".join(found))
@@ -129,7 +131,7 @@ def check_options(original: Callable[[Config], None], self: Config) -> None:
 def _warn_of_what_has_no_effect(model: str, given: set[str], known: set[str]) -> None:
     """Name the options that other models have and this one has not."""
     for name in sorted(given):
-        if name in OWN and model != MODEL_NAME:
+        if name in OWN and model not in OUR_MODELS:
             getLogger().warning(f"option `{name}` is BERT4Rec's and has no effect on {model}")
         elif name not in known and name not in OPTIONS and name not in known_to_every_model():
             getLogger().warning(f"option `{name}` is another model's and has no effect on {model}")
@@ -145,6 +147,8 @@ def create_dataset(original: Callable[[Config], Any], config: Config) -> Any:
     Returns:
         The data set, read or made.
     """
+    if has_user_rows(config):
+        return BERT4RecDataset(config)
     if config["dataset_save_path"]:
         return original(config)
     with replaced(recbole_data, "os", _NO_FILE_EXISTS):

@@ -16,7 +16,7 @@ from recbole.config import Config
 from recbole.data.dataset import Dataset
 from torch import Tensor
 
-from recbole_bert4rec.constants import MODEL_NAME
+from recbole_bert4rec.constants import OUR_MODELS
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.files import atomic_write
 
@@ -135,7 +135,7 @@ def _is_epoch(value: object) -> bool:
 
 
 def _is_config(value: object) -> bool:
-    return isinstance(value, dict) and is_plain(value) and value.get("model") == MODEL_NAME and _has_data_set(value)
+    return isinstance(value, dict) and is_plain(value) and value.get("model") in OUR_MODELS and _has_data_set(value)
 
 
 def _has_data_set(config: dict[str, Any]) -> bool:
@@ -194,7 +194,9 @@ def _are_tokens(value: object) -> bool:
 
 
 ENTRIES = {
-    "config": Entry(f"a dictionary of plain options whose model is {MODEL_NAME} and that names a data set", _is_config),
+    "config": Entry(
+        f"a dictionary of plain options whose model is one of {list(OUR_MODELS)} and that names a data set", _is_config
+    ),
     "epoch": Entry("a whole number from -1, which is that of an untrained model", _is_epoch),
     "cur_step": Entry("a whole number from 0", _is_whole),
     "best_valid_score": Entry("a number", lambda value: type(value) is float),

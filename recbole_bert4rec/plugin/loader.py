@@ -21,6 +21,7 @@ from recbole_bert4rec.data.batching import (
     random_windows,
     sliding_windows,
 )
+from recbole_bert4rec.data.objectives import OBJECTIVES
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class PinnableInteraction(Interaction):
         return Interaction({**self.interaction, **moved})
 
 
-class ClozeDataLoader(AbstractDataLoader):
+class WindowDataLoader(AbstractDataLoader):
     """Yield batches of sequences (user_id, item_id_list, item_length), trimmed to the longest of the batch.
 
     The order of the batches and the windows depend on the seed and the epoch alone. Each iteration is the next epoch;
@@ -74,19 +75,13 @@ class ClozeDataLoader(AbstractDataLoader):
         self.is_sequential = True
         self.model = None
         self.epoch = 0
-        self.width: int = config["MAX_ITEM_LIST_LENGTH"]
+        self.width: int = config["MAX_ITEM_LIST_LENGTH"] + self._extra_items()
         self.users, self.begin, self.length = dataset.slices()
-        if config["window"] == "sliding":
-            step = max(1, int(config["prop_sliding_window"] * self.width))
-            owner, self.begin, self.length = sliding_windows(self.begin, self.length, self.width, step)
-            self.users = self.users[owner]
-        copies = config["dupe_factor"]
-        self.users, self.begin, self.length = (
-            one.repeat_interleave(copies) for one in (self.users, self.begin, self.length)
-        )
+        self._cut_windows()
         self.generator = torch.Generator().manual_seed(config["seed"])
         world_size = 1 if config["single_spec"] else config["world_size"]
         rank = 0 if config["single_spec"] else config["local_rank"] + config["offset"]
+        tokens = self._items_in_batch()
         batches = LengthGroupedBatches(
             self.length.clamp(max=self.width),
             self._rank_batch_size(),
@@ -94,7 +89,7 @@ class ClozeDataLoader(AbstractDataLoader):
             shuffle,
             rank,
             world_size,
-            config["batch_tokens"] and max(1, config["batch_tokens"] // world_size),
+            tokens and max(1, tokens // world_size),
         )
         self._windows = last_windows(self.begin, self.length, self.width)
         DataLoader.__init__(
@@ -113,6 +108,28 @@ class ClozeDataLoader(AbstractDataLoader):
         )
         if world_size > 1:
             self.sampler.set_epoch = self.set_epoch  # RecBole's trainer calls it there
+
+    def _extra_items(self) -> int:
+        """Return how many items a window has beyond those that the model is shown at once."""
+        return OBJECTIVES[self.config["objective"]].extra
+
+    def _cut_windows(self) -> None:
+        """Cut what is to be cut once and for all, and repeat it."""
+        if self.config["window"] == "sliding":
+            self._slide(max(1, int(self.config["prop_sliding_window"] * self.width)))
+        copies = self.config["dupe_factor"]
+        self.users, self.begin, self.length = (
+            one.repeat_interleave(copies) for one in (self.users, self.begin, self.length)
+        )
+
+    def _slide(self, step: int) -> None:
+        owner, self.begin, self.length = sliding_windows(self.begin, self.length, self.width, step)
+        self.users = self.users[owner]
+
+    def _items_in_batch(self) -> int | None:
+        """Return the budget of a batch in items; None where batches have so many sequences."""
+        tokens: int | None = self.config["batch_tokens"]
+        return tokens
 
     def _rank_batch_size(self) -> int:
         world_size = 1 if self.config["single_spec"] else self.config["world_size"]

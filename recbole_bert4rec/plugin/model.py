@@ -14,8 +14,9 @@ from torch import Tensor, nn
 
 from recbole_bert4rec.constants import PADDING, SAMPLED_LOSSES, UNCALIBRATED_LOSSES
 from recbole_bert4rec.data.batching import epoch_generator
-from recbole_bert4rec.data.cloze import append_mask, cloze
+from recbole_bert4rec.data.labelled import Asked, Labelled, distinct_items, seen_pairs
 from recbole_bert4rec.data.negatives import SharedNegatives, items_outside
+from recbole_bert4rec.data.objectives import OBJECTIVES
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.nn.cross_entropy import LogitOffset, Workspace, cross_entropy
 from recbole_bert4rec.nn.encoder import BERT4RecEncoder, EncoderOptions
@@ -56,16 +57,8 @@ class BERT4Rec(SequentialRecommender):
         self.loss_mean: str = config["loss_mean"]
         self.seed: int = config["seed"]
         self.TIME_SEQ: str | None = config["TIME_FIELD"] + config["LIST_SUFFIX"] if config["time_bias"] else None
-        self.masking = {
-            "mask_ratio": config["mask_ratio"],
-            "ft_ratio": config["ft_ratio"],
-            "mask_count": config["mask_count"],
-            "recency": config["mask_recency"],
-            "prefix": config["ft_prefix"],
-            "random_share": config["mask_random_share"],
-            "keep_share": config["mask_keep_share"],
-        }
         self.mask_token: int = self.n_items
+        self.objective = OBJECTIVES[config["objective"]](config, self.mask_token)
         self.label_smoothing: float = config["label_smoothing"]
         self.n_negatives: int = config["n_negatives"]
         self.gbce_t: float = config["gbce_t"]
@@ -101,7 +94,9 @@ class BERT4Rec(SequentialRecommender):
         return self.encoder.output(self.encoder(item_seq, times=times))
 
     def calculate_loss(self, interaction: Interaction) -> Tensor:
-        """Mask a batch of sequences and return the mean loss at the masked positions (section 3.6).
+        """Label a batch of sequences by the objective and return the mean loss at the positions that are read.
+
+        With the Cloze task these are the masked ones (section 3.6).
 
         Args:
             interaction: whole sequences, ``item_id_list`` (B, L) and ``item_length`` (B,).
@@ -111,24 +106,20 @@ class BERT4Rec(SequentialRecommender):
         """
         sequences, lengths = interaction[self.ITEM_SEQ], interaction[self.ITEM_SEQ_LEN]
         generator = self._generator_on(sequences.device)
-        masked = cloze(sequences, lengths, self.mask_token, generator, **self.masking)
-        times = None
-        if self.TIME_SEQ:
-            visible = sequences != PADDING
-            visible[masked.rows, masked.columns] = False
-            times = visible_times(interaction[self.TIME_SEQ], visible)
-        vectors = self.encoder.output(self.encoder(masked.item_seq, (masked.rows, masked.columns), times))  # (M, H)
-        weights = mask_weights(masked.rows, len(sequences), self.loss_mean)
-        scored = vectors, self.encoder.output_embedding, self.encoder.output_bias, masked.labels
+        shown = self.objective.label(sequences, lengths, generator)
+        times = self._times_shown(interaction[self.TIME_SEQ], shown.item_seq) if self.TIME_SEQ else None
+        vectors = self.encoder.output(self._hidden_at(shown, times))  # (M, H)
+        weights = mask_weights(shown.rows, len(sequences), self.loss_mean)
+        scored = vectors, self.encoder.output_embedding, self.encoder.output_bias, shown.labels
         if self.loss_type == "BPR":
-            return bpr(*scored, items_outside(sequences[masked.rows], self.n_items, generator), weights)
+            return bpr(*scored, self._negatives_outside(sequences, shown, generator), weights)
         if self.loss_type == "CE":
-            offset = self._history_offset(masked.item_seq, masked.rows)
+            offset = self._seen_offset(shown)
             loss = cross_entropy(*scored, weights, offset, self._workspace)
             return loss + smoothing(*scored, weights, offset, self.label_smoothing) if self.label_smoothing else loss
         if self.negatives is None:
             raise NotImplementedError(f"loss_type {self.loss_type} has no branch in calculate_loss")
-        negatives = self.negatives.draw(self.n_negatives, masked.labels, generator)
+        negatives = self.negatives.draw(self.n_negatives, shown.labels, generator)
         scores = sampled_scores(*scored, negatives.items, self.encoder.options.sparse_update)
         if self.loss_type == "sampled_softmax":
             return sampled_softmax(scores, negatives.log_expected, weights)
@@ -137,27 +128,47 @@ class BERT4Rec(SequentialRecommender):
         t = self.gbce_t if self.loss_type == "gBCE" else 0.0
         return binary_cross_entropy(scores, weights, gbce_exponent(len(negatives.items), self.n_items, t))
 
-    def _unique_input_items(self, item_seq: Tensor) -> Tensor:
-        """Sort each sequence without its masks and keep each item once; 0 elsewhere.
+    def _times_shown(self, times: Tensor, item_seq: Tensor) -> Tensor:
+        """Return the times of shown sequences; a masked item's own is not known.
 
-        *Shape:* (B, L) in, out
+        *Shape:* (B, L or more), (B, L) -> (B, L)
         """
-        items = item_seq.masked_fill(item_seq == self.mask_token, PADDING).sort(1).values
-        repeated = torch.zeros_like(items, dtype=torch.bool)
-        repeated[:, 1:] = items[:, 1:] == items[:, :-1]
-        return items.masked_fill(repeated, PADDING)
+        return visible_times(times[:, : item_seq.shape[1]], (item_seq != PADDING) & (item_seq != self.mask_token))
 
-    def _history_offset(
-        self, item_seq: Tensor, rows: Tensor | None = None, seen: Pairs | None = None
-    ) -> LogitOffset | None:
-        """Return ``seen_bias`` at the items of each history; None if the option is off.
+    def _hidden_at(self, shown: Labelled, times: Tensor | None) -> Tensor:
+        """Return the hidden states of the positions that are read.
+
+        *Shape:* (M, H)
+        """
+        item_seq, rows, columns, _, two_sided = shown
+        if two_sided is None:
+            return self.encoder(item_seq, (rows, columns), times)
+        return self.encoder(item_seq, times=times, two_sided=two_sided)[rows, columns]  # nearly all of them
+
+    def _negatives_outside(self, sequences: Tensor, shown: Labelled, generator: torch.Generator) -> Tensor:
+        """Draw an item for each label that is neither the label nor in its history; masked items count as such.
+
+        *Shape:* (M,)
+        """
+        held = sequences[shown.rows]
+        if shown.two_sided is not None:  # what comes after the label is the future
+            end = torch.maximum(shown.columns + 2, shown.two_sided[shown.rows]).unsqueeze(1)
+            held = held.masked_fill(torch.arange(held.shape[1], device=held.device) >= end, PADDING)
+        return items_outside(held, self.n_items, generator)
+
+    def _seen_offset(self, shown: Labelled) -> LogitOffset | None:
+        """Return ``seen_bias`` at the items that each read position sees; None if the option is off.
 
         Not in the paper. An item of the input scores high because its embedding is part of the hidden states; without
         this number, attention would have to learn whether items repeat.
+        """
+        return None if self.seen_bias is None else LogitOffset(self.seen_bias, *seen_pairs(shown, self.mask_token))
+
+    def _history_offset(self, item_seq: Tensor, seen: Pairs | None = None) -> LogitOffset | None:
+        """Return ``seen_bias`` at the items of each history; None if the option is off.
 
         Args:
-            item_seq: sequences with their masks. *Shape:* (B, L)
-            rows: sequence of each row of scores; by default row i of the scores is sequence i. *Shape:* (M,)
+            item_seq: the histories as they are shown. *Shape:* (B, L)
             seen: rows and items of whole histories. A negative bias applies to the whole history, a positive one only
                 to the input window.
         """
@@ -165,10 +176,8 @@ class BERT4Rec(SequentialRecommender):
             return None
         if seen is not None and self.seen_bias < 0:
             return LogitOffset(self.seen_bias, *seen)
-        items = self._unique_input_items(item_seq)
-        items = items if rows is None else items[rows]
-        row, column = items.nonzero(as_tuple=True)
-        return LogitOffset(self.seen_bias, row, items[row, column])
+        row, column = distinct_items(item_seq, self.mask_token).nonzero(as_tuple=True)
+        return LogitOffset(self.seen_bias, row, item_seq[row, column])
 
     @property
     def ranking_bias(self) -> Tensor:
@@ -188,10 +197,8 @@ class BERT4Rec(SequentialRecommender):
         fields = (self.ITEM_SEQ, self.ITEM_SEQ_LEN, *([self.TIME_SEQ] if self.TIME_SEQ else []))
         return tuple(interaction[field] for field in fields)
 
-    def masked(
-        self, item_seq: Tensor, lengths: Tensor, times: Tensor | None = None
-    ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Append [MASK] to each history.
+    def ask(self, item_seq: Tensor, lengths: Tensor, times: Tensor | None = None) -> tuple[Asked, Tensor | None]:
+        """Show each history as the objective reads the next item of it: with [MASK] after it for the Cloze task.
 
         Args:
             item_seq: histories padded on the right. *Shape:* (B, L)
@@ -199,23 +206,22 @@ class BERT4Rec(SequentialRecommender):
             times: timestamps of the items. *Shape:* (B, L)
 
         Returns:
-            Sequences, the position of each [MASK], and the visible times; L' is at most ``MAX_ITEM_LIST_LENGTH``.
-            *Shape:* (B, L'), (B,), (B, L')
+            What is shown, at most ``MAX_ITEM_LIST_LENGTH`` of it, and its times.
         """
-        sequences, last = append_mask(item_seq, lengths, self.mask_token, self.max_seq_length)
-        if times is not None:
-            times, _ = append_mask(times, lengths, 0, self.max_seq_length)
-            times = visible_times(times, (sequences != PADDING) & (sequences != self.mask_token))
-        return sequences, last, times
+        asked = self.objective.ask(item_seq, lengths)
+        if times is None:
+            return asked, None
+        return asked, self._times_shown(self.objective.ask(times, lengths).item_seq, asked.item_seq)
 
     def encode(self, item_seq: Tensor, lengths: Tensor, times: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Return the output vector of a [MASK] after each history, and the sequences with that [MASK].
+        """Return the output vector from which each history's next item is read, and what was shown for it.
 
         *Shape:* (B, L), (B,), (B, L) -> (B, H), (B, L')
         """
-        sequences, last, times = self.masked(item_seq, lengths, times)
-        hidden = self.encoder(sequences, (torch.arange(len(last), device=last.device), last), times)
-        return self.encoder.output(hidden), sequences
+        asked, times = self.ask(item_seq, lengths, times)
+        rows = torch.arange(len(asked.last), device=asked.last.device)
+        hidden = self.encoder(asked.item_seq, (rows, asked.last), times, asked.two_sided)
+        return self.encoder.output(hidden), asked.item_seq
 
     def score_candidates(self, vectors: Tensor, sequences: Tensor, items: Tensor, seen: Pairs | None = None) -> Tensor:
         """Score each row's own candidates.
@@ -290,6 +296,14 @@ class BERT4Rec(SequentialRecommender):
         if offset is None:
             return scores
         return scores.index_put((offset.rows, offset.items), offset.value, accumulate=True)
+
+
+class BERT4RecPlus(BERT4Rec):
+    """The same model, with the objective and the options that rank best; see ``properties/model/BERT4RecPlus.yaml``."""
+
+
+class SASRecPlus(BERT4Rec):
+    """The causal rival on the same encoder: SASRec (Kang and McAuley, ICDM 2018), trained with a softmax."""
 
 
 def _features(config: Config, dataset: Dataset) -> tuple[tuple[Tensor, int], ...]:

@@ -22,7 +22,7 @@ from recbole_bert4rec.nn.lazy_adamw import LazyAdamW, clip
 from recbole_bert4rec.plugin import checkpoint
 from recbole_bert4rec.plugin.distributed import share_checkpoint_name
 from recbole_bert4rec.plugin.evaluating import EvaluatingTrainer
-from recbole_bert4rec.plugin.loader import ClozeDataLoader
+from recbole_bert4rec.plugin.loader import WindowDataLoader
 from recbole_bert4rec.plugin.model import BERT4Rec
 from recbole_bert4rec.plugin.ranking import RankingCollector
 from recbole_bert4rec.plugin.resuming import ResumableTrainer
@@ -120,7 +120,7 @@ class BERT4RecTrainer(EvaluatingTrainer, ResumableTrainer):
         """
         self.total_steps = self.epochs * len(train_data)
         self.step_count = epoch_idx * len(train_data)
-        cast(ClozeDataLoader, train_data).set_epoch(epoch_idx)
+        cast(WindowDataLoader, train_data).set_epoch(epoch_idx)
         self.model.set_epoch(epoch_idx)
         hooks = [
             self.optimizer.register_step_pre_hook(self._before_step),

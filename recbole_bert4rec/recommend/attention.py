@@ -49,12 +49,13 @@ def mean_attention(model: BERT4Rec, eval_data: AbstractDataLoader, width: int = 
     total, users = torch.zeros(()), 0
     for batch in eval_data:
         rows = batch[0].to(model.device)
-        sequences, last, times = model.masked(*model.histories(rows))
+        (sequences, last, two_sided), times = model.ask(*model.histories(rows))
         long = last >= width - 1
-        sequences, last, times = sequences[long], last[long], times if times is None else times[long]
-        if not len(last):
+        if not long.any():
             continue
-        weights = model.encoder.attention(sequences, times)  # (B, layers, heads, L, L)
+        sequences, last = sequences[long], last[long]
+        times, two_sided = (one if one is None else one[long] for one in (times, two_sided))
+        weights = model.encoder.attention(sequences, times, two_sided)  # (B, layers, heads, L, L)
         place = last[:, None] - width + 1 + torch.arange(width, device=last.device)  # (B, W)
         row = torch.arange(len(last), device=last.device)[:, None, None]
         total = total.to(weights) + weights.movedim((1, 2), (3, 4))[row, place[:, :, None], place[:, None, :]].sum(0)

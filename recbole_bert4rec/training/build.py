@@ -23,6 +23,7 @@ from recbole.model.abstract_recommender import AbstractRecommender
 from recbole.utils import get_flops, get_model, get_trainer, init_seed, set_color
 
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.plugin.user_rows import has_user_rows, train_on_user_rows
 from recbole_bert4rec.training.callbacks import Callback, Observed, observed
 from recbole_bert4rec.training.interactions import Interactions
 from recbole_bert4rec.training.seen import SeenRule, needs_seen_rule
@@ -122,6 +123,8 @@ def make_model(config: Config, train_data: AbstractDataLoader) -> AbstractRecomm
     """
     init_seed(config["seed"] + config["local_rank"], config["reproducibility"])
     model: AbstractRecommender = get_model(config["model"])(config, train_data._dataset).to(config["device"])
+    if has_user_rows(config):
+        train_on_user_rows(model)
     getLogger().info(model)
     return model
 

@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 from recbole.config import Config
 
-from recbole_bert4rec.constants import MODEL_NAME, STOCK_MODEL_NAME
+from recbole_bert4rec.constants import MODEL_NAME, OUR_MODELS, STOCK_MODEL_NAME
 from recbole_bert4rec.datafiles.table import atomic_file, is_table
 from recbole_bert4rec.errors import UserError, nearest
 from recbole_bert4rec.options.checks import mistakes_of_values
@@ -43,7 +43,7 @@ def configure(request: RunRequest) -> Config:
         )
         _check_request(request, model)
         config = translate_errors(lambda: Config(model, dataset, files, dict(request.options)), "the configuration")
-    if model != MODEL_NAME and (mistakes := _mistakes_of_another_model(config)):
+    if model not in OUR_MODELS and (mistakes := _mistakes_of_another_model(config)):
         raise UserError(" ".join(mistakes))
     check_refit(config)
     return config
@@ -60,8 +60,8 @@ def _check_request(request: RunRequest, model: str) -> None:
     check_model(model)
     asked = {"--recommend": request.recommend, "--attention": request.attention, "--resume": request.resume}
     for flag, value in asked.items():
-        if value is not None and model != MODEL_NAME:
-            raise UserError(f"{flag} works with --model={MODEL_NAME} only, but the model is {model}")
+        if value is not None and model not in OUR_MODELS:
+            raise UserError(f"{flag} works with {', '.join(OUR_MODELS)} only, but the model is {model}")
     if request.recommend is not None:
         check_destination(request.recommend, request.k)
     if request.attention is not None:
@@ -122,7 +122,7 @@ def _from_table(log: str, model: str, given: dict[str, Any], files: list[str], f
         )
     atomic = atomic_file(log, *names.values())
     options: dict[str, Any] = {"data_path": str(atomic.parents[1]), "load_col": {"inter": list(names.values())}}
-    if model == MODEL_NAME:  # for others the order of the file does it
+    if model in OUR_MODELS:  # for others the order of the file does it
         options["exact_time"] = True
     file = Path(folder) / "options of the log.yaml"
     file.write_text(yaml.safe_dump({**names, **options}), encoding="utf-8")
@@ -136,7 +136,7 @@ def check_model(model: str) -> None:
         UserError: it has none of this name; the nearest name is said.
     """
     folder = importlib.resources.files("recbole") / "properties" / "model"
-    known = {Path(file.name).stem for file in folder.iterdir()} | {STOCK_MODEL_NAME}
+    known = {Path(file.name).stem for file in folder.iterdir()} | {STOCK_MODEL_NAME, *OUR_MODELS}
     if model not in known:
         near = nearest(model, known)
         hint = f"did you mean {near}?" if near else f"the models are {', '.join(sorted(known))}"

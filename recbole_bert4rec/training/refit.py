@@ -7,7 +7,7 @@ from logging import getLogger
 from recbole.config import Config
 from recbole.utils import set_color
 
-from recbole_bert4rec.constants import MODEL_NAME
+from recbole_bert4rec.constants import OUR_MODELS
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.plugin.checkpoint import StoredConfig, plain_config
 from recbole_bert4rec.training.build import build
@@ -16,8 +16,8 @@ from recbole_bert4rec.training.record import RefitRecord
 
 
 def wants_refit(config: Config) -> bool:
-    """Tell whether the option is set; it is BERT4Rec's."""
-    return config["model"] == MODEL_NAME and config["refit"] is not None
+    """Tell whether the option is set; it is this package's models'."""
+    return config["model"] in OUR_MODELS and config["refit"] is not None
 
 
 def check_refit(config: Config) -> None:

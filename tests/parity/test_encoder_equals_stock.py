@@ -41,7 +41,8 @@ def copy_weights(stock: nn.Module, ours: BERT4Rec) -> None:
     take(encoder.embedding_norm, "LayerNorm")
     take(encoder.head, "output_ffn")
     take(encoder.head_norm, "output_ln")
-    encoder.output_bias.data = theirs["output_bias"].data.clone()
+    if "output_bias" in theirs:
+        encoder.output_bias.data = theirs["output_bias"].data.clone()
     for i, layer in enumerate(encoder.layers):
         attention, feed_forward = (f"trm_encoder.layer.{i}.{part}" for part in ("multi_head_attention", "feed_forward"))
         take(layer.attention.query_key_value, *(f"{attention}.{name}" for name in ("query", "key", "value")))

@@ -18,7 +18,7 @@ from recbole.utils import ModelType, get_model, get_trainer
 import recbole_bert4rec
 from recbole_bert4rec.patches import models, registry
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
-from recbole_bert4rec.plugin.loader import ClozeDataLoader
+from recbole_bert4rec.plugin.loader import WindowDataLoader
 from recbole_bert4rec.plugin.model import BERT4Rec
 from recbole_bert4rec.plugin.trainer import BERT4RecTrainer
 from recbole_bert4rec.resources import shipped
@@ -56,7 +56,7 @@ def test_data_loaders_are_ours_for_bert4rec_only(write_inter: Any) -> None:
     options = write_inter(ROWS)
     dataset, train, valid, _ = prepare(make_config(**options))
     assert isinstance(dataset, BERT4RecDataset)
-    assert isinstance(train, ClozeDataLoader)
+    assert isinstance(train, WindowDataLoader)
     assert type(valid).__name__ == "FullSortEvalDataLoader"
     for model in ("SASRec", "RecBoleBERT4Rec", "Pop"):
         assert type(prepare(make_config(model, **options))[1]).__name__ == "TrainDataLoader"

@@ -1,0 +1,100 @@
+"""The objectives on one encoder: how each labels a batch for training and shows a history to be continued."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from recbole_bert4rec.data.cloze import append_mask, cloze
+from recbole_bert4rec.data.labelled import Asked, Labelled
+from recbole_bert4rec.data.next_item import next_items, read_last
+
+
+class Objective(ABC):
+    """What a model learns to predict, and from what.
+
+    Args:
+        config: the options.
+        mask_token: id of [MASK].
+
+    Attributes:
+        extra: items of a training window beyond those that are shown at once.
+    """
+
+    extra = 0
+
+    def __init__(self, config: Mapping[str, Any], mask_token: int) -> None:
+        self.mask_token = mask_token
+        self.max_length: int = config["MAX_ITEM_LIST_LENGTH"]
+
+    @abstractmethod
+    def label(self, sequences: Tensor, lengths: Tensor, generator: torch.Generator) -> Labelled:
+        """Make labels of a batch of sequences, (B, L + extra) with (B,) lengths."""
+
+    @abstractmethod
+    def ask(self, item_seq: Tensor, lengths: Tensor) -> Asked:
+        """Show histories, (B, L) with (B,) lengths, to predict the next item of each."""
+
+
+class Cloze(Objective):
+    """The paper's: masked items are predicted from both sides, and [MASK] after the history is the next (3.6)."""
+
+    def __init__(self, config: Mapping[str, Any], mask_token: int) -> None:
+        super().__init__(config, mask_token)
+        self.masking = {
+            "mask_ratio": config["mask_ratio"],
+            "ft_ratio": config["ft_ratio"],
+            "mask_count": config["mask_count"],
+            "recency": config["mask_recency"],
+            "prefix": config["ft_prefix"],
+            "random_share": config["mask_random_share"],
+            "keep_share": config["mask_keep_share"],
+        }
+
+    def label(self, sequences: Tensor, lengths: Tensor, generator: torch.Generator) -> Labelled:
+        """Mask the sequences: :func:`cloze`."""
+        return cloze(sequences, lengths, self.mask_token, generator, **self.masking)
+
+    def ask(self, item_seq: Tensor, lengths: Tensor) -> Asked:
+        """Append [MASK]: :func:`append_mask`."""
+        return Asked(*append_mask(item_seq, lengths, self.mask_token, self.max_length))
+
+
+class Next(Objective):
+    """SASRec's: every position sees what is before it and predicts the item after it."""
+
+    extra = 1
+
+    def label(self, sequences: Tensor, lengths: Tensor, generator: torch.Generator) -> Labelled:
+        """Label each item with the one after it: :func:`next_items`."""
+        return next_items(sequences, lengths, self.mask_token, generator)
+
+    def ask(self, item_seq: Tensor, lengths: Tensor) -> Asked:
+        """Read the last item, causally: :func:`read_last`."""
+        return read_last(item_seq, lengths, self.mask_token, self.max_length, causal=True)
+
+
+class Prefix(Objective):
+    """Prefix language model: a two-sided beginning, then next items; a whole history is seen from both sides."""
+
+    extra = 1
+
+    def __init__(self, config: Mapping[str, Any], mask_token: int) -> None:
+        super().__init__(config, mask_token)
+        self.prefix_share: float = config["prefix_share"]
+        self.mask_ratio: float = config["prefix_mask_ratio"]
+
+    def label(self, sequences: Tensor, lengths: Tensor, generator: torch.Generator) -> Labelled:
+        """Draw the prefixes, and label what is after them: :func:`next_items`."""
+        return next_items(sequences, lengths, self.mask_token, generator, self.prefix_share, self.mask_ratio)
+
+    def ask(self, item_seq: Tensor, lengths: Tensor) -> Asked:
+        """Read the last item, which sees all: :func:`read_last`."""
+        return read_last(item_seq, lengths, self.mask_token, self.max_length, causal=False)
+
+
+OBJECTIVES: Mapping[str, type[Objective]] = {"cloze": Cloze, "next": Next, "prefix": Prefix}

@@ -1,0 +1,82 @@
+"""With copied weights and no dropout, objective next has the hidden states and the loss of RecBole's SASRec."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from recbole.model.sequential_recommender.sasrec import SASRec
+from torch import nn
+
+from recbole_bert4rec.plugin.model import BERT4Rec
+from tests.conftest import Catalogue, histories_to_rows, make_config, make_trainer, prepare
+from tests.parity.test_encoder_equals_stock import copy_weights
+
+SHARED = {"hidden_dropout_prob": 0.0, "attn_dropout_prob": 0.0, "hidden_size": 16, "inner_size": 32, "n_heads": 2}
+HISTORIES = {f"u{u}": [f"i{(3 * u + t * (u % 4 + 1)) % 14}" for t in range(4 + u)] for u in range(9)}
+
+
+def copied(ours: BERT4Rec, theirs: nn.Module) -> None:
+    torch.manual_seed(3)
+    for parameter in theirs.parameters():
+        nn.init.normal_(parameter, std=0.3)
+    with torch.no_grad():
+        theirs.item_embedding.weight[0] = 0
+        mask_row = ours.encoder.item_embedding.weight[-1:]
+    copy_weights(theirs, ours)
+    ours.encoder.item_embedding.weight.data = torch.cat([theirs.item_embedding.weight.data, mask_row]).clone()
+    ours.encoder.output_bias.data.zero_()
+
+
+def test_hidden_states_are_those_of_sasrec_at_every_position() -> None:
+    options = {**SHARED, "MAX_ITEM_LIST_LENGTH": 10}
+    ours = BERT4Rec(make_config(objective="next", ablate=["projection"], **options), Catalogue(40)).eval()
+    theirs = SASRec(make_config("SASRec", loss_type="CE", **options), Catalogue(40)).eval()
+    copied(ours, theirs)
+    items = torch.tensor([[1, 2, 3, 39, 5, 6, 7, 8, 9, 10], [4, 39, 3, 0, 0, 0, 0, 0, 0, 0]])
+    with torch.no_grad():
+        hidden = ours.encoder(items, two_sided=torch.tensor([1, 1]))
+        for row, length in enumerate((10, 3)):
+            for end in range(1, length + 1):
+                prefix = torch.zeros_like(items[:1])
+                prefix[0, :end] = items[row, :end]
+                expected = theirs(prefix, torch.tensor([end]))[0]
+                assert (hidden[row, end - 1] - expected).abs().max() < 1e-5
+        lengths = torch.tensor([10, 3])
+        own, _ = ours.encode(items, lengths)
+        assert (own - theirs(items, lengths)).abs().max() < 1e-5
+
+
+@pytest.mark.parametrize("order", ["one batch", "batches of 4"])
+def test_the_loss_is_the_mean_over_recboles_prefix_rows(order: str, write_inter: Any) -> None:
+    """Padding takes no part in our softmax; in RecBole's it is an item whose logit is 0."""
+    data = write_inter(histories_to_rows(HISTORIES))
+    options = {**SHARED, **data, "MAX_ITEM_LIST_LENGTH": 12}
+    size = 100 if order == "one batch" else 4
+    config = make_config(**options, objective="next", ablate=["projection"], bias_init="zero", train_batch_size=size)
+    _, train, _, _ = prepare(config)
+    ours = make_trainer(config, train).model
+    rival = make_config("SASRec", **options, loss_type="CE", train_batch_size=1000)
+    _, rows, _, _ = prepare(rival)
+    theirs = SASRec(rival, rows.dataset)
+    copied(ours, theirs)
+
+    prefix_rows = next(iter(rows))
+    hidden = theirs(prefix_rows["item_id_list"], prefix_rows["item_length"])
+    logits = (hidden @ theirs.item_embedding.weight.T)[:, 1:]
+    expected = F.cross_entropy(logits, prefix_rows["item_id"] - 1)
+    total, labels = torch.zeros(()), 0
+    for batch in train:
+        count = int((batch["item_length"] - 1).sum())
+        total, labels = total + ours.calculate_loss(batch) * count, labels + count
+    assert labels == len(prefix_rows)
+    torch.testing.assert_close(total / labels, expected, atol=1e-5, rtol=1e-5)
+    (total / labels).backward()
+    expected.backward()
+    own = ours.encoder.item_embedding.weight.grad[:-1]
+    torch.testing.assert_close(own[1:], theirs.item_embedding.weight.grad[1:], atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(
+        ours.encoder.position_embedding.weight.grad, theirs.position_embedding.weight.grad, atol=1e-5, rtol=1e-4
+    )
