@@ -13,6 +13,7 @@ from recbole.utils import ModelType
 
 from recbole_bert4rec.comparison.study import Study
 from recbole_bert4rec.constants import MODEL_NAME
+from recbole_bert4rec.data.global_time import GlobalTime
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.options.flags import parse_flags
 from recbole_bert4rec.options.table import SAME_IN_COMPARISON, SINGLE_RUN
@@ -104,10 +105,11 @@ class Comparison:
             UserError: the protocol is not one that all models can follow.
         """
         split = reference["eval_args"]["split"]
-        if split != {"LS": "valid_and_test"} or reference["eval_args"].get("order") != "TO":
+        if not _has_one_target(split) or reference["eval_args"].get("order") != "TO":
             raise UserError(
-                "models are compared by leave-one-out in the order of time, but `eval_args` asks for "
-                f"{reference['eval_args']}; leave split and order out"
+                "models are compared by leave-one-out in the order of time, or at one moment with one target a user "
+                f"(protocol-global-time.yaml), but `eval_args` asks for {reference['eval_args']}; leave split and order "
+                "out"
             )
         if reference["benchmark_filename"]:
             raise UserError("models cannot be compared on benchmark files; give the whole log and let RecBole split it")
@@ -136,6 +138,13 @@ class Comparison:
         strange = [name for name in reference["metrics"] if name.lower() not in known]
         if strange:
             raise UserError(f"models are compared by {sorted(known)}; leave `metrics` {strange} out")
+
+
+def _has_one_target(split: object) -> bool:
+    """Tell whether a split gives each user of an evaluation one target."""
+    if isinstance(split, dict) and set(split) == {"GT"}:
+        return GlobalTime.of(split["GT"]).target in ("last", "first", "random")
+    return split == {"LS": "valid_and_test"}
 
 
 def name_of(names: str, model: str) -> bool:

@@ -25,6 +25,7 @@ from recbole_bert4rec.patches.registry import Patch, Scope
 from recbole_bert4rec.plugin import checkpoint
 from recbole_bert4rec.plugin.candidates import create_samplers
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
+from recbole_bert4rec.plugin.global_split import asks_for_global_time, build_by_global_time, splits_by_global_time
 from recbole_bert4rec.plugin.user_rows import has_user_rows
 from recbole_bert4rec.resources import read_yaml, shipped
 from recbole_bert4rec.scoped import StandIn, replaced
@@ -87,10 +88,11 @@ def load_defaults(
     if model in OUR_MODELS:
         _overlay(self, shipped("model") / f"{model}.yaml")
     _overlay(self, shipped("dataset") / f"{dataset}.yaml")
-    if model_class.type != ModelType.SEQUENTIAL:
-        return
     given = self.external_config_dict
-    if given.get("loss_type", internal.get("loss_type")) == "CE":
+    sequential = model_class.type == ModelType.SEQUENTIAL
+    if not sequential and not asks_for_global_time(given.get("eval_args")):
+        return
+    if sequential and given.get("loss_type", internal.get("loss_type")) == "CE":
         internal["train_neg_sample_args"] = None  # RecBole refuses its own default with CE
     if internal["load_col"] == {"inter": ["user_id", "item_id"]}:  # sample.yaml's, without the time
         fields = ("USER_ID_FIELD", "ITEM_ID_FIELD", "TIME_FIELD")
@@ -153,6 +155,19 @@ def create_dataset(original: Callable[[Config], Any], config: Config) -> Any:
         return original(config)
     with replaced(recbole_data, "os", _NO_FILE_EXISTS):
         return original(config)
+
+
+def build_dataset(original: Callable[[Any], list[Any]], self: Any) -> list[Any]:
+    """Split at one moment for all users where the protocol says so.
+
+    Args:
+        original: RecBole's ``Dataset.build``.
+        self: the data set.
+
+    Returns:
+        The parts.
+    """
+    return build_by_global_time(self) if splits_by_global_time(self) else original(self)
 
 
 def load_split_dataloaders(original: Callable[[Config], Any], config: Config) -> Any:
@@ -270,6 +285,13 @@ PATCHES = (
         "_load_inter_feat",
         load_packed,
         "Where there is no NAME.inter, NAME.inter.gz is read (dataset.py:277).",
+        Scope.POLICY,
+    ),
+    Patch(
+        "recbole.data.dataset.dataset:Dataset",
+        "build",
+        build_dataset,
+        "RecBole has no split at one moment for all users (dataset.py:1868).",
         Scope.POLICY,
     ),
     Patch(

@@ -17,6 +17,7 @@ from recbole_bert4rec.data.sequences import Sequences, order_by_user_and_time
 from recbole_bert4rec.datafiles.atomic import check_times
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.plugin.benchmark_rows import flatten_rows
+from recbole_bert4rec.plugin.global_split import splits_by_global_time
 from recbole_bert4rec.plugin.loading import FastLoading
 from recbole_bert4rec.plugin.splitting import check_not_empty, keep_valid_users, parts_of, split_rows
 
@@ -176,11 +177,12 @@ class BERT4RecDataset(FastLoading):
                 f"mode labeled needs a column {self.label_field!r} (LABEL_FIELD): name it in load_col, or derive it "
                 "from another column with threshold, such as {'rating': 4}"
             )
-        datasets = self._split() if self.benchmark_filename_list is None else SequentialDataset.build(self)
+        whole = self.benchmark_filename_list is None and not splits_by_global_time(self)
+        datasets = self._split() if whole else SequentialDataset.build(self)
         if self.config["eval_type"] == EvaluatorType.RANKING and max(self.config["topk"]) >= self.item_num:
             raise UserError(f"topk {self.config['topk']} is more than the {self.item_num - 1} items of the catalogue")
         split = self.config["eval_args"]["split"]
-        needed = parts_of(split) if self.benchmark_filename_list is None else (True, True, True)
+        needed = parts_of(split) if whole else (True, True, True)
         check_not_empty([len(dataset) for dataset in datasets], needed, split, self.dataset_name)
         self._report_unseen_targets(datasets)
         return datasets

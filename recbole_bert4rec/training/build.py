@@ -23,6 +23,7 @@ from recbole.model.abstract_recommender import AbstractRecommender
 from recbole.utils import get_flops, get_model, get_trainer, init_seed, set_color
 
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.plugin.global_split import check_no_leak
 from recbole_bert4rec.plugin.user_rows import has_user_rows, train_on_user_rows
 from recbole_bert4rec.training.callbacks import Callback, Observed, observed
 from recbole_bert4rec.training.interactions import Interactions
@@ -109,7 +110,9 @@ def load_data(config: Config, dataset: Dataset | None = None) -> Data:
         whole = create_dataset(config) if dataset is None else dataset
         interactions = Interactions(whole.inter_feat, whole)
         getLogger().info(whole)
-        return Data(config, whole, interactions, *data_preparation(config, whole))
+        data = Data(config, whole, interactions, *data_preparation(config, whole))
+        check_no_leak(data.train)
+        return data
 
     return translate_errors(read, f"data set {config['dataset']!r}")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -11,6 +11,8 @@ from recbole.data.dataloader import AbstractDataLoader
 from recbole.data.dataset import Dataset
 
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.plugin.global_split import trained_until
+from recbole_bert4rec.segments import index_within_segment
 
 Ids = NDArray[np.int64]
 """Internal ids of users or items, or counts by id."""
@@ -27,6 +29,7 @@ class Interactions:
 
     def __init__(self, frame: pd.DataFrame, dataset: Dataset) -> None:
         self._frame, self._fields = frame, (dataset.uid_field, dataset.iid_field)
+        self._time_field: str = dataset.time_field
         self.n_items: int = dataset.item_num if dataset.iid_field else 0
 
     @property
@@ -39,12 +42,38 @@ class Interactions:
         """Internal id of the item of each interaction. *Shape:* (T,)."""
         return np.asarray(self._frame[self._fields[1]])
 
-    def training_counts(self, loaders: Iterable[AbstractDataLoader]) -> Ids:
+    def first_of(self, users: Ids, counts: Ids) -> tuple[Ids, Ids]:
+        """Return the users and items of the earliest interactions of some users.
+
+        Args:
+            users: *Shape:* (R,)
+            counts: how many of each. *Shape:* (R,)
+
+        Returns:
+            *Shape:* (P,) each
+        """
+        limit = np.zeros(int(self.users.max()) + 1, dtype=np.int64)
+        limit[users] = counts
+        order = np.lexsort((self._times(), self.users))
+        of_users = self.users[order]
+        sizes = np.bincount(of_users)
+        early = index_within_segment(of_users, sizes) < limit[of_users]
+        return of_users[early], self.items[order][early]
+
+    def _times(self) -> NDArray[np.float32]:
+        """Return the times, as exactly as RecBole's rows have them."""
+        return np.asarray(self._frame[self._time_field], dtype=np.float32)
+
+    def training_counts(self, loaders: Sequence[AbstractDataLoader]) -> Ids:
         """Count how often each item stands in the training part. *Shape:* (N,).
 
         Args:
-            loaders: of validation and test, whose targets do not count.
+            loaders: of validation and test, whose targets do not count; nor, if all users are split at one moment, does
+                what is later.
         """
+        if hasattr(loaders[0]._dataset, "moments"):
+            early = self._times() <= trained_until(loaders[0]._dataset)
+            return np.bincount(self.items[early], minlength=self.n_items)
         counts = np.bincount(self.items, minlength=self.n_items)
         for loader, phase in zip(loaders, PHASES, strict=True):
             counts -= np.bincount(targets_of(loader, phase)[1], minlength=self.n_items)

@@ -43,7 +43,15 @@ class SeenRule(Callback):
         self._exclude, self._n_items = exclude, interactions.n_items
         self._keys: dict[int, Ids] = {}
         self._loader: AbstractDataLoader | None = None
-        if exclude and any(isinstance(loader, FullSortEvalDataLoader) for loader in (valid_data, test_data)):
+        loaders = (valid_data, test_data)
+        if not exclude or not any(isinstance(loader, FullSortEvalDataLoader) for loader in loaders):
+            return
+        if all(hasattr(loader._dataset, "histories") for loader in loaders):  # split at one moment for all users
+            for loader, phase in zip(loaders, PHASES, strict=True):
+                users, _ = targets_of(loader, phase)
+                earlier = interactions.first_of(users, loader._dataset.histories.numpy())
+                self._keys[id(loader)] = np.unique(self._key(*earlier))
+        else:
             everything = self._key(interactions.users, interactions.items)
             valid, test = (self._key(*targets_of(*pair)) for pair in zip((valid_data, test_data), PHASES, strict=True))
             self._keys[id(test_data)] = _without(everything, test)

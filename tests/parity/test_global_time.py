@@ -1,0 +1,147 @@
+"""The split at one moment: a naive loop over users gives the same rows for every kind of model, and nothing leaks."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from recbole_bert4rec.data.global_time import TARGETS, VALIDATIONS
+from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.plugin.global_split import check_no_leak
+from tests.conftest import make_config, prepare
+
+SMALL = {"topk": [3], "metrics": ["MRR"], "valid_metric": "MRR@3", "MAX_ITEM_LIST_LENGTH": 100}
+MODELS = {
+    "BERT4Rec": {},
+    "SASRec": {"loss_type": "CE"},
+    "GRU4Rec": {"loss_type": "CE", "training_rows": "user"},
+    "BPR": {},
+}
+Row = tuple[str, str, tuple[str, ...]]
+
+
+def log() -> list[tuple[str, str, int]]:
+    """Users who begin and end at all times; some have one interaction, or none before the moment."""
+    draw = np.random.default_rng(4)
+    rows = []
+    for user in range(40):
+        begin, count = int(draw.integers(0, 900)), int(draw.integers(1, 12))
+        times = sorted(set(draw.integers(begin, begin + 200, count).tolist()))
+        rows += [(f"u{user}", f"i{draw.integers(25)}", time) for time in times]
+    return rows
+
+
+def naive(rows: list[tuple[str, str, int]], target: str) -> tuple[float, list[Row], set[tuple[str, int]]]:
+    """Moment, test rows and trained interactions, for targets that need no draw."""
+    moment = np.quantile([time for *_, time in rows], 0.8, method="lower")
+    test: list[Row] = []
+    for user in dict.fromkeys(user for user, *_ in rows):
+        own = sorted(((time, item) for name, item, time in rows if name == user))
+        late = [place for place, (time, _) in enumerate(own) if time > moment and place > 0]
+        if not late:
+            continue
+        chosen = {"last": late[-1:], "first": late[:1]}.get(target, late)
+        for place in chosen:
+            end = late[0] if target == "all" else place
+            test.append((user, own[place][1], tuple(item for _, item in own[:end])))
+    return moment, test, {(user, time) for user, _, time in rows if time <= moment}
+
+
+def found(loader: Any, sequential: bool) -> list[Row]:
+    dataset = loader._dataset
+    rows = dataset[torch.arange(len(dataset.inter_feat))] if sequential else dataset.inter_feat
+    users, items = (dataset.field2id_token[field] for field in ("user_id", "item_id"))
+    histories = rows["item_id_list"] if sequential else [None] * len(rows)
+    lengths = rows["item_length"] if sequential else [0] * len(rows)
+    return sorted(
+        (
+            str(users[int(user)]),
+            str(items[int(item)]),
+            tuple(str(items[int(i)]) for i in history[: int(length)]) if sequential else (),
+        )
+        for user, item, history, length in zip(rows["user_id"], rows["item_id"], histories, lengths, strict=True)
+    )
+
+
+@pytest.mark.parametrize(("model", "target"), list(itertools.product(MODELS, TARGETS)))
+def test_the_rows_of_the_test_are_those_of_a_naive_loop(model: str, target: str, write_inter: Any) -> None:
+    split = {"GT": {"quantile": 0.8, "target": target, "validation": "LTI"}}
+    config = make_config(
+        model, **{**write_inter(log()), **SMALL, **MODELS[model]}, eval_args={"split": split, "order": "TO"}
+    )
+    _, train, _, test = prepare(config)
+    sequential = model != "BPR"
+    rows = found(test, sequential)
+    if target == "random":
+        _, every, _ = naive(log(), "successive")
+        assert set(rows) <= set(every if sequential else [(user, item, ()) for user, item, _ in every])
+        assert len({user for user, *_ in rows}) == len(rows) == len({user for user, *_ in every})
+        return
+    _, expected, _ = naive(log(), target)
+    assert rows == sorted(expected if sequential else [(user, item, ()) for user, item, _ in expected])
+
+
+@pytest.mark.parametrize(("model", "validation"), list(itertools.product(MODELS, VALIDATIONS)))
+def test_nothing_is_trained_after_the_moment_nor_what_is_validated(
+    model: str, validation: str, write_inter: Any
+) -> None:
+    split = {"GT": {"quantile": 0.8, "validation": validation, "users": 0.3}}
+    config = make_config(
+        model, **{**write_inter(log()), **SMALL, **MODELS[model]}, eval_args={"split": split, "order": "TO"}
+    )
+    _, train, valid, test = prepare(config)
+    moment, *_ = naive(log(), "last")
+    rows = train._dataset.inter_feat
+    assert float(rows["timestamp"].max()) <= moment
+    validated = valid._dataset.inter_feat
+    assert float(validated["timestamp"].max()) <= moment
+    assert float(test._dataset.inter_feat["timestamp"].min()) > moment
+    keys = [set(zip(one["user_id"].tolist(), one["timestamp"].tolist(), strict=True)) for one in (rows, validated)]
+    assert not keys[0] & keys[1]
+    if validation == "GT":
+        assert float(validated["timestamp"].min()) > float(rows["timestamp"].max())
+    if validation == "UB":
+        assert not {user for user, _ in keys[0]} & {user for user, _ in keys[1]}
+    check_no_leak(train)
+    rows["timestamp"][0] = moment + 1
+    with pytest.raises(UserError, match="but must end at"):
+        check_no_leak(train)
+
+
+def test_every_model_has_the_same_validation_and_training(write_inter: Any) -> None:
+    for validation in VALIDATIONS:
+        split = {"GT": {"quantile": 0.8, "validation": validation, "users": 0.3, "target": "first"}}
+        seen = []
+        for model, more in MODELS.items():
+            config = make_config(
+                model, **{**write_inter(log()), **SMALL, **more}, eval_args={"split": split, "order": "TO"}
+            )
+            _, train, valid, _ = prepare(config)
+            tokens = found(valid, model != "BPR")
+            rows = train._dataset.inter_feat
+            trained = set(zip(rows["user_id"].tolist(), rows["timestamp"].tolist(), strict=True))
+            if model == "BPR":  # a user's first interaction is a row there
+                first = {user: min(t for u, t in trained if u == user) for user, _ in trained}
+                trained -= set(first.items())
+            seen.append(([row[:2] for row in tokens], trained))
+        assert all(one == seen[0] for one in seen[1:])
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ({"quantile": 1}, "quantile must be between 0 and 1, but is 1"),
+        ({"target": "next"}, "target must be one of"),
+        ({"validation": "LOO", "users": 0}, "users must be .* validation must be one of"),
+        ({"quantil": 0.9}, "has no 'quantil', but"),
+        (0.9, "needs a dictionary such as"),
+    ],
+)
+def test_mistakes_of_the_rule_are_said_at_once(rule: Any, said: str, write_inter: Any) -> None:
+    config = make_config(**write_inter(log()), **SMALL, eval_args={"split": {"GT": rule}, "order": "TO"})
+    with pytest.raises(UserError, match=said):
+        prepare(config)
