@@ -108,8 +108,8 @@ class Comparison:
         if not _has_one_target(split) or reference["eval_args"].get("order") != "TO":
             raise UserError(
                 "models are compared by leave-one-out in the order of time, or at one moment with one target a user "
-                f"(protocol-global-time.yaml), but `eval_args` asks for {reference['eval_args']}; leave split and order "
-                "out"
+                f"(protocol-global-time.yaml), but `eval_args` asks for {reference['eval_args']}; leave split and "
+                "order out"
             )
         if reference["benchmark_filename"]:
             raise UserError("models cannot be compared on benchmark files; give the whole log and let RecBole split it")

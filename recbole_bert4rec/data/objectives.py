@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,6 +11,7 @@ from torch import Tensor
 from recbole_bert4rec.data.cloze import append_mask, cloze
 from recbole_bert4rec.data.labelled import Asked, Labelled
 from recbole_bert4rec.data.next_item import next_items, read_last
+from recbole_bert4rec.options.table import OptionValues
 
 
 class Objective(ABC):
@@ -27,7 +27,7 @@ class Objective(ABC):
 
     extra = 0
 
-    def __init__(self, config: Mapping[str, Any], mask_token: int) -> None:
+    def __init__(self, config: OptionValues, mask_token: int) -> None:
         self.mask_token = mask_token
         self.max_length: int = config["MAX_ITEM_LIST_LENGTH"]
 
@@ -43,7 +43,7 @@ class Objective(ABC):
 class Cloze(Objective):
     """The paper's: masked items are predicted from both sides, and [MASK] after the history is the next (3.6)."""
 
-    def __init__(self, config: Mapping[str, Any], mask_token: int) -> None:
+    def __init__(self, config: OptionValues, mask_token: int) -> None:
         super().__init__(config, mask_token)
         self.masking = {
             "mask_ratio": config["mask_ratio"],
@@ -83,7 +83,7 @@ class Prefix(Objective):
 
     extra = 1
 
-    def __init__(self, config: Mapping[str, Any], mask_token: int) -> None:
+    def __init__(self, config: OptionValues, mask_token: int) -> None:
         super().__init__(config, mask_token)
         self.prefix_share: float = config["prefix_share"]
         self.mask_ratio: float = config["prefix_mask_ratio"]

@@ -257,8 +257,8 @@ OPTIONS: Mapping[str, Option] = {
         role=Role.TASK,
         source=Source.PAPER,
         on_resume=OnResume.FIXED,
-        help="cloze: masked items from both sides (paper); next: every position, which sees what is before it, predicts "
-        "the item after it (SASRec); prefix: the same after a random beginning that is seen from both sides.",
+        help="cloze: masked items from both sides (paper); next: every position, which sees what is before it, "
+        "predicts the item after it (SASRec); prefix: the same after a random beginning that is seen from both sides.",
     ),
     "prefix_share": Option(
         default=0.5,

@@ -141,9 +141,12 @@ class BERT4Rec(SequentialRecommender):
         *Shape:* (M, H)
         """
         item_seq, rows, columns, _, two_sided = shown
+        hidden: Tensor
         if two_sided is None:
-            return self.encoder(item_seq, (rows, columns), times)
-        return self.encoder(item_seq, times=times, two_sided=two_sided)[rows, columns]  # nearly all of them
+            hidden = self.encoder(item_seq, (rows, columns), times)
+        else:  # nearly all are read
+            hidden = self.encoder(item_seq, times=times, two_sided=two_sided)[rows, columns]
+        return hidden
 
     def _negatives_outside(self, sequences: Tensor, shown: Labelled, generator: torch.Generator) -> Tensor:
         """Draw an item for each label that is neither the label nor in its history; masked items count as such.

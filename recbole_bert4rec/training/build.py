@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from logging import getLogger
-from typing import TypeVar
+from typing import TypeVar, cast
 from urllib.error import URLError
 
 from recbole.config import Config
@@ -19,7 +19,7 @@ from recbole.data import create_dataset, data_preparation
 from recbole.data.dataloader import AbstractDataLoader
 from recbole.data.dataset import Dataset
 from recbole.data.transform import construct_transform
-from recbole.model.abstract_recommender import AbstractRecommender
+from recbole.model.abstract_recommender import AbstractRecommender, SequentialRecommender
 from recbole.utils import get_flops, get_model, get_trainer, init_seed, set_color
 
 from recbole_bert4rec.errors import UserError
@@ -127,7 +127,7 @@ def make_model(config: Config, train_data: AbstractDataLoader) -> AbstractRecomm
     init_seed(config["seed"] + config["local_rank"], config["reproducibility"])
     model: AbstractRecommender = get_model(config["model"])(config, train_data._dataset).to(config["device"])
     if has_user_rows(config):
-        train_on_user_rows(model)
+        train_on_user_rows(cast(SequentialRecommender, model))
     getLogger().info(model)
     return model
 

@@ -115,6 +115,7 @@ class RunRecord(_Always, total=False):
         variety: only where ranks were asked for; coverage and popularity of what is recommended, empty among sampled
             candidates.
         refit: only with the option ``refit``; see :class:`RefitRecord`.
+        learnt: only of a model with ``seen_bias``; its value.
         contestant: only in a comparison; the name of the model or variant there.
     """
 
@@ -122,6 +123,7 @@ class RunRecord(_Always, total=False):
     variety: dict[str, float]
     refit: RefitRecord
     contestant: str
+    learnt: dict[str, float]
 
 
 def record_path(trainer: Trainer) -> Path:
@@ -157,7 +159,8 @@ def make_record(
     """
     best_epoch = getattr(trainer, "best_epoch", None)  # BERT4Rec's trainer knows of epochs before a resume
     about, on_gpu = environment(), torch.cuda.is_available()
-    return {
+    seen_bias = getattr(trainer.model, "seen_bias", None)
+    record: RunRecord = {
         "schema": SCHEMA,
         "model": config["model"],
         "dataset": config["dataset"],
@@ -178,6 +181,9 @@ def make_record(
         "versions": about["versions"],
         "machine": about["machine"],
     }
+    if seen_bias is not None:
+        record["learnt"] = {"seen_bias": round(float(seen_bias), 4)}
+    return record
 
 
 def read_record(path: str | os.PathLike[str]) -> RunRecord:
@@ -220,11 +226,17 @@ def summary(record: RunRecord, path: Path) -> str:
         f"  valid       {line(record['best_valid_result'])}\n"
         f"  test        {line(record['test_result'])}\n"
         + (f"  refit       {line(record['refit']['test_result'])}\n" if "refit" in record else "")
+        + (f"  learnt      {_of_seen_items(record['learnt']['seen_bias'])}\n" if "learnt" in record else "")
         + f"  time        {seconds['total']:.1f} s, of which training and validation {seconds['train']:.1f} s\n"
         f"  memory      {record['peak_memory_mb']:.0f} MB at its peak\n"
         f"  checkpoint  {record['checkpoint']}\n"
         f"  record      {path}"
     )
+
+
+def _of_seen_items(bias: float) -> str:
+    """Say what ``seen_bias`` learnt."""
+    return f"items are {'not repeated' if bias < 0 else 'repeated'}: {bias:+.1f} to the scores of those that were seen"
 
 
 class Clock:

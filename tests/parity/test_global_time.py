@@ -73,7 +73,7 @@ def test_the_rows_of_the_test_are_those_of_a_naive_loop(model: str, target: str,
     config = make_config(
         model, **{**write_inter(log()), **SMALL, **MODELS[model]}, eval_args={"split": split, "order": "TO"}
     )
-    _, train, _, test = prepare(config)
+    _, _, _, test = prepare(config)
     sequential = model != "BPR"
     rows = found(test, sequential)
     if target == "random":

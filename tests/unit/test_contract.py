@@ -1,4 +1,4 @@
-"""One contract for every loss, norm, position and window: what holds after a real training step, whatever is chosen."""
+"""One contract for every objective, loss, norm, position and window: what holds after a real training step."""
 
 from __future__ import annotations
 
@@ -36,6 +36,12 @@ CHOICES = [
         ["start", "end", "none"],
         ["random", "last", "sliding"],
         [False, True],
+    )
+    if not sparse or (loss in SAMPLED_LOSSES and window == "random")
+] + [
+    {"objective": objective, "loss_type": loss, "window": window, "sparse_update": sparse}
+    for objective, loss, window, sparse in itertools.product(
+        ["next", "prefix"], LOSSES, ["random", "sliding"], [False, True]
     )
     if not sparse or (loss in SAMPLED_LOSSES and window == "random")
 ]

@@ -36,7 +36,8 @@ def test_every_position_predicts_the_item_after_it(sequences: list[list[int]]) -
     shown = next_items(item_seq, lengths, MASK, generator())
     expected = {(row, t, items[t + 1]) for row, items in enumerate(sequences) for t in range(len(items) - 1)}
     assert reads(shown) == expected
-    assert shown.two_sided is not None and shown.two_sided.tolist() == [1] * len(sequences)
+    assert shown.two_sided is not None
+    assert shown.two_sided.tolist() == [1] * len(sequences)
     for row, items in zip(shown.item_seq.tolist(), sequences, strict=True):
         assert row == (items[:-1] + [0] * item_seq.shape[1])[: item_seq.shape[1] - 1]
 
