@@ -132,7 +132,7 @@ def cloze(
         replacement = torch.where(draw >= 1.0 - keep_share, labels, replacement)
     masked_seq = item_seq.clone()
     masked_seq[rows, columns] = replacement
-    return Labelled(masked_seq, rows, columns, labels)
+    return Labelled(masked_seq, rows, columns, labels, masked)
 
 
 def append_mask(item_seq: Tensor, lengths: Tensor, mask_token: int, max_length: int) -> tuple[Tensor, Tensor]:

@@ -18,6 +18,7 @@ class Labelled(NamedTuple):
         rows: row of each position that is read. *Shape:* (M,)
         columns: column of each position that is read. *Shape:* (M,)
         labels: the item that each of them predicts. *Shape:* (M,)
+        masked: the positions whose item is masked, though some may show an item. *Shape:* (B, L)
         two_sided: items at the beginning of each sequence that see each other; every later one sees itself and those
             before it. None where all see all. *Shape:* (B,)
     """
@@ -26,6 +27,7 @@ class Labelled(NamedTuple):
     rows: Tensor
     columns: Tensor
     labels: Tensor
+    masked: Tensor
     two_sided: Tensor | None = None
 
 

@@ -44,13 +44,14 @@ def next_items(
         cut = 1 + (draws[1] * count).long().clamp(max=(count - 1).clamp(min=0))  # in 1..count
         two_sided = torch.where(draws[0] < prefix_share, cut, two_sided)
         read &= column >= two_sided.unsqueeze(1) - 1
+    masked = torch.zeros_like(read)
     if prefix_share and mask_ratio:
         inside = (column > 0) & (column < two_sided.unsqueeze(1)) & (column < count.unsqueeze(1))
         masked = inside & (torch.rand(shown.shape, generator=generator, device=shown.device) < mask_ratio)
         shown.masked_fill_(masked, mask_token)
         read[:, :-1] |= masked[:, 1:]
     rows, columns = read.nonzero(as_tuple=True)
-    return Labelled(shown, rows, columns, sequences[rows, columns + 1], two_sided)
+    return Labelled(shown, rows, columns, sequences[rows, columns + 1], masked, two_sided)
 
 
 def read_last(item_seq: Tensor, lengths: Tensor, mask_token: int, max_length: int, causal: bool) -> Asked:

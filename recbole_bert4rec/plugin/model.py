@@ -107,7 +107,10 @@ class BERT4Rec(SequentialRecommender):
         sequences, lengths = interaction[self.ITEM_SEQ], interaction[self.ITEM_SEQ_LEN]
         generator = self._generator_on(sequences.device)
         shown = self.objective.label(sequences, lengths, generator)
-        times = self._times_shown(interaction[self.TIME_SEQ], shown.item_seq) if self.TIME_SEQ else None
+        times = None
+        if self.TIME_SEQ:
+            visible = (shown.item_seq != PADDING) & ~shown.masked
+            times = visible_times(interaction[self.TIME_SEQ][:, : visible.shape[1]], visible)
         vectors = self.encoder.output(self._hidden_at(shown, times))  # (M, H)
         weights = mask_weights(shown.rows, len(sequences), self.loss_mean)
         scored = vectors, self.encoder.output_embedding, self.encoder.output_bias, shown.labels
@@ -128,19 +131,12 @@ class BERT4Rec(SequentialRecommender):
         t = self.gbce_t if self.loss_type == "gBCE" else 0.0
         return binary_cross_entropy(scores, weights, gbce_exponent(len(negatives.items), self.n_items, t))
 
-    def _times_shown(self, times: Tensor, item_seq: Tensor) -> Tensor:
-        """Return the times of shown sequences; a masked item's own is not known.
-
-        *Shape:* (B, L or more), (B, L) -> (B, L)
-        """
-        return visible_times(times[:, : item_seq.shape[1]], (item_seq != PADDING) & (item_seq != self.mask_token))
-
     def _hidden_at(self, shown: Labelled, times: Tensor | None) -> Tensor:
         """Return the hidden states of the positions that are read.
 
         *Shape:* (M, H)
         """
-        item_seq, rows, columns, _, two_sided = shown
+        item_seq, rows, columns, _, _, two_sided = shown
         hidden: Tensor
         if two_sided is None:
             hidden = self.encoder(item_seq, (rows, columns), times)
@@ -214,7 +210,8 @@ class BERT4Rec(SequentialRecommender):
         asked = self.objective.ask(item_seq, lengths)
         if times is None:
             return asked, None
-        return asked, self._times_shown(self.objective.ask(times, lengths).item_seq, asked.item_seq)
+        visible = (asked.item_seq != PADDING) & (asked.item_seq != self.mask_token)
+        return asked, visible_times(self.objective.ask(times, lengths).item_seq, visible)
 
     def encode(self, item_seq: Tensor, lengths: Tensor, times: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return the output vector from which each history's next item is read, and what was shown for it.

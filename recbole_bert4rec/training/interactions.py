@@ -94,6 +94,7 @@ def targets_of(loader: AbstractDataLoader, phase: str) -> tuple[Ids, Ids]:
     users, items = (np.asarray(dataset.inter_feat[field]) for field in (dataset.uid_field, dataset.iid_field))
     if len(np.unique(users)) != len(users):
         raise UserError(
-            f"some users have several {phase} targets; this needs `eval_args` with split {{'LS': 'valid_and_test'}}"
+            f"some users have several {phase} targets; this needs one a user: `eval_args` with split "
+            "{'LS': 'valid_and_test'}, or GT with target last, first or random"
         )
     return users, items

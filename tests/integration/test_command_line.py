@@ -137,7 +137,7 @@ def test_a_mistake_under_two_processes_is_refused_too(write_inter: Any) -> None:
         (["--metrics=['Nonsense']"], ["Nonsense"]),
         (["--recommend=folder/that/is/missing/x.csv"], ["does not exist"]),
         (["--recommend=x.txt"], ["must name a .csv or .parquet file, but is 'x.txt'"]),
-        (["--recommend=x.csv", "--model=Pop"], ["--recommend works with --model=BERT4Rec only"]),
+        (["--recommend=x.csv", "--model=Pop"], ["--recommend works with BERT4Rec, BERT4RecPlus, SASRecPlus only"]),
         (["--recommend=x.csv", "--k=0"], ["--k must be at least 1, but is 0"]),
         (["--resume=missing.pth"], ["checkpoint missing.pth does not exist"]),
         (["--model=SASRec", "--metrics=['NDCG']"], ["`valid_metric` must be one of `metrics` ['NDCG']"]),

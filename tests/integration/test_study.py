@@ -52,7 +52,7 @@ def test_a_variant_may_be_another_model(data: dict[str, str]) -> None:
         (("--study=mask-ratio.yaml", "--model=SASRec"), "--study varies BERT4Rec"),
         (("--study=mask-ratio.yaml", "--attention=a.png"), "--attention is for a single run"),
         (("--attention=a.txt",), "must end in .png, .pdf, .svg"),
-        (("--attention=a.png", "--model=SASRec"), "--attention works with --model=BERT4Rec only"),
+        (("--attention=a.png", "--model=SASRec"), "--attention works with BERT4Rec, BERT4RecPlus, SASRecPlus only"),
         (("--refit=train+valid", "--eval_args={'split': {'LS': 'valid_only'}}"), "needs `eval_args` split"),
         (("--refit=train+valid", "--benchmark_filename=['a','b','c']"), "but `benchmark_filename` gives parts"),
         (("--refit=train+valid", "--seeds=2"), "`refit` is for a single run"),

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from recbole_bert4rec.comparison.comparison import Comparison
+from recbole_bert4rec.comparison.rows import check_equal_rows
 from recbole_bert4rec.data.global_time import TARGETS, VALIDATIONS
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.plugin.global_split import check_no_leak
+from recbole_bert4rec.training import build
+from recbole_bert4rec.training.seen import SeenRule
 from tests.conftest import make_config, prepare
 
 SMALL = {"topk": [3], "metrics": ["MRR"], "valid_metric": "MRR@3", "MAX_ITEM_LIST_LENGTH": 100}
@@ -145,3 +150,50 @@ def test_mistakes_of_the_rule_are_said_at_once(rule: Any, said: str, write_inter
     config = make_config(**write_inter(log()), **SMALL, eval_args={"split": {"GT": rule}, "order": "TO"})
     with pytest.raises(UserError, match=said):
         prepare(config)
+
+
+@pytest.mark.parametrize("model", ["SASRec", "BPR"])
+@pytest.mark.parametrize("target", ["last", "first", "random"])
+def test_the_rule_about_seen_items_knows_no_later_ones(model: str, target: str, write_inter: Any) -> None:
+    """What it takes out of a ranking is what our model takes out: the history, whole, and nothing else."""
+    split = {"GT": {"quantile": 0.8, "target": target}}
+    options = {**write_inter(log()), **SMALL, "eval_args": {"split": split, "order": "TO"}, "exclude_seen": True}
+    _, _, *ours = prepare(make_config(**options))
+    data = build.load_data(make_config(model, **{**options, **MODELS[model]}))
+    rule = SeenRule(True, data.interactions, data.valid, data.test)
+    for loader, own in zip((data.valid, data.test), ours, strict=True):
+        rule.on_test_begin(None, loader)  # type: ignore[arg-type]
+        rows = own._dataset.inter_feat
+        row, items = own._dataset.sequences.seen(rows["user_id"], rows["target_position"])
+        expected = set(zip(rows["user_id"][row].tolist(), items.tolist(), strict=True))
+        users = loader._dataset.inter_feat["user_id"].numpy()
+        place, found_items = rule._seen(users)
+        assert set(zip(users[place].tolist(), found_items.tolist(), strict=True)) == expected
+        assert expected
+
+
+def test_several_targets_a_user_have_no_rule_about_seen_items_for_other_models(write_inter: Any) -> None:
+    for target in ("all", "successive"):
+        split = {"GT": {"quantile": 0.8, "target": target}}
+        options = {**write_inter(log()), **SMALL, "eval_args": {"split": split, "order": "TO"}, "exclude_seen": True}
+        data = build.load_data(make_config("BPR", **options))
+        with pytest.raises(UserError, match="several valid targets; this needs one a user"):
+            SeenRule(True, data.interactions, data.valid, data.test)
+
+
+def test_models_are_compared_on_equal_rows(write_inter: Any) -> None:
+    data = write_inter(log())
+    rules = "eval_args: {split: {GT: {quantile: 0.8, validation: LTI}}, order: TO, group_by: user, mode: full}"
+    Path("protocol.yaml").write_text(f"{rules}\ntopk: [3]\nmetrics: [MRR]\nvalid_metric: MRR@3\nexclude_seen: True\n")
+    flags = (f"--data_path={data['data_path']}", "--epochs=1")
+    comparison = Comparison(("BERT4Rec", "SASRec", "BPR"), "toy", ("protocol.yaml",), flags)
+    about = check_equal_rows(comparison, lambda model: None)
+    assert len(about["rows"]) == len(naive(log(), "last")[1])
+    again = Comparison(
+        ("BERT4Rec", "SASRec"),
+        "toy",
+        ("protocol.yaml",),
+        (*flags, f"--eval_args={ {'split': {'GT': {'target': 'all'}}} }"),
+    )
+    with pytest.raises(UserError, match="with one target a user"):
+        check_equal_rows(again, lambda model: None)

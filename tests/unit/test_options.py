@@ -57,6 +57,10 @@ BAD_VALUES = [
     ("label_smoothing", 1, "a number at least 0 and below 1"),
     ("dupe_factor", 0, "a whole number at least 1"),
     ("ema_decay", 1.0, "a number at least 0 and below 1"),
+    ("objective", "causal", "one of ['cloze', 'next', 'prefix']"),
+    ("prefix_share", 1.5, "a number at least 0 and at most 1"),
+    ("prefix_mask_ratio", 1.0, "a number at least 0 and below 1"),
+    ("training_rows", "prefix", "one of ['user'], or null"),
     ("mask_ratio", 1.5, "a number above 0 and at most 1"),
     ("mask_ratio", 0.0, "a number above 0 and at most 1"),
     ("mask_ratio", float("nan"), "a number above 0"),
@@ -158,7 +162,7 @@ def test_recbole_reads_our_defaults_from_the_property_file() -> None:
 
 
 def test_an_option_is_shared_if_another_model_of_recbole_has_it() -> None:
-    everywhere = {"allow_unknown", "candidates", "exclude_seen"}  # ours, and followed by every model
+    everywhere = {"allow_unknown", "candidates", "exclude_seen", "training_rows"}  # ours, and followed by others
     wrong = [name for name, option in OPTIONS.items() if option.shared != (name in known_to_recbole() | everywhere)]
     assert wrong == ["norm"]  # RecBole's code has a dictionary of this name, but no option
 
