@@ -23,9 +23,11 @@ class Objective(ABC):
 
     Attributes:
         extra: items of a training window beyond those that are shown at once.
+        read_at: what stands at the position from which the next item of a history is read.
     """
 
     extra = 0
+    read_at = "[MASK]"
 
     def __init__(self, config: OptionValues, mask_token: int) -> None:
         self.mask_token = mask_token
@@ -68,6 +70,7 @@ class Next(Objective):
     """SASRec's: every position sees what is before it and predicts the item after it."""
 
     extra = 1
+    read_at = "last item"
 
     def label(self, sequences: Tensor, lengths: Tensor, generator: torch.Generator) -> Labelled:
         """Label each item with the one after it: :func:`next_items`."""
@@ -82,6 +85,7 @@ class Prefix(Objective):
     """Prefix language model: a two-sided beginning, then next items; a whole history is seen from both sides."""
 
     extra = 1
+    read_at = "last item"
 
     def __init__(self, config: OptionValues, mask_token: int) -> None:
         super().__init__(config, mask_token)

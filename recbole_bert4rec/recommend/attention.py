@@ -35,16 +35,17 @@ def mean_attention(model: BERT4Rec, eval_data: AbstractDataLoader, width: int = 
 
     Args:
         model: whose weights are shown.
-        eval_data: loader of histories; [MASK] is appended to each, as when items are recommended.
-        width: W, the number of positions, counted from [MASK] backwards; at most the length of the longest input.
+        eval_data: loader of histories, shown as to recommend: with [MASK] after each for the Cloze task.
+        width: W, the number of positions, counted backwards from the one that is read; at most the length of the
+            longest input.
             Shorter inputs are left out.
 
     Returns:
-        The weights, by layer, head, query position and key position, [MASK] last; and the number of users.
+        The weights, by layer, head, query position and key position, the one that is read last; and the number of users.
         *Shape:* (layers, heads, W, W)
     """
     model.eval()
-    longest = max(int(batch[0][model.ITEM_SEQ_LEN].max()) + 1 for batch in eval_data)
+    longest = 1 + max(int(model.ask(*model.histories(batch[0]))[0].last.max()) for batch in eval_data)
     width = min(width, model.max_seq_length, longest)
     total, users = torch.zeros(()), 0
     for batch in eval_data:
@@ -78,7 +79,7 @@ def write_attention(model: BERT4Rec, eval_data: AbstractDataLoader, path: str) -
     layers, heads, width, _ = weights.shape
     figure = Figure(figsize=(2.6 * heads + 1.2, 2.6 * layers + 0.6), layout="constrained")
     ticks = [0, width // 2, width - 1]
-    names = [*(str(tick - width + 1) for tick in ticks[:-1]), "[MASK]"]
+    names = [*(str(tick - width + 1) for tick in ticks[:-1]), model.objective.read_at]
     for layer, row in enumerate(figure.subplots(layers, heads, squeeze=False)):
         for head, axes in enumerate(row):
             image = axes.imshow(

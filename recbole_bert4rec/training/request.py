@@ -22,11 +22,11 @@ class RunRequest:
             ``resume`` name, or else ml-100k.
         config_files: YAML files of options, or names of properties/recipe; later ones win.
         options: options of RecBole and of the model, such as ``{"epochs": 3}``; they win over the files.
-        recommend: file (.csv or .parquet) to write every user's best next items to (BERT4Rec only). They follow
-            ``exclude_seen`` as the evaluation does: False, the default, ranks items of the user's history like all
-            others; True leaves them out.
+        recommend: file (.csv or .parquet) to write every user's best next items to, by a model of this package. They
+            follow ``exclude_seen`` as the evaluation does: False, the default, ranks items of the user's history like
+            all others; True leaves them out.
         k: items a user in ``recommend``.
-        attention: picture (.png, .pdf or .svg) to draw of where the trained model looks (BERT4Rec only).
+        attention: picture (.png, .pdf or .svg) to draw of where the trained model looks; it must be one of this package.
         resume: checkpoint of an interrupted run of BERT4Rec to go on from; its options hold unless given anew.
         budget: seconds of training and validation. None: as many epochs as the options say.
         ranks: Parquet file to write the rank of every user's test target to.

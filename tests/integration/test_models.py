@@ -1,0 +1,56 @@
+"""BERT4Rec, BERT4RecPlus and SASRecPlus: one class under three names, each trained, kept, resumed and compared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import torch
+from recbole.quick_start import load_data_and_model
+
+from recbole_bert4rec import run
+from recbole_bert4rec.constants import OUR_MODELS
+from recbole_bert4rec.options.models import MODEL_DEFAULTS
+from recbole_bert4rec.training.record import summary
+from tests.conftest import QUIET, histories_to_rows, make_config
+
+HISTORIES = {f"u{u}": [f"i{(3 * u + t * (u % 4 + 1)) % 14}" for t in range(4 + u)] for u in range(12)}
+SMALL = {"epochs": 2, "hidden_size": 8, "inner_size": 16, "topk": [3], "metrics": ["MRR"], "valid_metric": "MRR@3"}
+
+
+@pytest.mark.parametrize("model", OUR_MODELS)
+def test_a_model_has_the_defaults_of_its_name(model: str) -> None:
+    config = make_config(model)
+    for name, value in MODEL_DEFAULTS[model].items():
+        assert config[name] == value
+    assert config["objective"] == {"BERT4Rec": "cloze", "BERT4RecPlus": "prefix", "SASRecPlus": "next"}[model]
+
+
+@pytest.mark.parametrize("model", OUR_MODELS)
+def test_a_model_is_trained_resumed_loaded_and_recommends(model: str, write_inter: Any, tmp_path: Path) -> None:
+    data = write_inter(histories_to_rows(HISTORIES))
+    options = {**QUIET, **SMALL, "data_path": data["data_path"]}
+    whole = run(model=model, dataset="toy", options=options, recommend="top.csv", k=3, attention="map.png")
+    assert whole.record["model"] == model
+    assert len(pd.read_csv("top.csv")) == 3 * len(HISTORIES)
+    half = run(model=model, dataset="toy", options={**options, "epochs": 1, "lr_schedule": "constant"})
+    resumed = run(resume=str(half.checkpoint), options={"epochs": 2})
+    straight = run(model=model, dataset="toy", options={**options, "lr_schedule": "constant"})
+    assert resumed.test_result == straight.test_result
+    _, loaded, *_ = load_data_and_model(str(straight.checkpoint))
+    assert type(loaded).__name__ == model
+    stored = torch.load(straight.checkpoint, weights_only=True)["state_dict"]
+    assert all(torch.equal(stored[name], value) for name, value in loaded.state_dict().items())
+
+
+def test_the_summary_says_what_was_learnt_of_seen_items(write_inter: Any) -> None:
+    never_twice = {f"u{u}": [f"i{(5 * u + t) % 30}" for t in range(12)] for u in range(30)}
+    data = write_inter(histories_to_rows(never_twice))
+    options = {**QUIET, **SMALL, "data_path": data["data_path"], "learning_rate": 0.05}
+    result = run(model="SASRecPlus", dataset="toy", options=options)
+    learnt = result.record["learnt"]["seen_bias"]
+    assert learnt < 0
+    assert f"items are not repeated: {learnt:+.1f}" in summary(result.record, result.record_path)
+    assert "learnt" not in run(model="BERT4Rec", dataset="toy", options={**options, "seen_bias": False}).record
