@@ -26,7 +26,7 @@ from recbole_bert4rec.plugin import checkpoint
 from recbole_bert4rec.plugin.candidates import create_samplers
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.global_split import asks_for_global_time, build_by_global_time, splits_by_global_time
-from recbole_bert4rec.plugin.user_rows import has_user_rows
+from recbole_bert4rec.plugin.user_rows import CAUSAL_MODELS, has_user_rows
 from recbole_bert4rec.resources import read_yaml, shipped
 from recbole_bert4rec.scoped import StandIn, replaced
 
@@ -133,7 +133,9 @@ def check_options(original: Callable[[Config], None], self: Config) -> None:
 def _warn_of_what_has_no_effect(model: str, given: set[str], known: set[str]) -> None:
     """Name the options that other models have and this one has not."""
     for name in sorted(given):
-        if name in OWN and model not in OUR_MODELS:
+        if name == "training_rows" and model not in CAUSAL_MODELS:
+            getLogger().warning(f"option `{name}` is for {', '.join(CAUSAL_MODELS)} and has no effect on {model}")
+        elif name in OWN and model not in OUR_MODELS:
             getLogger().warning(f"option `{name}` is BERT4Rec's and has no effect on {model}")
         elif name not in known and name not in OPTIONS and name not in known_to_every_model():
             getLogger().warning(f"option `{name}` is another model's and has no effect on {model}")

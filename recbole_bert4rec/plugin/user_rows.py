@@ -10,7 +10,6 @@ from recbole.data.interaction import Interaction
 from recbole.model.abstract_recommender import SequentialRecommender
 from torch import Tensor
 
-from recbole_bert4rec.constants import OUR_MODELS
 from recbole_bert4rec.data.next_item import next_items
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.options.checks import mistakes_of_values
@@ -22,16 +21,14 @@ CAUSAL_MODELS = ("GRU4Rec", "GRU4RecF", "SASRec", "SASRecF")
 
 
 def has_user_rows(config: Config) -> bool:
-    """Tell whether another model than this package's is to be trained on whole windows.
+    """Tell whether a model of RecBole's is to be trained on whole windows.
 
     Raises:
-        UserError: the model cannot be.
+        UserError: the options do not allow it.
     """
-    if config["training_rows"] is None or config["model"] in OUR_MODELS:
+    if config["training_rows"] is None or config["model"] not in CAUSAL_MODELS:
         return False
     mistakes = mistakes_of_values(config.final_config_dict, ["training_rows"])
-    if config["model"] not in CAUSAL_MODELS:
-        mistakes.append(f"`training_rows` user is for {', '.join(CAUSAL_MODELS)}, but the model is {config['model']}.")
     if config["loss_type"] != "CE":
         mistakes.append(f"`training_rows` user needs `loss_type` CE, but the loss is {config['loss_type']}.")
     if mistakes:

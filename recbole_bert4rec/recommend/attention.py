@@ -41,7 +41,7 @@ def mean_attention(model: BERT4Rec, eval_data: AbstractDataLoader, width: int = 
             Shorter inputs are left out.
 
     Returns:
-        The weights, by layer, head, query position and key position, the one that is read last; and the number of users.
+        The weights, by layer, head, query and key position, the one that is read last; and the number of users.
         *Shape:* (layers, heads, W, W)
     """
     model.eval()

@@ -26,7 +26,7 @@ class RunRequest:
             follow ``exclude_seen`` as the evaluation does: False, the default, ranks items of the user's history like
             all others; True leaves them out.
         k: items a user in ``recommend``.
-        attention: picture (.png, .pdf or .svg) to draw of where the trained model looks; it must be one of this package.
+        attention: picture (.png, .pdf or .svg) to draw of where the trained model looks (this package's).
         resume: checkpoint of an interrupted run of BERT4Rec to go on from; its options hold unless given anew.
         budget: seconds of training and validation. None: as many epochs as the options say.
         ranks: Parquet file to write the rank of every user's test target to.

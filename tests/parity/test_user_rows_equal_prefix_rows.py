@@ -81,21 +81,25 @@ def test_every_label_of_a_long_history_is_trained_once_and_the_batches_are_as_ma
     trainer.fit(train, valid, verbose=False)
 
 
-def test_what_cannot_be_trained_so_is_refused(write_inter: Any) -> None:
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"training_rows": "all"}, "`training_rows` must be one of"),
+        (
+            {"loss_type": "BPR", "train_neg_sample_args": {"distribution": "uniform", "sample_num": 1}},
+            "needs `loss_type` CE",
+        ),
+    ],
+    ids=["value", "loss"],
+)
+def test_what_cannot_be_trained_so_is_refused(given: dict[str, Any], said: str, write_inter: Any) -> None:
     data = write_inter(histories_to_rows(HISTORIES))
-    for model, given, said in [
-        ("Caser", {"training_rows": "user"}, "SASRec, SASRecF, but the model is Caser"),
-        ("SASRec", {"training_rows": "all"}, "`training_rows` must be one of"),
-        ("SASRec", {"training_rows": "user", "loss_type": "BPR"}, "needs `loss_type` CE"),
-    ]:
-        config = make_config(
-            model,
-            **{
-                **data,
-                **SMALL,
-                **given,
-                "train_neg_sample_args": None if len(given) < 2 else {"distribution": "uniform", "sample_num": 1},
-            },
-        )
-        with pytest.raises(UserError, match=said):
-            prepare(config)
+    config = make_config("SASRec", **{**data, **SMALL, "training_rows": "user", **given})
+    with pytest.raises(UserError, match=said):
+        prepare(config)
+
+
+def test_other_models_say_that_it_has_no_effect(write_inter: Any, caplog: pytest.LogCaptureFixture) -> None:
+    data = write_inter(histories_to_rows(HISTORIES))
+    make_config("Caser", **data, **SMALL, training_rows="user")
+    assert "`training_rows` is for GRU4Rec, GRU4RecF, SASRec, SASRecF and has no effect on Caser" in caplog.text
