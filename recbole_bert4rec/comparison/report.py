@@ -15,7 +15,9 @@ from recbole_bert4rec.comparison.figures import draw
 from recbole_bert4rec.comparison.render import render
 from recbole_bert4rec.comparison.results import Results, epochs_trained
 from recbole_bert4rec.comparison.significance import difference, holm
+from recbole_bert4rec.data.global_time import GlobalTime
 from recbole_bert4rec.files import atomic_write
+from recbole_bert4rec.plugin.user_rows import CAUSAL_MODELS
 
 
 @dataclass(frozen=True)
@@ -238,8 +240,7 @@ def _facts(results: Results) -> list[str]:
         f"Data: {about['dataset']}, {about['users']:,} users, {about['items']:,} items, "
         f"{about['interactions']:,} interactions"
         + (f"; {dropped:,} users with fewer than 4 interactions left out for all models" if dropped else ""),
-        "Split: the last interaction of a user is the test, the one before it the validation; the rows of all models "
-        "were proven equal before training",
+        f"Split: {_split(rules['eval_args']['split'])}; the rows of all models were proven equal before training",
         f"Ranking: the target among {among}; seen items {seen}"
         + ("" if valid_mode == mode else f"; in validation {valid_mode}"),
         f"Selection: by validation {results.main_metric}; {ended}; every run tested once; seeds "
@@ -249,9 +250,35 @@ def _facts(results: Results) -> list[str]:
         + ", ".join(f"{name} {versions[name]}" for name in ("recbole_bert4rec", "recbole", "torch") if name in versions)
         + (f"; git commit {', '.join(commits)}" if commits else ""),
         *_variants(about.get("variants", {})),
+        *_on_windows(results),
         *_partly_trained(results),
         *(f"Failed: {name}: {reason}" for name, reason in results.failed.items()),
     ]
+
+
+def _split(split: dict[str, Any]) -> str:
+    """Say which interactions are tested and validated."""
+    if "GT" not in split:
+        return "the last interaction of a user is the test, the one before it the validation"
+    rule = GlobalTime.of(split["GT"])
+    before = {"GT": "the same of what is before, by the same rule", "LTI": "the last one before that moment"}
+    validation = before.get(rule.validation, "the last of some users before it")
+    return (
+        f"at one moment for all users, after {rule.quantile:.0%} of all interactions; the {rule.target} interaction of "
+        f"a user after it is the test, {validation} the validation"
+    )
+
+
+def _on_windows(results: Results) -> list[str]:
+    """Name RecBole's models that were trained in one pass over a window."""
+    trained = [
+        model
+        for model in results.models
+        if any(record["config"].get("training_rows") for record in results.records[model])
+        and results.records[model][0]["model"] in CAUSAL_MODELS
+    ]
+    text = "in one pass over each user's windows (training_rows: user), not on RecBole's padded rows"
+    return [f"{', '.join(trained)} trained {text}"] if trained else []
 
 
 def _variants(variants: dict[str, dict[str, Any]]) -> list[str]:

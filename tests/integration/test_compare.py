@@ -169,3 +169,17 @@ def test_mistakes_are_one_line(
     arguments: tuple[str, ...], words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert_main_refuses(capsys, [*arguments, "--dataset=ml-100k", "--use_gpu=False"], list(words))
+
+
+@pytest.mark.slow
+def test_models_are_compared_after_one_moment_and_trained_on_windows(data: dict[str, str]) -> None:
+    done = compare(
+        "BERT4RecPlus,SASRecPlus,SASRec,Pop",
+        "--config_files=protocol-global-time.yaml",
+        **{**data, "training_rows": "user", "eval_args": "{'split': {'GT': {'quantile': 0.7}}, 'order': 'TO'}"},
+    )
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert len(records()) == 4
+    text = Path("compare-toy/report.md").read_text()
+    assert "at one moment for all users, after 70% of all interactions; the last interaction" in text
+    assert "SASRec trained in one pass over each user's windows" in text
