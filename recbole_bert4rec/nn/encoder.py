@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from recbole_bert4rec.constants import PADDING
 from recbole_bert4rec.nn.dropout import Dropout
 from recbole_bert4rec.nn.features import ItemFeatures
+from recbole_bert4rec.nn.position_bias import PositionBias
 from recbole_bert4rec.nn.time_bias import TimeBias
 from recbole_bert4rec.options.table import OPTIONS, OptionValues, default
 from recbole_bert4rec.segments import index_within_segment
@@ -301,7 +302,7 @@ class BERT4RecEncoder(nn.Module):
     What the options change:
 
     - ``position`` counts positions from the ``start`` of the window (authors, RecBole), from its ``end``, where the
-      [MASK] of a recommendation is always position 0, or not at all (``none``).
+      [MASK] of a recommendation is always position 0, or not at all (``none``); ``relative`` knows distances alone.
     - ``norm`` pre adds a LayerNorm after the last layer.
     - ``temperature`` makes a score a cosine divided by the temperature; without it a score is a dot product.
     """
@@ -312,7 +313,7 @@ class BERT4RecEncoder(nn.Module):
         hidden, eps = options.hidden_size, options.layer_norm_eps
         rows = options.n_items + 1  # the last row is [MASK]
         self.item_embedding = nn.Embedding(rows, hidden, padding_idx=PADDING, sparse=options.sparse_update)
-        counted = options.position != "none"
+        counted = options.position in ("start", "end")
         self.position_embedding = nn.Embedding(options.max_length, hidden) if counted else None
         tables, sizes = [values for values, _ in options.features], [size for _, size in options.features]
         self.features = ItemFeatures(tables, sizes, hidden) if options.features else None
@@ -326,6 +327,8 @@ class BERT4RecEncoder(nn.Module):
         self.head_norm = nn.LayerNorm(hidden, eps=eps) if projected else nn.Identity()
         self.output_bias = nn.Parameter(torch.zeros(options.n_items))
         self.time_bias = TimeBias(options.n_heads) if options.time_bias else None
+        relative = options.position == "relative"
+        self.position_bias = PositionBias(options.n_heads, options.max_length) if relative else None
         self.apply(self._initialise)
         if options.value_init == "identity":
             for layer in layers:
@@ -377,14 +380,25 @@ class BERT4RecEncoder(nn.Module):
             attn_mask = present[:, None, None, :]
         else:  # padding comes after all items, so none of them attends to it
             attn_mask = attended(two_sided, item_seq.shape[1]).unsqueeze(1)
-        if self.time_bias is not None:
-            assert times is not None
-            attn_mask = self.time_bias(times).masked_fill(~attn_mask, -torch.inf)
+        bias = self._attention_bias(item_seq.shape[1], times)
+        if bias is not None:
+            attn_mask = bias.masked_fill(~attn_mask, -torch.inf)
         *lower, last = self.layers
         for layer in lower:
             hidden = layer(hidden, attn_mask)
         encoded: Tensor = self.last_norm(last(hidden, attn_mask, query_positions))
         return encoded
+
+    def _attention_bias(self, width: int, times: Tensor | None) -> Tensor | None:
+        """Return what is added to the attention logits of all layers, (B or 1, A, L, L); None if nothing is."""
+        bias: Tensor | None = None
+        if self.position_bias is not None:
+            bias = self.position_bias(width).unsqueeze(0)
+        if self.time_bias is not None:
+            assert times is not None
+            of_times: Tensor = self.time_bias(times)
+            bias = of_times if bias is None else bias + of_times
+        return bias
 
     def attention(self, item_seq: Tensor, times: Tensor | None = None, two_sided: Tensor | None = None) -> Tensor:
         """Return the attention weights of every layer and head, by query and key position; arguments as of a call.

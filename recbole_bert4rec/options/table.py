@@ -185,11 +185,11 @@ OPTIONS: Mapping[str, Option] = {
     ),
     "position": Option(
         default="start",
-        kind=OneOf(("start", "end", "none")),
+        kind=OneOf(("start", "end", "none", "relative")),
         role=Role.ARCHITECTURE,
         source=Source.VALIDATION,
         help="Count positions from the start of the window (paper), from its end (some seeds stay on the first "
-        "plateau), or not at all (the paper's Table 5).",
+        "plateau), or not at all (the paper's Table 5); relative: a bias of attention for each distance (T5).",
     ),
     "ablate": Option(
         default=[],

@@ -33,7 +33,7 @@ CHOICES = [
     for loss, norm, position, window, sparse in itertools.product(
         LOSSES,
         ["post", "pre"],
-        ["start", "end", "none"],
+        ["start", "end", "none", "relative"],
         ["random", "last", "sliding"],
         [False, True],
     )

@@ -249,3 +249,49 @@ def test_dropout_follows_the_global_seed() -> None:
     assert torch.equal(first, layer(hidden))
     assert not torch.equal(first, layer(hidden))
     assert F.dropout(hidden, 0.0).equal(hidden)
+
+
+def test_relative_positions_are_a_number_for_each_head_and_distance() -> None:
+    torch.manual_seed(0)
+    encoder = BERT4RecEncoder(EncoderOptions(**{**OPTIONS.__dict__, "position": "relative"})).eval()
+    assert encoder.position_embedding is None
+    assert encoder.position_bias is not None
+    sequences = torch.tensor([[3, 4, 5, 6, 7, 8, 9, 10], [11, 12, 13, 0, 0, 0, 0, 0]])
+    shuffled = sequences[:1].flip(1)
+    with torch.no_grad():
+        assert torch.allclose(encoder(sequences[:1])[0], encoder(shuffled)[0].flip(0), atol=1e-6)  # a set, so far
+        torch.nn.init.normal_(encoder.position_bias.bias)
+        plain = encoder(sequences)
+        for head, layer in enumerate([encoder.position_bias.bias[n] for n in range(3)]):
+            for query, key in [(0, 7), (5, 2), (4, 4)]:
+                assert encoder.position_bias(8)[head, query, key] == layer[key - query + 7]
+        assert torch.allclose(encoder(sequences[1:, :3])[0], plain[1, :3], atol=1e-5)  # padding changes nothing
+        rows, columns = torch.tensor([0, 0, 1]), torch.tensor([2, 7, 1])
+        assert torch.allclose(encoder(sequences, (rows, columns)), plain[rows, columns], atol=1e-5)
+        causal = encoder(sequences, two_sided=torch.tensor([1, 1]))
+        for end in range(1, 9):
+            alone = encoder(sequences[:1, :end], two_sided=torch.tensor([1]))
+            assert torch.allclose(alone[0, -1], causal[0, end - 1], atol=1e-5)
+        encoder.position_bias.bias.fill_(-50.0)
+        encoder.position_bias.bias[:, 6] = 50.0  # the position before
+        weights = encoder.attention(sequences[:1])[0]
+        assert (weights.diagonal(-1, 2, 3) > 0.999).all()
+
+
+def test_two_sided_beginnings_equal_a_naive_mask() -> None:
+    torch.manual_seed(0)
+    encoder = BERT4RecEncoder(OPTIONS).eval()
+    sequences = torch.tensor([[3, 4, 5, 6, 7, 8, 9, 10], [11, 12, 13, 14, 0, 0, 0, 0]])
+    with torch.no_grad():
+        for cut in [(1, 1), (4, 2), (8, 4)]:
+            weights = encoder.attention(sequences, two_sided=torch.tensor(cut))
+            for row, length in enumerate((8, 4)):
+                for query in range(length):
+                    sees = weights[row, :, :, query].amax((0, 1)) > 0
+                    assert sees.tolist() == [key < max(cut[row], query + 1) for key in range(8)]
+        whole = encoder(sequences[:1])
+        assert torch.allclose(encoder(sequences[:1], two_sided=torch.tensor([8])), whole, atol=1e-6)
+        rows, columns = torch.tensor([0, 1, 1]), torch.tensor([5, 0, 3])
+        chosen = encoder(sequences, (rows, columns), two_sided=torch.tensor([3, 1]))
+        everywhere = encoder(sequences, two_sided=torch.tensor([3, 1]))
+        assert torch.allclose(chosen, everywhere[rows, columns], atol=1e-5)

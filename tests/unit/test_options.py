@@ -48,7 +48,7 @@ BAD_VALUES = [
     ("initializer_range", -1, "a number above 0"),
     ("value_init", "eye", "one of ['identity', 'random']"),
     ("bias_init", 0, "one of ['frequency', 'zero']"),
-    ("position", "middle", "one of ['start', 'end', 'none']"),
+    ("position", "middle", "one of ['start', 'end', 'none', 'relative']"),
     ("norm", "first", "one of ['post', 'pre']"),
     ("ablate", ["dropout"], "a list of some of ['residual', 'layer_norm', 'feed_forward', 'projection'], or []"),
     ("ablate", "residual", "a list of some of"),
