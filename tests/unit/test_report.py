@@ -59,7 +59,10 @@ def make_folder(tmp_path: Path) -> Callable[..., Path]:
                 (folder / "runs" / f"{runs[-1]}.json").write_text(json.dumps(record))
                 ranks = pd.DataFrame({"user": USERS, "target": "i", "rank": RANKS})
                 ranks.to_parquet(folder / "runs" / f"{runs[-1]}.parquet")
-        rules = {"eval_args": {"mode": {"valid": "full", "test": "full"}}, "exclude_seen": False}
+        rules = {
+            "eval_args": {"split": {"LS": "valid_and_test"}, "mode": {"valid": "full", "test": "full"}},
+            "exclude_seen": False,
+        }
         about = {
             "models": list(variants),
             "variants": variants,
