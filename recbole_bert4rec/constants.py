@@ -12,7 +12,8 @@ PADDING = 0
 
 MODEL_NAME = "BERT4Rec"
 OUR_MODELS = (MODEL_NAME, "BERT4RecPlus", "SASRecPlus")
-"""One class under three names: the paper's objective, the best one, and the causal rival. They differ in defaults."""
+"""One class under three names: the paper's objective, two-sided and next-item training, the causal rival. They differ
+in their defaults."""
 
 STOCK_MODEL_NAME = "RecBoleBERT4Rec"
 """Name under which RecBole's own BERT4Rec stays runnable, as a baseline."""

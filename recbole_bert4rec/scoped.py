@@ -27,6 +27,16 @@ def replaced(owner: object, name: str, value: object) -> Iterator[None]:
 
 
 @contextmanager
+def added(owner: object, name: str, value: object) -> Iterator[None]:
+    """Let ``owner``, which has no attribute ``name``, have one inside the block."""
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        delattr(owner, name)
+
+
+@contextmanager
 def restored_environment() -> Iterator[None]:
     """Put the environment variables back as they were when the block ends."""
     before = dict(os.environ)

@@ -75,7 +75,7 @@ def kept(options: argparse.Namespace) -> str:
     """Say what an interrupted command leaves behind."""
     if _is_comparison(options):
         return compare.kept(options)
-    return "the best checkpoint so far is kept (BERT4Rec goes on with --resume=FILE)"
+    return "the best checkpoint so far is kept (models of this package go on with --resume=FILE)"
 
 
 def _is_comparison(options: argparse.Namespace) -> bool:

@@ -13,9 +13,9 @@ from recbole.utils import ModelType
 
 from recbole_bert4rec.comparison.study import Study
 from recbole_bert4rec.constants import MODEL_NAME
-from recbole_bert4rec.data.global_time import GlobalTime
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.options.flags import parse_flags
+from recbole_bert4rec.options.global_time import GlobalTime
 from recbole_bert4rec.options.table import SAME_IN_COMPARISON, SINGLE_RUN
 from recbole_bert4rec.resources import read_yaml
 from recbole_bert4rec.scoped import replaced

@@ -15,8 +15,8 @@ from recbole_bert4rec.comparison.figures import draw
 from recbole_bert4rec.comparison.render import render
 from recbole_bert4rec.comparison.results import Results, epochs_trained
 from recbole_bert4rec.comparison.significance import difference, holm
-from recbole_bert4rec.data.global_time import GlobalTime
 from recbole_bert4rec.files import atomic_write
+from recbole_bert4rec.options.global_time import GlobalTime
 from recbole_bert4rec.plugin.user_rows import CAUSAL_MODELS
 
 

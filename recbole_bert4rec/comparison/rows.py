@@ -20,6 +20,7 @@ from recbole_bert4rec.comparison.comparison import LEAST_INTERACTIONS, Compariso
 from recbole_bert4rec.comparison.study import Study
 from recbole_bert4rec.constants import TARGET_POSITION
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.plugin.global_split import asks_for_global_time
 from recbole_bert4rec.training.build import load_data
 from recbole_bert4rec.training.interactions import PHASES, targets_of
 
@@ -47,7 +48,8 @@ def check_equal_rows(comparison: Comparison, report: Callable[[str], None]) -> d
     reference = reference_config(comparison)
     comparison.check_metrics(reference)
     counts = _interactions_of_users(create_dataset(reference))
-    rules = comparison.rules(reference, bool((counts < LEAST_INTERACTIONS).any()))
+    few = bool((counts < LEAST_INTERACTIONS).any()) and not asks_for_global_time(reference["eval_args"])
+    rules = comparison.rules(reference, few)
     reference_rows = ReferenceRows(replace(comparison, study=Study()).config(reference["model"], rules))
     compared: set[str] = set()
     for model in comparison.models:
@@ -74,7 +76,7 @@ class ReferenceRows:
         data = load_data(config)
         self._interactions = data.interactions
         self._tokens = _tokens(data.dataset)
-        self._loaders = (data.valid, data.test)
+        self._train, self._loaders = data.train, (data.valid, data.test)
         self._sequences = self._loaders[1]._dataset.sequences
         self._rows = [_sorted(*targets_of(pair[0], pair[1])) for pair in zip(self._loaders, PHASES, strict=True)]
 
@@ -122,7 +124,7 @@ class ReferenceRows:
     def about(self) -> dict[str, Any]:
         """Return what :func:`check_equal_rows` says of the data, without rules and dropped users."""
         users, targets = self._rows[1]
-        counts = self._interactions.training_counts(self._loaders)
+        counts = self._interactions.training_counts(self._train, self._loaders)
         table = self._loaders[1]._dataset.inter_feat
         position = pd.Series(table[TARGET_POSITION].numpy(), index=table[self._loaders[1]._dataset.uid_field].numpy())
         history = position.loc[users].to_numpy() - self._sequences.offsets.numpy()[users]

@@ -127,6 +127,27 @@ def last_windows(begin: Tensor, length: Tensor, width: int) -> tuple[Tensor, Ten
     return begin + (length - width).clamp(min=0), length.clamp(max=width)
 
 
+def covering_windows(begin: Tensor, length: Tensor, width: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Cut each slice, from its end, into windows in which each item but the slice's first stands after another once.
+
+    The last item of a window is the first of the next. The oldest window is as short as it must be.
+
+    Args:
+        begin: flat position at which each slice begins. *Shape:* (S,)
+        length: items of each slice, at least 1. *Shape:* (S,)
+        width: items of a window, at least 2.
+
+    Returns:
+        Slice, flat position and length of each window. *Shape:* (W,) each
+    """
+    step = width - 1
+    count = ((length - 1 + step - 1) // step).clamp(min=1)
+    owner = torch.repeat_interleave(torch.arange(len(begin)), count)
+    end = length[owner] - index_within_segment(owner, count) * step
+    offset = (end - width).clamp(min=0)
+    return owner, begin[owner] + offset, end - offset
+
+
 def sliding_windows(begin: Tensor, length: Tensor, width: int, step: int) -> tuple[Tensor, Tensor, Tensor]:
     """Return all windows of each slice, every ``step`` items from its end, and the window at its beginning.
 

@@ -5,60 +5,15 @@ Gusak et al.: Time to Split. RecSys 2025 (arXiv 2507.16289).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.options.global_time import GlobalTime
 from recbole_bert4rec.segments import index_within_segment
 
 Index = NDArray[np.int64]
-TARGETS = ("last", "first", "random", "all", "successive")
-VALIDATIONS = ("GT", "LTI", "UB")
-
-
-@dataclass(frozen=True)
-class GlobalTime:
-    """The rule of a split.
-
-    Attributes:
-        quantile: share of all interactions that are not after the moment, in (0, 1).
-        target: which interactions after the moment are predicted. ``last``, ``first`` or ``random``: one of each user;
-            ``successive``: each in turn, after a history that grows; ``all``: each, after the history until the moment.
-        validation: ``GT`` splits what is left by the same rule; ``LTI`` takes the last interaction of each user that
-            is left; ``UB`` that of some users, of whom nothing is trained.
-        users: share of the users that ``UB`` validates on, in (0, 1).
-    """
-
-    quantile: float = 0.9
-    target: str = "last"
-    validation: str = "GT"
-    users: float = 0.1
-
-    @classmethod
-    def of(cls, given: object) -> GlobalTime:
-        """Make the rule of ``eval_args: {split: {GT: ...}}``.
-
-        Raises:
-            UserError: naming all mistakes.
-        """
-        about = "eval_args: split GT"
-        if not isinstance(given, dict):
-            raise UserError(f"{about} needs a dictionary such as {{'quantile': 0.9}}, but is {given!r}")
-        names = [one.name for one in fields(cls)]
-        found = [f"{about} has no {name!r}, but {names}." for name in given if name not in names]
-        for name in ("quantile", "users"):
-            value = given.get(name, 0.5)
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1:
-                found.append(f"{about}: {name} must be between 0 and 1, but is {value!r}.")
-        for name, known in (("target", TARGETS), ("validation", VALIDATIONS)):
-            if given.get(name, known[0]) not in known:
-                found.append(f"{about}: {name} must be one of {list(known)}, but is {given[name]!r}.")
-        if found:
-            raise UserError(" ".join(found))
-        return cls(**given)
 
 
 class Part(NamedTuple):
@@ -75,22 +30,25 @@ class Part(NamedTuple):
 
 
 class Moments(NamedTuple):
-    """The moments at which training and validation end; training too ends at the later one but for ``GT``."""
+    """The moment after which interactions are tested, and the earlier one after which ``GT`` validates."""
 
     validation: float
     test: float
 
 
-def moments(times: NDArray[np.float32], rule: GlobalTime) -> Moments:
+def moments(users: Index, times: NDArray[np.float32], rule: GlobalTime) -> Moments:
     """Return the moments of a data set.
 
     Args:
+        users: of all interactions. *Shape:* (T,)
         times: of all interactions. *Shape:* (T,)
         rule: of the split.
     """
     test = np.quantile(times, rule.quantile, method="lower")
-    early = times[times <= test]
-    return Moments(float(np.quantile(early, rule.quantile, method="lower")), float(test))
+    early = times <= test
+    trained = early & (np.bincount(users[early], minlength=int(users.max()) + 1)[users] > 1)
+    left = times[trained] if trained.any() else times[early]
+    return Moments(float(np.quantile(left, rule.quantile, method="lower")), float(test))
 
 
 def by_global_time(
@@ -117,12 +75,13 @@ def by_global_time(
         trained = times <= at.validation
         valid = _targets(users, early & ~trained & (earlier > 0), rule.target, generator)
     elif rule.validation == "LTI":
-        valid = _targets(users, early & (earlier > 1), "last", generator)
+        valid = _targets(users, early & (earlier > 0), "last", generator)
         trained = early.copy()
         trained[valid.rows] = False
     else:
         everybody = np.unique(users[early & (earlier > 0)])
-        chosen = generator.choice(everybody, max(1, int(rule.users * len(everybody))), replace=False)
+        count = rule.users if rule.users >= 1 else max(1, int(rule.users * len(everybody)))
+        chosen = generator.choice(everybody, min(int(count), len(everybody)), replace=False)
         held_out = np.isin(users, chosen)
         valid = _targets(users, early & held_out & (earlier > 0), "last", generator)
         trained = early & ~held_out

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from recbole_bert4rec.constants import PADDING
-from recbole_bert4rec.data.labelled import Asked, Labelled
+from recbole_bert4rec.data.labelled import Labelled
 
 
 def next_items(
@@ -54,7 +54,7 @@ def next_items(
     return Labelled(shown, rows, columns, sequences[rows, columns + 1], masked, two_sided)
 
 
-def read_last(item_seq: Tensor, lengths: Tensor, mask_token: int, max_length: int, causal: bool) -> Asked:
+def read_last(item_seq: Tensor, lengths: Tensor, mask_token: int, max_length: int) -> tuple[Tensor, Tensor]:
     """Show the most recent items of each history, to be read at the last of them.
 
     A history without items is shown as [MASK].
@@ -64,7 +64,9 @@ def read_last(item_seq: Tensor, lengths: Tensor, mask_token: int, max_length: in
         lengths: items of each history; 0 is allowed. *Shape:* (B,)
         mask_token: id of [MASK].
         max_length: of the result.
-        causal: let each item see those before it alone, or all of them.
+
+    Returns:
+        The sequences, trimmed to the longest, (B, <= max_length), and the position of each last item, (B,).
     """
     kept = lengths.clamp(max=max_length)
     width = max(1, int(kept.max()))
@@ -72,5 +74,4 @@ def read_last(item_seq: Tensor, lengths: Tensor, mask_token: int, max_length: in
     index = (lengths - kept).unsqueeze(1) + column
     shown = item_seq.gather(1, index.clamp(max=item_seq.shape[1] - 1)).masked_fill(column >= kept.unsqueeze(1), PADDING)
     shown[:, 0] = shown[:, 0].masked_fill(kept == 0, mask_token)
-    last = (kept - 1).clamp(min=0)
-    return Asked(shown, last, torch.ones_like(last) if causal else None)
+    return shown, (kept - 1).clamp(min=0)

@@ -33,6 +33,13 @@ class Objective(ABC):
         self.mask_token = mask_token
         self.max_length: int = config["MAX_ITEM_LIST_LENGTH"]
 
+    def two_sided(self, lengths: Tensor) -> Tensor | None:
+        """Return how many items of each history see each other when the model ranks; None where all do.
+
+        *Shape:* (B,) in, out
+        """
+        return None
+
     @abstractmethod
     def label(self, sequences: Tensor, lengths: Tensor, generator: torch.Generator) -> Labelled:
         """Make labels of a batch of sequences, (B, L + extra) with (B,) lengths."""
@@ -40,6 +47,13 @@ class Objective(ABC):
     @abstractmethod
     def ask(self, item_seq: Tensor, lengths: Tensor) -> Asked:
         """Show histories, (B, L) with (B,) lengths, to predict the next item of each."""
+
+    @abstractmethod
+    def times_of(self, times: Tensor, lengths: Tensor) -> Tensor:
+        """Return the times of the items that :meth:`ask` shows; 0 elsewhere.
+
+        *Shape:* (B, L), (B,) -> (B, L')
+        """
 
 
 class Cloze(Objective):
@@ -65,12 +79,28 @@ class Cloze(Objective):
         """Append [MASK]: :func:`append_mask`."""
         return Asked(*append_mask(item_seq, lengths, self.mask_token, self.max_length))
 
+    def times_of(self, times: Tensor, lengths: Tensor) -> Tensor:
+        """Shift the times as :func:`append_mask` shifts the items."""
+        return append_mask(times, lengths, 0, self.max_length)[0]
 
-class Next(Objective):
-    """SASRec's: every position sees what is before it and predicts the item after it."""
+
+class _NextItem(Objective):
+    """What next-item objectives share."""
 
     extra = 1
     read_at = "last item"
+
+    def times_of(self, times: Tensor, lengths: Tensor) -> Tensor:
+        """Shift the times as :func:`read_last` shifts the items."""
+        return read_last(times, lengths, 0, self.max_length)[0]
+
+
+class Next(_NextItem):
+    """SASRec's: every position sees what is before it and predicts the item after it."""
+
+    def two_sided(self, lengths: Tensor) -> Tensor:
+        """Let each item see those before it alone."""
+        return torch.ones_like(lengths)
 
     def label(self, sequences: Tensor, lengths: Tensor, generator: torch.Generator) -> Labelled:
         """Label each item with the one after it: :func:`next_items`."""
@@ -78,14 +108,12 @@ class Next(Objective):
 
     def ask(self, item_seq: Tensor, lengths: Tensor) -> Asked:
         """Read the last item, causally: :func:`read_last`."""
-        return read_last(item_seq, lengths, self.mask_token, self.max_length, causal=True)
+        shown, last = read_last(item_seq, lengths, self.mask_token, self.max_length)
+        return Asked(shown, last, self.two_sided(last))
 
 
-class Prefix(Objective):
+class Prefix(_NextItem):
     """Prefix language model: a two-sided beginning, then next items; a whole history is seen from both sides."""
-
-    extra = 1
-    read_at = "last item"
 
     def __init__(self, config: OptionValues, mask_token: int) -> None:
         super().__init__(config, mask_token)
@@ -98,7 +126,7 @@ class Prefix(Objective):
 
     def ask(self, item_seq: Tensor, lengths: Tensor) -> Asked:
         """Read the last item, which sees all: :func:`read_last`."""
-        return read_last(item_seq, lengths, self.mask_token, self.max_length, causal=False)
+        return Asked(*read_last(item_seq, lengths, self.mask_token, self.max_length))
 
 
 OBJECTIVES: Mapping[str, type[Objective]] = {"cloze": Cloze, "next": Next, "prefix": Prefix}

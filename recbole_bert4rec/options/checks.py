@@ -8,27 +8,30 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from recbole_bert4rec.constants import SAMPLED_LOSSES, UNCALIBRATED_LOSSES
+from recbole_bert4rec.constants import MODEL_NAME, SAMPLED_LOSSES, UNCALIBRATED_LOSSES
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.options.evaluation import mistakes_of_evaluation
 from recbole_bert4rec.options.known import mistakes_of_names
 from recbole_bert4rec.options.table import OPTIONS
 
 
-def check(config: Mapping[str, Any], given: Iterable[str] = (), known: Iterable[str] = ()) -> None:
-    """Refuse a configuration of BERT4Rec that has mistakes.
+def check(
+    config: Mapping[str, Any], given: Iterable[str] = (), known: Iterable[str] = (), model: str = MODEL_NAME
+) -> None:
+    """Refuse a configuration of one of our models that has mistakes.
 
     Args:
         config: all options with their final values.
         given: the keys that the user wrote.
         known: keys that mean something to this run besides those of the table.
+        model: which of our models it is.
 
     Raises:
         UserError: naming every mistake that :func:`mistakes` finds.
     """
     found = mistakes(config, given, known)
     if found:
-        raise UserError("the configuration of BERT4Rec has mistakes:\n  " + "\n  ".join(found))
+        raise UserError(f"the configuration of {model} has mistakes:\n  " + "\n  ".join(found))
 
 
 def mistakes(config: Mapping[str, Any], given: Iterable[str] = (), known: Iterable[str] = ()) -> list[str]:

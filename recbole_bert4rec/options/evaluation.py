@@ -9,6 +9,7 @@ from typing import Any
 from recbole.evaluator.register import metrics_dict
 
 from recbole_bert4rec.errors import nearest
+from recbole_bert4rec.options.global_time import mistakes_of_global_time
 from recbole_bert4rec.options.kinds import Real
 from recbole_bert4rec.options.table import OptionValues
 
@@ -54,11 +55,13 @@ def mistakes_of_evaluation(config: Mapping[str, Any]) -> list[str]:
 
 
 def _mistakes_of_split(split: object) -> list[str]:
-    if split is None or (isinstance(split, dict) and len(split) == 1 and set(split) - {"LS", "RS", "TS"}):
+    if split is None or (isinstance(split, dict) and len(split) == 1 and set(split) - {"LS", "RS", "TS", "GT"}):
         return []  # the data set says what it knows
     if not isinstance(split, dict) or len(split) != 1:
         return [f"`eval_args` split must be a dictionary such as {{'LS': 'valid_and_test'}}, but is {split!r}."]
     name, value = next(iter(split.items()))
+    if name == "GT":
+        return mistakes_of_global_time(value)
     if name == "LS":
         kinds = ["valid_and_test", "valid_only", "test_only"]
         return [] if value in kinds else [f"`eval_args` split LS must be one of {kinds}, but is {value!r}."]

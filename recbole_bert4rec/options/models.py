@@ -19,7 +19,7 @@ ABOUT: Mapping[str, str] = dict(
         OUR_MODELS,
         (
             "the model of the paper, trained on the Cloze task",
-            "the same model with the objective and the options that rank best",
+            "the same model with two-sided and next-item training, and the options that go with it",
             "the causal rival on the same encoder: SASRec with a softmax",
         ),
         strict=True,

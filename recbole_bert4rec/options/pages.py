@@ -52,7 +52,7 @@ def reference() -> str:
         "Options that are not listed here are RecBole's own.",
         _SOURCES,
         "A checkpoint is trained further with the same options; *free* ones may change. Options marked "
-        "*BERT4Rec* do nothing for other models, which a warning says.",
+        "*BERT4Rec* do nothing for RecBole's models, which a warning says.",
     ]
     for role in Role:
         rows = ["| option | default | values | meaning | notes |", "|-|-|-|-|-|"]

@@ -29,7 +29,7 @@ class Role(Enum):
     """What an option decides; the value heads its section of the pages."""
 
     ARCHITECTURE = "Encoder"
-    TASK = "Cloze task and loss"
+    TASK = "Objective and loss"
     OPTIMISATION = "Training"
     DATA = "Data"
     EVALUATION = "Evaluation"
@@ -257,6 +257,7 @@ OPTIONS: Mapping[str, Option] = {
         role=Role.TASK,
         source=Source.PAPER,
         on_resume=OnResume.FIXED,
+        shapes_data=True,
         help="cloze: masked items from both sides (paper); next: every position, which sees what is before it, "
         "predicts the item after it (SASRec); prefix: the same after a random beginning that is seen from both sides.",
     ),

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 import os
 from collections.abc import Callable
+from contextlib import ExitStack
 from logging import getLogger
 from typing import TYPE_CHECKING, Any
 
+import recbole.data.dataset
 import recbole.data.utils as recbole_data
 import torch
 import yaml
@@ -26,9 +28,9 @@ from recbole_bert4rec.plugin import checkpoint
 from recbole_bert4rec.plugin.candidates import create_samplers
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.global_split import asks_for_global_time, build_by_global_time, splits_by_global_time
-from recbole_bert4rec.plugin.user_rows import CAUSAL_MODELS, has_user_rows
+from recbole_bert4rec.plugin.user_rows import CAUSAL_MODELS, has_user_rows, loss_of_windows
 from recbole_bert4rec.resources import read_yaml, shipped
-from recbole_bert4rec.scoped import StandIn, replaced
+from recbole_bert4rec.scoped import StandIn, added, replaced
 
 if TYPE_CHECKING:
     from importlib.abc import Traversable
@@ -92,6 +94,8 @@ def load_defaults(
     sequential = model_class.type == ModelType.SEQUENTIAL
     if not sequential and not asks_for_global_time(given.get("eval_args")):
         return
+    if model in OUR_MODELS and given.get("loss_type", "CE") != "CE":
+        internal["seen_bias"] = False  # it is CE's alone
     if sequential and given.get("loss_type", internal.get("loss_type")) == "CE":
         internal["train_neg_sample_args"] = None  # RecBole refuses its own default with CE
     if internal["load_col"] == {"inter": ["user_id", "item_id"]}:  # sample.yaml's, without the time
@@ -122,7 +126,7 @@ def check_options(original: Callable[[Config], None], self: Config) -> None:
     known = {*self.internal_config_dict}.union(*self.parameters.values())
     home = self.model_class.__module__
     if self.model in OUR_MODELS:
-        check(self.final_config_dict, given, known)
+        check(self.final_config_dict, given, known, self.model)
     elif home.startswith("recbole.") and not self["allow_unknown"] and (found := mistakes_of_names(given, known)):
         raise UserError(f"the configuration of {self.model} has mistakes:\n  " + "\n  ".join(found))
     if home.startswith("recbole"):  # a model of the user's own may have options of its own
@@ -151,11 +155,11 @@ def create_dataset(original: Callable[[Config], Any], config: Config) -> Any:
     Returns:
         The data set, read or made.
     """
-    if has_user_rows(config):
-        return BERT4RecDataset(config)
-    if config["dataset_save_path"]:
-        return original(config)
-    with replaced(recbole_data, "os", _NO_FILE_EXISTS):
+    with ExitStack() as changes:
+        if has_user_rows(config):
+            changes.enter_context(added(recbole.data.dataset, f"{config['model']}Dataset", BERT4RecDataset))
+        if not config["dataset_save_path"]:
+            changes.enter_context(replaced(recbole_data, "os", _NO_FILE_EXISTS))
         return original(config)
 
 
@@ -302,6 +306,16 @@ PATCHES = (
         load_data_and_model,
         "Checkpoints of BERT4Rec are read without unpickling, those of RecBole on request (quick_start.py:250).",
         Scope.POLICY,
+    ),
+    *(
+        Patch(
+            f"recbole.model.sequential_recommender.{name.lower()}:{name}",
+            "calculate_loss",
+            loss_of_windows,
+            "`training_rows: user` gives it whole sequences, which RecBole's has no loss for.",
+            Scope.POLICY,
+        )
+        for name in CAUSAL_MODELS
     ),
     *(
         Patch(

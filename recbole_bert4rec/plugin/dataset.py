@@ -12,7 +12,7 @@ from recbole.data.interaction import Interaction
 from recbole.utils import EvaluatorType, FeatureSource, FeatureType
 from torch import Tensor
 
-from recbole_bert4rec.constants import SEQUENCE, TARGET_POSITION
+from recbole_bert4rec.constants import OUR_MODELS, SEQUENCE, TARGET_POSITION
 from recbole_bert4rec.data.sequences import Sequences, order_by_user_and_time
 from recbole_bert4rec.datafiles.atomic import check_times
 from recbole_bert4rec.errors import UserError
@@ -34,9 +34,13 @@ class BERT4RecDataset(FastLoading):
     full_sequence_of_user: tuple[Tensor, Tensor]
     inter_feat: Interaction
 
+    def _own(self, name: str) -> Any:
+        """Return an option that is of this package's models alone; None for RecBole's, on whole windows."""
+        return self.config[name] if self.config["model"] in OUR_MODELS else None
+
     def _normalize(self) -> None:
         """Normalise as RecBole does, and keep the times as they were for ``time_bias``."""
-        if self.config["time_bias"] and self.time_field in self.inter_feat:
+        if self._own("time_bias") and self.time_field in self.inter_feat:
             self._times_to_learn = np.array(self.inter_feat[self.time_field], dtype=np.float64)
         super()._normalize()
 
@@ -62,7 +66,7 @@ class BERT4RecDataset(FastLoading):
         order = self._order_by_user_and_time(exact)
         everything = _rows(self.inter_feat, order)
         users, times = everything[self.uid_field], None
-        if self.config["time_bias"]:
+        if self._own("time_bias"):
             times = torch.from_numpy(self.__dict__.pop("_times_to_learn"))[order]
             check_times(times, f"{self.time_field!r} of [{self.dataset_name}]")
         self.sequences = Sequences.from_sorted(users, everything[self.iid_field], self.user_num, times)
@@ -76,7 +80,7 @@ class BERT4RecDataset(FastLoading):
     def _order_by_user_and_time(self, exact: Tensor) -> Tensor:
         """Return RecBole's order, by float32 times, or with ``exact_time`` the true one; ties keep the file's order."""
         users, rounded = self.inter_feat[self.uid_field], self.inter_feat[self.time_field]
-        if self.config["exact_time"]:
+        if self._own("exact_time"):
             return order_by_user_and_time(users, exact)
         order = order_by_user_and_time(users, rounded)
         user, time, float32 = users[order], exact[order], rounded[order]
@@ -103,7 +107,7 @@ class BERT4RecDataset(FastLoading):
     def _aug_presets(self) -> None:
         """Declare the fields that :meth:`__getitem__` adds; RecBole's other ``*_list`` fields are never read."""
         self.item_id_list_field = self.iid_field + self.config["LIST_SUFFIX"]
-        self.time_list_field = self.time_field + self.config["LIST_SUFFIX"] if self.config["time_bias"] else None
+        self.time_list_field = self.time_field + self.config["LIST_SUFFIX"] if self._own("time_bias") else None
         setattr(self, f"{self.iid_field}_list_field", self.item_id_list_field)
         for field, kind, length in (
             (self.item_id_list_field, FeatureType.TOKEN_SEQ, self.max_item_list_len),
@@ -195,7 +199,7 @@ class BERT4RecDataset(FastLoading):
         self._change_feat_format()
         users, times = self.inter_feat[self.uid_field], self.inter_feat[self.time_field]
         parts = split_rows(users.numpy(), times.numpy(), arguments, self._calcu_split_ids)
-        parts = keep_valid_users(parts, self.config["valid_users"], self.config["seed"])
+        parts = keep_valid_users(parts, self._own("valid_users"), self.config["seed"])
         self._drop_unused_col()
         datasets = [self.copy(_rows(self.inter_feat, torch.from_numpy(part))) for part in parts]
         if "popularity" in (self.config[f"{phase}_neg_sample_args"]["distribution"] for phase in ("valid", "test")):

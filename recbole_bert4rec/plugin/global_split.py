@@ -6,14 +6,17 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from recbole.data.dataloader import AbstractDataLoader
-from recbole.data.dataset import Dataset
+from recbole.data.dataset import Dataset, SequentialDataset
 from recbole.data.interaction import Interaction
 from recbole.utils import set_color
 
 from recbole_bert4rec.constants import TARGET_POSITION
-from recbole_bert4rec.data.global_time import GlobalTime, Moments, Part, by_global_time, earlier_interactions, moments
+from recbole_bert4rec.data.global_time import Moments, Part, by_global_time, earlier_interactions, moments
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.options.global_time import GlobalTime
+from recbole_bert4rec.plugin.splitting import PARTS
 
 _SEED = 0
 """Of the draws of targets and users: the same for every run, so that all are tested on the same rows."""
@@ -26,8 +29,17 @@ def asks_for_global_time(eval_args: object) -> bool:
 
 
 def splits_by_global_time(dataset: Dataset) -> bool:
-    """Tell whether a data set is to be split so; benchmark files are split already."""
-    return asks_for_global_time(dataset.config["eval_args"]) and not dataset.config["benchmark_filename"]
+    """Tell whether a data set is to be split so.
+
+    Raises:
+        UserError: another split is asked for, too, or the files are split already.
+    """
+    if not asks_for_global_time(dataset.config["eval_args"]):
+        return False
+    split, files = dataset.config["eval_args"]["split"], dataset.config["benchmark_filename"]
+    if len(split) > 1 or files:
+        raise UserError(f"`eval_args` split GT stands alone, but there is {files or list(split)}, too")
+    return True
 
 
 def build_by_global_time(dataset: Any) -> list[Any]:
@@ -48,15 +60,26 @@ def build_by_global_time(dataset: Any) -> list[Any]:
     if dataset.time_field not in dataset.inter_feat:
         raise UserError(f"eval_args: split GT needs the time column {dataset.time_field!r}; name it in load_col")
     rule = GlobalTime.of(dataset.config["eval_args"]["split"]["GT"])
-    at = moments(np.asarray(dataset.inter_feat[dataset.time_field], dtype=np.float32), rule)
+    sequential = isinstance(dataset, SequentialDataset)
+    if rule.target in ("all", "successive") and not sequential:
+        raise UserError(
+            f"`eval_args` split GT: target {rule.target} is for sequential models, whose histories grow; "
+            f"{dataset.config['model']} needs last, first or random"
+        )
+    at = _moments_of(dataset.inter_feat, dataset, rule)
     dataset._change_feat_format()
     rows = dataset.inter_feat
     users, times = (rows[field].numpy() for field in (dataset.uid_field, dataset.time_field))
     order = np.lexsort((times, users))  # ties keep the order of the file
-    sequential = hasattr(dataset, "item_list_length_field")
     earlier = earlier_interactions(users[order], firsts_are_rows=not sequential)
     parts = by_global_time(users[order], times[order], earlier, at, rule, _SEED)
     dataset._drop_unused_col()
+    if not all(len(part.rows) for part in parts):
+        sizes = dict(zip(PARTS, (len(part.rows) for part in parts), strict=True))
+        raise UserError(
+            f"`eval_args` split GT leaves a part of [{dataset.dataset_name}] empty: {sizes}. It needs users with two "
+            "interactions before the moment and users who come back after it; change the quantile"
+        )
     datasets = [dataset.copy(_with_histories(dataset, order, part)) for part in parts]
     for own, part in zip(datasets, parts, strict=True):
         own.moments, own.histories = at, torch.from_numpy(earlier[part.histories])
@@ -66,6 +89,12 @@ def build_by_global_time(dataset: Any) -> list[Any]:
         f"test: {[len(one) for one in datasets]}"
     )
     return datasets
+
+
+def _moments_of(log: Any, dataset: Any, rule: GlobalTime) -> Moments:
+    """Return the moments of a whole log; its times are as exact as RecBole's rows have them."""
+    users, times = (np.asarray(log[field]) for field in (dataset.uid_field, dataset.time_field))
+    return moments(users.astype(np.int64), times.astype(np.float32), rule)
 
 
 def _with_histories(dataset: Any, order: Any, part: Part) -> Interaction:
@@ -82,6 +111,22 @@ def _with_histories(dataset: Any, order: Any, part: Part) -> Interaction:
     )
 
 
+def trained_items(train: Any) -> NDArray[np.int64]:
+    """Count how often each item is in a training part.
+
+    *Shape:* (N,)
+    """
+    if hasattr(train, "training_counts"):
+        of_sequences: NDArray[np.int64] = train.training_counts().numpy()
+        return of_sequences
+    rows, items = train.inter_feat, train.inter_feat[train.iid_field].numpy()
+    if isinstance(train, SequentialDataset):  # a user's first interaction is only a history
+        histories = rows[train.iid_field + train.config["LIST_SUFFIX"]].numpy()
+        firsts = histories[rows[train.item_list_length_field].numpy() == 1, 0]
+        items = np.concatenate([items, firsts])
+    return np.bincount(items, minlength=train.item_num)
+
+
 def trained_until(train: Any) -> float:
     """Return the moment after which nothing may be trained."""
     at: Moments = train.moments
@@ -89,18 +134,33 @@ def trained_until(train: Any) -> float:
     return at.validation if rule.validation == "GT" else at.test
 
 
-def check_no_leak(train_data: AbstractDataLoader) -> None:
+def check_no_leak(train_data: AbstractDataLoader, users: NDArray[np.int64], times: NDArray[np.float32]) -> None:
     """Refuse to train on what happened after the moment of the split.
+
+    What a model reads in training is counted, user by user, and compared with the log.
 
     Args:
         train_data: loader of the training part of any model.
+        users: of all interactions of the log, before it was split. *Shape:* (T,)
+        times: of all interactions of the log. *Shape:* (T,)
 
     Raises:
-        UserError: its rows hold something later.
+        UserError: more of a user is trained than was there.
     """
     train: Any = train_data._dataset
     if not hasattr(train, "moments"):
         return
-    latest, allowed = float(train.inter_feat[train.time_field].max()), trained_until(train)
-    if latest > allowed:
-        raise UserError(f"the training part has an interaction at {latest:.0f}, but must end at {allowed:.0f}")
+    allowed = np.bincount(users[times <= trained_until(train)], minlength=train.user_num)
+    if hasattr(train, "slices"):
+        owner, begin, length = (one.numpy() for one in train.slices())
+        read = np.zeros_like(allowed)
+        np.maximum.at(read, owner, begin + length - train.sequences.offsets.numpy()[owner])
+    else:
+        read = np.bincount(train.inter_feat[train.uid_field].numpy(), minlength=train.user_num)
+        read += (read > 0) * isinstance(train, SequentialDataset)  # the first interaction is only a history
+    if (read > allowed).any():
+        user = train.id2token(train.uid_field, int(np.argmax(read - allowed)))
+        raise UserError(
+            f"training would read {int((read - allowed).max())} interactions of user {user!r} that come after the "
+            f"moment {trained_until(train):.0f} of `eval_args` split GT"
+        )

@@ -12,6 +12,7 @@ from recbole.data.dataloader.abstract_dataloader import AbstractDataLoader
 from recbole.data.interaction import Interaction
 from recbole.data.transform import construct_transform
 from recbole.utils import set_color
+from torch import Tensor
 from torch.utils.data import DataLoader
 
 from recbole_bert4rec.data.batching import (
@@ -22,6 +23,7 @@ from recbole_bert4rec.data.batching import (
     sliding_windows,
 )
 from recbole_bert4rec.data.objectives import OBJECTIVES
+from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 
 if TYPE_CHECKING:
@@ -76,7 +78,7 @@ class WindowDataLoader(AbstractDataLoader):
         self.model = None
         self.epoch = 0
         self.width: int = config["MAX_ITEM_LIST_LENGTH"] + self._extra_items()
-        self.users, self.begin, self.length = dataset.slices()
+        self.users, self.begin, self.length = _longer_than(self._extra_items(), dataset)
         self._cut_windows()
         self.generator = torch.Generator().manual_seed(config["seed"])
         world_size = 1 if config["single_spec"] else config["world_size"]
@@ -116,15 +118,13 @@ class WindowDataLoader(AbstractDataLoader):
     def _cut_windows(self) -> None:
         """Cut what is to be cut once and for all, and repeat it."""
         if self.config["window"] == "sliding":
-            self._slide(max(1, int(self.config["prop_sliding_window"] * self.width)))
+            step = max(1, int(self.config["prop_sliding_window"] * self.config["MAX_ITEM_LIST_LENGTH"]))
+            owner, self.begin, self.length = sliding_windows(self.begin, self.length, self.width, step)
+            self.users = self.users[owner]
         copies = self.config["dupe_factor"]
         self.users, self.begin, self.length = (
             one.repeat_interleave(copies) for one in (self.users, self.begin, self.length)
         )
-
-    def _slide(self, step: int) -> None:
-        owner, self.begin, self.length = sliding_windows(self.begin, self.length, self.width, step)
-        self.users = self.users[owner]
 
     def _items_in_batch(self) -> int | None:
         """Return the budget of a batch in items; None where batches have so many sequences."""
@@ -170,3 +170,16 @@ class WindowDataLoader(AbstractDataLoader):
         if dataset.time_list_field:
             fields[dataset.time_list_field] = dataset.sequences.times_of(begin, length, width)
         return PinnableInteraction(fields)
+
+
+def _longer_than(extra: int, dataset: BERT4RecDataset) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the slices of the training part that have something to predict from.
+
+    Raises:
+        UserError: there is none.
+    """
+    users, begin, length = dataset.slices()
+    kept = length > extra
+    if not kept.any():
+        raise UserError(f"no training sequence of [{dataset.dataset_name}] has more than {extra} item")
+    return users[kept], begin[kept], length[kept]

@@ -39,7 +39,7 @@ Pairs = tuple[Tensor, Tensor]
 
 
 class BERT4Rec(SequentialRecommender):
-    """BERT4Rec (Sun et al., CIKM 2019), trained on the Cloze task.
+    """BERT4Rec (Sun et al., CIKM 2019), trained on the Cloze task or another ``objective``.
 
     Sun, Liu, Wu, Pei, Lin, Ou, Jiang: BERT4Rec: Sequential Recommendation with Bidirectional Encoder Representations
     from Transformer. CIKM 2019.
@@ -87,11 +87,12 @@ class BERT4Rec(SequentialRecommender):
         return self._generator
 
     def forward(self, item_seq: Tensor, times: Tensor | None = None) -> Tensor:
-        """Return the output vectors of all positions.
+        """Return the output vectors of all positions, each of which sees what it sees when the model ranks.
 
         *Shape:* (B, L) -> (B, L, H)
         """
-        return self.encoder.output(self.encoder(item_seq, times=times))
+        two_sided = self.objective.two_sided((item_seq != PADDING).sum(1))
+        return self.encoder.output(self.encoder(item_seq, times=times, two_sided=two_sided))
 
     def calculate_loss(self, interaction: Interaction) -> Tensor:
         """Label a batch of sequences by the objective and return the mean loss at the positions that are read.
@@ -211,7 +212,7 @@ class BERT4Rec(SequentialRecommender):
         if times is None:
             return asked, None
         visible = (asked.item_seq != PADDING) & (asked.item_seq != self.mask_token)
-        return asked, visible_times(self.objective.ask(times, lengths).item_seq, visible)
+        return asked, visible_times(self.objective.times_of(times, lengths), visible)
 
     def encode(self, item_seq: Tensor, lengths: Tensor, times: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return the output vector from which each history's next item is read, and what was shown for it.
@@ -299,7 +300,7 @@ class BERT4Rec(SequentialRecommender):
 
 
 class BERT4RecPlus(BERT4Rec):
-    """The same model, with the objective and the options that rank best; see ``properties/model/BERT4RecPlus.yaml``."""
+    """The same model with two-sided and next-item training; see ``properties/model/BERT4RecPlus.yaml``."""
 
 
 class SASRecPlus(BERT4Rec):

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from recbole.config import Config
 from recbole.data.interaction import Interaction
-from recbole.model.abstract_recommender import SequentialRecommender
 from torch import Tensor
 
+from recbole_bert4rec.data.batching import covering_windows
 from recbole_bert4rec.data.next_item import next_items
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.options.checks import mistakes_of_values
 from recbole_bert4rec.plugin.loader import WindowDataLoader
-from recbole_bert4rec.scoped import replaced
 
 CAUSAL_MODELS = ("GRU4Rec", "GRU4RecF", "SASRec", "SASRecF")
 """RecBole's models whose output at a position depends on nothing after it, and is read by ``gather_indexes``."""
@@ -37,40 +37,46 @@ def has_user_rows(config: Config) -> bool:
 
 
 class UserRowsDataLoader(WindowDataLoader):
-    """Windows that cover each user's history, in batches of about ``train_batch_size`` items.
+    """Windows that hold each label of a user once, in batches of about ``train_batch_size`` items.
 
-    RecBole's batch has so many rows, and each row one label: so steps and labels are as many.
+    A batch of RecBole's has so many rows, and each row one label.
     """
 
     def _extra_items(self) -> int:
         return 1
 
     def _cut_windows(self) -> None:
-        self._slide(self.width - 1)  # the last item of a window is the first of the next: each is predicted once
+        owner, self.begin, self.length = covering_windows(self.begin, self.length, self.width)
+        self.users = self.users[owner]
 
     def _items_in_batch(self) -> int | None:
         items: int = self.config["train_batch_size"]
         return items
 
 
-def train_on_user_rows(model: SequentialRecommender) -> None:
-    """Let ``calculate_loss`` take whole sequences: the loss is then the mean over every prefix of them.
+def loss_of_windows(original: Callable[..., Tensor], self: Any, interaction: Interaction) -> Tensor:
+    """Return the mean loss over every prefix of whole sequences; rows with a label are RecBole's own.
 
     Args:
-        model: one of :data:`CAUSAL_MODELS`, changed in place.
+        original: the model's ``calculate_loss``.
+        self: one of :data:`CAUSAL_MODELS`.
+        interaction: rows of RecBole's, or sequences of :class:`UserRowsDataLoader`.
+
+    Returns:
+        A scalar.
     """
-    of_rows = model.calculate_loss
+    if self.POS_ITEM_ID in interaction.columns:
+        return original(self, interaction)
+    sequences, lengths = interaction[self.ITEM_SEQ], interaction[self.ITEM_SEQ_LEN]
+    shown = next_items(sequences, lengths, self.n_items, torch.default_generator)
 
-    def calculate_loss(interaction: Interaction) -> Tensor:
-        sequences, lengths = interaction[model.ITEM_SEQ], interaction[model.ITEM_SEQ_LEN]
-        shown = next_items(sequences, lengths, model.n_items, torch.default_generator)
+    def gather_everywhere(output: Tensor, last: Tensor) -> Tensor:
+        """Return the output at every item, (M, H), where RecBole reads that of the last alone, (B, H)."""
+        return output[shown.rows, shown.columns]
 
-        def gather_everywhere(output: Tensor, last: Tensor) -> Tensor:
-            """Return the output at every item, (M, H), where RecBole reads that of the last alone, (B, H)."""
-            return output[shown.rows, shown.columns]
-
-        rows: Any = {model.ITEM_SEQ: shown.item_seq, model.ITEM_SEQ_LEN: lengths - 1, model.POS_ITEM_ID: shown.labels}
-        with replaced(model, "gather_indexes", gather_everywhere):
-            return cast(Tensor, of_rows(rows))
-
-    setattr(model, "calculate_loss", calculate_loss)  # noqa: B010  a method, to mypy
+    rows = {self.ITEM_SEQ: shown.item_seq, self.ITEM_SEQ_LEN: lengths - 1, self.POS_ITEM_ID: shown.labels}
+    self.gather_indexes = gather_everywhere
+    try:
+        return original(self, rows)
+    finally:
+        del self.gather_indexes  # the class has its own

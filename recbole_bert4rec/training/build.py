@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from logging import getLogger
-from typing import TypeVar, cast
+from typing import TypeVar
 from urllib.error import URLError
 
 from recbole.config import Config
@@ -19,12 +19,11 @@ from recbole.data import create_dataset, data_preparation
 from recbole.data.dataloader import AbstractDataLoader
 from recbole.data.dataset import Dataset
 from recbole.data.transform import construct_transform
-from recbole.model.abstract_recommender import AbstractRecommender, SequentialRecommender
+from recbole.model.abstract_recommender import AbstractRecommender
 from recbole.utils import get_flops, get_model, get_trainer, init_seed, set_color
 
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.plugin.global_split import check_no_leak
-from recbole_bert4rec.plugin.user_rows import has_user_rows, train_on_user_rows
+from recbole_bert4rec.plugin.global_split import asks_for_global_time, check_no_leak
 from recbole_bert4rec.training.callbacks import Callback, Observed, observed
 from recbole_bert4rec.training.interactions import Interactions
 from recbole_bert4rec.training.seen import SeenRule, needs_seen_rule
@@ -111,7 +110,8 @@ def load_data(config: Config, dataset: Dataset | None = None) -> Data:
         interactions = Interactions(whole.inter_feat, whole)
         getLogger().info(whole)
         data = Data(config, whole, interactions, *data_preparation(config, whole))
-        check_no_leak(data.train)
+        if asks_for_global_time(config["eval_args"]):
+            check_no_leak(data.train, interactions.users, interactions.times)
         return data
 
     return translate_errors(read, f"data set {config['dataset']!r}")
@@ -126,8 +126,6 @@ def make_model(config: Config, train_data: AbstractDataLoader) -> AbstractRecomm
     """
     init_seed(config["seed"] + config["local_rank"], config["reproducibility"])
     model: AbstractRecommender = get_model(config["model"])(config, train_data._dataset).to(config["device"])
-    if has_user_rows(config):
-        train_on_user_rows(cast(SequentialRecommender, model))
     getLogger().info(model)
     return model
 

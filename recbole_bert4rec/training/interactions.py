@@ -11,7 +11,7 @@ from recbole.data.dataloader import AbstractDataLoader
 from recbole.data.dataset import Dataset
 
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.plugin.global_split import trained_until
+from recbole_bert4rec.plugin.global_split import trained_items
 from recbole_bert4rec.segments import index_within_segment
 
 Ids = NDArray[np.int64]
@@ -54,26 +54,26 @@ class Interactions:
         """
         limit = np.zeros(int(self.users.max()) + 1, dtype=np.int64)
         limit[users] = counts
-        order = np.lexsort((self._times(), self.users))
+        order = np.lexsort((self.times, self.users))
         of_users = self.users[order]
         sizes = np.bincount(of_users)
         early = index_within_segment(of_users, sizes) < limit[of_users]
         return of_users[early], self.items[order][early]
 
-    def _times(self) -> NDArray[np.float32]:
-        """Return the times, as exactly as RecBole's rows have them."""
+    @property
+    def times(self) -> NDArray[np.float32]:
+        """Time of each interaction, as exactly as RecBole's rows have it. *Shape:* (T,)."""
         return np.asarray(self._frame[self._time_field], dtype=np.float32)
 
-    def training_counts(self, loaders: Sequence[AbstractDataLoader]) -> Ids:
+    def training_counts(self, train: AbstractDataLoader, loaders: Sequence[AbstractDataLoader]) -> Ids:
         """Count how often each item stands in the training part. *Shape:* (N,).
 
         Args:
-            loaders: of validation and test, whose targets do not count; nor, if all users are split at one moment, does
-                what is later.
+            train: loader of training.
+            loaders: of validation and test, whose targets do not count.
         """
-        if hasattr(loaders[0]._dataset, "moments"):
-            early = self._times() <= trained_until(loaders[0]._dataset)
-            return np.bincount(self.items[early], minlength=self.n_items)
+        if hasattr(train._dataset, "moments"):  # not all that is no target is trained
+            return trained_items(train._dataset)
         counts = np.bincount(self.items, minlength=self.n_items)
         for loader, phase in zip(loaders, PHASES, strict=True):
             counts -= np.bincount(targets_of(loader, phase)[1], minlength=self.n_items)

@@ -236,7 +236,11 @@ def summary(record: RunRecord, path: Path) -> str:
 
 def _of_seen_items(bias: float) -> str:
     """Say what ``seen_bias`` learnt."""
-    return f"items are {'not repeated' if bias < 0 else 'repeated'}: {bias:+.1f} to the scores of those that were seen"
+    if abs(bias) < 1:
+        meaning = "seen items score as others do"
+    else:
+        meaning = "items are not repeated" if bias < 0 else "items are repeated"
+    return f"{meaning}: {bias:+.1f} to the scores of those that were seen"
 
 
 class Clock:

@@ -143,7 +143,7 @@ def _variety(ranks: RankLog, data: Data) -> dict[str, float]:
     """Return the variety of what is recommended; nothing where candidates are drawn, which say nothing about it."""
     if not isinstance(data.test, FullSortEvalDataLoader):
         return {}
-    return ranks.variety(data.interactions.training_counts((data.valid, data.test)))
+    return ranks.variety(data.interactions.training_counts(data.train, (data.valid, data.test)))
 
 
 def _write_files(

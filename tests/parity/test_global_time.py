@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from recbole.data.interaction import Interaction
 
 from recbole_bert4rec.comparison.comparison import Comparison
 from recbole_bert4rec.comparison.rows import check_equal_rows
-from recbole_bert4rec.data.global_time import TARGETS, VALIDATIONS
+from recbole_bert4rec.data.global_time import moments
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.plugin.global_split import check_no_leak
+from recbole_bert4rec.options.global_time import TARGETS, VALIDATIONS, GlobalTime
+from recbole_bert4rec.plugin.global_split import check_no_leak, trained_items
 from recbole_bert4rec.training import build
 from recbole_bert4rec.training.seen import SeenRule
 from tests.conftest import make_config, prepare
@@ -26,6 +29,10 @@ MODELS = {
     "GRU4Rec": {"loss_type": "CE", "training_rows": "user"},
     "BPR": {},
 }
+CASES = [
+    pair for pair in itertools.product(MODELS, TARGETS) if pair[0] != "BPR" or pair[1] not in ("all", "successive")
+]
+"""A general model has no history that grows."""
 Row = tuple[str, str, tuple[str, ...]]
 
 
@@ -40,12 +47,17 @@ def log() -> list[tuple[str, str, int]]:
     return rows
 
 
-def naive(rows: list[tuple[str, str, int]], target: str) -> tuple[float, list[Row], set[tuple[str, int]]]:
-    """Moment, test rows and trained interactions, for targets that need no draw."""
+def naive(rows: list[tuple[str, str, int]], target: str) -> tuple[float, list[Row]]:
+    """Moment and test rows, for targets that need no draw."""
     moment = np.quantile([time for *_, time in rows], 0.8, method="lower")
+    return moment, naive_targets(rows, moment, target)
+
+
+def naive_targets(rows: list[tuple[str, str, int]], moment: float, target: str) -> list[Row]:
+    """Whoever comes back after a moment, with what is predicted and the history."""
     test: list[Row] = []
     for user in dict.fromkeys(user for user, *_ in rows):
-        own = sorted(((time, item) for name, item, time in rows if name == user))
+        own = sorted((time, item) for name, item, time in rows if name == user)
         late = [place for place, (time, _) in enumerate(own) if time > moment and place > 0]
         if not late:
             continue
@@ -53,7 +65,27 @@ def naive(rows: list[tuple[str, str, int]], target: str) -> tuple[float, list[Ro
         for place in chosen:
             end = late[0] if target == "all" else place
             test.append((user, own[place][1], tuple(item for _, item in own[:end])))
-    return moment, test, {(user, time) for user, _, time in rows if time <= moment}
+    return test
+
+
+def with_two(rows: list[tuple[str, str, int]]) -> list[tuple[str, str, int]]:
+    """The interactions of users who have two or more."""
+    counts = Counter(user for user, *_ in rows)
+    return [row for row in rows if counts[row[0]] > 1]
+
+
+def naive_training(rows: list[tuple[str, str, int]], validation: str) -> tuple[set[tuple[str, int]], list[Row]]:
+    """User and time of what is trained, and the rows of validation; after Time to Split, for ``GT`` and ``LTI``."""
+    moment, _ = naive(rows, "last")
+    early = with_two([row for row in rows if row[2] <= moment])
+    if validation == "GT":
+        earlier = np.quantile([time for *_, time in early], 0.8, method="lower")
+        all_early = [row for row in rows if row[2] <= moment]
+        kept = with_two([row for row in early if row[2] <= earlier])
+        return {(user, time) for user, _, time in kept}, naive_targets(all_early, earlier, "last")
+    last = {user: max(time for name, _, time in early if name == user) for user, *_ in early}
+    kept = with_two([row for row in early if row[2] != last[row[0]]])
+    return {(user, time) for user, _, time in kept}, naive_targets(early, -1, "last")
 
 
 def found(loader: Any, sequential: bool) -> list[Row]:
@@ -72,7 +104,7 @@ def found(loader: Any, sequential: bool) -> list[Row]:
     )
 
 
-@pytest.mark.parametrize(("model", "target"), list(itertools.product(MODELS, TARGETS)))
+@pytest.mark.parametrize(("model", "target"), CASES)
 def test_the_rows_of_the_test_are_those_of_a_naive_loop(model: str, target: str, write_inter: Any) -> None:
     split = {"GT": {"quantile": 0.8, "target": target, "validation": "LTI"}}
     config = make_config(
@@ -82,11 +114,11 @@ def test_the_rows_of_the_test_are_those_of_a_naive_loop(model: str, target: str,
     sequential = model != "BPR"
     rows = found(test, sequential)
     if target == "random":
-        _, every, _ = naive(log(), "successive")
+        _, every = naive(log(), "successive")
         assert set(rows) <= set(every if sequential else [(user, item, ()) for user, item, _ in every])
         assert len({user for user, *_ in rows}) == len(rows) == len({user for user, *_ in every})
         return
-    _, expected, _ = naive(log(), target)
+    _, expected = naive(log(), target)
     assert rows == sorted(expected if sequential else [(user, item, ()) for user, item, _ in expected])
 
 
@@ -99,7 +131,7 @@ def test_nothing_is_trained_after_the_moment_nor_what_is_validated(
         model, **{**write_inter(log()), **SMALL, **MODELS[model]}, eval_args={"split": split, "order": "TO"}
     )
     _, train, valid, test = prepare(config)
-    moment, *_ = naive(log(), "last")
+    moment, _ = naive(log(), "last")
     rows = train._dataset.inter_feat
     assert float(rows["timestamp"].max()) <= moment
     validated = valid._dataset.inter_feat
@@ -111,10 +143,65 @@ def test_nothing_is_trained_after_the_moment_nor_what_is_validated(
         assert float(validated["timestamp"].min()) > float(rows["timestamp"].max())
     if validation == "UB":
         assert not {user for user, _ in keys[0]} & {user for user, _ in keys[1]}
-    check_no_leak(train)
-    rows["timestamp"][0] = moment + 1
-    with pytest.raises(UserError, match="but must end at"):
-        check_no_leak(train)
+
+
+@pytest.mark.parametrize(("model", "validation"), list(itertools.product(MODELS, ["GT", "LTI"])))
+def test_training_and_validation_are_those_of_a_naive_loop(model: str, validation: str, write_inter: Any) -> None:
+    split = {"GT": {"quantile": 0.8, "validation": validation}}
+    options = {**write_inter(log()), **SMALL, **MODELS[model], "eval_args": {"split": split, "order": "TO"}}
+    _, train, valid, _ = prepare(make_config(model, **options))
+    trained, validated = naive_training(log(), validation)
+    sequential = model != "BPR"
+    assert found(valid, sequential) == sorted(row if sequential else (*row[:2], ()) for row in validated)
+    dataset = train._dataset
+    users, rows = dataset.field2id_token["user_id"], dataset.inter_feat
+    own = {(str(users[u]), int(t)) for u, t in zip(rows["user_id"].tolist(), rows["timestamp"].tolist(), strict=True)}
+    first = {user: min(time for name, time in trained if name == user) for user, _ in trained}
+    assert own == (trained - set(first.items()) if sequential else trained)
+    counts = Counter(item for user, item, time in log() if (user, time) in trained)
+    names = dataset.field2id_token["item_id"]
+    assert {str(names[i]): int(n) for i, n in enumerate(trained_items(dataset)) if n} == counts
+    if hasattr(dataset, "slices"):
+        owner, _, length = dataset.slices()
+        lengths = {str(users[u]): int(n) for u, n in zip(owner, length, strict=True)}
+        assert lengths == Counter(user for user, _ in trained)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_training_that_reads_later_interactions_is_stopped(model: str, write_inter: Any) -> None:
+    split = {"GT": {"quantile": 0.8}}
+    options = {**write_inter(log()), **SMALL, **MODELS[model], "eval_args": {"split": split, "order": "TO"}}
+    data = build.load_data(make_config(model, **options))
+    log_of = (data.interactions.users, data.interactions.times)
+    check_no_leak(data.train, *log_of)
+    train, test = data.train._dataset, data.test._dataset
+    train.inter_feat = Interaction(
+        {name: torch.cat([values, test.inter_feat[name][:1]]) for name, values in train.inter_feat.interaction.items()}
+    )
+    with pytest.raises(UserError, match="that come after the moment"):
+        check_no_leak(data.train, *log_of)
+
+
+def test_the_moment_of_validation_is_of_users_who_are_trained() -> None:
+    users = np.array([0] * 10 + [1] * 10 + list(range(2, 22)) + [0] * 5)
+    times = np.array([*range(1, 11), *range(1, 11), *[11] * 20, *range(20, 25)], dtype=np.float32)
+    assert moments(users, times, GlobalTime(quantile=0.88)) == (9.0, 11.0)
+
+
+@pytest.mark.parametrize("target", ["all", "successive"])
+def test_a_general_model_has_no_growing_history(target: str, write_inter: Any) -> None:
+    config = make_config("BPR", **write_inter(log()), **SMALL, eval_args={"split": {"GT": {"target": target}}})
+    with pytest.raises(UserError, match="is for sequential models"):
+        prepare(config)
+
+
+@pytest.mark.parametrize("model", ["BERT4Rec", "BPR"])
+def test_an_empty_part_is_refused(model: str, write_inter: Any) -> None:
+    nobody_comes_back = [(f"u{u}", f"i{t}", t) for u in range(9) for t in range(4)] + [("v", "i1", 9), ("w", "i2", 9)]
+    split = {"GT": {"quantile": 0.9, "validation": "LTI"}}
+    config = make_config(model, **write_inter(nobody_comes_back), **SMALL, eval_args={"split": split, "order": "TO"})
+    with pytest.raises(UserError, match=r"leaves a part of .* empty: .*'test': 0"):
+        prepare(config)
 
 
 def test_every_model_has_the_same_validation_and_training(write_inter: Any) -> None:
@@ -139,17 +226,19 @@ def test_every_model_has_the_same_validation_and_training(write_inter: Any) -> N
 @pytest.mark.parametrize(
     ("rule", "said"),
     [
-        ({"quantile": 1}, "quantile must be between 0 and 1, but is 1"),
+        ({"quantile": 1}, "quantile must be a number above 0 and below 1, but is 1"),
         ({"target": "next"}, "target must be one of"),
-        ({"validation": "LOO", "users": 0}, "users must be .* validation must be one of"),
+        ({"validation": "LOO", "users": 0}, r"(?s)users must be .* validation must be one of"),
         ({"quantil": 0.9}, "has no 'quantil', but"),
-        (0.9, "needs a dictionary such as"),
+        (0.9, "must be a dictionary such as"),
     ],
 )
 def test_mistakes_of_the_rule_are_said_at_once(rule: Any, said: str, write_inter: Any) -> None:
-    config = make_config(**write_inter(log()), **SMALL, eval_args={"split": {"GT": rule}, "order": "TO"})
+    options = {**write_inter(log()), **SMALL, "eval_args": {"split": {"GT": rule}, "order": "TO"}}
+    with pytest.raises(UserError, match=said):  # at once
+        make_config(**options)
     with pytest.raises(UserError, match=said):
-        prepare(config)
+        prepare(make_config("BPR", **options))
 
 
 @pytest.mark.parametrize("model", ["SASRec", "BPR"])
@@ -175,8 +264,8 @@ def test_the_rule_about_seen_items_knows_no_later_ones(model: str, target: str, 
 def test_several_targets_a_user_have_no_rule_about_seen_items_for_other_models(write_inter: Any) -> None:
     for target in ("all", "successive"):
         split = {"GT": {"quantile": 0.8, "target": target}}
-        options = {**write_inter(log()), **SMALL, "eval_args": {"split": split, "order": "TO"}, "exclude_seen": True}
-        data = build.load_data(make_config("BPR", **options))
+        options = {**write_inter(log()), **SMALL, "eval_args": {"split": split, "order": "TO"}, "loss_type": "CE"}
+        data = build.load_data(make_config("SASRec", **options))
         with pytest.raises(UserError, match="several valid targets; this needs one a user"):
             SeenRule(True, data.interactions, data.valid, data.test)
 

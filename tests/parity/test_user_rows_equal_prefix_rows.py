@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from recbole.quick_start import load_data_and_model, run_recbole
 
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.plugin.user_rows import CAUSAL_MODELS
-from tests.conftest import histories_to_rows, make_config, make_trainer, prepare
+from tests.conftest import QUIET, histories_to_rows, make_config, make_trainer, prepare
 
 HISTORIES = {f"u{u}": [f"i{(3 * u + t * (u % 4 + 1)) % 14}" for t in range(4 + u)] for u in range(9)}
 SMALL = {
@@ -69,16 +71,47 @@ def test_they_are_judged_on_the_same_rows(model: str, mode: str, write_inter: An
     assert results[0] == results[1]
 
 
-def test_every_label_of_a_long_history_is_trained_once_and_the_batches_are_as_many(write_inter: Any) -> None:
-    data = write_inter([(user, f"i{t % 17}", t) for user in "abcd" for t in range(43)])
-    config = make_config(
-        "SASRec", **{**SMALL, **data, "train_batch_size": 20, "MAX_ITEM_LIST_LENGTH": 10}, training_rows="user"
-    )
-    _, train, valid, _ = prepare(config)
-    labels = sum(int((batch["item_length"] - 1).sum()) for batch in train)
-    assert labels == 4 * 40
-    trainer = make_trainer(config, train)
-    trainer.fit(train, valid, verbose=False)
+@pytest.mark.parametrize("length", range(4, 36))
+def test_every_label_of_a_history_is_trained_once(length: int, write_inter: Any) -> None:
+    data = write_inter([(user, f"i{t % 17}", t) for user in "abcd" for t in range(length)])
+    options = {**SMALL, **data, "train_batch_size": 20, "MAX_ITEM_LIST_LENGTH": 10}
+    _, train, _, _ = prepare(make_config("SASRec", **options, training_rows="user"))
+    _, rows, _, _ = prepare(make_config("SASRec", **options))
+    found = [label for batch in train for label in batch["item_id_list"][:, 1:].flatten().tolist() if label]
+    assert sorted(found) == sorted(rows._dataset.inter_feat["item_id"].tolist())
+
+
+def test_recboles_own_program_trains_on_windows_and_loads_what_it_trained(write_inter: Any) -> None:
+    data = write_inter([(user, f"i{t % 17}", t) for user in "abcdef" for t in range(23)])
+    options = {**QUIET, **SMALL, **data, "MAX_ITEM_LIST_LENGTH": 6, "training_rows": "user"}
+    dataset = options.pop("dataset")
+    result = run_recbole("GRU4Rec", dataset, config_dict=options)
+    assert result["best_valid_result"]
+    (file,) = Path("saved").glob("GRU4Rec-*.pth")
+    _, model, _, train, _, _ = load_data_and_model(str(file), unpickle=True)
+    assert model.calculate_loss(next(iter(train))).isfinite()
+    assert "gather_indexes" not in model.__dict__
+
+
+def test_options_of_our_models_change_nothing(write_inter: Any) -> None:
+    data = write_inter([(user, f"i{t % 17}", t) for user in "abcdef" for t in range(9)])
+    found = []
+    for more in ({}, {"valid_users": 3, "time_bias": True, "exact_time": True}):
+        config = make_config("SASRec", **SMALL, **data, **more, training_rows="user")
+        _, train, valid, _ = prepare(config)
+        found.append((len(valid._dataset.inter_feat), sorted(next(iter(train)).interaction)))
+    assert found[0] == found[1] == (6, ["item_id_list", "item_length", "user_id"])
+
+
+def test_a_data_set_is_saved_and_read_again_with_its_rows(write_inter: Any) -> None:
+    data = write_inter(histories_to_rows(HISTORIES))
+    config = make_config("SASRec", **SMALL, **data, training_rows="user", save_dataset=True)
+    prepare(config)
+    (file,) = Path("saved").glob("*.pth")
+    assert "BERT4RecDataset" in file.name
+    again = make_config("SASRec", **SMALL, **data, training_rows="user", dataset_save_path=str(file))
+    _, train, _, _ = prepare(again)
+    assert len(train.users) == len(HISTORIES)
 
 
 @pytest.mark.parametrize(

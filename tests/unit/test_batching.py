@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from recbole_bert4rec.data.batching import (
     LengthGroupedBatches,
+    covering_windows,
     epoch_generator,
     last_windows,
     random_windows,
@@ -110,3 +111,16 @@ def test_sliding_windows_are_the_authors(lengths: list[int], width: int, step: i
         assert count[mine].tolist() == [min(items, width)] * len(starts)
         covered = {place for start in starts for place in range(start, start + min(items, width))}
         assert covered == set(range(items))
+
+
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=5), st.integers(2, 9))
+def test_covering_windows_put_each_item_but_the_first_after_another_once(lengths: list[int], width: int) -> None:
+    length = torch.tensor(lengths)
+    begin = length.cumsum(0) - length
+    owner, first, count = covering_windows(begin, length, width)
+    assert (count <= width).all()
+    for index, (start, size) in enumerate(zip(begin.tolist(), lengths, strict=True)):
+        own = [(f, n) for o, f, n in zip(owner.tolist(), first.tolist(), count.tolist(), strict=True) if o == index]
+        after = [f + t for f, n in own for t in range(1, n)]
+        assert sorted(after) == list(range(start + 1, start + size))
+        assert all(n == width for _, n in own[:-1])

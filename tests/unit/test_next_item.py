@@ -75,12 +75,11 @@ def test_prefixes_end_anywhere_and_as_many_sequences_have_one_as_the_share_says(
 @given(some_sequences, st.integers(1, 8))
 def test_the_last_items_of_a_history_are_shown_and_the_last_is_read(sequences: list[list[int]], longest: int) -> None:
     item_seq, lengths = padded([*sequences, []])
-    asked = read_last(item_seq, lengths, MASK, longest, causal=True)
+    shown, last = read_last(item_seq, lengths, MASK, longest)
     for row, items in enumerate([*sequences, []]):
         kept = items[-longest:] or [MASK]
-        assert asked.item_seq[row].tolist() == (kept + [0] * longest)[: asked.item_seq.shape[1]]
-        assert asked.last[row] == len(kept) - 1
-    assert read_last(item_seq, lengths, MASK, longest, causal=False).two_sided is None
+        assert shown[row].tolist() == (kept + [0] * longest)[: shown.shape[1]]
+        assert last[row] == len(kept) - 1
 
 
 @given(some_sequences, st.sampled_from([0.0, 1.0]), st.booleans())
@@ -222,3 +221,64 @@ def test_a_history_without_items_is_ranked(write_inter: Any) -> None:
 def test_positions_from_the_end_are_for_cloze_alone(objective: str) -> None:
     with pytest.raises(UserError, match=r"`position` end needs `objective` cloze"):
         make_config(objective=objective, position="end")
+
+
+def test_forward_shows_each_position_what_it_sees_when_the_model_ranks(write_inter: Any) -> None:
+    items = torch.tensor([[1, 2, 3, 4, 5]])
+    for objective, blind in {"next": True, "prefix": False, "cloze": False}.items():
+        model, _ = model_and_batch(write_inter, objective=objective)
+        model.eval()
+        with torch.no_grad():
+            before, after = model(items), model(torch.tensor([[1, 2, 3, 7, 8]]))
+            assert torch.equal(before[0, :3], after[0, :3]) is blind
+            if objective != "cloze":
+                torch.testing.assert_close(before[:, -1], model.encode(items, torch.tensor([5]))[0])
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_sliding_windows_label_every_item_but_a_users_first(share: float, write_inter: Any) -> None:
+    rows = [(user, f"i{t % 17}", t) for user in "abcd" for t in range(31)]
+    config = make_config(
+        **{**write_inter(rows), **SMALL, "MAX_ITEM_LIST_LENGTH": 6},
+        objective="next",
+        window="sliding",
+        prop_sliding_window=share,
+    )
+    _, train, _, _ = prepare(config)
+    begin, length = train._windows
+    starts = train._dataset.sequences.offsets
+    labelled = {int(b) + t for b, n in zip(begin, length, strict=True) for t in range(1, int(n))}
+    wanted = {int(start) + t for start in starts[1:-1] for t in range(1, 29)}
+    assert labelled == wanted
+
+
+def test_sequences_without_anything_before_them_are_left_out_or_refused(tmp_path: Any) -> None:
+    folder = tmp_path / "data" / "toy"
+    folder.mkdir(parents=True)
+    head = "user_id:token\titem_id_list:token_seq\titem_id:token"
+    rows = {"train": ["u1\t\ti1", "u2\ti1 i2\ti3"], "valid": ["u1\ti1\ti2"], "test": ["u1\ti1 i2\ti3"]}
+    options = {
+        "dataset": "toy",
+        "data_path": str(tmp_path / "data"),
+        "benchmark_filename": ["train", "valid", "test"],
+        "alias_of_item_id": ["item_id_list"],
+        "load_col": {"inter": ["user_id", "item_id_list", "item_id"]},
+        "topk": [1],
+        "metrics": ["MRR"],
+        "valid_metric": "MRR@1",
+        "objective": "next",
+    }
+    for part, lines in rows.items():
+        (folder / f"toy.{part}.inter").write_text("\n".join([head, *lines]) + "\n")
+    _, train, _, _ = prepare(make_config(**options))
+    assert sum(len(batch) for batch in train) == 1
+    (folder / "toy.train.inter").write_text(f"{head}\nu1\t\ti1\nu2\t\ti3\n")
+    with pytest.raises(UserError, match="has more than 1 item"):
+        prepare(make_config(**options))
+
+
+def test_a_loss_that_seen_bias_cannot_join_turns_its_default_off() -> None:
+    assert make_config("SASRecPlus")["seen_bias"] is True
+    assert make_config("SASRecPlus", loss_type="gBCE")["seen_bias"] is False
+    with pytest.raises(UserError, match=r"of SASRecPlus has mistakes:\n  `seen_bias` needs"):
+        make_config("SASRecPlus", loss_type="gBCE", seen_bias=True)

@@ -193,6 +193,7 @@ def test_every_option_that_makes_weights_or_state_must_be_the_checkpoints() -> N
 def test_recbole_reads_the_data_anew_where_an_option_of_ours_shapes_them() -> None:
     assert {*SHAPES_DATA} <= {*dataset_arguments}
     assert {"exact_time", "time_bias", "valid_users", "candidates", "window", "batch_tokens"} <= {*SHAPES_DATA}
+    assert {"objective", "training_rows"} <= {*SHAPES_DATA}
 
 
 @pytest.mark.parametrize("name", OWN)

@@ -1,0 +1,61 @@
+"""The rule of a split at one moment for all users: ``eval_args: {split: {GT: ...}}``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.options.kinds import Real, Whole
+
+TARGETS = ("last", "first", "random", "all", "successive")
+VALIDATIONS = ("GT", "LTI", "UB")
+
+
+@dataclass(frozen=True)
+class GlobalTime:
+    """The rule of a split.
+
+    Attributes:
+        quantile: share of all interactions that are not after the moment, in (0, 1).
+        target: which interactions after the moment are predicted. ``last``, ``first`` or ``random``: one of each user;
+            ``successive``: each in turn, after a history that grows; ``all``: each, after the history until the moment.
+        validation: ``GT`` splits what is left by the same rule; ``LTI`` takes the last interaction of each user that
+            is left; ``UB`` that of some users, of whom nothing is trained.
+        users: how many users ``UB`` validates on, or which share of them.
+    """
+
+    quantile: float = 0.9
+    target: str = "last"
+    validation: str = "GT"
+    users: float = 0.1
+
+    @classmethod
+    def of(cls, given: object) -> GlobalTime:
+        """Make the rule of ``eval_args: {split: {GT: ...}}``.
+
+        Raises:
+            UserError: naming all mistakes.
+        """
+        found = mistakes_of_global_time(given)
+        if found:
+            raise UserError(" ".join(found))
+        assert isinstance(given, dict)
+        return cls(**given)
+
+
+def mistakes_of_global_time(given: object) -> list[str]:
+    """List what is wrong with the rule of ``eval_args: {split: {GT: ...}}``, in words."""
+    about = "`eval_args` split GT"
+    if not isinstance(given, dict):
+        return [f"{about} must be a dictionary such as {{'quantile': 0.9}}, but is {given!r}."]
+    names = [one.name for one in fields(GlobalTime)]
+    found = [f"{about} has no {name!r}, but {names}." for name in given if name not in names]
+    share = Real(0, 1, "()")
+    if not share.accepts(given.get("quantile", 0.5)):
+        found.append(f"{about}: quantile must be {share.wanted}, but is {given['quantile']!r}.")
+    if not (share.accepts(given.get("users", 1)) or Whole(1).accepts(given.get("users", 1))):
+        found.append(f"{about}: users must be a share between 0 and 1, or a number, but is {given['users']!r}.")
+    for name, known in (("target", TARGETS), ("validation", VALIDATIONS)):
+        if given.get(name, known[0]) not in known:
+            found.append(f"{about}: {name} must be one of {list(known)}, but is {given[name]!r}.")
+    return found
