@@ -27,7 +27,8 @@ class RunRequest:
             all others; True leaves them out.
         k: items a user in ``recommend``.
         attention: picture (.png, .pdf or .svg) to draw of where the trained model looks (this package's).
-        resume: checkpoint of an interrupted run to go on from, of a model of this package; its options hold unless given anew.
+        resume: checkpoint of an interrupted run of this package's models to go on from; its options hold unless given
+            anew.
         budget: seconds of training and validation. None: as many epochs as the options say.
         ranks: Parquet file to write the rank of every user's test target to.
         callbacks: are called while the run goes on, see :mod:`recbole_bert4rec.training.callbacks`.
