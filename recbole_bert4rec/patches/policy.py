@@ -312,7 +312,7 @@ PATCHES = (
             f"recbole.model.sequential_recommender.{name.lower()}:{name}",
             "calculate_loss",
             loss_of_windows,
-            "`training_rows: user` gives it whole sequences, which RecBole's has no loss for.",
+            "`training_rows: user` gives whole sequences; RecBole's loss takes rows with one label (sasrec.py:116).",
             Scope.POLICY,
         )
         for name in CAUSAL_MODELS

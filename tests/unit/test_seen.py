@@ -104,7 +104,7 @@ def test_among_sampled_candidates_the_rule_changes_nothing(exclude: bool, write_
 
 def test_training_counts_leave_the_targets_out(write_inter: Any) -> None:
     data = start("SASRec", write_inter).data
-    counts = data.interactions.training_counts((data.valid, data.test))
+    counts = data.interactions.training_counts(data.train, (data.valid, data.test))
     assert counts.sum() == len(log()) - 2 * 30
     assert counts[0] == 0
     assert (counts >= 0).all()
