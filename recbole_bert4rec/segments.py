@@ -53,6 +53,19 @@ def index_within_segment(segment: Integers, lengths: Integers) -> Integers:
     return np.arange(len(segment)) - starts
 
 
+def runs(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return where each run of equal values begins, and how long it is.
+
+    Args:
+        values: ascending, from 0. *Shape:* (T,)
+
+    Returns:
+        *Shape:* (S,) each
+    """
+    begin = np.flatnonzero(np.diff(values, prepend=-1))
+    return begin, np.diff(begin, append=len(values))
+
+
 def pair_keys(rows: Integers, items: Integers, n_items: int) -> Integers:
     """Give each (row, item) pair one integer; keys sort by row, then by item.
 

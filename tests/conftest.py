@@ -59,6 +59,11 @@ def histories_to_rows(histories: dict[str, list[Any]]) -> list[tuple[Any, ...]]:
     return [(user, item, time) for user, items in histories.items() for time, item in enumerate(items)]
 
 
+def overlapping_histories(users: int) -> dict[str, list[str]]:
+    """Histories of 4, 5, ... items out of 14, in which users share items and some items are repeated."""
+    return {f"u{u}": [f"i{(3 * u + t * (u % 4 + 1)) % 14}" for t in range(4 + u)] for u in range(users)}
+
+
 class Catalogue:
     """All that a model asks of a data set.
 

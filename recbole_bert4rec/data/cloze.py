@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from recbole_bert4rec.constants import PADDING
-from recbole_bert4rec.data.labelled import Labelled
+from recbole_bert4rec.data.labelled import Labelled, most_recent
 
 
 def cloze_positions(
@@ -150,10 +150,5 @@ def append_mask(item_seq: Tensor, lengths: Tensor, mask_token: int, max_length: 
         The sequences, trimmed to the longest, (B, <= max_length), and the position of each [MASK], (B,).
     """
     kept = lengths.clamp(max=max_length - 1)
-    width = int(kept.max()) + 1
-    column = torch.arange(width, device=item_seq.device)
-    index = (lengths - kept).unsqueeze(1) + column
-    shifted = item_seq.gather(1, index.clamp(max=item_seq.shape[1] - 1))
-    end = kept.unsqueeze(1)
-    shifted = shifted.masked_fill(column > end, PADDING)
-    return shifted.masked_fill(column == end, mask_token), kept
+    shown = most_recent(item_seq, lengths, kept, int(kept.max()) + 1)
+    return shown.scatter(1, kept.unsqueeze(1), mask_token), kept

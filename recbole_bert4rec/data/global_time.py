@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recbole_bert4rec.options.global_time import GlobalTime
-from recbole_bert4rec.segments import index_within_segment
+from recbole_bert4rec.segments import index_within_segment, runs
 
 Index = NDArray[np.int64]
 
@@ -93,8 +93,7 @@ def by_global_time(
 def _targets(users: Index, candidates: NDArray[np.bool_], target: str, generator: np.random.Generator) -> Part:
     """Choose the rows of each user that are predicted."""
     rows = np.flatnonzero(candidates)
-    begin = np.flatnonzero(np.diff(users[rows], prepend=-1))
-    size = np.diff(begin, append=len(rows))
+    begin, size = runs(users[rows])
     if target == "successive":
         return Part(rows, rows)
     if target == "all":
@@ -119,7 +118,7 @@ def earlier_interactions(users: Index, firsts_are_rows: bool) -> Index:
     Returns:
         *Shape:* (R,)
     """
-    size = np.diff(np.flatnonzero(np.diff(users, prepend=-1)), append=len(users))
+    _, size = runs(users)
     group = np.repeat(np.arange(len(size)), size)
     within: Index = index_within_segment(group, size)
     return within if firsts_are_rows else within + 1

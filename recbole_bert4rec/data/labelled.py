@@ -45,6 +45,24 @@ class Asked(NamedTuple):
     two_sided: Tensor | None = None
 
 
+def most_recent(values: Tensor, lengths: Tensor, kept: Tensor, width: int) -> Tensor:
+    """Move the latest values of each history to its left, and pad the rest.
+
+    Args:
+        values: of histories padded on the right. *Shape:* (B, L)
+        lengths: values of each history. *Shape:* (B,)
+        kept: how many of them are kept. *Shape:* (B,)
+        width: L' of the result, at least the most that are kept.
+
+    Returns:
+        *Shape:* (B, L')
+    """
+    column = torch.arange(width, device=values.device)
+    index = (lengths - kept).unsqueeze(1) + column
+    latest = values.gather(1, index.clamp(max=values.shape[1] - 1))
+    return latest.masked_fill(column >= kept.unsqueeze(1), PADDING)
+
+
 def seen_pairs(shown: Labelled, mask_token: int) -> tuple[Tensor, Tensor]:
     """Return which items each read position sees: those of its history at that time, without [MASK].
 

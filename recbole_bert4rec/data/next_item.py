@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from recbole_bert4rec.constants import PADDING
-from recbole_bert4rec.data.labelled import Labelled
+from recbole_bert4rec.data.labelled import Labelled, most_recent
 
 
 def next_items(
@@ -46,7 +46,7 @@ def next_items(
         read &= column >= two_sided.unsqueeze(1) - 1
     masked = torch.zeros_like(read)
     if prefix_share and mask_ratio:
-        inside = (column > 0) & (column < two_sided.unsqueeze(1)) & (column < count.unsqueeze(1))
+        inside = (column > 0) & (column < two_sided.unsqueeze(1))
         masked = inside & (torch.rand(shown.shape, generator=generator, device=shown.device) < mask_ratio)
         shown.masked_fill_(masked, mask_token)
         read[:, :-1] |= masked[:, 1:]
@@ -69,9 +69,6 @@ def read_last(item_seq: Tensor, lengths: Tensor, mask_token: int, max_length: in
         The sequences, trimmed to the longest, (B, <= max_length), and the position of each last item, (B,).
     """
     kept = lengths.clamp(max=max_length)
-    width = max(1, int(kept.max()))
-    column = torch.arange(width, device=item_seq.device)
-    index = (lengths - kept).unsqueeze(1) + column
-    shown = item_seq.gather(1, index.clamp(max=item_seq.shape[1] - 1)).masked_fill(column >= kept.unsqueeze(1), PADDING)
+    shown = most_recent(item_seq, lengths, kept, max(1, int(kept.max())))
     shown[:, 0] = shown[:, 0].masked_fill(kept == 0, mask_token)
     return shown, (kept - 1).clamp(min=0)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from recbole_bert4rec.segments import index_within_segment
+from recbole_bert4rec.segments import index_within_segment, runs
 
 Index = NDArray[np.int64]
 
@@ -27,9 +27,9 @@ class Groups:
     """
 
     def __init__(self, users: NDArray[np.int64], times: NDArray[np.float32]) -> None:
-        begin = np.flatnonzero(np.diff(users, prepend=-1))
+        begin, size = runs(users)
         first = np.argsort(times[begin], kind="stable")
-        self.size: Index = np.diff(begin, append=len(users))[first]
+        self.size: Index = size[first]
         self.group: Index = np.repeat(np.arange(len(begin)), self.size)
         self.rank: Index = index_within_segment(self.group, self.size)
         self.order: Index = np.repeat(begin[first], self.size) + self.rank

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from recbole.data.dataloader import AbstractDataLoader
 from recbole.data.dataset import Dataset
 
+from recbole_bert4rec.data.global_time import earlier_interactions
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.plugin.global_split import trained_items
-from recbole_bert4rec.segments import index_within_segment
 
 Ids = NDArray[np.int64]
 """Internal ids of users or items, or counts by id."""
@@ -56,8 +56,7 @@ class Interactions:
         limit[users] = counts
         order = np.lexsort((self.times, self.users))
         of_users = self.users[order]
-        sizes = np.bincount(of_users)
-        early = index_within_segment(of_users, sizes) < limit[of_users]
+        early = earlier_interactions(of_users, firsts_are_rows=True) < limit[of_users]
         return of_users[early], self.items[order][early]
 
     @property

@@ -14,9 +14,9 @@ from recbole_bert4rec import run
 from recbole_bert4rec.constants import OUR_MODELS
 from recbole_bert4rec.options.models import MODEL_DEFAULTS
 from recbole_bert4rec.training.record import summary
-from tests.conftest import QUIET, histories_to_rows, make_config
+from tests.conftest import QUIET, histories_to_rows, make_config, overlapping_histories
 
-HISTORIES = {f"u{u}": [f"i{(3 * u + t * (u % 4 + 1)) % 14}" for t in range(4 + u)] for u in range(12)}
+HISTORIES = overlapping_histories(12)
 SMALL = {"epochs": 2, "hidden_size": 8, "inner_size": 16, "topk": [3], "metrics": ["MRR"], "valid_metric": "MRR@3"}
 
 

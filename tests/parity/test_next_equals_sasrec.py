@@ -11,11 +11,11 @@ from recbole.model.sequential_recommender.sasrec import SASRec
 from torch import nn
 
 from recbole_bert4rec.plugin.model import BERT4Rec
-from tests.conftest import Catalogue, histories_to_rows, make_config, make_trainer, prepare
+from tests.conftest import Catalogue, histories_to_rows, make_config, make_trainer, overlapping_histories, prepare
 from tests.parity.test_encoder_equals_stock import copy_weights
 
 SHARED = {"hidden_dropout_prob": 0.0, "attn_dropout_prob": 0.0, "hidden_size": 16, "inner_size": 32, "n_heads": 2}
-HISTORIES = {f"u{u}": [f"i{(3 * u + t * (u % 4 + 1)) % 14}" for t in range(4 + u)] for u in range(9)}
+HISTORIES = overlapping_histories(9)
 
 
 def copied(ours: BERT4Rec, theirs: nn.Module) -> None:

@@ -11,9 +11,9 @@ from recbole.quick_start import load_data_and_model, run_recbole
 
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.plugin.user_rows import CAUSAL_MODELS
-from tests.conftest import QUIET, histories_to_rows, make_config, make_trainer, prepare
+from tests.conftest import QUIET, histories_to_rows, make_config, make_trainer, overlapping_histories, prepare
 
-HISTORIES = {f"u{u}": [f"i{(3 * u + t * (u % 4 + 1)) % 14}" for t in range(4 + u)] for u in range(9)}
+HISTORIES = overlapping_histories(9)
 SMALL = {
     "hidden_size": 16,
     "inner_size": 32,

@@ -10,10 +10,9 @@ import pytest
 import torch
 
 from recbole_bert4rec.constants import LOSSES, PADDING, SAMPLED_LOSSES
-from tests.conftest import histories_to_rows, make_config, make_trainer, prepare
+from tests.conftest import histories_to_rows, make_config, make_trainer, overlapping_histories, prepare
 
-N_ITEMS = 14
-HISTORIES = {f"u{u}": [f"i{(3 * u + t * (u % 4 + 1)) % N_ITEMS}" for t in range(4 + u)] for u in range(10)}
+HISTORIES = overlapping_histories(10)
 SMALL = {
     "epochs": 1,
     "MAX_ITEM_LIST_LENGTH": 6,

@@ -14,7 +14,7 @@ from recbole_bert4rec.data.labelled import Labelled, distinct_items, seen_pairs
 from recbole_bert4rec.data.next_item import next_items, read_last
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.nn.encoder import attended
-from tests.conftest import histories_to_rows, make_config, make_trainer, padded, prepare
+from tests.conftest import histories_to_rows, make_config, make_trainer, overlapping_histories, padded, prepare
 
 MASK = 99
 some_sequences = st.lists(st.lists(st.integers(1, 30), min_size=1, max_size=9), min_size=1, max_size=6)
@@ -108,7 +108,7 @@ def test_distinct_items_are_where_they_stand_first() -> None:
     assert found.tolist() == [[True, False, False, True, False, False], [True] + [False] * 5]
 
 
-HISTORIES = {f"u{u}": [f"i{(3 * u + t * (u % 4 + 1)) % 14}" for t in range(4 + u)] for u in range(10)}
+HISTORIES = overlapping_histories(10)
 SMALL = {
     "MAX_ITEM_LIST_LENGTH": 9,
     "hidden_size": 8,
