@@ -1,4 +1,4 @@
-"""``study``: variants of BERT4Rec on the same rows, as in the figures and tables of the paper."""
+"""``study``: variants of a model on the same rows, as in the figures and tables of the paper."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import argparse
 from pathlib import Path
 
 from recbole_bert4rec.cli.compare import add_comparison, compare_as_asked, kept
-from recbole_bert4rec.cli.inputs import add_data
+from recbole_bert4rec.cli.inputs import add_names, models_of
 from recbole_bert4rec.comparison.study import read_study
+from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.resources import find_config
 
 __all__ = ["add_arguments", "execute", "kept"]
@@ -16,7 +17,7 @@ __all__ = ["add_arguments", "execute", "kept"]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of the command."""
     parser.add_argument("study", metavar="FILE", help="YAML file of variants, or a name of properties/study")
-    add_data(parser)
+    add_names(parser, "; variants may name others")
     add_comparison(parser)
 
 
@@ -30,5 +31,8 @@ def execute(options: argparse.Namespace, flags: list[str]) -> None:
     Raises:
         UserError: something that the user can mend.
     """
-    study = read_study(find_config(options.study, "study"))
+    base, *others = models_of(options)
+    if others:
+        raise UserError(f"a study varies one model, but --model is {options.model}")
+    study = read_study(find_config(options.study, "study"), base)
     compare_as_asked(options, flags, list(study.variants), study, Path(options.study).stem)

@@ -48,7 +48,7 @@ class Comparison:
 
     def model_of(self, name: str) -> str:
         """Return RecBole's name of one of ``models``; of a variant, the ``model`` among its options."""
-        return str(self.variant_options(name).get("model", MODEL_NAME)) if self.study.variants else name
+        return str(self.variant_options(name).get("model", self.study.base)) if self.study.variants else name
 
     def variant_options(self, name: str) -> dict[str, Any]:
         """Return the options that make a variant; none for a model."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from recbole_bert4rec.constants import MODEL_NAME
 from recbole_bert4rec.errors import UserError, short
 from recbole_bert4rec.options.table import DECIDED_BY_COMPARISON, SINGLE_RUN
 from recbole_bert4rec.resources import read_yaml
@@ -22,11 +23,13 @@ class Study:
         variants: options of each variant, by name; none: models are compared.
         axis: the option, a number, that tells the variants apart, for a picture of the metrics along it; or None.
         files: the variants' options as configuration files, once they are written.
+        base: the model that is varied; a variant may name another ``model``.
     """
 
     variants: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     axis: str | None = None
     files: Mapping[str, str] = field(default_factory=dict)
+    base: str = MODEL_NAME
 
     def written(self, folder: str) -> Study:
         """Return the same with files in ``folder``: RecBole evaluates texts of flags, but none of files."""
@@ -35,11 +38,15 @@ class Study:
             file = Path(folder) / f"variant {number}.yaml"
             file.write_text(yaml.safe_dump(options), encoding="utf-8")
             files[name] = str(file)
-        return Study(self.variants, self.axis, files)
+        return replace(self, files=files)
 
 
-def read_study(path: str) -> Study:
+def read_study(path: str, base: str = MODEL_NAME) -> Study:
     """Read a study: ``variants`` (options by name) and, where one number is varied, ``axis`` (its option).
+
+    Args:
+        path: of the file.
+        base: the model that is varied.
 
     Raises:
         UserError: the file is no study.
@@ -64,7 +71,7 @@ def read_study(path: str) -> Study:
     ]
     if mistakes:
         raise UserError(f"study {path}: {'; '.join(mistakes)}")
-    return Study({" ".join(str(name).split()): options for name, options in variants.items()}, axis)
+    return Study({" ".join(str(name).split()): options for name, options in variants.items()}, axis, base=base)
 
 
 def _mistakes(variant: str, options: Mapping[Any, object], axis: str | None) -> list[str]:

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from recbole_bert4rec.nn.cross_entropy import LogitOffset
+from recbole_bert4rec.segments import index_within_segment
 
 
 def mask_weights(rows: Tensor, n_sequences: int, loss_mean: str) -> Tensor:
@@ -102,7 +103,13 @@ class SampledScores(NamedTuple):
 
 
 def sampled_scores(
-    hidden: Tensor, item_embedding: Tensor, bias: Tensor, labels: Tensor, negatives: Tensor, sparse: bool = False
+    hidden: Tensor,
+    item_embedding: Tensor,
+    bias: Tensor,
+    labels: Tensor,
+    negatives: Tensor,
+    offset: LogitOffset | None = None,
+    sparse: bool = False,
 ) -> SampledScores:
     """Score the labels and the negatives, which all masked positions share.
 
@@ -112,11 +119,28 @@ def sampled_scores(
         bias: *Shape:* (N,)
         labels: *Shape:* (M,)
         negatives: drawn items. *Shape:* (K,)
+        offset: a number that is added to some scores.
         sparse: make the gradient of ``item_embedding`` a sparse tensor.
     """
     positive = (hidden * F.embedding(labels, item_embedding, sparse=sparse)).sum(1) + bias[labels]
     negative = hidden @ F.embedding(negatives, item_embedding, sparse=sparse).T + bias[negatives]
+    if offset is not None:
+        own = offset.rows[offset.items == labels[offset.rows]]
+        positive = positive.index_put((own,), offset.value, accumulate=True)
+        negative = negative.index_put(_drawn(offset, negatives), offset.value, accumulate=True)
     return SampledScores(positive.float(), negative.float().masked_fill(labels.unsqueeze(1) == negatives, -torch.inf))
+
+
+def _drawn(offset: LogitOffset, negatives: Tensor) -> tuple[Tensor, Tensor]:
+    """Return row and place among the negatives of each pair whose item was drawn, as often as it was drawn.
+
+    *Shape:* (K,) -> (Q,), (Q,)
+    """
+    ordered, order = negatives.sort()
+    first = torch.searchsorted(ordered, offset.items)
+    count = torch.searchsorted(ordered, offset.items, right=True) - first
+    pair = torch.repeat_interleave(count)
+    return offset.rows[pair], order[first[pair] + index_within_segment(pair, count)]
 
 
 def sampled_softmax(scores: SampledScores, log_expected: Tensor, weights: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from typing import Any
 from recbole_bert4rec.constants import MODEL_NAME, SAMPLED_LOSSES, UNCALIBRATED_LOSSES
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.options.evaluation import mistakes_of_evaluation
+from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.options.known import mistakes_of_names
 from recbole_bert4rec.options.table import OPTIONS
 
@@ -63,23 +64,29 @@ def _mistakes_between(config: Mapping[str, Any]) -> list[str]:
             f"`position` end needs `objective` cloze, but the objective is {config['objective']}: its positions are "
             "read as the ends of histories of other lengths."
         )
-    found += [
-        f"`{key}` needs `loss_type` CE, but the loss is {config['loss_type']}."
-        for key in ("seen_bias", "label_smoothing")
-        if config[key] and config["loss_type"] != "CE"
-    ]
-    if config["loss_type"] in UNCALIBRATED_LOSSES and config["negatives"] != "uniform":
+    if config["loss_type"] != AUTO:  # else it is checked when the data are known
+        found += _mistakes_of_loss(config)
+    if config["time_bias"] and config.get("benchmark_filename"):
+        found.append(
+            "`time_bias` needs the times of all interactions, which the rows of `benchmark_filename` do not have."
+        )
+    found += mistakes_of_evaluation(config)
+    return found
+
+
+def _mistakes_of_loss(config: Mapping[str, Any]) -> list[str]:
+    found = []
+    if config["label_smoothing"] and config["loss_type"] != "CE":
+        found.append(f"`label_smoothing` needs `loss_type` CE, but the loss is {config['loss_type']}.")
+    if config["seen_bias"] and config["loss_type"] == "BPR":
+        found.append("`seen_bias` cannot be learnt with `loss_type` BPR, whose negatives are never of the history.")
+    if config["loss_type"] in UNCALIBRATED_LOSSES and config["negatives"] not in ("uniform", AUTO):
         found.append(
             f"`negatives` must be uniform with {config['loss_type']}, which does not correct for how they are drawn, "
             f"but is {config['negatives']!r}: all items would end up with the same score."
         )
     if config["sparse_update"]:
         found += _mistakes_of_sparse_update(config)
-    if config["time_bias"] and config.get("benchmark_filename"):
-        found.append(
-            "`time_bias` needs the times of all interactions, which the rows of `benchmark_filename` do not have."
-        )
-    found += mistakes_of_evaluation(config)
     return found
 
 

@@ -6,6 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import Protocol
 
+AUTO = "auto"
+"""A value that is decided when the data are known."""
+
 
 class Kind(Protocol):
     """A set of values."""
@@ -102,6 +105,22 @@ class OrNull:
     def accepts(self, value: object) -> bool:
         """Tell whether ``value`` is null or of the kind."""
         return value is None or self.kind.accepts(value)
+
+
+@dataclass(frozen=True)
+class OrAuto:
+    """Values of another kind, or ``auto``, which :mod:`~recbole_bert4rec.options.auto` replaces by one of them."""
+
+    kind: Kind
+
+    @property
+    def wanted(self) -> str:
+        """Say what a value must be."""
+        return f"{self.kind.wanted}, or {AUTO}"
+
+    def accepts(self, value: object) -> bool:
+        """Tell whether ``value`` is ``auto`` or of the kind."""
+        return value == AUTO or self.kind.accepts(value)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The defaults in which the models of this package differ from BERT4Rec's, which the table of options has."""
+"""The defaults of the models of this package, where they are not the paper's or RecBole's, which the table has."""
 
 from __future__ import annotations
 
@@ -6,11 +6,25 @@ from collections.abc import Mapping
 from typing import Any
 
 from recbole_bert4rec.constants import OUR_MODELS
+from recbole_bert4rec.options.kinds import AUTO
 
-_SHARED: Mapping[str, Any] = {"ablate": ["projection"], "seen_bias": True}
+_SHARED: Mapping[str, Any] = {
+    "ablate": ["projection"],
+    "batch_tokens": 1000,
+    "hidden_dropout_prob": AUTO,
+    "loss_type": AUTO,
+    "MAX_ITEM_LIST_LENGTH": 200,
+    "n_negatives": 1024,
+    "negatives": AUTO,
+    "position": "relative",
+    "seen_bias": True,
+    "weight_decay": 0.01,
+}
+_BY_TURNS: Mapping[str, Any] = {**_SHARED, "epochs": 40}
+"""What next-item training learns fast from."""
 
 MODEL_DEFAULTS: Mapping[str, Mapping[str, Any]] = dict(
-    zip(OUR_MODELS, ({}, {**_SHARED, "objective": "prefix"}, {**_SHARED, "objective": "next"}), strict=True)
+    zip(OUR_MODELS, (_SHARED, {**_BY_TURNS, "objective": "prefix"}, {**_BY_TURNS, "objective": "next"}), strict=True)
 )
 """Options of each model; all were chosen by validation."""
 

@@ -33,7 +33,7 @@ def property_file(model: str) -> str:
     lines = [f"# {line}" for line in textwrap.wrap(about, 116)]
     own = MODEL_DEFAULTS[model]
     for role in Role:
-        ours = [(name, option) for name, option in _of(role) if option.default is not RECBOLES]
+        ours = [(name, option) for name, option in _of(role) if name in own or option.default is not RECBOLES]
         lines += ["", f"# {role.value}"] if ours else []
         for name, option in ours:
             setting = f"{name}: {_yaml(own.get(name, option.default))}"
@@ -57,7 +57,7 @@ def reference() -> str:
     for role in Role:
         rows = ["| option | default | values | meaning | notes |", "|-|-|-|-|-|"]
         for name, option in _of(role):
-            cells = [f"`{name}`", f"`{_default(option)}`", _values(option), option.help, _notes(option)]
+            cells = [f"`{name}`", _defaults(name, option), _values(option), option.help, _notes(name, option)]
             rows.append("| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |")
         parts += [f"## {role.value}", "\n".join(rows)]
     return "\n\n".join(parts) + "\n"
@@ -72,15 +72,19 @@ def _yaml(value: object) -> str:
     return "~" if value is None else text.replace("false", "False").replace("true", "True")
 
 
-def _default(option: Option) -> str:
-    return repr(option.default) if option.default is RECBOLES else _yaml(option.default)
+def _defaults(name: str, option: Option) -> str:
+    """Return the default of BERT4Rec, and those of the other models that have another."""
+    of_model = {model: MODEL_DEFAULTS[model].get(name, option.default) for model in OUR_MODELS}
+    texts = {model: f"`{value!r}`" if value is RECBOLES else f"`{_yaml(value)}`" for model, value in of_model.items()}
+    first = texts[OUR_MODELS[0]]
+    return "; ".join([first, *(f"{model} {text}" for model, text in texts.items() if text != first)])
 
 
 def _values(option: Option) -> str:
     return "True or False" if isinstance(option.kind, Switch) else option.kind.wanted
 
 
-def _notes(option: Option) -> str:
+def _notes(name: str, option: Option) -> str:
     """Say what is special about an option; where it comes from stands last."""
     notes = []
     if not option.shared:
@@ -91,7 +95,8 @@ def _notes(option: Option) -> str:
         notes.append(f"in comparisons: {option.in_comparison.value}")
     if not option.searched:
         notes.append("not searched")
-    return "; ".join([*notes, option.source.value])
+    source = Source.VALIDATION if name in MODEL_DEFAULTS[OUR_MODELS[0]] else option.source
+    return "; ".join([*notes, source.value])
 
 
 def main(arguments: list[str]) -> int:

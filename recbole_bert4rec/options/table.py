@@ -14,7 +14,19 @@ from enum import Enum
 from typing import Any, Protocol
 
 from recbole_bert4rec.constants import ABLATABLE, LOSSES
-from recbole_bert4rec.options.kinds import Anything, Clipping, Kind, Null, OneOf, OrNull, Real, SomeOf, Switch, Whole
+from recbole_bert4rec.options.kinds import (
+    Anything,
+    Clipping,
+    Kind,
+    Null,
+    OneOf,
+    OrAuto,
+    OrNull,
+    Real,
+    SomeOf,
+    Switch,
+    Whole,
+)
 
 
 class OptionValues(Protocol):
@@ -336,7 +348,7 @@ OPTIONS: Mapping[str, Option] = {
     ),
     "loss_type": Option(
         default="CE",
-        kind=OneOf(LOSSES),
+        kind=OrAuto(OneOf(LOSSES)),
         role=Role.TASK,
         source=Source.PAPER,
         shared=True,
@@ -352,7 +364,7 @@ OPTIONS: Mapping[str, Option] = {
     ),
     "negatives": Option(
         default="uniform",
-        kind=OneOf(("uniform", "popularity", "batch")),
+        kind=OrAuto(OneOf(("uniform", "popularity", "batch"))),
         role=Role.TASK,
         source=Source.OURS,
         help="How negatives are drawn; with sampled_softmax also by popularity, or the labels of the batch (never "
@@ -423,7 +435,7 @@ OPTIONS: Mapping[str, Option] = {
     ),
     "hidden_dropout_prob": Option(
         default=0.2,
-        kind=Real(0, 1),
+        kind=OrAuto(Real(0, 1)),
         role=Role.OPTIMISATION,
         source=Source.RECBOLE,
         shared=True,

@@ -19,7 +19,9 @@ from recbole.utils import ModelType, get_model, init_logger, init_seed
 from recbole_bert4rec.constants import MODEL_NAME, OUR_MODELS, STOCK_MODEL_NAME
 from recbole_bert4rec.datafiles.atomic import load_packed
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.options.auto import LogSize, settle
 from recbole_bert4rec.options.checks import check
+from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.options.known import known_to_every_model, mistakes_of_names
 from recbole_bert4rec.options.table import OPTIONS, OWN, SHAPES_DATA
 from recbole_bert4rec.patches.fixes import TRUST
@@ -94,8 +96,10 @@ def load_defaults(
     sequential = model_class.type == ModelType.SEQUENTIAL
     if not sequential and not asks_for_global_time(given.get("eval_args")):
         return
-    if model in OUR_MODELS and given.get("loss_type", "CE") != "CE":
-        internal["seen_bias"] = False  # it is CE's alone
+    if model in OUR_MODELS and given.get("loss_type") == "BPR":
+        internal["seen_bias"] = False  # BPR cannot learn it
+    if model in OUR_MODELS and "train_batch_size" in given:
+        internal["batch_tokens"] = None  # it counts sequences instead
     if sequential and given.get("loss_type", internal.get("loss_type")) == "CE":
         internal["train_neg_sample_args"] = None  # RecBole refuses its own default with CE
     if internal["load_col"] == {"inter": ["user_id", "item_id"]}:  # sample.yaml's, without the time
@@ -140,7 +144,7 @@ def _warn_of_what_has_no_effect(model: str, given: set[str], known: set[str]) ->
         if name == "training_rows" and model not in CAUSAL_MODELS:
             getLogger().warning(f"option `{name}` is for {', '.join(CAUSAL_MODELS)} and has no effect on {model}")
         elif name in OWN and model not in OUR_MODELS:
-            getLogger().warning(f"option `{name}` is BERT4Rec's and has no effect on {model}")
+            getLogger().warning(f"option `{name}` is for {', '.join(OUR_MODELS)} and has no effect on {model}")
         elif name not in known and name not in OPTIONS and name not in known_to_every_model():
             getLogger().warning(f"option `{name}` is another model's and has no effect on {model}")
 
@@ -161,6 +165,30 @@ def create_dataset(original: Callable[[Config], Any], config: Config) -> Any:
         if not config["dataset_save_path"]:
             changes.enter_context(replaced(recbole_data, "os", _NO_FILE_EXISTS))
         return original(config)
+
+
+def data_preparation(original: Callable[[Config, Any], Any], config: Config, dataset: Any) -> Any:
+    """Give the options of our models that are ``auto`` their values, now that the data are known.
+
+    Args:
+        original: RecBole's ``data_preparation``.
+        config: of the run; changed in place.
+        dataset: not yet split.
+
+    Returns:
+        The loaders of training, validation and test.
+
+    Raises:
+        UserError: the values have mistakes.
+    """
+    if config["model"] in OUR_MODELS:
+        size = LogSize(dataset.user_num - 1, dataset.item_num - 1, dataset.inter_num)
+        settled = settle(config, size)
+        if settled:
+            chosen = ", ".join(f"{name} {config[name]}" for name in settled)
+            getLogger().info(f"{AUTO} is {chosen}, by the data: {size}")
+            check(config.final_config_dict, model=config["model"])
+    return original(config, dataset)
 
 
 def build_dataset(original: Callable[[Any], list[Any]], self: Any) -> list[Any]:
@@ -270,6 +298,13 @@ PATCHES = (
         "create_dataset",
         create_dataset,
         "RecBole unpickles whatever lies in `checkpoint_dir` under the right name (data/utils.py:61).",
+        Scope.POLICY,
+    ),
+    Patch(
+        "recbole.data.utils",
+        "data_preparation",
+        data_preparation,
+        "Options of BERT4Rec that are `auto` get their values, which follow from the data (data/utils.py:144).",
         Scope.POLICY,
     ),
     Patch(

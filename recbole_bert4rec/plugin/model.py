@@ -117,14 +117,14 @@ class BERT4Rec(SequentialRecommender):
         scored = vectors, self.encoder.output_embedding, self.encoder.output_bias, shown.labels
         if self.loss_type == "BPR":
             return bpr(*scored, self._negatives_outside(sequences, shown, generator), weights)
+        offset = self._seen_offset(shown)
         if self.loss_type == "CE":
-            offset = self._seen_offset(shown)
             loss = cross_entropy(*scored, weights, offset, self._workspace)
             return loss + smoothing(*scored, weights, offset, self.label_smoothing) if self.label_smoothing else loss
         if self.negatives is None:
             raise NotImplementedError(f"loss_type {self.loss_type} has no branch in calculate_loss")
         negatives = self.negatives.draw(self.n_negatives, shown.labels, generator)
-        scores = sampled_scores(*scored, negatives.items, self.encoder.options.sparse_update)
+        scores = sampled_scores(*scored, negatives.items, offset, self.encoder.options.sparse_update)
         if self.loss_type == "sampled_softmax":
             return sampled_softmax(scores, negatives.log_expected, weights)
         if self.loss_type not in UNCALIBRATED_LOSSES:

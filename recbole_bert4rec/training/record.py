@@ -182,7 +182,7 @@ def make_record(
         "machine": about["machine"],
     }
     if seen_bias is not None:
-        record["learnt"] = {"seen_bias": round(float(seen_bias), 4)}
+        record["learnt"] = {"seen_bias": round(float(seen_bias.detach()), 4)}
     return record
 
 

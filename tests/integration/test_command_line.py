@@ -127,7 +127,7 @@ def test_a_mistake_under_two_processes_is_refused_too(write_inter: Any) -> None:
         (["--hidden_size=64", "--n_heads=3"], ["`hidden_size` must be divisible by `n_heads`"]),
         (
             ["--loss_type=XYZ"],
-            ["`loss_type` must be one of ['CE', 'BPR', 'sampled_softmax', 'BCE', 'gBCE'], but is 'XYZ' instead"],
+            ["`loss_type` must be one of ['CE', 'BPR',", "or auto, but is 'XYZ' instead"],
         ),
         (["--dataset=nowhere"], ["folder", "nowhere does not exist", "--data_path"]),
         (["--model=BERT5Rec"], ["there is no model 'BERT5Rec'; did you mean BERT4Rec?"]),

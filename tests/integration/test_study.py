@@ -49,7 +49,7 @@ def test_a_variant_may_be_another_model(data: dict[str, str]) -> None:
     ("arguments", "words"),
     [
         (("--study=none.yaml",), "there is no file none.yaml; the names of properties/study are ablation.yaml"),
-        (("--study=mask-ratio.yaml", "--model=SASRec"), "--study varies BERT4Rec"),
+        (("--study=mask-ratio.yaml", "--model=SASRec,GRU4Rec"), "a study varies one model"),
         (("--study=mask-ratio.yaml", "--attention=a.png"), "--attention is for a single run"),
         (("--attention=a.txt",), "must end in .png, .pdf, .svg"),
         (("--attention=a.png", "--model=SASRec"), "--attention works with BERT4Rec, BERT4RecPlus, SASRecPlus only"),

@@ -14,7 +14,8 @@ from recbole_bert4rec.plugin.model import BERT4Rec
 from tests.conftest import Catalogue, histories_to_rows, make_config, make_trainer, overlapping_histories, prepare
 from tests.parity.test_encoder_equals_stock import copy_weights
 
-SHARED = {"hidden_dropout_prob": 0.0, "attn_dropout_prob": 0.0, "hidden_size": 16, "inner_size": 32, "n_heads": 2}
+SIZE = {"hidden_size": 16, "inner_size": 32, "n_heads": 2}
+SHARED = {**SIZE, "hidden_dropout_prob": 0.0, "attn_dropout_prob": 0.0, "position": "start"}
 HISTORIES = overlapping_histories(9)
 
 
@@ -55,7 +56,8 @@ def test_the_loss_is_the_mean_over_recboles_prefix_rows(order: str, write_inter:
     data = write_inter(histories_to_rows(HISTORIES))
     options = {**SHARED, **data, "MAX_ITEM_LIST_LENGTH": 12}
     size = 100 if order == "one batch" else 4
-    config = make_config(**options, objective="next", ablate=["projection"], bias_init="zero", train_batch_size=size)
+    plain = {"ablate": ["projection"], "bias_init": "zero", "seen_bias": False}
+    config = make_config(**options, **plain, objective="next", train_batch_size=size)
     _, train, _, _ = prepare(config)
     ours = make_trainer(config, train).model
     rival = make_config("SASRec", **options, loss_type="CE", train_batch_size=1000)

@@ -28,6 +28,7 @@ SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
 
 def both(options: dict[str, Any], split: dict[str, Any], group_by: str | None = "user") -> tuple[Any, Any]:
     arguments = {"split": split, "order": "TO", "group_by": group_by, "mode": "full"}
+    options = {"MAX_ITEM_LIST_LENGTH": 50, **options}
     ours = prepare(make_config("BERT4Rec", eval_args=arguments, **options))
     stock = prepare(make_config("SASRec", eval_args=arguments, **options))
     return ours, stock
@@ -136,7 +137,7 @@ def test_an_item_file_beside_the_interactions_leaves_the_same_ids(write_inter: A
 @pytest.mark.parametrize("mode", ["full", "uni20", "pop20"])
 def test_evaluation_loaders_give_the_same_rows_and_candidates(mode: str, write_inter: Any) -> None:
     rows = [(f"u{u}", f"i{(u * 7 + t * 3) % 30}", t) for u in range(30) for t in range(4 + u % 5)]
-    options = {**write_inter(rows), "eval_batch_size": 64}
+    options = {**write_inter(rows), "eval_batch_size": 64, "MAX_ITEM_LIST_LENGTH": 50}
     arguments = {"split": {"RS": [0.5, 0.25, 0.25]}, "order": "TO", "mode": mode}
     loaders = [prepare(make_config(model, eval_args=arguments, **options))[3] for model in ("BERT4Rec", "SASRec")]
     flat = []

@@ -21,7 +21,7 @@ from recbole_bert4rec.cli.main import COMMANDS, main
         (["--nproc=2", "--attention=a.png"], "--attention works in one process only"),
         (["--output_dir=x"], "--output_dir is for several models or --seeds"),
         (["--model=Pop,BERT4Rec", "--resume=x.pth"], "--resume is for a single run"),
-        (["--study=ablation.yaml", "--model=SASRec"], "a variant may name its `model`"),
+        (["--study=ablation.yaml", "--model=Pop,SASRec"], "a study varies one model"),
         (["--seeds=2", "--nproc=2"], "one process each"),
         (["--seeds=0"], "must be at least 1"),
         (["--nproc=0"], "--nproc=0 must be at least 1"),

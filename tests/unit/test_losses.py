@@ -220,7 +220,7 @@ def test_sampled_losses_equal_their_naive_twins_gradients_too(
     arguments = [tensors[name] for name in ("hidden", "embedding", "bias", "labels")]
     weights, negatives = tensors["weights"], negatives_of(tensors)
     wanted = naive_sampled(*arguments, weights.double(), negatives, exponent)
-    scores = sampled_scores(*arguments, negatives.items, sparse)
+    scores = sampled_scores(*arguments, negatives.items, sparse=sparse)
     if exponent is None:
         found = sampled_softmax(scores, negatives.log_expected, weights)
     else:
@@ -230,6 +230,31 @@ def test_sampled_losses_equal_their_naive_twins_gradients_too(
     assert [gradient.is_sparse for gradient in ours] == [False, sparse, False]
     for one, twin in zip(ours, naive, strict=True):
         torch.testing.assert_close(one.to_dense(), twin, rtol=1e-3, atol=1e-5)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 999), st.integers(1, 9), st.integers(2, 12), st.floats(-3, 3))
+def test_an_offset_moves_the_labels_and_negatives_that_it_names_as_often_as_they_were_drawn(
+    seed: int, masked: int, n_items: int, value: float
+) -> None:
+    tensors = problem(seed, masked, n_items, 3, torch.float64)
+    arguments = [tensors[name] for name in ("hidden", "embedding", "bias", "labels")]
+    negatives = negatives_of(tensors).items
+    changed = torch.rand(masked, n_items, generator=torch.Generator().manual_seed(seed)) < 0.4
+    bias = torch.tensor(value, dtype=torch.float64, requires_grad=True)
+    found = sampled_scores(*arguments, negatives, LogitOffset(bias, *changed.nonzero(as_tuple=True)))
+    plain = sampled_scores(*arguments, negatives)
+    labels = arguments[3]
+    positive = [score + bias.float() * changed[m, labels[m]] for m, score in enumerate(plain.positive)]
+    torch.testing.assert_close(found.positive, torch.stack(positive))
+    for m in range(masked):
+        for k, item in enumerate(negatives.tolist()):
+            torch.testing.assert_close(found.negative[m, k], plain.negative[m, k] + bias.float() * changed[m, item])
+    weights = torch.randn(len(negatives), generator=torch.Generator().manual_seed(seed)).expand_as(found.negative)
+    finite = found.negative.isfinite()
+    total = found.positive.sum() + (weights * found.negative)[finite].sum()
+    wanted = changed[range(masked), labels].sum() + (weights * changed[:, negatives])[finite].sum()
+    torch.testing.assert_close(torch.autograd.grad(total, bias)[0], wanted.double(), rtol=1e-4, atol=1e-5)
 
 
 def test_items_that_training_lacks_are_drawn_by_popularity_too() -> None:

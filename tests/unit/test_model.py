@@ -21,7 +21,7 @@ from tests.unit.conftest import SMALL, start
         {"ft_prefix": True, "ft_ratio": 1.0},
         {"norm": "pre"},
         {"ablate": ["residual"]},
-        {"ablate": ["projection"]},
+        {"ablate": []},
         {"hidden_act": "swiglu"},
         {"position": "none"},
     ],
@@ -41,7 +41,7 @@ def test_an_option_of_the_network_or_the_task_reaches_the_loss(options: dict, ch
     ("loss_type", "change"),
     [
         ("sampled_softmax", {"n_negatives": 5}),
-        ("sampled_softmax", {"negatives": "popularity"}),
+        ("sampled_softmax", {"negatives": "uniform"}),
         ("gBCE", {"gbce_t": 1.0}),
     ],
     ids=str,

@@ -145,7 +145,7 @@ def model_and_batch(write_inter: Any, **options: Any) -> tuple[Any, Any]:
 def test_nothing_after_its_label_changes_the_loss_of_a_position(
     loss: str, options: dict[str, Any], write_inter: Any
 ) -> None:
-    extra = {"seen_bias": True} if loss == "CE" else {}
+    extra = {"seen_bias": loss != "BPR"}
     model, batch = model_and_batch(write_inter, loss_type=loss, time_bias=True, **extra, **options)
     items, times, width = batch["item_id_list"], batch["timestamp_list"], batch["item_id_list"].shape[1]
     label = model.objective.label
@@ -279,6 +279,7 @@ def test_sequences_without_anything_before_them_are_left_out_or_refused(tmp_path
 
 def test_a_loss_that_seen_bias_cannot_join_turns_its_default_off() -> None:
     assert make_config("SASRecPlus")["seen_bias"] is True
-    assert make_config("SASRecPlus", loss_type="gBCE")["seen_bias"] is False
-    with pytest.raises(UserError, match=r"of SASRecPlus has mistakes:\n  `seen_bias` needs"):
-        make_config("SASRecPlus", loss_type="gBCE", seen_bias=True)
+    assert make_config("SASRecPlus", loss_type="gBCE")["seen_bias"] is True
+    assert make_config("SASRecPlus", loss_type="BPR")["seen_bias"] is False
+    with pytest.raises(UserError, match=r"of SASRecPlus has mistakes:\n  `seen_bias` cannot be learnt with"):
+        make_config("SASRecPlus", loss_type="BPR", seen_bias=True)

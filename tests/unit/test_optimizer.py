@@ -49,7 +49,7 @@ def test_with_a_scaler_the_optimizer_is_not_fused(options: dict) -> None:
 def test_sparse_updates_are_refused_in_several_processes(options: dict) -> None:
     more = {"loss_type": "BCE", "sparse_update": True}
     _, train, *_ = start(**options)
-    config = make_config(**{**options, **more})
+    config = make_config(**{**options, **more}, hidden_dropout_prob=0.1, negatives="uniform")
     config["single_spec"] = False
     with pytest.raises(UserError, match="works in one process only"):
         make_trainer(config, train)

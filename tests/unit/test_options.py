@@ -20,6 +20,7 @@ from recbole_bert4rec.options import pages
 from recbole_bert4rec.options.checks import check, mistakes
 from recbole_bert4rec.options.kinds import Anything, OneOf
 from recbole_bert4rec.options.known import known_to_recbole, mistakes_of_names
+from recbole_bert4rec.options.models import MODEL_DEFAULTS
 from recbole_bert4rec.options.table import (
     FIXED_ON_RESUME,
     OPTIONS,
@@ -155,6 +156,7 @@ def test_a_page_that_is_not_up_to_date_is_named_and_written_anew(
 
 def test_recbole_reads_our_defaults_from_the_property_file() -> None:
     ours = {name: option.default for name, option in OPTIONS.items() if option.default is not RECBOLES}
+    ours |= MODEL_DEFAULTS["BERT4Rec"]
     assert yaml.safe_load((shipped("model") / "BERT4Rec.yaml").read_text("utf-8")) == ours
     assert {name: DEFAULTS[name] for name in ours if name not in ("train_neg_sample_args",)} == {
         name: value for name, value in ours.items() if name not in ("train_neg_sample_args",)
@@ -202,7 +204,7 @@ def test_an_option_that_only_bert4rec_has_gives_a_warning_on_another_model(
 ) -> None:
     with caplog.at_level("WARNING"):
         make_config("SASRec", **{name: default(name), "train_neg_sample_args": None})
-    assert f"option `{name}` is BERT4Rec's and has no effect on SASRec" in caplog.text
+    assert f"option `{name}` is for BERT4Rec, BERT4RecPlus, SASRecPlus and has no effect on SASRec" in caplog.text
 
 
 def test_an_option_of_another_model_gives_a_warning(caplog: pytest.LogCaptureFixture) -> None:
@@ -251,7 +253,7 @@ def test_all_mistakes_come_in_one_message() -> None:
     [
         ({"hidden_size": 64, "n_heads": 3}, "`hidden_size` must be divisible by `n_heads`, but is 64 with 3 heads"),
         ({"mask_random_share": 0.6, "mask_keep_share": 0.6}, "must add up to at most 1, but give 1.2"),
-        ({"seen_bias": True, "loss_type": "BPR"}, "`seen_bias` needs `loss_type` CE, but the loss is BPR"),
+        ({"seen_bias": True, "loss_type": "BPR"}, "`seen_bias` cannot be learnt with `loss_type` BPR"),
         ({"label_smoothing": 0.1, "loss_type": "BCE"}, "`label_smoothing` needs `loss_type` CE, but the loss is BCE"),
         ({"sparse_update": True, "loss_type": "BCE", "temperature": 0.1}, "needs `temperature` null"),
         ({"sparse_update": True, "loss_type": "BCE", "ema_decay": 0.9}, "needs `ema_decay` 0"),
@@ -280,7 +282,7 @@ def test_all_mistakes_come_in_one_message() -> None:
             "must be one of `metrics` ['NDCG'] at one of `topk` [10], but is 'MRR@10'",
         ),
         ({"loss_type": "gBCE", "negatives": "batch"}, "`negatives` must be uniform with gBCE"),
-        ({"sparse_update": True}, "`sparse_update` needs `loss_type` sampled_softmax or BCE or gBCE"),
+        ({"sparse_update": True, "loss_type": "CE"}, "`sparse_update` needs `loss_type` sampled_softmax or BCE"),
         (
             {"sparse_update": True, "loss_type": "BCE", "learner": "sgd"},
             "`sparse_update` needs `learner` adamw, but the learner is sgd",
@@ -380,6 +382,6 @@ def test_what_recbole_understands_is_no_mistake(change: dict[str, Any]) -> None:
 def test_options_of_bert4rec_given_to_another_model_are_named(caplog: Any) -> None:
     with caplog.at_level("WARNING"):
         make_config("GRU4Rec", window="last", exclude_seen=True, hidden_size=32)
-    assert "option `window` is BERT4Rec's and has no effect on GRU4Rec" in caplog.text
+    assert "option `window` is for BERT4Rec, BERT4RecPlus, SASRecPlus and has no effect on GRU4Rec" in caplog.text
     assert "exclude_seen" not in caplog.text
     assert "hidden_size" not in caplog.text

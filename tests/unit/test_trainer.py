@@ -25,7 +25,7 @@ def test_the_same_seed_gives_the_same_result_bit_for_bit_twice(options: dict) ->
 
 def test_the_moving_average_of_the_weights_is_what_is_ranked_with_and_kept(options: dict) -> None:
     trainer, train, valid, test = start(**options, ema_decay=0.7, epochs=2)
-    parameter = trainer.model.encoder.head.weight
+    parameter = trainer.model.encoder.item_embedding.weight
     mean, steps, after = parameter.detach().clone(), 0, trainer._after_step
 
     def watch(*arguments: Any) -> None:
@@ -47,7 +47,8 @@ def test_the_moving_average_of_the_weights_is_what_is_ranked_with_and_kept(optio
     assert not torch.allclose(trained, mean, atol=1e-4)
     trainer.item_tokens = ["[PAD]", "x"]
     trainer._save_checkpoint(0, verbose=False)
-    torch.testing.assert_close(checkpoint.read(trainer.saved_model_file)["state_dict"]["encoder.head.weight"], mean)
+    kept = checkpoint.read(trainer.saved_model_file)["state_dict"]
+    torch.testing.assert_close(kept["encoder.item_embedding.weight"], mean)
     trainer.evaluate(test)
     torch.testing.assert_close(ranked_with[-1], mean)
     trainer.evaluate(test, load_best_model=False)  # still the weights that were loaded

@@ -1,0 +1,85 @@
+"""Options that are `auto` follow from the data: the rules, found by validation on six data sets."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Protocol
+
+from recbole_bert4rec.options.kinds import AUTO
+from recbole_bert4rec.options.table import OptionValues
+
+_LARGE = 20_000
+"""Items beyond which a softmax over all of them costs more than everything else in training."""
+
+
+@dataclass(frozen=True)
+class LogSize:
+    """How much a log tells.
+
+    Attributes:
+        users: with an interaction.
+        items: with an interaction.
+        interactions: of all users.
+    """
+
+    users: int
+    items: int
+    interactions: int
+
+    def __str__(self) -> str:
+        return f"{self.users} users, {self.items} items, {self.interactions} interactions"
+
+
+Rule = Callable[[OptionValues, LogSize], Any]
+
+
+def dropout(options: OptionValues, size: LogSize) -> float:
+    """Drop more where an embedding is learnt from fewer interactions: .5 at 16 an item, .1 less for each factor of 3.
+
+    At least .1 and at most .5, in steps of .05.
+    """
+    per_item = max(1.0, size.interactions / max(1, size.items))
+    return round(20 * min(0.5, max(0.1, 0.5 - 0.1 * math.log(per_item / 16, 3)))) / 20
+
+
+def loss(options: OptionValues, size: LogSize) -> str:
+    """Estimate the softmax from a sample of the items where there are more than 20,000."""
+    return "sampled_softmax" if size.items > _LARGE else "CE"
+
+
+def negatives(options: OptionValues, size: LogSize) -> str:
+    """Draw by popularity where the loss corrects for it."""
+    return "popularity" if options["loss_type"] == "sampled_softmax" else "uniform"
+
+
+RULES: Mapping[str, Rule] = MappingProxyType(
+    {"hidden_dropout_prob": dropout, "loss_type": loss, "negatives": negatives}
+)
+"""A rule for each option that may be ``auto``, in the order in which they are applied."""
+
+
+class Settable(OptionValues, Protocol):
+    """Options that can be changed, such as RecBole's configuration or a dictionary."""
+
+    def __setitem__(self, name: str, value: Any, /) -> None:
+        """Change an option."""
+        ...
+
+
+def settle(options: Settable, size: LogSize) -> tuple[str, ...]:
+    """Give each option that is ``auto`` its value.
+
+    Args:
+        options: changed in place.
+        size: of the log, before it is split.
+
+    Returns:
+        The names of those that were ``auto``.
+    """
+    automatic = tuple(name for name in RULES if options[name] == AUTO)
+    for name in automatic:
+        options[name] = RULES[name](options, size)
+    return automatic

@@ -1,0 +1,72 @@
+"""Options that are `auto`: the rules, and when they are applied."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.options.auto import RULES, LogSize, dropout, loss, negatives, settle
+from recbole_bert4rec.options.kinds import AUTO
+from recbole_bert4rec.options.table import OPTIONS
+from tests.conftest import QUIET, make_config, prepare
+from tests.unit.conftest import ROWS, SMALL
+
+COUNTS = st.integers(0, 10**9)
+
+
+@given(COUNTS, COUNTS, COUNTS)
+def test_every_log_gets_values_that_the_options_take(users: int, items: int, interactions: int) -> None:
+    options = dict.fromkeys(RULES, AUTO)
+    assert set(settle(options, LogSize(users, items, interactions))) == set(RULES)
+    for name, value in options.items():
+        assert value != AUTO
+        assert OPTIONS[name].kind.accepts(value)
+
+
+@given(st.integers(1, 10**6), COUNTS, COUNTS)
+def test_more_interactions_an_item_never_drop_more(items: int, few: int, more: int) -> None:
+    low, high = sorted((few, more))
+    assert dropout({}, LogSize(9, items, high)) <= dropout({}, LogSize(9, items, low))
+
+
+def test_a_large_catalogue_is_sampled_by_popularity() -> None:
+    small, large = LogSize(9, 20_000, 10**6), LogSize(9, 20_001, 10**6)
+    assert (loss({}, small), loss({}, large)) == ("CE", "sampled_softmax")
+    wanted = {"sampled_softmax": "popularity", "CE": "uniform", "BCE": "uniform", "gBCE": "uniform"}
+    assert {name: negatives({"loss_type": name}, large) for name in wanted} == wanted
+
+
+def test_what_the_user_gives_stays() -> None:
+    options = {"hidden_dropout_prob": 0.33, "loss_type": "gBCE", "negatives": AUTO}
+    assert settle(options, LogSize(9, 9, 9)) == ("negatives",)
+    assert options == {"hidden_dropout_prob": 0.33, "loss_type": "gBCE", "negatives": "uniform"}
+
+
+def test_a_run_says_what_auto_became(write_inter: Any, caplog: pytest.LogCaptureFixture) -> None:
+    config = make_config("SASRecPlus", **{**QUIET, **SMALL, **write_inter(ROWS), "state": "INFO"})
+    assert config["hidden_dropout_prob"] == config["loss_type"] == AUTO
+    with caplog.at_level(logging.INFO):
+        prepare(config)
+    assert (config["hidden_dropout_prob"], config["loss_type"]) == (0.5, "CE")
+    size = f"30 users, {len({row[1] for row in ROWS})} items, {len(ROWS)} interactions"
+    assert f"auto is hidden_dropout_prob 0.5, loss_type CE, negatives uniform, by the data: {size}" in caplog.text
+
+
+def test_what_does_not_go_with_the_loss_that_auto_became_is_refused(
+    write_inter: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = make_config("BERT4Rec", **{**SMALL, **write_inter(ROWS), "label_smoothing": 0.1})
+    monkeypatch.setattr("recbole_bert4rec.options.auto._LARGE", 5)
+    with pytest.raises(UserError, match="`label_smoothing` needs `loss_type` CE, but the loss is sampled_softmax"):
+        prepare(config)
+
+
+def test_a_batch_size_in_sequences_takes_the_place_of_the_one_in_items() -> None:
+    assert make_config("BERT4RecPlus")["batch_tokens"] == 1000
+    assert make_config("BERT4RecPlus", train_batch_size=64)["batch_tokens"] is None
+    assert make_config("BERT4RecPlus", train_batch_size=64, batch_tokens=500)["batch_tokens"] == 500
