@@ -76,6 +76,7 @@ class EncoderOptions:
     position: str = _option("position")
     norm: str = _option("norm")
     ablate: Sequence[str] = _option("ablate")
+    output_projection: bool = _option("output_projection")
     temperature: float | None = _option("temperature")
     sparse_update: bool = _option("sparse_update")
     time_bias: bool = _option("time_bias")
@@ -322,7 +323,7 @@ class BERT4RecEncoder(nn.Module):
         layers = [TransformerLayer(options) for _ in range(options.n_layers)]
         self.layers = nn.ModuleList(layers)
         self.last_norm = nn.LayerNorm(hidden, eps=eps) if options.norm == "pre" else nn.Identity()
-        projected = "projection" not in options.ablate
+        projected = options.output_projection
         self.head = nn.Linear(hidden, hidden) if projected else nn.Identity()
         self.head_norm = nn.LayerNorm(hidden, eps=eps) if projected else nn.Identity()
         self.output_bias = nn.Parameter(torch.zeros(options.n_items))
@@ -425,7 +426,7 @@ class BERT4RecEncoder(nn.Module):
 
         *Shape:* (..., H) in, out
         """
-        projected = "projection" not in self.options.ablate
+        projected = self.options.output_projection
         vectors: Tensor = self.head_norm(F.gelu(self.head(hidden))) if projected else hidden
         temperature = self.options.temperature
         return vectors if temperature is None else F.normalize(vectors, dim=-1) / temperature

@@ -9,13 +9,13 @@ from recbole_bert4rec.constants import OUR_MODELS
 from recbole_bert4rec.options.kinds import AUTO
 
 _SHARED: Mapping[str, Any] = {
-    "ablate": ["projection"],
     "batch_tokens": 1000,
     "hidden_dropout_prob": AUTO,
     "loss_type": AUTO,
     "MAX_ITEM_LIST_LENGTH": 200,
     "n_negatives": 1024,
     "negatives": AUTO,
+    "output_projection": False,
     "position": "relative",
     "seen_bias": True,
     "weight_decay": 0.01,

@@ -208,8 +208,14 @@ OPTIONS: Mapping[str, Option] = {
         kind=SomeOf(ABLATABLE),
         role=Role.ARCHITECTURE,
         source=Source.PAPER,
-        help="Parts to leave out: residual, layer_norm, feed_forward (the paper's Table 5), or the output layer's "
-        "projection.",
+        help="Parts of the layers to leave out: residual, layer_norm, feed_forward (the paper's Table 5).",
+    ),
+    "output_projection": Option(
+        default=True,
+        kind=Switch(),
+        role=Role.ARCHITECTURE,
+        source=Source.PAPER,
+        help="Project hidden states before they are multiplied with the items' embeddings (equation 7), or not.",
     ),
     "temperature": Option(
         default=None,

@@ -19,7 +19,7 @@ def pair(**options: Any) -> tuple[BERT4Rec, nn.Module]:
     """Our model and the stock one with the same random weights."""
     torch.manual_seed(1)
     options = {"hidden_dropout_prob": 0.0, "attn_dropout_prob": 0.0, "position": "start", "hidden_size": 16, **options}
-    stocks = {"MAX_ITEM_LIST_LENGTH": 10, "bias_init": "zero", "ablate": [], "seen_bias": False}
+    stocks = {"MAX_ITEM_LIST_LENGTH": 10, "bias_init": "zero", "output_projection": True, "seen_bias": False}
     ours = BERT4Rec(make_config(**stocks, **options), Catalogue(N_ITEMS))
     stock = RecBoleBERT4Rec(make_config("RecBoleBERT4Rec", MAX_ITEM_LIST_LENGTH=10, **options), Catalogue(N_ITEMS))
     for parameter in stock.parameters():

@@ -33,7 +33,7 @@ def copied(ours: BERT4Rec, theirs: nn.Module) -> None:
 
 def test_hidden_states_are_those_of_sasrec_at_every_position() -> None:
     options = {**SHARED, "MAX_ITEM_LIST_LENGTH": 10}
-    ours = BERT4Rec(make_config(objective="next", ablate=["projection"], **options), Catalogue(40)).eval()
+    ours = BERT4Rec(make_config(objective="next", output_projection=False, **options), Catalogue(40)).eval()
     theirs = SASRec(make_config("SASRec", loss_type="CE", **options), Catalogue(40)).eval()
     copied(ours, theirs)
     items = torch.tensor([[1, 2, 3, 39, 5, 6, 7, 8, 9, 10], [4, 39, 3, 0, 0, 0, 0, 0, 0, 0]])
@@ -56,7 +56,7 @@ def test_the_loss_is_the_mean_over_recboles_prefix_rows(order: str, write_inter:
     data = write_inter(histories_to_rows(HISTORIES))
     options = {**SHARED, **data, "MAX_ITEM_LIST_LENGTH": 12}
     size = 100 if order == "one batch" else 4
-    plain = {"ablate": ["projection"], "bias_init": "zero", "seen_bias": False}
+    plain = {"output_projection": False, "bias_init": "zero", "seen_bias": False}
     config = make_config(**options, **plain, objective="next", train_batch_size=size)
     _, train, _, _ = prepare(config)
     ours = make_trainer(config, train).model

@@ -203,7 +203,7 @@ def test_weights_keep_the_order_by_which_checkpoints_of_the_optimizer_know_them(
 
 
 def test_without_the_projection_hidden_states_are_multiplied_with_embeddings() -> None:
-    encoder = BERT4RecEncoder(EncoderOptions(**{**OPTIONS.__dict__, "ablate": ("projection",)}))
+    encoder = BERT4RecEncoder(EncoderOptions(**{**OPTIONS.__dict__, "output_projection": False}))
     hidden = torch.randn(3, 12)
     wanted = hidden @ encoder.item_embedding.weight[:20].T + encoder.output_bias
     torch.testing.assert_close(encoder.scores(encoder.output(hidden)), wanted)

@@ -21,7 +21,7 @@ from tests.unit.conftest import SMALL, start
         {"ft_prefix": True, "ft_ratio": 1.0},
         {"norm": "pre"},
         {"ablate": ["residual"]},
-        {"ablate": []},
+        {"output_projection": True},
         {"hidden_act": "swiglu"},
         {"position": "none"},
     ],

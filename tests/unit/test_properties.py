@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.options.models import MODEL_DEFAULTS
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.resources import find_config
 from tests.conftest import make_config, prepare
@@ -74,6 +75,19 @@ def test_a_recipe_is_found_by_its_bare_name_and_has_no_mistake(file: Path) -> No
     options = {key: value for key, value in yaml.safe_load(file.read_text()).items() if key != "model"}
     config = make_config(**options)
     assert all(config[key] == value for key, value in options.items() if key != "eval_args")
+
+
+OF_A_MODEL = [file for file in RECIPES if file.stem.startswith(("best-", "paper")) and file.stem != "paper-baselines"]
+
+
+@pytest.mark.parametrize("file", OF_A_MODEL, ids=lambda file: file.stem)
+def test_a_recipe_of_a_model_leaves_nothing_to_the_defaults_that_were_chosen_by_validation(file: Path) -> None:
+    recipe = yaml.safe_load(file.read_text("utf-8"))
+    left = set(MODEL_DEFAULTS["BERT4Rec"]) - set(recipe) - {"batch_tokens"}  # train_batch_size takes its place
+    left -= {"n_negatives", "negatives"} if recipe["loss_type"] == "CE" else set()
+    left -= {"MAX_ITEM_LIST_LENGTH"} if file.stem == "paper" else set()  # the paper's depends on the data set
+    assert not left
+    assert "train_batch_size" in recipe
 
 
 def test_a_file_of_the_user_comes_before_a_recipe_of_the_same_name(tmp_path: Path) -> None:
