@@ -89,6 +89,8 @@ def _notes(name: str, option: Option) -> str:
     notes = []
     if not option.shared:
         notes.append("BERT4Rec")
+    if option.objective is not None:
+        notes.append(f"objective {option.objective}")
     if option.on_resume is OnResume.FREE and option.role is not Role.RUN:
         notes.append("free")
     if option.in_comparison is not InComparison.EACH:

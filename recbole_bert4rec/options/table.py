@@ -104,6 +104,7 @@ class Option:
         in_comparison: how comparisons and studies treat it.
         searched: whether a search may vary it. Default: not if it decides the protocol.
         affects_result: whether a run with another value gives other results.
+        objective: the only one that it means something to; None: all.
     """
 
     default: Any
@@ -117,6 +118,7 @@ class Option:
     in_comparison: InComparison = InComparison.EACH
     searched: bool | None = None
     affects_result: bool = True
+    objective: str | None = None
 
     def __post_init__(self) -> None:
         """Fill in what follows from the role."""
@@ -283,6 +285,7 @@ OPTIONS: Mapping[str, Option] = {
         default=0.5,
         kind=Real(0, 1, "[]"),
         role=Role.TASK,
+        objective="prefix",
         source=Source.VALIDATION,
         help="Probability that a sequence has a two-sided beginning, with objective prefix; the others are causal.",
     ),
@@ -290,6 +293,7 @@ OPTIONS: Mapping[str, Option] = {
         default=0.0,
         kind=Real(0, 1, "[)"),
         role=Role.TASK,
+        objective="prefix",
         source=Source.VALIDATION,
         help="Share of the items of such a beginning that are masked and predicted, with objective prefix.",
     ),
@@ -297,6 +301,7 @@ OPTIONS: Mapping[str, Option] = {
         default=0.2,
         kind=Real(0, 1, "(]"),
         role=Role.TASK,
+        objective="cloze",
         source=Source.PAPER,
         shared=True,
         help="rho, the share of items to mask (0.2 is the paper's for ML-1M).",
@@ -305,6 +310,7 @@ OPTIONS: Mapping[str, Option] = {
         default=0.1,
         kind=Real(0, 1, "[]"),
         role=Role.TASK,
+        objective="cloze",
         source=Source.VALIDATION,
         shared=True,
         help="Probability that a sequence masks its last item only, as in a test.",
@@ -313,6 +319,7 @@ OPTIONS: Mapping[str, Option] = {
         default=False,
         kind=Switch(),
         role=Role.TASK,
+        objective="cloze",
         source=Source.PAPER_OFF,
         help="End a sequence that masks its last item only at a random item, as RecBole's rows do.",
     ),
@@ -320,6 +327,7 @@ OPTIONS: Mapping[str, Option] = {
         default="bernoulli",
         kind=OneOf(("bernoulli", "exact")),
         role=Role.TASK,
+        objective="cloze",
         source=Source.RECBOLE,
         help="bernoulli: mask each item with probability rho; exact: mask max(1, round(rho n)) items of n.",
     ),
@@ -327,6 +335,7 @@ OPTIONS: Mapping[str, Option] = {
         default=1.0,
         kind=Real(0, 1, "(]"),
         role=Role.TASK,
+        objective="cloze",
         source=Source.PAPER_OFF,
         help="Factor by which the probability of masking falls an item from the end; 1: all items alike.",
     ),
@@ -334,6 +343,7 @@ OPTIONS: Mapping[str, Option] = {
         default=0.0,
         kind=Real(0, 1, "[]"),
         role=Role.TASK,
+        objective="cloze",
         source=Source.AUTHORS,
         help="Share of masked items that show a random item instead of [MASK].",
     ),
@@ -341,6 +351,7 @@ OPTIONS: Mapping[str, Option] = {
         default=0.0,
         kind=Real(0, 1, "[]"),
         role=Role.TASK,
+        objective="cloze",
         source=Source.AUTHORS,
         help="Share of masked items that show themselves.",
     ),

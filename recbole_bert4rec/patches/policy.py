@@ -134,13 +134,16 @@ def check_options(original: Callable[[Config], None], self: Config) -> None:
     elif home.startswith("recbole.") and not self["allow_unknown"] and (found := mistakes_of_names(given, known)):
         raise UserError(f"the configuration of {self.model} has mistakes:\n  " + "\n  ".join(found))
     if home.startswith("recbole"):  # a model of the user's own may have options of its own
-        _warn_of_what_has_no_effect(self.model, given, known)
+        _warn_of_what_has_no_effect(self.model, given, known, self.final_config_dict.get("objective"))
     original(self)
 
 
-def _warn_of_what_has_no_effect(model: str, given: set[str], known: set[str]) -> None:
-    """Name the options that other models have and this one has not."""
+def _warn_of_what_has_no_effect(model: str, given: set[str], known: set[str], objective: str | None) -> None:
+    """Name the options that other models or objectives have and this one has not."""
     for name in sorted(given):
+        needed = OPTIONS[name].objective if name in OPTIONS and model in OUR_MODELS else None
+        if needed not in (None, objective):
+            getLogger().warning(f"option `{name}` is for objective {needed} and has no effect with {objective}")
         if name == "training_rows" and model not in CAUSAL_MODELS:
             getLogger().warning(f"option `{name}` is for {', '.join(CAUSAL_MODELS)} and has no effect on {model}")
         elif name in OWN and model not in OUR_MODELS:

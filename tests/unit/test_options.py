@@ -199,6 +199,24 @@ def test_recbole_reads_the_data_anew_where_an_option_of_ours_shapes_them() -> No
     assert {"objective", "training_rows"} <= {*SHAPES_DATA}
 
 
+@pytest.mark.parametrize(
+    ("option", "model", "warned"),
+    [
+        ({"mask_ratio": 0.3}, "SASRecPlus", "`mask_ratio` is for objective cloze and has no effect with next"),
+        ({"prefix_share": 0.3}, "BERT4Rec", "`prefix_share` is for objective prefix and has no effect with cloze"),
+        ({"mask_ratio": 0.3, "objective": "cloze"}, "SASRecPlus", None),
+        ({"prefix_share": 0.3}, "BERT4RecPlus", None),
+    ],
+    ids=str,
+)
+def test_an_option_of_another_objective_gives_a_warning(
+    option: dict[str, Any], model: str, warned: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("WARNING"):
+        make_config(model, **option)
+    assert warned in caplog.text if warned else not caplog.text
+
+
 @pytest.mark.parametrize("name", OWN)
 def test_an_option_that_only_bert4rec_has_gives_a_warning_on_another_model(
     name: str, caplog: pytest.LogCaptureFixture
