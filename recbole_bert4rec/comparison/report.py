@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
+from recbole.utils import ModelType, get_model
 
 from recbole_bert4rec.comparison.figures import draw
 from recbole_bert4rec.comparison.render import render
@@ -250,6 +251,7 @@ def _facts(results: Results) -> list[str]:
         + ", ".join(f"{name} {versions[name]}" for name in ("recbole_bert4rec", "recbole", "torch") if name in versions)
         + (f"; git commit {', '.join(commits)}" if commits else ""),
         *_variants(about.get("variants", {})),
+        *_longest_inputs(results),
         *_on_windows(results),
         *_partly_trained(results),
         *(f"Failed: {name}: {reason}" for name, reason in results.failed.items()),
@@ -267,6 +269,20 @@ def _split(split: dict[str, Any]) -> str:
         f"at one moment for all users, after {rule.quantile:.0%} of all interactions; the {rule.target} interaction of "
         f"a user after it is the test, {validation} the validation"
     )
+
+
+def _longest_inputs(results: Results) -> list[str]:
+    """Say how much of a history each model sees, where they differ."""
+    lengths = {
+        model: records[0]["config"].get("MAX_ITEM_LIST_LENGTH")
+        for model, records in results.records.items()
+        if records and get_model(records[0]["model"]).type == ModelType.SEQUENTIAL
+    }
+    if len(set(lengths.values())) < 2:
+        return []
+    return [
+        "Longest input (MAX_ITEM_LIST_LENGTH): " + ", ".join(f"{name} {length}" for name, length in lengths.items())
+    ]
 
 
 def _on_windows(results: Results) -> list[str]:

@@ -196,3 +196,16 @@ def test_a_run_that_never_ended_is_run_without_a_word(
 ) -> None:
     assert _finished(make_folder({"a": {}, "b": {}}) / "runs", "other", pd.Series(USERS)) is None
     assert capsys.readouterr().out == ""
+
+
+def test_a_report_says_how_much_of_a_history_each_sequential_model_sees_where_they_differ(
+    make_folder: Callable[..., Path],
+) -> None:
+    folder = make_folder({"BERT4Rec": {}, "SASRec": {}, "Pop": {}})
+    assert "Longest input" not in report_on(folder)["Markdown"]
+    for path in (folder / "runs").glob("*.json"):
+        record = json.loads(path.read_text())
+        record["model"] = record["contestant"]
+        record["config"] = {"MAX_ITEM_LIST_LENGTH": {"BERT4Rec": 200, "SASRec": 50, "Pop": 9}[record["model"]]}
+        path.write_text(json.dumps(record))
+    assert "Longest input (MAX_ITEM_LIST_LENGTH): BERT4Rec 200, SASRec 50\n" in report_on(folder)["Markdown"]
