@@ -39,13 +39,16 @@ def test_loss_gradients_and_scores_are_finite(
     position: str,
     data: st.DataObject,
 ) -> None:
-    config = BASE.setdefault("config", make_config(hidden_size=8, inner_size=8))
+    config = BASE.setdefault(
+        "config", make_config(hidden_size=8, inner_size=8, hidden_dropout_prob=0.2, negatives="uniform")
+    )
     for key, value in {
         "MAX_ITEM_LIST_LENGTH": max_length,
         "mask_ratio": mask_ratio,
         "ft_ratio": ft_ratio,
         "mask_count": mask_count,
         "loss_type": loss_type,
+        "seen_bias": loss_type != "BPR",
         "loss_mean": loss_mean,
         "position": position,
     }.items():
