@@ -34,6 +34,10 @@ PEERS = Path(__file__).resolve().parent / "peers"
 RECTOOLS_CURVE = "rectools_quality.jsonl"
 MARKS = (0.05, 0.10, 0.15)
 RECIPE = {
+    "MAX_ITEM_LIST_LENGTH": 50,
+    "position": "start",
+    "output_projection": True,
+    "loss_type": "CE",
     "train_batch_size": 32,
     "mask_ratio": 0.3,
     "hidden_dropout_prob": 0.05,

@@ -1,4 +1,4 @@
-"""Options that are `auto` follow from the data: the rules, found by validation on six data sets."""
+"""Options that are `auto` follow from the data: the rules, from validation on ml-100k, ml-1m and beauty-5core."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.options.table import OptionValues
 
 _LARGE = 20_000
-"""Items beyond which a softmax over all of them costs more than everything else in training."""
+"""Items beyond which a softmax over all of them takes too long; decided without a comparison."""
 
 
 @dataclass(frozen=True)

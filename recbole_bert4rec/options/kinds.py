@@ -92,35 +92,31 @@ class Switch:
 
 
 @dataclass(frozen=True)
-class OrNull:
-    """Values of another kind, or null."""
+class _Or:
+    """Values of another kind, and one value besides, which YAML calls ``name``."""
 
     kind: Kind
+    value: object
+    name: str
 
     @property
     def wanted(self) -> str:
         """Say what a value must be."""
-        return f"{self.kind.wanted}, or null"
+        return f"{self.kind.wanted}, or {self.name}"
 
     def accepts(self, value: object) -> bool:
-        """Tell whether ``value`` is null or of the kind."""
-        return value is None or self.kind.accepts(value)
+        """Tell whether ``value`` is the one besides or of the kind."""
+        return value == self.value or self.kind.accepts(value)
 
 
-@dataclass(frozen=True)
-class OrAuto:
-    """Values of another kind, or ``auto``, which :mod:`~recbole_bert4rec.options.auto` replaces by one of them."""
+def or_null(kind: Kind) -> Kind:
+    """Return the values of ``kind``, and null."""
+    return _Or(kind, None, "null")
 
-    kind: Kind
 
-    @property
-    def wanted(self) -> str:
-        """Say what a value must be."""
-        return f"{self.kind.wanted}, or {AUTO}"
-
-    def accepts(self, value: object) -> bool:
-        """Tell whether ``value`` is ``auto`` or of the kind."""
-        return value == AUTO or self.kind.accepts(value)
+def or_auto(kind: Kind) -> Kind:
+    """Return the values of ``kind``, and ``auto``; :mod:`~recbole_bert4rec.options.auto` replaces it by one of them."""
+    return _Or(kind, AUTO, AUTO)
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,10 @@ _NEXT: Mapping[str, Any] = {**_SHARED, "epochs": 40}
 MODEL_DEFAULTS: Mapping[str, Mapping[str, Any]] = dict(
     zip(OUR_MODELS, (_CLOZE, {**_NEXT, "objective": "prefix"}, {**_NEXT, "objective": "next"}), strict=True)
 )
-"""Options of each model; all were chosen by validation."""
+"""Options of each model."""
+
+DECIDED = frozenset({"batch_tokens", "epochs", "loss_type", "n_negatives", "negatives", "weight_decay"})
+"""Those of them that were decided without a comparison; the others were chosen by validation."""
 
 ABOUT: Mapping[str, str] = dict(
     zip(

@@ -20,12 +20,12 @@ from recbole_bert4rec.options.kinds import (
     Kind,
     Null,
     OneOf,
-    OrAuto,
-    OrNull,
     Real,
     SomeOf,
     Switch,
     Whole,
+    or_auto,
+    or_null,
 )
 
 
@@ -221,7 +221,7 @@ OPTIONS: Mapping[str, Option] = {
     ),
     "temperature": Option(
         default=None,
-        kind=OrNull(Real(0, brackets="()")),
+        kind=or_null(Real(0, brackets="()")),
         role=Role.ARCHITECTURE,
         source=Source.PAPER_OFF,
         shared=True,
@@ -365,7 +365,7 @@ OPTIONS: Mapping[str, Option] = {
     ),
     "loss_type": Option(
         default="CE",
-        kind=OrAuto(OneOf(LOSSES)),
+        kind=or_auto(OneOf(LOSSES)),
         role=Role.TASK,
         source=Source.PAPER,
         shared=True,
@@ -381,7 +381,7 @@ OPTIONS: Mapping[str, Option] = {
     ),
     "negatives": Option(
         default="uniform",
-        kind=OrAuto(OneOf(("uniform", "popularity", "batch"))),
+        kind=or_auto(OneOf(("uniform", "popularity", "batch"))),
         role=Role.TASK,
         source=Source.OURS,
         help="How negatives are drawn; with sampled_softmax also by popularity, or the labels of the batch (never "
@@ -444,7 +444,7 @@ OPTIONS: Mapping[str, Option] = {
     ),
     "batch_tokens": Option(
         default=None,
-        kind=OrNull(Whole(1)),
+        kind=or_null(Whole(1)),
         role=Role.OPTIMISATION,
         source=Source.OURS,
         shapes_data=True,
@@ -452,7 +452,7 @@ OPTIONS: Mapping[str, Option] = {
     ),
     "hidden_dropout_prob": Option(
         default=0.2,
-        kind=OrAuto(Real(0, 1)),
+        kind=or_auto(Real(0, 1)),
         role=Role.OPTIMISATION,
         source=Source.RECBOLE,
         shared=True,
@@ -515,7 +515,7 @@ OPTIONS: Mapping[str, Option] = {
     ),
     "clip_grad_norm": Option(
         default={"max_norm": 5.0},
-        kind=OrNull(Clipping()),
+        kind=or_null(Clipping()),
         role=Role.OPTIMISATION,
         source=Source.PAPER,
         shared=True,
@@ -552,7 +552,7 @@ OPTIONS: Mapping[str, Option] = {
     # ---- Data
     "training_rows": Option(
         default=None,
-        kind=OrNull(OneOf(("user",))),
+        kind=or_null(OneOf(("user",))),
         role=Role.DATA,
         source=Source.RECBOLE,
         shared=True,
@@ -614,7 +614,7 @@ OPTIONS: Mapping[str, Option] = {
     ),
     "valid_users": Option(
         default=None,
-        kind=OrNull(Whole(1)),
+        kind=or_null(Whole(1)),
         role=Role.EVALUATION,
         source=Source.RECBOLE,
         on_resume=OnResume.FIXED,
@@ -698,7 +698,7 @@ OPTIONS: Mapping[str, Option] = {
     ),
     "refit": Option(
         default=None,
-        kind=OrNull(OneOf(("train+valid",))),
+        kind=or_null(OneOf(("train+valid",))),
         role=Role.RUN,
         source=Source.OURS,
         in_comparison=InComparison.REFUSED,
