@@ -35,7 +35,7 @@ def test_more_interactions_an_item_never_drop_more(items: int, few: int, more: i
 
 
 def test_a_large_catalogue_is_sampled_by_popularity() -> None:
-    small, large = LogSize(9, 20_000, 10**6), LogSize(9, 20_001, 10**6)
+    small, large = LogSize(9, 10_000, 10**6), LogSize(9, 10_001, 10**6)
     assert (loss({}, small), loss({}, large)) == ("CE", "sampled_softmax")
     wanted = {"sampled_softmax": "popularity", "CE": "uniform", "BCE": "uniform", "gBCE": "uniform"}
     assert {name: negatives({"loss_type": name}, large) for name in wanted} == wanted
