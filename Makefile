@@ -29,4 +29,4 @@ coverage:
 	python -m pytest -m slow --cov --cov-append --cov-report=
 	coverage report --fail-under=95
 bench:
-	python benchmarks/time_to_quality.py
+	python benchmarks/time_to_mark.py --data_path dataset

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -18,30 +19,26 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 
 
-def run_record(work: Path, model: str, *flags: str) -> dict[str, Any]:
-    """The JSON record of ``python run.py --model=MODEL FLAGS``, run in folder ``work``; reused if it is there.
+def run_options(work: Path, name: str, options: dict[str, Any], model: str, *flags: str) -> dict[str, Any]:
+    """Run a model with options of a configuration file in folder ``work/NAME`` and return the run's JSON record.
 
-    The record of an earlier call with the same flags is not made again, so a long comparison can be resumed.
+    The record of an earlier call with the same options is not made again, so a long comparison can be resumed.
     """
-    work.mkdir(parents=True, exist_ok=True)
-    folder = work / "-".join([model, *(flag.removeprefix("--") for flag in flags)]).translate(str.maketrans("/=", "__"))
-    if not list(folder.glob("*.json")):
-        print(f"running {model} {' '.join(flags)}", flush=True)
-        options = [f"--model={model}", "--show_progress=False", f"--checkpoint_dir={folder}", *flags]
-        with open(work / f"{folder.name}.log", "w") as log:
+    folder, text = work / name, yaml.safe_dump({"model": model, **options}) + "".join(f"# {flag}\n" for flag in flags)
+    given = folder / "options.yaml"
+    if not (given.exists() and given.read_text() == text and list(folder.glob("*.json"))):
+        print(f"running {model}: {name}", flush=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        given.write_text(text)
+        fixed = ["--config_files=options.yaml", "--show_progress=False", "--checkpoint_dir=."]
+        with open(folder / "run.log", "w") as log:
             subprocess.run(
-                [sys.executable, str(ROOT / "run.py"), *options], cwd=work, stdout=log, stderr=log, check=True
+                [sys.executable, str(ROOT / "run.py"), *fixed, *flags], cwd=folder, stdout=log, stderr=log, check=True
             )
     (record,) = folder.glob("*.json")
     content: dict[str, Any] = json.loads(record.read_text())
     return content
-
-
-def run_options(work: Path, name: str, options: dict[str, Any], model: str = "BERT4Rec", *flags: str) -> dict[str, Any]:
-    """:func:`run_record` with options of a configuration file, ``work/NAME.yaml``, written for it."""
-    work.mkdir(parents=True, exist_ok=True)
-    (work / f"{name}.yaml").write_text(yaml.safe_dump(options))
-    return run_record(work, model, f"--config_files={name}.yaml", *flags)
 
 
 def machine(record: dict[str, Any]) -> str:

@@ -30,6 +30,7 @@ class Task:
     batch: int
     mask_ratio: float
     epochs: int
+    architecture: str = "BERT4Rec"
 
 
 class Stopwatch:

@@ -19,6 +19,14 @@ import recbole_bert4rec  # noqa: E402
 from recbole_bert4rec.environment import suppress_dependency_warnings  # noqa: E402
 from recbole_bert4rec.plugin import model as plugin_model  # noqa: E402
 
+PAPER = {
+    "position": "start",
+    "output_projection": True,
+    "seen_bias": False,
+    "hidden_dropout_prob": 0.2,
+    "loss_type": "CE",
+}
+
 
 def write_sequences(train, path):
     """For the other contestants: whole training sequences."""
@@ -42,9 +50,9 @@ def main():
         "state": "error",
         "show_progress": False,
         "use_gpu": False,
-        **TASK["options"],
     }
-    options |= {"train_batch_size": TASK["batch"]} if model_name == "BERT4Rec" else {}
+    options |= {**PAPER, "train_batch_size": TASK["batch"]} if model_name == "BERT4Rec" else {}
+    options |= TASK["options"]
     if TASK["data_path"] is None:
         del options["data_path"]
     config = Config(model_name, TASK["dataset"], config_dict=options)

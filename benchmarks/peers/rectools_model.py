@@ -1,10 +1,10 @@
-"""RecTools' data and its BERT4RecModel, its own defaults but for the sizes of the task."""
+"""RecTools' data, and its BERT4RecModel or SASRecModel with its own defaults but for the sizes of the task."""
 
 import pandas as pd
 from pytorch_lightning import Trainer
 from rectools import Columns
 from rectools.dataset import Dataset
-from rectools.models import BERT4RecModel
+from rectools.models import BERT4RecModel, SASRecModel
 
 
 def dataset_of(histories):
@@ -23,13 +23,8 @@ def model_of(task, callback):
         quiet = dict.fromkeys(("enable_progress_bar", "logger", "enable_checkpointing", "enable_model_summary"), False)
         return Trainer(max_epochs=task.epochs, accelerator="cpu", callbacks=[callback], **quiet)
 
-    return BERT4RecModel(
-        n_blocks=2,
-        n_heads=2,
-        n_factors=task.hidden_size,
-        session_max_len=task.length,
-        batch_size=task.batch,
-        mask_prob=task.mask_ratio,
-        epochs=task.epochs,
-        get_trainer_func=trainer,
-    )
+    sizes = {"n_blocks": 2, "n_heads": 2, "n_factors": task.hidden_size, "session_max_len": task.length}
+    shared = {**sizes, "batch_size": task.batch, "epochs": task.epochs, "get_trainer_func": trainer}
+    if task.architecture == "SASRec":
+        return SASRecModel(**shared)
+    return BERT4RecModel(mask_prob=task.mask_ratio, **shared)

@@ -1,4 +1,4 @@
-"""RecTools' BERT4RecModel, validated after every epoch."""
+"""RecTools' BERT4RecModel or SASRecModel, validated after every epoch."""
 
 import json
 import time
