@@ -12,7 +12,7 @@ from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.options.table import OptionValues
 
 _LARGE = 10_000
-"""Items beyond which a softmax over all of them takes too long; on beauty-5core (12,101) a sample of 1,024 is as good in under half the time."""
+"""Items beyond which a softmax over all takes too long; on beauty-5core (12,101) 1,024 are as good in half the time."""
 
 
 @dataclass(frozen=True)
