@@ -28,7 +28,7 @@ MODEL_DEFAULTS: Mapping[str, Mapping[str, Any]] = dict(
 )
 """Options of each model."""
 
-DECIDED = frozenset({"batch_tokens", "epochs", "loss_type", "n_negatives", "negatives", "weight_decay"})
+DECIDED = frozenset({"epochs", "n_negatives", "weight_decay"})
 """Those of them that were decided without a comparison; the others were chosen by validation."""
 
 ABOUT: Mapping[str, str] = dict(
