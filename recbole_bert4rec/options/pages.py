@@ -22,8 +22,8 @@ ROOT = Path(__file__).resolve().parents[2]
 _MADE = "Made from recbole_bert4rec/options/table.py by `make pages`; edit that."
 _SOURCES = (
     "Sources of the defaults: paper (Sun et al., CIKM 2019), authors (their code), RecBole (1.2.1), validation (chosen "
-    "by validation NDCG@10 on ml-100k, ml-1m or beauty-5core), ours (decided without a comparison), off, as in the paper (the "
-    "paper does without)."
+    "by validation NDCG@10 on ml-100k, ml-1m or beauty-5core), ours (decided without a comparison), off, as in the "
+    "paper (the paper does without)."
 )
 
 
