@@ -23,7 +23,12 @@ from matplotlib import pyplot as plt
 
 LOSSES: dict[str, dict[str, Any]] = {
     "CE": {"loss_type": "CE"},
-    "sampled_softmax": {"loss_type": "sampled_softmax", "negatives": "popularity", "sparse_update": True},
+    "sampled_softmax": {
+        "loss_type": "sampled_softmax",
+        "negatives": "popularity",
+        "n_negatives": 256,
+        "sparse_update": True,
+    },
 }
 
 

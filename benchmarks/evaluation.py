@@ -25,7 +25,8 @@ MODES = ("full", "uni100", "pop100")
 def prepare(model: str, mode: str) -> tuple[Any, Any]:
     """A trainer of an untrained model and the validation part of ml-100k."""
     arguments = {"split": {"LS": "valid_and_test"}, "order": "TO", "group_by": "user", "mode": mode}
-    options: dict[str, Any] = {"eval_args": arguments, "state": "error", "show_progress": False, "use_gpu": False}
+    options: dict[str, Any] = {"eval_args": arguments, "state": "error", "show_progress": False}
+    options |= {"MAX_ITEM_LIST_LENGTH": 50, "use_gpu": False}
     if model != "BERT4Rec":
         options["eval_batch_size"] = 4096  # RecBole's default
     config = Config(model, "ml-100k", config_dict=options)

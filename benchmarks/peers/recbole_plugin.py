@@ -16,8 +16,8 @@ from recbole.data import create_dataset, data_preparation  # noqa: E402
 from recbole.utils import get_model, get_trainer, init_seed  # noqa: E402
 
 import recbole_bert4rec  # noqa: E402
+from recbole_bert4rec.data import objectives  # noqa: E402
 from recbole_bert4rec.environment import suppress_dependency_warnings  # noqa: E402
-from recbole_bert4rec.plugin import model as plugin_model  # noqa: E402
 
 PAPER = {
     "position": "start",
@@ -86,14 +86,14 @@ def main():
 
 def count_masks(watch):
     """Let every batch that is masked be counted."""
-    cloze = plugin_model.cloze
+    cloze = objectives.cloze
 
     def counted(*arguments, **options):
         masked = cloze(*arguments, **options)
         watch.count(len(masked.rows))
         return masked
 
-    plugin_model.cloze = counted
+    objectives.cloze = counted
 
 
 main()

@@ -18,11 +18,6 @@ def add_names(parser: argparse.ArgumentParser, more: str = "") -> None:
         more: said of ``--model`` besides.
     """
     parser.add_argument("--model", "-m", help=f"name of the model (default: {DEFAULT_NAMES['model']}){more}")
-    add_data(parser)
-
-
-def add_data(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that name data set and files of options."""
     what = f"name of the data set (default: {DEFAULT_NAMES['dataset']}), or a .csv, .tsv or .parquet log"
     parser.add_argument("--dataset", "-d", help=what)
     parser.add_argument(

@@ -16,6 +16,7 @@ from typing import Any
 
 import pandas as pd
 import yaml
+from recbole.config import Config
 from recbole.utils import ModelType
 
 from recbole_bert4rec.comparison.comparison import Comparison, reference_config
@@ -28,6 +29,7 @@ from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.files import atomic_write, locked
 from recbole_bert4rec.options.table import WITHOUT_EFFECT
 from recbole_bert4rec.plugin.checkpoint import is_plain
+from recbole_bert4rec.plugin.effects import why_no_effect
 from recbole_bert4rec.scoped import restored_environment
 from recbole_bert4rec.training.build import translate_errors
 from recbole_bert4rec.training.epochs import ProgressReport, Report
@@ -115,12 +117,21 @@ def _check_options(comparison: Comparison) -> None:
         except UserError as error:
             mistakes.append(f"{model}: {error}" if comparison.study.variants else str(error))
             continue
+        mistakes += _without_effect(model, comparison, config)
         if config["MODEL_TYPE"] not in (ModelType.SEQUENTIAL, ModelType.GENERAL, ModelType.TRADITIONAL):
             mistakes.append(
                 f"{model} predicts clicks or needs a knowledge graph; it cannot be compared by ranking items"
             )
     if mistakes:
         raise UserError("\n".join(dict.fromkeys(mistakes)))
+
+
+def _without_effect(variant: str, comparison: Comparison, config: Config) -> list[str]:
+    """Say which options of a variant its model has no use for."""
+    known = {*config.internal_config_dict}.union(*config.parameters.values())
+    model, final = config["model"], config.final_config_dict
+    found = ((name, why_no_effect(name, model, final, known)) for name in comparison.variant_options(variant))
+    return [f"{variant}: `{name}` {why}" for name, why in found if why is not None]
 
 
 def _metadata(comparison: Comparison, about: dict[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 from numpy.typing import NDArray
 from recbole.config import Config
 from recbole.data import create_dataset
@@ -20,6 +21,7 @@ from recbole_bert4rec.comparison.comparison import LEAST_INTERACTIONS, Compariso
 from recbole_bert4rec.comparison.study import Study
 from recbole_bert4rec.constants import TARGET_POSITION
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.global_split import asks_for_global_time
 from recbole_bert4rec.training.build import load_data
 from recbole_bert4rec.training.interactions import PHASES, targets_of
@@ -103,7 +105,10 @@ class ReferenceRows:
 
     def _compare_histories(self, model: str, number: int, theirs: SequentialDataset) -> None:
         table = theirs.inter_feat
-        if theirs.item_list_length_field not in table.columns:  # ours: histories are made from the sequences
+        if isinstance(theirs, BERT4RecDataset):  # histories are cut out of the sequences
+            ours, own = self._sequences, theirs.sequences
+            if not (torch.equal(ours.items, own.items) and torch.equal(ours.offsets, own.offsets)):
+                raise UserError(f"{model} sees other histories in {PHASES[number]} than BERT4Rec")
             return
         ours = self._loaders[number]._dataset.inter_feat
         by_user = np.argsort(table[theirs.uid_field].numpy(), kind="stable")

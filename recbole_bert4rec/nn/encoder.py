@@ -51,7 +51,8 @@ def _option(name: str) -> Any:
 class EncoderOptions:
     """Architecture, initialisation and dropout of the encoder.
 
-    Fields that are named like an option mean the same and have its default: see ``options/table.py``.
+    Fields that are named like an option mean the same and have its default: see ``options/table.py``. That of
+    ``hidden_dropout_prob`` is RecBole's, for the option's follows from a log.
 
     Attributes:
         n_items: N, padding counted.
@@ -67,7 +68,7 @@ class EncoderOptions:
     inner_size: int = _option("inner_size")
     n_layers: int = _option("n_layers")
     n_heads: int = _option("n_heads")
-    hidden_dropout_prob: float = _option("hidden_dropout_prob")
+    hidden_dropout_prob: float = 0.2
     attn_dropout_prob: float = _option("attn_dropout_prob")
     hidden_act: str = _option("hidden_act")
     layer_norm_eps: float = _option("layer_norm_eps")

@@ -18,6 +18,10 @@ _DOCUMENTED = ("neg_sampling", "training_neg_sample_num")
 """What examples of RecBole's documentation set, though its code no longer reads it."""
 
 
+FOLLOWED_BY_ALL = frozenset({"allow_unknown", "candidates", "exclude_seen", "training_rows"})
+"""Options of this package that other models than its own follow, too."""
+
+
 def is_known(name: str, known: Iterable[str] = ()) -> bool:
     """Tell whether an option means something: to us, to ``known``, or to any model of RecBole."""
     return name in OPTIONS or name in set(known) or name in known_to_recbole()

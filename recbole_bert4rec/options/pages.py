@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import yaml
@@ -15,7 +15,7 @@ import yaml
 from recbole_bert4rec.constants import OUR_MODELS
 from recbole_bert4rec.files import atomic_write
 from recbole_bert4rec.options.kinds import Switch
-from recbole_bert4rec.options.models import ABOUT, DECIDED, MODEL_DEFAULTS
+from recbole_bert4rec.options.models import ABOUT, MODEL_DEFAULTS
 from recbole_bert4rec.options.table import OPTIONS, RECBOLES, InComparison, OnResume, Option, Role, Source
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,11 +33,11 @@ def property_file(model: str) -> str:
     lines = [f"# {line}" for line in textwrap.wrap(about, 116)]
     own = MODEL_DEFAULTS[model]
     for role in Role:
-        ours = [(name, option) for name, option in _of(role) if name in own or option.default is not RECBOLES]
+        ours = [(name, option) for name, option in _of(role) if option.default is not RECBOLES]
         lines += ["", f"# {role.value}"] if ours else []
         for name, option in ours:
             setting = f"{name}: {_yaml(own.get(name, option.default))}"
-            source = _source(name, option, own)
+            source = Source.OURS if name in own else option.source
             lines.append(f"{setting:<30}# ({_values(option)}) {option.help} [{source.value}]")
     return "\n".join(lines) + "\n"
 
@@ -72,13 +72,6 @@ def _yaml(value: object) -> str:
     return "~" if value is None else text.replace("false", "False").replace("true", "True")
 
 
-def _source(name: str, option: Option, own: Mapping[str, object]) -> Source:
-    """Say where the default of a model comes from, whose own defaults are ``own``."""
-    if name not in own:
-        return option.source
-    return Source.OURS if name in DECIDED else Source.VALIDATION
-
-
 def _defaults(name: str, option: Option) -> str:
     """Return the default of BERT4Rec, and those of the other models that have another."""
     of_model = {model: MODEL_DEFAULTS[model].get(name, option.default) for model in OUR_MODELS}
@@ -104,8 +97,7 @@ def _notes(name: str, option: Option) -> str:
         notes.append(f"in comparisons: {option.in_comparison.value}")
     if not option.searched:
         notes.append("not searched")
-    source = _source(name, option, MODEL_DEFAULTS[OUR_MODELS[0]])
-    return "; ".join([*notes, source.value])
+    return "; ".join([*notes, option.source.value])
 
 
 def main(arguments: list[str]) -> int:

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from recbole_bert4rec.constants import ABLATABLE, LOSSES
 from recbole_bert4rec.options.kinds import (
+    AUTO,
     Anything,
     Clipping,
     Kind,
@@ -169,9 +170,12 @@ OPTIONS: Mapping[str, Option] = {
         shared=True,
         help="Number of attention heads.",
     ),
-    "MAX_ITEM_LIST_LENGTH": _recboles(
+    "MAX_ITEM_LIST_LENGTH": Option(
+        default=200,
         kind=Whole(2),
         role=Role.ARCHITECTURE,
+        source=Source.VALIDATION,
+        shared=True,
         help="Longest input; of a longer history the model sees the latest items, or a window in training.",
     ),
     "hidden_act": Option(
@@ -198,7 +202,7 @@ OPTIONS: Mapping[str, Option] = {
         help="LayerNorm after each sublayer (post), or before each and once at the end (pre).",
     ),
     "position": Option(
-        default="start",
+        default="relative",
         kind=OneOf(("start", "end", "none", "relative")),
         role=Role.ARCHITECTURE,
         source=Source.VALIDATION,
@@ -213,10 +217,10 @@ OPTIONS: Mapping[str, Option] = {
         help="Parts of the layers to leave out: residual, layer_norm, feed_forward (the paper's Table 5).",
     ),
     "output_projection": Option(
-        default=True,
+        default=False,
         kind=Switch(),
         role=Role.ARCHITECTURE,
-        source=Source.PAPER,
+        source=Source.VALIDATION,
         help="Project hidden states before they are multiplied with the items' embeddings (equation 7), or not.",
     ),
     "temperature": Option(
@@ -364,23 +368,23 @@ OPTIONS: Mapping[str, Option] = {
         help="RecBole's mask_itemseq stays off: masks are drawn in the loss.",
     ),
     "loss_type": Option(
-        default="CE",
+        default=AUTO,
         kind=or_auto(OneOf(LOSSES)),
         role=Role.TASK,
-        source=Source.PAPER,
+        source=Source.VALIDATION,
         shared=True,
         help="CE: softmax over all items; sampled_softmax, BCE, gBCE: for huge catalogues; BPR: one negative a masked "
         "item, outside its sequence.",
     ),
     "n_negatives": Option(
-        default=256,
+        default=1024,
         kind=Whole(1),
         role=Role.TASK,
-        source=Source.OURS,
+        source=Source.VALIDATION,
         help="Negatives a batch of sampled_softmax, BCE and gBCE, shared by its masked items.",
     ),
     "negatives": Option(
-        default="uniform",
+        default=AUTO,
         kind=or_auto(OneOf(("uniform", "popularity", "batch"))),
         role=Role.TASK,
         source=Source.OURS,
@@ -402,13 +406,13 @@ OPTIONS: Mapping[str, Option] = {
         help="Share of the label's probability that is spread over all items, with CE.",
     ),
     "seen_bias": Option(
-        default=False,
+        default=True,
         kind=Switch(),
         role=Role.TASK,
-        source=Source.PAPER_OFF,
+        source=Source.VALIDATION,
         on_resume=OnResume.FIXED,
         help="Learn one number that is added to the scores of items that the user had: those in the input, and in "
-        "rankings, where it is negative, all of the history.",
+        "rankings, where it is negative, all of the history. Off with BPR, which cannot learn it.",
     ),
     "loss_mean": Option(
         default="mask",
@@ -427,10 +431,10 @@ OPTIONS: Mapping[str, Option] = {
     ),
     # ---- Training
     "epochs": Option(
-        default=100,
+        default=60,
         kind=Whole(0),
         role=Role.OPTIMISATION,
-        source=Source.VALIDATION,
+        source=Source.OURS,
         shared=True,
         help="Passes over all users; the learning rate reaches 0 at the last.",
     ),
@@ -440,21 +444,21 @@ OPTIONS: Mapping[str, Option] = {
         role=Role.OPTIMISATION,
         source=Source.VALIDATION,
         shared=True,
-        help="Sequences (users) in a batch.",
+        help="Sequences (users) in a batch; has an effect where it is given, and then takes the place of batch_tokens.",
     ),
     "batch_tokens": Option(
-        default=None,
+        default=1000,
         kind=or_null(Whole(1)),
         role=Role.OPTIMISATION,
-        source=Source.OURS,
+        source=Source.VALIDATION,
         shapes_data=True,
-        help="Items in a batch, padding counted, in place of train_batch_size; null: not used.",
+        help="Items in a batch, padding counted; null: train_batch_size counts its sequences.",
     ),
     "hidden_dropout_prob": Option(
-        default=0.2,
+        default=AUTO,
         kind=or_auto(Real(0, 1)),
         role=Role.OPTIMISATION,
-        source=Source.RECBOLE,
+        source=Source.VALIDATION,
         shared=True,
         help="Dropout of embeddings and layer outputs.",
     ),
@@ -498,10 +502,10 @@ OPTIONS: Mapping[str, Option] = {
         help="Steps of linear warm-up, at most a tenth of the run.",
     ),
     "weight_decay": Option(
-        default=0.1,
+        default=0.01,
         kind=Real(0),
         role=Role.OPTIMISATION,
-        source=Source.VALIDATION,
+        source=Source.OURS,
         shared=True,
         help="Weight decay of weights and embeddings; LayerNorm and biases are spared.",
     ),

@@ -22,17 +22,24 @@ from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.options.auto import LogSize, settle
 from recbole_bert4rec.options.checks import check
 from recbole_bert4rec.options.kinds import AUTO
-from recbole_bert4rec.options.known import known_to_every_model, mistakes_of_names
-from recbole_bert4rec.options.table import OPTIONS, OWN, SHAPES_DATA
+from recbole_bert4rec.options.known import mistakes_of_names
+from recbole_bert4rec.options.table import SHAPES_DATA
 from recbole_bert4rec.patches.fixes import TRUST
 from recbole_bert4rec.patches.registry import Patch, Scope
 from recbole_bert4rec.plugin import checkpoint
 from recbole_bert4rec.plugin.candidates import create_samplers
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
-from recbole_bert4rec.plugin.global_split import asks_for_global_time, build_by_global_time, splits_by_global_time
+from recbole_bert4rec.plugin.effects import why_no_effect
+from recbole_bert4rec.plugin.global_split import (
+    asks_for_global_time,
+    build_by_global_time,
+    check_no_leak,
+    splits_by_global_time,
+)
 from recbole_bert4rec.plugin.user_rows import CAUSAL_MODELS, has_user_rows, loss_of_windows
 from recbole_bert4rec.resources import read_yaml, shipped
 from recbole_bert4rec.scoped import StandIn, added, replaced
+from recbole_bert4rec.training.interactions import Interactions, count_interactions
 
 if TYPE_CHECKING:
     from importlib.abc import Traversable
@@ -40,6 +47,7 @@ if TYPE_CHECKING:
     from recbole.model.abstract_recommender import ConcreteRecommender  # a name of the stubs
 
 _SEQUENTIAL_SPLIT = {"split": {"LS": "valid_and_test"}, "order": "TO", "group_by": "user"}
+_ABSENT = object()
 _NO_FILE_EXISTS = StandIn(os, path=StandIn(os.path, exists=lambda path: False))
 
 
@@ -135,22 +143,13 @@ def check_options(original: Callable[[Config], None], self: Config) -> None:
     elif home.startswith("recbole.") and not self["allow_unknown"] and (found := mistakes_of_names(given, known)):
         raise UserError(f"the configuration of {self.model} has mistakes:\n  " + "\n  ".join(found))
     if home.startswith("recbole"):  # a model of the user's own may have options of its own
-        _warn_of_what_has_no_effect(self.model, given, known, self.final_config_dict.get("objective"))
+        written = self.external_config_dict  # by a resumed checkpoint, too, which has every option
+        for name in sorted(given):
+            default = self.internal_config_dict.get(name, _ABSENT)
+            why = why_no_effect(name, self.model, self.final_config_dict, known)
+            if why is not None and written[name] != default:
+                getLogger().warning(f"option `{name}` {why}")
     original(self)
-
-
-def _warn_of_what_has_no_effect(model: str, given: set[str], known: set[str], objective: str | None) -> None:
-    """Name the options that other models or objectives have and this one has not."""
-    for name in sorted(given):
-        needed = OPTIONS[name].objective if name in OPTIONS and model in OUR_MODELS else None
-        if needed not in (None, objective):
-            getLogger().warning(f"option `{name}` is for objective {needed} and has no effect with {objective}")
-        if name == "training_rows" and model not in CAUSAL_MODELS:
-            getLogger().warning(f"option `{name}` is for {', '.join(CAUSAL_MODELS)} and has no effect on {model}")
-        elif name in OWN and model not in OUR_MODELS:
-            getLogger().warning(f"option `{name}` is for {', '.join(OUR_MODELS)} and has no effect on {model}")
-        elif name not in known and name not in OPTIONS and name not in known_to_every_model():
-            getLogger().warning(f"option `{name}` is another model's and has no effect on {model}")
 
 
 def create_dataset(original: Callable[[Config], Any], config: Config) -> Any:
@@ -172,7 +171,7 @@ def create_dataset(original: Callable[[Config], Any], config: Config) -> Any:
 
 
 def data_preparation(original: Callable[[Config, Any], Any], config: Config, dataset: Any) -> Any:
-    """Give the options of our models that are ``auto`` their values, now that the data are known.
+    """Give options that are ``auto`` their values, now that the data are known; let no split at one moment leak.
 
     Args:
         original: RecBole's ``data_preparation``.
@@ -183,16 +182,20 @@ def data_preparation(original: Callable[[Config, Any], Any], config: Config, dat
         The loaders of training, validation and test.
 
     Raises:
-        UserError: the values have mistakes.
+        UserError: the values have mistakes, or training would read what came after the moment.
     """
     if config["model"] in OUR_MODELS:
-        size = LogSize(dataset.user_num - 1, dataset.item_num - 1, dataset.inter_num)
+        size = LogSize(dataset.user_num - 1, dataset.item_num - 1, count_interactions(dataset))
         settled = settle(config, size)
         if settled:
             chosen = ", ".join(f"{name} {config[name]}" for name in settled)
             getLogger().info(f"{AUTO} is {chosen}, by the data: {size}")
             check(config.final_config_dict, model=config["model"])
-    return original(config, dataset)
+    log = Interactions(dataset.inter_feat, dataset) if asks_for_global_time(config["eval_args"]) else None
+    loaders = original(config, dataset)
+    if log is not None:
+        check_no_leak(loaders[0], log.users, log.times)
+    return loaders
 
 
 def build_dataset(original: Callable[[Any], list[Any]], self: Any) -> list[Any]:

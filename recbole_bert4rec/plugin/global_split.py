@@ -137,7 +137,8 @@ def trained_until(train: Any) -> float:
 def check_no_leak(train_data: AbstractDataLoader, users: NDArray[np.int64], times: NDArray[np.float32]) -> None:
     """Refuse to train on what happened after the moment of the split.
 
-    What a model reads in training is counted, user by user, and compared with the log.
+    What a model reads in training is counted, user by user, and compared with the log. Of rows the times are looked
+    at, too; windows count as far as they reach into a sequence, which is in the order of time.
 
     Args:
         train_data: loader of the training part of any model.
@@ -152,12 +153,16 @@ def check_no_leak(train_data: AbstractDataLoader, users: NDArray[np.int64], time
         return
     allowed = np.bincount(users[times <= trained_until(train)], minlength=train.user_num)
     if hasattr(train, "slices"):
-        owner, begin, length = (one.numpy() for one in train.slices())
+        windows: Any = train_data
+        owner, end = windows.users.numpy(), (windows.begin + windows.length).numpy()
         read = np.zeros_like(allowed)
-        np.maximum.at(read, owner, begin + length - train.sequences.offsets.numpy()[owner])
+        np.maximum.at(read, owner, end - train.sequences.offsets.numpy()[owner])
     else:
-        read = np.bincount(train.inter_feat[train.uid_field].numpy(), minlength=train.user_num)
+        rows = train.inter_feat
+        read = np.bincount(rows[train.uid_field].numpy(), minlength=train.user_num)
         read += (read > 0) * isinstance(train, SequentialDataset)  # the first interaction is only a history
+        late = rows[train.time_field].numpy() > trained_until(train)
+        read[rows[train.uid_field].numpy()[late]] = len(users) + 1
     if (read > allowed).any():
         user = train.id2token(train.uid_field, int(np.argmax(read - allowed)))
         raise UserError(

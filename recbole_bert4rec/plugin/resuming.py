@@ -82,7 +82,7 @@ class ResumableTrainer(Trainer):
                 would be selected under another protocol than the current best.
         """
         state = checkpoint.read(resume_file, self.device)
-        fixed = [*FIXED_ON_RESUME]
+        fixed = ["model", *FIXED_ON_RESUME]
         if self.config["valid_users"] is not None:  # with another seed others have trained what is held out
             fixed.append("seed")
         if changed := self._changed_since(state["config"], fixed):

@@ -23,7 +23,6 @@ from recbole.model.abstract_recommender import AbstractRecommender
 from recbole.utils import get_flops, get_model, get_trainer, init_seed, set_color
 
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.plugin.global_split import asks_for_global_time, check_no_leak
 from recbole_bert4rec.training.callbacks import Callback, Observed, observed
 from recbole_bert4rec.training.interactions import Interactions
 from recbole_bert4rec.training.seen import SeenRule, needs_seen_rule
@@ -109,10 +108,7 @@ def load_data(config: Config, dataset: Dataset | None = None) -> Data:
         whole = create_dataset(config) if dataset is None else dataset
         interactions = Interactions(whole.inter_feat, whole)
         getLogger().info(whole)
-        data = Data(config, whole, interactions, *data_preparation(config, whole))
-        if asks_for_global_time(config["eval_args"]):
-            check_no_leak(data.train, interactions.users, interactions.times)
-        return data
+        return Data(config, whole, interactions, *data_preparation(config, whole))
 
     return translate_errors(read, f"data set {config['dataset']!r}")
 

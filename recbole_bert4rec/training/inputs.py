@@ -89,7 +89,9 @@ def resolve_inputs(
     Raises:
         UserError: a file is missing or damaged, or the data set is no name.
     """
-    files = [*_stored_options(resume, folder), *map(find_config, config_files)]
+    own = [find_config(name) for name in config_files]
+    given = {*options, *parse_flags(sys.argv[1:]), *(name for file in own for name in read_yaml(file))}
+    files = [*_stored_options(resume, given, folder), *own]
     named = {**DEFAULT_NAMES, **{key: value for file in files for key, value in read_yaml(file).items()}}
     model, dataset = model or named["model"], dataset or named["dataset"]
     if is_table(dataset):
@@ -102,12 +104,18 @@ def resolve_inputs(
     return model, dataset, files
 
 
-def _stored_options(resume: str | None, folder: str) -> list[str]:
-    """Write a checkpoint's options as a configuration file: RecBole evaluates no text of a file."""
+def _stored_options(resume: str | None, given: set[str], folder: str) -> list[str]:
+    """Write a checkpoint's options as a configuration file: RecBole evaluates no text of a file.
+
+    The size of a batch that is given anew takes the place of a stored one that counts items.
+    """
     if resume is None:
         return []
     file = Path(folder) / "options of the checkpoint.yaml"
-    file.write_text(yaml.safe_dump(checkpoint.without_places(checkpoint.read(resume)["config"])), encoding="utf-8")
+    options = checkpoint.without_places(checkpoint.read(resume)["config"])
+    if "train_batch_size" in given and "batch_tokens" not in given:
+        options.pop("batch_tokens", None)
+    file.write_text(yaml.safe_dump(options), encoding="utf-8")
     return [str(file)]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from recbole.data.interaction import Interaction
+from recbole.data import create_dataset, data_preparation
 
 from recbole_bert4rec.comparison.comparison import Comparison
 from recbole_bert4rec.comparison.rows import check_equal_rows
@@ -18,6 +18,7 @@ from recbole_bert4rec.data.global_time import moments
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.options.global_time import TARGETS, VALIDATIONS, GlobalTime
 from recbole_bert4rec.plugin.global_split import check_no_leak, trained_items
+from recbole_bert4rec.plugin.loader import WindowDataLoader
 from recbole_bert4rec.training import build
 from recbole_bert4rec.training.seen import SeenRule
 from tests.conftest import make_config, prepare
@@ -175,11 +176,27 @@ def test_a_training_that_reads_later_interactions_is_stopped(model: str, write_i
     log_of = (data.interactions.users, data.interactions.times)
     check_no_leak(data.train, *log_of)
     train, test = data.train._dataset, data.test._dataset
-    train.inter_feat = Interaction(
-        {name: torch.cat([values, test.inter_feat[name][:1]]) for name, values in train.inter_feat.interaction.items()}
-    )
+    if isinstance(data.train, WindowDataLoader):
+        data.train.length = data.train.length + 1
+    else:
+        train.inter_feat[train.time_field][0] = test.inter_feat[test.time_field][0]  # as many rows as before
     with pytest.raises(UserError, match="that come after the moment"):
         check_no_leak(data.train, *log_of)
+
+
+def test_recboles_own_program_stops_it_too(write_inter: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = {**write_inter(log()), **SMALL, "eval_args": {"split": {"GT": {"quantile": 0.8}}, "order": "TO"}}
+    monkeypatch.setattr(WindowDataLoader, "_extra_items", lambda self: 0)
+    cut = WindowDataLoader._cut_windows
+
+    def longer(self: WindowDataLoader) -> None:
+        cut(self)
+        self.length = self.length + 1
+
+    monkeypatch.setattr(WindowDataLoader, "_cut_windows", longer)
+    config = make_config("BERT4Rec", **options)
+    with pytest.raises(UserError, match="that come after the moment"):
+        data_preparation(config, create_dataset(config))
 
 
 def test_the_moment_of_validation_is_of_users_who_are_trained() -> None:
@@ -268,6 +285,7 @@ def test_several_targets_a_user_have_no_rule_about_seen_items_for_other_models(w
         data = build.load_data(make_config("SASRec", **options))
         with pytest.raises(UserError, match="several valid targets; this needs one a user"):
             SeenRule(True, data.interactions, data.valid, data.test)
+        SeenRule(False, data.interactions, data.valid, data.test)  # needs none
 
 
 def test_models_are_compared_on_equal_rows(write_inter: Any) -> None:

@@ -9,6 +9,8 @@ import pytest
 import torch
 from recbole.quick_start import load_data_and_model, run_recbole
 
+from recbole_bert4rec.comparison.comparison import Comparison
+from recbole_bert4rec.comparison.rows import check_equal_rows
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.plugin.user_rows import CAUSAL_MODELS
 from tests.conftest import QUIET, histories_to_rows, make_config, make_trainer, overlapping_histories, prepare
@@ -136,3 +138,18 @@ def test_other_models_say_that_it_has_no_effect(write_inter: Any, caplog: pytest
     data = write_inter(histories_to_rows(HISTORIES))
     make_config("Caser", **data, **SMALL, training_rows="user")
     assert "`training_rows` is for GRU4Rec, GRU4RecF, SASRec, SASRecF and has no effect on Caser" in caplog.text
+
+
+def test_a_comparison_notices_histories_in_another_order(write_inter: Any) -> None:
+    """RecBole's float32 merges the two first times of each user, which the file has the wrong way round."""
+    day = 1_700_000_000
+    rows = [(f"u{u}", f"i{(u + t) % 9}", day + (2 - t if t < 2 else 1000 * t)) for u in range(9) for t in range(6)]
+    data = write_inter(rows)
+    rules = (f"--data_path={data['data_path']}", "--topk=[3]", "--metrics=['MRR']", "--valid_metric=MRR@3")
+    flags = (*rules, "--exact_time=True")
+    for more in ((), ("--training_rows=user",)):
+        with pytest.raises(UserError, match="SASRec sees other histories"):
+            check_equal_rows(Comparison(("BERT4Rec", "SASRec"), "toy", (), (*flags, *more)), lambda model: None)
+    check_equal_rows(
+        Comparison(("BERT4Rec", "SASRec"), "toy", (), (*rules, "--training_rows=user")), lambda model: None
+    )

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from recbole.data import create_dataset
 
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.options.auto import RULES, LogSize, dropout, loss, negatives, settle
 from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.options.table import OPTIONS
+from recbole_bert4rec.training.interactions import count_interactions
 from tests.conftest import QUIET, make_config, prepare
 from tests.unit.conftest import ROWS, SMALL
 
@@ -70,3 +73,24 @@ def test_a_batch_size_in_sequences_takes_the_place_of_the_one_in_items() -> None
     assert make_config("BERT4RecPlus")["batch_tokens"] == 1000
     assert make_config("BERT4RecPlus", train_batch_size=64)["batch_tokens"] is None
     assert make_config("BERT4RecPlus", train_batch_size=64, batch_tokens=500)["batch_tokens"] == 500
+
+
+def test_of_benchmark_files_the_longest_row_of_a_user_counts(tmp_path: Path) -> None:
+    folder = tmp_path / "data" / "toy"
+    folder.mkdir(parents=True)
+    rows = {
+        "train": ["u1\ti1\ti2", "u1\ti1 i2\ti3", "u2\ti2\ti1"],
+        "valid": ["u1\ti1 i2 i3\ti4"],
+        "test": ["u2\ti2 i1\ti5"],
+    }
+    for part, lines in rows.items():
+        header = "user_id:token\titem_id_list:token_seq\titem_id:token"
+        (folder / f"toy.{part}.inter").write_text("\n".join([header, *lines]) + "\n")
+    options = {"data_path": str(tmp_path / "data"), "benchmark_filename": ["train", "valid", "test"], "topk": [1]}
+    options |= {"alias_of_item_id": ["item_id_list"], "load_col": {"inter": ["user_id", "item_id_list", "item_id"]}}
+    config = make_config("SASRecPlus", "toy", **options, metrics=["MRR"], valid_metric="MRR@1")
+    assert count_interactions(create_dataset(config)) == 4 + 3
+
+
+def test_of_a_log_every_line_counts(write_inter: Any) -> None:
+    assert count_interactions(create_dataset(make_config(**write_inter(ROWS)))) == len(ROWS)

@@ -201,6 +201,7 @@ def test_only_next_reads_causally(write_inter: Any) -> None:
             maps = [model.encoder.attention(*of(model, one, lengths)) for one in (item_seq, changed)]
         first = [one[0, -1, :, 0, :] for one in maps]
         assert bool((first[0][:, 1:] == 0).all()) is causal
+        assert torch.equal(*first) is causal
 
 
 def of(model: Any, items: torch.Tensor, lengths: torch.Tensor) -> tuple[Any, ...]:

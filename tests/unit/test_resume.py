@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.training.run import run
 from tests.conftest import QUIET, make_config, make_trainer, prepare
 from tests.unit.test_callbacks import StopAfter
@@ -58,3 +60,33 @@ def test_every_random_generator_goes_on_where_the_checkpoint_was_written(write_i
     draw()
     trainer.resume_checkpoint(trainer.saved_model_file)
     assert draw() == wanted
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint of SASRecPlus after one of three epochs."""
+    folder = tmp_path_factory.mktemp("stopped")
+    (folder / "toy").mkdir()
+    lines = ["user_id:token\titem_id:token\ttimestamp:float", *("\t".join(map(str, row)) for row in CYCLE)]
+    (folder / "toy" / "toy.inter").write_text("\n".join(lines) + "\n")
+    options = {**QUIET, "data_path": str(folder), "checkpoint_dir": str(folder), "hidden_size": 16, "epochs": 3}
+    return run(model="SASRecPlus", dataset="toy", options=options, callbacks=[StopAfter(0)]).checkpoint
+
+
+def test_resuming_warns_of_nothing_that_the_user_did_not_write(stopped: Path, caplog: pytest.LogCaptureFixture) -> None:
+    run(resume=str(stopped), options={"mask_ratio": 0.3, "epochs": 2})
+    said = [record.message for record in caplog.records if "no effect" in record.message]
+    assert said == ["option `mask_ratio` is for objective cloze and has no effect with next"]
+
+
+def test_a_size_of_batches_given_anew_takes_the_place_of_a_stored_one(stopped: Path) -> None:
+    config = run(resume=str(stopped), options={"train_batch_size": 7, "epochs": 2}).record["config"]
+    assert (config["train_batch_size"], config["batch_tokens"]) == (7, None)
+    config = run(resume=str(stopped), options={"train_batch_size": 7, "batch_tokens": 90, "epochs": 2}).record["config"]
+    assert config["batch_tokens"] == 90
+    assert run(resume=str(stopped), options={"epochs": 2}).record["config"]["batch_tokens"] == 1000
+
+
+def test_a_checkpoint_is_not_resumed_under_another_name(stopped: Path) -> None:
+    with pytest.raises(UserError, match="the checkpoint has model='SASRecPlus', this run 'BERT4Rec'"):
+        run(model="BERT4Rec", resume=str(stopped))

@@ -104,3 +104,32 @@ def test_a_variant_s_options_win_over_files_and_flags_and_may_name_a_model(tmp_p
     assert {config["n_layers"] for config in configs} == {1}
     assert {config["inner_size"] for config in configs} == {20}
     assert configs[2]["learning_rate"] == 1e-5
+
+
+@pytest.mark.parametrize(
+    ("base", "options", "said"),
+    [
+        ("SASRec", {"mask_ratio": 0.3}, "a: `mask_ratio` is another model's and has no effect on SASRec"),
+        (
+            "SASRec",
+            {"window": "last"},
+            "`window` is for BERT4Rec, BERT4RecPlus, SASRecPlus and has no effect on SASRec",
+        ),
+        ("BERT4RecPlus", {"mask_ratio": 0.3}, "a: `mask_ratio` is for objective cloze and has no effect with prefix"),
+        ("BERT4RecPlus", {"objective": "cloze", "mask_ratio": 0.3}, None),
+        ("SASRec", {"training_rows": "user", "hidden_size": 32}, None),
+    ],
+    ids=str,
+)
+def test_a_variant_sets_nothing_that_its_model_has_no_use_for(
+    base: str, options: dict, said: str | None, tmp_path: Path
+) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(yaml.safe_dump({"variants": {"a": options, "b": {}}}))
+    study = read_study(str(file), base).written(str(tmp_path))
+    comparison = Comparison(tuple(study.variants), "ml-100k", (), ("--state=error",), (1,), study=study)
+    if said is None:
+        _check_options(comparison)
+        return
+    with pytest.raises(UserError, match=said):
+        _check_options(comparison)

@@ -1,0 +1,39 @@
+"""Which options a model has no use for, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+from recbole_bert4rec.constants import OUR_MODELS
+from recbole_bert4rec.options.known import FOLLOWED_BY_ALL, known_to_every_model
+from recbole_bert4rec.options.table import OPTIONS, OWN
+from recbole_bert4rec.plugin.user_rows import CAUSAL_MODELS
+
+_OF_THE_TRANSFORM = ("mask_ratio", "ft_ratio")
+"""What RecBole reads for any model, but only where ``transform`` masks the sequences."""
+
+
+def why_no_effect(name: str, model: str, config: Mapping[str, Any], known: AbstractSet[str]) -> str | None:
+    """Say why an option does nothing for a model; None where it does something.
+
+    Args:
+        name: of the option.
+        model: RecBole's name.
+        config: the options with their final values.
+        known: the options that mean something to the model.
+    """
+    if model in OUR_MODELS:
+        needed = OPTIONS[name].objective if name in OPTIONS else None
+        if needed not in (None, config["objective"]):
+            return f"is for objective {needed} and has no effect with {config['objective']}"
+    elif name in OWN:
+        return f"is for {', '.join(OUR_MODELS)} and has no effect on {model}"
+    elif name in _OF_THE_TRANSFORM and not config.get("transform"):
+        return f"is another model's and has no effect on {model}"
+    if name == "training_rows" and model not in CAUSAL_MODELS:
+        return f"is for {', '.join(CAUSAL_MODELS)} and has no effect on {model}"
+    if name not in known and name not in FOLLOWED_BY_ALL | known_to_every_model():
+        return f"is another model's and has no effect on {model}"
+    return None
