@@ -15,6 +15,9 @@ OUR_MODELS = (MODEL_NAME, "BERT4RecPlus", "SASRecPlus")
 """One class under three names: the paper's objective, two-sided and next-item training, the causal rival. They differ
 in their defaults."""
 
+RIVAL = "GRU4RecPlus"
+"""A model of the BERT4Rec paper's Table 2 that RecBole lacks; it has RecBole's trainer and checkpoints."""
+
 STOCK_MODEL_NAME = "RecBoleBERT4Rec"
 """Name under which RecBole's own BERT4Rec stays runnable, as a baseline."""
 

@@ -65,14 +65,15 @@ class SharedNegatives(nn.Module):
         counts: interactions of each item in training; 0 for padding. *Shape:* (N,)
         how: ``uniform`` draws all items alike; ``popularity`` draws by counts + 1, so that items without a training
             interaction are negatives too; ``batch`` takes the labels of the batch, whose frequencies are the counts.
+        power: of what is drawn by; 0 draws all items alike (Hidasi and Karatzoglou, CIKM 2018, section 3.2).
     """
 
     cumulative: Tensor
     log_share: Tensor
 
-    def __init__(self, counts: Tensor, how: str) -> None:
+    def __init__(self, counts: Tensor, how: str, power: float = 1.0) -> None:
         super().__init__()
-        weights = {"uniform": torch.ones_like(counts), "popularity": counts + 1, "batch": counts}[how].double()
+        weights = {"uniform": torch.ones_like(counts), "popularity": counts + 1, "batch": counts}[how].double() ** power
         weights[PADDING] = 0.0
         self.how = how
         self.register_buffer("cumulative", weights.cumsum(0) / weights.sum(), persistent=False)

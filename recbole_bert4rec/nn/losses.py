@@ -182,6 +182,29 @@ def binary_cross_entropy(scores: SampledScores, weights: Tensor, exponent: float
     return -torch.dot(logs, weights) / (scores.negative.shape[1] + 1)
 
 
+def bpr_max(scores: SampledScores, weights: Tensor, penalty: float) -> Tensor:
+    """Return BPR-max with its regularisation (Hidasi and Karatzoglou, CIKM 2018, equation 10).
+
+    sum_m w_m (-log sum_k a_mk sigmoid(s_m,label - s_mk) + penalty sum_k a_mk s_mk^2), where a_m is the softmax of the
+    negatives' scores. A negative that is the label does not count; a label without any other negative has no loss.
+
+    Args:
+        scores: of the labels and the negatives.
+        weights: w. *Shape:* (M,)
+        penalty: lambda.
+
+    Returns:
+        A scalar.
+    """
+    counted = scores.negative > -torch.inf
+    negative = scores.negative.masked_fill(~counted, torch.finfo(scores.negative.dtype).min)
+    share = negative.log_softmax(1)  # log a
+    margin = scores.positive.unsqueeze(1) - negative
+    ranking = -(share + F.logsigmoid(margin)).logsumexp(1)
+    squares = (share.exp() * negative.masked_fill(~counted, 0.0) ** 2).sum(1)
+    return torch.dot(torch.where(counted.any(1), ranking + penalty * squares, 0.0), weights)
+
+
 def gbce_exponent(n_negatives: int, n_items: int, t: float) -> float:
     """Return gBCE's exponent beta = alpha (t (1 - 1 / alpha) + 1 / alpha).
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import recbole.quick_start.quick_start as quick_start
 from recbole.config import Config
 from recbole.data.dataloader import AbstractDataLoader
 
-from recbole_bert4rec.constants import MODEL_NAME, OUR_MODELS, STOCK_MODEL_NAME
+from recbole_bert4rec.constants import MODEL_NAME, OUR_MODELS, RIVAL, STOCK_MODEL_NAME
 from recbole_bert4rec.environment import suppress_dependency_warnings
 from recbole_bert4rec.patches.registry import Patch, Scope
-from recbole_bert4rec.plugin import model
+from recbole_bert4rec.plugin import gru4rec_plus, model
 from recbole_bert4rec.plugin.candidates import CandidateDataLoader
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.loader import WindowDataLoader
@@ -65,13 +66,12 @@ _DATA_SET = "RecBole finds a model's data set by this name (data/utils.py:42)."
 _WORKER = "Other processes look the function up by its module, which registers BERT4Rec there"
 
 
-def _model(name: str) -> tuple[Patch, ...]:
-    """Put a model of this package where RecBole looks for it, its trainer and its data set."""
+def _model(name: str, module: ModuleType) -> tuple[Patch, ...]:
+    """Put a model of this package where RecBole looks for it and its data set."""
     return (
-        _named("sys:modules", f"{_HOME}.{name.lower()}", model, _OUR_MODEL),
-        _named(_HOME, name.lower(), model, _OUR_MODEL),
-        _named(_HOME, name, getattr(model, name), _OUR_MODEL),
-        _named("recbole.trainer", f"{name}Trainer", BERT4RecTrainer, _TRAINER),
+        _named("sys:modules", f"{_HOME}.{name.lower()}", module, _OUR_MODEL),
+        _named(_HOME, name.lower(), module, _OUR_MODEL),
+        _named(_HOME, name, getattr(module, name), _OUR_MODEL),
         _named("recbole.data.dataset", f"{name}Dataset", BERT4RecDataset, _DATA_SET),
     )
 
@@ -81,7 +81,9 @@ PATCHES = (
     _named(f"{_HOME}.{_STOCK}", STOCK_MODEL_NAME, RecBoleBERT4Rec, _STOCK_MODEL),
     _named(_HOME, _STOCK, stock, _STOCK_MODEL),
     _named(_HOME, STOCK_MODEL_NAME, RecBoleBERT4Rec, _STOCK_MODEL),
-    *(patch for name in OUR_MODELS for patch in _model(name)),
+    *(patch for name in OUR_MODELS for patch in _model(name, model)),
+    *(_named("recbole.trainer", f"{name}Trainer", BERT4RecTrainer, _TRAINER) for name in OUR_MODELS),
+    *_model(RIVAL, gru4rec_plus),
     Patch(
         "recbole.data.utils",
         "get_dataloader",

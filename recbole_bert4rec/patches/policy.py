@@ -16,11 +16,12 @@ import yaml
 from recbole.config import Config
 from recbole.utils import ModelType, get_model, init_logger, init_seed
 
-from recbole_bert4rec.constants import MODEL_NAME, OUR_MODELS, STOCK_MODEL_NAME
+from recbole_bert4rec.constants import MODEL_NAME, OUR_MODELS, RIVAL, STOCK_MODEL_NAME
 from recbole_bert4rec.datafiles.atomic import load_packed
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.options.auto import LogSize, settle
 from recbole_bert4rec.options.checks import check
+from recbole_bert4rec.options.gru4rec_plus import mistakes_of_gru4rec_plus
 from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.options.known import mistakes_of_names
 from recbole_bert4rec.options.table import SHAPES_DATA
@@ -97,8 +98,7 @@ def load_defaults(
     """Lay this package's defaults over RecBole's; what the user gives still comes after both."""
     original(self, MODEL_NAME if model == STOCK_MODEL_NAME else model, model_class, dataset)
     internal = self.internal_config_dict
-    if model in OUR_MODELS:
-        _overlay(self, shipped("model") / f"{model}.yaml")
+    _overlay(self, shipped("model") / f"{model}.yaml")
     _overlay(self, shipped("dataset") / f"{dataset}.yaml")
     given = self.external_config_dict
     sequential = model_class.type == ModelType.SEQUENTIAL
@@ -140,8 +140,11 @@ def check_options(original: Callable[[Config], None], self: Config) -> None:
     home = self.model_class.__module__
     if self.model in OUR_MODELS:
         check(self.final_config_dict, given, known, self.model)
-    elif home.startswith("recbole.") and not self["allow_unknown"] and (found := mistakes_of_names(given, known)):
-        raise UserError(f"the configuration of {self.model} has mistakes:\n  " + "\n  ".join(found))
+    elif home.startswith("recbole"):
+        found = mistakes_of_gru4rec_plus(self.final_config_dict) if self.model == RIVAL else []
+        found += [] if self["allow_unknown"] else mistakes_of_names(given, known)
+        if found:
+            raise UserError(f"the configuration of {self.model} has mistakes:\n  " + "\n  ".join(found))
     if home.startswith("recbole"):  # a model of the user's own may have options of its own
         written = self.external_config_dict  # by a resumed checkpoint, too, which has every option
         for name in sorted(given):

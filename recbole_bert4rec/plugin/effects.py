@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any
 
-from recbole_bert4rec.constants import OUR_MODELS
+from recbole_bert4rec.constants import OUR_MODELS, RIVAL
 from recbole_bert4rec.options.known import FOLLOWED_BY_ALL, known_to_every_model
 from recbole_bert4rec.options.table import OPTIONS, OWN
 from recbole_bert4rec.plugin.user_rows import CAUSAL_MODELS
@@ -32,7 +32,7 @@ def why_no_effect(name: str, model: str, config: Mapping[str, Any], known: Abstr
         return f"is for {', '.join(OUR_MODELS)} and has no effect on {model}"
     elif name in _OF_THE_TRANSFORM and not config.get("transform"):
         return f"is another model's and has no effect on {model}"
-    if name == "training_rows" and model not in CAUSAL_MODELS:
+    if name == "training_rows" and model not in (*CAUSAL_MODELS, RIVAL):
         return f"is for {', '.join(CAUSAL_MODELS)} and has no effect on {model}"
     if name not in known and name not in FOLLOWED_BY_ALL | known_to_every_model():
         return f"is another model's and has no effect on {model}"

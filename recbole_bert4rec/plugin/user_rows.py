@@ -10,6 +10,7 @@ from recbole.config import Config
 from recbole.data.interaction import Interaction
 from torch import Tensor
 
+from recbole_bert4rec.constants import RIVAL
 from recbole_bert4rec.data.batching import covering_windows
 from recbole_bert4rec.data.next_item import next_items
 from recbole_bert4rec.errors import UserError
@@ -21,11 +22,13 @@ CAUSAL_MODELS = ("GRU4Rec", "GRU4RecF", "SASRec", "SASRecF")
 
 
 def has_user_rows(config: Config) -> bool:
-    """Tell whether a model of RecBole's is to be trained on whole windows.
+    """Tell whether a model that is not BERT4Rec is to be trained on whole windows.
 
     Raises:
         UserError: the options do not allow it.
     """
+    if config["model"] == RIVAL:
+        return True
     if config["training_rows"] is None or config["model"] not in CAUSAL_MODELS:
         return False
     mistakes = mistakes_of_values(config.final_config_dict, ["training_rows"])

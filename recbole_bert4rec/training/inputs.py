@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 from recbole.config import Config
 
-from recbole_bert4rec.constants import MODEL_NAME, OUR_MODELS, STOCK_MODEL_NAME
+from recbole_bert4rec.constants import MODEL_NAME, OUR_MODELS, RIVAL, STOCK_MODEL_NAME
 from recbole_bert4rec.datafiles.table import atomic_file, is_table
 from recbole_bert4rec.errors import UserError, nearest
 from recbole_bert4rec.options.checks import mistakes_of_values
@@ -144,7 +144,7 @@ def check_model(model: str) -> None:
         UserError: it has none of this name; the nearest name is said.
     """
     folder = importlib.resources.files("recbole") / "properties" / "model"
-    known = {Path(file.name).stem for file in folder.iterdir()} | {STOCK_MODEL_NAME, *OUR_MODELS}
+    known = {Path(file.name).stem for file in folder.iterdir()} | {STOCK_MODEL_NAME, RIVAL, *OUR_MODELS}
     if model not in known:
         near = nearest(model, known)
         hint = f"did you mean {near}?" if near else f"the models are {', '.join(sorted(known))}"

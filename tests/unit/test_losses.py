@@ -24,6 +24,7 @@ from recbole_bert4rec.nn.cross_entropy import LogitOffset, Workspace, cross_entr
 from recbole_bert4rec.nn.losses import (
     binary_cross_entropy,
     bpr,
+    bpr_max,
     gbce_exponent,
     mask_weights,
     sampled_scores,
@@ -230,6 +231,50 @@ def test_sampled_losses_equal_their_naive_twins_gradients_too(
     assert [gradient.is_sparse for gradient in ours] == [False, sparse, False]
     for one, twin in zip(ours, naive, strict=True):
         torch.testing.assert_close(one.to_dense(), twin, rtol=1e-3, atol=1e-5)
+
+
+def naive_bpr_max(hidden, embedding, bias, labels, weights, negatives, penalty):
+    total = hidden.new_zeros(())
+    for vector, label, weight in zip(hidden, labels.tolist(), weights, strict=True):
+        positive = vector @ embedding[label] + bias[label]
+        others = [vector @ embedding[item] + bias[item] for item in negatives.tolist() if item != label]
+        if others:
+            shares = [torch.exp(score) / sum(torch.exp(other) for other in others) for score in others]
+            won = sum(a * torch.sigmoid(positive - score) for a, score in zip(shares, others, strict=True))
+            squares = sum(a * score**2 for a, score in zip(shares, others, strict=True))
+            total = total + weight * (-torch.log(won) + penalty * squares)
+    return total
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 999), st.integers(1, 9), st.integers(2, 12), st.sampled_from([0.0, 1.0, 0.3]))
+def test_bpr_max_equals_its_naive_twin_gradients_too(seed: int, masked: int, n_items: int, penalty: float) -> None:
+    tensors = problem(seed, masked, n_items, 3, torch.float64)
+    arguments = [tensors[name] for name in ("hidden", "embedding", "bias", "labels")]
+    weights, negatives = tensors["weights"], negatives_of(tensors).items
+    wanted = naive_bpr_max(*arguments, weights.double(), negatives, penalty)
+    found = bpr_max(sampled_scores(*arguments, negatives), weights, penalty)
+    torch.testing.assert_close(found.double(), wanted, rtol=1e-4, atol=1e-5)
+    if wanted.requires_grad:
+        ours, naive = torch.autograd.grad(found, arguments[:3]), torch.autograd.grad(wanted, arguments[:3])
+        for one, twin in zip(ours, naive, strict=True):
+            torch.testing.assert_close(one, twin, rtol=1e-3, atol=1e-5)
+
+
+def test_bpr_max_is_nothing_where_every_negative_is_the_label() -> None:
+    tensors = problem(0, 2, 4, 3, torch.float64)
+    arguments = [tensors[name] for name in ("hidden", "embedding", "bias")]
+    labels = torch.tensor([2, 2])
+    loss = bpr_max(sampled_scores(*arguments, labels, labels), torch.tensor([0.5, 0.5]), 1.0)
+    assert loss == 0.0
+    assert all(gradient.eq(0).all() for gradient in torch.autograd.grad(loss, arguments))
+
+
+def test_negatives_are_drawn_by_a_power_of_the_counts() -> None:
+    counts = torch.tensor([0, 15, 3, 0])
+    drawn = SharedNegatives(counts, "popularity", 0.5).draw(60_000, counts, epoch_generator(0, 0)).items
+    share = drawn.bincount(minlength=4) / 60_000
+    torch.testing.assert_close(share, torch.tensor([0, 4.0, 2.0, 1.0]) / 7, atol=0.01, rtol=0)
 
 
 @settings(max_examples=25, deadline=None)

@@ -1,0 +1,32 @@
+"""The values that GRU4Rec+'s options take; their defaults stand in ``properties/model/GRU4RecPlus.yaml``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from recbole_bert4rec.options.kinds import Kind, OneOf, Real, Whole
+
+_KINDS: Mapping[str, Kind] = MappingProxyType(
+    {
+        "embedding_size": Whole(1),
+        "hidden_size": Whole(1),
+        "num_layers": Whole(1),
+        "dropout_prob": Real(0, 1),
+        "loss_type": OneOf(("BPR-max", "CE")),
+        "n_sample": Whole(0),
+        "sample_alpha": Real(0, 1, "[]"),
+        "bpreg": Real(0),
+        "training_rows": OneOf(("user",)),
+    }
+)
+
+
+def mistakes_of_gru4rec_plus(config: Mapping[str, Any]) -> list[str]:
+    """List which options of GRU4Rec+ have a value that it does not take, in words."""
+    return [
+        f"`{name}` must be {kind.wanted}, but is {config.get(name)!r} instead."
+        for name, kind in _KINDS.items()
+        if not kind.accepts(config.get(name))
+    ]

@@ -1,0 +1,104 @@
+"""GRU4Rec+, the system of the BERT4Rec paper's Table 2 that RecBole lacks."""
+
+from __future__ import annotations
+
+import torch
+from recbole.config import Config
+from recbole.data.interaction import Interaction
+from recbole.model.abstract_recommender import SequentialRecommender
+from recbole.utils import InputType
+from torch import Tensor, nn
+
+from recbole_bert4rec.constants import PADDING
+from recbole_bert4rec.data.negatives import SharedNegatives
+from recbole_bert4rec.data.next_item import next_items
+from recbole_bert4rec.nn.losses import bpr_max, mask_weights, sampled_scores, sampled_softmax
+from recbole_bert4rec.plugin.dataset import BERT4RecDataset
+
+
+class GRU4RecPlus(SequentialRecommender):
+    """GRU4Rec+: a GRU over the items, trained to rank the next one above the batch's labels and drawn items.
+
+    Hidasi, Karatzoglou: Recurrent Neural Networks with Top-k Gains for Session-based Recommendations. CIKM 2018.
+
+    The network is RecBole's GRU4Rec (embeddings that input and output share, a GRU, a projection), with an output bias.
+    Every position of a user's window predicts the item after it; the authors cut sessions into steps instead and carry
+    the state over.
+
+    Args:
+        config: RecBole's configuration with the options of ``properties/model/GRU4RecPlus.yaml``.
+        dataset: gives the number of items and their counts in training.
+    """
+
+    input_type = InputType.POINTWISE  # a row is a sequence; the loss draws its negatives
+
+    def __init__(self, config: Config, dataset: BERT4RecDataset) -> None:
+        super().__init__(config, dataset)
+        embedding_size, hidden_size = config["embedding_size"], config["hidden_size"]
+        self.loss_type: str = config["loss_type"]
+        self.n_sample: int = config["n_sample"]
+        self.bpreg: float = config["bpreg"]
+        self.negatives = SharedNegatives(dataset.training_counts(), "popularity", config["sample_alpha"])
+        self.item_embedding = nn.Embedding(self.n_items, embedding_size, padding_idx=PADDING)
+        self.output_bias = nn.Parameter(torch.zeros(self.n_items))
+        self.dropout = nn.Dropout(config["dropout_prob"])
+        self.gru = nn.GRU(embedding_size, hidden_size, config["num_layers"], batch_first=True)
+        self.dense = nn.Linear(hidden_size, embedding_size)
+        nn.init.xavier_normal_(self.item_embedding.weight)
+        with torch.no_grad():
+            self.item_embedding.weight[PADDING].zero_()
+
+    def forward(self, item_seq: Tensor) -> Tensor:
+        """Return the output vector of each position, which has seen the items up to it.
+
+        *Shape:* (B, L) -> (B, L, H)
+        """
+        hidden, _ = self.gru(self.dropout(self.item_embedding(item_seq)))
+        vectors: Tensor = self.dense(hidden)
+        return vectors
+
+    def calculate_loss(self, interaction: Interaction) -> Tensor:
+        """Return the mean loss over all positions that have a next item (sections 3.1 to 3.4).
+
+        Args:
+            interaction: whole sequences, ``item_id_list`` (B, L + 1) and ``item_length`` (B,).
+
+        Returns:
+            A scalar.
+        """
+        sequences, lengths = interaction[self.ITEM_SEQ], interaction[self.ITEM_SEQ_LEN]
+        shown = next_items(sequences, lengths, self.n_items, torch.default_generator)
+        vectors = self.forward(shown.item_seq)[shown.rows, shown.columns]  # (M, H)
+        drawn = self.negatives.draw(self.n_sample, shown.labels, torch.default_generator).items
+        negatives = torch.cat([shown.labels, drawn])  # (K,)
+        scores = sampled_scores(vectors, self.item_embedding.weight, self.output_bias, shown.labels, negatives)
+        weights = mask_weights(shown.rows, len(sequences), "mask")
+        if self.loss_type == "CE":
+            return sampled_softmax(scores, torch.zeros(len(negatives), device=vectors.device), weights)
+        return bpr_max(scores, weights, self.bpreg)
+
+    def _last(self, interaction: Interaction) -> Tensor:
+        """Return the output vector of the last item of each history.
+
+        *Shape:* (B, H)
+        """
+        lengths = interaction[self.ITEM_SEQ_LEN]
+        vectors = self.forward(interaction[self.ITEM_SEQ])
+        return vectors[torch.arange(len(lengths), device=lengths.device), (lengths - 1).clamp(min=0)]
+
+    def predict(self, interaction: Interaction) -> Tensor:
+        """Score the given item of each row.
+
+        *Shape:* (B,)
+        """
+        items = interaction[self.ITEM_ID]
+        scores: Tensor = (self._last(interaction) * self.item_embedding(items)).sum(1) + self.output_bias[items]
+        return scores
+
+    def full_sort_predict(self, interaction: Interaction) -> Tensor:
+        """Score all items for each row.
+
+        *Shape:* (B, N)
+        """
+        scores: Tensor = self._last(interaction) @ self.item_embedding.weight.T + self.output_bias
+        return scores
