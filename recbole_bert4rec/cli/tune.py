@@ -10,6 +10,7 @@ import torch
 
 from recbole_bert4rec.cli.inputs import add_names, config_files, named_in_files
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.training.budget import seconds_of
 from recbole_bert4rec.training.inputs import DEFAULT_NAMES
 from recbole_bert4rec.tuning.cluster import SCHEDULERS, Resources
 from recbole_bert4rec.tuning.objective import Task
@@ -41,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--algo", choices=ALGORITHMS, default="exhaustive", help="(default: %(default)s)")
     add("--max_evals", "--num_samples", type=int, metavar="N", help=f"trials of random and bayes (default: {_DRAWN})")
+    add("--budget", help="time of training and validation that a trial may take, such as 10m, whatever its epochs")
     add("--metric", help="validation metric to judge by, such as NDCG@10 (default: the option valid_metric)")
     add(
         "--scheduler",
@@ -79,8 +81,8 @@ def kept(options: argparse.Namespace) -> str:
     return "the trials that ended are kept, --resume goes on from there"
 
 
-def _request(options: argparse.Namespace, flags: list[str]) -> SearchRequest:
-    """Return what is asked for, or name all flags that do not go together."""
+def _contradictions(options: argparse.Namespace, flags: list[str]) -> list[str]:
+    """Say which flags do not go together."""
     found = []
     if options.tool != "Ray":
         only_ray = {"--scheduler": options.scheduler != "none", "--max_concurrent": options.max_concurrent}
@@ -90,6 +92,16 @@ def _request(options: argparse.Namespace, flags: list[str]) -> SearchRequest:
         found.append("--gpu_id does not go with --tool=Ray, which shares out the GPUs; leave it out")
     if options.algo == "exhaustive" and options.max_evals is not None:
         found.append("--max_evals goes with --algo=random or bayes; exhaustive tries every combination")
+    if options.budget is not None and options.scheduler == "asha":
+        found.append("--budget ends trials by time and --scheduler=asha by epochs; leave one of them out")
+    if options.metric is not None and any(flag.startswith("--valid_metric=") for flag in flags):
+        found.append("--metric and --valid_metric say the same; leave one of them out")
+    return found
+
+
+def _request(options: argparse.Namespace, flags: list[str]) -> SearchRequest:
+    """Return what is asked for, or name all flags that do not go together."""
+    found = _contradictions(options, flags)
     for flag in ("max_evals", "cpus_per_trial", "max_concurrent"):
         value = getattr(options, flag)
         if value is not None and value < 1:
@@ -97,12 +109,10 @@ def _request(options: argparse.Namespace, flags: list[str]) -> SearchRequest:
     gpus = float(torch.cuda.is_available()) if options.gpus_per_trial is None else options.gpus_per_trial
     if gpus < 0:
         found.append(f"--gpus_per_trial must be at least 0, but is {gpus:g}")
-    if options.metric is not None:
-        flags = [*flags, f"--valid_metric={options.metric}"]
-        if sum(flag.startswith("--valid_metric=") for flag in flags) > 1:
-            found.append("--metric and --valid_metric say the same; leave one of them out")
     if found:
         raise UserError("; ".join(found))
+    if options.metric is not None:
+        flags = [*flags, f"--valid_metric={options.metric}"]
     named = {**DEFAULT_NAMES, **named_in_files(options)}
     cpus = options.cpus_per_trial or (1 if options.tool == "Ray" else torch.get_num_threads())
     task = Task(
@@ -112,6 +122,7 @@ def _request(options: argparse.Namespace, flags: list[str]) -> SearchRequest:
         flags=tuple(flags),
         folder=os.getcwd(),
         threads=cpus,
+        budget=None if options.budget is None else seconds_of(options.budget),
     )
     return SearchRequest(
         task=task,

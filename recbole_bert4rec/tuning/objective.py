@@ -19,6 +19,7 @@ from recbole.utils import dataset_arguments
 from recbole_bert4rec.environment import suppress_dependency_warnings
 from recbole_bert4rec.plugin.trainer import BERT4RecTrainer
 from recbole_bert4rec.scoped import replaced
+from recbole_bert4rec.training.budget import Budget
 from recbole_bert4rec.training.build import Experiment, build
 from recbole_bert4rec.training.callbacks import Callback
 from recbole_bert4rec.training.epochs import ProgressReport, Report
@@ -36,6 +37,7 @@ class Task:
         fixed: options for every trial.
         folder: where relative paths begin.
         threads: of torch in each trial; results depend on it.
+        budget: seconds of training and validation that a trial may take, whatever its epochs; None: no limit.
     """
 
     model: str
@@ -45,6 +47,7 @@ class Task:
     fixed: dict[str, Any] = field(default_factory=dict)
     folder: str = "."
     threads: int = 1
+    budget: float | None = None
 
     def config(self, params: dict[str, Any]) -> Config:
         """Return RecBole's configuration of a trial, without progress bars.
@@ -90,7 +93,8 @@ def run_trial(
     began = time.perf_counter()
     with _worker_context(task):
         log = ProgressReport(report)
-        experiment = _build(task, params, data, log)
+        limits = [] if task.budget is None else [Budget(task.budget)]
+        experiment = _build(task, params, data, log, *limits)
         trainer = experiment.trainer
         if checkpoint is not None:
             trainer.saved_model_file = checkpoint

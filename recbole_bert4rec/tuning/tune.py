@@ -199,6 +199,7 @@ def _metadata(request: SearchRequest, config: Config, space: Space) -> dict[str,
         "epochs": config["epochs"],
         "algorithm": request.algorithm,
         "threads": task.threads,
+        "budget": task.budget,
         "space": {parameter.name: [parameter.kind, *parameter.values] for parameter in space.parameters},
         "options": {name: str(value) for name, value in sorted(_given(config).items()) if name not in searched},
     }

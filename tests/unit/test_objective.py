@@ -24,3 +24,11 @@ def test_a_trial_follows_exclude_seen_as_a_run_does(exclude_seen: bool | None, p
     task = Task("Pop", dataset, fixed=options)
     trial = run_trial(task, {}, packed_data(task) if packed else None, None, lambda news: None)
     assert trial["valid"] == run(model="Pop", dataset=dataset, options=options).best_valid_result
+
+
+def test_a_budget_ends_a_trial_before_its_epochs_do(write_inter: Any) -> None:
+    options = {**QUIET, **write_inter(ROWS), "hidden_size": 8, "epochs": 1_000_000, "stopping_step": 1_000_000}
+    task = Task("BERT4Rec", options.pop("dataset"), fixed=options, budget=1.0)
+    trial = run_trial(task, {}, None, None, lambda news: None)
+    assert 1 < trial["epochs"] < 1000
+    assert trial["valid"]
