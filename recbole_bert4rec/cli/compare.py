@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from recbole_bert4rec.cli.inputs import add_names, config_files, models_of, named_in_files
+from recbole_bert4rec.cli.inputs import add_names, add_protocols, config_files, models_of, named_in_files, protocols
 from recbole_bert4rec.comparison.compare import compare
 from recbole_bert4rec.comparison.comparison import Comparison
 from recbole_bert4rec.comparison.study import Study
@@ -28,6 +28,7 @@ def add_comparison(parser: argparse.ArgumentParser) -> None:
     """Add the flags that all comparisons have."""
     parser.add_argument("--seeds", type=int, help="runs of each model, with seeds that count up from `seed`")
     parser.add_argument("--budget", help="time of training and validation, such as 10m, in place of early stopping")
+    add_protocols(parser)
     parser.add_argument(
         "--output_dir", help="folder of a comparison (default: compare-DATASET) or study (STUDY-DATASET)"
     )
@@ -67,6 +68,7 @@ def compare_as_asked(options: argparse.Namespace, flags: list[str], names: list[
         flags=tuple(flags),
         seeds=tuple(range(first, first + count)),
         budget=None if options.budget is None else seconds_of(options.budget),
+        also_test=protocols(options),
         study=study,
     )
     compare(comparison, Path(options.output_dir or f"{kind}-{Path(dataset).stem}"))

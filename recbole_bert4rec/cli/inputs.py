@@ -34,6 +34,21 @@ def config_files(options: argparse.Namespace) -> tuple[str, ...]:
     return tuple(find_config(name) for name in (options.config_files or "").split())
 
 
+def add_protocols(parser: argparse.ArgumentParser) -> None:
+    """Add the flag that names further protocols."""
+    text = "YAML files, or names of properties/recipe: protocols that the selected model is tested under, too"
+    parser.add_argument("--also_test", help=text)
+
+
+def protocols(options: argparse.Namespace) -> tuple[str, ...]:
+    """Return the paths of the further protocols.
+
+    Raises:
+        UserError: there is no such file or recipe.
+    """
+    return tuple(find_config(name) for name in (options.also_test or "").split())
+
+
 def named_in_files(options: argparse.Namespace) -> dict[str, Any]:
     """Return what the files of options say; later ones win."""
     return {key: value for file in config_files(options) for key, value in read_yaml(file).items()}

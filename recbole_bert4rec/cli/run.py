@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from recbole_bert4rec.cli import compare, study
-from recbole_bert4rec.cli.inputs import add_names, config_files, models_of
+from recbole_bert4rec.cli.inputs import add_names, config_files, models_of, protocols
 from recbole_bert4rec.constants import OUR_MODELS
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.training.budget import seconds_of
@@ -59,13 +59,14 @@ def execute(options: argparse.Namespace, flags: list[str]) -> None:
         attention=options.attention,
         resume=options.resume,
         budget=None if options.budget is None else seconds_of(options.budget),
+        also_test=protocols(options),
     )
     if options.nproc < 1:
         raise UserError(f"--nproc={options.nproc} must be at least 1")
     if options.nproc == 1:
         run(request)
         return
-    for name in ("attention", "budget"):
+    for name in ("attention", "budget", "also_test"):
         if getattr(options, name) is not None:
             raise UserError(f"--{name} works in one process only; leave --nproc out")
     run_processes(request, options.nproc, options.ip, options.port)

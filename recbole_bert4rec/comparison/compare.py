@@ -30,6 +30,7 @@ from recbole_bert4rec.files import atomic_write, locked
 from recbole_bert4rec.options.table import WITHOUT_EFFECT
 from recbole_bert4rec.plugin.checkpoint import is_plain
 from recbole_bert4rec.plugin.effects import why_no_effect
+from recbole_bert4rec.resources import read_yaml
 from recbole_bert4rec.scoped import restored_environment
 from recbole_bert4rec.training.build import translate_errors
 from recbole_bert4rec.training.epochs import ProgressReport, Report
@@ -178,9 +179,9 @@ class _Run:
         installed = environment()["versions"]
         versions = {name: installed.get(name) for name in ("recbole_bert4rec", "recbole", "torch")}
         study = [model] if comparison.study.variants else []  # a variant that is named anew is another variant
-        content = json.dumps(
-            [*study, plain, comparison.budget, about["fingerprint"], versions], sort_keys=True, default=str
-        )
+        also = list(map(read_yaml, comparison.also_test))
+        parts = [*study, plain, comparison.budget, *also, about["fingerprint"], versions]
+        content = json.dumps(parts, sort_keys=True, default=str)
         readable = re.sub(r"[^\w.=+-]+", "-", model)
         return cls(model, seed, rules, f"{readable}-{seed}-{hashlib.sha256(content.encode()).hexdigest()[:8]}")
 
@@ -243,6 +244,7 @@ def _run_one(comparison: Comparison, one: _Run, stem: str, place: str, report: R
             dataset=comparison.dataset,
             config_files=files,
             budget=comparison.budget,
+            also_test=comparison.also_test,
             ranks=f"{stem}.parquet",
             callbacks=[ProgressReport(report)],
         )

@@ -35,6 +35,7 @@ class Comparison:
         flags: ``--key=value`` of the command line, for all models.
         seeds: of each model's runs.
         budget: seconds of training and validation for each run; None: each model's own early stopping.
+        also_test: YAML files of protocols that each run's selected weights are tested under, too.
         study: of variants, whose options win over all others but the rules; without any, models are compared.
     """
 
@@ -44,6 +45,7 @@ class Comparison:
     flags: tuple[str, ...] = ()
     seeds: tuple[int, ...] = (2020,)
     budget: float | None = None
+    also_test: tuple[str, ...] = ()
     study: Study = field(default_factory=Study)
 
     def model_of(self, name: str) -> str:

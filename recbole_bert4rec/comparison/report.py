@@ -6,6 +6,7 @@ import io
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,9 @@ def _write_picture(folder: Path, name: str, figure: Figure) -> Picture:
 
 def _sections(results: Results) -> list[Section]:
     sections = [Section("", _scores(results), _NOTES["scores"])]
+    for name, values in results.records[results.models[0]][0].get("also", {}).items():
+        table = _means(results, list(values), partial(_tested_under, name))
+        sections.append(Section(f"The same models under {name}", table, _NOTES["also"]))
     differences = _differences(results)
     if differences.rows:
         sections.append(Section("Differences", differences, _NOTES["differences"]))
@@ -144,12 +148,21 @@ def _mean_text(values: list[float]) -> str:
 
 def _scores(results: Results) -> Table:
     """Return mean and standard deviation over seeds, models by metrics."""
+    return _means(results, results.metrics, lambda record: record["test_result"])
+
+
+def _tested_under(protocol: str, record: dict[str, Any]) -> dict[str, float]:
+    found: dict[str, float] = record["also"][protocol]
+    return found
+
+
+def _means(results: Results, metrics: list[str], result: Callable[[dict[str, Any]], dict[str, float]]) -> Table:
     rows = [_cells(model, str(len(results.records[model]))) for model in results.models]
-    for metric in results.metrics:
-        runs = [list(results.scores(model, metric)) for model in results.models]
+    for metric in metrics:
+        runs = [[result(record)[metric] for record in results.records[model]] for model in results.models]
         for row, scores, place in zip(rows, runs, places([statistics.mean(scores) for scores in runs]), strict=True):
             row.append(Cell(_mean_text(scores), place))
-    return Table(["model", "seeds", *results.metrics], rows)
+    return Table(["model", "seeds", *metrics], rows)
 
 
 def _improvements(results: Results) -> Table:
@@ -314,6 +327,7 @@ def _partly_trained(results: Results) -> list[str]:
 
 _NOTES = {
     "scores": "Test metrics: mean ± standard deviation over seeds; best bold, second underlined.",
+    "also": "Test metrics of the same weights, which were selected by the validation metric named above.",
     "differences": "The interval resamples users and seeds (bootstrap, widened to the t distribution). p is of a "
     "paired t-test over users that counts the seeds as samples, too. Holm's correction is over the rivals of a metric. "
     "One seed cannot show how much seeds differ; use three or more.",

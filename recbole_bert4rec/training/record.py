@@ -115,6 +115,7 @@ class RunRecord(_Always, total=False):
         variety: only where ranks were asked for; coverage and popularity of what is recommended, empty among sampled
             candidates.
         refit: only with the option ``refit``; see :class:`RefitRecord`.
+        also: only where other protocols were asked for; the test metrics under each, by its file's name.
         learnt: only of a model with ``seen_bias``; its value.
         contestant: only in a comparison; the name of the model or variant there.
     """
@@ -122,6 +123,7 @@ class RunRecord(_Always, total=False):
     budget: BudgetRecord
     variety: dict[str, float]
     refit: RefitRecord
+    also: dict[str, dict[str, float]]
     contestant: str
     learnt: dict[str, float]
 
@@ -225,6 +227,7 @@ def summary(record: RunRecord, path: Path) -> str:
         f"{len(record['epochs'])} epochs, best epoch {record['best_epoch']} (counted from 0)\n"
         f"  valid       {line(record['best_valid_result'])}\n"
         f"  test        {line(record['test_result'])}\n"
+        + "".join(f"  test        {line(values)}   ({name})\n" for name, values in record.get("also", {}).items())
         + (f"  refit       {line(record['refit']['test_result'])}\n" if "refit" in record else "")
         + (f"  learnt      {_of_seen_items(record['learnt']['seen_bias'])}\n" if "learnt" in record else "")
         + f"  time        {seconds['total']:.1f} s, of which training and validation {seconds['train']:.1f} s\n"

@@ -30,6 +30,8 @@ class RunRequest:
         resume: checkpoint of an interrupted run of this package's models to go on from; its options hold unless given
             anew.
         budget: seconds of training and validation. None: as many epochs as the options say.
+        also_test: YAML files, or names of properties/recipe, of protocols that the selected weights are tested under
+            too, each once.
         ranks: Parquet file to write the rank of every user's test target to.
         callbacks: are called while the run goes on, see :mod:`recbole_bert4rec.training.callbacks`.
     """
@@ -43,6 +45,7 @@ class RunRequest:
     attention: str | None = None
     resume: str | None = None
     budget: float | None = None
+    also_test: tuple[str, ...] = ()
     ranks: str | None = None
     callbacks: tuple[Callback, ...] = ()
 
@@ -59,7 +62,7 @@ class RunRequest:
                 near = nearest(name, names)
                 hint = f"did you mean `{near}`?" if near else f"it takes {', '.join(names)}"
                 raise UserError(f"run() takes no `{name}`; {hint} Options go into options={{{name!r}: ...}}")
-        lists = {name: given[name] or () for name in ("config_files", "callbacks") if name in given}
+        lists = {name: given[name] or () for name in ("config_files", "also_test", "callbacks") if name in given}
         for name, value in lists.items():
             if isinstance(value, (str, Callback)):
                 raise UserError(f"run() takes a list for `{name}`, but got {value!r}; write {name}=[...]")

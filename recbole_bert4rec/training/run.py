@@ -31,6 +31,7 @@ from recbole_bert4rec.training.record import (
 )
 from recbole_bert4rec.training.refit import refit, wants_refit
 from recbole_bert4rec.training.request import RunRequest, RunResult
+from recbole_bert4rec.training.retest import protocols_of, test_result
 
 
 def run(request: RunRequest | None = None, **fields: Any) -> RunResult:
@@ -53,11 +54,14 @@ def run(request: RunRequest | None = None, **fields: Any) -> RunResult:
     request = RunRequest.of(request, fields)
     watch = _Watch(request)
     config = configure(request)
+    protocols = protocols_of(request, config)
     _log_configuration(config)
     experiment = build(config, watch.callbacks, count_flops=True)
     path = _resume(experiment.trainer, request.resume, watch.log)
     scores = _train_and_test(experiment, watch.clock)
     record = watch.record(experiment, scores)
+    if protocols:
+        record["also"] = {name: test_result(build(one), record["checkpoint"]) for name, one in protocols.items()}
     if config["local_rank"] == 0:
         _write_files(request, experiment, watch.ranks, record, path)
     return RunResult(

@@ -17,8 +17,8 @@ from recbole.data import create_dataset
 from recbole.utils import dataset_arguments
 
 from recbole_bert4rec.environment import suppress_dependency_warnings
-from recbole_bert4rec.plugin.trainer import BERT4RecTrainer
 from recbole_bert4rec.scoped import replaced
+from recbole_bert4rec.training import retest
 from recbole_bert4rec.training.budget import Budget
 from recbole_bert4rec.training.build import Experiment, build
 from recbole_bert4rec.training.callbacks import Callback
@@ -112,13 +112,7 @@ def run_trial(
 def test_result(task: Task, params: dict[str, Any], checkpoint: str) -> dict[str, float]:
     """Return the test metrics of a trained setting; for the winner, once."""
     with _worker_context(task):
-        experiment = _build(task, params, None)
-        trainer = experiment.trainer
-        trainer.eval_collector.data_collect(experiment.data.train)  # as trainer.fit does
-        # the weights of RecBole's own models are pickles; this search's worker wrote them
-        more = {} if isinstance(trainer, BERT4RecTrainer) else {"unpickle": True}
-        result = trainer.evaluate(experiment.data.test, load_best_model=True, model_file=checkpoint, **more)
-    return {name: float(value) for name, value in result.items()}
+        return retest.test_result(_build(task, params, None), checkpoint)
 
 
 def _build(task: Task, params: dict[str, Any], data: bytes | None, *callbacks: Callback) -> Experiment:

@@ -183,3 +183,20 @@ def test_models_are_compared_after_one_moment_and_trained_on_windows(data: dict[
     text = Path("compare-toy/report.md").read_text()
     assert "at one moment for all users, after 70% of all interactions; the last interaction" in text
     assert "SASRec trained in one pass over each user's windows" in text
+
+
+@pytest.mark.slow
+def test_models_are_tested_under_further_protocols_beside(data: dict[str, str]) -> None:
+    Path("few.yaml").write_text("eval_args: {mode: pop5}\ncandidates: paper\ntopk: [3]\nvalid_metric: MRR@3\n")
+    flag = "--also_test=protocol-full-unseen.yaml few.yaml"
+    done = compare("BERT4Rec,Pop", flag, **{**data, "epochs": "1"})
+    assert done.returncode == 0, done.stderr
+    report = Path("compare-toy/report.md").read_text()
+    for name in ("protocol-full-unseen.yaml", "few.yaml"):
+        assert f"## The same models under {name}" in report
+    for record in records(epochs=1).values():
+        assert "mrr@3" in record["also"]["few.yaml"]
+    again = compare("BERT4Rec,Pop", flag, **{**data, "epochs": "1"})
+    assert again.stdout.count("kept from before") == 2
+    without = compare("Pop", "--seeds=1", **{**data, "epochs": "1"})
+    assert "kept from before" not in without.stdout

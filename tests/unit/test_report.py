@@ -209,3 +209,16 @@ def test_a_report_says_how_much_of_a_history_each_sequential_model_sees_where_th
         record["config"] = {"MAX_ITEM_LIST_LENGTH": {"BERT4Rec": 200, "SASRec": 50, "Pop": 9}[record["model"]]}
         path.write_text(json.dumps(record))
     assert "Longest input (MAX_ITEM_LIST_LENGTH): BERT4Rec 200, SASRec 50\n" in report_on(folder)["Markdown"]
+
+
+def test_a_report_has_a_table_for_each_further_protocol(make_folder: Callable[..., Path]) -> None:
+    folder = make_folder({"a": {}, "b": {}})
+    for number, value in enumerate((0.1, 0.3, 0.2, 0.2)):
+        file = sorted((folder / "runs").glob("*.json"))[number]
+        record = json.loads(file.read_text())
+        file.write_text(json.dumps({**record, "also": {"paper.yaml": {"hit@9": value}}}))
+    text = report_on(folder)["Markdown"]
+    part = text[text.index("## The same models under paper.yaml") :]
+    assert "| model | seeds | hit@9 |" in part
+    assert "| a | 2 | **0.2000 ± 0.1414** |" in part
+    assert "| b | 2 | **0.2000 ± 0.0000** |" in part
