@@ -168,6 +168,26 @@ def test_training_and_validation_are_those_of_a_naive_loop(model: str, validatio
         assert lengths == Counter(user for user, _ in trained)
 
 
+@pytest.mark.parametrize(("model", "wanted"), list(itertools.product(MODELS, [0.3, 5])))
+def test_users_who_validate_are_as_many_as_asked_and_are_not_trained(
+    model: str, wanted: float, write_inter: Any
+) -> None:
+    split = {"GT": {"quantile": 0.8, "validation": "UB", "users": wanted}}
+    options = {**write_inter(log()), **SMALL, **MODELS[model], "eval_args": {"split": split, "order": "TO"}}
+    _, train, valid, _ = prepare(make_config(model, **options))
+    moment, _ = naive(log(), "last")
+    early = with_two([row for row in log() if row[2] <= moment])
+    everybody = {user for user, *_ in early}
+    rows = found(valid, model != "BPR")
+    chosen = {user for user, *_ in rows}
+    assert len(chosen) == len(rows) == (wanted if wanted >= 1 else int(wanted * len(everybody)))
+    expected = naive_targets([row for row in early if row[0] in chosen], -1, "last")
+    assert rows == sorted(row if model != "BPR" else (*row[:2], ()) for row in expected)
+    users = train._dataset.field2id_token["user_id"]
+    trained = {str(users[user]) for user in train._dataset.inter_feat["user_id"].tolist()}
+    assert trained == everybody - chosen
+
+
 @pytest.mark.parametrize("model", MODELS)
 def test_a_training_that_reads_later_interactions_is_stopped(model: str, write_inter: Any) -> None:
     split = {"GT": {"quantile": 0.8}}

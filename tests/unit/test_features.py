@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from recbole_bert4rec.data.objectives import OBJECTIVES
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.nn.features import ItemFeatures
 from tests.conftest import make_config, make_trainer, prepare
@@ -36,8 +37,11 @@ def test_a_feature_vector_is_the_mean_of_its_values_summed_over_the_features() -
     assert not found[2:].any()  # padding and [MASK]
 
 
-def test_selected_features_train_and_change_the_scores_of_those_who_saw_them(options: dict[str, Any]) -> None:
-    config = make_config(**options, selected_features=["class", "year"], epochs=1)
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_selected_features_train_and_change_the_scores_of_those_who_saw_them(
+    objective: str, options: dict[str, Any]
+) -> None:
+    config = make_config(**options, selected_features=["class", "year"], objective=objective, epochs=1)
     _, train, valid, _ = prepare(config)
     trainer = make_trainer(config, train)
     features = trainer.model.encoder.features
