@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from logging import getLogger
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import recbole.data.dataset
 import recbole.data.utils as recbole_data
 import torch
@@ -28,6 +29,7 @@ from recbole_bert4rec.options.table import SHAPES_DATA
 from recbole_bert4rec.patches.fixes import TRUST
 from recbole_bert4rec.patches.registry import Patch, Scope
 from recbole_bert4rec.plugin import checkpoint
+from recbole_bert4rec.plugin.benchmark_rows import count_interactions
 from recbole_bert4rec.plugin.candidates import create_samplers
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.effects import why_no_effect
@@ -40,7 +42,6 @@ from recbole_bert4rec.plugin.global_split import (
 from recbole_bert4rec.plugin.user_rows import CAUSAL_MODELS, has_user_rows, loss_of_windows
 from recbole_bert4rec.resources import read_yaml, shipped
 from recbole_bert4rec.scoped import StandIn, added, replaced
-from recbole_bert4rec.training.interactions import Interactions, count_interactions
 
 if TYPE_CHECKING:
     from importlib.abc import Traversable
@@ -194,10 +195,11 @@ def data_preparation(original: Callable[[Config, Any], Any], config: Config, dat
             chosen = ", ".join(f"{name} {config[name]}" for name in settled)
             getLogger().info(f"{AUTO} is {chosen}, by the data: {size}")
             check(config.final_config_dict, model=config["model"])
-    log = Interactions(dataset.inter_feat, dataset) if asks_for_global_time(config["eval_args"]) else None
+    log = dataset.inter_feat  # as it was before RecBole cuts it into rows
     loaders = original(config, dataset)
-    if log is not None:
-        check_no_leak(loaders[0], log.users, log.times)
+    if asks_for_global_time(config["eval_args"]):
+        users, times = log[dataset.uid_field].to_numpy(), log[dataset.time_field].to_numpy(dtype=np.float32)
+        check_no_leak(loaders[0], users, times)
     return loaders
 
 

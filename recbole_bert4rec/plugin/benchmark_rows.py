@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from recbole.data.dataset import Dataset
 from torch import Tensor
 
 from recbole_bert4rec.constants import SEQUENCE, TARGET_POSITION
@@ -28,3 +29,15 @@ def flatten_rows(histories: Tensor, lengths: Tensor, targets: Tensor) -> tuple[S
     offsets = segment_offsets(lengths + 1)
     sequences = Sequences(table[inside].to(torch.int32), offsets)
     return sequences, {SEQUENCE: rows, TARGET_POSITION: offsets[1:] - 1}
+
+
+def count_interactions(dataset: Dataset) -> int:
+    """Count the interactions of a data set that is not split yet.
+
+    A row of benchmark files is a history with its target, so of each user the longest row counts.
+    """
+    frame = dataset.inter_feat
+    length = getattr(dataset, "item_list_length_field", None)
+    if length is None or length not in frame:
+        return len(frame)
+    return int((frame.groupby(dataset.uid_field)[length].max() + 1).sum())

@@ -19,18 +19,6 @@ Ids = NDArray[np.int64]
 PHASES = ("valid", "test")
 
 
-def count_interactions(dataset: Dataset) -> int:
-    """Count the interactions of a data set that is not split yet.
-
-    A row of benchmark files is a history with its target, so of each user the longest row counts.
-    """
-    frame = dataset.inter_feat
-    length = getattr(dataset, "item_list_length_field", None)
-    if length is None or length not in frame:
-        return len(frame)
-    return int((frame.groupby(dataset.uid_field)[length].max() + 1).sum())
-
-
 class Interactions:
     """Every interaction of a data set, kept before RecBole cuts it into rows.
 

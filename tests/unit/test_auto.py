@@ -15,7 +15,7 @@ from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.options.auto import RULES, LogSize, dropout, loss, negatives, settle
 from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.options.table import OPTIONS
-from recbole_bert4rec.training.interactions import count_interactions
+from recbole_bert4rec.plugin.benchmark_rows import count_interactions
 from tests.conftest import QUIET, make_config, prepare
 from tests.unit.conftest import ROWS, SMALL
 

@@ -16,7 +16,16 @@ from recbole_bert4rec.constants import ABLATABLE
 from recbole_bert4rec.nn.dropout import Dropout
 from recbole_bert4rec.nn.encoder import ACTIVATIONS, BERT4RecEncoder, EncoderOptions, MultiHeadAttention
 
-OPTIONS = EncoderOptions(n_items=20, max_length=8, hidden_size=12, inner_size=24, n_layers=2, n_heads=3)
+OPTIONS = EncoderOptions(
+    n_items=20,
+    max_length=8,
+    hidden_size=12,
+    inner_size=24,
+    n_layers=2,
+    n_heads=3,
+    position="start",
+    output_projection=True,
+)
 
 
 def naive_around(sublayer: Any, options: EncoderOptions, hidden: torch.Tensor, made_of: Any) -> torch.Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -62,9 +63,14 @@ def test_every_random_generator_goes_on_where_the_checkpoint_was_written(write_i
     assert draw() == wanted
 
 
+@pytest.fixture
+def stopped(stopped_once: Path, tmp_path: Path) -> Path:
+    """A copy of a checkpoint of SASRecPlus after one of three epochs; resuming it writes over it."""
+    return Path(shutil.copy(stopped_once, tmp_path / "stopped.pth"))
+
+
 @pytest.fixture(scope="module")
-def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkpoint of SASRecPlus after one of three epochs."""
+def stopped_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("stopped")
     (folder / "toy").mkdir()
     lines = ["user_id:token\titem_id:token\ttimestamp:float", *("\t".join(map(str, row)) for row in CYCLE)]
@@ -79,12 +85,17 @@ def test_resuming_warns_of_nothing_that_the_user_did_not_write(stopped: Path, ca
     assert said == ["option `mask_ratio` is for objective cloze and has no effect with next"]
 
 
-def test_a_size_of_batches_given_anew_takes_the_place_of_a_stored_one(stopped: Path) -> None:
-    config = run(resume=str(stopped), options={"train_batch_size": 7, "epochs": 2}).record["config"]
-    assert (config["train_batch_size"], config["batch_tokens"]) == (7, None)
-    config = run(resume=str(stopped), options={"train_batch_size": 7, "batch_tokens": 90, "epochs": 2}).record["config"]
-    assert config["batch_tokens"] == 90
-    assert run(resume=str(stopped), options={"epochs": 2}).record["config"]["batch_tokens"] == 1000
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [({"train_batch_size": 7}, None), ({"train_batch_size": 7, "batch_tokens": 90}, 90), ({}, 1000)],
+    ids=["users", "both", "none"],
+)
+def test_a_size_of_batches_given_anew_takes_the_place_of_a_stored_one(
+    given: dict[str, int], kept: int | None, stopped: Path
+) -> None:
+    config = run(resume=str(stopped), options={**given, "epochs": 2}).record["config"]
+    assert config["batch_tokens"] == kept
+    assert config["train_batch_size"] == given.get("train_batch_size", 16)
 
 
 def test_a_checkpoint_is_not_resumed_under_another_name(stopped: Path) -> None:
