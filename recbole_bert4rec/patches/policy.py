@@ -141,7 +141,7 @@ def check_options(original: Callable[[Config], None], self: Config) -> None:
     home = self.model_class.__module__
     if self.model in OUR_MODELS:
         check(self.final_config_dict, given, known, self.model)
-    elif home.startswith("recbole"):
+    elif home.startswith("recbole.") or self.model == RIVAL:
         found = mistakes_of_gru4rec_plus(self.final_config_dict) if self.model == RIVAL else []
         found += [] if self["allow_unknown"] else mistakes_of_names(given, known)
         if found:
