@@ -31,7 +31,7 @@ def config_files(options: argparse.Namespace) -> tuple[str, ...]:
     Raises:
         UserError: there is no such file or recipe.
     """
-    return tuple(find_config(name) for name in (options.config_files or "").split())
+    return _found(options.config_files)
 
 
 def add_protocols(parser: argparse.ArgumentParser) -> None:
@@ -46,7 +46,11 @@ def protocols(options: argparse.Namespace) -> tuple[str, ...]:
     Raises:
         UserError: there is no such file or recipe.
     """
-    return tuple(find_config(name) for name in (options.also_test or "").split())
+    return _found(options.also_test)
+
+
+def _found(names: str | None) -> tuple[str, ...]:
+    return tuple(map(find_config, (names or "").split()))
 
 
 def named_in_files(options: argparse.Namespace) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.files import atomic_write, locked
 from recbole_bert4rec.options.table import WITHOUT_EFFECT
 from recbole_bert4rec.plugin.checkpoint import is_plain
-from recbole_bert4rec.plugin.effects import why_no_effect
+from recbole_bert4rec.plugin.effects import known_to, why_no_effect
 from recbole_bert4rec.resources import read_yaml
 from recbole_bert4rec.scoped import restored_environment
 from recbole_bert4rec.training.build import translate_errors
@@ -129,8 +129,7 @@ def _check_options(comparison: Comparison) -> None:
 
 def _without_effect(variant: str, comparison: Comparison, config: Config) -> list[str]:
     """Say which options of a variant its model has no use for."""
-    known = {*config.internal_config_dict}.union(*config.parameters.values())
-    model, final = config["model"], config.final_config_dict
+    known, model, final = known_to(config), config["model"], config.final_config_dict
     found = ((name, why_no_effect(name, model, final, known)) for name in comparison.variant_options(variant))
     return [f"{variant}: `{name}` {why}" for name, why in found if why is not None]
 

@@ -11,7 +11,7 @@ from typing import Any
 from recbole_bert4rec.constants import MODEL_NAME, SAMPLED_LOSSES, UNCALIBRATED_LOSSES
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.options.evaluation import mistakes_of_evaluation
-from recbole_bert4rec.options.kinds import AUTO
+from recbole_bert4rec.options.kinds import AUTO, misfits
 from recbole_bert4rec.options.known import mistakes_of_names
 from recbole_bert4rec.options.table import OPTIONS
 
@@ -44,11 +44,7 @@ def mistakes(config: Mapping[str, Any], given: Iterable[str] = (), known: Iterab
 
 def mistakes_of_values(config: Mapping[str, Any], names: Iterable[str]) -> list[str]:
     """List which of some options have a value that the table does not take, in words."""
-    return [
-        f"`{name}` must be {OPTIONS[name].kind.wanted}, but is {config.get(name)!r} instead."
-        for name in names
-        if not OPTIONS[name].kind.accepts(config.get(name))
-    ]
+    return misfits(config, {name: OPTIONS[name].kind for name in names})
 
 
 def _mistakes_between(config: Mapping[str, Any]) -> list[str]:

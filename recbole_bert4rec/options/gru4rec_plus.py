@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from recbole_bert4rec.options.kinds import Kind, OneOf, Real, Whole
+from recbole_bert4rec.options.kinds import Kind, OneOf, Real, Whole, misfits
 
 _KINDS: Mapping[str, Kind] = MappingProxyType(
     {
@@ -25,8 +25,4 @@ _KINDS: Mapping[str, Kind] = MappingProxyType(
 
 def mistakes_of_gru4rec_plus(config: Mapping[str, Any]) -> list[str]:
     """List which options of GRU4Rec+ have a value that it does not take, in words."""
-    return [
-        f"`{name}` must be {kind.wanted}, but is {config.get(name)!r} instead."
-        for name, kind in _KINDS.items()
-        if not kind.accepts(config.get(name))
-    ]
+    return misfits(config, _KINDS)

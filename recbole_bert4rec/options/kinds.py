@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 AUTO = "auto"
 """A value that is decided when the data are known."""
@@ -178,3 +179,12 @@ class Anything:
     def accepts(self, value: object) -> bool:
         """Accept every value."""
         return True
+
+
+def misfits(config: Mapping[str, Any], kinds: Mapping[str, Kind]) -> list[str]:
+    """List which options have a value that their kind does not take, in words."""
+    return [
+        f"`{name}` must be {kind.wanted}, but is {config.get(name)!r} instead."
+        for name, kind in kinds.items()
+        if not kind.accepts(config.get(name))
+    ]

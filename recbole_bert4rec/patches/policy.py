@@ -32,7 +32,7 @@ from recbole_bert4rec.plugin import checkpoint
 from recbole_bert4rec.plugin.benchmark_rows import count_interactions
 from recbole_bert4rec.plugin.candidates import create_samplers
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
-from recbole_bert4rec.plugin.effects import why_no_effect
+from recbole_bert4rec.plugin.effects import known_to, why_no_effect
 from recbole_bert4rec.plugin.global_split import (
     asks_for_global_time,
     build_by_global_time,
@@ -137,7 +137,7 @@ def check_options(original: Callable[[Config], None], self: Config) -> None:
         # RecBole fills gaps with a random split, which no sequential model takes
         self.final_config_dict["eval_args"] = {**_SEQUENTIAL_SPLIT, **arguments}
     given = set(self.external_config_dict)
-    known = {*self.internal_config_dict}.union(*self.parameters.values())
+    known = known_to(self)
     home = self.model_class.__module__
     if self.model in OUR_MODELS:
         check(self.final_config_dict, given, known, self.model)

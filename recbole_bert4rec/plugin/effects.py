@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any
 
+from recbole.config import Config
+
 from recbole_bert4rec.constants import OUR_MODELS, RIVAL
 from recbole_bert4rec.options.known import FOLLOWED_BY_ALL, known_to_every_model
 from recbole_bert4rec.options.table import OPTIONS, OWN
@@ -13,6 +15,11 @@ from recbole_bert4rec.plugin.user_rows import CAUSAL_MODELS
 
 _OF_THE_TRANSFORM = ("mask_ratio", "ft_ratio")
 """What RecBole reads for any model, but only where ``transform`` masks the sequences."""
+
+
+def known_to(config: Config) -> set[str]:
+    """Collect the options that mean something to the model of a configuration."""
+    return {*config.internal_config_dict}.union(*config.parameters.values())
 
 
 def why_no_effect(name: str, model: str, config: Mapping[str, Any], known: AbstractSet[str]) -> str | None:
