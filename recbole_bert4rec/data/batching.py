@@ -94,6 +94,19 @@ class LengthGroupedBatches:
             pool = pool[max(1, fits) :]
 
 
+def similar_lengths(lengths: Tensor) -> list[Tensor]:
+    """Group sequences so that none is more than half padding, but those of up to 8 items, which are one group.
+
+    Args:
+        lengths: *Shape:* (B,)
+
+    Returns:
+        The numbers of each group's sequences, ascending; the shortest first.
+    """
+    group = torch.bucketize(lengths, 2 ** torch.arange(3, 32, device=lengths.device))
+    return [(group == number).nonzero().squeeze(1) for number in group.unique()]
+
+
 def epoch_generator(seed: int, epoch: int, device: torch.device | str = "cpu") -> torch.Generator:
     """Return a generator that depends on (seed, epoch) alone, so that a resumed run draws what a whole run draws.
 

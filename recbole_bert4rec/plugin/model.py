@@ -13,7 +13,7 @@ from recbole.utils import FeatureType, InputType
 from torch import Tensor, nn
 
 from recbole_bert4rec.constants import PADDING, SAMPLED_LOSSES, UNCALIBRATED_LOSSES
-from recbole_bert4rec.data.batching import epoch_generator
+from recbole_bert4rec.data.batching import epoch_generator, similar_lengths
 from recbole_bert4rec.data.labelled import Asked, Labelled, distinct_items, seen_pairs
 from recbole_bert4rec.data.negatives import SharedNegatives, items_outside
 from recbole_bert4rec.data.objectives import OBJECTIVES
@@ -217,12 +217,21 @@ class BERT4Rec(SequentialRecommender):
     def encode(self, item_seq: Tensor, lengths: Tensor, times: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return the output vector from which each history's next item is read, and what was shown for it.
 
+        Histories of similar length are encoded together, so that a long one does not pad all others.
+
         *Shape:* (B, L), (B,), (B, L) -> (B, H), (B, L')
         """
         asked, times = self.ask(item_seq, lengths, times)
-        rows = torch.arange(len(asked.last), device=asked.last.device)
-        hidden = self.encoder(asked.item_seq, (rows, asked.last), times, asked.two_sided)
-        return self.encoder.output(hidden), asked.item_seq
+        groups = similar_lengths(asked.last + 1)
+        hidden = []
+        for rows in groups:
+            last, two_sided = asked.last[rows], None if asked.two_sided is None else asked.two_sided[rows]
+            shown = slice(int(last.max()) + 1)
+            read = (torch.arange(len(rows), device=rows.device), last)
+            seen_at = None if times is None else times[rows, shown]
+            hidden.append(self.encoder(asked.item_seq[rows, shown], read, seen_at, two_sided))
+        in_order = torch.cat(hidden)[torch.cat(groups).argsort()]
+        return self.encoder.output(in_order), asked.item_seq
 
     def score_candidates(self, vectors: Tensor, sequences: Tensor, items: Tensor, seen: Pairs | None = None) -> Tensor:
         """Score each row's own candidates.

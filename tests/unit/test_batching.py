@@ -12,6 +12,7 @@ from recbole_bert4rec.data.batching import (
     epoch_generator,
     last_windows,
     random_windows,
+    similar_lengths,
     sliding_windows,
 )
 
@@ -54,6 +55,16 @@ def test_batches_hold_sequences_of_similar_length() -> None:
         padded += int(lengths[batch].max()) * len(batch)
         used += int(lengths[batch].sum())
     assert 1 - used / padded < 0.05
+
+
+@given(st.lists(st.integers(1, 300), max_size=300))
+def test_groups_of_similar_lengths_hold_every_sequence_once_and_are_at_most_half_padding(lengths: list[int]) -> None:
+    groups = [group.tolist() for group in similar_lengths(torch.tensor(lengths, dtype=torch.int64))]
+    assert sorted(number for group in groups for number in group) == list(range(len(lengths)))
+    for group in groups:
+        inside = [lengths[number] for number in group]
+        assert group == sorted(group)
+        assert max(inside) < 2 * min(inside) or max(inside) <= 8
 
 
 def test_over_the_epochs_random_windows_start_everywhere_equally_often() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from logging import getLogger
 from typing import Any
 
 import numpy as np
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from recbole.data.dataset import Dataset
+from recbole.data.interaction import Interaction
 
 from recbole_bert4rec.data.splits import Groups, by_ratio, by_time, leave_one_out, train_on_all_but
 
@@ -61,16 +64,25 @@ def test_by_ratio(rows: list[tuple[int, int]], shares: list[float]) -> None:
     case.check(by_ratio(case.groups, lambda size: stock._calcu_split_ids(size, shares)), wanted)
 
 
+class StockTimes(Dataset):
+    """RecBole's own split by time, on nothing but users, times and row numbers."""
+
+    def __init__(self, case: Case) -> None:
+        self.logger = getLogger()
+        self.time_field = "time"
+        columns = {"user": case.users, "time": case.times, "row": np.arange(len(case.users))}
+        self.inter_feat = Interaction({name: torch.from_numpy(column[case.by_time]) for name, column in columns.items()})
+
+    def _drop_unused_col(self) -> None:
+        pass
+
+    def copy(self, new_inter_feat: Interaction) -> Interaction:
+        return new_inter_feat
+
+
 @given(rows_of_users, ratios)
-def test_by_time(rows: list[tuple[int, int]], shares: list[float]) -> None:
+def test_by_time_equals_recboles_own_split(rows: list[tuple[int, int]], shares: list[float]) -> None:
     case = Case(rows)
-    times = case.times[case.by_time]
-    boundary = np.percentile(times, 100 * (1 - shares[-1]))
-    wanted: list[list[int]] = [[], [], []]
-    for group in case.recboles:
-        early = [row for row in group if times[row] <= boundary]
-        cut = int(len(early) * (shares[0] / (1 - shares[2])))
-        wanted[0].extend(early[:cut])
-        wanted[1].extend(early[cut:])
-        wanted[2].extend(row for row in group if times[row] > boundary)
-    case.check(by_time(case.groups, case.times, shares), wanted)
+    parts = StockTimes(case).time_based_split(shares, "user")
+    wanted = [part["row"].tolist() if len(part) else [] for part in parts]
+    assert [part.tolist() for part in by_time(case.groups, case.times, shares)] == wanted
