@@ -33,8 +33,8 @@ def main() -> None:
         runs: dict[str, list[dict[str, Any]]] = {"padded": [], "user": []}
         for seed in range(2020, 2020 + options.seeds):  # in turn, so that both see the same machine
             for kind, done in runs.items():
-                given: dict[str, Any] = {"dataset": "ml-100k", "seed": seed, "epochs": epochs, "valid_metric": "NDCG@10"}
-                given |= {"training_rows": "user"} if kind == "user" else {}
+                given: dict[str, Any] = {"dataset": "ml-100k", "seed": seed, "epochs": epochs}
+                given |= {"valid_metric": "NDCG@10", "training_rows": "user" if kind == "user" else None}
                 done.append(run_options(options.work.resolve(), f"{model}-{kind}-{seed}", given, model))
         seconds = {
             kind: statistics.median(epoch["train_seconds"] for record in done for epoch in record["epochs"][1:])

@@ -71,7 +71,8 @@ class StockTimes(Dataset):
         self.logger = getLogger()
         self.time_field = "time"
         columns = {"user": case.users, "time": case.times, "row": np.arange(len(case.users))}
-        self.inter_feat = Interaction({name: torch.from_numpy(column[case.by_time]) for name, column in columns.items()})
+        in_order = {name: torch.from_numpy(column[case.by_time]) for name, column in columns.items()}
+        self.inter_feat = Interaction(in_order)
 
     def _drop_unused_col(self) -> None:
         pass
