@@ -10,6 +10,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
+from numpy.typing import NDArray
 
 from recbole_bert4rec.comparison.results import Results, metric_of
 from recbole_bert4rec.constants import RANK_DEPTH
@@ -44,6 +45,8 @@ def _axis(results: Results) -> Figure:
         spread = [scores.std(ddof=1) if len(scores) > 1 else 0.0 for scores in runs]
         places = range(len(models))  # evenly, as the paper draws powers of 2
         axes.errorbar(places, [scores.mean() for scores in runs], spread, capsize=2, **_style(0))
+        for place, scores in zip(places, runs, strict=True):  # a run is a dot
+            axes.plot([place] * len(scores), scores, ".", color=_COLOURS[1], markersize=4, zorder=3)
         axes.set_xticks(places, [f"{values[model]:g}" for model in models])
         axes.set(xlabel=plain_text(results.about["varied"]), ylabel=f"test {metric}")
     return _bare(figure, sides)
@@ -97,29 +100,55 @@ def _curves(results: Results) -> Figure:
 
 
 def _groups(results: Results) -> Figure:
-    """Draw the test metric by length of the history and by popularity of the target; bars are 95 % intervals."""
-    figure = Figure(figsize=(10, 4), layout="constrained")
-    sides = figure.subplots(1, 2, sharey=True)
+    """Draw the test metric by length of the history and by popularity of the target."""
     titles = {
         "history_length": "items before the target",
         "target_popularity": "interactions of the target in training",
     }
+    many = len(results.models) > _FEW
+    height = 1.5 + 0.3 * len(results.models) if many else 4.0
+    figure = Figure(figsize=(10, height), layout="constrained")
+    sides = figure.subplots(1, 2, sharey=True)
     for axes, (column, title) in zip(sides, titles.items(), strict=True):
         group, labels = groups(results.rows[column])
-        for number, model in enumerate(results.models):
-            values = results.by_user(model, results.main_metric).mean(0)
-            parts = [values[group == place] for place in range(len(labels))]
-            shift = (number - (len(results.models) - 1) / 2) * min(0.12, 0.8 / len(results.models))
-            means = np.array([part.mean() for part in parts])
-            error = np.array([1.96 * part.std(ddof=1) / np.sqrt(len(part)) if len(part) > 1 else 0.0 for part in parts])
-            bars = np.stack([np.minimum(error, means), error])  # no metric is below 0
-            style = {**_style(number), "linewidth": 0.8, "capsize": 2}
-            axes.errorbar(np.arange(len(labels)) + shift, means, bars, label=plain_text(model), **style)
+        parts = {
+            model: [results.by_user(model, results.main_metric).mean(0)[group == place] for place in range(len(labels))]
+            for model in results.models
+        }
+        (_draw_shades if many else _draw_bars)(axes, parts)
         axes.set_xticks(range(len(labels)), [f"{t}\n{(group == p).sum()} users" for p, t in enumerate(labels)])
         axes.set_xlabel(title)
+    if many:
+        figure.suptitle(
+            f"test {results.main_metric}; red is better than {plain_text(results.models[0])}, blue worse", fontsize=10
+        )
+        return figure
     sides[0].set_ylabel(f"test {results.main_metric}")
     _legend(figure, sides[0])
     return _bare(figure, sides)
+
+
+def _draw_bars(axes: Axes, parts: dict[str, list[NDArray[np.float64]]]) -> None:
+    """Draw a line a model; bars are 95 % intervals."""
+    for number, (model, of_groups) in enumerate(parts.items()):
+        shift = (number - (len(parts) - 1) / 2) * min(0.12, 0.8 / len(parts))
+        means = np.array([part.mean() for part in of_groups])
+        error = np.array([1.96 * part.std(ddof=1) / np.sqrt(len(part)) if len(part) > 1 else 0.0 for part in of_groups])
+        bars = np.stack([np.minimum(error, means), error])  # no metric is below 0
+        style = {**_style(number), "linewidth": 0.8, "capsize": 2}
+        axes.errorbar(np.arange(len(means)) + shift, means, bars, label=plain_text(model), **style)
+
+
+def _draw_shades(axes: Axes, parts: dict[str, list[NDArray[np.float64]]]) -> None:
+    """Draw a row a model, where lines would be too many; shades compare it with the first model in each group."""
+    means = np.array([[part.mean() for part in of_groups] for of_groups in parts.values()])
+    change = means - means[0]
+    most = float(np.abs(change).max()) or 1.0
+    axes.imshow(change, cmap="coolwarm", vmin=-most, vmax=most, aspect="auto")
+    for (row, column), mean in np.ndenumerate(means):
+        shade = "white" if abs(change[row, column]) > 0.7 * most else "black"
+        axes.text(column, row, f"{mean:.3f}", ha="center", va="center", fontsize=8, color=shade)
+    axes.set_yticks(range(len(parts)), [plain_text(model) for model in parts])
 
 
 def groups(values: pd.Series) -> tuple[Any, list[str]]:

@@ -13,6 +13,7 @@ _MARKDOWN: _Escapes = {character: "\\" + character for character in "\\`*[]|"}
 _MARKDOWN |= {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _TEX: _Escapes = {character: "\\" + character for character in "_&%#${}"}
 _TEX |= {"\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}"}
+_TEX |= {"±": r"$\pm$", "−": "$-$", "<": "$<$", ">": "$>$"}
 
 
 class _Ready(str):

@@ -77,18 +77,17 @@ def write_attention(model: BERT4Rec, eval_data: AbstractDataLoader, path: str) -
     """
     weights, users = mean_attention(model, eval_data)
     layers, heads, width, _ = weights.shape
-    figure = Figure(figsize=(2.6 * heads + 1.2, 2.6 * layers + 0.6), layout="constrained")
+    figure = Figure(figsize=(3.1 * heads + 0.6, 2.6 * layers + 0.9), layout="constrained")
     ticks = [0, width // 2, width - 1]
     names = [*(str(tick - width + 1) for tick in ticks[:-1]), model.objective.read_at]
     for layer, row in enumerate(figure.subplots(layers, heads, squeeze=False)):
         for head, axes in enumerate(row):
-            image = axes.imshow(
-                weights[layer, head], cmap="viridis", vmin=float(weights.min()), vmax=float(weights.max())
-            )
+            image = axes.imshow(weights[layer, head], cmap="viridis", vmin=0)
+            figure.colorbar(image, ax=axes, shrink=0.8).ax.tick_params(labelsize=7)
             axes.set_title(f"layer {layer + 1}, head {head + 1}", fontsize=9)
             axes.set_xticks(ticks, names, fontsize=8)
             axes.set_yticks(ticks, names, fontsize=8)
-    figure.colorbar(image, ax=figure.axes, label="attention, mean over users", shrink=0.8)
+    figure.suptitle("attention, mean over users; each head has its own scale", fontsize=10)
     figure.supxlabel("looked at", fontsize=9)
     figure.supylabel("looking", fontsize=9)
     with atomic_write(path) as temporary:

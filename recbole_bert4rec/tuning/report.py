@@ -1,4 +1,4 @@
-"""Plots of a search, from its log of trials: parallel coordinates, importance, progress."""
+"""Plots of a search, from its log of trials: parallel coordinates, slices, importance, progress."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import plotly.graph_objects as go
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from plotly.io import to_html
+from plotly.subplots import make_subplots
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.inspection import permutation_importance
 
@@ -24,8 +25,12 @@ from recbole_bert4rec.files import atomic_write
 _COLOURS = "viridis"
 """Readable in print and by the colour-blind."""
 _NUMBER, _SCORE = "number of the trial", "score of the trial"  # no option has a space in its name
-_LEAST_TRIALS = 8
-"""Below, an importance would say nothing."""
+_LEAST_TRIALS, _TRIALS_A_PARAMETER = 20, 5
+"""With fewer trials, an importance would say nothing."""
+_RESAMPLES = 20
+_FEW_TICKS = 8
+_WIDE = 20
+"""Choices above 0 have a logarithmic axis if the largest is at least so many times the smallest."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,10 @@ class ScoredTrials:
         """Names of what was searched over."""
         return [name for name in self.trials.columns if name not in (_NUMBER, _SCORE)]
 
+    def kind(self, name: str) -> str:
+        """How the values of a parameter were drawn: ``choice``, ``uniform``, ``loguniform``, ..."""
+        return str(self.about["space"][name][0])
+
     @property
     def scores(self) -> NDArray[np.float64]:
         """Score of each trial."""
@@ -63,16 +72,19 @@ class ScoredTrials:
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis of parallel coordinates.
+    """An axis of a parameter or of the score.
 
     Attributes:
-        places: number at which each trial is drawn.
-        labels: of the places 0, 1, ... where values are few or no numbers; else None.
+        name: its title.
+        places: where each trial is drawn.
+        ticks: places that have a label.
+        labels: of the ticks.
     """
 
     name: str
     places: NDArray[np.float64]
-    labels: list[str] | None = None
+    ticks: NDArray[np.float64]
+    labels: list[str]
 
 
 def write_report(trials: Path, page: Path) -> dict[str, Path]:
@@ -86,12 +98,17 @@ def write_report(trials: Path, page: Path) -> dict[str, Path]:
         What was written, by what it is.
     """
     search = read_trials(trials)
-    axes = [*(_axis(name, search.trials[name]) for name in search.parameters), Axis(search.score_name, search.scores)]
+    axes = [axis_of(name, search.trials[name], search.kind(name)) for name in search.parameters]
+    axes.append(axis_of(search.score_name, search.trials[_SCORE], "score"))
     weights = importance(search.trials)
-    interactive = [_interactive_coordinates(search, axes), _interactive_progress(search)]
+    interactive = [
+        _interactive_coordinates(search, axes),
+        _interactive_slices(search, axes[:-1]),
+        _interactive_progress(search),
+    ]
     pictures = {"coordinates": _draw_coordinates(search, axes)}
     if weights is not None:
-        interactive.insert(1, _interactive_importance(search, weights))
+        interactive.insert(2, _interactive_importance(search, weights))
         pictures["importance"] = _draw_importance(search, weights)
     plots = [to_html(figure, full_html=False, include_plotlyjs=not number) for number, figure in enumerate(interactive)]
     with atomic_write(page) as temporary:
@@ -111,49 +128,85 @@ def read_trials(path: Path) -> ScoredTrials:
     return ScoredTrials(lines[0]["search"], pd.DataFrame(rows).sort_values(_NUMBER, ignore_index=True))
 
 
-def _axis(name: str, values: pd.Series) -> Axis:
-    """Return where to draw each value: at its number; or at its place among the values, where these are few."""
+def axis_of(name: str, values: pd.Series, kind: str) -> Axis:
+    """Return where to draw each value: a number at its size or its logarithm, a word at its rank.
+
+    Args:
+        name: title of the axis.
+        values: of the trials.
+        kind: how they were drawn; ``loguniform`` and choices that span much have a logarithmic axis.
+    """
     numeric = pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values)
-    numeric = numeric and not values.isna().any()
-    distinct = sorted(values.map(lambda v: v if numeric else str(v)).unique())
-    if numeric and len(distinct) > 12:
-        return Axis(name, values.to_numpy(float))
-    place = {value: number for number, value in enumerate(distinct)}
-    places = values.map(lambda v: place[v if numeric else str(v)]).to_numpy(float)
-    return Axis(name, places, [f"{value:.4g}" if isinstance(value, float) else str(value) for value in distinct])
+    if not numeric or values.isna().any():
+        words = values.map(str)
+        distinct = sorted(words.unique())
+        places = words.map({word: float(place) for place, word in enumerate(distinct)}).to_numpy(float)
+        return Axis(name, places, np.arange(len(distinct), dtype=float), distinct)
+    numbers = values.to_numpy(float)
+    spans = kind == "choice" and numbers.max() >= _WIDE * numbers.min()
+    wide = numbers.min() > 0 and (spans or kind.startswith("loguniform"))
+    places, marked = (np.log10(numbers) if wide else numbers), np.unique(numbers)
+    if len(marked) > _FEW_TICKS:
+        spread = np.linspace(places.min(), places.max(), 5)
+        marked = 10**spread if wide else spread
+    return Axis(name, places, np.log10(marked) if wide else marked, [f"{value:.3g}" for value in marked])
 
 
-def importance(trials: pd.DataFrame) -> pd.Series | None:
-    """Return how much of the score a forest loses when a parameter's values are shuffled; None for too few trials.
+def importance(trials: pd.DataFrame) -> pd.DataFrame | None:
+    """Return how much worse a forest predicts scores when a parameter's values are shuffled; None for too few trials.
 
-    Permutation importance (Breiman 2001) of a random forest fitted to the trials themselves. It describes this search
-    and says nothing about other data.
+    Permutation importance (Breiman 2001): random forests are fitted to resamples of the trials, and predict those that
+    were not drawn. It describes this search and says nothing about other data.
 
     Args:
         trials: of :class:`ScoredTrials`.
+
+    Returns:
+        A row a parameter, the least important first: loss of R² in the ``mean`` over the resamples, and its standard
+        deviation ``std``.
     """
     names = [name for name in trials.columns if name not in (_NUMBER, _SCORE)]
-    if len(trials) < _LEAST_TRIALS or trials[_SCORE].nunique() < 2:
+    if len(trials) < max(_LEAST_TRIALS, _TRIALS_A_PARAMETER * len(names)) or trials[_SCORE].nunique() < 2:
         return None
-    features = np.column_stack([_axis(name, trials[name]).places for name in names])
-    forest = RandomForestRegressor(n_estimators=200, random_state=0, n_jobs=1).fit(features, trials[_SCORE])
-    found = permutation_importance(forest, features, trials[_SCORE], n_repeats=20, random_state=0)
-    return pd.Series(found.importances_mean, index=names).clip(lower=0).sort_values()
+    features = np.column_stack([axis_of(name, trials[name], "any").places for name in names])
+    scores = trials[_SCORE].to_numpy(float)
+    random, found = np.random.default_rng(0), []
+    for seed in range(_RESAMPLES):
+        drawn = random.integers(len(trials), size=len(trials))
+        left = np.setdiff1d(np.arange(len(trials)), drawn)
+        forest = RandomForestRegressor(n_estimators=50, random_state=seed, n_jobs=1).fit(features[drawn], scores[drawn])
+        shuffled = permutation_importance(forest, features[left], scores[left], n_repeats=5, random_state=seed)
+        found.append(shuffled.importances_mean)
+    table = pd.DataFrame({"mean": np.mean(found, 0), "std": np.std(found, 0, ddof=1)}, index=names)
+    return table.sort_values("mean")
 
 
 def _interactive_coordinates(search: ScoredTrials, axes: list[Axis]) -> go.Figure:
-    dimensions = []
-    for axis in axes:
-        ticks = {} if axis.labels is None else {"tickvals": list(range(len(axis.labels))), "ticktext": axis.labels}
-        dimensions.append({"label": axis.name, "values": axis.places, **ticks})
+    dimensions = [
+        {"label": axis.name, "values": axis.places, "tickvals": axis.ticks, "ticktext": axis.labels} for axis in axes
+    ]
     line = {"color": search.scores, "colorscale": _COLOURS, "showscale": True}
     figure = go.Figure(go.Parcoords(line=line, dimensions=dimensions))
     return figure.update_layout(title="Trials: a line each; drag along an axis to select", height=480)
 
 
-def _interactive_importance(search: ScoredTrials, weights: pd.Series) -> go.Figure:
-    figure = go.Figure(go.Bar(x=weights.to_numpy(), y=list(weights.index), orientation="h"))
-    title = f"Importance for {search.about['metric']}: loss of a forest's R² when a parameter is shuffled"
+def _interactive_slices(search: ScoredTrials, axes: list[Axis]) -> go.Figure:
+    figure = make_subplots(cols=len(axes), shared_yaxes=True, subplot_titles=[axis.name for axis in axes])
+    for column, axis in enumerate(axes, 1):
+        line = {"color": search.trials[_NUMBER], "colorscale": _COLOURS, "showscale": column == len(axes)}
+        marker = {**line, "colorbar": {"title": "trial"}}
+        figure.add_scatter(x=axis.places, y=search.scores, mode="markers", marker=marker, row=1, col=column)
+        figure.update_xaxes(tickvals=axis.ticks, ticktext=axis.labels, row=1, col=column)
+    figure.update_yaxes(title=search.score_name, col=1)
+    return figure.update_layout(title="Slices: the score by each parameter alone", showlegend=False, height=420)
+
+
+def _interactive_importance(search: ScoredTrials, weights: pd.DataFrame) -> go.Figure:
+    bars = {"x": weights["mean"], "y": list(weights.index), "error_x": {"array": weights["std"]}}
+    figure = go.Figure(go.Bar(**bars, orientation="h"))
+    title = (
+        f"Importance for {search.about['metric']}: loss of a forest's R² when a parameter is shuffled, over resamples"
+    )
     return figure.update_layout(title=title, height=120 + 40 * len(weights))
 
 
@@ -171,18 +224,13 @@ def _draw_coordinates(search: ScoredTrials, axes: list[Axis]) -> Figure:
     canvas = figure.subplots()
     scores = search.scores
     shades = matplotlib.colormaps[_COLOURS]((scores - scores.min()) / (np.ptp(scores) or 1.0))
-    scaled = [_scaled(axis.places) for axis in axes]
+    scaled = [_scaled(axis.places, axis.places) for axis in axes]
     for number in np.argsort(scores if search.about["bigger"] else -scores):
         canvas.plot(range(len(axes)), [places[number] for places in scaled], color=shades[number], alpha=0.8)
     for place, axis in enumerate(axes):
         canvas.axvline(place, color="black", linewidth=0.8)
-        if axis.labels is None:
-            ticks = np.linspace(axis.places.min(), axis.places.max(), 5)
-            texts = [f"{tick:.3g}" for tick in ticks]
-        else:
-            ticks, texts = np.arange(len(axis.labels)), axis.labels
         box = {"color": "white", "alpha": 0.7, "pad": 0.5}
-        for height, text in zip(_scaled(ticks), texts, strict=True):
+        for height, text in zip(_scaled(axis.ticks, axis.places), axis.labels, strict=True):
             canvas.text(place + 0.03, height, plain_text(text), fontsize=8, va="center", bbox=box)
     canvas.set_xticks(range(len(axes)), [plain_text(axis.name) for axis in axes], rotation=12)
     canvas.set_yticks([])
@@ -190,15 +238,17 @@ def _draw_coordinates(search: ScoredTrials, axes: list[Axis]) -> Figure:
     return figure
 
 
-def _scaled(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    width = np.ptp(values)
-    return (values - values.min()) / width if width else np.full(len(values), 0.5)
+def _scaled(values: NDArray[np.float64], places: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return heights between the lowest of the places, 0, and the highest, 1."""
+    width = np.ptp(places)
+    return (values - places.min()) / width if width else np.full(len(values), 0.5)
 
 
-def _draw_importance(search: ScoredTrials, weights: pd.Series) -> Figure:
+def _draw_importance(search: ScoredTrials, weights: pd.DataFrame) -> Figure:
     figure = Figure(figsize=(6, 1.2 + 0.4 * len(weights)), layout="constrained")
     canvas = figure.subplots()
-    canvas.barh([plain_text(name) for name in weights.index], weights.to_numpy(), color="#0072b2")
-    canvas.set_xlabel("loss of R² when shuffled")
+    names = [plain_text(name) for name in weights.index]
+    canvas.barh(names, weights["mean"], xerr=weights["std"], color="#0072b2", ecolor="grey", capsize=3)
+    canvas.set_xlabel("loss of R² when shuffled: mean and standard deviation over resamples of the trials")
     canvas.set_title(plain_text(f"Importance for {search.score_name}"))
     return figure

@@ -13,9 +13,10 @@ import torch
 from recbole.evaluator import metrics as recbole_metrics
 
 from recbole_bert4rec.comparison.figures import groups
+from recbole_bert4rec.comparison.findings import distinct_metrics
 from recbole_bert4rec.comparison.render import escape_tex
-from recbole_bert4rec.comparison.report import distinct_metrics, places
 from recbole_bert4rec.comparison.results import metric_of
+from recbole_bert4rec.comparison.tables import places
 from tests.conftest import make_config
 
 
@@ -57,9 +58,11 @@ def test_a_variant_may_be_named_with_characters_of_tex() -> None:
     )
 
 
-def test_metrics_that_say_the_same_are_tested_once() -> None:
-    assert distinct_metrics(["recall@10", "mrr@10", "hit@10", "precision@10", "recall@5"]) == [
-        "mrr@10",
-        "hit@10",
-        "recall@5",
-    ]
+def test_metrics_that_say_the_same_are_shown_once() -> None:
+    metrics = ["recall@10", "mrr@10", "hit@10", "precision@10", "recall@5", "ndcg@1", "map@10", "mrr@1"]
+    assert distinct_metrics(metrics) == {
+        "recall@10": ["hit@10", "precision@10"],
+        "mrr@10": ["map@10"],
+        "recall@5": [],
+        "ndcg@1": ["mrr@1"],
+    }

@@ -1,0 +1,84 @@
+"""What one must know to read a comparison's tables, a line each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from recbole.utils import ModelType, get_model
+
+from recbole_bert4rec.comparison.results import Results
+from recbole_bert4rec.options.global_time import GlobalTime
+
+
+def facts(results: Results) -> list[str]:
+    """Return what one must know to read the tables, a line each."""
+    about, rules = results.about, results.about["rules"]
+    valid_mode, mode = (rules["eval_args"]["mode"][phase] for phase in ("valid", "test"))
+    among = "all items" if mode == "full" else f"{mode[3:]} candidates ({mode}), the same for every model"
+    seen = "left out" if rules["exclude_seen"] else "ranked like all others (RecBole's protocol)"
+    dropped = about["dropped"]
+    ended = (
+        f"each run trained for {about['budget']:g} s at most, validation included; the best epoch by validation counts"
+        if about["budget"]
+        else "each run ended by its own early stopping on validation, or after the epochs that its options allow"
+    )
+    records = [record for of_model in results.records.values() for record in of_model]
+    machine, versions = records[0]["machine"], records[0]["versions"]
+    commits = sorted({record["commit"] for record in records if record.get("commit")})
+    return [
+        f"Data: {about['dataset']}, {about['users']:,} users, {about['items']:,} items, "
+        f"{about['interactions']:,} interactions"
+        + (f"; {dropped:,} users with fewer than 4 interactions left out for all models" if dropped else ""),
+        f"Split: {_split(rules['eval_args']['split'])}; the rows of all models were proven equal before training",
+        f"Ranking: the target among {among}; seen items {seen}"
+        + ("" if valid_mode == mode else f"; in validation {valid_mode}"),
+        f"Selection: by validation {results.main_metric}; {ended}; every run tested once; seeds "
+        f"{', '.join(map(str, about['seeds']))}",
+        f"Machine: {machine['processor']}, {_count(machine['cores'], 'core')}, {_count(machine['threads'], 'thread')}, "
+        f"GPU {machine['gpu'] or 'none'}; "
+        + ", ".join(f"{name} {versions[name]}" for name in ("recbole_bert4rec", "recbole", "torch") if name in versions)
+        + (f"; git commit {', '.join(commits)}" if commits else ""),
+        *_variants(about.get("variants", {})),
+        *_longest_inputs(results),
+        *(f"Failed: {name}: {reason}" for name, reason in results.failed.items()),
+    ]
+
+
+def _split(split: dict[str, Any]) -> str:
+    """Say which interactions are tested and validated."""
+    if "GT" not in split:
+        return "the last interaction of a user is the test, the one before it the validation"
+    rule = GlobalTime.of(split["GT"])
+    before = {"GT": "the same of what is before, by the same rule", "LTI": "the last one before that moment"}
+    validation = before.get(rule.validation, "the last of some users before it")
+    return (
+        f"at one moment for all users, after {rule.quantile:.0%} of all interactions; the {rule.target} interaction of "
+        f"a user after it is the test, {validation} the validation"
+    )
+
+
+def _longest_inputs(results: Results) -> list[str]:
+    """Say how much of a history each model sees, where they differ."""
+    lengths = {
+        model: records[0]["config"].get("MAX_ITEM_LIST_LENGTH")
+        for model, records in results.records.items()
+        if records and get_model(records[0]["model"]).type == ModelType.SEQUENTIAL
+    }
+    if len(set(lengths.values())) < 2:
+        return []
+    return [
+        "Longest input (MAX_ITEM_LIST_LENGTH): " + ", ".join(f"{name} {length}" for name, length in lengths.items())
+    ]
+
+
+def _variants(variants: dict[str, dict[str, Any]]) -> list[str]:
+    """Return in one line what each variant of a study sets."""
+    texts = [
+        f"{name} ({', '.join(f'{key}: {value}' for key, value in options.items()) or 'nothing'})"
+        for name, options in variants.items()
+    ]
+    return [f"Variants, with what each sets: {'; '.join(texts)}"] if texts else []
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"

@@ -1,0 +1,136 @@
+"""What a comparison found: the first model against each other one, who is ahead, and what to doubt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from recbole.utils import ModelType, get_model
+
+from recbole_bert4rec.comparison.results import Results, epochs_trained
+from recbole_bert4rec.comparison.significance import Difference, difference, holm
+from recbole_bert4rec.constants import OUR_MODELS, RIVAL
+from recbole_bert4rec.plugin.user_rows import CAUSAL_MODELS
+
+LEVEL = 0.05
+"""Chance is taken to explain differences of a higher p."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The first model less a rival, in one metric.
+
+    Attributes:
+        metric: as RecBole names it.
+        rival: the other model.
+        is_best: whether it is the best of the rivals.
+        difference: of the means, with its interval and p.
+        p: corrected by Holm for the rivals of the metric.
+    """
+
+    metric: str
+    rival: str
+    is_best: bool
+    difference: Difference
+    p: float
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether chance does not explain it."""
+        return self.p < LEVEL
+
+
+def find(results: Results) -> list[Finding]:
+    """Compare the first model with each other one, in each metric that says something of its own."""
+    first = results.reference
+    if first is None:
+        return []
+    rivals, found = [model for model in results.models if model != first], []
+    for metric in distinct_metrics(results.metrics):
+        ours = results.by_user(first, metric)
+        of_rivals = [difference(ours, results.by_user(rival, metric)) for rival in rivals]
+        best = results.best_rival(metric)
+        for rival, one, p in zip(rivals, of_rivals, holm([one.p for one in of_rivals]), strict=True):
+            found.append(Finding(metric, rival, rival == best, one, p))
+    return found
+
+
+def distinct_metrics(metrics: list[str]) -> dict[str, list[str]]:
+    """Group metrics that say the same where a ranking has one target.
+
+    Recall is hit, map is mrr, precision@K is hit@K / K; at 1 all of them are equal.
+
+    Returns:
+        The first of each group, and the others of it.
+    """
+    first_of: dict[tuple[str, str], str] = {}
+    groups: dict[str, list[str]] = {}
+    for metric in metrics:
+        name, _, cut = metric.partition("@")
+        kind = "hit" if cut == "1" else {"recall": "hit", "precision": "hit", "map": "mrr"}.get(name, name)
+        first = first_of.setdefault((kind, cut), metric)
+        groups.setdefault(first, []).append(metric)
+    return {first: equal[1:] for first, equal in groups.items()}
+
+
+def headline(results: Results, findings: list[Finding]) -> str:
+    """Say who is ahead by how much, and how sure that is."""
+    metric = results.main_metric
+    among = next((one for one in findings if one.metric == metric and one.is_best), None)
+    if among is None or results.reference is None:
+        means = {model: float(results.scores(model, metric).mean()) for model in results.models}
+        best = max(means, key=lambda model: means[model])
+        return f"{best}: test {metric} {means[best]:.4f}."
+    one, ahead, behind = among.difference, results.reference, among.rival
+    low, high = one.low, one.high
+    if one.mean < 0:
+        ahead, behind, low, high = behind, ahead, -high, -low
+    of = float(results.by_user(behind, metric).mean())
+    relative = f" ({abs(one.mean) / of:.0%})" if of else ""
+    if len(results.models) > 2:
+        behind = f"{behind}, the best of the others," if one.mean >= 0 else behind
+    p = f"p {p_text(among.p)}" + (" after Holm's correction" if len(results.models) > 2 else "")
+    sure = "chance does not explain it" if among.is_sure else "it may be chance"
+    seeds = min(len(records) for records in results.records.values())
+    unknown = " One seed each: how much seeds differ is not known." if seeds == 1 else ""
+    return (
+        f"{ahead} is ahead of {behind} by {abs(one.mean):.4f} test {metric}{relative}; "
+        f"95 % interval {low:+.4f} to {high:+.4f}, {p}: {sure}.{unknown}"
+    )
+
+
+def p_text(value: float) -> str:
+    """Return a p as tables have it."""
+    return "< .0001" if value < 1e-4 else f"{value:.4f}"
+
+
+def doubts(results: Results) -> dict[str, list[str]]:
+    """Return why figures may be too low: what is to be said, and of which models."""
+    found: dict[str, list[str]] = {}
+    for model in results.models:
+        records = results.records[model]
+        share = min(map(epochs_trained, records))
+        if share < 1:
+            found.setdefault(f"trained for {share:.0%} of one epoch only", []).append(model)
+            continue
+        at_the_end = sum(map(_was_best_at_the_end, records))
+        if at_the_end:
+            text = f"{at_the_end} of {len(records)} runs were best at their last epoch: a longer training may be better"
+            found.setdefault(text, []).append(model)
+    return found
+
+
+def _was_best_at_the_end(record: dict[str, Any]) -> bool:
+    validated = [row["epoch"] for row in record["epochs"] if row.get("valid")]
+    return len(validated) > 1 and bool(record["best_epoch"] == validated[-1])
+
+
+def shown_in_an_epoch(record: dict[str, Any]) -> str:
+    """Say what a model is shown in one epoch, since epochs of different kind cannot be counted against each other."""
+    config = record["config"]
+    if record["model"] in OUR_MODELS:
+        return "sliding windows of each user" if config.get("window") == "sliding" else "a window of each user"
+    if record["model"] == RIVAL or (config.get("training_rows") and record["model"] in CAUSAL_MODELS):
+        return "all windows of each user (training_rows: user)"
+    sequential = get_model(record["model"]).type == ModelType.SEQUENTIAL
+    return "a padded row a label" if sequential else "each interaction"

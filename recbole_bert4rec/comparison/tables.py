@@ -1,0 +1,112 @@
+"""The tables of a comparison."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Collection
+from functools import partial
+from string import ascii_lowercase
+from typing import Any
+
+from recbole_bert4rec.comparison.document import Cell, Table, cells
+from recbole_bert4rec.comparison.findings import Finding, distinct_metrics, doubts, p_text, shown_in_an_epoch
+from recbole_bert4rec.comparison.results import Results, epochs_trained
+
+
+def places(values: list[float]) -> list[int]:
+    """Return the place of each value among all: 1 for the highest; equal values share a place."""
+    distinct = sorted(set(values), reverse=True)
+    return [distinct.index(value) + 1 for value in values]
+
+
+def scores(results: Results, findings: list[Finding]) -> Table:
+    """Return mean and standard deviation over seeds, models by metrics, with what is to be doubted."""
+    sure = {(one.rival, one.metric) for one in findings if one.is_sure}
+    table = _means(results, results.metrics, lambda record: record["test_result"], sure)
+    found = list(zip(ascii_lowercase, doubts(results).items(), strict=False))
+    for row, model in zip(table.rows, results.models, strict=True):
+        marks = ",".join(letter for letter, (_, models) in found if model in models)
+        row[0] = Cell(row[0].text, marks=marks)
+    table.footnotes.extend((letter, text) for letter, (text, _) in found)
+    return table
+
+
+def also_tested(results: Results, protocol: str) -> Table:
+    """Return means and standard deviations of the same weights under a further protocol."""
+    metrics = list(results.records[results.models[0]][0]["also"][protocol])
+    return _means(results, metrics, partial(_tested_under, protocol))
+
+
+def _tested_under(protocol: str, record: dict[str, Any]) -> dict[str, float]:
+    found: dict[str, float] = record["also"][protocol]
+    return found
+
+
+def _means(
+    results: Results,
+    metrics: list[str],
+    result: Callable[[dict[str, Any]], dict[str, float]],
+    sure: Collection[tuple[str, str]] = (),
+) -> Table:
+    rows = [cells(model, str(len(results.records[model]))) for model in results.models]
+    kept = list(distinct_metrics(metrics))
+    for metric in kept:
+        runs = [[result(record)[metric] for record in results.records[model]] for model in results.models]
+        order = places([statistics.mean(of_model) for of_model in runs])
+        for model, row, of_model, place in zip(results.models, rows, runs, order, strict=True):
+            row.append(Cell(_mean_text(of_model), place, differs=(model, metric) in sure))
+    return Table(["model", "seeds", *kept], rows)
+
+
+def _mean_text(values: list[float]) -> str:
+    spread = f" ± {statistics.stdev(values):.4f}" if len(values) > 1 else ""
+    return f"{statistics.mean(values):.4f}{spread}"
+
+
+def differences(results: Results, findings: list[Finding]) -> Table:
+    """Return the first model against each other one: difference, interval, p, and p corrected by Holm."""
+    rows = []
+    for one in findings:
+        best = " (best rival)" if one.is_best else ""
+        interval = f"{one.difference.low:+.4f} to {one.difference.high:+.4f}"
+        named = f"{results.reference} − {one.rival}{best}"
+        figures = (f"{one.difference.mean:+.4f}", interval, p_text(one.difference.p), p_text(one.p))
+        rows.append(cells(one.metric, named, *figures))
+    return Table(["metric", "difference", "mean", "95 % interval", "p", "p (Holm)"], rows, texts=2)
+
+
+def costs(results: Results) -> Table:
+    """Return what a run of each model took, in the median over seeds."""
+
+    def median(model: str, value: Callable[[dict[str, Any]], float]) -> float:
+        return statistics.median(value(record) for record in results.records[model])
+
+    rows = []
+    for model in results.models:
+        epochs = median(model, epochs_trained)
+        best = median(model, lambda record: float(record["best_epoch"]))
+        train = median(model, lambda record: sum(row["train_seconds"] for row in record["epochs"]))
+        rows.append(
+            cells(
+                model,
+                shown_in_an_epoch(results.records[model][0]),
+                f"{epochs:.2f}" if epochs % 1 else f"{epochs:.0f}",
+                f"{best:.0f}",
+                f"{median(model, lambda record: record['seconds']['train']):.1f}",
+                f"{train:.1f}",
+                f"{median(model, lambda record: record['peak_memory_mb']):,.0f}",
+                f"{median(model, lambda record: record['parameters']):,.0f}",
+            )
+        )
+    header = ["model", "an epoch shows", "epochs", "best epoch (from 0)", "seconds", "of which training"]
+    return Table([*header, "peak memory, MB", "parameters"], rows, texts=2)
+
+
+def varieties(results: Results) -> Table:
+    """Return coverage and popularity of what each model recommends."""
+    names = list(results.records[results.models[0]][0]["variety"])
+    rows = [
+        cells(model, *(_mean_text([record["variety"][name] for record in results.records[model]]) for name in names))
+        for model in results.models
+    ]
+    return Table(["model", *names], rows)
