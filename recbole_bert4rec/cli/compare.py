@@ -9,6 +9,7 @@ from recbole_bert4rec.cli.inputs import add_names, add_protocols, config_files, 
 from recbole_bert4rec.comparison.compare import compare
 from recbole_bert4rec.comparison.comparison import Comparison
 from recbole_bert4rec.comparison.study import Study
+from recbole_bert4rec.datafiles.logs import data_set_name, is_table
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.options.flags import parse_flags
 from recbole_bert4rec.training.budget import seconds_of
@@ -71,7 +72,8 @@ def compare_as_asked(options: argparse.Namespace, flags: list[str], names: list[
         also_test=protocols(options),
         study=study,
     )
-    compare(comparison, Path(options.output_dir or f"{kind}-{Path(dataset).stem}"))
+    name = data_set_name(dataset) if is_table(dataset) else dataset
+    compare(comparison, Path(options.output_dir or f"{kind}-{name}"))
 
 
 def kept(options: argparse.Namespace) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from recbole_bert4rec.datafiles.logs import FORMATS
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.resources import find_config, read_yaml
 from recbole_bert4rec.training.inputs import DEFAULT_NAMES
@@ -18,7 +19,7 @@ def add_names(parser: argparse.ArgumentParser, more: str = "") -> None:
         more: said of ``--model`` besides.
     """
     parser.add_argument("--model", "-m", help=f"name of the model (default: {DEFAULT_NAMES['model']}){more}")
-    what = f"name of the data set (default: {DEFAULT_NAMES['dataset']}), or a .csv, .tsv or .parquet log"
+    what = f"name of the data set (default: {DEFAULT_NAMES['dataset']}), or a log: {FORMATS}"
     parser.add_argument("--dataset", "-d", help=what)
     parser.add_argument(
         "--config_files", help="YAML files, separated by spaces, or names of properties/recipe; later ones win"

@@ -24,9 +24,11 @@ from recbole_bert4rec.comparison.progress import RunProgress
 from recbole_bert4rec.comparison.report import write_comparison
 from recbole_bert4rec.comparison.results import read_results, read_run
 from recbole_bert4rec.comparison.rows import check_equal_rows
+from recbole_bert4rec.datafiles.conversion import folder_read
 from recbole_bert4rec.environment import environment, suppress_dependency_warnings
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.files import atomic_write, locked
+from recbole_bert4rec.options.flags import parse_flags
 from recbole_bert4rec.options.table import WITHOUT_EFFECT
 from recbole_bert4rec.plugin.checkpoint import is_plain
 from recbole_bert4rec.plugin.effects import known_to, why_no_effect
@@ -77,13 +79,14 @@ def compare(comparison: Comparison, folder: Path) -> ComparisonResult:
 
 
 def _compare(comparison: Comparison, folder: Path, temporary: str) -> ComparisonResult:
-    _, dataset, files = resolve_inputs(
-        "several", comparison.dataset, list(comparison.config_files), {}, None, temporary
-    )
+    flags = parse_flags(comparison.flags)
+    _, dataset, files = resolve_inputs("several", comparison.dataset, comparison.config_files, flags, None, temporary)
     study = comparison.study.written(temporary)
     comparison = replace(comparison, dataset=dataset, config_files=tuple(files), study=study)
     _check_options(comparison)
-    metric = reference_config(comparison)["valid_metric"].lower()
+    reference = reference_config(comparison)
+    metric = reference["valid_metric"].lower()
+    folder_read(reference["data_path"], dataset, reference["conversion"], partial(print, file=sys.stderr, flush=True))
     print(f"proving that {len(comparison.models)} models are evaluated on the same rows of {dataset}", flush=True)
     print(f"logs: {folder / 'rows.log'}, then {folder / 'runs'}", flush=True)
     try:

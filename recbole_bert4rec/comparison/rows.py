@@ -20,7 +20,9 @@ from recbole.utils import dataset_arguments
 from recbole_bert4rec.comparison.comparison import LEAST_INTERACTIONS, Comparison, is_general, reference_config
 from recbole_bert4rec.comparison.study import Study
 from recbole_bert4rec.constants import TARGET_POSITION
+from recbole_bert4rec.datafiles.conversion import folder_read
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.files import digest_of
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.global_split import asks_for_global_time
 from recbole_bert4rec.training.build import load_data
@@ -28,8 +30,6 @@ from recbole_bert4rec.training.interactions import PHASES, targets_of
 
 _SHAPING = ("load_col", "unload_col", "MAX_ITEM_LIST_LENGTH", "USER_ID_FIELD", "ITEM_ID_FIELD", "TIME_FIELD")
 """What, besides RecBole's own list of data options, decides which rows a model reads."""
-_CHUNK = 2**20
-"""Bytes of a file that are read at once."""
 
 
 def check_equal_rows(comparison: Comparison, report: Callable[[str], None]) -> dict[str, Any]:
@@ -153,13 +153,11 @@ class ReferenceRows:
 def _fingerprint(config: Config) -> str:
     """Return a digest of all files of the data set: ``NAME.inter``, ``NAME.item`` and so on."""
     digest = hashlib.sha256()
+    folder = folder_read(config["data_path"], config["dataset"], config["conversion"])
     for path in sorted(Path(config["data_path"]).glob(f"{config['dataset']}.*")):
-        of_file = hashlib.sha256()
-        with path.open("rb") as file:
-            while chunk := file.read(_CHUNK):
-                of_file.update(chunk)
+        read = Path(folder) / path.name if path.suffix == ".inter" else path
         digest.update(path.name.encode())
-        digest.update(of_file.digest())
+        digest.update(bytes.fromhex(digest_of(read)))
     return digest.hexdigest()
 
 

@@ -1,1 +1,1 @@
-"""Reading and checking of data files: atomic .inter files, and the CSV and Parquet logs they are made from."""
+"""Reading and checking of data files: atomic .inter files, and the logs of one's own that they are made from."""

@@ -18,6 +18,7 @@ from recbole.config import Config
 from recbole.data.dataset import Dataset
 from torch import Tensor
 
+from recbole_bert4rec.datafiles.conversion import folder_read
 from recbole_bert4rec.datafiles.reader import MISSING
 from recbole_bert4rec.errors import UserError, nearest
 
@@ -95,8 +96,11 @@ def _damaged(path: str, error: Exception) -> UserError:
     return UserError(f"{path} is damaged ({error}); download or compress it again")
 
 
-def load_packed(original: Callable[..., None], self: Dataset, token: str, folder: str) -> None:
+def load_interactions(original: Callable[..., None], self: Dataset, token: str, folder: str) -> None:
     """Load NAME.inter, or NAME.inter.gz if there is no NAME.inter, for any model.
+
+    Of a log that was converted more than once, the conversion that the run began with is loaded; if the log has changed
+    since, that is said.
 
     Args:
         original: RecBole's ``_load_inter_feat``.
@@ -105,8 +109,9 @@ def load_packed(original: Callable[..., None], self: Dataset, token: str, folder
         folder: of the data set.
 
     Raises:
-        UserError: the archive is damaged.
+        UserError: the archive is damaged, or the conversion is gone.
     """
+    folder = folder_read(folder, token, self.config["conversion"], self.logger.warning)
     packed, plain = Path(folder) / f"{token}.inter.gz", Path(folder) / f"{token}.inter"
     if self.benchmark_filename_list is not None or plain.is_file() or not packed.is_file():
         return original(self, token, folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -17,8 +18,30 @@ MISSING += ["NA", "NULL", "NaN", "None", "n/a", "nan", "null"]
 """Texts that pandas reads as a missing value (documented under ``read_csv(na_values)``)."""
 
 
+def keeping_ids(read_csv: Callable[..., pd.DataFrame], fields: Iterable[str]) -> Callable[..., pd.DataFrame]:
+    """Return a reader that takes ids such as ``NA``, ``None`` and ``null`` for what they are; an empty one is missing.
+
+    Args:
+        read_csv: pandas' reader, or :func:`read_columns`.
+        fields: names of the columns of ids, without their types.
+    """
+    ids = {f"{field}:token" for field in fields}
+
+    def read(*arguments: Any, **options: Any) -> pd.DataFrame:
+        missing = {column: [""] if column in ids else MISSING for column in options["usecols"]}
+        return read_csv(*arguments, **{**options, "keep_default_na": False, "na_values": missing})
+
+    return read
+
+
 def read_columns(
-    path: str, delimiter: str, usecols: list[str], dtype: dict[str, Any], encoding: str | None = None, **_: object
+    path: str,
+    delimiter: str,
+    usecols: list[str],
+    dtype: dict[str, Any],
+    encoding: str | None = None,
+    na_values: Mapping[str, list[str]] | None = None,
+    **_: object,
 ) -> pd.DataFrame:
     """Read an atomic file as ``pandas.read_csv`` does when RecBole calls it.
 
@@ -28,6 +51,7 @@ def read_columns(
         usecols: columns to read, named ``FIELD:TYPE``.
         dtype: for each column ``numpy.float64`` or ``str``.
         encoding: of the file; UTF-8 by default.
+        na_values: texts of each column that mean a missing value. Default: :data:`MISSING`.
 
     Returns:
         The columns in the order of the file. Those of type ``token`` are categorical, the others have ``dtype``.
@@ -51,7 +75,7 @@ def read_columns(
         read_options=csv.ReadOptions(block_size=_BLOCK, encoding=encoding or "utf8"),
         parse_options=csv.ParseOptions(delimiter=delimiter, invalid_row_handler=note),
         convert_options=csv.ConvertOptions(
-            column_types=kinds, include_columns=usecols, null_values=MISSING, strings_can_be_null=True
+            column_types=kinds, include_columns=usecols, null_values=MISSING, strings_can_be_null=False
         ),
     )
     if wrong:
@@ -62,7 +86,18 @@ def read_columns(
             f"{path}{line}: the number of columns is {row.actual_columns}, but the header has {row.expected_columns}, "
             f"separated by {delimiter!r}: {row.text[:80]!r} ({len(wrong)} such lines)"
         )
-    return table.unify_dictionaries().to_pandas(split_blocks=True, self_destruct=True)
+    frame = table.unify_dictionaries().to_pandas(split_blocks=True, self_destruct=True)
+    for name in usecols:
+        if dtype[name] is str:
+            frame[name] = _without(frame[name], (na_values or {}).get(name, MISSING))
+    return frame
+
+
+def _without(texts: pd.Series, missing: list[str]) -> pd.Series:
+    """Return texts, some of which mean a missing value, with these as missing."""
+    if isinstance(texts.dtype, pd.CategoricalDtype):
+        return texts.cat.remove_categories(texts.cat.categories.intersection(missing))
+    return texts.mask(texts.isin(missing))
 
 
 def _token_type(name: str) -> pa.DataType:

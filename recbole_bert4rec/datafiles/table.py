@@ -1,184 +1,198 @@
-"""Converts a CSV or Parquet log to the atomic file that RecBole reads, once, beside the log."""
+"""Converts a log of the user's own to the atomic file that RecBole reads, once, beside the log."""
 
 from __future__ import annotations
 
-import json
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import csv, parquet
+from filelock import FileLock
+from numpy.typing import NDArray
+from pyarrow import csv
 
-from recbole_bert4rec.datafiles.reader import MISSING
+from recbole_bert4rec.datafiles.codes import NO_ID, Ids, read_ids
+from recbole_bert4rec.datafiles.conversion import keep, read_record, write_record
+from recbole_bert4rec.datafiles.facts import facts_of, summary
+from recbole_bert4rec.datafiles.logs import Log, Reading, data_set_name, open_log
+from recbole_bert4rec.datafiles.logs import is_table as is_table
+from recbole_bert4rec.datafiles.times import TimeColumn, check_timezone
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.files import atomic_write
+from recbole_bert4rec.files import atomic_write, digest_of
 
-_SEPARATORS = {".csv": ",", ".tsv": "\t"}
-_ENDINGS = (*_SEPARATORS, ".parquet")
-_MARK = "made_from.json"
-
-
-def is_table(dataset: str) -> bool:
-    """Return whether the name of a data set is the path of a log."""
-    return Path(dataset).suffix.lower() in _ENDINGS
+_FORMAT = 3
+"""Of conversions: 1 kept the order of the log, 2 wrote rows without ids."""
+_MOST_LINES = 1000
+"""Lines that ``conversion.json`` names of the rows that are left out for one reason."""
+_AT_ONCE = 1 << 20
+"""Rows that are written at once."""
 
 
-def atomic_file(log: str, user: str, item: str, time: str) -> Path:
-    """Write ``FOLDER/NAME/NAME.inter`` for the log ``FOLDER/NAME.csv``.
+def atomic_file(
+    log: str, user: str, item: str, time: str, reading: Reading | None = None, say: Callable[[str], None] | None = None
+) -> Path:
+    """Write ``FOLDER/NAME/NAME.inter`` for the log ``FOLDER/NAME.csv``, and ``conversion.json`` beside it.
 
-    The file is written again only if the log or the columns have changed.
+    They are written again only if the log, the columns or the way to read them have changed. A conversion that they
+    replace is kept in ``FOLDER/NAME/earlier``, for models that were trained on it.
 
     Args:
-        log: a .csv, .tsv or .parquet file with a header.
+        log: a .csv, .tsv or .jsonl file (each also .gz), a .parquet file, or a folder of .parquet files.
         user: column of user ids.
         item: column of item ids.
-        time: column of times: numbers, or dates (ISO 8601, UTC if no zone is given), which become Unix seconds.
+        time: column of times: numbers, or dates, which become Unix seconds.
+        reading: how to read the log. Default: as it is found.
+        say: is told what was found, in a few lines, if the log is converted now.
 
     Returns:
         The atomic file with these three columns. Its rows are in the order of time; equal times keep the log's order.
 
     Raises:
         UserError: the log cannot be read, lacks a column or holds values that cannot be used; or there is an atomic
-            file that was not made from it.
+            file that was not made from it; or nothing can be written beside the log.
     """
-    source = Path(log).resolve()
-    if not source.is_file():
-        raise UserError(f"--dataset={log}: no such file")
-    target = source.parent / source.stem / f"{source.stem}.inter"
-    status = source.stat()
-    made_from = {"log": source.name, "bytes": status.st_size, "changed": status.st_mtime, "columns": [user, item, time]}
-    made_from["format"] = 2  # 1 kept the order of the log
-    mark = target.with_name(_MARK)
+    reading = reading or Reading()
+    if reading.timezone is not None:
+        check_timezone(reading.timezone)
+    source = open_log(log, reading)
+    name = data_set_name(source.path)
+    folder = source.path.parent / name
+    target = folder / f"{name}.inter"
+    made_from = {"format": _FORMAT, "files": source.status(), "columns": [user, item, time], **asdict(reading)}
+    existing = read_record(folder)
     if target.is_file():
-        if not mark.is_file():
+        if existing is None:
             raise UserError(
-                f"{target} exists and was not made from {log}; use it with --dataset={source.stem} "
-                f"--data_path={source.parent}, or move it away"
+                f"{target} exists and was not made from {log}; use it with --dataset={name} "
+                f"--data_path={source.path.parent}, or move it away"
             )
-        if json.loads(mark.read_text("utf-8")) == made_from:
+        if existing.get("made_from") == made_from:
             return target
-    table = _read(source, [user, item, time])
-    ids = [_tokens(source, table, column) for column in (user, item)]
-    seconds = _seconds(source, table[time].to_pandas().rename(time)).to_numpy()
-    columns = pa.table([*ids, pa.array(seconds)], names=["user", "item", "time"])
-    if (seconds[1:] < seconds[:-1]).any():
-        columns = columns.take(np.argsort(seconds, kind="stable"))
-    if not mark.is_file():
-        _write_mark(mark, {})  # an unfinished file is then known to be ours, and the next run replaces it
-    with atomic_write(target) as temporary, open(temporary, "wb") as file:
-        file.write(f"{user}:token\t{item}:token\t{time}:float\n".encode())
-        quoted = any(_any_holds(column, '"') for column in ids)
-        style = csv.WriteOptions(include_header=False, delimiter="\t", quoting_style="needed" if quoted else "none")
-        csv.write_csv(columns, file, style)
-    _write_mark(mark, made_from)
+    interactions = _Interactions(source, [user, item, time], reading)
+    record = {
+        "log": source.path.name,
+        "made_at": datetime.now(timezone.utc).isoformat(sep=" ", timespec="seconds"),
+        **interactions.record,
+        "made_from": made_from,
+    }
+    try:
+        _write(interactions, target, record, reading.encoding)
+    except OSError as error:
+        raise UserError(
+            f"--dataset={log}: {folder} cannot be written to ({error.strerror or error}); the log is converted to an "
+            "atomic file there: make room, or copy the log elsewhere"
+        ) from error
+    if say is not None:
+        say(summary(record) + f"\n  all of this in {folder / 'conversion.json'}")
     return target
 
 
-def _write_mark(mark: Path, made_from: dict[str, Any]) -> None:
-    with atomic_write(mark) as temporary:
-        temporary.write_text(json.dumps(made_from), encoding="utf-8")
+class _Interactions:
+    """The rows of a log that have user, item and time, in the order of time.
+
+    Attributes:
+        users: codes into their tokens. *Shape:* (T,)
+        items: codes into their tokens. *Shape:* (T,)
+        times: in rising order. *Shape:* (T,)
+        columns: names of the three.
+        record: what was found, for ``conversion.json``.
+    """
+
+    def __init__(self, source: Log, columns: list[str], reading: Reading) -> None:
+        self.columns = columns
+        table = source.read(columns)
+        ids = [read_ids(table[column], column, source.where, source.trim) for column in columns[:2]]
+        rows = np.flatnonzero(np.logical_and(*(one.codes != NO_ID for one in ids)))
+        if not len(rows):
+            raise UserError(f"{source.path}: no row has both {columns[0]!r} and {columns[1]!r}")
+        kept = table[columns[2]] if len(rows) == len(table) else table[columns[2]].take(rows)
+        times = TimeColumn(kept, columns[2], rows, source.where, reading.date_format, reading.timezone).read()
+        order = np.argsort(times.values, kind="stable")
+        self.users, self.items = (Ids(one.codes[rows][order], one.tokens) for one in ids)
+        self.times = times.values[order]
+        doubles = self._doubles()
+        if reading.drop_duplicates:
+            self.users, self.items = (Ids(one.codes[~doubles], one.tokens) for one in (self.users, self.items))
+            self.times = self.times[~doubles]
+        self.record = {
+            "read_as": {**source.read_as, columns[2]: times.read_as},
+            "rows": len(table),
+            "left_out": _left_out(source, columns[:2], ids),
+            "exact_duplicates": int(doubles.sum()),
+            "duplicates_left_out": reading.drop_duplicates,
+            **facts_of(self.users.codes, self.items.codes, self.times, times.are_dates),
+        }
+
+    def _doubles(self) -> NDArray[np.bool_]:
+        """Mark interactions whose user, item and time an earlier one has."""
+        order = np.lexsort((self.items.codes, self.users.codes, self.times))  # stable, so the log's first comes first
+        same = np.ones(len(order) - 1, dtype=bool)
+        for values in (self.items.codes, self.users.codes, self.times):
+            same &= values[order[1:]] == values[order[:-1]]
+        doubles = np.zeros(len(order), dtype=bool)
+        doubles[order[1:]] = same
+        return doubles
+
+    def write(self, path: Path) -> None:
+        """Write the atomic file, in UTF-8."""
+        user, item, time = self.columns
+        quoted = any(pc.any(pc.match_substring(ids.tokens, '"')).as_py() for ids in (self.users, self.items))
+        style = csv.WriteOptions(include_header=False, delimiter="\t", quoting_style="needed" if quoted else "none")
+        with path.open("wb") as file:
+            file.write(f"{user}:token\t{item}:token\t{time}:float\n".encode())
+            for begin in range(0, len(self.times), _AT_ONCE):
+                part = slice(begin, begin + _AT_ONCE)
+                ids = [one.tokens.take(pa.array(one.codes[part])) for one in (self.users, self.items)]
+                csv.write_csv(pa.table([*ids, pa.array(self.times[part])], names=self.columns), file, style)
 
 
-def _read(source: Path, columns: list[str]) -> pa.Table:
-    separator = _SEPARATORS.get(source.suffix.lower())
-    if not source.stat().st_size:
-        raise UserError(f"{source} is empty; its first line must name the columns")
-    try:
-        if separator is None:
-            _check_columns(source, columns, parquet.read_schema(source).names)
-            table = parquet.read_table(source, columns=columns)
-        else:
-            parse = csv.ParseOptions(delimiter=separator, newlines_in_values=True)
-            with csv.open_csv(source, parse_options=parse) as file:
-                _check_columns(source, columns, file.schema.names)
-            text = csv.ConvertOptions(column_types=dict.fromkeys(columns, pa.string()), include_columns=columns)
-            table = csv.read_csv(source, parse_options=parse, convert_options=text)
-    except (pa.ArrowException, OSError) as error:
-        encoding = "; save it as UTF-8" if "UTF8" in str(error) else ""
-        raise UserError(f"{source} cannot be read: {' '.join(str(error).split())}{encoding}") from error
-    if not len(table):
-        raise UserError(f"{source} has a header but no rows")
-    return table
+def _left_out(source: Log, columns: list[str], ids: list[Ids]) -> dict[str, Any]:
+    """Return how many rows lack each id, and the lines of the first ones; a row that lacks both counts for the user."""
+    found, before = {}, np.zeros(len(ids[0].codes), dtype=bool)
+    for column, one in zip(columns, ids, strict=True):
+        rows = np.flatnonzero((one.codes == NO_ID) & ~before)
+        before[rows] = True
+        if len(rows):
+            found[column] = {"rows": len(rows), "lines": source.lines(rows[:_MOST_LINES].tolist())}
+    return found
 
 
-def _tokens(source: Path, table: pa.Table, name: str) -> pa.ChunkedArray[Any]:
-    """Return a column of ids as text.
+def _write(interactions: _Interactions, target: Path, record: dict[str, Any], encoding: str | None) -> None:
+    """Put the atomic file in the place of the earlier one, which is kept; other processes wait meanwhile."""
+    folder = target.parent
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / ".conversion.lock"):
+        existing = read_record(folder)
+        if existing is None:
+            write_record(folder, {})  # an unfinished file is then known to be ours, and the next run replaces it
+        with atomic_write(target) as temporary:
+            interactions.write(temporary)
+            if encoding is not None:  # RecBole reads its files in the same encoding
+                _recode(temporary, encoding)
+            record["digest"] = digest_of(temporary)[:16]
+            if existing and existing.get("digest") != record["digest"]:
+                keep(folder, target.stem)
+        write_record(folder, record)
 
-    pandas makes floats of whole numbers if some are missing; they become whole numbers again.
+
+def _recode(path: Path, encoding: str) -> None:
+    """Rewrite a text of UTF-8 in another encoding.
 
     Raises:
-        UserError: the values cannot be ids.
+        UserError: an id has signs that the encoding lacks.
     """
-    column = table[name]
-    if pa.types.is_floating(column.type):
-        column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
-    if pc.all(pc.is_null(column)).as_py():
-        raise UserError(f"{source}: all values of {name!r} are missing; it cannot be a column of ids")
-    if pa.types.is_floating(column.type) and not pc.any(pc.not_equal(column, pc.floor(column))).as_py():
-        column = column.cast(pa.int64(), safe=False) if pc.max(pc.abs(column)).as_py() < 2**53 else column
     try:
-        column = column.cast(pa.string())
-    except pa.ArrowException as error:
-        raise UserError(f"{source}: values of {name!r} have type {column.type} and cannot be ids: {error}") from error
-    if pc.all(pc.is_in(column, pa.array([*MISSING, None], pa.string()))).as_py():
-        raise UserError(f"{source}: all values of {name!r} are missing; it cannot be a column of ids")
-    if any(_any_holds(column, sign) for sign in "\t\r\n"):
-        raise UserError(f"{source}: some values of {name!r} hold a tab or a line break")
-    return column
-
-
-def _any_holds(column: pa.ChunkedArray[Any], sign: str) -> bool:
-    return bool(pc.any(pc.match_substring(column, sign)).as_py())
-
-
-def _check_columns(source: Path, wanted: list[str], there: list[Any]) -> None:
-    if len(set(wanted)) < len(wanted):
-        raise UserError(f"USER_ID_FIELD, ITEM_ID_FIELD and TIME_FIELD must be three columns, but are {wanted}")
-    for option, column in zip(("USER_ID_FIELD", "ITEM_ID_FIELD", "TIME_FIELD"), wanted, strict=True):
-        if column not in there and len(there) == 1 and any(sign in there[0] for sign in ";\t|"):
-            raise UserError(
-                f"{source} has one column, {there[0]!r}; a .csv separates columns by commas, a .tsv by tabs"
-            )
-        if column not in there:
-            raise UserError(
-                f"{source} has no column {column!r}; its columns are {there}; name yours with --{option}=NAME"
-            )
-        if ":" in column or "\t" in column:
-            raise UserError(f"{source}: the name of column {column!r} ({option}) must hold neither ':' nor a tab")
-
-
-def _seconds(source: Path, times: pd.Series) -> pd.Series:
-    """Return times as numbers; dates become Unix seconds.
-
-    Raises:
-        UserError: a time is missing, infinite, or neither a number nor a date.
-    """
-    if pd.api.types.infer_dtype(times, skipna=True) == "boolean":
-        raise UserError(f"{source}: {times.name!r} holds true and false; times must be numbers or dates")
-    missing = times.index[times.isna() | times.isin(["", "NaN", "nan", "NA", "null", "NULL", "None"])]
-    if len(missing):
-        raise UserError(
-            f"{source}: {times.name!r} is missing in {len(missing)} of {len(times)} rows, first in row "
-            f"{missing[0] + 1}; an interaction without a time has no place in a sequence: leave these rows out"
-        )
-    if pd.api.types.is_datetime64_any_dtype(times):
-        numbers = pd.Series(np.nan, times.index)
-    else:
-        numbers = pd.to_numeric(times, errors="coerce")
-    if numbers.notna().all():
-        if not np.isfinite(numbers).all():
-            raise UserError(f"{source}: {int((~np.isfinite(numbers)).sum())} values of {times.name!r} are infinite")
-        return numbers
-    dates = pd.to_datetime(times, utc=True, errors="coerce", format="ISO8601")
-    wrong = times[dates.isna() & numbers.isna()]
-    if not len(wrong) and dates.isna().any():
-        wrong = times[dates.isna()]  # numbers among dates
-    if len(wrong):
-        raise UserError(
-            f"{source}: {times.name!r} must hold numbers only or ISO 8601 dates only, but {len(wrong)} of {len(times)} "
-            f"values do not fit; the first is {wrong.iloc[0]!r} in row {wrong.index[0] + 1}"
-        )
-    return (dates - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(seconds=1)
+        with (
+            atomic_write(path) as temporary,
+            path.open(encoding="utf-8", newline="") as source,
+            temporary.open("w", encoding=encoding, newline="") as target,
+        ):
+            shutil.copyfileobj(source, target)
+    except UnicodeEncodeError as error:
+        wrong = error.object[error.start : error.end]
+        raise UserError(f"--encoding={encoding} has no {wrong!r}, which the log holds; leave the option out") from error

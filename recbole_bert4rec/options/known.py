@@ -18,7 +18,8 @@ _DOCUMENTED = ("neg_sampling", "training_neg_sample_num")
 """What examples of RecBole's documentation set, though its code no longer reads it."""
 
 
-FOLLOWED_BY_ALL = frozenset({"allow_unknown", "candidates", "exclude_seen", "training_rows"})
+_OF_LOGS = {"separator", "date_format", "timezone", "drop_duplicates", "conversion"}
+FOLLOWED_BY_ALL = frozenset({"allow_unknown", "candidates", "exclude_seen", "training_rows", *_OF_LOGS})
 """Options of this package that other models than its own follow, too."""
 
 

@@ -136,6 +136,20 @@ def _recboles(**about: Any) -> Option:
     return Option(default=RECBOLES, source=Source.RECBOLE, shared=True, **about)
 
 
+def _of_logs(default: Any = None, shapes_data: bool = False, **about: Any) -> Option:
+    """Describe an option of how a log is read, for every model; ``conversion`` stands for what it led to."""
+    return Option(
+        default=default,
+        role=Role.DATA,
+        source=Source.OURS,
+        shared=True,
+        shapes_data=shapes_data,
+        searched=False,
+        affects_result=False,
+        **about,
+    )
+
+
 OPTIONS: Mapping[str, Option] = {
     # ---- Encoder
     "hidden_size": Option(
@@ -592,6 +606,29 @@ OPTIONS: Mapping[str, Option] = {
         source=Source.RECBOLE,
         help="Order by the times as they are; RecBole rounds to float32, which merges Unix times up to 64 s apart.",
     ),
+    "separator": _of_logs(
+        kind=Anything("one character, or null"),
+        help="For a log of one's own: the sign between its columns, \\t for a tab; null: found. In atomic files it is "
+        "field_separator.",
+    ),
+    "date_format": _of_logs(
+        kind=Anything("a form of dates, or null"),
+        help="For a log: form of its dates, such as %d.%m.%Y %H:%M; null: found.",
+    ),
+    "timezone": _of_logs(
+        kind=Anything("the name of a time zone, or null"),
+        help="For a log: time zone of dates that name none, such as Europe/Berlin; null: UTC.",
+    ),
+    "drop_duplicates": _of_logs(
+        default=False,
+        kind=Switch(),
+        help="For a log: leave out rows whose user, item and time an earlier row has; else they count as repeats.",
+    ),
+    "conversion": _of_logs(
+        kind=Anything("a text, or null"),
+        shapes_data=True,
+        help="Which conversion of a log is read; set where dataset names a log, so that a model finds its own again.",
+    ),
     "load_col": _recboles(
         kind=Anything("a dictionary"),
         role=Role.DATA,
@@ -691,7 +728,7 @@ OPTIONS: Mapping[str, Option] = {
         shapes_data=False,  # RecBole looks at it by itself
         in_comparison=InComparison.DECIDED,
         searched=False,
-        help="Name of the data set, or a .csv, .tsv or .parquet log.",
+        help="Name of the data set, or the path of a log of one's own.",
     ),
     "data_path": _recboles(
         kind=Anything("a text"),

@@ -7,10 +7,13 @@ import os
 from collections.abc import Callable
 from contextlib import ExitStack
 from logging import getLogger
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 import recbole.data.dataset
+import recbole.data.dataset.dataset as recbole_dataset
 import recbole.data.utils as recbole_data
 import torch
 import yaml
@@ -18,7 +21,9 @@ from recbole.config import Config
 from recbole.utils import ModelType, get_model, init_logger, init_seed
 
 from recbole_bert4rec.constants import MODEL_NAME, OUR_MODELS, RIVAL, STOCK_MODEL_NAME
-from recbole_bert4rec.datafiles.atomic import load_packed
+from recbole_bert4rec.datafiles.atomic import load_interactions
+from recbole_bert4rec.datafiles.conversion import read_record
+from recbole_bert4rec.datafiles.reader import keeping_ids
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.options.auto import LogSize, settle
 from recbole_bert4rec.options.checks import check
@@ -203,6 +208,26 @@ def data_preparation(original: Callable[[Config, Any], Any], config: Config, dat
     return loaders
 
 
+def keep_ids(original: Callable[..., Any], self: Any, filepath: str, source: Any) -> Any:
+    """Read ids such as ``NA`` and ``None`` beside a converted log as what they are: rows without ids are not in there.
+
+    Args:
+        original: RecBole's ``Dataset._load_feat``.
+        self: the data set.
+        filepath: of an atomic file.
+        source: what it holds.
+
+    Returns:
+        The table.
+    """
+    if read_record(Path(filepath).parent) is None:
+        return original(self, filepath, source)
+    now: Any = vars(recbole_dataset)["pd"]  # a data set of ours has its own reader there
+    read_csv = keeping_ids(now.read_csv, (self.uid_field, self.iid_field))
+    with replaced(recbole_dataset, "pd", StandIn(pd, read_csv=read_csv)):
+        return original(self, filepath, source)
+
+
 def build_dataset(original: Callable[[Any], list[Any]], self: Any) -> list[Any]:
     """Split at one moment for all users where the protocol says so.
 
@@ -336,8 +361,17 @@ PATCHES = (
     Patch(
         "recbole.data.dataset.dataset:Dataset",
         "_load_inter_feat",
-        load_packed,
-        "Where there is no NAME.inter, NAME.inter.gz is read (dataset.py:277).",
+        load_interactions,
+        "Where there is no NAME.inter, NAME.inter.gz is read; of a converted log, the conversion that the run began "
+        "with (dataset.py:277).",
+        Scope.POLICY,
+    ),
+    Patch(
+        "recbole.data.dataset.dataset:Dataset",
+        "_load_feat",
+        keep_ids,
+        "RecBole takes ids such as NA, None and null for missing and drops their rows; of a converted log they are "
+        "kept (dataset.py:486).",
         Scope.POLICY,
     ),
     Patch(

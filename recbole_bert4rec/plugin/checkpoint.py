@@ -8,6 +8,7 @@ import warnings
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard
 
@@ -22,6 +23,9 @@ from recbole_bert4rec.files import atomic_write
 
 _FORMATS = "recbole_bert4rec checkpoint "
 FORMAT = f"{_FORMATS}2"
+
+ITEM_ORDER = "item_order"
+"""Where the configuration of a run that goes on from a checkpoint has an :class:`ItemOrder`."""
 
 _DERIVED = {
     "MODEL_TYPE",
@@ -43,6 +47,24 @@ _DERIVED = {
 
 _PLACES = {"checkpoint_dir", "dataset_save_path", "dataloaders_save_path", "save_dataset", "save_dataloaders"}
 """Options that name places to write to, or pickles to read: a file that came from elsewhere does not say them."""
+
+
+@dataclass(frozen=True)
+class ItemOrder:
+    """The items that a model knows, by which a data set numbers its own, whatever their order in the data is.
+
+    Attributes:
+        path: of the checkpoint.
+        tokens: their external ids, padding first.
+    """
+
+    path: str
+    tokens: tuple[str, ...] = field(repr=False)
+
+    @classmethod
+    def of(cls, path: str) -> ItemOrder:
+        """Return the items of a checkpoint."""
+        return cls(path, tuple(read(path)["item_tokens"]))
 
 
 class ForeignFileError(UserError):
@@ -99,7 +121,8 @@ def _check_archive(path: str | os.PathLike[str]) -> None:
             if file.read(4) != b"PK\x03\x04":
                 raise ForeignFileError(f"{path} is not a checkpoint of recbole_bert4rec (no archive)")
         with zipfile.ZipFile(path) as archive:
-            wrong = archive.testzip()
+            folders = (member.filename for member in archive.infolist() if member.external_attr)
+            wrong = archive.testzip() or next(folders, None)  # torch reads no bytes of what is marked as a folder
     except OSError as error:
         raise UserError(f"checkpoint {path} cannot be read ({error.strerror or error})") from error
     except UserError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,9 +11,11 @@ from recbole.data.dataset import SequentialDataset
 from recbole.utils import FeatureSource, FeatureType
 
 from recbole_bert4rec.datafiles.atomic import check_benchmark_files, check_inter_file, explain_load_failure
+from recbole_bert4rec.datafiles.conversion import folder_read
 from recbole_bert4rec.datafiles.reader import read_columns
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.scoped import replaced
+from recbole_bert4rec.plugin.checkpoint import ITEM_ORDER, ItemOrder
+from recbole_bert4rec.scoped import StandIn, replaced
 
 _FILTERS = ("rm_dup_inter", "val_interval", "user_inter_num_interval", "item_inter_num_interval")
 
@@ -36,8 +37,10 @@ class FastLoading(SequentialDataset):
         Raises:
             UserError: a file is missing, or something in it is wrong.
         """
+        folder = dataset_path
         if self.benchmark_filename_list is None:
-            check_inter_file(self.config, dataset_path)
+            folder = folder_read(dataset_path, token, self.config["conversion"])
+            check_inter_file(self.config, folder)
         else:
             check_benchmark_files(self.config, dataset_path)
         try:
@@ -45,7 +48,7 @@ class FastLoading(SequentialDataset):
         except UserError:
             raise
         except ValueError as error:
-            explain_load_failure(self.config, dataset_path, error)
+            explain_load_failure(self.config, folder, error)
 
     def _load_feat(self, filepath: str, source: FeatureSource | str) -> pd.DataFrame | None:
         """Load a file; those of interactions with our reader."""
@@ -53,8 +56,7 @@ class FastLoading(SequentialDataset):
             return super()._load_feat(filepath, source)
         # RecBole's method calls `pd.read_csv` with the slow Python engine and offers no hook. Only the name `pd` in
         # RecBole's module changes, so all others, in whatever thread, still get pandas' own reader.
-        reader = SimpleNamespace(**{**vars(pd), "read_csv": read_columns})
-        with replaced(recbole_dataset, "pd", reader):
+        with replaced(recbole_dataset, "pd", StandIn(pd, read_csv=read_columns)):
             return super()._load_feat(filepath, source)
 
     def _remap(self, remap_list: list[tuple[pd.DataFrame, str, FeatureType]]) -> None:
@@ -77,6 +79,27 @@ class FastLoading(SequentialDataset):
             self.field2id_token[field] = tokens
             self.field2token_id[field] = {token: number for number, token in enumerate(tokens)}
         return None
+
+    def _remap_ID_all(self) -> None:  # noqa: N802  RecBole's name
+        """Number ids as RecBole does; with a checkpoint's items, those get their numbers there, and new ones the next.
+
+        Items of the checkpoint that are not in the data keep their numbers too, so that its weights fit.
+        """
+        super()._remap_ID_all()
+        order: ItemOrder | None = self.config[ITEM_ORDER]
+        found = self.field2id_token[self.iid_field]
+        if order is None or tuple(found) == order.tokens:
+            return
+        tokens = np.array([*order.tokens, *np.setdiff1d(found, order.tokens)])
+        numbers = {token: number for number, token in enumerate(tokens)}
+        anew = np.array([numbers[token] for token in found])
+        for alias in self.alias["item_id"]:
+            for feat in self.field2feats(alias):
+                if self.field2type[alias] == FeatureType.TOKEN:
+                    feat[alias] = anew[feat[alias].to_numpy()]
+                else:
+                    feat[alias] = [anew[np.asarray(items, dtype=np.int64)] for items in feat[alias]]
+            self.field2id_token[alias], self.field2token_id[alias] = tokens, numbers
 
     def _data_filtering(self) -> None:
         """Filter as RecBole does.

@@ -7,6 +7,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,15 @@ import yaml
 from recbole.config import Config
 
 from recbole_bert4rec.constants import MODEL_NAME, OUR_MODELS, RIVAL, STOCK_MODEL_NAME
-from recbole_bert4rec.datafiles.table import atomic_file, is_table
+from recbole_bert4rec.datafiles.conversion import read_record
+from recbole_bert4rec.datafiles.logs import FORMATS, Reading, data_set_name, is_table
+from recbole_bert4rec.datafiles.table import atomic_file
 from recbole_bert4rec.errors import UserError, nearest
 from recbole_bert4rec.options.checks import mistakes_of_values
 from recbole_bert4rec.options.evaluation import mistakes_of_metrics
 from recbole_bert4rec.options.flags import parse_flags
+from recbole_bert4rec.options.kinds import misfits
+from recbole_bert4rec.options.table import OPTIONS
 from recbole_bert4rec.plugin import checkpoint
 from recbole_bert4rec.recommend.attention import check_picture
 from recbole_bert4rec.recommend.recommend import check_destination
@@ -29,6 +34,8 @@ from recbole_bert4rec.training.request import RunRequest
 
 DEFAULT_NAMES = {"model": MODEL_NAME, "dataset": "ml-100k"}
 """Where nobody names them."""
+_OF_LOGS = ("separator", "date_format", "timezone", "drop_duplicates")
+"""Options that say how a log is read, besides RecBole's ``encoding``."""
 
 
 def configure(request: RunRequest) -> Config:
@@ -46,6 +53,8 @@ def configure(request: RunRequest) -> Config:
     if model not in OUR_MODELS and (mistakes := _mistakes_of_another_model(config)):
         raise UserError(" ".join(mistakes))
     check_refit(config)
+    if request.resume is not None:
+        config[checkpoint.ITEM_ORDER] = checkpoint.ItemOrder.of(request.resume)
     return config
 
 
@@ -80,7 +89,7 @@ def resolve_inputs(
 
     Args:
         model: as the user named it; None for what the files or the checkpoint name.
-        dataset: a name, or a .csv, .tsv or .parquet log, which is made into an atomic file.
+        dataset: a name, or the path of a log, which is made into an atomic file.
         config_files: paths, or names of properties/recipe; later ones win.
         options: that win over the files.
         resume: checkpoint whose options come before those of the files.
@@ -90,51 +99,83 @@ def resolve_inputs(
         UserError: a file is missing or damaged, or the data set is no name.
     """
     own = [find_config(name) for name in config_files]
-    given = {*options, *parse_flags(sys.argv[1:]), *(name for file in own for name in read_yaml(file))}
-    files = [*_stored_options(resume, given, folder), *own]
-    named = {**DEFAULT_NAMES, **{key: value for file in files for key, value in read_yaml(file).items()}}
-    model, dataset = model or named["model"], dataset or named["dataset"]
+    flags = parse_flags(sys.argv[1:])
+    given = {**{key: value for file in own for key, value in read_yaml(file).items()}, **options, **flags}
+    if dataset is not None:
+        given["dataset"] = dataset
+    stored = {} if resume is None else _stored_options(resume, given)
+    named = {**DEFAULT_NAMES, **stored, **given}
+    model, dataset = model or named["model"], str(named["dataset"])
+    made = [stored]
     if is_table(dataset):
-        dataset, files = _from_table(dataset, model, {**named, **options}, files, folder)
-    elif "/" in dataset or os.sep in dataset:
+        dataset, about = _from_table(dataset, model, named, stored)
+        made.append(about)
+    else:
+        _check_name(dataset, given)
+    return model, dataset, [*_written(made, folder), *own]
+
+
+def _written(made: Sequence[dict[str, Any]], folder: str) -> list[str]:
+    """Write options that are made here as configuration files: RecBole evaluates no text of a file."""
+    files = []
+    for number, options in enumerate(made):
+        if options:
+            file = Path(folder) / f"made-{number}.yaml"
+            file.write_text(yaml.safe_dump(options), encoding="utf-8")
+            files.append(str(file))
+    return files
+
+
+def _check_name(dataset: str, given: Mapping[str, Any]) -> None:
+    """Refuse a path that is no log, and options of logs where there is none."""
+    if "/" in dataset or os.sep in dataset:
         raise UserError(
-            f"--dataset={dataset} is neither a .csv, .tsv or .parquet log nor a name; FOLDER/NAME/NAME.inter is read "
-            "with --data_path=FOLDER --dataset=NAME"
+            f"--dataset={dataset} is neither a log ({FORMATS}) nor a name; FOLDER/NAME/NAME.inter is read with "
+            "--data_path=FOLDER --dataset=NAME"
         )
-    return model, dataset, files
+    for name in _OF_LOGS:
+        if given.get(name) and not given.get("conversion"):  # the log of a comparison is converted before its runs
+            raise UserError(f"`{name}` says how to read a log; it needs --dataset=FILE ({FORMATS}), not {dataset}")
 
 
-def _stored_options(resume: str | None, given: set[str], folder: str) -> list[str]:
-    """Write a checkpoint's options as a configuration file: RecBole evaluates no text of a file.
-
-    The size of a batch that is given anew takes the place of a stored one that counts items.
-    """
-    if resume is None:
-        return []
-    file = Path(folder) / "options of the checkpoint.yaml"
+def _stored_options(resume: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a checkpoint's options, without those whose place others take that are given anew."""
     options = checkpoint.without_places(checkpoint.read(resume)["config"])
     if "train_batch_size" in given and "batch_tokens" not in given:
         options.pop("batch_tokens", None)
-    file.write_text(yaml.safe_dump(options), encoding="utf-8")
-    return [str(file)]
+    if {"dataset", "data_path"} & given.keys():
+        options.pop("conversion", None)
+    return options
 
 
-def _from_table(log: str, model: str, given: dict[str, Any], files: list[str], folder: str) -> tuple[str, list[str]]:
-    """Make the data set of a CSV or Parquet log; return its name and the files, its options before all others."""
+def _from_table(
+    log: str, model: str, named: Mapping[str, Any], stored: Mapping[str, Any]
+) -> tuple[str, dict[str, Any]]:
+    """Make the data set of a log; return its name and its options, which come after those of a checkpoint."""
     fields = {"USER_ID_FIELD": "user_id", "ITEM_ID_FIELD": "item_id", "TIME_FIELD": "timestamp"}
-    flags = parse_flags(sys.argv[1:])
-    names = {field: str(flags.get(field, given.get(field, default))) for field, default in fields.items()}
-    if (shipped("dataset") / f"{Path(log).stem}.yaml").is_file():
+    names = {field: str(named.get(field, default)) for field, default in fields.items()}
+    how = {name: _typed(name, named[name]) for name in ("encoding", *_OF_LOGS) if named.get(name) is not None}
+    if mistakes := misfits(how, {name: OPTIONS[name].kind for name in how if name in OPTIONS}):
+        raise UserError(" ".join(mistakes))
+    if (shipped("dataset") / f"{data_set_name(log)}.yaml").is_file():
         raise UserError(
-            f"--dataset={log}: {Path(log).stem!r} names a known data set, with settings of its own; rename it"
+            f"--dataset={log}: {data_set_name(log)!r} names a known data set, with settings of its own; rename it"
         )
-    atomic = atomic_file(log, *names.values())
-    options: dict[str, Any] = {"data_path": str(atomic.parents[1]), "load_col": {"inter": list(names.values())}}
+    user, item, time = names.values()
+    atomic = atomic_file(log, user, item, time, Reading(**how), partial(print, file=sys.stderr, flush=True))
+    columns = {**(stored.get("load_col") or {}), "inter": list(names.values())}
+    conversion = (read_record(atomic.parent) or {}).get("digest")
+    options = {**names, "data_path": str(atomic.parents[1]), "load_col": columns, "conversion": conversion}
     if model in OUR_MODELS:  # for others the order of the file does it
         options["exact_time"] = True
-    file = Path(folder) / "options of the log.yaml"
-    file.write_text(yaml.safe_dump({**names, **options}), encoding="utf-8")
-    return atomic.stem, [str(file), *files]
+    return atomic.stem, options
+
+
+def _typed(name: str, value: Any) -> Any:
+    """Return an option of logs as the text that it is, or as True or False, which the command line writes as texts."""
+    if name != "drop_duplicates":
+        return str(value)
+    return {"true": True, "false": False}.get(str(value).lower(), value)
 
 
 def check_model(model: str) -> None:

@@ -28,7 +28,7 @@ def run_processes(request: RunRequest, nproc: int, ip: str, port: str) -> None:
         UserError: something that the caller can mend.
     """
     with tempfile.TemporaryDirectory() as folder:  # a log is made into an atomic file once, before there are processes
-        resolve_inputs(request.model, request.dataset, request.config_files, {}, request.resume, folder)
+        resolve_inputs(request.model, request.dataset, request.config_files, request.options, request.resume, folder)
     try:
         spawn(_run_rank, args=(nproc, ip, port, request), nprocs=nproc)
     except ProcessRaisedException as error:

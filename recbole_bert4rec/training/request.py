@@ -18,7 +18,7 @@ class RunRequest:
 
     Attributes:
         model: RecBole's name of the model. None: what ``config_files`` or ``resume`` name, or else BERT4Rec.
-        dataset: RecBole's name of the data set, or a .csv, .tsv or .parquet log. None: what ``config_files`` or
+        dataset: RecBole's name of the data set, or the path of a log (docs/data.md). None: what ``config_files`` or
             ``resume`` name, or else ml-100k.
         config_files: YAML files of options, or names of properties/recipe; later ones win.
         options: options of RecBole and of the model, such as ``{"epochs": 3}``; they win over the files.

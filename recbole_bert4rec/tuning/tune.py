@@ -96,7 +96,9 @@ def tune(request: SearchRequest) -> SearchResult:
         if "," in task.model:
             raise UserError(f"--model={task.model}: one model is tuned at a time")
         check_model(task.model)
-        model, dataset, files = resolve_inputs(task.model, task.dataset, list(task.config_files), {}, None, folder)
+        model, dataset, files = resolve_inputs(
+            task.model, task.dataset, task.config_files, parse_flags(task.flags), None, folder
+        )
         return _search(replace(request, task=replace(task, model=model, dataset=dataset, config_files=tuple(files))))
 
 

@@ -131,7 +131,7 @@ def test_the_fingerprint_needs_nothing_that_came_after_python_3_10(
     write_inter: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = make_config("Pop", **write_inter(ROWS))
-    monkeypatch.setattr("recbole_bert4rec.comparison.rows._CHUNK", 7)
+    monkeypatch.setattr("recbole_bert4rec.files._CHUNK", 7)
     monkeypatch.delattr(hashlib, "file_digest", raising=False)
     digest = hashlib.sha256()
     for path in sorted(Path(config["data_path"]).glob("toy.*")):

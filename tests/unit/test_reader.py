@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pandas as pd
 import pytest
 import recbole.data.dataset.dataset as recbole_dataset
 
-from recbole_bert4rec.datafiles.reader import read_columns
+from recbole_bert4rec.datafiles.reader import keeping_ids, read_columns
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.plugin import loading
 from tests.conftest import make_config, prepare
@@ -48,6 +49,30 @@ def test_values_missing_values_quotes_and_blank_lines_are_read_alike(columns: li
                 ours[name].astype(object).where(ours[name].notna(), None).tolist()
                 == wanted[name].where(wanted[name].notna(), None).tolist()
             )
+
+
+@pytest.mark.parametrize("columns", [list(KINDS), ["item_id:token", "tags:token_seq"]])
+def test_ids_are_kept_alike(columns: list[str], tmp_path: Path) -> None:
+    lines = ["NA\tNone\t1\tNA", "null\tnan\tNaN\tx", "\t\t\t", "u\tN/A\t3\tnull"]
+    (tmp_path / "a.inter").write_text("\n".join([HEADER, *lines]) + "\n")
+    arguments: dict[str, Any] = {
+        "delimiter": "\t",
+        "usecols": columns,
+        "dtype": {name: KINDS[name] for name in columns},
+    }
+    ours = keeping_ids(read_columns, ["user_id", "item_id"])(str(tmp_path / "a.inter"), **arguments)
+    wanted = keeping_ids(partial(pd.read_csv, engine="python"), ["user_id", "item_id"])(
+        tmp_path / "a.inter", **arguments
+    )
+    pd.testing.assert_frame_equal(
+        ours.astype(object).where(ours.notna(), None), wanted.astype(object).where(wanted.notna(), None)
+    )
+    assert ours["item_id:token"].astype(object).where(ours["item_id:token"].notna(), None).tolist() == [
+        "None",
+        "nan",
+        None,
+        "N/A",
+    ]
 
 
 def test_other_encodings_and_separators_are_read(tmp_path: Path) -> None:

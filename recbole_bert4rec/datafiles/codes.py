@@ -1,0 +1,101 @@
+"""Columns as codes into their distinct values, and columns of ids as codes into distinct texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from recbole_bert4rec.errors import UserError, short
+
+NO_ID = -1
+"""Code of a value that is missing."""
+_PADDING = "[PAD]"
+"""RecBole's name of the item that fills histories up."""
+
+
+class Ids(NamedTuple):
+    """A column of ids.
+
+    Attributes:
+        codes: place of each row's id in ``tokens``; :data:`NO_ID` where there is none. *Shape:* (rows,)
+        tokens: the distinct ids, as texts.
+    """
+
+    codes: NDArray[np.int64]
+    tokens: pa.Array[Any]
+
+
+def encode(column: pa.ChunkedArray[Any]) -> tuple[NDArray[np.int64], pa.Array[Any]]:
+    """Return the place of each value among the distinct ones, :data:`NO_ID` for null, and the distinct values."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    encoded: Any = column.dictionary_encode().unify_dictionaries()
+    if not encoded.num_chunks:
+        return np.empty(0, np.int64), pa.array([], column.type)
+    codes = [chunk.indices.fill_null(NO_ID).to_numpy(zero_copy_only=False) for chunk in encoded.chunks]
+    return np.concatenate(codes).astype(np.int64), encoded.chunk(0).dictionary
+
+
+def read_ids(column: pa.ChunkedArray[Any], name: str, where: Callable[[int | None], str], trim: bool) -> Ids:
+    """Read a column of ids. Only null, NaN and blank texts are missing: ``NA``, ``None`` and ``null`` are ids.
+
+    Whole numbers that pandas made floats of, because others are missing, become whole numbers again.
+
+    Args:
+        column: of the log.
+        name: of the column.
+        where: says where a row of the log stands; without a row, names the log.
+        trim: leave out spaces around the ids.
+
+    Raises:
+        UserError: the values cannot be ids, or all are missing.
+    """
+    try:
+        codes, values = encode(column)
+        texts = _as_texts(values)
+    except pa.ArrowException as error:
+        raise UserError(
+            f"{where(None)}: values of {name!r} have type {column.type} and cannot be ids: {error}"
+        ) from error
+    trimmed = pc.utf8_trim_whitespace(texts)
+    texts = pc.if_else(pc.equal(trimmed, pa.scalar("")), None, trimmed if trim else texts)
+    distinct: Any = texts.dictionary_encode()
+    of_value = np.append(distinct.indices.fill_null(NO_ID).to_numpy(zero_copy_only=False), NO_ID)
+    ids = Ids(of_value[codes].astype(np.int64), distinct.dictionary)
+    if (ids.codes == NO_ID).all():
+        raise UserError(f"{where(None)}: all values of {name!r} are missing; it cannot be a column of ids")
+    _check(ids, name, where)
+    return ids
+
+
+def _as_texts(values: pa.Array[Any]) -> pa.Array[Any]:
+    if pa.types.is_floating(values.type):
+        values = pc.if_else(pc.is_nan(values), None, values)
+        whole = not pc.any(pc.not_equal(values, pc.floor(values))).as_py()
+        if whole and (pc.max(pc.abs(values)).as_py() or 0) < 2**53:
+            values = values.cast(pa.int64(), safe=False)
+    return values.cast(pa.string())
+
+
+def _check(ids: Ids, name: str, where: Callable[[int | None], str]) -> None:
+    """Refuse ids that RecBole's files cannot hold, or that mean something to RecBole."""
+    unfit, padding = pc.match_substring_regex(ids.tokens, r"[\t\r\n\x00]"), pc.equal(ids.tokens, pa.scalar(_PADDING))
+    if pc.any(unfit).as_py():
+        row, token = _first(ids, unfit)
+        raise UserError(
+            f"{where(row)}: some values of {name!r} hold a tab or a line break (or a null character); "
+            f"the first is {short(token)}"
+        )
+    if pc.any(padding).as_py():
+        row, token = _first(ids, padding)
+        raise UserError(f"{where(row)}: {name!r} holds {token!r}, which RecBole fills histories up with; rename it")
+
+
+def _first(ids: Ids, wrong: pa.Array[Any]) -> tuple[int, str]:
+    row = int(np.flatnonzero(np.isin(ids.codes, np.flatnonzero(wrong.to_numpy(zero_copy_only=False))))[0])
+    return row, ids.tokens[ids.codes[row]].as_py()

@@ -1,0 +1,108 @@
+"""Conversions of a log: the newest, earlier ones that models were trained on, and whether the log has changed since."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.files import atomic_write
+
+RECORD = "conversion.json"
+_EARLIER = "earlier"
+
+
+def read_record(folder: Path) -> dict[str, Any] | None:
+    """Return what ``conversion.json`` says of a folder's atomic file; None where no log was converted into it.
+
+    Of a damaged record nothing is returned, ``{}``: the conversion is then made again.
+    """
+    try:
+        content = json.loads((folder / RECORD).read_text("utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def write_record(folder: Path, record: dict[str, Any]) -> None:
+    """Write ``conversion.json``."""
+    with atomic_write(folder / RECORD) as temporary:
+        temporary.write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def keep(folder: Path, name: str) -> None:
+    """Give the folder's conversion, if there is one, a second place, where it stays when the first is written anew.
+
+    Args:
+        folder: of the data set.
+        name: of the data set.
+    """
+    record, file = read_record(folder), folder / f"{name}.inter"
+    if not record or not isinstance(record.get("digest"), str) or not file.is_file():
+        return
+    place = folder / _EARLIER / record["digest"]
+    if not (place / file.name).is_file():
+        place.mkdir(parents=True, exist_ok=True)
+        with atomic_write(place / file.name) as temporary:
+            try:
+                os.link(file, temporary)
+            except OSError:  # a file system without links
+                shutil.copyfile(file, temporary)
+        write_record(place, record)
+
+
+def folder_read(folder: str, name: str, digest: str | None, warn: Callable[[str], None] | None = None) -> str:
+    """Return the folder whose atomic file is to be read.
+
+    Args:
+        folder: of the data set.
+        name: of the data set.
+        digest: of the conversion that a run began with, or that a model was trained on; None for the newest.
+        warn: is told if the log has changed since.
+
+    Returns:
+        ``folder``, or the place of an earlier conversion in it.
+
+    Raises:
+        UserError: that conversion is gone.
+    """
+    newest = read_record(Path(folder))
+    if not newest:
+        return folder
+    log = Path(folder).parent / str(newest.get("log"))
+    read, record = folder, newest
+    if digest is not None and digest != newest.get("digest"):
+        read = str(Path(folder) / _EARLIER / digest)
+        if not (Path(read) / f"{name}.inter").is_file():
+            raise UserError(
+                f"{read} is gone, the conversion of {log} that was trained on; --dataset={log} reads the log as it is "
+                "now"
+            )
+        record = read_record(Path(read)) or newest
+    if warn is not None and _has_changed(log, record):
+        warn(
+            f"{log} has changed since it was converted ({record.get('made_at')}), and the conversion is read; "
+            f"--dataset={log} reads the log as it is now"
+        )
+    return read
+
+
+def _has_changed(log: Path, record: dict[str, Any]) -> bool:
+    """Tell whether one of the log's files has another size or time of change, or is gone; a whole log may be gone."""
+    if not log.exists():
+        return False
+    files = record.get("made_from", {}).get("files", [])
+    for name, size, changed in files:
+        try:
+            state = (log.parent / name).stat()
+        except OSError:
+            return True
+        if (state.st_size, state.st_mtime) != (size, changed):
+            return True
+    return False

@@ -1,0 +1,91 @@
+"""What the conversion of a log found: rows, what was left out, repeats, period, users by length, items by count."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_EDGES = (1, 2, 3, 4, 10, 20, 50, 200)
+_UNITS = {"seconds": 1, "milliseconds": 1e3, "microseconds": 1e6, "nanoseconds": 1e9}
+_PLAUSIBLE = (1e8, 4.2e9)
+"""Unix seconds from 1973 to 2103; times between them are shown as dates."""
+
+
+def facts_of(
+    users: NDArray[np.int64], items: NDArray[np.int64], times: NDArray[Any], are_dates: bool
+) -> dict[str, Any]:
+    """Return what is worth knowing about interactions.
+
+    Args:
+        users: number of each interaction's user. *Shape:* (T,)
+        items: number of its item. *Shape:* (T,)
+        times: in rising order. *Shape:* (T,)
+        are_dates: whether the times are Unix seconds in any case.
+    """
+    of_user, of_item = (counts[counts > 0] for counts in (np.bincount(users), np.bincount(items)))
+    pairs = len(np.unique(users * (items.max() + 1) + items))
+    return {
+        "interactions": len(users),
+        "users": len(of_user),
+        "items": len(of_item),
+        "repeats": len(users) - pairs,
+        "first": _date(times[0], times, are_dates),
+        "last": _date(times[-1], times, are_dates),
+        "users_by_interactions": _by_count(of_user),
+        "items_by_interactions": _by_count(of_item),
+    }
+
+
+def _by_count(counts: NDArray[np.int64]) -> dict[str, int]:
+    """Count how many have 1, 2, 3, 4 to 9, ... interactions; ranges that nobody is in are left out."""
+    ends = [*(edge - 1 for edge in _EDGES[1:]), None]
+    found: dict[str, int] = {}
+    for first, last in zip(_EDGES, ends, strict=True):
+        number = int(((counts >= first) & (counts <= (counts.max() if last is None else last))).sum())
+        name = f"{first} and more" if last is None else str(first) if first == last else f"{first} to {last}"
+        found |= {name: number} if number else {}
+    return found
+
+
+def _date(time: Any, times: NDArray[Any], are_dates: bool) -> str | float:
+    """Return a time as a date, where all times are plausible Unix times of one unit; else as the number that it is."""
+    units = (size for size in _UNITS.values() if _PLAUSIBLE[0] <= times[0] / size and times[-1] / size <= _PLAUSIBLE[1])
+    size = 1 if are_dates else next(units, None)
+    number = time.item()
+    if size is None:
+        return float(number)
+    try:
+        return datetime.fromtimestamp(number / size, timezone.utc).isoformat(sep=" ", timespec="seconds")
+    except (ValueError, OverflowError, OSError):  # a date of a year that Python does not know
+        return float(number)
+
+
+def summary(record: Mapping[str, Any]) -> str:
+    """Say in a few lines what ``conversion.json`` says.
+
+    Args:
+        record: its content.
+    """
+    facts, left_out, doubles = record["interactions"], record["left_out"], record["exact_duplicates"]
+    how = ", ".join(f"{name} {value!r}" for name, value in record["read_as"].items())
+    lines = [
+        f"{record['log']}: {record['rows']:,} rows, {how}",
+        f"  {facts:,} interactions of {record['users']:,} users with {record['items']:,} items, "
+        f"{record['first']} to {record['last']}",
+    ]
+    for column, about in left_out.items():
+        shown = ", ".join(map(str, about["lines"][:5]))
+        where = f" (line {shown}{', ...' if about['rows'] > 5 else ''})" if shown else ""
+        lines.append(f"  {about['rows']:,} rows left out: {column!r} is empty{where}")
+    if doubles:
+        done = "left out" if record["duplicates_left_out"] else "kept (--drop_duplicates=True leaves them out)"
+        lines.append(f"  {doubles:,} rows have user, item and time of another row: {done}")
+    lines.append(f"  {record['repeats'] / facts:.1%} of interactions repeat an item that the user had")
+    for what in ("users", "items"):
+        counts = "; ".join(f"{count}: {number:,}" for count, number in record[f"{what}_by_interactions"].items())
+        lines.append(f"  {what} by interactions: {counts}")
+    return "\n".join(lines)

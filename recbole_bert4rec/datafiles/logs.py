@@ -1,0 +1,449 @@
+"""Reads three columns of a user's own log (text, JSON lines or Parquet), and finds the lines of its rows."""
+
+from __future__ import annotations
+
+import codecs
+import csv as python_csv
+import gzip
+import io
+import json
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Literal, TextIO
+
+import pyarrow as pa
+from pyarrow import csv, parquet
+
+from recbole_bert4rec.errors import UserError, nearest, short
+
+FORMATS = ".csv, .tsv, .jsonl (each also .gz) or .parquet file, or a folder of .parquet files"
+"""What a log may be, in words."""
+_SEPARATORS = {".csv": ",", ".tsv": "\t"}
+_PARQUET, _JSON_LINES = ".parquet", ".jsonl"
+_COMMON_SEPARATORS = (",", ";", "\t", "|", " ")
+_BLOCK = 1 << 24
+_UNREADABLE = (pa.ArrowException, ValueError, OSError, EOFError, zlib.error)
+_FIELDS = ("USER_ID_FIELD", "ITEM_ID_FIELD", "TIME_FIELD")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a log is to be read; what is None is found.
+
+    Attributes:
+        separator: one character between the columns of a text.
+        encoding: of a text, as Python names it.
+        date_format: of dates, in the signs of Python's strptime, such as ``%d.%m.%Y``.
+        timezone: of dates that name none, such as ``Europe/Berlin``; None: UTC.
+        drop_duplicates: leave out rows whose user, item and time are those of an earlier row.
+    """
+
+    separator: str | None = None
+    encoding: str | None = None
+    date_format: str | None = None
+    timezone: str | None = None
+    drop_duplicates: bool = False
+
+
+def is_table(name: str) -> bool:
+    """Return whether the name of a data set is the path of a log."""
+    if _ending(Path(name)) is not None:
+        return True
+    return "/" in name.replace("\\", "/") and bool(_parquet_files(Path(name)))
+
+
+def data_set_name(log: str | Path) -> str:
+    """Return the name of the data set that is made of a log: the log's own, without its ending."""
+    path = Path(log)
+    ending = _ending(path)
+    if ending is None:  # a folder, beside which the data set needs a folder of another name
+        return f"{path.resolve().name}-log"
+    return path.name[: path.name.lower().rindex(ending)]
+
+
+def open_log(name: str, reading: Reading) -> Log:
+    """Return a log that is not read yet.
+
+    Args:
+        name: its path.
+        reading: how to read it.
+
+    Raises:
+        UserError: there is no such log.
+    """
+    path = Path(name).resolve()
+    if path.is_dir():
+        files = _parquet_files(path)
+        if not files:
+            raise UserError(f"--dataset={name}: the folder holds no .parquet file")
+        return _Parquet(path, files, reading)
+    if not path.is_file():
+        raise UserError(f"--dataset={name}: no such file")
+    kinds = {_PARQUET: _Parquet, _JSON_LINES: _JsonLines}
+    return kinds.get(str(_ending(path)), _Text)(path, [path], reading)
+
+
+def _ending(path: Path) -> str | None:
+    """Return the ending that says what a log is, without ``.gz``; None where there is none that is known."""
+    name = path.name.lower()
+    packed, ending = name.endswith(".gz"), Path(name.removesuffix(".gz")).suffix
+    known = ending in (*_SEPARATORS, _JSON_LINES) or (ending == _PARQUET and not packed)
+    return ending if known else None
+
+
+def _parquet_files(folder: Path) -> list[Path]:
+    """Return the Parquet files of a folder and its folders, but for what Spark and others hide by ``_`` or ``.``."""
+    found = sorted(folder.rglob("*.parquet")) if folder.is_dir() else []
+    return [
+        file for file in found if file.is_file() and not any(part[0] in "_." for part in file.relative_to(folder).parts)
+    ]
+
+
+class Log(ABC):
+    """A log on disk.
+
+    Args:
+        path: of the file or folder, absolute.
+        files: that hold the rows.
+        reading: how to read them.
+
+    Attributes:
+        read_as: how the log was read, by what was found; filled by :meth:`read`.
+        trim: whether there are spaces around values that do not belong to them.
+    """
+
+    def __init__(self, path: Path, files: list[Path], reading: Reading) -> None:
+        self.path, self._files, self._reading = path, files, reading
+        self.read_as: dict[str, str] = {}
+        self.trim = False
+
+    def status(self) -> list[list[Any]]:
+        """Return path (within the log's folder), bytes and time of change of each file."""
+        base, states = self.path.parent, [(file, file.stat()) for file in self._files]
+        return [[file.relative_to(base).as_posix(), state.st_size, state.st_mtime] for file, state in states]
+
+    def read(self, columns: list[str]) -> pa.Table:
+        """Return columns in the order in which they are asked for.
+
+        Raises:
+            UserError: the log cannot be read, lacks a column or has no rows.
+        """
+        if len(set(columns)) < len(columns):
+            raise UserError(f"USER_ID_FIELD, ITEM_ID_FIELD and TIME_FIELD must be three columns, but are {columns}")
+        for option, column in zip(_FIELDS, columns, strict=True):
+            if ":" in column or "\t" in column:
+                raise UserError(
+                    f"{self.path}: the name of column {column!r} ({option}) must hold neither ':' nor a tab"
+                )
+        if not any(file.stat().st_size for file in self._files):
+            raise self._empty()
+        table = self._table(columns)
+        if not len(table):
+            raise UserError(f"{self.path} has a header but no rows")
+        return table
+
+    def _empty(self) -> UserError:
+        return UserError(f"{self.path} is empty; its first line must name the columns")
+
+    @abstractmethod
+    def _table(self, columns: list[str]) -> pa.Table:
+        """Return what :meth:`read` does, if need be without rows."""
+
+    def lines(self, rows: Sequence[int]) -> list[int]:
+        """Return the line in which each of some rows begins; none where the log has no lines.
+
+        Args:
+            rows: from 0, in rising order.
+        """
+        return []
+
+    def where(self, row: int | None = None) -> str:
+        """Say where a row stands: file, and line if there are lines."""
+        line = [] if row is None else self.lines([int(row)])
+        return f"{self.path}, line {line[0]}" if line else str(self.path)
+
+    def _check_columns(self, wanted: list[str], there: list[str], hint: str = "") -> None:
+        for option, column in zip(_FIELDS, wanted, strict=True):
+            if column not in there:
+                near = nearest(column, there)
+                meant = f"; did you mean --{option}={near}?" if near else ""
+                raise UserError(
+                    f"{self.path} has no column {column!r}; its columns are {short_list(there)}; name yours with "
+                    f"--{option}=NAME{meant}{hint}"
+                )
+            if there.count(column) > 1:
+                raise UserError(f"{self.path}: two columns have the same name, {column!r}; rename one")
+
+
+def short_list(names: list[str]) -> str:
+    """Return names as an error message shows them: not more than twenty."""
+    shown = ", ".join(map(short, names[:20]))
+    return f"[{shown}, ...]" if len(names) > 20 else f"[{shown}]"
+
+
+class _Lines(Log):
+    """A log of lines of text, plain or packed with gzip."""
+
+    def _bytes(self) -> IO[bytes]:
+        return gzip.open(self.path) if self.path.name.lower().endswith(".gz") else open(self.path, "rb")  # type: ignore[return-value]
+
+    def _find_encoding(self) -> str:
+        """Return the encoding that is given, or the one that the first bytes tell; UTF-8 where they tell none."""
+        given = self._reading.encoding
+        if given is not None:
+            try:
+                "".encode(given)
+            except (LookupError, UnicodeError) as error:
+                raise UserError(f"--encoding={given} is no encoding of texts; write one such as cp1252") from error
+            return codecs.lookup(given).name
+        try:
+            with self._bytes() as file:
+                start = file.read(1024)
+        except _UNREADABLE:
+            return "utf-8"  # the header cannot be read either, which says why
+        if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            return "utf-16"
+        if start.startswith(codecs.BOM_UTF8):
+            return "utf-8-sig"
+        if start.count(0) * 3 > len(start):  # every other byte of Latin letters in UTF-16
+            return "utf-16-le" if start[1:2] == b"\0" else "utf-16-be"
+        return "utf-8"
+
+    def _texts(self, errors: Literal["strict", "replace"] = "replace") -> TextIO:
+        return io.TextIOWrapper(self._bytes(), self.encoding, errors, newline="")
+
+    @property
+    def encoding(self) -> str:
+        """Of the text, as it was given or found."""
+        if "encoding" not in self.read_as:
+            self.read_as["encoding"] = self._find_encoding()
+        return self.read_as["encoding"]
+
+    def _unreadable(self, error: BaseException) -> UserError:
+        """Say why a log cannot be read: which bytes are damaged or of another encoding, or what the reader said."""
+        try:
+            with self._texts("strict") as file:
+                for _ in file:
+                    pass
+        except UnicodeDecodeError as failure:
+            wrong = f"{failure.object[failure.start : failure.start + 1]!r}"
+            return UserError(
+                f"{self.path}{self._first_unfit_line()}: {wrong} is not {self.encoding}; save it as UTF-8 or name its "
+                "encoding, such as --encoding=cp1252"
+            )
+        except _UNREADABLE as failure:
+            said = " ".join(str(failure).split())
+            return UserError(f"{self.path} is damaged ({said}); download or compress it again")
+        return UserError(f"{self.path} cannot be read: {' '.join(str(error).split())}")
+
+    def _first_unfit_line(self) -> str:
+        """Return number and text of the first line that cannot be decoded, where lines can be told without decoding."""
+        if self.encoding.startswith("utf-16"):
+            return ""
+        with self._bytes() as file:
+            for number, line in enumerate(file, 1):
+                try:
+                    line.decode(self.encoding)
+                except UnicodeDecodeError:
+                    return f", line {number}, {short(line.decode('cp1252', 'replace').strip())} as cp1252 reads it"
+        return ""
+
+
+class _Text(_Lines):
+    """Columns that one character separates, with a header; values in double quotes may hold anything."""
+
+    _separator = ""  # until the header is read
+
+    def _table(self, columns: list[str]) -> pa.Table:
+        try:
+            self._separator, names = self._find_header(columns)
+        except UserError:
+            raise
+        except _UNREADABLE as error:
+            raise self._unreadable(error) from error
+        if not names:
+            raise self._empty()
+        self.read_as["separator"] = self._separator
+        there = [name.strip() for name in names]
+        self.trim = any(name != name.strip() for name in names)
+        only = "; it has one column, or another separator: name that with --separator=..." if len(there) == 1 else ""
+        self._check_columns(columns, there, only)
+        wanted = [names[there.index(column)] for column in columns]
+        wrong: list[csv.InvalidRow] = []
+
+        def note(row: csv.InvalidRow) -> Literal["skip"]:
+            wrong.append(row)
+            return "skip"
+
+        encoding = "utf8" if self.encoding.startswith("utf-8") else self.encoding
+        kinds: dict[str, pa.DataType] = dict.fromkeys(wanted, pa.string())
+        try:
+            table = csv.read_csv(
+                self.path,
+                read_options=csv.ReadOptions(block_size=_BLOCK, encoding=encoding),
+                parse_options=csv.ParseOptions(
+                    delimiter=self._separator, newlines_in_values=True, invalid_row_handler=note
+                ),
+                convert_options=csv.ConvertOptions(column_types=kinds, include_columns=wanted),
+            )
+        except _UNREADABLE as error:
+            raise self._unreadable(error) from error
+        if wrong:
+            raise self._unreadable(ValueError(wrong[0].text))
+        return table.rename_columns(columns)
+
+    def _find_header(self, columns: list[str]) -> tuple[str, list[str]]:
+        """Return the separator and the names of the columns.
+
+        The separator is the one that was given, or else the first one by which the header has the columns.
+        """
+        given = self._reading.separator
+        likely = _SEPARATORS[str(_ending(self.path))]
+        candidates = list(dict.fromkeys((likely, *_COMMON_SEPARATORS))) if given is None else [_one_sign(given)]
+        headers = {separator: self._header(separator) for separator in candidates}
+        for separator, names in headers.items():
+            if {*columns} <= {name.strip() for name in names}:
+                return separator, names
+        return max(headers.items(), key=lambda header: len({*columns} & {name.strip() for name in header[1]}))
+
+    def _header(self, separator: str) -> list[str]:
+        with self._texts() as file:
+            return next((names for names in python_csv.reader(file, delimiter=separator) if names), [])
+
+    def _records(self, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
+        """Yield the line in which each record begins, and its fields; first the header's.
+
+        Raises:
+            UserError: a quote is not closed; with ``strict``, also if there is more after it.
+        """
+        with self._texts() as file:
+            reader, begin = python_csv.reader(file, delimiter=self._separator, strict=strict), 1
+            try:
+                for fields in reader:
+                    if fields:
+                        yield begin, fields
+                    begin = reader.line_num + 1
+            except python_csv.Error as error:
+                raise UserError(
+                    f"{self.path}, line {begin}: a value begins with a quote that is not closed as it should be "
+                    f'({error}); double the quotes inside of values: "the ""best"" one"'
+                ) from error
+
+    def _unreadable(self, error: BaseException) -> UserError:
+        """Name the first line of another width than the header's, or with a quote that is not closed, if there is one.
+
+        What else is wrong is said as of all lines of text.
+        """
+        other = super()._unreadable(error)
+        if not self._separator:
+            return other
+        try:
+            records = self._records(strict=True)
+            _, names = next(records)
+            for line, fields in records:
+                if len(fields) != len(names):
+                    return UserError(
+                        f"{self.path}, line {line}: the number of columns is {len(fields)}, but the header has "
+                        f"{len(names)} ({', '.join(names[:10])}), separated by {self._separator!r}: "
+                        f"{short(self._separator.join(fields))}"
+                    )
+        except UserError as failure:
+            return failure
+        except _UNREADABLE:  # said before
+            pass
+        return other
+
+    def lines(self, rows: Sequence[int]) -> list[int]:
+        wanted, found = iter(rows), []
+        row = next(wanted, None)
+        records = self._records()
+        next(records)
+        for number, (line, _) in enumerate(records):
+            if row is None:
+                break
+            if number == row:
+                found.append(line)
+                row = next(wanted, None)
+        return found
+
+
+def _one_sign(text: str) -> str:
+    sign = {"\\t": "\t", "tab": "\t"}.get(text, text)
+    if len(sign) != 1 or not sign.isascii() or sign in '"\r\n':
+        raise UserError(f"--separator={text!r} must be one character, such as ; or \\t for a tab")
+    return sign
+
+
+class _JsonLines(_Lines):
+    """An object a line."""
+
+    def _table(self, columns: list[str]) -> pa.Table:
+        parts, seen = [], dict[str, None]()
+        rows: dict[str, list[str | None]] = {column: [] for column in columns}
+        try:
+            for line, record in self._records():
+                if len(seen) < 100:
+                    seen.update(dict.fromkeys(record))
+                for column in columns:
+                    value = record.get(column)
+                    if value is not None and not isinstance(value, str):
+                        raise UserError(
+                            f"{self.path}, line {line}: column {column!r} must hold a text or a number, but holds "
+                            f"{short(value)}"
+                        )
+                    rows[column].append(value)
+                if len(rows[columns[0]]) == 1 << 17:
+                    parts.append(_texts_of(rows))
+                    rows = {column: [] for column in columns}
+        except UserError:
+            raise
+        except _UNREADABLE as error:
+            raise self._unreadable(error) from error
+        if rows[columns[0]] or parts:
+            self._check_columns(columns, list(seen))
+        return pa.concat_tables([*parts, _texts_of(rows)])
+
+    def _records(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield the number and the object of each line that is not blank; numbers stay the texts that they are."""
+        decode = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=lambda _: None).decode
+        with self._texts("strict") as file:
+            for number, line in enumerate(file, 1):
+                if not line.strip():
+                    continue
+                try:
+                    record = decode(line.strip())
+                except (json.JSONDecodeError, RecursionError) as error:
+                    raise UserError(
+                        f"{self.path}, line {number} is no JSON ({error}): {short(line.strip())}"
+                    ) from error
+                if not isinstance(record, dict):
+                    raise UserError(f"{self.path}, line {number} must hold an object, but holds {short(line.strip())}")
+                yield number, record
+
+    def lines(self, rows: Sequence[int]) -> list[int]:
+        with self._texts() as file:
+            filled = [number for number, line in enumerate(file, 1) if line.strip()]
+        return [filled[row] for row in rows]
+
+
+def _texts_of(rows: dict[str, list[str | None]]) -> pa.Table:
+    return pa.table({column: pa.array(values, pa.string()) for column, values in rows.items()})
+
+
+class _Parquet(Log):
+    """One Parquet file, or all of a folder; folders named ``column=value`` are a column."""
+
+    def _table(self, columns: list[str]) -> pa.Table:
+        partitioned = "hive" if self.path.is_dir() else None
+        try:
+            whole = parquet.ParquetDataset([str(file) for file in self._files], partitioning=partitioned)
+            there = [str(name) for name in whole.schema.names]
+            self._check_columns(columns, there)
+            return whole.read(columns=columns).select(columns)
+        except UserError:
+            raise
+        except _UNREADABLE as error:
+            raise UserError(f"{self.path} cannot be read: {' '.join(str(error).split())}") from error

@@ -1,0 +1,260 @@
+"""Turns a log's column of times into numbers: numbers stay as they are, dates of one form become Unix seconds."""
+
+from __future__ import annotations
+
+import re
+import zoneinfo
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from recbole_bert4rec.datafiles.codes import encode
+from recbole_bert4rec.errors import UserError, short
+
+_MISSING = ["", "NaN", "nan", "NA", "null", "NULL", "None"]
+_ISO = "ISO8601"
+_HAS_ZONE = r"\d[T ]\d{2}.*(?:[Zz]|[+-]\d{2}(?::?\d{2})?)$"
+_DAY_AND_MONTH = r"^(\d{1,2})([./-])(\d{1,2})\2\d{4}(.*)$"
+_CLOCK = re.compile(r"(,?[ T]\s*)?(\d{1,2}):\d{2}(:\d{2})?([.,]\d+)?(\s?[AaPp][Mm])?(\s?(?:[Zz]|[+-]\d{2}:?\d{2}))?")
+_RUN_TOGETHER = {"%Y%m%d": (19700101, 21001231), "%Y%m%d%H%M%S": (19700101000000, 21001231235959)}
+"""Dates that are written as one number, and the least and the greatest of them."""
+_THOUSANDS = r"^[+-]?\d{1,3}(,\d{3})+$"
+_WITH_COMMA = r"^[+-]?\d+(,\d+)?$"
+
+
+class Times(NamedTuple):
+    """Times in the order of the log.
+
+    Attributes:
+        values: whole numbers where all are, else float64; of dates Unix seconds. *Shape:* (rows,)
+        are_dates: whether the log has dates.
+        read_as: how they were read, in words.
+    """
+
+    values: NDArray[Any]
+    are_dates: bool
+    read_as: str
+
+
+class _Parsed(NamedTuple):
+    """Dates, NaT where a value does not fit; their form; and how many had no zone of their own."""
+
+    dates: pd.Series
+    form: str
+    without_zone: NDArray[np.bool_]
+
+
+class TimeColumn:
+    """A column of times.
+
+    Args:
+        column: its values.
+        name: of the column.
+        rows: of the log that the values stand in.
+        where: says where a row of the log stands; without a row, names the log.
+        date_format: form of the dates, in the signs of Python's strptime. None: find it.
+        timezone: of dates without one, such as Europe/Berlin. None: UTC.
+    """
+
+    def __init__(
+        self,
+        column: pa.ChunkedArray[Any],
+        name: str,
+        rows: NDArray[np.int64],
+        where: Callable[[int | None], str],
+        date_format: str | None = None,
+        timezone: str | None = None,
+    ) -> None:
+        self._name, self._rows, self._where = name, rows, where
+        try:
+            self._codes, self._values = encode(column)
+        except pa.ArrowException as error:  # such as of lists
+            raise self._no_times(column.type) from error
+        self._format, self._zone = date_format, timezone or "UTC"
+
+    def read(self) -> Times:
+        """Return the times as numbers.
+
+        Raises:
+            UserError: a time is missing, infinite, or neither a number nor a date; or dates can be read in two ways.
+        """
+        kind, name = self._values.type, self._name
+        if pa.types.is_boolean(kind):
+            raise UserError(f"{self._where(None)}: {name!r} holds true and false; times must be numbers or dates")
+        if pa.types.is_decimal(kind):
+            self._values = self._values.cast(pa.float64())
+        if pa.types.is_date(kind):
+            self._values = self._values.cast(pa.timestamp("s"))
+        if pa.types.is_binary(kind):
+            self._values = self._values.cast(pa.string())
+        self._refuse_missing()
+        kind = self._values.type
+        if pa.types.is_timestamp(kind):
+            dates = self._values.to_pandas()
+            return self._seconds(_Parsed(dates, "dates", np.full(len(dates), kind.tz is None)))
+        if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+            return self._numbers(self._values.to_numpy(zero_copy_only=False))
+        if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)):
+            raise self._no_times(kind)
+        return self._from_texts(pc.utf8_trim_whitespace(self._values))
+
+    def _no_times(self, kind: pa.DataType) -> UserError:
+        return UserError(f"{self._where(None)}: {self._name!r} has type {kind}; times must be numbers or dates")
+
+    def _refuse_missing(self) -> None:
+        kind, missing = self._values.type, pc.is_null(self._values, nan_is_null=True)
+        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+            missing = pc.or_(missing, pc.is_in(pc.utf8_trim_whitespace(self._values), pa.array(_MISSING, kind)))
+        gaps = np.append(missing.to_numpy(zero_copy_only=False).astype(bool), True)[self._codes]
+        if gaps.any():
+            row = self._rows[gaps.argmax()]
+            raise UserError(
+                f"{self._where(row)}: {self._name!r} is missing in {int(gaps.sum())} of {len(gaps)} rows, first in row "
+                f"{row + 1}; an interaction without a time has no place in a sequence: leave these rows out"
+            )
+
+    def _from_texts(self, texts: pa.Array[Any]) -> Times:
+        if self._format is None:
+            for kind in (pa.int64(), pa.float64()):
+                try:
+                    return self._numbers(texts.cast(kind).to_numpy(zero_copy_only=False))
+                except pa.ArrowInvalid:
+                    continue
+            if pc.all(pc.match_substring_regex(texts, _WITH_COMMA)).as_py():
+                return self._with_decimal_comma(texts)
+        return self._dates(texts.to_pandas())
+
+    def _with_decimal_comma(self, texts: pa.Array[Any]) -> Times:
+        with_comma = texts.filter(pc.match_substring(texts, ","))
+        if pc.all(pc.match_substring_regex(with_comma, _THOUSANDS)).as_py():
+            example = with_comma[0].as_py()
+            raise UserError(
+                f"{self._where(self._row_of(texts, example))}: {self._name!r} holds {example!r}, whose comma could "
+                "separate thousands or begin the decimals; write the times without it"
+            )
+        values = pc.replace_substring(texts, ",", ".").cast(pa.float64())
+        return Times(*self._numbers(values.to_numpy())[:2], "numbers with a decimal comma")
+
+    def _row_of(self, texts: pa.Array[Any], text: str) -> int:
+        return int(self._rows[(self._codes == texts.index(text).as_py()).argmax()])
+
+    def _numbers(self, values: NDArray[Any]) -> Times:
+        """Take numbers as they are, unless they are dates run together, such as 20240131."""
+        if self._format is not None:
+            return self._dates(pd.Series(values).astype(str))
+        if np.issubdtype(values.dtype, np.integer):
+            for form, (least, greatest) in _RUN_TOGETHER.items():
+                if least <= values.min() and values.max() <= greatest:
+                    dates = pd.to_datetime(pd.Series(values).astype(str), format=form, errors="coerce")
+                    if dates.notna().all():
+                        return self._seconds(_Parsed(dates, f"dates like {form}", np.ones(len(dates), dtype=bool)))
+        infinite = ~np.isfinite(values)[self._codes]
+        if infinite.any():
+            row = self._rows[infinite.argmax()]
+            raise UserError(f"{self._where(row)}: {int(infinite.sum())} values of {self._name!r} are infinite")
+        return Times(values[self._codes], False, "numbers")
+
+    def _dates(self, texts: pd.Series) -> Times:
+        texts = texts.str.replace(r"\s*(?:UTC|GMT)$", "Z", regex=True)
+        form = self._format or self._form_of(texts)
+        with_zone: NDArray[np.bool_] = np.full(len(texts), "%z" in form)
+        if form == _ISO:
+            with_zone = texts.str.contains(_HAS_ZONE, regex=True).to_numpy(dtype=bool)
+        try:
+            aware = pd.to_datetime(texts.where(with_zone), format=form, errors="coerce", utc=True)
+            naive = pd.to_datetime(texts.mask(with_zone), format=form, errors="coerce")
+        except ValueError as error:  # of the form itself
+            raise UserError(f"--date_format={form!r} cannot be read: {error}; write it like %d.%m.%Y %H:%M") from error
+        dates = aware.where(with_zone, self._in_zone(naive))
+        if dates.isna().any():
+            self._refuse_misfits(texts, dates)
+        named = "ISO 8601 dates" if form == _ISO else f"dates like {form}"
+        return self._seconds(_Parsed(dates, named, ~with_zone))
+
+    def _form_of(self, texts: pd.Series) -> str:
+        """Find the form of dates that begin with day or month; all others must be ISO 8601.
+
+        Raises:
+            UserError: it cannot be told which of the two comes first.
+        """
+        parts = texts.str.extract(_DAY_AND_MONTH)
+        fits = parts[0].notna()
+        if fits.sum() * 2 <= len(texts):
+            return _ISO
+        first, sign, second, rest = (parts[fits][number] for number in range(4))
+        greatest = first.astype(int).max(), second.astype(int).max()
+        clock = _clock(rest.iloc[0])
+        forms = [f"%d{sign.iloc[0]}%m{sign.iloc[0]}%Y{clock}", f"%m{sign.iloc[0]}%d{sign.iloc[0]}%Y{clock}"]
+        if sign.iloc[0] == "." or greatest[0] > 12:
+            return forms[0]
+        if greatest[1] > 12:
+            return forms[1]
+        raise UserError(
+            f"{self._where(None)}: {self._name!r} holds dates such as {texts[fits].iloc[0]!r}, in which the day or the "
+            f'month could come first; say which with --date_format="{forms[0]}" or --date_format="{forms[1]}"'
+        )
+
+    def _refuse_misfits(self, texts: pd.Series, dates: pd.Series) -> None:
+        """Name the values that are no dates; among numbers, those that are no numbers."""
+        misfits = dates.isna()
+        if self._format is None:
+            numbers = pd.to_numeric(texts, errors="coerce").notna()
+            misfits = misfits & ~numbers if (misfits & ~numbers).any() else misfits
+        wrong = misfits.to_numpy()[self._codes]
+        place = wrong.argmax()
+        wanted = "numbers only or ISO 8601 dates only" if self._format is None else f"dates like {self._format}"
+        hint = "; --date_format names another form" if self._format is None else ""
+        raise UserError(
+            f"{self._where(self._rows[place])}: {self._name!r} must hold {wanted}, but {int(wrong.sum())} of "
+            f"{len(wrong)} values do not fit; the first is {short(self._values[self._codes[place]].as_py())} in row "
+            f"{self._rows[place] + 1}{hint}"
+        )
+
+    def _in_zone(self, naive: pd.Series) -> pd.Series:
+        """Take dates for times of the zone; of an hour that its clocks repeat, the second one."""
+        second = np.zeros(len(naive), dtype=bool)
+        local: pd.Series = naive.dt.tz_localize(self._zone, ambiguous=second, nonexistent="shift_forward")
+        moments: pd.Series = local.dt.tz_convert("UTC")
+        return moments
+
+    def _seconds(self, parsed: _Parsed) -> Times:
+        dates, read_as = parsed.dates, parsed.form
+        if dates.dt.tz is None:
+            dates = self._in_zone(dates)
+        microseconds = dates.dt.as_unit("us").astype("int64").to_numpy()
+        whole = not (microseconds % 10**6).any()
+        seconds = microseconds // 10**6 if whole else microseconds / 10**6
+        missing = int(parsed.without_zone[self._codes].sum())
+        if missing:
+            which = "all" if missing == len(self._codes) else f"{missing:,} of {len(self._codes):,}"
+            read_as += f", {which} without a time zone, taken as {self._zone}"
+        return Times(seconds[self._codes], True, read_as)
+
+
+def _clock(text: str) -> str:
+    """Return the form of a time of day; of anything else nothing, so that it does not fit."""
+    found = _CLOCK.fullmatch(text)
+    if found is None:
+        return ""
+    before, _, seconds, fraction, half, zone = (part or "" for part in found.groups())
+    half = half and (" %p" if half.startswith(" ") else "%p")
+    zone = zone and (" %z" if zone.startswith(" ") else "%z")
+    hour = "%I" if half else "%H"
+    return f"{before}{hour}:%M{seconds and ':%S'}{fraction and fraction[0] + '%f'}{half}{zone}"
+
+
+def check_timezone(name: str) -> None:
+    """Refuse what is no time zone.
+
+    Raises:
+        UserError: it is none.
+    """
+    try:
+        zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise UserError(f"--timezone={name} must be a name such as Europe/Berlin or UTC") from error

@@ -1,0 +1,34 @@
+"""docs/data.md is right: its log, commands and output."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from recbole_bert4rec.cli.main import main
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "data.md").read_text("utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.slow
+def test_the_page_on_data_shows_what_happens(capfd: pytest.CaptureFixture[str]) -> None:
+    exec(blocks("python")[0], {})
+    Path("shop.yaml").write_text(blocks("yaml")[0])
+    first, compare, today = (shlex.split(block) for block in blocks("bash"))
+    assert main(first[3:]) == 0
+    assert blocks("text")[0] in capfd.readouterr().err
+    assert "NA" in set(pd.read_csv("top.csv", keep_default_na=False)["product"])
+    assert main(compare[3:]) == 0
+    assert "482 rows, " in (said := capfd.readouterr().err)
+    assert "of another row: left out" in said
+    newest = max(Path("saved").glob("BERT4Rec*.pth"), key=lambda path: path.stat().st_mtime)
+    assert main([word.replace("saved/FILE.pth", str(newest)) for word in today[3:]]) == 0
+    assert len(pd.read_csv("today.csv")) == 600

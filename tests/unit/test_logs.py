@@ -1,0 +1,389 @@
+"""Logs in as many shapes as people have them are read rightly, or refused in one clear line."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import date, datetime, timezone
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+from recbole_bert4rec.datafiles.logs import Reading
+from recbole_bert4rec.datafiles.table import atomic_file
+from recbole_bert4rec.errors import UserError
+
+FIELDS = ("who", "what", "when")
+NOON = 1706702400  # 2024-01-31 12:00:00 UTC
+Rows = list[tuple[str, str, float]]
+
+
+def text(
+    *lines: str, header: str = "who,what,when", name: str = "log.csv", encoding: str = "utf-8", end: str = "\n"
+) -> Callable[[Path], Path]:
+    """A file of lines."""
+
+    def write(folder: Path) -> Path:
+        content = "".join(line + end for line in (header, *lines) if line is not None).encode(encoding)
+        (folder / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+        return folder / name
+
+    return write
+
+
+def raw(content: bytes, name: str = "log.csv") -> Callable[[Path], Path]:
+    def write(folder: Path) -> Path:
+        (folder / name).write_bytes(content)
+        return folder / name
+
+    return write
+
+
+def table(who: Any, what: Any, when: Any) -> Callable[[Path], Path]:
+    """A Parquet file of three columns."""
+
+    def write(folder: Path) -> Path:
+        parquet.write_table(pa.table({"who": who, "what": what, "when": when}), folder / "log.parquet")
+        return folder / "log.parquet"
+
+    return write
+
+
+def parts(folder: Path) -> Path:
+    """A folder as Spark leaves it, with partitions."""
+    for day, user in (("2024-01-31", "a"), ("2024-02-01", "b")):
+        place = folder / "events" / f"when={day}"
+        place.mkdir(parents=True)
+        parquet.write_table(pa.table({"who": [user], "what": ["x"]}), place / "part-0.parquet")
+        (place / "._part-0.parquet").write_bytes(b"no Parquet")
+    (folder / "events" / "_SUCCESS").write_text("")
+    return folder / "events"
+
+
+def jsonl(*records: Any, name: str = "log.jsonl") -> Callable[[Path], Path]:
+    lines = [record if isinstance(record, str) else json.dumps(record) for record in records]
+    return text(*lines[1:], header=lines[0], name=name)
+
+
+@dataclass
+class Shape:
+    """A log, and what is read of it; or a part of what is said of it."""
+
+    write: Callable[[Path], Path]
+    expected: Rows | str
+    reading: Reading = field(default_factory=Reading)
+
+
+ONE: Rows = [("a", "x", 1), ("b", "y", 2)]
+AT_NOON: Rows = [("a", "x", NOON)]
+SHAPES = {
+    # ---- separators
+    "comma": Shape(text("a,x,1", "b,y,2"), ONE),
+    "semicolon": Shape(text("a;x;1", "b;y;2", header="who;what;when"), ONE),
+    "tab in a .csv": Shape(text("a\tx\t1", "b\ty\t2", header="who\twhat\twhen"), ONE),
+    "bar": Shape(text("a|x|1", "b|y|2", header="who|what|when"), ONE),
+    "spaces": Shape(text("a x 1", "b y 2", header="who what when"), ONE),
+    "a .tsv": Shape(text("a\tx\t1", "b\ty\t2", header="who\twhat\twhen", name="log.tsv"), ONE),
+    "another separator, given": Shape(text("a^x^1", "b^y^2", header="who^what^when"), ONE, Reading(separator="^")),
+    "a tab, given": Shape(text("a\tx\t1", "b\ty\t2", header="who\twhat\twhen"), ONE, Reading(separator="\\t")),
+    "two signs as a separator": Shape(
+        text("a::x::1", header="who::what::when"), "must be one character", Reading(separator="::")
+    ),
+    "spaces after commas": Shape(text("a, x, 1", "b, y, 2", header="who, what, when"), ONE),
+    "semicolons in quotes": Shape(text('"a;1";x;1', header="who;what;when"), [("a;1", "x", 1)]),
+    "columns in another order, and more of them": Shape(
+        text("9,1,,x,a", "9,2,,y,b", header=",when,note,what,who"), ONE
+    ),
+    # ---- files
+    "packed .csv": Shape(text("a,x,1", "b,y,2", name="log.csv.gz"), ONE),
+    "packed .tsv": Shape(text("a\tx\t1", "b\ty\t2", header="who\twhat\twhen", name="log.tsv.gz"), ONE),
+    "a packed file that is cut": Shape(
+        raw(gzip.compress(b"who,what,when\n" + b"a,x,1\n" * 9999)[:-30], "log.csv.gz"), "log.csv.gz is damaged"
+    ),
+    "no packed file": Shape(raw(b"who,what,when\na,x,1\n", "log.csv.gz"), "log.csv.gz is damaged"),
+    "lines of Windows, with a mark": Shape(text("a,x,1", "b,y,2", encoding="utf-8-sig", end="\r\n"), ONE),
+    "lines of an old Mac": Shape(text("a,x,1", "b,y,2", end="\r"), ONE),
+    "blank lines": Shape(text("", "a,x,1", "", "b,y,2", ""), ONE),
+    "no line break at the end": Shape(raw(b"who,what,when\na,x,1\nb,y,2"), ONE),
+    "Parquet": Shape(table(["a", "b"], ["x", "y"], [1, 2]), ONE),
+    "Parquet with categories": Shape(
+        table(pa.array(["a", "b"]).dictionary_encode(), pa.array(["x", "y"]).dictionary_encode(), [1, 2]), ONE
+    ),
+    "a folder of Parquet": Shape(parts, [("a", "x", NOON - 12 * 3600), ("b", "x", NOON + 12 * 3600)]),
+    "JSON lines": Shape(
+        jsonl({"who": "a", "what": "x", "when": 1}, {"when": "2", "who": "b", "what": "y", "more": [1]}), ONE
+    ),
+    "packed JSON lines": Shape(jsonl(*({"who": u, "what": i, "when": t} for u, i, t in ONE), name="log.jsonl.gz"), ONE),
+    # ---- encodings
+    "UTF-16": Shape(text("José,ß,1", encoding="utf-16"), [("José", "ß", 1)]),
+    "UTF-16 without a mark": Shape(text("José,ß,1", encoding="utf-16-le"), [("José", "ß", 1)]),
+    "Latin, given": Shape(text("José,ß,1", encoding="cp1252"), [("José", "ß", 1)], Reading(encoding="cp1252")),
+    "Latin, not given": Shape(
+        text("a,x,1", "José,ß,2", encoding="cp1252"),
+        r"log.csv, line 3, 'José,ß,2' as cp1252 reads it: b'\\xe9' is not utf-8; .*--encoding=cp1252",
+    ),
+    "Japanese, given": Shape(
+        text("山田,本,1", encoding="shift_jis"), [("山田", "本", 1)], Reading(encoding="shift_jis")
+    ),
+    "no encoding": Shape(text("a,x,1"), "--encoding=nonsense is no encoding", Reading(encoding="nonsense")),
+    # ---- ids
+    "ids that look missing": Shape(
+        text("NA,None,1", "null,nan,2", "N/A,NULL,3"), [("NA", "None", 1), ("null", "nan", 2), ("N/A", "NULL", 3)]
+    ),
+    "leading zeros": Shape(text("007,00,1", "7,0,2"), [("007", "00", 1), ("7", "0", 2)]),
+    "quotes, commas and breaks": Shape(
+        text('"a, ""b""",x,1', '"c",y,2', header='"who",what,when'), [('a, "b"', "x", 1), ("c", "y", 2)]
+    ),
+    "a line break in an id": Shape(
+        text("a,x,1", '"b\nc",y,2', "d,z,3"), "log.csv, line 3: some values of 'who' hold a tab or a line break"
+    ),
+    "RecBole's name of padding": Shape(text("a,[PAD],1"), "log.csv, line 2: 'what' holds '.PAD.'"),
+    "true numbers as ids": Shape(
+        table([1, 2**60 + 1], [Decimal("1.5"), Decimal("2.5")], [1, 2]), [("1", "1.5", 1), (f"{2**60 + 1}", "2.5", 2)]
+    ),
+    "numbers and texts as ids in JSON": Shape(
+        jsonl({"who": 7, "what": "x", "when": 1}, {"who": "7", "what": 1e3, "when": 2}),
+        [("7", "x", 1), ("7", "1000.0", 2)],
+    ),
+    # ---- numbers as times
+    "milliseconds": Shape(table(["a"], ["x"], [NOON * 1000]), [("a", "x", NOON * 1000)]),
+    "fractions": Shape(text("a,x,1.5"), [("a", "x", 1.5)]),
+    "a decimal comma": Shape(text("a;x;1,5", "b;y;2", header="who;what;when"), [("a", "x", 1.5), ("b", "y", 2)]),
+    "commas that could separate thousands": Shape(
+        text("a;x;1,500", "b;y;2,500", header="who;what;when"), "log.csv, line 2: 'when' holds '1,500', whose comma"
+    ),
+    "decimals of a database": Shape(table(["a"], ["x"], [Decimal("1706702400.00")]), AT_NOON),
+    # ---- dates
+    "ISO dates": Shape(text("a,x,2024-01-31"), [("a", "x", NOON - 12 * 3600)]),
+    "ISO times with zones": Shape(
+        text("a,x,2024-01-31T12:00:00Z", "b,y,2024-01-31 14:00:01+02:00"), [*AT_NOON, ("b", "y", NOON + 1)]
+    ),
+    "times of BigQuery": Shape(
+        text("a,x,2024-01-31 12:00:00 UTC", "b,y,2024-01-31 12:00:00.500000 UTC"), [*AT_NOON, ("b", "y", NOON + 0.5)]
+    ),
+    "German dates": Shape(text("a,x,31.01.2024 12:00"), AT_NOON),
+    "British dates": Shape(
+        text("b,y,01/02/2024 12:00:00", "a,x,31/01/2024 12:00:00"), [*AT_NOON, ("b", "y", NOON + 86400)]
+    ),
+    "American dates": Shape(
+        text("a,x,1/31/2024 12:00 PM", "b,y,2/1/2024 12:00 AM"), [*AT_NOON, ("b", "y", NOON + 43200)]
+    ),
+    "dates that could be British or American": Shape(
+        text("a,x,03/04/2024", "b,y,05/06/2024"),
+        'the day or the month could come first; say which with --date_format="%d/%m/%Y" or',
+    ),
+    "the same, given": Shape(text("a,x,03/04/2024"), [("a", "x", 1712102400)], Reading(date_format="%d/%m/%Y")),
+    "dates with slashes, year first": Shape(text("a,x,2024/01/31 12:00:00"), AT_NOON),
+    "dates run together": Shape(
+        text("a,x,20240131", "b,y,20240201"), [("a", "x", NOON - 43200), ("b", "y", NOON + 43200)]
+    ),
+    "times run together": Shape(text("a,x,20240131120000"), AT_NOON),
+    "dates of a web server, given": Shape(
+        text("a,x,31/Jan/2024:13:00:00 +0100"), AT_NOON, Reading(date_format="%d/%b/%Y:%H:%M:%S %z")
+    ),
+    "dates of a web server": Shape(
+        text("a,x,31/Jan/2024:13:00:00 +0100"), "log.csv, line 2: 'when' must hold numbers only.*--date_format"
+    ),
+    "a form that is none": Shape(
+        text("a,x,31.01.2024"), "--date_format='%d.%Q' cannot be read", Reading(date_format="%d.%Q")
+    ),
+    "dates of another form than the one given": Shape(
+        text("a,x,31.01.2024", "b,y,2024-01-31"),
+        "line 3: 'when' must hold dates like %d.%m.%Y, but 1 of 2 .*'2024-01-31' in row 2",
+        Reading(date_format="%d.%m.%Y"),
+    ),
+    "times of a place": Shape(text("a,x,2024-01-31 13:00"), AT_NOON, Reading(timezone="Europe/Berlin")),
+    "times of a place in Parquet": Shape(
+        table(["a"], ["x"], [datetime(2024, 1, 31, 13)]), AT_NOON, Reading(timezone="Europe/Berlin")
+    ),
+    "an hour that the clocks repeat, and one that they leave out": Shape(
+        text("a,x,2024-03-31 02:30", "b,y,2024-10-27 02:30"),
+        [("a", "x", 1711846800), ("b", "y", 1729992600)],
+        Reading(timezone="Europe/Berlin"),
+    ),
+    "no place": Shape(text("a,x,1"), "--timezone=Mars/North must be a name", Reading(timezone="Mars/North")),
+    "days in Parquet": Shape(table(["a"], ["x"], [date(2024, 1, 31)]), [("a", "x", NOON - 43200)]),
+    "nanoseconds with a zone in Parquet": Shape(
+        table(["a"], ["x"], pa.array([datetime(2024, 1, 31, 12, tzinfo=timezone.utc)], pa.timestamp("ns", "UTC"))),
+        AT_NOON,
+    ),
+    "dates as texts in Parquet": Shape(table(["a"], ["x"], ["31.01.2024 12:00:00"]), AT_NOON),
+    "far dates in Parquet": Shape(
+        table(["a"], ["x"], pa.array([datetime(9999, 12, 31)], pa.timestamp("us"))), [("a", "x", 253402214400)]
+    ),
+    "lengths of time in Parquet": Shape(table(["a"], ["x"], pa.array([1], pa.duration("s"))), "has type duration"),
+    # ---- rows
+    "equal times keep the log's order": Shape(
+        text("b,y,2", "a,x,2", "a,w,1"), [("a", "w", 1), ("b", "y", 2), ("a", "x", 2)]
+    ),
+    "rows without ids": Shape(text("a,x,1", ",x,2", "a,,3", "b,y,4"), [("a", "x", 1), ("b", "y", 4)]),
+    "no row with both ids": Shape(text(",x,1", "a,,2"), "no row has both 'who' and 'what'"),
+    "duplicates": Shape(text("a,x,1", "a,x,1", "a,x,2"), [("a", "x", 1), ("a", "x", 1), ("a", "x", 2)]),
+    "duplicates, not wanted": Shape(
+        text("a,x,1", "b,x,1", "a,x,1", "a,x,2"),
+        [("a", "x", 1), ("b", "x", 1), ("a", "x", 2)],
+        Reading(drop_duplicates=True),
+    ),
+    "users with one item": Shape(text("a,x,1", "b,x,2", "c,x,3"), [("a", "x", 1), ("b", "x", 2), ("c", "x", 3)]),
+    "one row": Shape(text("a,x,1"), [("a", "x", 1)]),
+    "an empty file": Shape(raw(b""), "log.csv is empty; its first line must name the columns"),
+    "an empty packed file": Shape(raw(gzip.compress(b""), "log.csv.gz"), "log.csv.gz is empty"),
+    "only a header": Shape(text(), "has a header but no rows"),
+    "only blank lines": Shape(raw(b"\n\n\n"), "is empty"),
+    "one column": Shape(text("a", header="who"), r"has no column 'what'; its columns are \['who'\]"),
+    "no header": Shape(text("b,y,2", header="a,x,1"), r"has no column 'who'; its columns are \['a', 'x', '1'\]"),
+    "a header in capitals": Shape(text("a,x,1", header="Who,What,When"), "did you mean --USER_ID_FIELD=Who"),
+    "a column twice": Shape(text("a,x,1,2", header="who,what,when,when"), "two columns have the same name, 'when'"),
+    "a short line": Shape(
+        text("a,x,1", "b,y", "c,z,3"), "log.csv, line 3: the number of columns is 2, but the header has 3 .*'b,y'"
+    ),
+    "a long line after a value of two lines": Shape(
+        text("a,x,1", '"b\nb",y,2', "c,z,3,4"), "log.csv, line 5: the number of columns is 4"
+    ),
+    "a quote that is not closed": Shape(
+        text("a,x,1", '"b,y,2', "c,z,3"), "log.csv, line 3: a value begins with a quote that is not closed"
+    ),
+    "a time that is none, after a value of two lines": Shape(
+        text("a,x,1,", 'b,y,2,"no\nte"', "c,z,soon,", header="who,what,when,note"),
+        "log.csv, line 5: 'when' must hold .* 1 of 3 values do not fit; the first is 'soon' in row 3",
+    ),
+    "a time that is missing": Shape(text("a,x,1", "b,y,"), "log.csv, line 3: 'when' is missing in 1 of 2 rows"),
+    "no JSON": Shape(jsonl({"who": "a", "what": "x", "when": 1}, "", "{who: 1}"), "log.jsonl, line 3 is no JSON"),
+    "a list in JSON": Shape(
+        jsonl({"who": "a", "what": ["x"], "when": 1}), "log.jsonl, line 1: column 'what' must hold"
+    ),
+    "no objects in JSON": Shape(jsonl("[1, 2]"), "log.jsonl, line 1 must hold an object"),
+    "a column that no object has": Shape(jsonl({"who": "a", "item": "x", "when": 1}), "has no column 'what'"),
+    "binary zeros": Shape(raw(b"who,what,when\na\0b,x,1\n"), "line 2: some values of 'who' hold"),
+    "no Parquet": Shape(raw(b"PAR1", "log.parquet"), "log.parquet cannot be read"),
+}
+
+
+def read(path: Path, reading: Reading | None = None) -> Rows:
+    """What is in the atomic file that is made of a log, read by the simplest means there are."""
+    encoding = (reading and reading.encoding) or "utf-8"
+    frame = pd.read_csv(
+        atomic_file(str(path), *FIELDS, reading), sep="\t", dtype=str, keep_default_na=False, encoding=encoding
+    )
+    assert list(frame) == ["who:token", "what:token", "when:float"]
+    return [(user, item, float(time)) for user, item, time in frame.itertuples(index=False)]
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+def test_a_log_is_read_rightly_or_refused_in_one_line(shape: Shape, tmp_path: Path) -> None:
+    path = shape.write(tmp_path)
+    if not isinstance(shape.expected, str):
+        assert read(path, shape.reading) == shape.expected
+        return
+    with pytest.raises(UserError, match=shape.expected) as caught:
+        atomic_file(str(path), *FIELDS, shape.reading)
+    assert "\n" not in str(caught.value)
+    assert not list(tmp_path.rglob("*.inter"))
+
+
+def report_of(path: Path, **reading: Any) -> dict[str, Any]:
+    """``conversion.json``."""
+    content: dict[str, Any] = json.loads(
+        (atomic_file(str(path), *FIELDS, Reading(**reading)).parent / "conversion.json").read_text("utf-8")
+    )
+    return content
+
+
+def test_the_report_counts_what_is_in_the_log_and_names_the_lines_left_out(tmp_path: Path) -> None:
+    lines = ["a,x,2024-01-31", "a,x,2024-01-31", ',x,2024-01-31,"two\nlines"', "a,,2024-02-01", "b,x,2024-02-02"]
+    lines = [
+        line if line.count(",") > 2 else f"{line}," for line in [*lines, "a,y,2024-02-03", "a,x,2024-02-04", ",,1"]
+    ]
+    report = report_of(text(*lines, header="who,what,when,note")(tmp_path))
+    assert report["rows"] == 8
+    assert report["left_out"] == {"who": {"rows": 2, "lines": [4, 10]}, "what": {"rows": 1, "lines": [6]}}
+    assert (report["interactions"], report["users"], report["items"], report["repeats"]) == (5, 2, 2, 2)
+    assert (report["exact_duplicates"], report["duplicates_left_out"]) == (1, False)
+    assert (report["first"][:10], report["last"][:10]) == ("2024-01-31", "2024-02-04")
+    assert report["users_by_interactions"] == {"1": 1, "4 to 9": 1}
+    assert report["items_by_interactions"] == {"1": 1, "4 to 9": 1}
+    assert report["read_as"]["separator"] == ","
+    assert report["read_as"]["when"] == "ISO 8601 dates, all without a time zone, taken as UTC"
+
+
+def test_the_report_on_the_screen_is_short_and_is_said_once(tmp_path: Path) -> None:
+    said: list[str] = []
+    path = text("a,x,2024-01-31T00:00Z", "a,x,2024-01-31T00:00Z", "b,,2024-01-31", "b,y,2024-02-02")(tmp_path)
+    for _ in range(2):
+        atomic_file(str(path), *FIELDS, say=said.append)
+    assert said == [
+        "log.csv: 4 rows, encoding 'utf-8', separator ',', when 'ISO 8601 dates, 1 of 3 without a time zone, taken as "
+        "UTC'\n"
+        "  3 interactions of 2 users with 2 items, 2024-01-31 00:00:00+00:00 to 2024-02-02 00:00:00+00:00\n"
+        "  1 rows left out: 'what' is empty (line 4)\n"
+        "  1 rows have user, item and time of another row: kept (--drop_duplicates=True leaves them out)\n"
+        "  33.3% of interactions repeat an item that the user had\n"
+        "  users by interactions: 1: 1; 2: 1\n"
+        "  items by interactions: 1: 1; 2: 1\n"
+        f"  all of this in {tmp_path / 'log' / 'conversion.json'}"
+    ]
+
+
+@pytest.mark.parametrize("scale", [1, 1000, 10**6, 10**9])
+def test_numbers_that_are_plausible_unix_times_have_a_period_of_dates(scale: int, tmp_path: Path) -> None:
+    report = report_of(text(f"a,x,{NOON * scale}", f"a,y,{(NOON + 60) * scale}")(tmp_path))
+    assert (report["first"], report["last"]) == ("2024-01-31 12:00:00+00:00", "2024-01-31 12:01:00+00:00")
+
+
+def test_numbers_that_are_no_unix_times_have_a_period_of_numbers(tmp_path: Path) -> None:
+    report = report_of(text("a,x,1", "a,y,12")(tmp_path))
+    assert (report["first"], report["last"]) == (1, 12)
+
+
+words = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=6).filter(
+    lambda word: word.strip()
+)
+log_rows = st.lists(st.tuples(words, words, st.integers(0, 10**9)), min_size=1, max_size=30)
+
+
+@given(log_rows, st.sampled_from([",", ";", "\t", "|"]))
+def test_any_ids_survive_any_separator(
+    tmp_path_factory: pytest.TempPathFactory, rows: Iterable[tuple[str, str, int]], separator: str
+) -> None:
+    frame = pd.DataFrame(rows, columns=list(FIELDS))
+    path = tmp_path_factory.mktemp("logs") / "log.csv"
+    frame.to_csv(path, index=False, sep=separator)
+    ordered = frame.sort_values("when", kind="stable")
+    assert read(path) == [(user, item, float(when)) for user, item, when in ordered.itertuples(index=False)]
+
+
+@pytest.mark.slow
+def test_a_million_rows_are_read_in_seconds(tmp_path: Path) -> None:
+    draw = np.random.default_rng(0)
+    size = 1_000_000
+    frame = pd.DataFrame(
+        {
+            "who": np.char.add("u", draw.integers(0, 50_000, size).astype(str)),
+            "what": draw.integers(0, 20_000, size),
+            "when": pd.to_datetime(draw.integers(1_600_000_000, 1_700_000_000, size), unit="s"),
+        }
+    )
+    path = tmp_path / "log.csv.gz"
+    frame.to_csv(path, index=False)
+    began = time.perf_counter()
+    report = report_of(path)
+    assert time.perf_counter() - began < 60
+    assert report["rows"] == report["interactions"] == size
+    assert report["users"] == frame["who"].nunique()
+    assert report["repeats"] == int(frame.duplicated(["who", "what"]).sum())
+    assert report["exact_duplicates"] == int(frame.duplicated().sum())
+    ordered = frame.sort_values("when", kind="stable")
+    made = pd.read_csv(tmp_path / "log" / "log.inter", sep="\t")
+    assert made["who:token"].tolist() == ordered["who"].tolist()
+    assert made["what:token"].tolist() == ordered["what"].tolist()
