@@ -1,22 +1,25 @@
 """BERT4Rec for RecBole: importing this package makes RecBole's ``--model=BERT4Rec`` the one in here.
 
-Encoder, losses and data preparation (``nn``, ``data``) work where RecBole is not installed.
+RecBole is imported when something needs it. Trained models (``load``), encoder, losses and data preparation (``nn``,
+``data``) work where it is not installed.
 """
 
 from __future__ import annotations
 
 import importlib
 import sys
-import warnings
 from typing import TYPE_CHECKING
 
 from recbole_bert4rec.constants import SUPPORTED_PYTHON
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.patches.when_imported import Registration
 
 if TYPE_CHECKING:
     from recbole_bert4rec.comparison.compare import compare
     from recbole_bert4rec.comparison.comparison import Comparison
     from recbole_bert4rec.patches.registry import register, unregister
+    from recbole_bert4rec.recommend.load import load
+    from recbole_bert4rec.recommend.recommender import Recommender
     from recbole_bert4rec.training.callbacks import Callback, StopTraining
     from recbole_bert4rec.training.request import RunRequest, RunResult
     from recbole_bert4rec.training.run import run
@@ -26,20 +29,24 @@ __version__ = "0.1.0"
 _PLACES = {
     "Callback": "recbole_bert4rec.training.callbacks",
     "Comparison": "recbole_bert4rec.comparison.comparison",
+    "Recommender": "recbole_bert4rec.recommend.recommender",
     "RunRequest": "recbole_bert4rec.training.request",
     "RunResult": "recbole_bert4rec.training.request",
     "SearchRequest": "recbole_bert4rec.tuning.tune",
     "StopTraining": "recbole_bert4rec.training.callbacks",
     "compare": "recbole_bert4rec.comparison.compare",
+    "load": "recbole_bert4rec.recommend.load",
     "register": "recbole_bert4rec.patches.registry",
     "run": "recbole_bert4rec.training.run",
     "tune": "recbole_bert4rec.tuning.tune",
     "unregister": "recbole_bert4rec.patches.registry",
 }
 """Where the public names are; each is imported when it is first asked for."""
+_WITHOUT_RECBOLE = ("Recommender", "load")
 __all__ = [
     "Callback",
     "Comparison",
+    "Recommender",
     "RunRequest",
     "RunResult",
     "SearchRequest",
@@ -47,15 +54,12 @@ __all__ = [
     "UserError",
     "__version__",
     "compare",
+    "load",
     "register",
     "run",
     "tune",
     "unregister",
 ]
-
-_reason: Exception | None = None
-"""Why RecBole cannot be used; None where it can."""
-
 
 if not SUPPORTED_PYTHON[0] <= sys.version_info[:2] < SUPPORTED_PYTHON[1]:
     raise ImportError(
@@ -65,26 +69,7 @@ if not SUPPORTED_PYTHON[0] <= sys.version_info[:2] < SUPPORTED_PYTHON[1]:
     )
 
 
-def _register() -> None:
-    """Register BERT4Rec, where RecBole is installed."""
-    global _reason
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # RecBole's dependencies deplore their own age while they are imported
-            from recbole_bert4rec.patches import registry
-            from recbole_bert4rec.patches.registry import patches
-
-            patches()
-    except (ModuleNotFoundError, AttributeError) as error:  # the second comes of libraries that are too new
-        _reason = error
-        if getattr(error, "name", None) != "recbole":
-            warnings.warn(
-                f"RecBole is installed but does not work here ({error}), so BERT4Rec is not registered; "
-                "`python -m recbole_bert4rec doctor` says what is missing",
-                stacklevel=2,
-            )
-        return
-    registry.register(fixes=registry.fixes_wanted())
+_registration = Registration()
 
 
 def _import_public(name: str) -> object:
@@ -96,15 +81,17 @@ def _import_public(name: str) -> object:
     """
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if _reason is not None:
-        raise ImportError(
-            f"recbole_bert4rec.{name} needs RecBole, which cannot be imported ({_reason}); install it with "
-            "`pip install -r requirements.txt`. `python -m recbole_bert4rec doctor` says what is missing"
-        ) from _reason
+    if name not in _WITHOUT_RECBOLE:
+        _registration.complete()
+        if (reason := _registration.failure) is not None:
+            raise ImportError(
+                f"recbole_bert4rec.{name} needs RecBole, which cannot be imported ({reason}); install it with "
+                "`pip install -r requirements.txt`. `python -m recbole_bert4rec doctor` says what is missing"
+            ) from reason
     return getattr(importlib.import_module(_PLACES[name]), name)
 
 
 if not TYPE_CHECKING:  # a type checker knows the names from above, and that there are no others
     __getattr__ = _import_public
 
-_register()
+_registration.start()

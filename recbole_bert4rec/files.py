@@ -14,6 +14,8 @@ from recbole_bert4rec.errors import UserError
 
 _CHUNK = 2**20
 """Bytes of a file that are read at once."""
+PICTURES = (".png", ".pdf", ".svg")
+"""Endings of pictures."""
 
 
 def check_writable(flag: str, path: str) -> None:
@@ -30,6 +32,17 @@ def check_writable(flag: str, path: str) -> None:
         raise UserError(f"{flag}={path} is a folder; name a file")
     if not Path(path).resolve().parent.is_dir():
         raise UserError(f"{flag}={path}: folder {Path(path).resolve().parent} does not exist")
+
+
+def check_picture(flag: str, path: str) -> None:
+    """Refuse a picture that could not be written; arguments as of :func:`check_writable`.
+
+    Raises:
+        UserError: its ending or its folder is wrong.
+    """
+    if Path(path).suffix not in PICTURES:
+        raise UserError(f"{flag}={path} must end in {', '.join(PICTURES)}")
+    check_writable(flag, path)
 
 
 @contextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 
-from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.patches import doctor
 
 
@@ -14,13 +13,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace, flags: list[str]) -> None:
-    """Print the findings, and exit with 1 where BERT4Rec cannot run.
-
-    Raises:
-        UserError: there are flags.
-    """
-    if flags:
-        raise UserError(f"doctor takes no options, but got {' '.join(flags)}")
+    """Print the findings, and exit with 1 where BERT4Rec cannot run."""
     sys.exit(doctor.main())
 
 

@@ -23,10 +23,12 @@ class Command(NamedTuple):
             interrupted command leaves behind. It is imported when the command is called, so that ``doctor`` works where
             RecBole does not.
         purpose: one line for the list of commands.
+        takes_options: whether it trains, and so takes options of RecBole and of the model.
     """
 
     module: str
     purpose: str
+    takes_options: bool = True
 
 
 COMMANDS = {
@@ -34,7 +36,12 @@ COMMANDS = {
     "compare": Command("recbole_bert4rec.cli.compare", "compare models on the same rows"),
     "study": Command("recbole_bert4rec.cli.study", "compare variants of BERT4Rec, such as mask ratios"),
     "tune": Command("recbole_bert4rec.cli.tune", "search hyper-parameters"),
-    "doctor": Command("recbole_bert4rec.cli.doctor", "say what is installed and what is changed in RecBole"),
+    "doctor": Command("recbole_bert4rec.cli.doctor", "say what is installed and what is changed in RecBole", False),
+    "recommend": Command("recbole_bert4rec.cli.recommend", "recommend to anybody, from a checkpoint", False),
+    "similar": Command("recbole_bert4rec.cli.similar", "list the items that are like an item", False),
+    "vectors": Command("recbole_bert4rec.cli.vectors", "write the vectors of items or users", False),
+    "evaluate": Command("recbole_bert4rec.cli.evaluate", "judge a checkpoint on given histories", False),
+    "info": Command("recbole_bert4rec.cli.info", "say what is in a checkpoint", False),
 }
 _OPTIONS = "Any option of RecBole or of the model can be given as --key=value; docs/options.md lists BERT4Rec's."
 
@@ -83,12 +90,15 @@ def _execute(name: str, words: list[str], program: str) -> int:
     except ImportError as error:
         print(f"error: {error}; `python -m recbole_bert4rec doctor` says what is missing", file=sys.stderr)
         return MISSING
-    purpose = COMMANDS[name].purpose
-    description = f"{purpose[0].upper()}{purpose[1:]}. {'' if name == 'doctor' else _OPTIONS}"
+    purpose, takes_options = COMMANDS[name].purpose, COMMANDS[name].takes_options
+    description = f"{purpose[0].upper()}{purpose[1:]}. {_OPTIONS if takes_options else ''}"
     parser = argparse.ArgumentParser(prog=program, description=description, allow_abbrev=False)
     command.add_arguments(parser)
     options, flags = parser.parse_known_args(words)
-    _check_flags(flags, parser)
+    if takes_options:
+        _check_flags(flags, parser)
+    elif flags:
+        raise UserError(_unknown(flags, parser, name))
     sys.argv = [sys.argv[0], *flags]  # RecBole's Config reads --key=value from here
     try:
         command.execute(options, flags)
@@ -108,7 +118,7 @@ def _check_flags(flags: list[str], parser: argparse.ArgumentParser) -> None:
     Raises:
         UserError: naming each of them.
     """
-    own = [word.removeprefix("--") for action in parser._actions for word in action.option_strings]
+    own = _own(parser)
     found = []
     for flag in flags:
         name, equals, value = flag.partition("=")
@@ -120,6 +130,18 @@ def _check_flags(flags: list[str], parser: argparse.ArgumentParser) -> None:
             found.append(f"`{name}`: did you mean `--{near}`?")
     if found:
         raise UserError("; ".join(found))
+
+
+def _own(parser: argparse.ArgumentParser) -> list[str]:
+    """Return the flags of the program."""
+    return [word.removeprefix("--") for action in parser._actions for word in action.option_strings]
+
+
+def _unknown(flags: list[str], parser: argparse.ArgumentParser, name: str) -> str:
+    """Say that a command without options has no such flags, and which was probably meant."""
+    near = nearest(flags[0].removeprefix("--").partition("=")[0], _own(parser))
+    hint = f"; did you mean `--{near}`?" if near else ""
+    return f"{name} takes no options, but got {' '.join(flags)}{hint}"
 
 
 def _misspelt(name: str, own: list[str]) -> str | None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from recbole_bert4rec.constants import PADDING
-from recbole_bert4rec.segments import index_within_segment, pair_keys, split_keys
+from recbole_bert4rec.segments import index_within_segment, pair_keys, segment_offsets, split_keys
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,23 @@ class Sequences:
         """
         offsets = torch.searchsorted(users.contiguous(), torch.arange(n_users + 1))
         return cls(items.to(torch.int32), offsets, times)
+
+    def slices(self, begin: Tensor, length: Tensor) -> Sequences:
+        """Return slices of the flat array as sequences of their own, in the order in which they are named.
+
+        Args:
+            begin: flat position at which each begins. *Shape:* (B,)
+            length: items of each. *Shape:* (B,)
+        """
+        row = torch.repeat_interleave(torch.arange(len(begin)), length)
+        place = begin[row] + index_within_segment(row, length)
+        times = None if self.times is None else self.times[place]
+        return Sequences(self.items[place], segment_offsets(length), times)
+
+    @property
+    def lengths(self) -> Tensor:
+        """How many items each sequence has, int64. *Shape:* (U,)."""
+        return self.offsets[1:] - self.offsets[:-1]
 
     def windows(self, begin: Tensor, length: Tensor, width: int) -> Tensor:
         """Return ``items[begin:begin + length]`` for each row, padded on the right to ``width``.

@@ -746,6 +746,15 @@ OPTIONS: Mapping[str, Option] = {
         searched=False,
         help="After the test, train anew on train+valid for the selected epochs and test that beside; null: do not.",
     ),
+    "keep_histories": Option(
+        default=False,
+        kind=Switch(),
+        role=Role.RUN,
+        source=Source.OURS,
+        searched=False,
+        affects_result=False,
+        help="Put all users' histories into the checkpoint, to recommend to them from it alone.",
+    ),
     "allow_unknown": Option(
         default=False,
         kind=Switch(),

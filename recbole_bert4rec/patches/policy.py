@@ -44,6 +44,7 @@ from recbole_bert4rec.plugin.global_split import (
     check_no_leak,
     splits_by_global_time,
 )
+from recbole_bert4rec.plugin.stored_config import StoredConfig
 from recbole_bert4rec.plugin.user_rows import CAUSAL_MODELS, has_user_rows, loss_of_windows
 from recbole_bert4rec.resources import read_yaml, shipped
 from recbole_bert4rec.scoped import StandIn, added, replaced
@@ -272,7 +273,7 @@ def load_data_and_model(original: Callable[..., Any], model_file: str, unpickle:
     """
     try:
         state = checkpoint.read(model_file)
-        config = checkpoint.StoredConfig(state["config"])
+        config = StoredConfig(state["config"])
     except checkpoint.ForeignFileError as error:
         if not unpickle:
             raise checkpoint.ForeignFileError(f"{error}; if RecBole wrote it, {TRUST}") from error

@@ -1,4 +1,7 @@
-"""Checkpoints of plain tensors and plain values, written whole or not at all, read without unpickling code."""
+"""Checkpoints of plain tensors and plain values, written whole or not at all, read without unpickling code.
+
+Nothing in here imports RecBole, so that a trained model can be used where it is not installed.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +13,23 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, TypeGuard
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 import torch
-from recbole.config import Config
-from recbole.data.dataset import Dataset
 from torch import Tensor
 
 from recbole_bert4rec.constants import OUR_MODELS
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.files import atomic_write
 
+if TYPE_CHECKING:
+    from recbole.config import Config
+    from recbole.data.dataset import Dataset
+
+    from recbole_bert4rec.plugin.dataset import BERT4RecDataset
+
 _FORMATS = "recbole_bert4rec checkpoint "
-FORMAT = f"{_FORMATS}2"
+FORMAT = f"{_FORMATS}3"
 
 ITEM_ORDER = "item_order"
 """Where the configuration of a run that goes on from a checkpoint has an :class:`ItemOrder`."""
@@ -216,6 +223,24 @@ def _are_tokens(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(token, str) for token in value)
 
 
+def _are_whole(value: object, dtype: torch.dtype = torch.int64) -> TypeGuard[Tensor]:
+    """Tell whether a value is a row of whole numbers from 0."""
+    return isinstance(value, Tensor) and value.dtype == dtype and value.dim() == 1 and bool((value >= 0).all())
+
+
+def _are_histories(value: object) -> bool:
+    """Tell whether a value is what :func:`histories` returns."""
+    if not isinstance(value, dict) or set(value) != {"users", "items", "offsets", "times"}:
+        return False
+    users, items, offsets, times = (value[name] for name in ("users", "items", "offsets", "times"))
+    if not (_are_tokens(users) and _are_whole(items, torch.int32) and _are_whole(offsets)):
+        return False
+    bounds = offsets.tolist()
+    if len(bounds) != len(users) + 1 or bounds[0] != 0 or bounds[-1] != len(items) or bounds != sorted(bounds):
+        return False
+    return times is None or (isinstance(times, Tensor) and times.dtype == torch.float64 and times.shape == items.shape)
+
+
 ENTRIES = {
     "config": Entry(
         f"a dictionary of plain options whose model is one of {list(OUR_MODELS)} and that names a data set", _is_config
@@ -229,10 +254,12 @@ ENTRIES = {
     "numpy_random_state": Entry("the state of numpy's generator", _is_numpy_state),
     "python_random_state": Entry("the state of Python's generator", _is_python_state),
     "item_tokens": Entry("a list of texts", _are_tokens),
+    "item_counts": Entry("a row of whole numbers from 0", _are_whole),
     "state_dict": Entry("a dictionary of tensors", _are_weights),
     "trained": Entry("a dictionary of tensors", _are_weights, required=False),
     "average_steps": Entry("a whole number from 0", _is_whole, required=False),
     "cuda_random_state": Entry("the state of a GPU's generator", _is_generator, required=False),
+    "histories": Entry("users, and the items, bounds and times of their histories", _are_histories, required=False),
 }
 """What a checkpoint holds; whoever stores more adds it here."""
 
@@ -252,6 +279,23 @@ def _check_entries(path: str | os.PathLike[str], state: dict[str, Any]) -> None:
 def item_tokens(dataset: Dataset) -> list[str]:
     """Return the items' external ids, in the order of the internal ones; the first stands for padding."""
     return [str(token) for token in dataset.field2id_token[dataset.iid_field]]
+
+
+def histories(dataset: BERT4RecDataset) -> dict[str, Any]:
+    """Return every user's whole history, valid and test included, as plain values.
+
+    Returns:
+        ``users``, external ids; ``items``, internal ids of all histories one after the other, (T,); ``offsets``, where
+        each begins and the last ends, (U + 1,); ``times``, (T,), or None where the model does not use them.
+    """
+    sequences, (users, latest) = dataset.sequences, dataset.full_sequence_of_user
+    kept = sequences.slices(sequences.offsets[latest], sequences.lengths[latest])
+    return {
+        "users": [str(token) for token in dataset.field2id_token[dataset.uid_field][users.numpy()]],
+        "items": kept.items,
+        "offsets": kept.offsets,
+        "times": kept.times,
+    }
 
 
 def check_items(path: str | os.PathLike[str], stored: list[str], dataset: Dataset) -> None:
@@ -291,7 +335,7 @@ def explain_misfit(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def plain_config(config: Config) -> dict[str, Any]:
-    """Return the values from which :class:`StoredConfig` makes the same configuration again."""
+    """Return the values from which ``StoredConfig`` makes the same configuration again."""
     values = {key: value for key, value in config.final_config_dict.items() if key not in _DERIVED and is_plain(value)}
     before_dataset_name = {**config.internal_config_dict, **config.external_config_dict}
     values["data_path"] = before_dataset_name.get("data_path")
@@ -316,22 +360,3 @@ def is_plain(value: object) -> bool:
     if isinstance(value, (list, tuple)):
         return all(is_plain(item) for item in value)
     return value is None or type(value) in (bool, int, float, str)
-
-
-class StoredConfig(Config):
-    """A configuration from stored values alone: the command line is not read and no text is evaluated.
-
-    Args:
-        values: what :func:`plain_config` returned; places in it are ignored.
-        **more: options of the caller's own, places among them, that go before.
-    """
-
-    def __init__(self, values: dict[str, Any], **more: Any) -> None:
-        self._values = {**without_places(values), **more}
-        super().__init__(model=values["model"], dataset=values["dataset"])
-
-    def _load_config_files(self, file_list: list[str] | None) -> dict[str, Any]:
-        return dict(self._values)
-
-    def _load_cmd_line(self) -> dict[str, Any]:
-        return {}

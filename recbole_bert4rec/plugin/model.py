@@ -10,16 +10,14 @@ from recbole.data.dataset import Dataset
 from recbole.data.interaction import Interaction
 from recbole.model.abstract_recommender import SequentialRecommender
 from recbole.utils import FeatureType, InputType
-from torch import Tensor, nn
+from torch import Tensor
 
 from recbole_bert4rec.constants import PADDING, SAMPLED_LOSSES, UNCALIBRATED_LOSSES
-from recbole_bert4rec.data.batching import epoch_generator, similar_lengths
-from recbole_bert4rec.data.labelled import Asked, Labelled, distinct_items, seen_pairs
+from recbole_bert4rec.data.batching import epoch_generator
+from recbole_bert4rec.data.labelled import Labelled, seen_pairs
 from recbole_bert4rec.data.negatives import SharedNegatives, items_outside
-from recbole_bert4rec.data.objectives import OBJECTIVES
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.nn.cross_entropy import LogitOffset, Workspace, cross_entropy
-from recbole_bert4rec.nn.encoder import BERT4RecEncoder, EncoderOptions
 from recbole_bert4rec.nn.losses import (
     binary_cross_entropy,
     bpr,
@@ -30,15 +28,11 @@ from recbole_bert4rec.nn.losses import (
     smoothing,
 )
 from recbole_bert4rec.nn.time_bias import visible_times
-from recbole_bert4rec.nn.topk import Change, best_items
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
-from recbole_bert4rec.segments import pair_keys
-
-Pairs = tuple[Tensor, Tensor]
-"""Rows and items of some scores; each pair stands once. *Shape:* (P,) each."""
+from recbole_bert4rec.ranker import Pairs, Ranker
 
 
-class BERT4Rec(SequentialRecommender):
+class BERT4Rec(Ranker, SequentialRecommender):
     """BERT4Rec (Sun et al., CIKM 2019), trained on the Cloze task or another ``objective``.
 
     Sun, Liu, Wu, Pei, Lin, Ou, Jiang: BERT4Rec: Sequential Recommendation with Bidirectional Encoder Representations
@@ -57,21 +51,17 @@ class BERT4Rec(SequentialRecommender):
         self.loss_mean: str = config["loss_mean"]
         self.seed: int = config["seed"]
         self.TIME_SEQ: str | None = config["TIME_FIELD"] + config["LIST_SUFFIX"] if config["time_bias"] else None
-        self.mask_token: int = self.n_items
-        self.objective = OBJECTIVES[config["objective"]](config, self.mask_token)
         self.label_smoothing: float = config["label_smoothing"]
         self.n_negatives: int = config["n_negatives"]
         self.gbce_t: float = config["gbce_t"]
         sampled, at_frequencies = self.loss_type in SAMPLED_LOSSES, config["bias_init"] == "frequency"
-        tau: float = config["logit_adjustment"]
-        counts: Any = dataset.training_counts() if sampled or at_frequencies or tau else None
+        needed = sampled or at_frequencies or config["logit_adjustment"]
+        counts: Any = dataset.training_counts() if needed else None
         self.negatives = SharedNegatives(counts, config["negatives"]) if sampled else None
-        self.seen_bias = nn.Parameter(torch.zeros(())) if config["seen_bias"] else None
-        self.encoder = BERT4RecEncoder(EncoderOptions.from_config(config, self.n_items, _features(config, dataset)))
+        self._init_ranker(config, self.n_items, _features(config, dataset))
+        self.adjust(config["logit_adjustment"], counts)
         if at_frequencies:
             self.encoder.init_output_bias_(counts)
-        self.adjustment: Tensor | None
-        self.register_buffer("adjustment", tau * torch.log(counts + 1.0) if tau else None, persistent=False)
         self._workspace = Workspace()
         self.set_epoch(0)
 
@@ -164,95 +154,10 @@ class BERT4Rec(SequentialRecommender):
         """
         return None if self.seen_bias is None else LogitOffset(self.seen_bias, *seen_pairs(shown, self.mask_token))
 
-    def _history_offset(self, item_seq: Tensor, seen: Pairs | None = None) -> LogitOffset | None:
-        """Return ``seen_bias`` at the items of each history; None if the option is off.
-
-        Args:
-            item_seq: the histories as they are shown. *Shape:* (B, L)
-            seen: rows and items of whole histories. A negative bias applies to the whole history, a positive one only
-                to the input window.
-        """
-        if self.seen_bias is None:
-            return None
-        if seen is not None and self.seen_bias < 0:
-            return LogitOffset(self.seen_bias, *seen)
-        row, column = distinct_items(item_seq, self.mask_token).nonzero(as_tuple=True)
-        return LogitOffset(self.seen_bias, row, item_seq[row, column])
-
-    @property
-    def ranking_bias(self) -> Tensor:
-        """Output bias minus ``logit_adjustment`` times log(n + 1), n an item's count in training.
-
-        *Shape:* (N,)
-
-        Not in the paper. The model learns p(item | history). If the target stands among candidates that are drawn from
-        q, the candidate with the highest p / q is most likely the target (Bayes' rule). As a remedy against popularity
-        bias this is the logit adjustment of Menon et al., ICLR 2021.
-        """
-        bias = self.encoder.output_bias
-        return bias if self.adjustment is None else bias - self.adjustment
-
     def histories(self, interaction: Interaction) -> tuple[Tensor, ...]:
         """Return items, lengths and, with ``time_bias``, times of the rows, as :meth:`encode` takes them."""
         fields = (self.ITEM_SEQ, self.ITEM_SEQ_LEN, *([self.TIME_SEQ] if self.TIME_SEQ else []))
         return tuple(interaction[field] for field in fields)
-
-    def ask(self, item_seq: Tensor, lengths: Tensor, times: Tensor | None = None) -> tuple[Asked, Tensor | None]:
-        """Show each history as the objective reads the next item of it: with [MASK] after it for the Cloze task.
-
-        Args:
-            item_seq: histories padded on the right. *Shape:* (B, L)
-            lengths: items of each history. *Shape:* (B,)
-            times: timestamps of the items. *Shape:* (B, L)
-
-        Returns:
-            What is shown, at most ``MAX_ITEM_LIST_LENGTH`` of it, and its times.
-        """
-        asked = self.objective.ask(item_seq, lengths)
-        if times is None:
-            return asked, None
-        visible = (asked.item_seq != PADDING) & (asked.item_seq != self.mask_token)
-        return asked, visible_times(self.objective.times_of(times, lengths), visible)
-
-    def encode(self, item_seq: Tensor, lengths: Tensor, times: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Return the output vector from which each history's next item is read, and what was shown for it.
-
-        Histories of similar length are encoded together, so that a long one does not pad all others.
-
-        *Shape:* (B, L), (B,), (B, L) -> (B, H), (B, L')
-        """
-        asked, times = self.ask(item_seq, lengths, times)
-        groups = similar_lengths(asked.last + 1)
-        hidden = []
-        for rows in groups:
-            last, two_sided = asked.last[rows], None if asked.two_sided is None else asked.two_sided[rows]
-            shown = slice(int(last.max()) + 1)
-            read = (torch.arange(len(rows), device=rows.device), last)
-            seen_at = None if times is None else times[rows, shown]
-            hidden.append(self.encoder(asked.item_seq[rows, shown], read, seen_at, two_sided))
-        in_order = torch.cat(hidden)[torch.cat(groups).argsort()]
-        return self.encoder.output(in_order), asked.item_seq
-
-    def score_candidates(self, vectors: Tensor, sequences: Tensor, items: Tensor, seen: Pairs | None = None) -> Tensor:
-        """Score each row's own candidates.
-
-        Args:
-            vectors: from :meth:`encode`. *Shape:* (B, H)
-            sequences: from :meth:`encode`. *Shape:* (B, L)
-            items: candidates of each row. *Shape:* (B, C)
-            seen: rows and items of whole histories, for a negative ``seen_bias``.
-
-        Returns:
-            *Shape:* (B, C)
-        """
-        scores = torch.bmm(self.encoder.catalogue[items], vectors.unsqueeze(2)).squeeze(2)
-        scores = scores + self.ranking_bias[items]
-        offset = self._history_offset(sequences, seen=seen)
-        if offset is None:
-            return scores
-        row = torch.arange(len(items), device=items.device).unsqueeze(1)
-        changed = pair_keys(offset.rows, offset.items, self.n_items)
-        return scores + offset.value * torch.isin(pair_keys(row, items, self.n_items), changed)
 
     def best_items(
         self, interaction: Interaction, k: int, removed: Pairs, seen: Pairs | None = None
@@ -269,11 +174,7 @@ class BERT4Rec(SequentialRecommender):
             Scores and items, best first. *Shape:* (B, k) each.
         """
         vectors, sequences = self.encode(*self.histories(interaction))
-        changes: list[Change] = [(*removed, -torch.inf)]
-        offset = self._history_offset(sequences, seen=seen)
-        if offset is not None:
-            changes.append((offset.rows, offset.items, offset.value))
-        return best_items(vectors, self.encoder.catalogue, self.ranking_bias, k, changes)
+        return self.catalogue().best(vectors, k, self.changes(sequences, removed, seen))
 
     def predict(self, interaction: Interaction) -> Tensor:
         """Score the given item of each row; equal histories are encoded once.
@@ -301,11 +202,7 @@ class BERT4Rec(SequentialRecommender):
             *Shape:* (B, N)
         """
         vectors, sequences = self.encode(*self.histories(interaction))
-        scores = self.encoder.scores(vectors, self.ranking_bias)
-        offset = self._history_offset(sequences, seen=seen)
-        if offset is None:
-            return scores
-        return scores.index_put((offset.rows, offset.items), offset.value, accumulate=True)
+        return self.scores_of(vectors, sequences, seen)
 
 
 class BERT4RecPlus(BERT4Rec):

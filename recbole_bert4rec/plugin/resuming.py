@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from recbole.trainer import Trainer
 from recbole.utils import set_color
+from torch import Tensor
 
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.nn.average import MovingAverage
@@ -26,6 +27,8 @@ class ResumableTrainer(Trainer):
     Attributes:
         average: moving average of the weights, with ``ema_decay``.
         item_tokens: external ids of the items, padding first.
+        item_counts: how often each stands in training. *Shape:* (N,)
+        histories: of all users, with ``keep_histories``; see :func:`checkpoint.histories`.
         best_epoch: the epoch whose weights are kept, from 0; None before any is.
         valid_result: metrics of the last validation.
     """
@@ -34,6 +37,8 @@ class ResumableTrainer(Trainer):
     average: MovingAverage | None
     saved_model_file: str
     item_tokens: list[str]
+    item_counts: Tensor
+    histories: dict[str, Any] | None
     best_epoch: int | None
     best_valid_result: dict[str, float] | None
     valid_result: dict[str, float]
@@ -62,7 +67,10 @@ class ResumableTrainer(Trainer):
             "optimizer": self.optimizer.state_dict(),
             **_random_states(self.device),
             "item_tokens": self.item_tokens,
+            "item_counts": self.item_counts,
         }
+        if self.histories is not None:
+            state["histories"] = self.histories
         if self.average is not None:
             trained = {name: weight.clone() for name, weight in self.model.state_dict().items()}
             state |= {"trained": trained, "average_steps": self.average.steps}
@@ -104,7 +112,7 @@ class ResumableTrainer(Trainer):
         self.valid_result = state["best_valid_result"]
         self.best_valid_result = self.valid_result or None
         self.best_epoch = state["epoch"]
-        self.item_tokens = state["item_tokens"]
+        self.item_tokens, self.item_counts = state["item_tokens"], state["item_counts"]
         self.model.load_state_dict(state["state_dict"])
         if self.average is not None:
             self._restart_average()  # as what was ranked with

@@ -20,6 +20,7 @@ from torch import Tensor, optim
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.nn.lazy_adamw import LazyAdamW, clip
 from recbole_bert4rec.plugin import checkpoint
+from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.distributed import share_checkpoint_name
 from recbole_bert4rec.plugin.evaluating import EvaluatingTrainer
 from recbole_bert4rec.plugin.loader import WindowDataLoader
@@ -39,6 +40,8 @@ class BERT4RecTrainer(EvaluatingTrainer, ResumableTrainer):
         self.step_count = 0
         self.time_share: Callable[[], float] | None = None  # of a budget that ends the training, instead of steps
         self.item_tokens: list[str] = []
+        self.item_counts = torch.empty(0, dtype=torch.int64)
+        self.histories: dict[str, Any] | None = None
         self.best_epoch: int | None = None
         self.valid_result: dict[str, float] = {}
         self.evaluated_rows = 0
@@ -165,7 +168,7 @@ class BERT4RecTrainer(EvaluatingTrainer, ResumableTrainer):
     def fit(
         self, train_data: AbstractDataLoader, valid_data: AbstractDataLoader | None = None, *args: Any, **kwargs: Any
     ) -> tuple[float, dict[str, float] | None]:
-        """Train as RecBole does, and keep the items' external ids for the checkpoint.
+        """Train as RecBole does, and keep what the checkpoint says of the data: items and, if asked for, histories.
 
         Where the resumed checkpoint has all ``epochs``, validate it under the current options and leave it as it is.
 
@@ -174,7 +177,9 @@ class BERT4RecTrainer(EvaluatingTrainer, ResumableTrainer):
         """
         if self.start_epoch > 0:
             checkpoint.check_items(self.saved_model_file, self.item_tokens, train_data._dataset)
-        self.item_tokens = checkpoint.item_tokens(train_data._dataset)
+        dataset = cast(BERT4RecDataset, train_data._dataset)
+        self.item_tokens, self.item_counts = checkpoint.item_tokens(dataset), dataset.training_counts()
+        self.histories = checkpoint.histories(dataset) if self.config["keep_histories"] else None
         if self.start_epoch >= self.epochs > 0:  # RecBole would write a checkpoint of epoch -1 over the resumed one
             self.logger.warning(f"nothing to train: {self.start_epoch} epochs are done and epochs is {self.epochs}")
             if valid_data:  # the options may have it ranked in another way

@@ -9,24 +9,11 @@ from matplotlib.figure import Figure
 from recbole.data.dataloader import AbstractDataLoader
 from torch import Tensor
 
-from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.files import atomic_write, check_writable
+from recbole_bert4rec.files import atomic_write
 from recbole_bert4rec.plugin.model import BERT4Rec
 
-ENDINGS = (".png", ".pdf", ".svg")
 _WIDTH = 10
 """Positions, as in the paper's figure."""
-
-
-def check_picture(path: str) -> None:
-    """Refuse, before hours of training, a picture that could not be written after them.
-
-    Raises:
-        UserError: its ending or its folder is wrong.
-    """
-    if Path(path).suffix not in ENDINGS:
-        raise UserError(f"--attention={path} must end in {', '.join(ENDINGS)}")
-    check_writable("--attention", path)
 
 
 @torch.no_grad()

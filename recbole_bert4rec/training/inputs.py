@@ -19,13 +19,13 @@ from recbole_bert4rec.datafiles.conversion import read_record
 from recbole_bert4rec.datafiles.logs import FORMATS, Reading, data_set_name, is_table
 from recbole_bert4rec.datafiles.table import atomic_file
 from recbole_bert4rec.errors import UserError, nearest
+from recbole_bert4rec.files import check_picture
 from recbole_bert4rec.options.checks import mistakes_of_values
 from recbole_bert4rec.options.evaluation import mistakes_of_metrics
 from recbole_bert4rec.options.flags import parse_flags
 from recbole_bert4rec.options.kinds import misfits
 from recbole_bert4rec.options.table import OPTIONS
 from recbole_bert4rec.plugin import checkpoint
-from recbole_bert4rec.recommend.attention import check_picture
 from recbole_bert4rec.recommend.recommend import check_destination
 from recbole_bert4rec.resources import find_config, read_yaml, shipped
 from recbole_bert4rec.training.build import translate_errors
@@ -74,7 +74,7 @@ def _check_request(request: RunRequest, model: str) -> None:
     if request.recommend is not None:
         check_destination(request.recommend, request.k)
     if request.attention is not None:
-        check_picture(request.attention)
+        check_picture("--attention", request.attention)
 
 
 def resolve_inputs(

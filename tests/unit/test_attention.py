@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.files import check_picture
 from recbole_bert4rec.nn.encoder import BERT4RecEncoder, EncoderOptions
-from recbole_bert4rec.recommend.attention import check_picture, mean_attention, write_attention
+from recbole_bert4rec.recommend.attention import mean_attention, write_attention
 from tests.conftest import make_config, make_trainer, prepare
 
 ROWS = [(f"u{u}", f"i{(u * t + t) % 23}", t) for u in range(1, 31) for t in range(3 + u % 12)]
@@ -61,4 +62,4 @@ def test_the_mean_is_over_users_with_enough_items_lined_up_at_the_mask(write_int
 def test_a_picture_that_could_not_be_written_is_refused_before_training(path: str) -> None:
     Path("folder.png").mkdir()
     with pytest.raises(UserError, match="--attention="):
-        check_picture(path)
+        check_picture("--attention", path)

@@ -20,6 +20,7 @@ FLOORS = [
     "options",
     "nn",
     "data",
+    "ranker",
     "datafiles",
     "plugin",
     "recommend",

@@ -1,0 +1,200 @@
+"""Reads interactions of any number from CSV, Parquet and atomic files, a part of the users at a time."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv, ipc, parquet
+
+from recbole_bert4rec.datafiles.table import whole_numbers
+from recbole_bert4rec.errors import UserError
+
+_SEPARATORS = {".csv": ",", ".tsv": "\t", ".inter": "\t"}
+ENDINGS = (*_SEPARATORS, ".parquet")
+_ROWS = 1 << 16  # read at once
+_PART = 1 << 18  # interactions of a part, about
+_BYTES = {".parquet": 4}  # of the file, for each interaction; more in text
+_MOST_PARTS = 500  # files that are open at once
+
+
+class InteractionFile:
+    """A file, or a folder of files, with a row an interaction, or a row a user with a list of items.
+
+    Args:
+        path: .csv, .tsv, .inter (each also .gz), .parquet, or a folder of .parquet files.
+        fields: names of the columns of users, items and, where there is one, times.
+
+    Raises:
+        UserError: there is no such file, or it lacks a column.
+    """
+
+    def __init__(self, path: str, fields: tuple[str, str, str]) -> None:
+        self.path, self._fields = Path(path), fields
+        self._files = sorted(self.path.glob("*.parquet")) if self.path.is_dir() else [self.path]
+        kind = ".parquet" if self.path.is_dir() else _kind(self.path)
+        if kind not in ENDINGS:
+            raise UserError(f"{path} must end in {', '.join(ENDINGS)}, or be a folder of .parquet files")
+        if not self._files or not all(file.is_file() for file in self._files):
+            raise UserError(f"{path} does not exist" if not self.path.is_dir() else f"{path} holds no .parquet file")
+        self._kind = kind
+        for file in self._files:
+            self._check(file, self._columns(file))
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What changes with the content: names, sizes and times of the files, and the columns that are read."""
+        status = [(str(file.resolve()), file.stat()) for file in self._files]
+        return {"files": [[name, one.st_size, one.st_mtime] for name, one in status], "fields": list(self._fields)}
+
+    @property
+    def n_parts(self) -> int:
+        """Into how many parts the users are divided, so that one fits into memory with ease."""
+        rows = sum(file.stat().st_size for file in self._files) // _BYTES.get(self._kind, 16)
+        return min(_MOST_PARTS, 1 + rows // _PART)
+
+    def divide(self, folder: Path, count: int) -> list[Path]:
+        """Write the interactions of each part of the users into a file of its own, unless that was done before.
+
+        Args:
+            folder: to be made.
+            count: number of parts. The same users are in the same part of another file that is divided into as many.
+
+        Returns:
+            The files for :func:`read_part`, named by their numbers; a part without interactions has none.
+
+        Raises:
+            UserError: a line cannot be read, or there are no interactions.
+        """
+        if not folder.is_dir():
+            unfinished = folder.with_name(f"{folder.name}.unfinished")
+            shutil.rmtree(unfinished, ignore_errors=True)
+            unfinished.mkdir(parents=True)
+            self._divide(unfinished, count)
+            unfinished.rename(folder)
+        files = sorted(folder.iterdir())
+        if not files:
+            raise UserError(f"{self.path} holds no interactions")
+        return files
+
+    def _divide(self, folder: Path, count: int) -> None:
+        with ExitStack() as stack:
+            writers: dict[int, Any] = {}
+            for table in self.tables():
+                part = pd.util.hash_array(table[self._fields[0]].to_numpy(), categorize=True) % np.uint64(count)
+                for number in np.unique(part).tolist():
+                    if number not in writers:
+                        sink = stack.enter_context(pa.OSFile(str(folder / f"{number:05d}.arrow"), "wb"))
+                        writers[number] = stack.enter_context(ipc.new_file(sink, table.schema))
+                    writers[number].write_table(table.filter(pa.array(part == number)))
+
+    def tables(self) -> Iterator[pa.Table]:
+        """Yield the interactions in the order of the file: ids as texts, times as they are written.
+
+        Raises:
+            UserError: a line cannot be read.
+        """
+        for file in self._files:
+            names = self._columns(file)
+            wanted = [name for name in self._fields if name in names]
+            try:
+                for batch in self._batches(file, [names[name] for name in wanted]):
+                    yield self._as_read(pa.Table.from_batches([batch]).rename_columns(wanted))
+            except (pa.ArrowException, OSError) as error:
+                raise UserError(f"{file} cannot be read: {' '.join(str(error).split())}") from error
+
+    def _columns(self, file: Path) -> dict[str, str]:
+        """Return the file's name of each column by its own; they differ in an atomic file, NAME:TYPE."""
+        try:
+            if self._kind == ".parquet":
+                names = parquet.read_schema(file).names
+            else:
+                with csv.open_csv(file, parse_options=self._parse()) as reader:
+                    names = reader.schema.names
+        except (pa.ArrowException, OSError) as error:
+            raise UserError(f"{file} cannot be read: {' '.join(str(error).split())}") from error
+        return {name.partition(":")[0] if self._kind == ".inter" else name: name for name in names}
+
+    def _check(self, file: Path, names: dict[str, str]) -> None:
+        flags = ("USER_ID_FIELD", "ITEM_ID_FIELD")
+        for flag, field in zip(flags, self._fields, strict=False):
+            if field not in names:
+                raise UserError(
+                    f"{file} has no column {field!r}; its columns are {list(names)}; name yours with --{flag}=NAME"
+                )
+
+    def _parse(self) -> csv.ParseOptions:
+        return csv.ParseOptions(delimiter=_SEPARATORS[self._kind], newlines_in_values=self._kind != ".inter")
+
+    def _batches(self, file: Path, names: list[str]) -> Iterator[pa.RecordBatch]:
+        if self._kind == ".parquet":
+            yield from parquet.ParquetFile(file).iter_batches(_ROWS, columns=names)
+            return
+        as_text = csv.ConvertOptions(include_columns=names, column_types=dict.fromkeys(names, pa.string()))
+        with csv.open_csv(file, parse_options=self._parse(), convert_options=as_text) as reader:
+            yield from reader
+
+    def _as_read(self, table: pa.Table) -> pa.Table:
+        """Return a row an interaction, with ids as texts, without rows that lack an id."""
+        user, item, time = self._fields
+        if pa.types.is_list(table[item].type) or pa.types.is_large_list(table[item].type):
+            owner = pc.list_parent_indices(table[item])
+            columns = {user: table[user].take(owner), item: pc.list_flatten(table[item])}
+            if time in table.column_names:
+                columns[time] = pc.list_flatten(table[time])
+            table = pa.table(columns)
+        for position, name in enumerate((user, item)):
+            table = table.set_column(position, name, whole_numbers(table[name]).cast(pa.string()))
+        return table.filter(pc.and_(pc.is_valid(table[user]), pc.is_valid(table[item])))
+
+
+def read_part(file: Path) -> pd.DataFrame:
+    """Return the interactions of a part that :meth:`InteractionFile.divide` wrote."""
+    with pa.memory_map(str(file)) as source:
+        return ipc.open_file(source).read_all().to_pandas()
+
+
+def _kind(path: Path) -> str:
+    return Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
+
+
+def write_table(table: pd.DataFrame, path: Path, kind: str) -> None:
+    """Write a frame; what is no number in it is text.
+
+    Args:
+        table: to be written.
+        path: of the file.
+        kind: .csv or .parquet.
+    """
+    if kind == ".csv":
+        table.to_csv(path, index=False)
+        return
+    kinds = [
+        (str(name), pa.string() if kind.kind == "O" else pa.from_numpy_dtype(kind))
+        for name, kind in table.dtypes.items()
+    ]
+    schema = pa.schema(kinds)  # the same where a part has no row
+    parquet.write_table(pa.Table.from_pandas(table, schema, preserve_index=False).replace_schema_metadata(), path)
+
+
+def join_tables(parts: list[Path], path: Path, kind: str) -> None:
+    """Write several files of :func:`write_table` as one, in memory that does not grow with them."""
+    if kind == ".csv":
+        with open(path, "wb") as target:
+            for number, part in enumerate(parts):
+                with open(part, "rb") as source:
+                    header = source.readline()
+                    target.write(b"" if number else header)
+                    while block := source.read(1 << 20):
+                        target.write(block)
+        return
+    with parquet.ParquetWriter(path, parquet.read_schema(parts[0])) as writer:
+        for part in parts:
+            writer.write_table(parquet.read_table(part))

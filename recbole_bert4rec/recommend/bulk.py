@@ -1,0 +1,73 @@
+"""Asks a trained model about a file of any number of users: part by part, and on where it was stopped."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from tqdm import tqdm
+
+from recbole_bert4rec.datafiles.interactions import InteractionFile, join_tables, read_part, write_table
+from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.files import atomic_write, check_writable, locked
+
+OUTPUTS = (".csv", ".parquet")
+
+
+def check_output(flag: str, path: str) -> None:
+    """Refuse a table that could not be written.
+
+    Args:
+        flag: by which the user named it.
+        path: of the file.
+
+    Raises:
+        UserError: its ending or its folder is wrong.
+    """
+    if Path(path).suffix not in OUTPUTS:
+        raise UserError(f"{flag} must name a .csv or .parquet file, but is {path!r}")
+    check_writable(flag, path)
+
+
+def answer_file(
+    source: InteractionFile, output: str, asked: dict[str, Any], answer: Callable[[pd.DataFrame], pd.DataFrame]
+) -> None:
+    """Write a table with the answers for all users of a file, in memory that does not grow with it.
+
+    The users are divided into parts. These and their answers lie in the folder OUTPUT.parts until all are there. The
+    same call goes on after the finished parts of one that was stopped; another one starts anew.
+
+    Args:
+        source: the interactions.
+        output: .csv or .parquet file.
+        asked: plain values that the answers depend on, besides the source.
+        answer: makes the table of a part.
+
+    Raises:
+        UserError: the source holds nothing or cannot be read, or the folder of the parts is somebody else's.
+    """
+    target = Path(output)
+    folder = target.with_name(f"{target.name}.parts")
+    mark, made_from = folder / "made_from.json", json.dumps({"source": source.identity, "asked": asked})
+    if folder.exists() and not mark.is_file():
+        raise UserError(f"--output={output}: parts go to {folder}, but there is something else; move it away")
+    with locked(target.with_name(f".{target.name}.lock"), "command", "--output", target):
+        if folder.exists() and mark.read_text("utf-8") != made_from:
+            shutil.rmtree(folder)
+        with atomic_write(mark) as temporary:
+            temporary.write_text(made_from, encoding="utf-8")
+        answers = []
+        for part in tqdm(source.divide(folder / "input", source.n_parts), desc="parts", ncols=100):
+            answers.append(folder / f"{part.stem}{target.suffix}")
+            if not answers[-1].is_file():
+                table = answer(read_part(part))
+                with atomic_write(answers[-1]) as temporary:
+                    write_table(table, temporary, target.suffix)
+        with atomic_write(target) as temporary:
+            join_tables(answers, temporary, target.suffix)
+        shutil.rmtree(folder)
+    target.with_name(f".{target.name}.lock").unlink(missing_ok=True)

@@ -1,0 +1,90 @@
+"""Makes a trained model ready to be asked, from its checkpoint alone: no data set, no RecBole."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from recbole_bert4rec.data.sequences import Sequences
+from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.options.kinds import misfits
+from recbole_bert4rec.options.table import OPTIONS, Role
+from recbole_bert4rec.plugin import checkpoint
+from recbole_bert4rec.recommend.histories import Histories, Items
+from recbole_bert4rec.recommend.recommender import BATCH_SIZE, Recommender, TrainedRanker
+
+_FEATURES = "encoder.features."
+_NEEDED = {
+    name: option.kind
+    for name, option in OPTIONS.items()
+    if option.role is Role.ARCHITECTURE or name in ("objective", "seen_bias", "logit_adjustment", "exclude_seen")
+}
+
+
+def load(
+    path: str | os.PathLike[str],
+    device: torch.device | str | None = None,
+    logit_adjustment: float | None = None,
+    batch_size: int = BATCH_SIZE,
+) -> Recommender:
+    """Load a trained model of this package.
+
+    Args:
+        path: of the checkpoint, which the summary of its run names.
+        device: where the model computes. Default: the GPU, where torch can use one, or else the processor.
+        logit_adjustment: the option of that name: rank by score - this * log(n + 1), n the item's count in training.
+            Default: the checkpoint's.
+        batch_size: histories that are encoded at once.
+
+    Returns:
+        The model.
+
+    Raises:
+        UserError: the file is damaged or not a checkpoint of this package, or an argument has a value that cannot be.
+    """
+    where = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    state = checkpoint.read(path)
+    config = dict(state["config"])
+    if logit_adjustment is not None:
+        config["logit_adjustment"] = logit_adjustment
+    if wrong := misfits(config, _NEEDED):
+        raise UserError(f"{path}: {' '.join(wrong)}")
+    items, counts = Items(state["item_tokens"]), state["item_counts"]
+    if len(counts) != len(items.tokens):
+        raise UserError(f"{path} has {len(items.tokens)} items, but counts of {len(counts)}")
+    with checkpoint.explain_misfit(path):
+        ranker = _ranker(config, state["state_dict"], counts).to(where)
+        one = torch.ones(1, 1, dtype=torch.int64, device=where)
+        ranker.encode(one, one[0], one.double() if config["time_bias"] else None)  # shapes that only a call shows
+    return Recommender(ranker, config, items, counts, _stored(path, state, len(counts)), batch_size)
+
+
+def _ranker(config: Mapping[str, Any], weights: dict[str, Tensor], counts: Tensor) -> TrainedRanker:
+    """Make the network with the weights of a checkpoint."""
+    names = sorted((name for name in weights if name.startswith(f"{_FEATURES}values_")), key=_number)
+    features = tuple((weights[name], len(weights[f"{_FEATURES}tables.{_number(name)}.weight"])) for name in names)
+    with torch.random.fork_rng(devices=[]):  # weights are drawn, then replaced
+        ranker = TrainedRanker(config, len(counts), features)
+    ranker.load_state_dict(weights, assign=True)
+    ranker.adjust(config["logit_adjustment"], counts)
+    return ranker.eval().requires_grad_(False)
+
+
+def _number(name: str) -> int:
+    return int(name.rpartition("_")[2])
+
+
+def _stored(path: str | os.PathLike[str], state: dict[str, Any], n_items: int) -> Histories | None:
+    """Return the histories of ``keep_histories``."""
+    kept = state.get("histories")
+    if kept is None:
+        return None
+    if len(kept["items"]) and not 0 < int(kept["items"].min()) <= int(kept["items"].max()) < n_items:
+        raise UserError(f"{path}: its histories hold items that are not in its catalogue")
+    users = np.array(kept["users"], dtype=object)
+    return Histories(users, Sequences(kept["items"], kept["offsets"], kept["times"]))

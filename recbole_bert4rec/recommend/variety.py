@@ -1,0 +1,38 @@
+"""Lists of different items: maximal marginal relevance (Carbonell and Goldstein, SIGIR 1998)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def diversify(scores: Tensor, vectors: Tensor, k: int, share: float) -> Tensor:
+    """Choose k candidates of each row, one by one: those with a high score that are unlike the chosen ones.
+
+    The next one has the highest (1 - share) * relevance - share * similarity. Relevance is the score, scaled to 0..1
+    among the row's candidates. Similarity is the highest cosine with a chosen item.
+
+    Args:
+        scores: of the candidates; -inf is chosen last. *Shape:* (B, C)
+        vectors: of the candidates, of length 1. *Shape:* (B, C, H)
+        k: number of items, at most C.
+        share: of similarity, from 0 to 1.
+
+    Returns:
+        Columns of the chosen candidates, in their order. *Shape:* (B, k)
+    """
+    there = scores.isfinite()
+    low = scores.masked_fill(~there, torch.inf).amin(1, keepdim=True)
+    high = scores.masked_fill(~there, -torch.inf).amax(1, keepdim=True)
+    relevance = ((scores - low) / (high - low).clamp(min=1e-12)).masked_fill(~there, -torch.inf)
+    value, nearest, chosen = relevance, torch.full_like(scores, -1.0), []
+    left = torch.ones_like(there)
+    for _ in range(k):
+        # of those that are left, even what has no score is better than one that was chosen
+        place = value.clamp(min=-1e30).masked_fill(~left, -torch.inf).argmax(1, keepdim=True)  # (B, 1)
+        left.scatter_(1, place, False)
+        chosen.append(place)
+        newest = vectors.gather(1, place.unsqueeze(2).expand(-1, -1, vectors.shape[2]))  # (B, 1, H)
+        nearest = torch.maximum(nearest, (vectors * newest).sum(2))
+        value = (1 - share) * relevance - share * nearest
+    return torch.cat(chosen, 1)
