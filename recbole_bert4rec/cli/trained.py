@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-import torch
+import pandas as pd
 
-from recbole_bert4rec.datafiles.interactions import InteractionFile
+from recbole_bert4rec.datafiles.interactions import InteractionFile, write_table
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.files import atomic_write
 from recbole_bert4rec.options.kinds import AUTO
+from recbole_bert4rec.recommend.bulk import answer_file
+from recbole_bert4rec.recommend.histories import Histories
 from recbole_bert4rec.recommend.load import load
 from recbole_bert4rec.recommend.recommender import Recommender
 
@@ -25,10 +31,10 @@ def add_checkpoint(parser: argparse.ArgumentParser) -> None:
     add("--device", help="where the model computes, such as cpu or cuda:1 (default: a GPU where there is one)")
 
 
-def add_input(parser: argparse.ArgumentParser, required: bool) -> None:
-    """Add the flags that say where the histories are."""
-    text = "histories: .csv, .tsv, .inter or .parquet, a row an interaction, or a row a user with a list of items"
-    parser.add_argument("--input", required=required, metavar="FILE", help=text)
+def add_input(parser: argparse.ArgumentParser, purpose: str) -> None:
+    """Add the flags that say where the histories are, and what for."""
+    text = f"{purpose}: .csv, .tsv, .inter or .parquet, a row an interaction, or a row a user with a list of items"
+    parser.add_argument("--input", metavar="FILE", help=text)
     for field in _FIELDS:
         parser.add_argument(f"--{field}", metavar="NAME", help="name of a column (default: that of the training)")
 
@@ -65,23 +71,61 @@ def open_model(options: argparse.Namespace, **more: Any) -> Recommender:
 
 
 def open_input(options: argparse.Namespace, model: Recommender, path: str | None = None) -> InteractionFile:
-    """Open the file of histories, or another one with the same columns."""
-    return InteractionFile(path or options.input, fields_of(options, model))
+    """Open the file of histories, or another one with the same columns.
+
+    Raises:
+        UserError: there is none, or it lacks a column.
+    """
+    named = (getattr(options, field) or own for field, own in zip(_FIELDS, model.fields, strict=True))
+    user, item, time = named
+    return InteractionFile(path or options.input, (user, item, time))
 
 
-def fields_of(options: argparse.Namespace, model: Recommender) -> tuple[str, str, str]:
-    """Return the names of the columns."""
-    user, item, time = (getattr(options, field) or own for field, own in zip(_FIELDS, model.fields, strict=True))
-    return user, item, time
+def answer_users(
+    options: argparse.Namespace, model: Recommender, answer: Callable[[Histories], pd.DataFrame], **asked: Any
+) -> None:
+    """Write a table with the answers for all users of ``--input`` to ``--output``, and say how many there were.
 
-
-def what_is_asked(options: argparse.Namespace) -> dict[str, Any]:
-    """Return what a command's answers depend on besides its input: its flags and the checkpoint's state."""
-    status = os.stat(options.checkpoint)
+    Args:
+        options: of the command.
+        model: that answers.
+        answer: makes the table of some histories.
+        **asked: what the answers depend on besides the flags, the input and the checkpoint.
+    """
+    source, status = open_input(options, model), os.stat(options.checkpoint)
     flags = {name: value for name, value in vars(options).items() if name not in ("output", "device")}
-    return {**flags, "size": status.st_size, "changed": status.st_mtime}
+    users = skipped = 0
+
+    def answer_part(frame: pd.DataFrame) -> pd.DataFrame:
+        nonlocal users, skipped
+        known = model.read(source.renamed(frame, model.fields), warn=False)
+        users, skipped = users + len(known), skipped + known.skipped
+        return answer(known)
+
+    made_from = {**flags, **asked, "size": status.st_size, "changed": status.st_mtime}
+    answer_file(source, options.output, made_from, answer_part)
+    left_out = f"; {skipped} interactions are left out: the model does not know their items" if skipped else ""
+    print(f"{users} users answered in {options.output}{left_out}", file=sys.stderr)
 
 
-def device_kind(model: Recommender) -> torch.device:
-    """Return where the model computes."""
-    return model.ranker.encoder.output_bias.device
+def write_or_print(table: pd.DataFrame, output: str | None) -> None:
+    """Write a table to a .csv or .parquet file, or print it."""
+    if output is None:
+        table.to_csv(sys.stdout, index=False)
+        return
+    with atomic_write(output) as temporary:
+        write_table(table, temporary, Path(output).suffix)
+
+
+def items_of(flag: str, path: str | None) -> list[str] | None:
+    """Return the lines of a text file of items.
+
+    Raises:
+        UserError: it cannot be read.
+    """
+    if path is None:
+        return None
+    try:
+        return [line for line in Path(path).read_text("utf-8").splitlines() if line]
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{flag}={path} cannot be read: {error}") from error

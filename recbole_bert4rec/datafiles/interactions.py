@@ -48,6 +48,10 @@ class InteractionFile:
         for file in self._files:
             self._check(file, self._columns(file))
 
+    def renamed(self, frame: pd.DataFrame, fields: tuple[str, str, str]) -> pd.DataFrame:
+        """Return interactions of this file with other names of their columns."""
+        return frame.rename(columns=dict(zip(self._fields, fields, strict=True)))
+
     @property
     def identity(self) -> dict[str, Any]:
         """What changes with the content: names, sizes and times of the files, and the columns that are read."""
@@ -143,13 +147,11 @@ class InteractionFile:
 
     def _as_read(self, table: pa.Table) -> pa.Table:
         """Return a row an interaction, with ids as texts, without rows that lack an id."""
-        user, item, time = self._fields
+        user, item, _ = self._fields
         if pa.types.is_list(table[item].type) or pa.types.is_large_list(table[item].type):
             owner = pc.list_parent_indices(table[item])
-            columns = {user: table[user].take(owner), item: pc.list_flatten(table[item])}
-            if time in table.column_names:
-                columns[time] = pc.list_flatten(table[time])
-            table = pa.table(columns)
+            lists = [pc.list_flatten(table[name]) for name in table.column_names[1:]]
+            table = pa.Table.from_arrays([table[user].take(owner), *lists], table.column_names)
         for position, name in enumerate((user, item)):
             table = table.set_column(position, name, whole_numbers(table[name]).cast(pa.string()))
         return table.filter(pc.and_(pc.is_valid(table[user]), pc.is_valid(table[item])))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,9 @@ import pandas as pd
 from tqdm import tqdm
 
 from recbole_bert4rec.datafiles.interactions import InteractionFile, join_tables, read_part, write_table
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.errors import UserError, short
 from recbole_bert4rec.files import atomic_write, check_writable, locked
+from recbole_bert4rec.recommend.recommender import NobodyError, Recommender
 
 OUTPUTS = (".csv", ".parquet")
 
@@ -71,3 +74,55 @@ def answer_file(
             join_tables(answers, temporary, target.suffix)
         shutil.rmtree(folder)
     target.with_name(f".{target.name}.lock").unlink(missing_ok=True)
+
+
+def evaluate_file(
+    model: Recommender,
+    source: InteractionFile,
+    after: InteractionFile | None,
+    topk: Sequence[int],
+    filter_viewed: bool | None,
+) -> dict[str, float]:
+    """Return the metrics of :meth:`Recommender.evaluate` over all users of a file, part by part.
+
+    Args:
+        model: to judge.
+        source: histories.
+        after: what came next, a row a user; users who are in one of the files only are left out. None: the last item
+            of each history.
+        topk: lengths of the list.
+        filter_viewed: see :meth:`Recommender.rank_of`.
+
+    Raises:
+        UserError: nobody can be evaluated, or a user has two targets.
+    """
+    user, item, _ = model.fields
+    total: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory() as folder:
+        parts = source.divide(Path(folder) / "input", source.n_parts)
+        if after is not None:
+            after.divide(Path(folder) / "after", source.n_parts)
+        for part in tqdm(parts, desc="parts", ncols=100):
+            frame, targets = source.renamed(read_part(part), model.fields), None
+            if after is not None:
+                of_part = Path(folder) / "after" / part.name
+                if not of_part.is_file():
+                    continue
+                last = after.renamed(read_part(of_part), model.fields)
+                if last[user].duplicated().any():
+                    raise UserError(
+                        f"{after.path}: user {short(last[user][last[user].duplicated()].iloc[0])} stands twice"
+                    )
+                last = last[last[user].isin(frame[user])]
+                frame = frame[frame[user].isin(last[user])]
+                targets = dict(zip(last[user], last[item], strict=True))
+            try:
+                found = model.evaluate(model.read(frame, warn=False), targets, topk, filter_viewed)
+            except NobodyError:
+                continue
+            users = found.pop("users")
+            total.update({"users": users, **{name: value * users for name, value in found.items()}})
+    if not total:
+        raise NobodyError
+    users = total.pop("users")
+    return {**{name: value / users for name, value in total.items()}, "users": users}

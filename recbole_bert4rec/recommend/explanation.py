@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import torch
+import torch.nn.functional as F
+from torch import Tensor
 
+from recbole_bert4rec.data.labelled import Asked
 from recbole_bert4rec.data.sequences import Sequences
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.files import atomic_write, check_picture
@@ -62,7 +66,7 @@ class Explanation:
 
 @torch.no_grad()
 def explain(ranker: Ranker, items: Items, history: Sequences, item: int) -> Explanation:
-    """Score an item for a history and for the same history without each of its items.
+    """Score an item for a history and for the same history without each of the items that the model sees.
 
     Args:
         ranker: in evaluation mode.
@@ -73,38 +77,59 @@ def explain(ranker: Ranker, items: Items, history: Sequences, item: int) -> Expl
     Raises:
         UserError: the history is empty.
     """
-    device = ranker.encoder.output_bias.device
-    length = min(len(history.items), ranker.objective.max_length)
-    if not length:
+    if not len(history.items):
         raise UserError("`history` has no item that the model knows, so nothing can be explained by it")
-    latest = slice(len(history.items) - length, None)
-    whole = history.items[latest].long().to(device)
-    times = None if history.times is None else history.times[latest].to(device)
-    every = torch.arange(length, device=device)
-    kept = torch.stack([torch.cat([every[:n], every[n + 1 :], every[n : n + 1]]) for n in range(length)])  # (L, L)
-    rows = torch.cat([every.unsqueeze(0), kept])  # (1 + L, L); the last one of all but the first is no longer there
-    lengths = torch.full((1 + length,), length - 1, device=device)
-    lengths[0] = length
-    shown = whole[rows].masked_fill(every >= lengths.unsqueeze(1), 0)
-    time_bias = ranker.encoder.options.time_bias
-    of_rows = None if times is None or not time_bias else times[rows].masked_fill(every >= lengths.unsqueeze(1), 0.0)
-    vectors, sequences = ranker.encode(shown, lengths, of_rows)
-    candidate = torch.full((len(rows), 1), item, device=device)
-    had = torch.cat([whole.new_zeros(1), (whole == item).long()])  # by each row that lacks an item
-    seen = (int((history.items == item).sum()) > had).nonzero().squeeze(1)
-    scores = ranker.score_candidates(vectors, sequences, candidate, (seen, candidate[seen, 0])).squeeze(1)
-    asked, asked_times = ranker.ask(shown[:1], lengths[:1], None if of_rows is None else of_rows[:1])
-    weights = ranker.encoder.attention(asked.item_seq, asked_times, asked.two_sided)[0]  # (layers, heads, L', L')
-    looked = weights[..., int(asked.last), :].mean((0, 1))
-    n_visible = int((asked.item_seq != ranker.mask_token).sum())  # the Cloze task shows one item less
-    visible = slice(length - n_visible, None)
-    influence = scores[0] - scores[1:]
-    table = pd.DataFrame(
-        {
-            "position": np.arange(length)[::-1],
-            "item": items.tokens[whole.cpu().numpy()],
-            "influence": influence.cpu().numpy(),
-        }
-    )[visible].reset_index(drop=True)
-    table["attention"] = looked[:n_visible].cpu().numpy()
-    return Explanation(str(items.tokens[item]), float(scores[0]), table)
+    times = history.times if ranker.encoder.options.time_bias else None
+    whole = _Shown(ranker, history.items.long(), times)
+    # what is shown, and one item more, which is shown where another is left out
+    latest = torch.arange(len(whole.items))[-ranker.objective.max_length - 1 :]
+    asked, asked_times = whole.ask(latest.unsqueeze(0))
+    visible = int((asked.item_seq != ranker.mask_token).sum())
+    left_out = latest[-visible:]
+    kept = latest.expand(visible, -1)[latest != left_out.unsqueeze(1)].view(visible, -1)
+    had = int((whole.items == item).sum())
+    score = whole.score(latest.unsqueeze(0), item, torch.tensor([had > 0]))
+    without = whole.score(kept, item, had > (whole.items[left_out] == item).long())
+    weights = ranker.encoder.attention(asked.item_seq, asked_times, asked.two_sided)[0]  # (layers, heads, L, L)
+    columns = {
+        "position": np.arange(visible)[::-1],
+        "item": items.tokens[whole.items[left_out].numpy()],
+        "influence": (score - without).cpu().numpy(),
+        "attention": weights[..., int(asked.last), :visible].mean((0, 1)).cpu().numpy(),
+    }
+    return Explanation(str(items.tokens[item]), float(score), pd.DataFrame(columns))
+
+
+class _Shown(NamedTuple):
+    """A history, of which some items are shown.
+
+    Attributes:
+        ranker: to which.
+        items: internal ids. *Shape:* (T,)
+        times: of the items, for ``time_bias``. *Shape:* (T,)
+    """
+
+    ranker: Ranker
+    items: Tensor
+    times: Tensor | None
+
+    def _arguments(self, places: Tensor) -> tuple[Tensor, ...]:
+        """Return what the ranker takes to be shown the items at some places, (B, L)."""
+        columns = (self.items,) if self.times is None else (self.items, self.times)
+        items, *times = (F.pad(column[places], (0, 1)) for column in columns)  # not without a column
+        lengths = torch.full((len(places),), places.shape[1])
+        return tuple(one.to(self.ranker.encoder.output_bias.device) for one in (items, lengths, *times))
+
+    def ask(self, places: Tensor) -> tuple[Asked, Tensor | None]:
+        """Return what the encoder is shown of the items at some places."""
+        return self.ranker.ask(*self._arguments(places))
+
+    def score(self, places: Tensor, item: int, had: Tensor) -> Tensor:
+        """Score an item after the items at some places; ``had`` says whether the whole history still holds it.
+
+        *Shape:* (B, L), (B,) -> (B,)
+        """
+        vectors, sequences = self.ranker.encode(*self._arguments(places))
+        candidate = torch.full((len(places), 1), item, device=vectors.device)
+        rows = had.nonzero().squeeze(1).to(vectors.device)
+        return self.ranker.score_candidates(vectors, sequences, candidate, (rows, candidate[rows, 0])).squeeze(1)

@@ -33,6 +33,13 @@ _CANDIDATES = 10
 """Candidates of a diverse list, for each of its places."""
 
 
+class NobodyError(UserError):
+    """There is no history to evaluate."""
+
+    def __init__(self) -> None:
+        super().__init__("there is no history to evaluate; one needs two known items, or a target beside it")
+
+
 class Vectors(NamedTuple):
     """Vectors with the ids that they belong to.
 
@@ -275,7 +282,8 @@ class Recommender:
             ``mrr@K``, ``ndcg@K`` and ``hit@K`` for each K, and ``users``, how many there are.
 
         Raises:
-            UserError: there is nobody to evaluate, or an argument has a value that cannot be.
+            NobodyError: there is nobody to evaluate.
+            UserError: an argument has a value that cannot be.
         """
         for k in topk:
             _check("topk", k, Whole(1))
@@ -285,7 +293,7 @@ class Recommender:
         else:
             wanted = one_for_each(targets, known, self._items, "targets", unknown=True)
         if not len(known):
-            raise UserError("there is no history to evaluate; one needs two known items, or a target beside it")
+            raise NobodyError
         ranks, _ = self._ranks(known, wanted, filter_viewed)
         ranks = np.where(wanted.numpy() == PADDING, np.inf, ranks)
         result = {}

@@ -1,0 +1,49 @@
+"""``evaluate``: the metrics of a checkpoint on given histories and what came next."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from recbole_bert4rec.cli.trained import add_checkpoint, add_filter, add_input, filter_viewed, open_input, open_model
+from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.recommend.bulk import evaluate_file
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the command."""
+    add_checkpoint(parser)
+    add_input(parser, "histories to evaluate (default: those in the checkpoint)")
+    add = parser.add_argument
+    add("--targets", metavar="FILE", help="what came next: a row a user (default: the last item of each history)")
+    add("--topk", default="10", help="lengths of the list, separated by commas (default: %(default)s)")
+    add_filter(parser, None)
+
+
+def execute(options: argparse.Namespace, flags: list[str]) -> None:
+    """Evaluate, and print the metrics as JSON.
+
+    Args:
+        options: the command's own flags.
+        flags: none.
+
+    Raises:
+        UserError: something that the user can mend.
+    """
+    try:
+        topk = [int(k) for k in options.topk.split(",")]
+    except ValueError as error:
+        raise UserError(f"--topk={options.topk} must be whole numbers, separated by commas") from error
+    model, left_out = open_model(options), filter_viewed(options)
+    if options.input is None:
+        if options.targets is not None:
+            raise UserError("--targets needs --input, whose histories they follow")
+        print(json.dumps(model.evaluate(topk=topk, filter_viewed=left_out)))
+        return
+    after = None if options.targets is None else open_input(options, model, options.targets)
+    print(json.dumps(evaluate_file(model, open_input(options, model), after, topk, left_out)))
+
+
+def kept(options: argparse.Namespace) -> str:
+    """Say what an interrupted command leaves behind."""
+    return "nothing was written"

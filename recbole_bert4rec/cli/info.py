@@ -1,0 +1,61 @@
+"""``info``: what is in a checkpoint."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from recbole_bert4rec.cli.trained import add_checkpoint, open_model
+from recbole_bert4rec.options.table import OPTIONS, RECBOLES, Role
+from recbole_bert4rec.plugin import checkpoint
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the command."""
+    add_checkpoint(parser)
+
+
+def execute(options: argparse.Namespace, flags: list[str]) -> None:
+    """Print what is in it.
+
+    Args:
+        options: the command's own flags.
+        flags: none.
+
+    Raises:
+        UserError: it is damaged, or no checkpoint of this package.
+    """
+    state, model = checkpoint.read(options.checkpoint), open_model(options)
+    config, stored = state["config"], model.stored
+    counted = int(state["item_counts"].sum())
+    weights = sum(weight.numel() for weight in state["state_dict"].values())
+    metrics = ", ".join(f"{name} {value:g}" for name, value in state["best_valid_result"].items())
+    lines = {
+        "file": f"{options.checkpoint}, {os.path.getsize(options.checkpoint) / 2**20:.1f} MiB, {state['format']}",
+        "model": f"{config['model']}, objective {config['objective']}, {weights:,} weights",
+        "trained on": f"{config['dataset']}: {len(model.items):,} items, {counted:,} interactions",
+        "epoch": f"{state['epoch']}, from 0",
+        "validation": metrics or "none",
+        "columns": ", ".join(model.fields),
+        "times": "needed" if config["time_bias"] else "for the order only",
+        "histories": "none"
+        if stored is None
+        else f"{len(stored):,} users, {len(stored.sequences.items):,} interactions",
+        "filter_viewed": f"auto: {model.viewed.why}",
+        "encoder": ", ".join(
+            f"{name} {config.get(name)}" for name, option in OPTIONS.items() if option.role is Role.ARCHITECTURE
+        ),
+        "changed": ", ".join(
+            f"{name} {config.get(name)}"
+            for name, option in OPTIONS.items()
+            if option.role is not Role.ARCHITECTURE and option.default not in (RECBOLES, config.get(name))
+        )
+        or "nothing",
+    }
+    width = max(map(len, lines))
+    print("\n".join(f"{name:<{width}}  {text}" for name, text in lines.items()))
+
+
+def kept(options: argparse.Namespace) -> str:
+    """Say what an interrupted command leaves behind."""
+    return "nothing was changed"

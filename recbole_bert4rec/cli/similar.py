@@ -1,0 +1,43 @@
+"""``similar``: the items whose vectors are closest to an item's."""
+
+from __future__ import annotations
+
+import argparse
+
+from recbole_bert4rec.cli.trained import add_checkpoint, items_of, open_model, write_or_print
+from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.recommend.bulk import check_output
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the command."""
+    add_checkpoint(parser)
+    add = parser.add_argument
+    add("--item", metavar="ID", action="append", help="an item; the flag may be given several times")
+    add("--items", metavar="FILE", help="text file of items, one a line (default: all)")
+    add("--k", type=int, default=10, help="similar items of each (default: %(default)s)")
+    add("--output", metavar="FILE", help="table of .csv or .parquet (default: print it)")
+
+
+def execute(options: argparse.Namespace, flags: list[str]) -> None:
+    """List similar items.
+
+    Args:
+        options: the command's own flags.
+        flags: none.
+
+    Raises:
+        UserError: something that the user can mend.
+    """
+    if options.item and options.items:
+        raise UserError("--item and --items do not go together")
+    if options.output is not None:
+        check_output("--output", options.output)
+    items = options.item or items_of("--items", options.items)
+    model = open_model(options)
+    write_or_print(model.similar_items(model.items if items is None else items, options.k), options.output)
+
+
+def kept(options: argparse.Namespace) -> str:
+    """Say what an interrupted command leaves behind."""
+    return "nothing was written"

@@ -1,0 +1,57 @@
+"""``vectors``: the vectors of all items, or of the users of a file."""
+
+from __future__ import annotations
+
+import argparse
+
+import pandas as pd
+
+from recbole_bert4rec.cli.trained import add_checkpoint, add_input, answer_users, open_model, write_or_print
+from recbole_bert4rec.recommend.bulk import check_output
+from recbole_bert4rec.recommend.recommender import Vectors
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the command."""
+    add_checkpoint(parser)
+    add_input(parser, "write the vectors of the users instead of those of the items")
+    add = parser.add_argument
+    add(
+        "--output", required=True, metavar="FILE", help="table of an id and a column for each number (.csv or .parquet)"
+    )
+    add("--with_bias", action="store_true", help="add a last number, so that a product of both kinds is the score")
+
+
+def execute(options: argparse.Namespace, flags: list[str]) -> None:
+    """Write vectors.
+
+    Args:
+        options: the command's own flags.
+        flags: none.
+
+    Raises:
+        UserError: something that the user can mend.
+    """
+    check_output("--output", options.output)
+    model = open_model(options)
+    if options.input is None:
+        write_or_print(_table(model.item_vectors(options.with_bias), model.fields[1]), options.output)
+        return
+    answer_users(
+        options,
+        model,
+        lambda histories: _table(model.user_vectors(histories, with_bias=options.with_bias), model.fields[0]),
+    )
+
+
+def kept(options: argparse.Namespace) -> str:
+    """Say what an interrupted command leaves behind."""
+    return "finished parts are kept, the same command does the rest"
+
+
+def _table(found: Vectors, name: str) -> pd.DataFrame:
+    """Return ids and numbers side by side."""
+    columns = [f"v{number}" for number in range(found.vectors.shape[1])]
+    table = pd.DataFrame(found.vectors, columns=columns)
+    table.insert(0, name, found.ids)
+    return table
