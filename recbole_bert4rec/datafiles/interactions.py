@@ -141,7 +141,10 @@ class InteractionFile:
         if self._kind == ".parquet":
             yield from parquet.ParquetFile(file).iter_batches(_ROWS, columns=names)
             return
-        as_text = csv.ConvertOptions(include_columns=names, column_types=dict.fromkeys(names, pa.string()))
+        kinds = dict.fromkeys(names, pa.string())
+        as_text = csv.ConvertOptions(
+            include_columns=names, column_types=kinds, null_values=[""], strings_can_be_null=True
+        )
         with csv.open_csv(file, parse_options=self._parse(), convert_options=as_text) as reader:
             yield from reader
 

@@ -1,0 +1,124 @@
+"""Files of histories: read whatever their form, divided by users without losing or doubling a row."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from recbole_bert4rec.datafiles import interactions
+from recbole_bert4rec.datafiles.interactions import InteractionFile, join_tables, read_part, write_table
+from recbole_bert4rec.errors import UserError
+
+FIELDS = ("user", "item", "time")
+ROWS = [(f"u{n % 7}", str(n * n % 11), float(n)) for n in range(60)]
+FRAME = pd.DataFrame(ROWS, columns=list(FIELDS))
+
+
+def written(form: str) -> str:
+    """The rows in a file of some form."""
+    text = FRAME.to_csv(index=False)
+    typed = text.replace("user,item,time", "user:token,item:token,time:float").replace(",", "\t")
+    if form == ".csv":
+        Path("a.csv").write_text(text)
+    elif form == ".csv.gz":
+        Path("a.csv.gz").write_bytes(gzip.compress(text.encode()))
+    elif form == ".tsv":
+        Path("a.tsv").write_text(text.replace(",", "\t"))
+    elif form == ".inter":
+        Path("a.inter").write_text(typed)
+    elif form == ".parquet":
+        FRAME.assign(item=FRAME["item"].astype(float)).to_parquet("a.parquet")  # as pandas has ids with gaps
+    elif form == "folder":
+        Path("a").mkdir()
+        FRAME[:20].to_parquet("a/1.parquet")
+        FRAME[20:].to_parquet("a/2.parquet")
+        return "a"
+    elif form == "lists":
+        lists = FRAME.groupby("user").agg(list).reset_index()
+        parquet.write_table(pa.Table.from_pandas(lists), "a.parquet", row_group_size=2)
+        return "a.parquet"
+    return f"a{form}"
+
+
+@pytest.mark.parametrize("form", [".csv", ".csv.gz", ".tsv", ".inter", ".parquet", "folder", "lists"])
+@pytest.mark.parametrize("count", [1, 4])
+def test_every_row_is_in_the_part_of_its_user_once(form: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interactions, "_ROWS", 13)
+    source = InteractionFile(written(form), FIELDS)
+    parts = [read_part(file) for file in source.divide(Path("parts"), count)]
+    users = [set(part["user"]) for part in parts]
+    assert sum(map(len, users)) == 7
+    assert len(parts) == 1 if count == 1 else len(parts) > 1
+    together = pd.concat(parts).astype({"time": float}).sort_values("time")
+    assert list(together.itertuples(index=False, name=None)) == ROWS
+    assert [file.name for file in source.divide(Path("parts"), count)] == [
+        file.name for file in sorted(Path("parts").iterdir())
+    ]
+
+
+def test_rows_without_an_id_are_left_out_and_a_time_is_not_needed() -> None:
+    Path("a.csv").write_text("item,user\n1,a\n,a\n2,\n3,b\n")
+    (part,) = InteractionFile("a.csv", FIELDS).divide(Path("parts"), 1)
+    found = read_part(part)
+    assert found.to_dict("list") == {"user": ["a", "b"], "item": ["1", "3"]}
+
+
+def test_half_a_division_is_done_anew() -> None:
+    source = InteractionFile(written(".csv"), FIELDS)
+    unfinished = Path("parts.unfinished")
+    unfinished.mkdir()
+    (unfinished / "00000.arrow").write_bytes(b"half")
+    assert sum(len(read_part(file)) for file in source.divide(Path("parts"), 3)) == len(ROWS)
+    assert not unfinished.exists()
+
+
+@pytest.mark.parametrize("kind", [".csv", ".parquet"])
+def test_tables_that_are_joined_are_one_after_the_other(kind: str) -> None:
+    tables = [FRAME[:5], FRAME[:0], FRAME[5:9]]
+    paths = [Path(f"{number}{kind}") for number in range(3)]
+    for table, path in zip(tables, paths, strict=True):
+        write_table(table, path, kind)
+    join_tables(paths, Path(f"all{kind}"), kind)
+    found = pd.read_csv("all.csv", dtype={"item": str}) if kind == ".csv" else pd.read_parquet("all.parquet")
+    pd.testing.assert_frame_equal(found, FRAME[:9])
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("a.csv", None, "a.csv does not exist"),
+        ("a.txt", "x", "a.txt must end in .csv, .tsv, .inter, .parquet, or be a folder"),
+        ("a.csv", "", "a.csv cannot be read: Empty CSV file"),
+        (
+            "a.csv",
+            "who,item\n",
+            "has no column 'user'; its columns are .'who', 'item'.; name yours with --USER_ID_FIELD",
+        ),
+        ("a.csv", "user,item\n", "a.csv holds no interactions"),
+        (
+            "a.csv",
+            "user,item\na,1\nb,2,3\n",
+            "a.csv cannot be read: CSV parse error: Row #3: Expected 2 columns, got 3",
+        ),
+        ("a.parquet", "user", "a.parquet cannot be read"),
+        ("a.csv.gz", "user", "a.csv.gz cannot be read"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_refused_in_one_line(name: str, content: str | None, words: str) -> None:
+    if content is not None:
+        Path(name).write_text(content)
+    with pytest.raises(UserError, match=words) as error:
+        InteractionFile(name, FIELDS).divide(Path("parts"), 2)
+    assert "\n" not in str(error.value)
+    assert not Path("parts").exists() or "no interactions" in str(error.value)
+
+
+def test_a_folder_without_files_is_refused() -> None:
+    Path("a").mkdir()
+    with pytest.raises(UserError, match=r"a holds no \.parquet file"):
+        InteractionFile("a", FIELDS)

@@ -1,0 +1,176 @@
+"""The commands that ask a checkpoint: whole tables, resumed parts, metrics, and mistakes in one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from recbole_bert4rec import load
+from recbole_bert4rec.cli.main import main
+from recbole_bert4rec.datafiles import interactions
+from recbole_bert4rec.recommend import bulk
+from recbole_bert4rec.recommend.recommender import Recommender
+from tests.unit.test_recommender import ROWS, trained
+
+FRAME = pd.DataFrame(ROWS, columns=["user_id", "item_id", "timestamp"])
+
+
+@pytest.fixture
+def model(write_inter: Any, monkeypatch: pytest.MonkeyPatch) -> Recommender:
+    """A checkpoint, ``m.pth``, and a log of several parts, ``log.csv``."""
+    Path(trained(write_inter, keep_histories=True).file).rename("m.pth")
+    FRAME.sample(frac=1.0, random_state=1).to_csv("log.csv", index=False)
+    monkeypatch.setattr(interactions, "_PART", 60)
+    return load("m.pth", "cpu")
+
+
+def ask(*arguments: str) -> int:
+    return main([arguments[0], "--checkpoint=m.pth", "--device=cpu", *arguments[1:]])
+
+
+def ordered(table: pd.DataFrame) -> pd.DataFrame:
+    return table.sort_values(["user_id", "rank"]).reset_index(drop=True)
+
+
+@pytest.mark.parametrize("output", ["top.csv", "top.parquet"])
+def test_a_file_is_answered_as_the_model_answers_it(
+    output: str, model: Recommender, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("not.txt").write_text("i3\ni4\n")
+    flags = ["--k=4", "--filter_viewed=True", "--exclude=not.txt", "--diversity=0.3"]
+    assert ask("recommend", "--input=log.csv", f"--output={output}", *flags) == 0
+    found = pd.read_csv(output) if output.endswith("csv") else pd.read_parquet(output)
+    wanted = model.recommend(FRAME, k=4, filter_viewed=True, exclude=["i3", "i4"], diversity=0.3)
+    pd.testing.assert_frame_equal(ordered(found), ordered(wanted), check_dtype=False, atol=1e-4)
+    assert f"30 users answered in {output}" in capsys.readouterr().err
+    assert not list(Path().glob("*.parts")) + list(Path().glob(".*"))
+
+
+def test_without_an_input_those_in_the_checkpoint_get_recommendations(
+    model: Recommender, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ask("recommend", "--output=top.csv", "--k=2") == 0
+    pd.testing.assert_frame_equal(pd.read_csv("top.csv"), model.recommend(k=2), check_dtype=False, atol=1e-4)
+    assert "filter_viewed is auto: items of a history are left out: the model learnt" in capsys.readouterr().err
+
+
+def test_a_stopped_command_goes_on_after_its_finished_parts(
+    model: Recommender, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["recommend", "--input=log.csv", "--output=top.csv", "--k=3"]
+    write, written = bulk.write_table, []
+
+    def stopped(table: pd.DataFrame, path: Path, kind: str) -> None:
+        written.append(len(table))
+        if len(written) == 3:
+            path.write_text("half")
+            raise KeyboardInterrupt
+        write(table, path, kind)
+
+    monkeypatch.setattr(bulk, "write_table", stopped)
+    assert ask(*command) == 130
+    assert "finished parts are kept" in capsys.readouterr().err
+    assert not Path("top.csv").exists()
+    done = sorted(Path("top.csv.parts").glob("*.csv"))
+    assert len(done) == 2
+    times = [file.stat().st_mtime_ns for file in done]
+    monkeypatch.setattr(
+        bulk, "join_tables", lambda parts, *rest: seen.extend(parts) or interactions.join_tables(parts, *rest)
+    )
+    seen: list[Path] = []
+    monkeypatch.setattr(bulk.shutil, "rmtree", lambda *_: None)  # to look at the parts
+    assert ask(*command) == 0
+    assert [file.stat().st_mtime_ns for file in done] == times
+    assert len(seen) == len(set(seen)) > 2
+    pd.testing.assert_frame_equal(
+        ordered(pd.read_csv("top.csv")), ordered(model.recommend(FRAME, k=3)), check_dtype=False, atol=1e-4
+    )
+
+
+def test_another_command_begins_anew_and_another_s_folder_is_left_alone(model: Recommender) -> None:
+    Path("top.csv.parts").mkdir()
+    (Path("top.csv.parts") / "mine.txt").write_text("mine")
+    assert ask("recommend", "--input=log.csv", "--output=top.csv") == 2
+    assert (Path("top.csv.parts") / "mine.txt").read_text() == "mine"
+    (Path("top.csv.parts") / "made_from.json").write_text("{}")
+    (Path("top.csv.parts") / "00000.csv").write_text("old\n")
+    assert ask("recommend", "--input=log.csv", "--output=top.csv", "--k=1") == 0
+    assert len(pd.read_csv("top.csv")) == 30
+
+
+def test_metrics_of_a_file_are_those_of_the_model(model: Recommender, capsys: pytest.CaptureFixture[str]) -> None:
+    wanted = model.evaluate(FRAME, topk=(3, 10))
+    assert ask("evaluate", "--input=log.csv", "--topk=3,10") == 0
+    assert json.loads(capsys.readouterr().out) == pytest.approx(wanted, abs=1e-6)
+    last = FRAME.groupby("user_id").tail(1)
+    FRAME.drop(last.index).to_csv("before.csv", index=False)
+    last[["user_id", "item_id"]].to_csv("after.csv", index=False)
+    assert ask("evaluate", "--input=before.csv", "--targets=after.csv", "--topk=3,10") == 0
+    assert json.loads(capsys.readouterr().out) == pytest.approx(wanted, abs=1e-6)
+    assert ask("evaluate", "--topk=3,10") == 0
+    assert json.loads(capsys.readouterr().out) == pytest.approx(wanted, abs=1e-6)
+
+
+def test_vectors_and_similar_items_are_the_model_s(model: Recommender, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ask("vectors", "--output=items.parquet", "--with_bias") == 0
+    found = pd.read_parquet("items.parquet")
+    assert found["item_id"].tolist() == model.items
+    assert (found.drop(columns="item_id").to_numpy() == model.item_vectors(with_bias=True).vectors).all()
+    assert ask("vectors", "--input=log.csv", "--output=users.csv") == 0
+    assert pd.read_csv("users.csv").shape == (30, 17)
+    capsys.readouterr()
+    assert ask("similar", "--item=i3", "--item=i5", "--k=2") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "target_item_id,item_id,rank,score"
+    assert [line.split(",")[0] for line in lines[1:]] == ["i3", "i3", "i5", "i5"]
+    assert ask("similar", "--output=all.csv", "--k=1") == 0
+    assert len(pd.read_csv("all.csv")) == len(model.items)
+
+
+def test_info_says_what_is_in_a_checkpoint(model: Recommender, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ask("info") == 0
+    said = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    assert said["model"].startswith("BERT4Rec, objective cloze, ")
+    assert said["histories"] == f"30 users, {len(ROWS)} interactions"
+    assert "hidden_size 16" in said["encoder"]
+    assert "keep_histories True" in said["changed"]
+    assert "the model learnt to add -3.00" in said["filter_viewed"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["recommend", "--input=log.csv", "--output=top.txt"], "--output must name a .csv or .parquet file"),
+        (["recommend", "--input=no.csv", "--output=top.csv"], "no.csv does not exist"),
+        (["recommend", "--input=log.csv", "--output=no/top.csv"], "--output=no/top.csv: folder"),
+        (["recommend", "--input=log.csv", "--output=top.csv", "--k=0"], "`k` must be a whole number at least 1"),
+        (["recommend", "--input=log.csv", "--output=top.csv", "--ITEM_ID_FIELD=sku"], "log.csv has no column 'sku'"),
+        (["recommend", "--input=log.csv", "--output=top.csv", "--exclude=no.txt"], "--exclude=no.txt cannot be read"),
+        (["recommend", "--output=top.csv", "--kay=3"], "recommend takes no options, but got --kay=3"),
+        (["recommend", "--output=top.csv", "--filter_viewd=True"], "did you mean `--filter_viewed`?"),
+        (["evaluate", "--topk=ten"], "--topk=ten must be whole numbers"),
+        (["evaluate", "--targets=log.csv"], "--targets needs --input"),
+        (["evaluate", "--input=log.csv", "--targets=log.csv"], "log.csv: user 'u"),
+        (["similar", "--item=x"], "`items` names 1 of 1 items that the model does not know, such as 'x'"),
+        (["similar", "--item=i1", "--items=a.txt"], "--item and --items do not go together"),
+        (["info", "--device=cuda:99"], "--device=cuda:99 cannot be used"),
+    ],
+)
+def test_mistakes_are_one_line(
+    arguments: list[str], words: str, model: Recommender, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ask(*arguments) == 2
+    said = capsys.readouterr().err
+    message = said[said.rindex("error: ") :].strip()
+    assert words in message
+    assert "\n" not in message
+    assert not Path("top.csv").exists()
+
+
+def test_a_checkpoint_that_is_missing_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["info", "--checkpoint=no.pth"]) == 2
+    assert "checkpoint no.pth does not exist" in capsys.readouterr().err

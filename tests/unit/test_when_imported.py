@@ -1,0 +1,49 @@
+"""Importing the package leaves RecBole alone; importing RecBole registers the package, whoever imports it first."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import recbole_bert4rec
+
+ROOT = Path(recbole_bert4rec.__file__).parents[1]
+REGISTERED = """
+from recbole.utils import get_model, get_trainer
+from recbole.utils.enum_type import ModelType
+from recbole_bert4rec.patches import registry
+print(get_model("BERT4Rec").__module__, get_trainer(ModelType.SEQUENTIAL, "BERT4Rec").__module__)
+print(all(map(registry.is_applied, (patch for patch in registry.patches() if patch.needed()))))
+"""
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        "import recbole_bert4rec, recbole",
+        "import recbole.config, recbole_bert4rec",
+        "import recbole_bert4rec.plugin.model",
+        "import recbole_bert4rec.patches.models",
+        "import recbole_bert4rec.datafiles.atomic",
+        "from recbole_bert4rec import run",
+    ],
+)
+@pytest.mark.slow
+def test_the_package_is_registered_whoever_imports_recbole_first(first: str) -> None:
+    command = [sys.executable, "-c", first + REGISTERED]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    wanted = ["recbole_bert4rec.plugin.model recbole_bert4rec.plugin.trainer", "True"]
+    assert done.stdout.splitlines() == wanted, done.stderr
+
+
+def test_importing_the_package_and_using_a_checkpoint_s_reader_imports_no_recbole() -> None:
+    program = (
+        "import sys, recbole_bert4rec, recbole_bert4rec.plugin.checkpoint, recbole_bert4rec.recommend.load\n"
+        "import recbole_bert4rec.recommend.bulk, recbole_bert4rec.cli.recommend, recbole_bert4rec.cli.info\n"
+        "print('recbole' in sys.modules, 'ray' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT)
+    assert done.stdout.strip() == "False False", done.stderr
