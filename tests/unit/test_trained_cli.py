@@ -141,34 +141,32 @@ def test_info_says_what_is_in_a_checkpoint(model: Recommender, capsys: pytest.Ca
     assert "the model learnt to add -3.00" in said["filter_viewed"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["recommend", "--input=log.csv", "--output=top.txt"], "--output must name a .csv or .parquet file"),
-        (["recommend", "--input=no.csv", "--output=top.csv"], "no.csv does not exist"),
-        (["recommend", "--input=log.csv", "--output=no/top.csv"], "--output=no/top.csv: folder"),
-        (["recommend", "--input=log.csv", "--output=top.csv", "--k=0"], "`k` must be a whole number at least 1"),
-        (["recommend", "--input=log.csv", "--output=top.csv", "--ITEM_ID_FIELD=sku"], "log.csv has no column 'sku'"),
-        (["recommend", "--input=log.csv", "--output=top.csv", "--exclude=no.txt"], "--exclude=no.txt cannot be read"),
-        (["recommend", "--output=top.csv", "--kay=3"], "recommend takes no options, but got --kay=3"),
-        (["recommend", "--output=top.csv", "--filter_viewd=True"], "did you mean `--filter_viewed`?"),
-        (["evaluate", "--topk=ten"], "--topk=ten must be whole numbers"),
-        (["evaluate", "--targets=log.csv"], "--targets needs --input"),
-        (["evaluate", "--input=log.csv", "--targets=log.csv"], "log.csv: user 'u"),
-        (["similar", "--item=x"], "`items` names 1 of 1 items that the model does not know, such as 'x'"),
-        (["similar", "--item=i1", "--items=a.txt"], "--item and --items do not go together"),
-        (["info", "--device=cuda:99"], "--device=cuda:99 cannot be used"),
-    ],
-)
-def test_mistakes_are_one_line(
-    arguments: list[str], words: str, model: Recommender, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert ask(*arguments) == 2
-    said = capsys.readouterr().err
-    message = said[said.rindex("error: ") :].strip()
-    assert words in message
-    assert "\n" not in message
-    assert not Path("top.csv").exists()
+WRONG = [
+    (["recommend", "--input=log.csv", "--output=top.txt"], "--output must name a .csv or .parquet file"),
+    (["recommend", "--input=no.csv", "--output=top.csv"], "no.csv does not exist"),
+    (["recommend", "--input=log.csv", "--output=no/top.csv"], "--output=no/top.csv: folder"),
+    (["recommend", "--input=log.csv", "--output=top.csv", "--k=0"], "`k` must be a whole number at least 1"),
+    (["recommend", "--input=log.csv", "--output=top.csv", "--ITEM_ID_FIELD=sku"], "log.csv has no column 'sku'"),
+    (["recommend", "--input=log.csv", "--output=top.csv", "--exclude=no.txt"], "--exclude=no.txt cannot be read"),
+    (["recommend", "--output=top.csv", "--kay=3"], "recommend takes no options, but got --kay=3"),
+    (["recommend", "--output=top.csv", "--filter_viewd=True"], "did you mean `--filter_viewed`?"),
+    (["evaluate", "--topk=ten"], "--topk=ten must be whole numbers"),
+    (["evaluate", "--targets=log.csv"], "--targets needs --input"),
+    (["evaluate", "--input=log.csv", "--targets=log.csv"], "log.csv: user 'u"),
+    (["similar", "--item=x"], "`items` names 1 of 1 items that the model does not know, such as 'x'"),
+    (["similar", "--item=i1", "--items=a.txt"], "--item and --items do not go together"),
+    (["info", "--device=cuda:99"], "--device=cuda:99 cannot be used"),
+]
+
+
+def test_mistakes_are_one_line(model: Recommender, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, words in WRONG:
+        assert ask(*arguments) == 2
+        said = capsys.readouterr().err
+        message = said[said.rindex("error: ") :].strip()
+        assert words in message
+        assert "\n" not in message
+        assert not Path("top.csv").exists()
 
 
 def test_a_checkpoint_that_is_missing_is_said(capsys: pytest.CaptureFixture[str]) -> None:
