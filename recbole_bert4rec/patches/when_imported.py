@@ -10,12 +10,15 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 _RECBOLE, _OURS = "recbole", "recbole_bert4rec."
+_AFTER = tuple(f"{_OURS}{room}" for room in ("training", "comparison", "tuning"))
+"""Rooms that import functions of RecBole by name, which must be changed by then."""
 
 
 class WhenImported(MetaPathFinder):
-    """Calls a function once: when RecBole is imported and no module of this package is half imported.
+    """Calls a function once: when RecBole is imported, or before a room of :data:`_AFTER` is.
 
-    A module of this package may be the first to import RecBole. Registering needs all of them whole.
+    Registering imports the rooms below those, so where one of their modules is the first to import RecBole, it waits
+    until that module is whole.
 
     Args:
         call: the function.
@@ -47,13 +50,15 @@ class WhenImported(MetaPathFinder):
         found = (finder.find_spec(fullname, path, target) for finder in others)
         spec = next((spec for spec in found if spec is not None), None)
         if spec is not None and spec.loader is not None:
-            self._watch(spec.loader)
+            self._watch(spec.loader, first=fullname in _AFTER)
         return spec
 
-    def _watch(self, loader: Loader) -> None:
+    def _watch(self, loader: Loader, first: bool) -> None:
         execute = loader.exec_module
 
         def watched(module: ModuleType) -> None:
+            if first:
+                self._call()
             self._open += 1
             try:
                 execute(module)

@@ -16,6 +16,9 @@ from recbole.utils import get_model, get_trainer
 from recbole.utils.enum_type import ModelType
 from recbole_bert4rec.patches import registry
 print(get_model("BERT4Rec").__module__, get_trainer(ModelType.SEQUENTIAL, "BERT4Rec").__module__)
+import recbole.data
+from recbole_bert4rec.training import build
+print(build.data_preparation is recbole.data.data_preparation)
 print(all(map(registry.is_applied, (patch for patch in registry.patches() if patch.needed()))))
 """
 
@@ -28,6 +31,8 @@ print(all(map(registry.is_applied, (patch for patch in registry.patches() if pat
         "import recbole_bert4rec.plugin.model",
         "import recbole_bert4rec.patches.models",
         "import recbole_bert4rec.datafiles.atomic",
+        "import recbole_bert4rec.cli.run",
+        "import recbole_bert4rec.tuning.job",
         "from recbole_bert4rec import run",
     ],
 )
@@ -35,7 +40,7 @@ print(all(map(registry.is_applied, (patch for patch in registry.patches() if pat
 def test_the_package_is_registered_whoever_imports_recbole_first(first: str) -> None:
     command = [sys.executable, "-c", first + REGISTERED]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
-    wanted = ["recbole_bert4rec.plugin.model recbole_bert4rec.plugin.trainer", "True"]
+    wanted = ["recbole_bert4rec.plugin.model recbole_bert4rec.plugin.trainer", "True", "True"]
     assert done.stdout.splitlines() == wanted, done.stderr
 
 
