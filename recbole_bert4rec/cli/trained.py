@@ -18,9 +18,8 @@ from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.recommend.bulk import answer_file
 from recbole_bert4rec.recommend.histories import Histories
 from recbole_bert4rec.recommend.load import load
-from recbole_bert4rec.recommend.recommender import Recommender
+from recbole_bert4rec.recommend.recommender import FIELDS, Recommender
 
-_FIELDS = ("USER_ID_FIELD", "ITEM_ID_FIELD", "TIME_FIELD")
 _FILTER = {"True": True, "False": False, AUTO: AUTO}
 
 
@@ -35,7 +34,7 @@ def add_input(parser: argparse.ArgumentParser, purpose: str) -> None:
     """Add the flags that say where the histories are, and what for."""
     text = f"{purpose}: .csv, .tsv, .inter or .parquet, a row an interaction, or a row a user with a list of items"
     parser.add_argument("--input", metavar="FILE", help=text)
-    for field in _FIELDS:
+    for field in FIELDS:
         parser.add_argument(f"--{field}", metavar="NAME", help="name of a column (default: that of the training)")
 
 
@@ -76,7 +75,7 @@ def open_input(options: argparse.Namespace, model: Recommender, path: str | None
     Raises:
         UserError: there is none, or it lacks a column.
     """
-    named = (getattr(options, field) or own for field, own in zip(_FIELDS, model.fields, strict=True))
+    named = (getattr(options, field) or own for field, own in zip(FIELDS, model.fields, strict=True))
     user, item, time = named
     return InteractionFile(path or options.input, (user, item, time))
 

@@ -181,11 +181,8 @@ def write_table(table: pd.DataFrame, path: Path, kind: str) -> None:
     if kind == ".csv":
         table.to_csv(path, index=False)
         return
-    kinds = [
-        (str(name), pa.string() if kind.kind == "O" else pa.from_numpy_dtype(kind))
-        for name, kind in table.dtypes.items()
-    ]
-    schema = pa.schema(kinds)  # the same where a part has no row
+    types = [pa.string() if dtype.kind == "O" else pa.from_numpy_dtype(dtype) for dtype in table.dtypes]
+    schema = pa.schema(list(zip(map(str, table.columns), types, strict=True)))  # the same where a part has no row
     parquet.write_table(pa.Table.from_pandas(table, schema, preserve_index=False).replace_schema_metadata(), path)
 
 

@@ -34,7 +34,7 @@ NEEDS = (
     Need("numpy", "numpy", "everything", True),
     Need("pandas", "pandas", "everything with RecBole", True),
     Need("scipy", "scipy", "everything with RecBole", True),
-    Need("recbole", "recbole", "everything but `nn` and `data`", True),
+    Need("recbole", "recbole", "everything but `load()`, `nn` and `data`", True),
     Need("ray", "ray", "everything with RecBole, which imports it; tuning on several machines", True),
     Need("setuptools", "pkg_resources", "everything with RecBole: ray imports its pkg_resources", True),
     Need("pyarrow", "pyarrow", "reading interactions, CSV and Parquet logs", True),

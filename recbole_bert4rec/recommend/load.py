@@ -16,7 +16,7 @@ from recbole_bert4rec.options.kinds import misfits
 from recbole_bert4rec.options.table import OPTIONS, Role
 from recbole_bert4rec.plugin import checkpoint
 from recbole_bert4rec.recommend.histories import Histories, Items
-from recbole_bert4rec.recommend.recommender import BATCH_SIZE, Recommender, TrainedRanker
+from recbole_bert4rec.recommend.recommender import BATCH_SIZE, FIELDS, Recommender, TrainedRanker
 
 _FEATURES = "encoder.features."
 _NEEDED = {
@@ -47,20 +47,24 @@ def load(
     Raises:
         UserError: the file is damaged or not a checkpoint of this package, or an argument has a value that cannot be.
     """
-    where = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     state = checkpoint.read(path)
     config = dict(state["config"])
     if logit_adjustment is not None:
         config["logit_adjustment"] = logit_adjustment
-    if wrong := misfits(config, _NEEDED):
+    wrong = misfits(config, _NEEDED)
+    wrong += [
+        f"`{name}` must be a text, but is {config.get(name)!r}." for name in FIELDS if type(config.get(name)) is not str
+    ]
+    if wrong:
         raise UserError(f"{path}: {' '.join(wrong)}")
     items, counts = Items(state["item_tokens"]), state["item_counts"]
     if len(counts) != len(items.tokens):
         raise UserError(f"{path} has {len(items.tokens)} items, but counts of {len(counts)}")
     with checkpoint.explain_misfit(path):
-        ranker = _ranker(config, state["state_dict"], counts).to(where)
-        one = torch.ones(1, 1, dtype=torch.int64, device=where)
+        ranker = _ranker(config, state["state_dict"], counts)
+        one = torch.ones(1, 1, dtype=torch.int64)
         ranker.encode(one, one[0], one.double() if config["time_bias"] else None)  # shapes that only a call shows
+    ranker.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     return Recommender(ranker, config, items, counts, _stored(path, state, len(counts)), batch_size)
 
 

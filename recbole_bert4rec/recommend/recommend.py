@@ -13,9 +13,10 @@ from recbole.data.interaction import Interaction
 from tqdm import tqdm
 
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.files import atomic_write, check_writable
+from recbole_bert4rec.files import atomic_write
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.model import BERT4Rec
+from recbole_bert4rec.recommend.bulk import check_output
 
 
 def check_destination(path: str, k: int) -> None:
@@ -30,9 +31,7 @@ def check_destination(path: str, k: int) -> None:
     """
     if k < 1:
         raise UserError(f"--k must be at least 1, but is {k}")
-    if Path(path).suffix not in (".csv", ".parquet"):
-        raise UserError(f"--recommend must name a .csv or .parquet file, but is {path!r}")
-    check_writable("--recommend", path)
+    check_output("--recommend", path)
 
 
 def write_recommendations(

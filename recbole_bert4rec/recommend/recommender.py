@@ -17,7 +17,7 @@ from recbole_bert4rec.constants import PADDING
 from recbole_bert4rec.data.sequences import Sequences
 from recbole_bert4rec.errors import UserError, short
 from recbole_bert4rec.nn.topk import Change
-from recbole_bert4rec.options.kinds import Kind, Real, Switch, Whole, or_auto
+from recbole_bert4rec.options.kinds import Kind, Real, Switch, Whole, or_auto, or_null
 from recbole_bert4rec.options.table import OptionValues
 from recbole_bert4rec.ranker import Catalogue, Pairs, Ranker
 from recbole_bert4rec.recommend.histories import ByUser, Histories, Ids, Items, aligned, one_for_each, read_histories
@@ -26,6 +26,8 @@ from recbole_bert4rec.recommend.variety import diversify
 if TYPE_CHECKING:
     from recbole_bert4rec.recommend.explanation import Explanation
 
+FIELDS = ("USER_ID_FIELD", "ITEM_ID_FIELD", "TIME_FIELD")
+"""Options that name the columns of a log."""
 BATCH_SIZE = 256
 """Histories that are encoded at once; more did not make it faster on two cores."""
 _SCORES_AT_ONCE = 1 << 25
@@ -102,8 +104,10 @@ class Recommender:
         stored: Histories | None = None,
         batch_size: int = BATCH_SIZE,
     ) -> None:
+        _check("batch_size", batch_size, Whole(1))
         self.ranker, self.config, self.stored, self.batch_size = ranker, config, stored, batch_size
-        self.fields: tuple[str, str, str] = tuple(config[f"{kind}_FIELD"] for kind in ("USER_ID", "ITEM_ID", "TIME"))
+        user, item, time = (config[field] for field in FIELDS)
+        self.fields: tuple[str, str, str] = (user, item, time)
         self._items, self._counts = items, counts.to(self._device)
 
     @property
@@ -460,6 +464,7 @@ class Recommender:
         self, histories: Histories, targets: Tensor, filter_viewed: bool | None
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Return rank, from 1, and score of a target of each history; those of padding mean nothing."""
+        _check("filter_viewed", filter_viewed, or_null(Switch()))
         left_out = bool(self.config["exclude_seen"]) if filter_viewed is None else filter_viewed
         ranks = np.empty(len(histories), dtype=np.int64)
         values = np.empty(len(histories), dtype=np.float32)
