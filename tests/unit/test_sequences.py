@@ -26,6 +26,20 @@ def test_offsets_give_every_user_back(histories: list[list[int]]) -> None:
         assert sequences.items[sequences.offsets[user] : sequences.offsets[user + 1]].tolist() == items
 
 
+@given(users_items, st.data())
+def test_slices_become_sequences_of_their_own(histories: list[list[int]], data: st.DataObject) -> None:
+    chosen = data.draw(st.lists(st.integers(0, len(histories) - 1), max_size=8))
+    cuts = [data.draw(st.tuples(*[st.integers(0, len(histories[user]))] * 2).map(sorted)) for user in chosen]
+    sequences = build(histories)
+    starts = [int(sequences.offsets[user + 1]) for user in chosen]
+    begin = torch.tensor([start + low for start, (low, _) in zip(starts, cuts, strict=True)], dtype=torch.int64)
+    length = torch.tensor([high - low for low, high in cuts], dtype=torch.int64)
+    found = sequences.slices(begin, length)
+    assert found.lengths.tolist() == length.tolist()
+    wanted = [histories[user][low:high] for user, (low, high) in zip(chosen, cuts, strict=True)]
+    assert [found.items[found.offsets[n] : found.offsets[n + 1]].tolist() for n in range(len(chosen))] == wanted
+
+
 @given(users_items, st.integers(1, 15))
 def test_histories_are_the_most_recent_items_before_each_target(histories: list[list[int]], width: int) -> None:
     sequences = build(histories)
