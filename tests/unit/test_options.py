@@ -107,6 +107,7 @@ BAD_VALUES = [
     ("worker", -1, "at least 0"),
     ("stopping_step", -1, "at least 0"),
     ("refit", True, "one of ['train+valid'], or null"),
+    ("keep_histories", "yes", "one of [True, False]"),
     ("eval_step", 0.5, "a whole number"),
     ("MAX_ITEM_LIST_LENGTH", 1, "at least 2"),
     ("seed", -1, "at least 0"),
