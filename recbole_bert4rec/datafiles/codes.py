@@ -57,7 +57,7 @@ def read_ids(column: pa.ChunkedArray[Any], name: str, where: Callable[[int | Non
     """
     try:
         codes, values = encode(column)
-        texts = _as_texts(values)
+        texts = as_texts(values)
     except pa.ArrowException as error:
         raise UserError(
             f"{where(None)}: values of {name!r} have type {column.type} and cannot be ids: {error}"
@@ -73,7 +73,8 @@ def read_ids(column: pa.ChunkedArray[Any], name: str, where: Callable[[int | Non
     return ids
 
 
-def _as_texts(values: pa.Array[Any]) -> pa.Array[Any]:
+def as_texts(values: pa.Array[Any]) -> pa.Array[Any]:
+    """Return ids as texts; whole numbers that pandas made floats of, because others are missing, without a point."""
     if pa.types.is_floating(values.type):
         values = pc.if_else(pc.is_nan(values), None, values)
         whole = not pc.any(pc.not_equal(values, pc.floor(values))).as_py()

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv, ipc, parquet
 
-from recbole_bert4rec.datafiles.table import whole_numbers
+from recbole_bert4rec.datafiles.codes import as_texts
 from recbole_bert4rec.errors import UserError
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t", ".inter": "\t"}
@@ -156,7 +156,8 @@ class InteractionFile:
             lists = [pc.list_flatten(table[name]) for name in table.column_names[1:]]
             table = pa.Table.from_arrays([table[user].take(owner), *lists], table.column_names)
         for position, name in enumerate((user, item)):
-            table = table.set_column(position, name, whole_numbers(table[name]).cast(pa.string()))
+            texts = [as_texts(chunk) for chunk in table[name].chunks]
+            table = table.set_column(position, name, pa.chunked_array(texts, pa.string()))
         return table.filter(pc.and_(pc.is_valid(table[user]), pc.is_valid(table[item])))
 
 

@@ -9,13 +9,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from recbole_bert4rec.constants import PADDING
 from recbole_bert4rec.data.sequences import Sequences, order_by_user_and_time
-from recbole_bert4rec.datafiles.table import unix_seconds
+from recbole_bert4rec.datafiles.times import TimeColumn
 from recbole_bert4rec.errors import UserError, short
 
 Ids = Collection[Any]
@@ -143,7 +144,7 @@ def read_histories(
         whose, of_items = _by_user(times, "times")
         if list(whose) != list(users) or [len(one) for one in of_items] != lengths.tolist():
             raise UserError("`times` must have a time for each item of `histories`, in the same form")
-        flat_times = unix_seconds("times", pd.Series(list(itertools.chain(*of_items)), name="times"))
+        flat_times = _seconds(list(itertools.chain(*of_items)), "times")
     flat = list(itertools.chain(*lists))
     return _histories(
         users, np.repeat(np.arange(len(users)), lengths), pd.Series(flat, dtype=object), items, flat_times
@@ -183,8 +184,24 @@ def _of_frame(frame: pd.DataFrame, items: Items, fields: tuple[str, str, str]) -
     names[:] = list(users)
     times = None
     if fields[2] in frame:
-        times = unix_seconds("the histories", frame[fields[2]].reset_index(drop=True))
+        times = _seconds(frame[fields[2]], fields[2])
     return _histories(names, codes, frame[fields[1]].reset_index(drop=True), items, times)
+
+
+def _seconds(values: Ids | pd.Series, name: str) -> NDArray[np.float64]:
+    """Return times as numbers; dates become Unix seconds.
+
+    Raises:
+        UserError: a time is missing, or neither a number nor a date.
+    """
+    try:
+        column = pa.chunked_array([pa.array(values)])
+    except pa.ArrowException as error:
+        raise UserError(f"the histories: {name!r} must hold numbers only or dates only: {error}") from error
+    if not len(column):
+        return np.empty(0)
+    found = TimeColumn(column, name, np.arange(len(column)), lambda row: "the histories").read()
+    return found.values.astype(np.float64)
 
 
 def _histories(
@@ -192,12 +209,12 @@ def _histories(
     owners: NDArray[np.int64],
     of_items: pd.Series,
     items: Items,
-    times: pd.Series | None,
+    times: NDArray[np.float64] | None,
 ) -> Histories:
     """Sort interactions into histories, without those of unknown items."""
     numbers = items.ids_of(of_items)
     owner, number = torch.from_numpy(owners.astype(np.int64)), torch.from_numpy(numbers)
-    when = None if times is None else torch.from_numpy(times.to_numpy(dtype=np.float64, copy=True))
+    when = None if times is None else torch.from_numpy(times)
     order = owner.argsort(stable=True) if when is None else order_by_user_and_time(owner, when)
     order = order[number[order] != PADDING]
     sequences = Sequences.from_sorted(owner[order], number[order], len(users), None if when is None else when[order])
