@@ -98,7 +98,7 @@ class FastLoading(SequentialDataset):
                 if self.field2type[alias] == FeatureType.TOKEN:
                     feat[alias] = anew[feat[alias].to_numpy()]
                 else:
-                    feat[alias] = [anew[np.asarray(items, dtype=np.int64)] for items in feat[alias]]
+                    feat[alias] = feat[alias].map(lambda items: anew[np.asarray(items, dtype=np.int64)])
             self.field2id_token[alias], self.field2token_id[alias] = tokens, numbers
 
     def _data_filtering(self) -> None:
