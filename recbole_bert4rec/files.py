@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -49,24 +50,66 @@ def check_picture(flag: str, path: str) -> None:
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Give a temporary name beside ``path`` to write to; the file takes its place when the block ends well.
 
-    A reader sees the old file or the new one, never half of it; after an error nothing is left behind.
+    A reader sees the old file or the new one, never half of it, after a power failure too. After an error nothing is
+    left behind; what a killed process left behind is removed by the next that writes the same file.
+
+    Raises:
+        UserError: the disk is full, or the folder cannot be written to; the old file is as it was.
     """
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _remove_leftovers(path)
         yield temporary
+        _flush(temporary, os.O_RDWR)
         os.replace(temporary, path)
+        if os.name == "posix":  # Windows opens no folders
+            _flush(path.parent, os.O_RDONLY)
+    except OSError as error:
+        before = "; the file that was there before is unchanged" if os.path.isfile(path) else ""
+        raise UserError(f"{path} cannot be written: {error.strerror or error}{before}") from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
 
 
-def digest_of(path: str | os.PathLike[str]) -> str:
-    """Return the SHA-256 of a file, in hexadecimal digits."""
+def _flush(path: Path, access: int) -> None:
+    """Wait until the disk has what was written to a file, or the new names of a folder."""
+    opened = os.open(path, access)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Remove the temporary files of processes that were killed while they wrote ``path``."""
+    for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        process = leftover.name.rsplit(".", 2)[1]
+        if process.isdecimal() and not _is_alive(int(process)):
+            leftover.unlink(missing_ok=True)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):  # it is somebody else's
+        return True
+    return True
+
+
+def digest_of(path: str | os.PathLike[str], but: int = 0) -> str:
+    """Return the SHA-256 of a file, ``but`` for its last bytes, in hexadecimal digits."""
     digest = hashlib.sha256()
     with open(path, "rb") as file:
-        while chunk := file.read(_CHUNK):
+        left = file.seek(0, os.SEEK_END) - but
+        file.seek(0)
+        while left > 0 and (chunk := file.read(min(left, _CHUNK))):
             digest.update(chunk)
+            left -= len(chunk)
     return digest.hexdigest()
 
 
@@ -94,8 +137,11 @@ def locked(lock: Path, what: str, flag: str, place: Path) -> Iterator[None]:
     try:
         held.acquire(timeout=0)
     except Timeout as error:
-        raise UserError(f"another {what} is writing {place}; write elsewhere by {flag}") from error
+        raise UserError(
+            f"another {what} is writing {place}; wait until it ends, or write elsewhere by {flag}"
+        ) from error
     try:
         yield
     finally:
+        lock.unlink(missing_ok=True)
         held.release()

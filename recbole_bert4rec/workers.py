@@ -9,11 +9,13 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.interrupts import Interrupted, handled
 
 _GRACE = 10.0
 """Seconds that a process has to end once its work is done."""
@@ -45,7 +47,10 @@ def death_of(code: int | None) -> str:
 
 
 def end_with_parent() -> None:
-    """End this process as soon as its parent is gone, however that ended; leave Ctrl-C to the parent."""
+    """End this process as soon as its parent is gone, however that ended; leave Ctrl-C to the parent.
+
+    A terminal sends Ctrl-C to both; the parent asks this one to end by a SIGTERM.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     assert parent is not None
@@ -134,9 +139,11 @@ class Worker:
         return self
 
     def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
-        """End the process: in peace where nothing went wrong, else at once, whatever it does."""
+        """End the process: in peace where nothing went wrong; else it may save what it does, and is ended."""
         self._pipe.close()
-        self._end(_GRACE if error is None else 0)
+        if error is not None:
+            self.process.terminate()
+        self._end(_GRACE)
 
 
 def in_own_process(work: Callable[..., Any], *arguments: object, log: Path, **listeners: Callable[..., None]) -> Any:
@@ -162,6 +169,11 @@ def _serve(pipe: Connection, work: Callable[..., Any], shared: tuple[Any, ...], 
         with open(log, "wb", buffering=0) as file:
             for stream in (sys.stdout, sys.stderr):
                 os.dup2(file.fileno(), stream.fileno())
+    with suppress(Interrupted), handled((signal.SIGTERM,)):
+        _work(pipe, work, shared, log)
+
+
+def _work(pipe: Connection, work: Callable[..., Any], shared: tuple[Any, ...], log: str | None) -> None:
     while True:
         try:
             arguments = pipe.recv()
@@ -171,6 +183,8 @@ def _serve(pipe: Connection, work: Callable[..., Any], shared: tuple[Any, ...], 
             pipe.send(("result", work(*shared, *arguments, lambda news: pipe.send(("news", news)))))
         except UserError as error:
             pipe.send(("refused", reason_of(error)))
+        except Interrupted:
+            raise
         except BaseException as error:
             if log is not None:
                 traceback.print_exc()

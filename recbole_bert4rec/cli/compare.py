@@ -78,7 +78,7 @@ def compare_as_asked(options: argparse.Namespace, flags: list[str], names: list[
 
 def kept(options: argparse.Namespace) -> str:
     """Say what an interrupted command leaves behind."""
-    return "finished runs are kept, the same command does the rest and writes the reports"
+    return "all that is trained is kept, the same command does the rest and writes the reports"
 
 
 def _first_seed(options: argparse.Namespace, flags: list[str]) -> int:

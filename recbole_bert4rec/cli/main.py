@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import signal
 import sys
 from pathlib import Path
 from typing import NamedTuple
 
 from recbole_bert4rec.environment import suppress_dependency_warnings
 from recbole_bert4rec.errors import UserError, nearest
+from recbole_bert4rec.interrupts import Interrupted, handled
 
-DONE, MISSING, MISTAKE, INTERRUPTED = 0, 1, 2, 130
-"""Exit codes: done; something that is needed is not installed; a user's mistake; Ctrl-C."""
+DONE, MISSING, MISTAKE = 0, 1, 2
+"""Exit codes: done; something that is needed is not installed; a user's mistake. A signal's is 128 and its number."""
 
 
 class Command(NamedTuple):
@@ -66,11 +68,15 @@ def main(arguments: list[str] | None = None, name: str | None = None) -> int:
         name, words = (words[0], words[1:]) if words and not words[0].startswith("-") else ("run", words)
         program = f"{program} {name}"
     suppress_dependency_warnings()
-    try:
-        return _execute(name, words, program)
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return MISTAKE
+    with handled():
+        try:
+            return _execute(name, words, program)
+        except UserError as error:
+            print(f"error: {error}", file=sys.stderr)
+            return MISTAKE
+        except Interrupted as stop:
+            print(f"interrupted; {stop.kept or 'nothing was begun'}", file=sys.stderr)
+            return stop.exit_code
 
 
 def _overview() -> str:
@@ -94,7 +100,8 @@ def _execute(name: str, words: list[str], program: str) -> int:
     description = f"{purpose[0].upper()}{purpose[1:]}. {_OPTIONS if takes_options else ''}"
     parser = argparse.ArgumentParser(prog=program, description=description, allow_abbrev=False)
     command.add_arguments(parser)
-    options, flags = parser.parse_known_args(words)
+    options, rest = parser.parse_known_args(words)
+    flags = [f"{flag}=True" if takes_options and _is_switch(flag) else flag for flag in rest]
     if takes_options:
         _check_flags(flags, parser)
     elif flags:
@@ -102,12 +109,21 @@ def _execute(name: str, words: list[str], program: str) -> int:
     sys.argv = [sys.argv[0], *flags]  # RecBole's Config reads --key=value from here
     try:
         command.execute(options, flags)
-    except KeyboardInterrupt:
-        print(f"interrupted; {command.kept(options)}", file=sys.stderr)
-        return INTERRUPTED
+    except KeyboardInterrupt as error:
+        stop = error if isinstance(error, Interrupted) else Interrupted(signal.SIGINT)
+        raise Interrupted(stop.number, stop.kept or command.kept(options)) from error
     except SystemExit as end:
         return int(end.code or 0)
     return DONE
+
+
+def _is_switch(flag: str) -> bool:
+    """Tell whether a flag without a value names an option of this package that is either True or False."""
+    from recbole_bert4rec.options.kinds import Switch
+    from recbole_bert4rec.options.table import OPTIONS
+
+    option = OPTIONS.get(flag.removeprefix("--"))
+    return flag.startswith("--") and option is not None and isinstance(option.kind, Switch)
 
 
 def _check_flags(flags: list[str], parser: argparse.ArgumentParser) -> None:

@@ -23,7 +23,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--recommend", metavar="FILE", help="write every user's top k next items (.csv or .parquet)")
     add("--attention", metavar="FILE", help="draw where each layer and head looks (.png, .pdf or .svg)")
     add("--k", type=int, help="items a user for --recommend (default: 10)")
-    add("--resume", metavar="CHECKPOINT", help="go on from an interrupted run's checkpoint")
+    add(
+        "--resume",
+        metavar="CHECKPOINT",
+        nargs="?",
+        const=True,
+        help="go on from an interrupted run's checkpoint (default: the newest of `checkpoint_dir` that fits)",
+    )
     add("--study", metavar="FILE", help="YAML file of variants to compare, or a name of properties/study")
     compare.add_comparison(parser)
     add("--nproc", type=int, default=1, help="processes that train together (default: %(default)s)")
@@ -76,7 +82,7 @@ def kept(options: argparse.Namespace) -> str:
     """Say what an interrupted command leaves behind."""
     if _is_comparison(options):
         return compare.kept(options)
-    return "the best checkpoint so far is kept (models of this package go on with --resume=FILE)"
+    return "the best checkpoint so far is kept"
 
 
 def _is_comparison(options: argparse.Namespace) -> bool:

@@ -30,13 +30,14 @@ from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.files import atomic_write, locked
 from recbole_bert4rec.options.flags import parse_flags
 from recbole_bert4rec.options.table import WITHOUT_EFFECT
-from recbole_bert4rec.plugin.checkpoint import is_plain
+from recbole_bert4rec.plugin.checkpoint import is_plain, last_of
 from recbole_bert4rec.plugin.effects import known_to, why_no_effect
 from recbole_bert4rec.resources import read_yaml
 from recbole_bert4rec.scoped import restored_environment
 from recbole_bert4rec.training.build import translate_errors
 from recbole_bert4rec.training.epochs import ProgressReport, Report
 from recbole_bert4rec.training.inputs import check_model, resolve_inputs
+from recbole_bert4rec.training.newest import runs_in
 from recbole_bert4rec.training.record import write_json
 from recbole_bert4rec.training.run import run
 from recbole_bert4rec.workers import FailedError, in_own_process
@@ -205,8 +206,10 @@ def _run_all(
                 continue
             progress.begin(one.model, one.seed)
             checkpoints = folder / "checkpoints" / one.name
-            shutil.rmtree(checkpoints, ignore_errors=True)
-            arguments = (comparison, one, str(records / one.name), str(checkpoints))
+            begun = next((file for file, _ in runs_in(checkpoints)), None)
+            if begun is None:
+                shutil.rmtree(checkpoints, ignore_errors=True)
+            arguments = (comparison, one, str(records / one.name), str(checkpoints), begun)
             log = records / f"{one.name}.log"
             try:
                 record = in_own_process(_run_one, *arguments, log=log, news=progress.epoch, tick=progress.tick)
@@ -215,6 +218,7 @@ def _run_all(
                 progress.fail(one.model, one.seed, failed[one.name])
                 continue
             write_json(records / f"{one.name}.json", record)
+            Path(last_of(record["checkpoint"])).unlink(missing_ok=True)
             progress.end(one.model, one.seed, record, new=True)
     finally:
         progress.close()
@@ -232,8 +236,10 @@ def _finished(records: Path, name: str, users: pd.Series) -> dict[str, Any] | No
         return None
 
 
-def _run_one(comparison: Comparison, one: _Run, stem: str, place: str, report: Report) -> dict[str, Any]:
-    """Train, select and test one model with one seed; called in a process of its own."""
+def _run_one(
+    comparison: Comparison, one: _Run, stem: str, place: str, begun: str | None, report: Report
+) -> dict[str, Any]:
+    """Train, select and test one model with one seed, or go on with that; called in a process of its own."""
     suppress_dependency_warnings()
     rules = {**one.rules, "checkpoint_dir": place}
     sys.argv = [sys.argv[0], *comparison.flags_of(one.model, rules)]
@@ -248,6 +254,7 @@ def _run_one(comparison: Comparison, one: _Run, stem: str, place: str, report: R
             budget=comparison.budget,
             also_test=comparison.also_test,
             ranks=f"{stem}.parquet",
+            resume=begun,
             callbacks=[ProgressReport(report)],
         )
     record: dict[str, Any] = {**result.record, "contestant": one.model}

@@ -35,6 +35,11 @@ def escape_tex(text: str) -> str:
     return one_line(text).translate(str.maketrans(_TEX))
 
 
+def escape_cell(text: str) -> str:
+    """Return what a spreadsheet shows as the text, and does not compute."""
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
+
+
 def _code(text: str) -> _Ready:
     """Return a text as code of Markdown, with as many quotes around it as it needs."""
     text, quote = one_line(text), "`"

@@ -13,7 +13,7 @@ from recbole_bert4rec.comparison.document import Picture, Report, Section, Table
 from recbole_bert4rec.comparison.facts import facts
 from recbole_bert4rec.comparison.figures import draw
 from recbole_bert4rec.comparison.findings import LEVEL, Finding, distinct_metrics, find, headline
-from recbole_bert4rec.comparison.render import render
+from recbole_bert4rec.comparison.render import escape_cell, render
 from recbole_bert4rec.comparison.results import Results
 from recbole_bert4rec.files import atomic_write
 
@@ -39,7 +39,8 @@ def write_comparison(folder: Path, results: Results) -> dict[str, Path]:
         pictures=[_write_picture(folder, name, figure) for name, figure in draw(results).items()],
     )
     with atomic_write(folder / "runs.csv") as temporary:
-        results.table().to_csv(temporary, index=False)
+        table = results.table()
+        table.assign(model=table["model"].map(escape_cell)).to_csv(temporary, index=False)
     for_tex = {"table": scores, "caption": _caption(results), "label": _label(results), "level": LEVEL}
     texts = {
         "Markdown": ("report.md", render("report.md", report=report)),

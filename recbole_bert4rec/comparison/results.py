@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from recbole_bert4rec.comparison.render import one_line
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.training.epochs import is_epoch
 
 
 @dataclass
@@ -195,19 +196,13 @@ def _read_record(file: Path) -> dict[str, Any]:
     wrong = [key for key, types in _RECORD.items() if not isinstance(record.get(key), types)]
     if not wrong and not all(isinstance(record["seconds"].get(part), _NUMBER) for part in ("train", "total")):
         wrong = ["seconds"]
-    if not wrong and not (record["epochs"] and all(map(_is_epoch, record["epochs"]))):
+    if not wrong and not (record["epochs"] and all(map(is_epoch, record["epochs"]))):
         wrong = ["epochs"]
     if not wrong and not all(isinstance(value, _NUMBER) for value in record["test_result"].values()):
         wrong = ["test_result"]
     if wrong:
         raise UserError(f"{file} is damaged: {', '.join(wrong)} missing or of a wrong type")
     return record
-
-
-def _is_epoch(row: object) -> bool:
-    return isinstance(row, dict) and all(
-        isinstance(row.get(key), _NUMBER) for key in ("epoch", "train_seconds", "at_second")
-    )
 
 
 def _check_agreement(file: Path, ranks: NDArray[np.int64], record: dict[str, Any]) -> None:

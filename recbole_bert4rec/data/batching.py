@@ -30,6 +30,10 @@ class LengthGroupedBatches:
         world_size: number of processes that train together.
         tokens: budget of a batch in items, padding included, in place of ``batch_size``; a batch has at least one
             sequence. All sequences are then sorted together, so that every epoch has equally many batches.
+
+    Attributes:
+        epoch: whose batches an iteration yields.
+        first: the batch that it begins with, above 0 where a run goes on inside an epoch.
     """
 
     def __init__(
@@ -50,6 +54,7 @@ class LengthGroupedBatches:
         self.rank = rank
         self.world_size = world_size
         self.epoch = 0
+        self.first = 0
 
     def __len__(self) -> int:
         if self.tokens is None:
@@ -69,7 +74,7 @@ class LengthGroupedBatches:
         batches = self._batches()
         needed = len(self) * self.world_size
         batches += [batches[i % len(batches)] for i in range(needed - len(batches))]
-        return iter(batches[self.rank :: self.world_size])
+        return iter(batches[self.rank :: self.world_size][self.first :])
 
     def _batches(self) -> list[list[int]]:
         """Return the batches of this epoch, of all ranks."""

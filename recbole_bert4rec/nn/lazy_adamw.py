@@ -72,13 +72,16 @@ class LazyAdamW(optim.Optimizer):
                 state["row_decayed"].fill_(state["decayed"])
 
 
-def clip(parameters: Iterable[Tensor], max_norm: float, norm_type: float = 2.0) -> None:
+def clip(parameters: Iterable[Tensor], max_norm: float | None = None, norm_type: float = 2.0) -> Tensor:
     """Clip the norm of all gradients together, as torch's ``clip_grad_norm_`` does; sparse gradients are allowed.
 
     Args:
         parameters: whose gradients are scaled in place.
-        max_norm: highest norm that gradients keep.
+        max_norm: highest norm that gradients keep; None leaves them as they are.
         norm_type: p of the p-norm.
+
+    Returns:
+        The norm before that. A scalar.
     """
     gradients = []
     for parameter in parameters:
@@ -87,4 +90,6 @@ def clip(parameters: Iterable[Tensor], max_norm: float, norm_type: float = 2.0) 
                 parameter.grad = parameter.grad.coalesce()
             gradients.append(parameter.grad.values() if parameter.grad.is_sparse else parameter.grad)
     norm = torch.nn.utils.get_total_norm(gradients, norm_type)
-    torch._foreach_mul_(gradients, (max_norm / (norm + 1e-6)).clamp(max=1.0))
+    if max_norm is not None:
+        torch._foreach_mul_(gradients, (max_norm / (norm + 1e-6)).clamp(max=1.0))
+    return norm

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable
+from typing import Any
 
 
 def parse_flags(flags: Iterable[str]) -> dict[str, str]:
@@ -12,3 +14,18 @@ def parse_flags(flags: Iterable[str]) -> dict[str, str]:
         flags: words of a command line. Those that are not written ``--name=value`` are left out.
     """
     return dict(flag[2:].split("=", 1) for flag in flags if flag.startswith("--") and "=" in flag)
+
+
+def literal(text: str) -> Any:
+    """Return the Python value that a text spells; the text itself where it spells none.
+
+    Numbers, texts in quotes, lists, tuples, dictionaries, None and booleans (in lower case too) are read.
+    """
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return text
+    # the types that RecBole lets through; bytes, sets, complex numbers and `...` stay texts
+    return value if value is None or isinstance(value, (str, int, float, list, tuple, dict)) else text

@@ -19,7 +19,9 @@ _DOCUMENTED = ("neg_sampling", "training_neg_sample_num")
 
 
 _OF_LOGS = {"separator", "date_format", "timezone", "drop_duplicates", "conversion"}
-FOLLOWED_BY_ALL = frozenset({"allow_unknown", "candidates", "exclude_seen", "training_rows", *_OF_LOGS})
+FOLLOWED_BY_ALL = frozenset(
+    {"allow_unknown", "candidates", "exclude_seen", "training_rows", "trust_pickles", *_OF_LOGS}
+)
 """Options of this package that other models than its own follow, too."""
 
 

@@ -776,6 +776,27 @@ OPTIONS: Mapping[str, Option] = {
         affects_result=False,
         help="Folder for checkpoints and records.",
     ),
+    "save_minutes": Option(
+        default=10,
+        kind=Real(0),
+        role=Role.RUN,
+        source=Source.OURS,
+        searched=False,
+        affects_result=False,
+        help="Minutes after which an epoch is saved in its middle, to go on from by --resume; its end is saved in any "
+        "case.",
+    ),
+    "trust_pickles": Option(
+        default=False,
+        kind=Switch(),
+        role=Role.RUN,
+        source=Source.OURS,
+        shared=True,
+        searched=False,
+        affects_result=False,
+        help="Read data sets and loaders that RecBole saved; such a file is a pickle, which can run any code. Only the "
+        "command line and Python say so, no file.",
+    ),
     "show_progress": _recboles(
         kind=Anything("True or False"),
         role=Role.RUN,

@@ -27,6 +27,7 @@ from recbole_bert4rec.datafiles.reader import keeping_ids
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.options.auto import LogSize, settle
 from recbole_bert4rec.options.checks import check
+from recbole_bert4rec.options.flags import literal
 from recbole_bert4rec.options.gru4rec_plus import mistakes_of_gru4rec_plus
 from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.options.known import mistakes_of_names
@@ -62,17 +63,15 @@ _NO_FILE_EXISTS = StandIn(os, path=StandIn(os.path, exists=lambda path: False))
 def load_config_files(
     original: Callable[[Config, list[str] | None], dict[str, Any]], self: Config, file_list: list[str] | None
 ) -> dict[str, Any]:
-    """Refuse a configuration file that is not a dictionary, or names a key twice, in one line."""
+    """Refuse a configuration file that is no dictionary of plain values, names a key twice, or trusts pickles."""
     for path in file_list or []:
-        read_yaml(path)
+        if "trust_pickles" in read_yaml(path):
+            raise UserError(f"{path} sets `trust_pickles`; a file may come from elsewhere: say it on the command line")
     return original(self, file_list)
 
 
 def convert_texts(original: Callable[..., Any], self: Config, config_dict: dict[str, Any]) -> dict[str, Any]:
     """Turn texts into the Python values that they spell; RecBole would run them as programs.
-
-    Numbers, texts in quotes, lists, tuples, dictionaries, None and booleans (in lower case too) are read. All else
-    stays the text that it is.
 
     Args:
         original: RecBole's ``Config._convert_config_dict``.
@@ -84,25 +83,20 @@ def convert_texts(original: Callable[..., Any], self: Config, config_dict: dict[
     """
     for key, value in config_dict.items():
         if isinstance(value, str):
-            config_dict[key] = _literal(value)
+            config_dict[key] = literal(value)
     return config_dict
-
-
-def _literal(text: str) -> Any:
-    if text.lower() in ("true", "false"):
-        return text.lower() == "true"
-    try:
-        value = ast.literal_eval(text)
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        return text
-    # the types that RecBole lets through; bytes, sets, complex numbers and `...` stay texts
-    return value if value is None or isinstance(value, (str, int, float, list, tuple, dict)) else text
 
 
 def load_defaults(
     original: Callable[..., None], self: Config, model: str, model_class: type[ConcreteRecommender], dataset: str
 ) -> None:
-    """Lay this package's defaults over RecBole's; what the user gives still comes after both."""
+    """Lay this package's defaults over RecBole's; what the user gives still comes after both.
+
+    Raises:
+        UserError: the name of the data set is a path, which would be read, and written to, outside ``data_path``.
+    """
+    if Path(dataset).name != dataset or dataset == ".." or "\0" in dataset:
+        raise UserError(f"the data set {dataset!r} is no name; put NAME.inter into DATA_PATH/NAME/ and name both")
     original(self, MODEL_NAME if model == STOCK_MODEL_NAME else model, model_class, dataset)
     internal = self.internal_config_dict
     _overlay(self, shipped("model") / f"{model}.yaml")
@@ -149,6 +143,8 @@ def check_options(original: Callable[[Config], None], self: Config) -> None:
         check(self.final_config_dict, given, known, self.model)
     elif home.startswith("recbole.") or self.model == RIVAL:
         found = mistakes_of_gru4rec_plus(self.final_config_dict) if self.model == RIVAL else []
+        if not str(self["teacher"]).isidentifier():  # KD_DAGFM runs it as a program (kd_dagfm.py:44)
+            found.append(f"`teacher` must be the name of a network, such as CrossNet, but is {self['teacher']!r}.")
         found += [] if self["allow_unknown"] else mistakes_of_names(given, known)
         if found:
             raise UserError(f"the configuration of {self.model} has mistakes:\n  " + "\n  ".join(found))
@@ -163,7 +159,7 @@ def check_options(original: Callable[[Config], None], self: Config) -> None:
 
 
 def create_dataset(original: Callable[[Config], Any], config: Config) -> Any:
-    """Unpickle a saved data set only where ``dataset_save_path`` names it.
+    """Unpickle a saved data set only with ``trust_pickles``.
 
     Args:
         original: RecBole's ``create_dataset``.
@@ -171,11 +167,14 @@ def create_dataset(original: Callable[[Config], Any], config: Config) -> Any:
 
     Returns:
         The data set, read or made.
+
+    Raises:
+        UserError: ``dataset_save_path`` names a pickle that is not trusted.
     """
     with ExitStack() as changes:
         if has_user_rows(config):
             changes.enter_context(added(recbole.data.dataset, f"{config['model']}Dataset", BERT4RecDataset))
-        if not config["dataset_save_path"]:
+        if not _trusts_pickles(config, "dataset_save_path"):
             changes.enter_context(replaced(recbole_data, "os", _NO_FILE_EXISTS))
         return original(config)
 
@@ -242,8 +241,13 @@ def build_dataset(original: Callable[[Any], list[Any]], self: Any) -> list[Any]:
     return build_by_global_time(self) if splits_by_global_time(self) else original(self)
 
 
+def name_of_now(original: Callable[[], str]) -> str:
+    """Return the time, by which RecBole names logs, TensorBoard folders and checkpoints, and this process's number."""
+    return f"{original()}-{os.getpid()}"
+
+
 def load_split_dataloaders(original: Callable[[Config], Any], config: Config) -> Any:
-    """Unpickle saved loaders only where ``dataloaders_save_path`` names them.
+    """Unpickle saved loaders only with ``trust_pickles``.
 
     Args:
         original: RecBole's ``load_split_dataloaders``.
@@ -251,8 +255,26 @@ def load_split_dataloaders(original: Callable[[Config], Any], config: Config) ->
 
     Returns:
         The loaders of training, validation and test; None where there are none that fit.
+
+    Raises:
+        UserError: ``dataloaders_save_path`` names a pickle that is not trusted.
     """
-    return original(config) if config["dataloaders_save_path"] else None
+    return original(config) if _trusts_pickles(config, "dataloaders_save_path") else None
+
+
+def _trusts_pickles(config: Config, option: str) -> bool:
+    """Tell whether saved data may be unpickled; refuse a file that ``option`` names where they may not."""
+    if config["trust_pickles"] is True:
+        return True
+    if config[option]:
+        raise UserError(
+            f"`{option}` {config[option]} is a pickle, which can run any code as it is read; --trust_pickles=True "
+            "reads it, for files whose maker you trust"
+        )
+    return False
+
+
+_PLAIN_NUMPY = StandIn(np, load=lambda path, **_: np.load(path, allow_pickle=False))
 
 
 def load_data_and_model(original: Callable[..., Any], model_file: str, unpickle: bool = False) -> tuple[Any, ...]:
@@ -351,6 +373,29 @@ PATCHES = (
         load_split_dataloaders,
         "RecBole unpickles whatever lies in `checkpoint_dir` under the right name (data/utils.py:122).",
         Scope.POLICY,
+    ),
+    Patch(
+        "recbole.utils.utils",
+        "get_local_time",
+        name_of_now,
+        "Two runs of the same second write into one log file and one checkpoint (logger.py:85).",
+        Scope.POLICY,
+    ),
+    Patch(
+        "recbole.trainer.hyper_tuning",
+        "eval",
+        ast.literal_eval,
+        "RecBole runs the choices of a parameter file as programs (hyper_tuning.py:239).",
+        Scope.POLICY,
+        as_is=True,
+    ),
+    Patch(
+        "recbole.model.general_recommender.ldiffrec",
+        "np",
+        _PLAIN_NUMPY,
+        "RecBole unpickles the item_emb.npy of a data set (ldiffrec.py:232).",
+        Scope.POLICY,
+        as_is=True,
     ),
     Patch(
         "recbole.data.utils",

@@ -1,6 +1,8 @@
 """Checkpoints of plain tensors and plain values, written whole or not at all, read without unpickling code.
 
-Nothing in here imports RecBole, so that a trained model can be used where it is not installed.
+A run has two beside each other: ``NAME.pth`` with the best epoch, which is used, and ``NAME.last.pth`` with the state
+that training goes on from. Each is an archive of torch whose comment, the file's last bytes, is a checksum of all bytes
+before it. Nothing in here imports RecBole, so that a trained model can be used where it is not installed.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from torch import Tensor
 
 from recbole_bert4rec.constants import OUR_MODELS
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.files import atomic_write
+from recbole_bert4rec.files import atomic_write, digest_of
 
 if TYPE_CHECKING:
     from recbole.config import Config
@@ -29,10 +31,14 @@ if TYPE_CHECKING:
     from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 
 _FORMATS = "recbole_bert4rec checkpoint "
-FORMAT = f"{_FORMATS}3"
+FORMAT = f"{_FORMATS}4"
 
 ITEM_ORDER = "item_order"
 """Where the configuration of a run that goes on from a checkpoint has an :class:`ItemOrder`."""
+
+_SEAL = b"sha256 of all bytes before it: "
+_DIGITS = 64
+_LAST = ".last.pth"
 
 _DERIVED = {
     "MODEL_TYPE",
@@ -53,6 +59,7 @@ _DERIVED = {
 """Values that RecBole works out by itself, or that belong to one process of a run."""
 
 _PLACES = {"checkpoint_dir", "dataset_save_path", "dataloaders_save_path", "save_dataset", "save_dataloaders"}
+_PLACES |= {"trust_pickles"}
 """Options that name places to write to, or pickles to read: a file that came from elsewhere does not say them."""
 
 
@@ -78,16 +85,38 @@ class ForeignFileError(UserError):
     """A file that this package did not write."""
 
 
+def last_of(path: str | os.PathLike[str]) -> str:
+    """Return the name of the checkpoint to go on from, given that of either."""
+    return f"{os.fspath(best_of(path)).removesuffix('.pth')}{_LAST}"
+
+
+def best_of(path: str | os.PathLike[str]) -> str:
+    """Return the name of the checkpoint of the best epoch, given that of either."""
+    name = os.fspath(path)
+    return f"{name.removesuffix(_LAST)}.pth" if name.endswith(_LAST) else name
+
+
 def write(path: str | os.PathLike[str], state: dict[str, Any]) -> None:
-    """Save ``state``, whole or not at all."""
-    with atomic_write(path) as temporary, open(temporary, "wb") as file:
-        torch.save({"format": FORMAT, **state}, file)
-        file.flush()
-        os.fsync(file.fileno())
+    """Save ``state``, whole or not at all.
+
+    Raises:
+        UserError: the disk is full, or the folder cannot be written to; a checkpoint that was there is as it was.
+    """
+    with atomic_write(path) as temporary:
+        with open(temporary, "w+b") as file:
+            try:
+                torch.save({"format": FORMAT, **state}, file)
+            except RuntimeError as error:  # torch's word for a write that failed
+                raise error.__context__ if isinstance(error.__context__, OSError) else error from None
+            file.seek(-2, os.SEEK_END)  # where an archive says how long its comment is
+            file.write((len(_SEAL) + _DIGITS).to_bytes(2, "little") + _SEAL)
+        digest = digest_of(temporary)
+        with open(temporary, "ab") as file:
+            file.write(digest.encode())
 
 
 def read(path: str | os.PathLike[str], device: torch.device | str = "cpu") -> dict[str, Any]:
-    """Load a checkpoint with ``weights_only=True`` and check that it is whole.
+    """Load a checkpoint with ``weights_only=True``, after its checksum was compared: one changed bit is noticed.
 
     Args:
         path: the file.
@@ -103,7 +132,7 @@ def read(path: str | os.PathLike[str], device: torch.device | str = "cpu") -> di
     """
     if not Path(path).is_file():
         raise UserError(f"checkpoint {path} does not exist")
-    _check_archive(path)
+    sealed = _check_whole(path)
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Detected pickle protocol", UserWarning)  # said of RecBole's own
@@ -117,29 +146,45 @@ def read(path: str | os.PathLike[str], device: torch.device | str = "cpu") -> di
         raise ForeignFileError(f"{path} is not a checkpoint of recbole_bert4rec (no format {FORMAT!r} in it)")
     if said != FORMAT:
         raise UserError(f"{path} has the format {said!r}, but this version reads {FORMAT!r} only; train anew")
+    if not sealed:
+        raise UserError(f"checkpoint {path} is damaged: it has no checksum; copy it again or train anew")
     _check_entries(path, state)
     return state
 
 
-def _check_archive(path: str | os.PathLike[str]) -> None:
-    """Compare the archive's checksums, which torch does not: one changed bit would change a weight."""
+def _check_whole(path: str | os.PathLike[str]) -> bool:
+    """Compare the file with its checksum, or, where it has none, its members with theirs; return whether it has one.
+
+    Raises:
+        ForeignFileError: it is no archive.
+        UserError: it cannot be read, or a checksum is another.
+    """
     try:
         with open(path, "rb") as file:
-            if file.read(4) != b"PK\x03\x04":
-                raise ForeignFileError(f"{path} is not a checkpoint of recbole_bert4rec (no archive)")
-        with zipfile.ZipFile(path) as archive:
-            folders = (member.filename for member in archive.infolist() if member.external_attr)
-            wrong = archive.testzip() or next(folders, None)  # torch reads no bytes of what is marked as a folder
+            is_archive = file.read(4) == b"PK\x03\x04"
+            file.seek(max(0, file.seek(0, os.SEEK_END) - len(_SEAL) - _DIGITS))
+            seal = file.read()
+        sealed = seal.startswith(_SEAL)
+        whole = sealed and seal.removeprefix(_SEAL) == digest_of(path, but=_DIGITS).encode()
     except OSError as error:
         raise UserError(f"checkpoint {path} cannot be read ({error.strerror or error})") from error
-    except UserError:
-        raise
+    if not is_archive:
+        raise ForeignFileError(f"{path} is not a checkpoint of recbole_bert4rec (no archive)")
+    damage = None if whole else _damage(path)
+    if damage or whole != sealed:
+        damage = damage or ": its checksum is another"
+        raise UserError(f"checkpoint {path} is damaged{damage}; copy it again or train anew")
+    return sealed
+
+
+def _damage(path: str | os.PathLike[str]) -> str | None:
+    """Say which member of an archive is damaged; None where each has its own checksum."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            wrong = archive.testzip()
     except Exception as error:  # zipfile raises many types for damaged archives
-        raise UserError(f"checkpoint {path} is damaged or not whole ({error}); copy it again or train anew") from error
-    if wrong is not None:
-        raise UserError(
-            f"checkpoint {path} is damaged: the checksum of {wrong} is another; copy it again or train anew"
-        )
+        return f" or not whole ({error})"
+    return None if wrong is None else f": the checksum of {wrong} is another"
 
 
 class Entry(NamedTuple):
@@ -197,10 +242,6 @@ def _is_generator(value: object) -> TypeGuard[Tensor]:
     return isinstance(value, Tensor) and value.dtype == torch.uint8 and value.dim() == 1
 
 
-def _is_cpu_generator(value: object) -> bool:
-    return _is_generator(value) and len(value) == len(torch.get_rng_state())
-
-
 def _is_numpy_state(value: object) -> bool:
     """Tell whether numpy's legacy generator takes a list of its name, 624 words, place, and the spare number."""
     if not (isinstance(value, list) and len(value) == 5 and isinstance(value[1], list)):
@@ -217,6 +258,35 @@ def _is_python_state(value: object) -> bool:
         return False
     words = len(value[1]) == 625 and all(type(word) is int and 0 <= word < 2**32 for word in value[1])
     return words and value[1][-1] <= 624 and (value[2] is None or type(value[2]) is float)
+
+
+def _are_generators(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(map(_are_of_one_process, value))
+
+
+def _are_of_one_process(states: object) -> bool:
+    """Tell whether this is what ``resuming.py`` keeps of the generators of a process."""
+    if not isinstance(states, dict) or not {"torch", "numpy", "python"} <= set(states) <= _GENERATORS:
+        return False
+    tensors = [state for name, state in states.items() if name not in ("numpy", "python")]
+    right_size = _is_generator(states["torch"]) and len(states["torch"]) == len(torch.get_rng_state())
+    return (
+        right_size
+        and all(map(_is_generator, tensors))
+        and _is_numpy_state(states["numpy"])
+        and _is_python_state(states["python"])
+    )
+
+
+def _is_middle(value: object) -> bool:
+    if not isinstance(value, dict) or set(value) != {"batches", "loss"} or not _is_whole(value["batches"]):
+        return False
+    losses = value["loss"] if isinstance(value["loss"], (list, tuple)) else [value["loss"]]
+    return all(type(loss) is float for loss in losses)
+
+
+def _are_callbacks(value: object) -> bool:
+    return isinstance(value, dict) and is_plain(value) and all(isinstance(state, dict) for state in value.values())
 
 
 def _are_tokens(value: object) -> bool:
@@ -247,21 +317,26 @@ ENTRIES = {
     ),
     "epoch": Entry("a whole number from -1, which is that of an untrained model", _is_epoch),
     "cur_step": Entry("a whole number from 0", _is_whole),
+    "best_epoch": Entry("a whole number from -1, which is that of no epoch", _is_epoch),
     "best_valid_score": Entry("a number", lambda value: type(value) is float),
     "best_valid_result": Entry("a dictionary of numbers", _are_metrics),
     "optimizer": Entry("an optimizer's state", _is_optimizer),
-    "random_state": Entry("the state of torch's generator", _is_cpu_generator),
-    "numpy_random_state": Entry("the state of numpy's generator", _is_numpy_state),
-    "python_random_state": Entry("the state of Python's generator", _is_python_state),
+    "generators": Entry("the states of each process's random generators", _are_generators),
+    "skipped_steps": Entry("a whole number from 0", _is_whole),
+    "callbacks": Entry("a dictionary of plain states", _are_callbacks),
+    "fingerprint": Entry("a digest of the data", lambda value: isinstance(value, str)),
     "item_tokens": Entry("a list of texts", _are_tokens),
     "item_counts": Entry("a row of whole numbers from 0", _are_whole),
     "state_dict": Entry("a dictionary of tensors", _are_weights),
     "trained": Entry("a dictionary of tensors", _are_weights, required=False),
     "average_steps": Entry("a whole number from 0", _is_whole, required=False),
-    "cuda_random_state": Entry("the state of a GPU's generator", _is_generator, required=False),
     "histories": Entry("users, and the items, bounds and times of their histories", _are_histories, required=False),
+    "middle": Entry("the batches of an epoch that are done, and their loss", _is_middle, required=False),
 }
 """What a checkpoint holds; whoever stores more adds it here."""
+
+
+_GENERATORS = {"torch", "numpy", "python", "cuda", "masks"}
 
 
 def _check_entries(path: str | os.PathLike[str], state: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import numpy as np
@@ -144,6 +145,15 @@ class BERT4RecDataset(FastLoading):
         """Return one whole sequence for each user of this part; see :meth:`Sequences.longest_slices`."""
         rows = self.inter_feat
         return self.sequences.longest_slices(rows[self.uid_field], self.sequence_of(rows), rows[TARGET_POSITION])
+
+    def fingerprint(self) -> str:
+        """Return a digest of all interactions, and of which of them this part reads."""
+        times = [] if self.sequences.times is None else [self.sequences.times]
+        digest = hashlib.sha256()
+        for tensor in (self.sequences.items, self.sequences.offsets, *times, *self.slices()):
+            digest.update(str(tensor.shape).encode())
+            digest.update(tensor.contiguous().numpy().data)
+        return digest.hexdigest()
 
     def inter_matrix(self, form: str = "coo", value_field: str | None = None) -> Any:
         """Return the matrix of all interactions of this part, users by items.

@@ -6,19 +6,19 @@ from typing import Any
 
 import torch
 from recbole.data.interaction import Interaction
-from recbole.trainer import Trainer
 from torch import Tensor
 
 from recbole_bert4rec.constants import PADDING, TARGET_POSITION
 from recbole_bert4rec.nn.topk import best_candidates
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
+from recbole_bert4rec.plugin.faults import FaultyTrainer
 from recbole_bert4rec.plugin.model import BERT4Rec
 from recbole_bert4rec.plugin.ranking import Ranking, RankingCollector
 from recbole_bert4rec.ranker import Pairs
 from recbole_bert4rec.segments import pair_keys
 
 
-class EvaluatingTrainer(Trainer):
+class EvaluatingTrainer(FaultyTrainer):
     """RecBole's trainer with rankings that encode each history once and hold no matrix of all scores.
 
     Attributes:
@@ -55,9 +55,11 @@ class EvaluatingTrainer(Trainer):
         self.evaluated_rows += len(interaction)
         (seen, removed), moved = self._seen(interaction), interaction.to(self.device)
         if not self.eval_collector.needs_all_scores:
-            _, items = self.model.best_items(moved, self.ranking_depth, removed, seen)
+            best, items = self.model.best_items(moved, self.ranking_depth, removed, seen)
+            self._check_scores(best[:, 0])
             return interaction, Ranking(items), positive_u, positive_i
         scores = self.model.full_sort_predict(moved, seen)
+        self._check_scores(scores)
         scores[:, PADDING] = -torch.inf
         scores[removed] = -torch.inf
         return interaction, scores, positive_u, positive_i
@@ -77,6 +79,7 @@ class EvaluatingTrainer(Trainer):
         vectors, sequences = self.model.encode(*self.model.histories(moved))
         seen, removed = self._seen(interaction)
         scores = self.model.score_candidates(vectors, sequences, items, seen).T.flatten()
+        self._check_scores(scores)
         rows = torch.arange(len(items), device=self.device).repeat(items.shape[1])
         users, items = owner[rows], items.T.flatten()  # for each user in RecBole's order: candidate by candidate
         if self.config["exclude_seen"]:

@@ -76,7 +76,7 @@ class WindowDataLoader(AbstractDataLoader):
         self.transform = construct_transform(config)
         self.is_sequential = True
         self.model = None
-        self.epoch = 0
+        self.epoch = self.first_batch = 0
         self.width: int = config["MAX_ITEM_LIST_LENGTH"] + self._extra_items()
         self.users, self.begin, self.length = _longer_than(self._extra_items(), dataset)
         self._cut_windows()
@@ -139,16 +139,16 @@ class WindowDataLoader(AbstractDataLoader):
     def _init_batch_size_and_step(self) -> None:
         self.batch_sampler.batch_size = self._rank_batch_size()
 
-    def set_epoch(self, epoch: int) -> None:
-        """Make the next iteration yield the batches and windows of ``epoch``."""
-        self.epoch = epoch
+    def set_epoch(self, epoch: int, first_batch: int = 0) -> None:
+        """Make the next iteration yield the batches and windows of ``epoch``, from ``first_batch`` on."""
+        self.epoch, self.first_batch = epoch, first_batch
 
     def __iter__(self) -> Iterator[Interaction]:  # type: ignore[override]  # torch names a private class
-        self.batch_sampler.epoch = self.epoch
+        self.batch_sampler.epoch, self.batch_sampler.first = self.epoch, self.first_batch
         if self.config["window"] == "random":
             generator = epoch_generator(self.config["seed"], self.epoch)
             self._windows = random_windows(self.begin, self.length, self.width, generator)
-        self.epoch += 1
+        self.epoch, self.first_batch = self.epoch + 1, 0
         return super().__iter__()
 
     def collate_fn(self, index: list[int]) -> Interaction:

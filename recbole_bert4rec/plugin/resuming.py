@@ -10,18 +10,22 @@ from typing import Any
 
 import numpy as np
 import torch
-from recbole.trainer import Trainer
+import torch.distributed as dist
 from recbole.utils import set_color
 from torch import Tensor
 
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.errors import UserError, short
 from recbole_bert4rec.nn.average import MovingAverage
 from recbole_bert4rec.options.table import FIXED_ON_RESUME, PROTOCOL
 from recbole_bert4rec.plugin import checkpoint
+from recbole_bert4rec.plugin.dataset import BERT4RecDataset
+from recbole_bert4rec.plugin.faults import FaultyTrainer
 from recbole_bert4rec.plugin.model import BERT4Rec
 
+Losses = float | tuple[float, ...]
 
-class ResumableTrainer(Trainer):
+
+class ResumableTrainer(FaultyTrainer):
     """RecBole's trainer with checkpoints of plain values, from which a run goes on exactly.
 
     Attributes:
@@ -29,8 +33,12 @@ class ResumableTrainer(Trainer):
         item_tokens: external ids of the items, padding first.
         item_counts: how often each stands in training. *Shape:* (N,)
         histories: of all users, with ``keep_histories``; see :func:`checkpoint.histories`.
+        fingerprint: digest of the data; empty where they are not known yet.
         best_epoch: the epoch whose weights are kept, from 0; None before any is.
         valid_result: metrics of the last validation.
+        trained_here: whether this process has trained, too.
+        batches_done: batches of the epoch under way that are trained.
+        loss_sum: sum of their losses; None where there are none.
     """
 
     model: BERT4Rec
@@ -39,9 +47,15 @@ class ResumableTrainer(Trainer):
     item_tokens: list[str]
     item_counts: Tensor
     histories: dict[str, Any] | None
+    fingerprint: str
     best_epoch: int | None
     best_valid_result: dict[str, float] | None
     valid_result: dict[str, float]
+    trained_here = False
+    batches_done = 0
+    loss_sum: Losses | None = None
+    _goes_on_inside = False
+    _resumed_masks: torch.Tensor | None = None
 
     def _restart_average(self) -> None:
         """Start a new moving average from the weights as they are, with ``ema_decay``."""
@@ -52,75 +66,173 @@ class ResumableTrainer(Trainer):
         """Return a context in which the model has the weights that are judged: their average, with ``ema_decay``."""
         return nullcontext() if self.average is None or not self.average.steps else self.average.applied()
 
+    def callback_states(self) -> dict[str, dict[str, Any]]:
+        """Return what the callbacks keep in a checkpoint, by their names; this trainer has none."""
+        return {}
+
+    def restore_callbacks(self, states: Mapping[str, dict[str, Any]]) -> None:
+        """Give the callbacks back what they kept; this trainer has none."""
+
+    def random_states(self) -> dict[str, Any]:
+        """Return the states of every random generator that this process draws from, as plain lists and tensors.
+
+        Torch draws dropout, the model's own generator masks and negatives, NumPy the sampled candidates of an
+        evaluation, Python what a model may.
+        """
+        kind, keys, position, has_gauss, cached_gaussian = np.random.get_state()
+        version, internal, gauss_next = random.getstate()
+        states: dict[str, Any] = {
+            "torch": torch.get_rng_state(),
+            "numpy": [kind, np.asarray(keys).tolist(), position, has_gauss, cached_gaussian],
+            "python": [version, list(internal), gauss_next],
+        }
+        if self.device.type == "cuda":
+            states["cuda"] = torch.cuda.get_rng_state(self.device)
+        if self.model.generator_state is not None:
+            states["masks"] = self.model.generator_state
+        return states
+
+    def _restore_random_states(self, states: Mapping[str, Any]) -> None:
+        """Set the random generators to what :meth:`random_states` returned."""
+        torch.set_rng_state(states["torch"].cpu())
+        kind, keys, position, has_gauss, cached_gaussian = states["numpy"]
+        np.random.set_state((kind, np.array(keys, dtype=np.uint32), position, has_gauss, cached_gaussian))
+        version, internal, gauss_next = states["python"]
+        random.setstate((version, tuple(internal), gauss_next))
+        if self.device.type == "cuda" and "cuda" in states:
+            torch.cuda.set_rng_state(states["cuda"].cpu(), self.device)
+        self._resumed_masks = states.get("masks")
+
     def _save_checkpoint(self, epoch: int, verbose: bool = True, **kwargs: Any) -> None:
-        """Write all that recommending and an exact resume need, as plain tensors and values."""
+        """Write the checkpoint of the best epoch: all that recommending and an exact resume need."""
         self.best_epoch = epoch
-        if not self.config["single_spec"] and self.config["local_rank"] != 0:
-            return
         file = kwargs.pop("saved_model_file", self.saved_model_file)
+        self._write(file, epoch, self.valid_result, self.random_states())
+        if verbose:
+            self.logger.info(set_color("Saving current", "blue") + f": {file}")
+
+    def save_last(self, inside: bool, random_states: dict[str, Any] | None = None) -> None:
+        """Write the checkpoint that training goes on from.
+
+        Args:
+            inside: whether the epoch under way is yet to be ended, by more batches or by its validation.
+            random_states: of the place to go on from, where generators have drawn since.
+        """
+        file, states = checkpoint.last_of(self.saved_model_file), random_states or self.random_states()
+        middle = {"batches": self.batches_done, "loss": self.loss_sum or 0.0} if inside else None
+        self._write(file, self.epoch_under_way - inside, self.best_valid_result or {}, states, middle)
+
+    def _write(
+        self,
+        file: str,
+        epoch: int,
+        best_result: Mapping[str, float],
+        random_states: dict[str, Any],
+        middle: dict[str, Any] | None = None,
+    ) -> None:
+        """Write a checkpoint of what is finished after ``epoch``, and of the ``middle`` of the next one."""
+        self._check_weights()
+        generators = [random_states]
+        if not self.config["single_spec"]:
+            generators *= self.config["world_size"]
+            dist.all_gather_object(generators, random_states)
+            if self.config["local_rank"] != 0:
+                return
         state = {
             "config": checkpoint.plain_config(self.config),
             "epoch": epoch,
             "cur_step": self.cur_step,
+            "best_epoch": -1 if self.best_epoch is None else self.best_epoch,
             "best_valid_score": float(self.best_valid_score),
-            "best_valid_result": {name: float(value) for name, value in self.valid_result.items()},
+            "best_valid_result": {name: float(value) for name, value in best_result.items()},
             "optimizer": self.optimizer.state_dict(),
-            **_random_states(self.device),
+            "generators": generators,
+            "callbacks": self.callback_states(),
+            "skipped_steps": self.skipped_steps,
+            "fingerprint": self.fingerprint,
             "item_tokens": self.item_tokens,
             "item_counts": self.item_counts,
         }
         if self.histories is not None:
             state["histories"] = self.histories
+        if middle is not None:
+            state["middle"] = middle
         if self.average is not None:
             trained = {name: weight.clone() for name, weight in self.model.state_dict().items()}
             state |= {"trained": trained, "average_steps": self.average.steps}
         with self._ranking_weights():
             checkpoint.write(file, {**state, "state_dict": self.model.state_dict()})
-        if verbose:
-            self.logger.info(set_color("Saving current", "blue") + f": {file}")
 
     def resume_checkpoint(self, resume_file: str | os.PathLike[str]) -> None:
-        """Go on after the checkpoint's epoch as if never stopped: weights, optimizer, early stopping, random numbers.
+        """Go on from a checkpoint as if never stopped: weights, optimizer, early stopping, random numbers.
 
         Args:
-            resume_file: the checkpoint.
+            resume_file: the best epoch's or the last one.
 
         Raises:
-            UserError: an option that shapes the weights or the optimizer's state has changed; or epochs are left, which
-                would be selected under another protocol than the current best.
+            UserError: an option that shapes the weights or the optimizer's state has changed; epochs are left, which
+                would be selected under another protocol than the current best; or the best epoch's checkpoint, which
+                the last one needs beside it, is missing, damaged or of another training.
         """
         state = checkpoint.read(resume_file, self.device)
-        fixed = ["model", *FIXED_ON_RESUME]
-        if self.config["valid_users"] is not None:  # with another seed others have trained what is held out
-            fixed.append("seed")
-        if changed := self._changed_since(state["config"], fixed):
-            raise UserError(f"cannot resume {resume_file}: {changed}")
-        if state["epoch"] + 1 < self.epochs and (changed := self._changed_since(state["config"], PROTOCOL)):
-            raise UserError(
-                f"cannot resume {resume_file}: {changed}, so later epochs could not be compared with its best one. "
-                "Keep these options, or evaluate it anew, without training, by --epochs=1"
-            )
+        epochs_left = state["epoch"] + 1 < self.epochs
+        self._check_options(resume_file, state, epochs_left)
         if len(state["item_tokens"]) != self.model.n_items:
             raise UserError(
                 f"{resume_file} was trained on {len(state['item_tokens']) - 1} items, but the data set has "
                 f"{self.model.n_items - 1}; train anew"
             )
-        self.saved_model_file = str(resume_file)
+        self.saved_model_file = checkpoint.best_of(resume_file)
+        if self.saved_model_file != str(resume_file):
+            _check_pair(self.saved_model_file, resume_file, state)
         self.start_epoch = state["epoch"] + 1
+        self._goes_on_inside = "middle" in state
+        if self._goes_on_inside:
+            self.batches_done, self.loss_sum = state["middle"]["batches"], state["middle"]["loss"]
+        self.epoch_under_way = state["epoch"] + self._goes_on_inside
         self.cur_step = state["cur_step"]
+        self.skipped_steps = state["skipped_steps"]
         self.best_valid_score = state["best_valid_score"]
         self.valid_result = state["best_valid_result"]
         self.best_valid_result = self.valid_result or None
-        self.best_epoch = state["epoch"]
+        self.best_epoch = state["best_epoch"] if state["best_epoch"] >= 0 else None
         self.item_tokens, self.item_counts = state["item_tokens"], state["item_counts"]
-        self.model.load_state_dict(state["state_dict"])
-        if self.average is not None:
-            self._restart_average()  # as what was ranked with
-            self.average.steps = state["average_steps"]
-            self.model.load_state_dict(state["trained"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        _restore_random_states(state, self.device)
-        self.logger.info(f"Checkpoint loaded. Resume training from epoch {self.start_epoch}")
+        self.fingerprint = state["fingerprint"]
+        with checkpoint.explain_misfit(resume_file):
+            self.model.load_state_dict(state["state_dict"])
+            if self.average is not None:
+                self._restart_average()  # as what was ranked with
+                self.average.steps = state["average_steps"]
+                self.model.load_state_dict(state["trained"])
+            self.optimizer.load_state_dict(state["optimizer"])
+            self._check_optimizer()
+        self.restore_callbacks(state["callbacks"])
+        rank = 0 if self.config["single_spec"] else self.config["local_rank"]
+        if rank < len(state["generators"]):
+            self._restore_random_states(state["generators"][rank])
+        inside = f", batch {self.batches_done}" if self.batches_done else ""
+        self.logger.info(f"Checkpoint loaded. Resume training from epoch {self.start_epoch}{inside}")
+
+    def _check_options(self, resume_file: str | os.PathLike[str], state: Mapping[str, Any], epochs_left: bool) -> None:
+        """Refuse a checkpoint of a run whose options do not allow this one to go on from it."""
+        fixed = ["model", *FIXED_ON_RESUME]
+        if self.config["valid_users"] is not None:  # with another seed others have trained what is held out
+            fixed.append("seed")
+        if changed := self._changed_since(state["config"], fixed):
+            raise UserError(f"cannot resume {resume_file}: {changed}")
+        if not epochs_left:
+            return
+        if changed := self._changed_since(state["config"], PROTOCOL):
+            raise UserError(
+                f"cannot resume {resume_file}: {changed}, so later epochs could not be compared with its best one. "
+                "Keep these options, or evaluate it anew, without training, by --epochs=1"
+            )
+        processes = 1 if self.config["single_spec"] else self.config["world_size"]
+        if processes != len(state["generators"]):
+            raise UserError(
+                f"cannot resume {resume_file}: {len(state['generators'])} processes trained it, but here are "
+                f"{processes}; give --nproc={len(state['generators'])}"
+            )
 
     def _changed_since(self, stored: Mapping[str, Any], names: Iterable[str]) -> str:
         """Say which of some options a checkpoint was made with other values of; nothing where none."""
@@ -129,30 +241,51 @@ class ResumableTrainer(Trainer):
             f"the checkpoint has {name}={stored.get(name)!r}, this run {self.config[name]!r}" for name in changed
         )
 
+    def _check_optimizer(self) -> None:
+        """Refuse a state that no step could go on from.
 
-def _random_states(device: torch.device) -> dict[str, Any]:
-    """Return the states of every random generator that a run draws from, as plain lists and tensors.
+        Raises:
+            ValueError: a weight has a state of another shape.
+        """
+        for weight, state in self.optimizer.state.items():
+            for name, value in state.items():
+                shapes = ((), weight.shape, (*weight.shape[:1], 1))
+                if not isinstance(value, torch.Tensor) or value.shape not in shapes:
+                    raise ValueError(f"the optimizer's {name} is {short(value)}")
 
-    Torch draws masks and dropout, NumPy the sampled candidates of an evaluation, Python what a model may.
-    """
-    kind, keys, position, has_gauss, cached_gaussian = np.random.get_state()
-    version, internal, gauss_next = random.getstate()
-    states: dict[str, Any] = {
-        "random_state": torch.get_rng_state(),
-        "numpy_random_state": [kind, np.asarray(keys).tolist(), position, has_gauss, cached_gaussian],
-        "python_random_state": [version, list(internal), gauss_next],
-    }
-    if device.type == "cuda":
-        states["cuda_random_state"] = torch.cuda.get_rng_state(device)
-    return states
+    def check_data(self, training: BERT4RecDataset) -> None:
+        """Compare the data with those of the resumed checkpoint, and keep what says what they are for the next one.
+
+        Raises:
+            UserError: the items are others; or other interactions are to be trained on.
+        """
+        found = training.fingerprint()
+        if self.item_tokens:
+            checkpoint.check_items(self.saved_model_file, self.item_tokens, training)
+        if self.fingerprint not in ("", found):
+            message = (
+                f"the interactions of {training.dataset_name!r} are others than {self.saved_model_file} was trained on"
+            )
+            if not self.finished:
+                raise UserError(f"{message}; train anew, or evaluate it on these, without training, by --epochs=1")
+            self.logger.warning(message)
+        self.item_tokens, self.item_counts = checkpoint.item_tokens(training), training.training_counts()
+        self.histories = checkpoint.histories(training) if self.config["keep_histories"] else None
+        self.fingerprint = found
+
+    @property
+    def finished(self) -> bool:
+        """Whether a resumed run has all its epochs, or was ended by early stopping."""
+        return self.start_epoch > 0 and (self.start_epoch >= self.epochs > 0 or self.cur_step > self.stopping_step)
 
 
-def _restore_random_states(states: dict[str, Any], device: torch.device) -> None:
-    """Set the random generators to what :func:`_random_states` returned."""
-    torch.set_rng_state(states["random_state"].cpu())
-    kind, keys, position, has_gauss, cached_gaussian = states["numpy_random_state"]
-    np.random.set_state((kind, np.array(keys, dtype=np.uint32), position, has_gauss, cached_gaussian))
-    version, internal, gauss_next = states["python_random_state"]
-    random.setstate((version, tuple(internal), gauss_next))
-    if device.type == "cuda" and "cuda_random_state" in states:
-        torch.cuda.set_rng_state(states["cuda_random_state"].cpu(), device)
+def _check_pair(best: str, last: str | os.PathLike[str], state: Mapping[str, Any]) -> None:
+    """Refuse a last checkpoint without its best one, of which it has the metrics alone."""
+    if state["best_epoch"] < 0:
+        return
+    if not os.path.isfile(best):
+        raise UserError(f"{last} goes on only beside {best}, which holds the best epoch so far and is missing")
+    kept = checkpoint.read(best)
+    same = kept["epoch"] == state["best_epoch"] and kept["best_valid_score"] == state["best_valid_score"]
+    if not (same or kept["epoch"] > state["best_epoch"]):
+        raise UserError(f"{best} does not hold the best epoch that {last} speaks of; go on with --resume={best}")

@@ -1,4 +1,4 @@
-"""BERT4Rec's trainer: optimizer, learning-rate schedule, epochs."""
+"""BERT4Rec's trainer: optimizer, learning-rate schedule, epochs and their steps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ import torch.distributed as dist
 from recbole.config import Config
 from recbole.data.dataloader import AbstractDataLoader
 from recbole.data.interaction import Interaction
+from recbole.utils import get_gpu_usage, set_color
 from torch import Tensor, optim
+from tqdm import tqdm
 
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.nn.lazy_adamw import LazyAdamW, clip
@@ -26,7 +28,7 @@ from recbole_bert4rec.plugin.evaluating import EvaluatingTrainer
 from recbole_bert4rec.plugin.loader import WindowDataLoader
 from recbole_bert4rec.plugin.model import BERT4Rec
 from recbole_bert4rec.plugin.ranking import RankingCollector
-from recbole_bert4rec.plugin.resuming import ResumableTrainer
+from recbole_bert4rec.plugin.resuming import Losses, ResumableTrainer
 
 _TRAINERS = itertools.count(1)
 _FUSED = {"adam": optim.Adam, "adamw": optim.AdamW}
@@ -44,6 +46,7 @@ class BERT4RecTrainer(EvaluatingTrainer, ResumableTrainer):
         self.histories: dict[str, Any] | None = None
         self.best_epoch: int | None = None
         self.valid_result: dict[str, float] = {}
+        self.fingerprint = ""
         self.evaluated_rows = 0
         if config["sparse_update"] and not config["single_spec"]:
             raise UserError(
@@ -98,14 +101,12 @@ class BERT4RecTrainer(EvaluatingTrainer, ResumableTrainer):
         share = 1.0 - progress if schedule == "linear" else 0.5 * (1.0 + math.cos(math.pi * progress))
         return self.learning_rate * share
 
-    def _before_step(self, optimizer: optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _before_step(self, optimizer: optim.Optimizer) -> None:
         for group in optimizer.param_groups:
             group["lr"] = self.learning_rate_at(self.step_count)
         self.step_count += 1
-        if self.config["clip_grad_norm"]:
-            clip(self.model.parameters(), **self.config["clip_grad_norm"])
 
-    def _after_step(self, optimizer: optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _after_step(self, optimizer: optim.Optimizer) -> None:
         if self.average is not None:
             self.average.update()
 
@@ -115,31 +116,72 @@ class BERT4RecTrainer(EvaluatingTrainer, ResumableTrainer):
         epoch_idx: int,
         loss_func: Callable[[Interaction], Tensor | tuple[Tensor, ...]] | None = None,
         show_progress: bool = False,
-    ) -> float | tuple[float, ...] | None:
+    ) -> Losses | None:
         """Train one pass over all users; masks, windows and order depend on (seed, epoch) alone.
+
+        A resumed run goes on after the batches of the epoch that are done.
 
         Returns:
             The sum of the batches' losses, as RecBole logs it.
         """
+        if not self._goes_on_inside:
+            self.batches_done, self.loss_sum, self._resumed_masks = 0, None, None
+        self._goes_on_inside, self.trained_here, self.epoch_under_way = False, True, epoch_idx
+        self._training: BERT4RecDataset = train_data._dataset
         self.total_steps = self.epochs * len(train_data)
-        self.step_count = epoch_idx * len(train_data)
-        cast(WindowDataLoader, train_data).set_epoch(epoch_idx)
-        self.model.set_epoch(epoch_idx)
-        hooks = [
-            self.optimizer.register_step_pre_hook(self._before_step),
-            self.optimizer.register_step_post_hook(self._after_step),
-        ]
-        try:
-            return super()._train_epoch(train_data, epoch_idx, loss_func, show_progress)
-        finally:
-            for hook in hooks:
-                hook.remove()
-            if isinstance(self.optimizer, LazyAdamW):
-                self.optimizer.catch_up()
+        self.step_count = epoch_idx * len(train_data) + self.batches_done
+        cast(WindowDataLoader, train_data).set_epoch(epoch_idx, self.batches_done)
+        self.model.set_epoch(epoch_idx, self._resumed_masks)
+        self.model.train()
+        self._scaler = torch.amp.GradScaler(self.device.type, enabled=self.enable_scaler)
+        shown = set_color(f"Train {epoch_idx:>5}", "pink")
+        bar = tqdm(train_data, shown, len(train_data), ncols=100, initial=self.batches_done, disable=not show_progress)
+        for interaction in bar:
+            self._step(interaction, loss_func or self.model.calculate_loss)
+            self.batches_done += 1
+            if self.gpu_available and show_progress:
+                bar.set_postfix_str(set_color("GPU RAM: " + get_gpu_usage(self.device), "yellow"))
+        if isinstance(self.optimizer, LazyAdamW):
+            self.optimizer.catch_up()
+        return self.loss_sum or 0.0
+
+    def _step(self, interaction: Interaction, loss_func: Callable[[Interaction], Tensor | tuple[Tensor, ...]]) -> None:
+        """Train one batch; leave it out where its loss or its gradient is not finite."""
+        self.optimizer.zero_grad()
+        alone: bool = self.config["single_spec"]
+        if not alone:
+            self.set_reduce_hook()
+        with torch.autocast(device_type=self.device.type, enabled=self.enable_amp):
+            found = loss_func(interaction.to(self.device))
+        losses = found if isinstance(found, tuple) else (found,)
+        loss = cast(Tensor, sum(losses))
+        self._scaler.scale(loss if alone else loss + self.sync_grad_loss()).backward()
+        self._before_step(self.optimizer)
+        self._scaler.unscale_(self.optimizer)
+        norm = clip(self.model.parameters(), **(self.config["clip_grad_norm"] or {})).item()
+        values = [loss.item() for loss in losses]
+        if math.isfinite(norm) and (math.isfinite(sum(values)) or not alone):  # all processes have the same gradient
+            self._skipped_in_a_row = 0
+            self._add_losses(values)
+            self._scaler.step(self.optimizer)
+            self._after_step(self.optimizer)
+        elif not self.enable_scaler:  # which leaves such a batch out by itself, and scales the next one less
+            self._skip(values, norm, self._users_of(interaction))
+        self._scaler.update()
+
+    def _add_losses(self, losses: list[float]) -> None:
+        """Add a batch's losses to the sums of its epoch."""
+        if self.loss_sum is None:
+            self.loss_sum = losses[0] if len(losses) == 1 else tuple(losses)
+        elif isinstance(self.loss_sum, tuple):
+            self.loss_sum = tuple(map(sum, zip(self.loss_sum, losses, strict=True)))
+        else:
+            self.loss_sum += losses[0]
 
     def _valid_epoch(
         self, valid_data: AbstractDataLoader, show_progress: bool = False
     ) -> tuple[float, dict[str, float]]:
+        self._check_weights()
         score, self.valid_result = super()._valid_epoch(valid_data, show_progress)
         return score, self.valid_result
 
@@ -154,10 +196,7 @@ class BERT4RecTrainer(EvaluatingTrainer, ResumableTrainer):
         if load_best_model:
             if not self.config["single_spec"]:
                 dist.barrier()
-            file = model_file or self.saved_model_file
-            self.model.load_state_dict(checkpoint.read(file, self.device)["state_dict"])
-            self._restart_average()
-            self.logger.info(f"Loading model structure and parameters from {file}")
+            self._load_best(model_file or self.saved_model_file)
         if not eval_data:
             return None
         self._eval_dataset = eval_data._dataset
@@ -165,27 +204,35 @@ class BERT4RecTrainer(EvaluatingTrainer, ResumableTrainer):
         with nullcontext() if load_best_model else self._ranking_weights():  # the best one's are in the checkpoint
             return super().evaluate(eval_data, load_best_model=False, show_progress=show_progress)
 
+    def _load_best(self, file: str) -> None:
+        """Give the model the weights that a checkpoint ranks with."""
+        self.model.load_state_dict(checkpoint.read(file, self.device)["state_dict"])
+        self._restart_average()
+        self.logger.info(f"Loading model structure and parameters from {file}")
+
     def fit(
         self, train_data: AbstractDataLoader, valid_data: AbstractDataLoader | None = None, *args: Any, **kwargs: Any
     ) -> tuple[float, dict[str, float] | None]:
         """Train as RecBole does, and keep what the checkpoint says of the data: items and, if asked for, histories.
 
-        Where the resumed checkpoint has all ``epochs``, validate it under the current options and leave it as it is.
+        Where the resumed training is finished, validate its best epoch under the current options and leave it as it is.
 
         Raises:
-            UserError: the resumed checkpoint was trained on other items.
+            UserError: the resumed checkpoint was trained on other data.
         """
-        if self.start_epoch > 0:
-            checkpoint.check_items(self.saved_model_file, self.item_tokens, train_data._dataset)
-        dataset = cast(BERT4RecDataset, train_data._dataset)
-        self.item_tokens, self.item_counts = checkpoint.item_tokens(dataset), dataset.training_counts()
-        self.histories = checkpoint.histories(dataset) if self.config["keep_histories"] else None
-        if self.start_epoch >= self.epochs > 0:  # RecBole would write a checkpoint of epoch -1 over the resumed one
+        self.check_data(train_data._dataset)
+        if self.finished:  # RecBole would write a checkpoint of epoch -1 over the resumed one
             self.logger.warning(f"nothing to train: {self.start_epoch} epochs are done and epochs is {self.epochs}")
+            self._load_best(self.saved_model_file)
             if valid_data:  # the options may have it ranked in another way
                 self.best_valid_score, self.best_valid_result = self._valid_epoch(valid_data)
             return self.best_valid_score, self.best_valid_result
         return super().fit(train_data, valid_data, *args, **kwargs)
+
+    def _users_of(self, interaction: Interaction) -> list[str]:
+        """Return whose sequences a training batch holds, by their external ids."""
+        field = self._training.uid_field
+        return [str(name) for name in self._training.id2token(field, interaction[field].tolist())]
 
 
 def _spared(name: str) -> bool:
@@ -193,6 +240,6 @@ def _spared(name: str) -> bool:
 
 
 def _unused_name(path: str) -> str:
-    """Two trainers of the same second must not share a checkpoint."""
+    """Two trainers of this process, made in the same second, must not share a checkpoint."""
     stem, ending = os.path.splitext(path)
-    return f"{stem}-{os.getpid()}-{next(_TRAINERS)}{ending}"
+    return f"{stem}-{next(_TRAINERS)}{ending}"

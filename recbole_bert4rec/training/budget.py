@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Mapping
+from functools import partial
 from typing import Any, cast
 
 from recbole.data.dataloader import AbstractDataLoader
 from recbole.trainer import TraditionalTrainer
 
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.training.callbacks import Callback, Observed, StopTraining
+from recbole_bert4rec.training.callbacks import Callback, Observed, StopTraining, WatchedLoader
 
 NO_END = 1_000_000
 """Epochs, and epochs without improvement, of a training that time alone ends."""
@@ -30,27 +31,6 @@ def seconds_of(text: str) -> float:
     return float(found[1]) * _UNITS[found[2]]
 
 
-class _TimedLoader:
-    """A training loader that gives no further batch once the time is up; the first batch always comes."""
-
-    def __init__(self, loader: AbstractDataLoader, budget: Budget) -> None:
-        self._loader, self._budget = loader, budget
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._loader, name)
-
-    def __len__(self) -> int:
-        return len(self._loader)
-
-    def __iter__(self) -> Iterator[Any]:
-        for number, batch in enumerate(self._loader):
-            if number and self._budget.spent:
-                self._budget.last_epoch_share = number / len(self)
-                return
-            yield batch
-        self._budget.last_epoch_share = 1.0
-
-
 class Budget(Callback):
     """Ends training when training and validation have taken ``seconds``; the last validation comes on top.
 
@@ -67,6 +47,7 @@ class Budget(Callback):
         self.last_epoch_share = 1.0
         self._deadline = float("inf")
         self._epochs_begun = 0
+        self._spent_before = 0.0
 
     @property
     def spent(self) -> bool:
@@ -78,9 +59,19 @@ class Budget(Callback):
         """How much of the time is over, from 0 to 1."""
         return min(1.0, 1.0 - (self._deadline - time.perf_counter()) / self.seconds)
 
+    def state(self) -> dict[str, Any]:
+        """Return the seconds that are spent."""
+        spent = self.seconds - (self._deadline - time.perf_counter())
+        return {"spent": spent, "epochs_begun": self._epochs_begun, "last_epoch_share": self.last_epoch_share}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on with the seconds that are left."""
+        self._spent_before, self._epochs_begun = float(state["spent"]), int(state["epochs_begun"])
+        self.last_epoch_share = float(state["last_epoch_share"])
+
     def on_train_begin(self, trainer: Observed) -> None:
         """Start the time; BERT4Rec's learning rate falls with it."""
-        self._deadline = time.perf_counter() + self.seconds
+        self._deadline = time.perf_counter() + self.seconds - self._spent_before
         if hasattr(trainer, "time_share"):
             trainer.time_share = lambda: self.spent_share
 
@@ -92,7 +83,12 @@ class Budget(Callback):
         # half an epoch of Pop and the like is no model
         if isinstance(trainer, TraditionalTrainer):
             return batches
-        return cast(AbstractDataLoader, _TimedLoader(batches, self))
+        return cast(AbstractDataLoader, WatchedLoader(batches, partial(self._go_on, len(batches))))
+
+    def _go_on(self, batches: int, done: int) -> bool:
+        """Note how much of an epoch's batches is done."""
+        self.last_epoch_share = done / batches
+        return not self.spent
 
     def on_epoch_end(self, trainer: Observed, epoch: int, loss: float | tuple[float, ...] | None) -> None:
         """Have the last epoch validated, whatever ``eval_step`` says."""

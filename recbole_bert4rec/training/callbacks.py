@@ -25,13 +25,15 @@ The second training of `refit` calls none of the user's callbacks.
 
 At each event all callbacks are called, in the order of their list. A run's list is: the rule about seen items (where
 `exclude_seen` is set for another model than BERT4Rec), the log of epochs, those of the user, the log of ranks, the
-budget.
+budget, and what saves the training. A checkpoint keeps the `state` of each, and a resumed run gives it back to
+`restore`, before `on_train_begin`.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -40,7 +42,8 @@ from recbole.data.interaction import Interaction
 from recbole.trainer import Trainer
 from torch import Tensor
 
-from recbole_bert4rec.errors import UserError, nearest
+from recbole_bert4rec.errors import UserError, nearest, short
+from recbole_bert4rec.plugin.checkpoint import is_plain
 
 Value = TypeVar("Value")
 Metrics = dict[str, float]
@@ -117,6 +120,17 @@ class Callback:
                 near = nearest(name, events)
                 hint = f"did you mean `{near}`?" if near else f"the events are {', '.join(events)}"
                 raise UserError(f"{cls.__name__} has `{name}`, which is no event of a run; {hint}")
+
+    def state(self) -> dict[str, Any]:
+        """Return what a resumed run needs of this callback: plain values by their names."""
+        return {}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take back what :meth:`state` returned; not called where that was nothing.
+
+        Args:
+            state: read from a file, which may come from elsewhere.
+        """
 
     def on_train_begin(self, trainer: Observed) -> None:
         """Training begins; weights and optimizer are there, those of a resumed checkpoint too."""
@@ -220,6 +234,32 @@ class Callback:
         """
 
 
+class WatchedLoader:
+    """A training loader that asks, after every batch that was trained, whether to go on.
+
+    Args:
+        loader: of the batches.
+        go_on: gets how many batches of the epoch are trained; False ends the epoch.
+    """
+
+    def __init__(self, loader: AbstractDataLoader, go_on: Callable[[int], bool]) -> None:
+        self._loader, self._go_on = loader, go_on
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
+    def __iter__(self) -> Iterator[Any]:
+        done = getattr(self._loader, "first_batch", 0)  # of a run that goes on inside the epoch
+        for batch in self._loader:
+            yield batch
+            done += 1
+            if not self._go_on(done):
+                return
+
+
 class Observed(Trainer):
     """A trainer of RecBole that calls ``callbacks``; stands before the trainer's own class, see :func:`observed`."""
 
@@ -252,6 +292,39 @@ class Observed(Trainer):
         if stop is not None:
             raise stop
         return value
+
+    def callback_states(self) -> dict[str, dict[str, Any]]:
+        """Return what the callbacks keep in a checkpoint, by their names.
+
+        Raises:
+            UserError: a callback keeps something that no checkpoint holds.
+        """
+        states = {name: dict(callback.state()) for name, callback in self._named_callbacks()}
+        for name, state in states.items():
+            if not is_plain(state):
+                raise UserError(f"the state of {name} must be plain values by their names, but is {short(state)}")
+        return {name: state for name, state in states.items() if state}
+
+    def restore_callbacks(self, states: Mapping[str, dict[str, Any]]) -> None:
+        """Give the callbacks back what they kept.
+
+        Raises:
+            UserError: what was kept is not of their making.
+        """
+        for name, callback in self._named_callbacks():
+            try:
+                if name in states:
+                    callback.restore(states[name])
+            except (KeyError, TypeError, ValueError) as error:
+                raise UserError(f"the checkpoint holds no state of {name}, but {short(states[name])}") from error
+
+    def _named_callbacks(self) -> Iterator[tuple[str, Callback]]:
+        """Give each callback with the name of its class, and a number where there are several of it."""
+        count: Counter[str] = Counter()
+        for callback in self.callbacks:
+            name = type(callback).__name__
+            count[name] += 1
+            yield name if count[name] == 1 else f"{name} {count[name]}", callback
 
     def fit(
         self,
@@ -289,6 +362,7 @@ class Observed(Trainer):
                 self.logger.info(str(stop))
             best = self.best_valid_score, self.best_valid_result
         self._notify("on_train_end", *best)
+        self.tensorboard.close()  # RecBole leaves its files and its thread to the end of the process
         return best
 
     def _train_epoch(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import TypedDict
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypedDict, cast
 
 from recbole.data.dataloader import AbstractDataLoader
 
@@ -69,40 +69,69 @@ Report = Callable[[EpochReport], None]
 """Is told of every validated epoch; may raise to end the training."""
 
 
+class _Trained(NamedTuple):
+    """Seconds that the batches of an epoch took so far."""
+
+    epoch: int
+    seconds: float
+
+
 class EpochLog(Callback):
     """Keeps what each epoch gave.
 
     Attributes:
         epochs: one record an epoch.
+        before: seconds of the runs that this one resumes.
     """
 
     def __init__(self) -> None:
         self.epochs: list[EpochRecord] = []
         self._bigger = True
-        self._offset = 0.0
+        self.before = 0.0
         self._began: float | None = None
         self._step_began = 0.0
+        self._trained = _Trained(-1, 0.0)
+        self._trains = False
 
-    def continue_from(self, earlier: Sequence[EpochRecord]) -> None:
+    def state(self) -> dict[str, Any]:
+        """Return the epochs, and the seconds so far: of the training, and of the batches of the epoch under way."""
+        epoch, seconds = self._trained
+        trained = [epoch, self._seconds() if self._trains else seconds]
+        return {"epochs": list(map(dict, self.epochs)), "seconds": self.seconds, "trained": trained}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
         """Put the epochs of the run that this one resumes before its own."""
-        self.epochs = [*earlier]
-        self._offset = earlier[-1]["at_second"] if earlier else 0.0
+        if not all(map(is_epoch, state["epochs"])):
+            raise ValueError(state["epochs"])
+        epoch, seconds = state["trained"]
+        self.epochs = cast(list[EpochRecord], list(map(dict, state["epochs"])))
+        self.before, self._trained = float(state["seconds"]), _Trained(int(epoch), float(seconds))
+
+    @property
+    def seconds(self) -> float:
+        """Since training began, those of the runs that this one resumes among them."""
+        return self.before + (0.0 if self._began is None else time.perf_counter() - self._began)
 
     def on_train_begin(self, trainer: Observed) -> None:
-        """Note which scores are better."""
+        """Note which scores are better; forget the epoch that a resumed run goes on inside."""
         self._bigger = trainer.valid_metric_bigger
+        self.epochs = [row for row in self.epochs if row["epoch"] < trainer.start_epoch]
 
     def on_epoch_begin(self, trainer: Observed, epoch: int, batches: AbstractDataLoader) -> None:
         """Start the time."""
         self._step_began = time.perf_counter()
         if self._began is None:
-            self._began = self._step_began - self._offset
+            self._began = self._step_began
+        if self._trained.epoch == epoch:
+            self._step_began -= self._trained.seconds
+        self._trained, self._trains = _Trained(epoch, 0.0), True
 
     def on_epoch_end(self, trainer: Observed, epoch: int, loss: float | tuple[float, ...] | None) -> None:
         """Note loss and seconds."""
         total = sum(loss) if isinstance(loss, tuple) else loss
         train_loss = finite(float(total or 0.0))
         seconds = self._seconds()
+        self._trained, self._trains = _Trained(epoch, seconds), False
         self.epochs.append(
             {"epoch": epoch, "train_loss": train_loss, "train_seconds": seconds, "at_second": self._at_second()}
         )
@@ -123,7 +152,7 @@ class EpochLog(Callback):
         return round(time.perf_counter() - self._step_began, 3)
 
     def _at_second(self) -> float:
-        return round(time.perf_counter() - (self._began or 0.0), 3)
+        return round(self.seconds, 3)
 
     @property
     def best_epoch(self) -> int | None:
@@ -156,6 +185,13 @@ class ProgressReport(EpochLog):
     def on_selection_end(self, trainer: Observed, epoch: int, score: float) -> None:
         """Report the epoch."""
         self._report({"epoch": epoch + 1, "epochs": trainer.epochs, "score": score, **self.best()})
+
+
+def is_epoch(row: object) -> bool:
+    """Tell whether this is the record of an epoch, by what all of them have."""
+    return isinstance(row, dict) and all(
+        isinstance(row.get(key), (int, float)) for key in ("epoch", "train_seconds", "at_second")
+    )
 
 
 def finite(value: float) -> float | None:

@@ -46,15 +46,15 @@ def configure(request: RunRequest) -> Config:
     """
     with tempfile.TemporaryDirectory() as folder:
         model, dataset, files = resolve_inputs(
-            request.model, request.dataset, request.config_files, request.options, request.resume, folder
+            request.model, request.dataset, request.config_files, request.options, request.checkpoint, folder
         )
         _check_request(request, model)
         config = translate_errors(lambda: Config(model, dataset, files, dict(request.options)), "the configuration")
     if model not in OUR_MODELS and (mistakes := _mistakes_of_another_model(config)):
         raise UserError(" ".join(mistakes))
     check_refit(config)
-    if request.resume is not None:
-        config[checkpoint.ITEM_ORDER] = checkpoint.ItemOrder.of(request.resume)
+    if request.checkpoint is not None:
+        config[checkpoint.ITEM_ORDER] = checkpoint.ItemOrder.of(request.checkpoint)
     return config
 
 
@@ -69,12 +69,22 @@ def _check_request(request: RunRequest, model: str) -> None:
     check_model(model)
     asked = {"--recommend": request.recommend, "--attention": request.attention, "--resume": request.resume}
     for flag, value in asked.items():
-        if value is not None and model not in OUR_MODELS:
-            raise UserError(f"{flag} works with {', '.join(OUR_MODELS)} only, but the model is {model}")
+        if value is not None:
+            check_ours(flag, model)
     if request.recommend is not None:
         check_destination(request.recommend, request.k)
     if request.attention is not None:
         check_picture("--attention", request.attention)
+
+
+def check_ours(flag: str, model: str) -> None:
+    """Refuse a flag that only this package's models have.
+
+    Raises:
+        UserError: the model is another.
+    """
+    if model not in OUR_MODELS:
+        raise UserError(f"{flag} works with {', '.join(OUR_MODELS)} only, but the model is {model}")
 
 
 def resolve_inputs(

@@ -7,7 +7,6 @@ import json
 import os
 import time
 from collections.abc import Mapping
-from logging import getLogger
 from pathlib import Path
 from typing import Any, TypedDict, cast
 
@@ -118,6 +117,7 @@ class RunRecord(_Always, total=False):
         also: only where other protocols were asked for; the test metrics under each, by its file's name.
         learnt: only of a model with ``seen_bias``; its value.
         contestant: only in a comparison; the name of the model or variant there.
+        skipped_steps: only where batches were left out because their loss or gradient is not finite; how many.
     """
 
     budget: BudgetRecord
@@ -126,17 +126,18 @@ class RunRecord(_Always, total=False):
     also: dict[str, dict[str, float]]
     contestant: str
     learnt: dict[str, float]
+    skipped_steps: int
 
 
 def record_path(trainer: Trainer) -> Path:
-    """Return the record's path: beside the checkpoint.
+    """Return the path of a training's record: beside the checkpoint."""
+    return Path(trainer.saved_model_file).with_suffix(".json")
 
-    Where nothing is left to train it has a new name, so that the record of the training stays.
-    """
-    path = Path(trainer.saved_model_file).with_suffix(".json")
+
+def unused(path: Path) -> Path:
+    """Return a name for another record of the same training."""
     names = (path.with_stem(f"{path.stem}-again-{number}") for number in itertools.count(1))
-    done = trainer.start_epoch >= trainer.epochs > 0
-    return next(name for name in names if not name.exists()) if done else path
+    return next(name for name in names if not name.exists())
 
 
 def make_record(
@@ -183,6 +184,8 @@ def make_record(
         "versions": about["versions"],
         "machine": about["machine"],
     }
+    if skipped := getattr(trainer, "skipped_steps", 0):
+        record["skipped_steps"] = skipped
     if seen_bias is not None:
         record["learnt"] = {"seen_bias": round(float(seen_bias.detach()), 4)}
     return record
@@ -204,17 +207,6 @@ def read_record(path: str | os.PathLike[str]) -> RunRecord:
     return cast(RunRecord, content)
 
 
-def earlier_epochs(record: Path, start_epoch: int) -> list[EpochRecord]:
-    """Return the epochs before ``start_epoch`` in the record of the run that is resumed, if there is one."""
-    if start_epoch == 0 or not record.is_file():
-        return []
-    try:
-        return [row for row in read_record(record)["epochs"] if row["epoch"] < start_epoch]
-    except (UserError, KeyError, TypeError) as error:
-        getLogger().warning(f"the new record begins at epoch {start_epoch}: {error}")
-        return []
-
-
 def summary(record: RunRecord, path: Path) -> str:
     """Return a run in six lines, for the end of the log."""
 
@@ -229,6 +221,11 @@ def summary(record: RunRecord, path: Path) -> str:
         f"  test        {line(record['test_result'])}\n"
         + "".join(f"  test        {line(values)}   ({name})\n" for name, values in record.get("also", {}).items())
         + (f"  refit       {line(record['refit']['test_result'])}\n" if "refit" in record else "")
+        + (
+            f"  left out    {record['skipped_steps']} batches without a finite gradient\n"
+            if "skipped_steps" in record
+            else ""
+        )
         + (f"  learnt      {_of_seen_items(record['learnt']['seen_bias'])}\n" if "learnt" in record else "")
         + f"  time        {seconds['total']:.1f} s, of which training and validation {seconds['train']:.1f} s\n"
         f"  memory      {record['peak_memory_mb']:.0f} MB at its peak\n"
@@ -260,13 +257,17 @@ class Clock:
         """Note that training has ended and the test begins."""
         self._marks.append(time.perf_counter())
 
-    def seconds(self) -> Seconds:
-        """Return the seconds of loading, of training, and of the whole run so far."""
+    def seconds(self, before: float = 0.0) -> Seconds:
+        """Return the seconds of loading, of training, and of the whole run so far.
+
+        Args:
+            before: seconds of training of the runs that this one resumes.
+        """
         began, loaded, trained = self._marks
         return {
             "load": round(loaded - began, 3),
-            "train": round(trained - loaded, 3),
-            "total": round(time.perf_counter() - began, 3),
+            "train": round(before + trained - loaded, 3),
+            "total": round(before + time.perf_counter() - began, 3),
         }
 
 

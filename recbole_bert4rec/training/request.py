@@ -28,7 +28,7 @@ class RunRequest:
         k: items a user in ``recommend``.
         attention: picture (.png, .pdf or .svg) to draw of where the trained model looks (this package's).
         resume: checkpoint of an interrupted run of this package's models to go on from; its options hold unless given
-            anew.
+            anew. True: the newest one of ``checkpoint_dir`` that fits, or none where there is none.
         budget: seconds of training and validation. None: as many epochs as the options say.
         also_test: YAML files, or names of properties/recipe, of protocols that the selected weights are tested under
             too, each once.
@@ -43,11 +43,16 @@ class RunRequest:
     recommend: str | None = None
     k: int = 10
     attention: str | None = None
-    resume: str | None = None
+    resume: str | bool | None = None
     budget: float | None = None
     also_test: tuple[str, ...] = ()
     ranks: str | None = None
     callbacks: tuple[Callback, ...] = ()
+
+    @property
+    def checkpoint(self) -> str | None:
+        """The file of ``resume``, once it is known which one that is."""
+        return None if isinstance(self.resume, bool) else self.resume
 
     @classmethod
     def of(cls, request: RunRequest | None, given: Mapping[str, Any]) -> RunRequest:

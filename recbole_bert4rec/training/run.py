@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from logging import getLogger
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -11,6 +14,9 @@ from recbole.config import Config
 from recbole.data.dataloader import FullSortEvalDataLoader
 from recbole.utils import get_environment, init_logger, init_seed, set_color
 
+from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.files import locked
+from recbole_bert4rec.plugin.checkpoint import best_of
 from recbole_bert4rec.plugin.model import BERT4Rec
 from recbole_bert4rec.recommend.attention import write_attention
 from recbole_bert4rec.recommend.recommend import write_recommendations
@@ -19,19 +25,22 @@ from recbole_bert4rec.training.build import Data, Experiment, build
 from recbole_bert4rec.training.callbacks import Callback, Metrics, Observed
 from recbole_bert4rec.training.epochs import EpochLog
 from recbole_bert4rec.training.inputs import configure
+from recbole_bert4rec.training.newest import newest_checkpoint
 from recbole_bert4rec.training.ranks import RankLog, write_ranks
 from recbole_bert4rec.training.record import (
     Clock,
     RunRecord,
-    earlier_epochs,
     make_record,
+    read_record,
     record_path,
     summary,
+    unused,
     write_json,
 )
 from recbole_bert4rec.training.refit import refit, wants_refit
 from recbole_bert4rec.training.request import RunRequest, RunResult
 from recbole_bert4rec.training.retest import protocols_of, test_result
+from recbole_bert4rec.training.saving import Saver
 
 
 def run(request: RunRequest | None = None, **fields: Any) -> RunResult:
@@ -51,19 +60,22 @@ def run(request: RunRequest | None = None, **fields: Any) -> RunResult:
     Raises:
         UserError: something that the caller can mend.
     """
-    request = RunRequest.of(request, fields)
+    request = resolved(RunRequest.of(request, fields))
     watch = _Watch(request)
     config = configure(request)
     protocols = protocols_of(request, config)
     _log_configuration(config)
     experiment = build(config, watch.callbacks, count_flops=True)
-    path = _resume(experiment.trainer, request.resume, watch.log)
-    scores = _train_and_test(experiment, watch.clock)
-    record = watch.record(experiment, scores)
-    if protocols:
-        record["also"] = {name: test_result(build(one), record["checkpoint"]) for name, one in protocols.items()}
-    if config["local_rank"] == 0:
-        _write_files(request, experiment, watch.ranks, record, path)
+    with _own_files(experiment.trainer, request.checkpoint):
+        again = _looks_again(experiment.trainer)
+        scores = _train_and_test(experiment, watch)
+        record = watch.record(experiment, scores)
+        if protocols:
+            record["also"] = {name: test_result(build(one), record["checkpoint"]) for name, one in protocols.items()}
+        path = record_path(experiment.trainer)
+        path = unused(path) if again else path
+        if config["local_rank"] == 0:
+            _write_files(request, experiment, watch.ranks, record, path, may_refit=not again)
     return RunResult(
         best_valid_score=scores.best_score,
         valid_score_bigger=config["valid_metric_bigger"],
@@ -76,6 +88,13 @@ def run(request: RunRequest | None = None, **fields: Any) -> RunResult:
     )
 
 
+def resolved(request: RunRequest) -> RunRequest:
+    """Return a request that names the checkpoint that it goes on from, if any."""
+    if not isinstance(request.resume, bool):
+        return request
+    return replace(request, resume=newest_checkpoint(request) if request.resume else None)
+
+
 class _Scores(NamedTuple):
     best_score: float
     best_metrics: Metrics | None
@@ -86,7 +105,7 @@ class _Watch:
     """The clock and the callbacks of a run, and what they say about it in its record."""
 
     def __init__(self, request: RunRequest) -> None:
-        self.clock, self.log = Clock(), EpochLog()
+        self.clock, self.log, self.saver = Clock(), EpochLog(), Saver()
         self.ranks = None if request.ranks is None else RankLog()
         self._budget = None if request.budget is None else Budget(request.budget)
         self._of_user = request.callbacks
@@ -94,12 +113,13 @@ class _Watch:
     @property
     def callbacks(self) -> list[Callback]:
         """In the order that ``callbacks.py`` promises; the budget ends the training after all others were told."""
-        own = [callback for callback in (self.ranks, self._budget) if callback is not None]
+        own = [callback for callback in (self.ranks, self._budget, self.saver) if callback is not None]
         return [self.log, *self._of_user, *own]
 
     def record(self, experiment: Experiment, scores: _Scores) -> RunRecord:
         """Return the record of the run so far."""
-        record = make_record(experiment.data.config, experiment.trainer, self.log, self.clock.seconds(), *scores)
+        seconds = self.clock.seconds(self.log.before)
+        record = make_record(experiment.data.config, experiment.trainer, self.log, seconds, *scores)
         if self._budget is not None:
             record["budget"] = {"seconds": self._budget.seconds, "last_epoch_share": self._budget.last_epoch_share}
         if self.ranks is not None:
@@ -116,20 +136,39 @@ def _log_configuration(config: Config) -> None:
     logger.info(config)
 
 
-def _resume(trainer: Observed, checkpoint: str | None, log: EpochLog) -> Path:
-    """Go on from a checkpoint, if there is one; return the path of the record."""
-    if checkpoint is not None:
-        trainer.resume_checkpoint(checkpoint)
-    path = record_path(trainer)
-    log.continue_from(earlier_epochs(path, trainer.start_epoch))
-    return path
+@contextmanager
+def _own_files(trainer: Observed, resume: str | None) -> Iterator[None]:
+    """Go on from a checkpoint, if there is one; keep other runs away from this one's files.
+
+    Raises:
+        UserError: another run writes the same files.
+    """
+    with ExitStack() as stack:
+        if trainer.config["local_rank"] == 0:
+            file = Path(trainer.saved_model_file if resume is None else best_of(resume))
+            lock = file.with_name(f".{file.stem}.lock")
+            stack.enter_context(locked(lock, "run", "--checkpoint_dir", file))
+        if resume is not None:
+            trainer.resume_checkpoint(resume)
+        yield
 
 
-def _train_and_test(experiment: Experiment, clock: Clock) -> _Scores:
+def _looks_again(trainer: Observed) -> bool:
+    """Tell whether the training is finished and recorded, so that this run only ranks in another way, or recommends."""
+    if not getattr(trainer, "finished", False):
+        return False
+    try:
+        record = read_record(record_path(trainer))
+    except UserError:
+        return trainer.start_epoch > trainer.epochs or record_path(trainer).exists()
+    return trainer.start_epoch > trainer.epochs or "refit" in record or not wants_refit(trainer.config)
+
+
+def _train_and_test(experiment: Experiment, watch: _Watch) -> _Scores:
     data, trainer, show = experiment.data, experiment.trainer, experiment.data.config["show_progress"]
-    clock.loaded()
-    best_score, best_metrics = trainer.fit(data.train, data.valid, show_progress=show)
-    clock.trained()
+    watch.clock.loaded()
+    best_score, best_metrics = watch.saver.fit(trainer, data.train, data.valid, show_progress=show)
+    watch.clock.trained()
     test_metrics = trainer.evaluate(data.test, load_best_model=True, show_progress=show)
     _log_results(data.config, best_metrics, test_metrics)
     return _Scores(best_score, best_metrics, test_metrics)
@@ -151,14 +190,14 @@ def _variety(ranks: RankLog, data: Data) -> dict[str, float]:
 
 
 def _write_files(
-    request: RunRequest, experiment: Experiment, ranks: RankLog | None, record: RunRecord, path: Path
+    request: RunRequest, experiment: Experiment, ranks: RankLog | None, record: RunRecord, path: Path, may_refit: bool
 ) -> None:
     """Write the record and whatever else is asked for; the record first, for the rest takes time."""
-    data, trainer, logger = experiment.data, experiment.trainer, getLogger()
+    data, logger = experiment.data, getLogger()
     if ranks is not None and request.ranks is not None:
         write_ranks(request.ranks, ranks.by_user())
     write_json(path, record)
-    if wants_refit(data.config) and trainer.start_epoch < trainer.epochs:
+    if may_refit and wants_refit(data.config):
         best_epoch = record["best_epoch"]
         assert best_epoch is not None  # `check_refit` saw to it that epochs are trained and validated
         record["refit"] = refit(data.config, best_epoch + 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import os
+import signal
 import socket
 import tempfile
 import warnings
@@ -20,6 +21,7 @@ from ray.tune import schedulers
 from ray.tune.search import Searcher
 
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.interrupts import Interrupted
 from recbole_bert4rec.training.epochs import EpochReport
 from recbole_bert4rec.tuning.job import Job, checkpoint_of
 from recbole_bert4rec.tuning.objective import Task, run_trial
@@ -244,6 +246,6 @@ def run_on_ray(job: Job, resources: Resources, scheduler: schedulers.TrialSchedu
                 ),
             ).fit()
             if search.told < search.total:
-                raise KeyboardInterrupt  # Ray took the signal and ended the search
+                raise Interrupted(signal.SIGINT)  # Ray took the signal and ended the search
         finally:
             ray.shutdown()

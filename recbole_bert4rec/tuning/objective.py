@@ -17,12 +17,15 @@ from recbole.data import create_dataset
 from recbole.utils import dataset_arguments
 
 from recbole_bert4rec.environment import suppress_dependency_warnings
+from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.plugin.checkpoint import last_of, read
 from recbole_bert4rec.scoped import replaced
 from recbole_bert4rec.training import retest
 from recbole_bert4rec.training.budget import Budget
 from recbole_bert4rec.training.build import Experiment, build
 from recbole_bert4rec.training.callbacks import Callback
 from recbole_bert4rec.training.epochs import ProgressReport, Report
+from recbole_bert4rec.training.saving import Saver
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,7 @@ def packed_data(task: Task) -> bytes:
 def run_trial(
     task: Task, params: dict[str, Any], data: bytes | None, checkpoint: str | None, report: Report
 ) -> dict[str, Any]:
-    """Train with one setting.
+    """Train with one setting, or go on with that.
 
     Args:
         task: what all trials share.
@@ -94,11 +97,14 @@ def run_trial(
     with _worker_context(task):
         log = ProgressReport(report)
         limits = [] if task.budget is None else [Budget(task.budget)]
-        experiment = _build(task, params, data, log, *limits)
+        saver = Saver()
+        experiment = _build(task, params, data, log, *limits, *([] if checkpoint is None else [saver]))
         trainer = experiment.trainer
         if checkpoint is not None:
             trainer.saved_model_file = checkpoint
-        trainer.fit(experiment.data.train, experiment.data.valid, verbose=False, saved=checkpoint is not None)
+            if _is_begun(checkpoint, params):
+                trainer.resume_checkpoint(last_of(checkpoint))
+        saver.fit(trainer, experiment.data.train, experiment.data.valid, verbose=False, saved=checkpoint is not None)
         best = log.best()
     return {
         "score": best["best"],
@@ -107,6 +113,15 @@ def run_trial(
         "epochs": len(log.epochs),
         "seconds": round(time.perf_counter() - began, 2),
     }
+
+
+def _is_begun(checkpoint: str, params: dict[str, Any]) -> bool:
+    """Tell whether there is an unfinished training of the same setting."""
+    try:
+        stored = read(last_of(checkpoint))["config"]
+    except UserError:  # there is none, or it is damaged
+        return False
+    return all(stored.get(name) == value for name, value in params.items())
 
 
 def test_result(task: Task, params: dict[str, Any], checkpoint: str) -> dict[str, float]:

@@ -22,6 +22,9 @@ BOUNDS |= {"loguniform": ("low", "high"), "loguniform10": ("low", "high")}
 """The numbers that each continuous kind takes. ``loguniform`` has RecBole's meaning: exp of a number between low and
 high; ``loguniform10`` draws between low and high themselves, every power of ten alike."""
 
+_MOST_MISTAKES = 20
+"""That a message lists."""
+
 
 @dataclass(frozen=True)
 class Parameter:
@@ -128,7 +131,8 @@ def read_space(path: str | Path) -> Space:
     if not entries and not found:
         found.append("there is no parameter in it")
     if found:
-        mistakes = "\n  ".join(found)
+        more = [f"and {len(found) - _MOST_MISTAKES} more"] if len(found) > _MOST_MISTAKES else []
+        mistakes = "\n  ".join([*found[:_MOST_MISTAKES], *more])
         raise UserError(
             f"parameter file {path} has mistakes; its lines are `name choice [1, 2]`, `name uniform 0,1`, "
             f"`name quniform 16,64,16`, `name loguniform -8,0` (exponents of e), `name loguniform10 1e-4,1e-2`, or "
@@ -154,7 +158,7 @@ def _line_entries(text: str) -> tuple[list[Entry], list[str]]:
         if not words:
             continue
         if len(words) < 3:
-            found.append(f"{place}: name, kind and values are needed, but it says {line.strip()!r}")
+            found.append(f"{place}: name, kind and values are needed, but it says {short(line.strip())}")
             continue
         name, kind, written = words
         try:

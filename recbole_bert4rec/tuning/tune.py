@@ -17,6 +17,7 @@ from tabulate import tabulate
 from recbole_bert4rec.errors import UserError, nearest
 from recbole_bert4rec.files import atomic_write, locked
 from recbole_bert4rec.options.flags import parse_flags
+from recbole_bert4rec.plugin.checkpoint import last_of, without_places
 from recbole_bert4rec.scoped import restored_environment
 from recbole_bert4rec.training.build import translate_errors
 from recbole_bert4rec.training.inputs import check_model, resolve_inputs
@@ -213,11 +214,13 @@ def _given(config: Config) -> dict[str, Any]:
 
 
 def _keep_best_weights(folder: Path, log: TrialLog) -> None:
-    """Remove the weights of all trials that ended but the best."""
+    """Remove the weights of all trials that ended but the best, and what all of them would have gone on from."""
     best = log.best
     for trial in log.trials:
+        weights = checkpoint_of(folder, trial.number)
+        Path(last_of(weights)).unlink(missing_ok=True)
         if trial is not best:
-            Path(checkpoint_of(folder, trial.number)).unlink(missing_ok=True)
+            Path(weights).unlink(missing_ok=True)
 
 
 def _finish(request: SearchRequest, log: TrialLog, config: Config, folder: Path) -> SearchResult:
@@ -232,6 +235,7 @@ def _finish(request: SearchRequest, log: TrialLog, config: Config, folder: Path)
     if not Path(weights).is_file():
         print("the weights of the best trial are not here; training it again", flush=True)
         run_trial(request.task, best.params, None, weights, lambda news: None)
+        _keep_best_weights(folder, log)
     tested = test_result(request.task, best.params, weights)
     _write_winner(request, best)
     _write_result_file(request.output, log, best, tested)
@@ -248,8 +252,7 @@ def _finish(request: SearchRequest, log: TrialLog, config: Config, folder: Path)
 def _write_winner(request: SearchRequest, best: Trial) -> None:
     """Write the winner's options as a file for run.py: those of the search's files and flags, and the chosen ones."""
     task = request.task
-    content = {"model": task.model, "dataset": task.dataset, **_given(task.config(best.params))}
-    content.pop("checkpoint_dir", None)
+    content = {"model": task.model, "dataset": task.dataset, **without_places(_given(task.config(best.params)))}
     with atomic_write(request.beside(".best.yaml")) as temporary:
         temporary.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
 

@@ -22,7 +22,10 @@ def test_a_folder_is_locked_until_the_block_ends_however_it_ends(tmp_path: Path)
         with pytest.raises(KeyError), locked(lock, "search", "--output_file", tmp_path):
             assert lock.is_file()
             with (
-                pytest.raises(UserError, match=r"another search is writing .*; write elsewhere by --output_file"),
+                pytest.raises(
+                    UserError,
+                    match=r"another search is writing .*; wait until it ends, or write elsewhere by --output_file",
+                ),
                 locked(lock, "search", "--output_file", tmp_path),
             ):
                 pass

@@ -16,6 +16,7 @@ FLOORS = [
     "segments",
     "environment",
     "resources",
+    "interrupts",
     "workers",
     "options",
     "nn",

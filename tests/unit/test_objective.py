@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from recbole_bert4rec.interrupts import Interrupted, handled
 from recbole_bert4rec.training.run import run
 from recbole_bert4rec.tuning.objective import Task, packed_data, run_trial
 from tests.conftest import QUIET
@@ -32,3 +36,23 @@ def test_a_budget_ends_a_trial_before_its_epochs_do(write_inter: Any) -> None:
     trial = run_trial(task, {}, None, None, lambda news: None)
     assert 1 < trial["epochs"] < 1000
     assert trial["valid"]
+
+
+def test_a_trial_that_was_interrupted_goes_on_to_the_same_result(write_inter: Any) -> None:
+    options = {**QUIET, **write_inter(ROWS), "hidden_size": 8, "epochs": 5, "stopping_step": 9}
+    task = Task("BERT4Rec", options.pop("dataset"), fixed=options)
+    whole = run_trial(task, {"mask_ratio": 0.3}, None, "whole.pth", lambda news: None)
+
+    def stop(news: Any) -> None:
+        if news["epoch"] == 3:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with handled(), pytest.raises(Interrupted):
+        run_trial(task, {"mask_ratio": 0.3}, None, "a.pth", stop)
+    Path("b.last.pth").write_bytes(Path("a.last.pth").read_bytes())
+    reported: list[int] = []
+    again = run_trial(task, {"mask_ratio": 0.3}, None, "a.pth", lambda news: reported.append(news["epoch"]))
+    assert reported == [4, 5]
+    assert {**again, "seconds": 0} == {**whole, "seconds": 0}
+    run_trial(task, {"mask_ratio": 0.4}, None, "b.pth", lambda news: reported.append(news["epoch"]))
+    assert reported == [4, 5, 1, 2, 3, 4, 5], "the training of another setting is not gone on with"

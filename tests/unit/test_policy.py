@@ -1,4 +1,4 @@
-"""What this package decides for all models: texts are values, not programs; pickles are read where they are named."""
+"""What this package decides for all models: texts are values, not programs; pickles are read where they are trusted."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import recbole.data
 import recbole.data.utils
 import recbole.quick_start.quick_start
 from recbole.config import Config
+from recbole.model.general_recommender import ldiffrec
+from recbole.trainer import HyperTuning
 
+from recbole_bert4rec.errors import UserError
 from tests.conftest import QUIET, make_config, prepare
 
 ROWS = [(f"u{u}", f"i{(u + t) % 15}", t) for u in range(20) for t in range(6)]
@@ -124,16 +128,81 @@ def test_a_pickle_that_merely_lies_there_is_not_opened(model: str, write_inter: 
     assert not Path("pwned").exists()
 
 
-def test_a_pickle_that_the_user_names_is_read(write_inter: Any) -> None:
+def test_a_pickle_that_the_user_names_and_trusts_is_read(write_inter: Any) -> None:
     options = write_inter(ROWS)
     for model, name in (("BERT4Rec", "BERT4RecDataset"), ("Pop", "Dataset")):
         first, *_ = prepare(make_config(model, **options, save_dataset=True, save_dataloaders=True))
         named = {
             "dataset_save_path": f"saved/toy-{name}.pth",
             "dataloaders_save_path": f"saved/toy-for-{model}-dataloader.pth",
+            "trust_pickles": True,
         }
         write_inter(ROWS[:60])  # what is read now is not what is in the pickles
         again, train, *_ = prepare(make_config(model, **options, **named))
         assert again.user_num == first.user_num == 21
         assert train.dataset.user_num == 21
         write_inter(ROWS)
+
+
+@pytest.mark.parametrize("model", ["BERT4Rec", "SASRec", "Pop"])
+@pytest.mark.parametrize("option", ["dataset_save_path", "dataloaders_save_path"])
+@pytest.mark.parametrize("trust", [None, False, "no", 1])
+def test_a_pickle_that_is_only_named_is_refused(model: str, option: str, trust: Any, write_inter: Any) -> None:
+    Path("evil.pth").write_bytes(pickle.dumps(Evil()))
+    options = {**write_inter(ROWS), option: "evil.pth"}
+    if model != "BERT4Rec" and trust is not None:  # whose options are checked before
+        options["trust_pickles"] = trust
+    with pytest.raises(UserError, match=r"evil.pth is a pickle, .* --trust_pickles=True reads it"):
+        prepare(make_config(model, **options))
+    assert not Path("pwned").exists()
+
+
+def test_a_file_does_not_say_that_pickles_are_trusted() -> None:
+    Path("theirs.yaml").write_text("dataset_save_path: evil.pth\ntrust_pickles: True\n")
+    with pytest.raises(UserError, match=r"theirs.yaml sets `trust_pickles`; .* say it on the command line"):
+        Config("Pop", "ml-100k", ["theirs.yaml"], QUIET)
+
+
+@pytest.mark.parametrize("name", ["../x", "../../etc/x", "/etc/x", "x/y", "..", "x/", "x\0"])
+@pytest.mark.parametrize("model", ["BERT4Rec", "Pop"])
+def test_the_name_of_a_data_set_is_no_path(model: str, name: str) -> None:
+    with pytest.raises(UserError, match="is no name; put NAME"):
+        make_config(model, name)
+
+
+TAGS = ["!!python/object/apply:os.system ['touch pwned']", "!!python/name:os.system", "!!python/tuple [1]", "!x y"]
+TAGS += ["!!python/object/new:pathlib.Path ['pwned']", "!!python/module:os"]
+
+
+@pytest.mark.parametrize("value", TAGS)
+def test_a_tag_in_a_yaml_file_is_refused_in_one_line(value: str) -> None:
+    Path("a.yaml").write_text(f"wandb_project: {value}\n")
+    with pytest.raises(
+        UserError, match=r"config file a.yaml cannot be read: could not determine a constructor"
+    ) as error:
+        Config("Pop", "ml-100k", ["a.yaml"], QUIET)
+    assert "\n" not in str(error.value)
+    assert not Path("pwned").exists()
+
+
+def test_a_parameter_file_of_recbole_s_own_search_runs_no_code() -> None:
+    Path("space").write_text("x choice [open('pwned','w')]\n")
+    with pytest.raises(ValueError, match="malformed"):
+        HyperTuning(lambda *a: {}, params_file="space")
+    Path("space").write_text("x choice [1, 2]\n")
+    assert "x" in HyperTuning(lambda *a: {}, params_file="space").space
+    assert not Path("pwned").exists()
+
+
+def test_the_teacher_of_kd_dagfm_is_a_name() -> None:
+    assert make_config("KD_DAGFM")["teacher"] == "CrossNet"
+    for other in ("open('pwned', 'w')", "os.getcwd", "", "1"):
+        with pytest.raises(UserError, match="`teacher` must be the name of a network, such as CrossNet"):
+            make_config("KD_DAGFM", teacher=other)
+
+
+def test_an_array_of_a_data_set_is_not_unpickled() -> None:
+    np.save("item_emb.npy", np.array([Evil()], dtype=object), allow_pickle=True)
+    with pytest.raises(ValueError, match="allow_pickle=False"):
+        ldiffrec.np.load("item_emb.npy", allow_pickle=True)
+    assert not Path("pwned").exists()

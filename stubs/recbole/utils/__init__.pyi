@@ -17,6 +17,7 @@ from recbole.utils.utils import early_stopping as early_stopping
 from recbole.utils.utils import ensure_dir as ensure_dir
 from recbole.utils.utils import get_environment as get_environment
 from recbole.utils.utils import get_flops as get_flops
+from recbole.utils.utils import get_gpu_usage as get_gpu_usage
 from recbole.utils.utils import get_local_time as get_local_time
 from recbole.utils.utils import get_model as get_model
 from recbole.utils.utils import get_trainer as get_trainer

@@ -1,0 +1,77 @@
+"""Which checkpoint ``--resume`` means where it names none: the newest one of the folder that fits."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from logging import getLogger
+from pathlib import Path
+from typing import Any
+
+from recbole_bert4rec.constants import MODEL_NAME
+from recbole_bert4rec.datafiles.table import is_table
+from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.options.flags import literal, parse_flags
+from recbole_bert4rec.options.table import FIXED_ON_RESUME
+from recbole_bert4rec.plugin import checkpoint
+from recbole_bert4rec.resources import find_config, read_yaml
+from recbole_bert4rec.training.inputs import check_ours
+from recbole_bert4rec.training.request import RunRequest
+
+_FOLDER = "saved"
+"""RecBole's default."""
+
+
+def newest_checkpoint(request: RunRequest) -> str | None:
+    """Return the newest checkpoint in ``checkpoint_dir`` of a run that the request can go on with.
+
+    Args:
+        request: its model, data set and options that shape the weights must be the checkpoint's, where they are given.
+
+    Returns:
+        The file, of the last state or of the best epoch; None where there is no run of this model on these data.
+
+    Raises:
+        UserError: there are runs, but their options are others.
+    """
+    given = _given(request)
+    check_ours("--resume", str(given.get("model", MODEL_NAME)))
+    folder = Path(str(given.get("checkpoint_dir", _FOLDER)))
+    refused: list[str] = []
+    for file, stored in runs_in(folder):
+        if any(given.get(name, stored[name]) != stored[name] for name in ("model", "dataset")):
+            continue
+        changed = [name for name in FIXED_ON_RESUME if name in given and given[name] != stored.get(name)]
+        if not changed:
+            return file
+        refused.append(f"{file} has {', '.join(f'{name}={stored.get(name)!r}' for name in changed)}")
+    if refused:
+        raise UserError(f"--resume finds no run with these options in {folder}: {refused[0]}")
+    getLogger().warning(f"--resume finds no run in {folder}; a new one begins")
+    return None
+
+
+def runs_in(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Give the checkpoints of a folder, the newest first, with the options of their runs.
+
+    Damaged ones are named in the log and left out, as are those of RecBole's other models.
+    """
+    for file in sorted(folder.glob("*.pth"), key=lambda file: file.stat().st_mtime, reverse=True):
+        try:
+            yield str(file), checkpoint.read(file)["config"]
+        except checkpoint.ForeignFileError:
+            continue
+        except UserError as error:
+            getLogger().warning(f"not resumed: {error}")
+
+
+def _given(request: RunRequest) -> dict[str, Any]:
+    """Return the options that the user wrote; model and data set by their names."""
+    files = [read_yaml(find_config(name)) for name in request.config_files]
+    flags = {name: literal(text) for name, text in parse_flags(sys.argv[1:]).items()}
+    given = {name: value for of_file in files for name, value in of_file.items()} | dict(request.options) | flags
+    named: Mapping[str, str | None] = {"model": request.model, "dataset": request.dataset}
+    given |= {name: value for name, value in named.items() if value is not None}
+    if is_table(str(given.get("dataset", ""))):
+        given["dataset"] = Path(str(given["dataset"])).stem
+    return given

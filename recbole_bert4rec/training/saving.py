@@ -1,0 +1,113 @@
+"""Keeps a training resumable from any moment: checkpoints at every epoch, inside long ones, and at a signal."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, cast
+
+import torch
+import torch.distributed as dist
+from recbole.data.dataloader import AbstractDataLoader
+
+from recbole_bert4rec.interrupts import Interrupted, deferred, requested
+from recbole_bert4rec.plugin.checkpoint import last_of
+from recbole_bert4rec.plugin.resuming import ResumableTrainer
+from recbole_bert4rec.training.callbacks import Callback, EvalBatch, Metrics, Observed, WatchedLoader
+
+_SHARE = 0.05
+"""Of the time that saving takes at most: of huge models not every epoch is saved."""
+
+
+class Saver(Callback):
+    """Saves a training of this package's models; ends that of any model at a signal."""
+
+    def __init__(self) -> None:
+        self._saved_at, self._cost = time.perf_counter(), 0.0
+        self._inside = False
+        self._before_validation: dict[str, Any] | None = None
+
+    def fit(
+        self, trainer: Observed, train_data: AbstractDataLoader, valid_data: AbstractDataLoader, **arguments: Any
+    ) -> tuple[float, Metrics | None]:
+        """Return ``trainer.fit(train_data, valid_data, **arguments)``.
+
+        Raises:
+            Interrupted: a signal came. The step was finished, and what is trained is saved.
+        """
+        try:
+            with deferred():
+                return trainer.fit(train_data, valid_data, **arguments)
+        except Interrupted as stop:
+            if isinstance(trainer, ResumableTrainer):
+                if self._before_validation is not None:
+                    self._save(trainer)
+                last = last_of(trainer.saved_model_file)
+                stop.kept = f"all that is trained is in {last}; the same command with --resume={last} goes on"
+            raise
+
+    def on_epoch_begin(self, trainer: Observed, epoch: int, batches: AbstractDataLoader) -> AbstractDataLoader:
+        """Save what is done; watch the steps."""
+        self._inside = False
+        if epoch > trainer.start_epoch:
+            self._save_or_end(trainer, 0.0)
+
+        seconds = 60 * (trainer.config["save_minutes"] or 0)
+
+        def go_on(_: int) -> bool:
+            self._inside = True
+            self._save_or_end(trainer, seconds)
+            return True
+
+        return cast(AbstractDataLoader, WatchedLoader(batches, go_on))
+
+    def on_epoch_end(self, trainer: Observed, epoch: int, loss: float | tuple[float, ...] | None) -> None:
+        """Note that the validation is still to come."""
+        self._inside = True
+
+    def on_validation_begin(self, trainer: Observed, epoch: int, loader: AbstractDataLoader) -> None:
+        """Note the random generators: a validation that is torn apart is repeated."""
+        if isinstance(trainer, ResumableTrainer):
+            self._before_validation = trainer.random_states()
+
+    def on_ranking_begin(self, trainer: Observed, batch: EvalBatch) -> None:
+        """End a validation at a signal; processes that train together have other numbers of batches here."""
+        if self._before_validation is not None and requested() and not dist.is_initialized():
+            raise Interrupted(requested())
+
+    def on_validation_end(self, trainer: Observed, epoch: int, score: float, metrics: Metrics) -> None:
+        """Forget what was noted."""
+        self._before_validation = None
+
+    def on_selection_end(self, trainer: Observed, epoch: int, score: float) -> None:
+        """Note that the epoch is over."""
+        self._inside = False
+
+    def on_train_end(self, trainer: Observed, best_score: float, best_metrics: Metrics | None) -> None:
+        """Save the end of what was trained here."""
+        if isinstance(trainer, ResumableTrainer) and trainer.trained_here:
+            self._save(trainer)
+        self._inside = False
+
+    def _save_or_end(self, trainer: Observed, seconds: float) -> None:
+        """Save if the last time is so many seconds ago; raise :class:`Interrupted` at a signal."""
+        due = time.perf_counter() - self._saved_at >= max(seconds, self._cost / _SHARE)
+        signal, due = _agreed(trainer, requested(), due)
+        if (due or signal) and isinstance(trainer, ResumableTrainer):
+            self._save(trainer)
+        if signal:
+            raise Interrupted(signal)
+
+    def _save(self, trainer: ResumableTrainer) -> None:
+        began = time.perf_counter()
+        trainer.save_last(self._inside, self._before_validation)
+        self._saved_at = time.perf_counter()
+        self._cost = self._saved_at - began
+
+
+def _agreed(trainer: Observed, signal: int, due: bool) -> tuple[int, bool]:
+    """Return the same to all processes that train together: any one's signal, and the first one's clock."""
+    if not dist.is_initialized():
+        return signal, due
+    wish = torch.tensor([signal, due and dist.get_rank() == 0], device=trainer.device)
+    dist.all_reduce(wish, dist.ReduceOp.MAX)
+    return int(wish[0]), bool(wish[1])

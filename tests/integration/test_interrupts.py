@@ -1,0 +1,81 @@
+"""Whole programs that a signal ends: exit codes, what they say, and that they go on in the middle."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+CYCLE = [(f"u{u}", f"i{(u * 5 + t) % 40}", t) for u in range(80) for t in range(6 + u % 5)]
+FLAGS = ("--hidden_size=16", "--stopping_step=1000", "--show_progress=False", "--use_gpu=False", "--save_minutes=0")
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
+
+
+def start(program: str, *arguments: str) -> subprocess.Popen[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(ROOT / program), *FLAGS, *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
+
+
+def end_after(process: subprocess.Popen[str], pattern: str, number: int) -> str:
+    """Send a signal once a file is there; return what was printed."""
+    while process.poll() is None and not list(Path().glob(pattern)):
+        time.sleep(0.05)
+    time.sleep(0.5)
+    process.send_signal(number)
+    printed, _ = process.communicate(timeout=120)
+    assert process.returncode == 128 + number, printed
+    assert "Traceback" not in printed
+    return printed[printed.rindex("interrupted; ") :]
+
+
+def run_to_end(program: str, *arguments: str) -> str:
+    process = start(program, *arguments)
+    printed, _ = process.communicate(timeout=600)
+    assert process.returncode == 0, printed
+    return printed
+
+
+@pytest.mark.parametrize(("number", "more"), [(signal.SIGTERM, []), (signal.SIGINT, ["--nproc=2", "--port=5711"])])
+def test_a_run_says_how_it_goes_on_and_does(number: int, more: list[str], write_inter: Any) -> None:
+    asked = [f"--{key}={value}" for key, value in write_inter(CYCLE).items()] + ["--epochs=120", *more]
+    said = end_after(start("run.py", *asked), "saved/*.last.pth", number)
+    (last,) = Path("saved").glob("*.last.pth")
+    assert said == f"interrupted; all that is trained is in {last}; the same command with --resume={last} goes on\n"
+    assert "Resume training from epoch" in run_to_end("run.py", "--resume", *asked)
+    (record,) = Path("saved").glob("*.json")
+    assert [row["epoch"] for row in json.loads(record.read_text())["epochs"]] == list(range(120))
+
+
+def test_a_comparison_goes_on_inside_a_run(write_inter: Any) -> None:
+    asked = [f"--{key}={value}" for key, value in write_inter(CYCLE).items()]
+    asked += ["--model=BERT4Rec,Pop", "--epochs=120", "--output_dir=out"]
+    said = end_after(start("run.py", *asked), "out/checkpoints/BERT4Rec-*/*.last.pth", signal.SIGTERM)
+    assert said == "interrupted; all that is trained is kept, the same command does the rest and writes the reports\n"
+    run_to_end("run.py", *asked)
+    (log,) = Path("out/runs").glob("BERT4Rec-*.log")
+    assert "Resume training from epoch" in log.read_text()
+    (record,) = Path("out/runs").glob("BERT4Rec-*.json")
+    assert [row["epoch"] for row in json.loads(record.read_text())["epochs"]] == list(range(120))
+    assert not list(Path("out").rglob("*.last.pth"))
+
+
+def test_a_search_goes_on_inside_a_trial(write_inter: Any) -> None:
+    Path("space.hyper").write_text("mask_ratio choice [0.2, 0.4]\n")
+    asked = [f"--{key}={value}" for key, value in write_inter(CYCLE).items()]
+    asked += ["--params_file=space.hyper", "--epochs=120", "--resume"]
+    said = end_after(start("run_hyper.py", *asked), "hyper.trials/*.last.pth", signal.SIGTERM)
+    assert "--resume goes on from there" in said
+    assert list(Path("hyper.trials").glob("*.last.pth"))
+    run_to_end("run_hyper.py", *asked)
+    trials = [json.loads(line) for line in Path("hyper.jsonl").read_text().splitlines()[1:]]
+    assert [trial["epochs"] for trial in trials] == [120, 120]
+    assert not Path("hyper.trials").exists()
