@@ -45,3 +45,6 @@ LOSSES = ("CE", "BPR", *SAMPLED_LOSSES)
 
 ABLATABLE = ("residual", "layer_norm", "feed_forward")
 """What ``ablate`` can take out of the layers, for the paper's Table 5."""
+
+FOR_THE_USER = "recbole_bert4rec"
+"""Name of the logger whose lines the screen shows; RecBole's go to the root logger and with it to the log file."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import hashlib
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -31,8 +32,28 @@ def check_writable(flag: str, path: str) -> None:
     """
     if Path(path).is_dir():
         raise UserError(f"{flag}={path} is a folder; name a file")
-    if not Path(path).resolve().parent.is_dir():
-        raise UserError(f"{flag}={path}: folder {Path(path).resolve().parent} does not exist")
+    folder = Path(path).resolve().parent
+    if not folder.is_dir():
+        raise UserError(f"{flag}={path}: folder {folder} does not exist")
+    check_folder(flag, folder)
+
+
+def check_folder(flag: str, folder: str | os.PathLike[str]) -> None:
+    """Make a folder where it is missing, and refuse one that cannot be written to.
+
+    Args:
+        flag: by which the user named it.
+        folder: its path.
+
+    Raises:
+        UserError: the folder cannot be made, or takes no file.
+    """
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise UserError(f"{flag}: folder {folder} cannot be written to: {error.strerror}") from error
 
 
 def check_picture(flag: str, path: str) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,17 @@ QUIET = {"show_progress": False, "state": "error", "use_gpu": False}
 
 
 @pytest.fixture(autouse=True)
-def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """RecBole writes saved/, log/ and log_tensorboard/ where it runs, and reads the command line."""
+def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """RecBole writes saved/, log/ and log_tensorboard/ where it runs, reads the command line, and logs to the root."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["pytest"])
+    root = logging.getLogger()
+    level, handlers = root.level, root.handlers[:]
+    yield
+    for handler in set(root.handlers) - set(handlers):  # RecBole's functions leave theirs
+        root.removeHandler(handler)
+        handler.close()
+    root.setLevel(level)
 
 
 def make_config(model: str = "BERT4Rec", dataset: str = "ml-100k", **options: Any) -> Config:

@@ -27,12 +27,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_comparison(parser: argparse.ArgumentParser) -> None:
     """Add the flags that all comparisons have."""
-    parser.add_argument("--seeds", type=int, help="runs of each model, with seeds that count up from `seed`")
-    parser.add_argument("--budget", help="time of training and validation, such as 10m, in place of early stopping")
-    add_protocols(parser)
-    parser.add_argument(
-        "--output_dir", help="folder of a comparison (default: compare-DATASET) or study (STUDY-DATASET)"
-    )
+    group = parser.add_argument_group("how long, how often, tested how")
+    add = group.add_argument
+    add("--seeds", type=int, help="runs of each model, with seeds that count up from `seed`; the runs are compared")
+    add("--budget", help="time of training and validation, such as 10m, in place of early stopping")
+    add_protocols(group)
+    add("--output_dir", help="folder of a comparison (default: compare-DATASET) or study (STUDY-DATASET)")
 
 
 def execute(options: argparse.Namespace, flags: list[str]) -> None:

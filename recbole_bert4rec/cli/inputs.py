@@ -9,6 +9,7 @@ from recbole_bert4rec.datafiles.logs import FORMATS
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.resources import find_config, read_yaml
 from recbole_bert4rec.training.inputs import DEFAULT_NAMES
+from recbole_bert4rec.training.logs import JSON, QUIET, SHORT, VERBOSE
 
 
 def add_names(parser: argparse.ArgumentParser, more: str = "") -> None:
@@ -18,12 +19,11 @@ def add_names(parser: argparse.ArgumentParser, more: str = "") -> None:
         parser: of a command.
         more: said of ``--model`` besides.
     """
-    parser.add_argument("--model", "-m", help=f"name of the model (default: {DEFAULT_NAMES['model']}){more}")
+    add = parser.add_argument_group("model and data").add_argument
+    add("--model", "-m", help=f"name of the model (default: {DEFAULT_NAMES['model']}){more}")
     what = f"name of the data set (default: {DEFAULT_NAMES['dataset']}), or a log: {FORMATS}"
-    parser.add_argument("--dataset", "-d", help=what)
-    parser.add_argument(
-        "--config_files", help="YAML files, separated by spaces, or names of properties/recipe; later ones win"
-    )
+    add("--dataset", "-d", help=what)
+    add("--config_files", help="YAML files, separated by spaces, or names of properties/recipe; later ones win")
 
 
 def config_files(options: argparse.Namespace) -> tuple[str, ...]:
@@ -35,7 +35,19 @@ def config_files(options: argparse.Namespace) -> tuple[str, ...]:
     return _found(options.config_files)
 
 
-def add_protocols(parser: argparse.ArgumentParser) -> None:
+def add_screen(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that say what is shown."""
+    add = (
+        parser.add_argument_group("the screen (the log file has everything)")
+        .add_mutually_exclusive_group()
+        .add_argument
+    )
+    add("--verbose", dest="screen", action="store_const", const=VERBOSE, default=SHORT, help="all that RecBole logs")
+    add("--quiet", dest="screen", action="store_const", const=QUIET, help="warnings and mistakes alone")
+    add("--log_format", dest="screen", choices=[JSON], help="json: an object a line")
+
+
+def add_protocols(parser: argparse._ActionsContainer) -> None:
     """Add the flag that names further protocols."""
     text = "YAML files, or names of properties/recipe: protocols that the selected model is tested under, too"
     parser.add_argument("--also_test", help=text)

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
+from recbole_bert4rec.cli.words import add_documented, check_flags, joined, unknown
 from recbole_bert4rec.environment import suppress_dependency_warnings
 from recbole_bert4rec.errors import UserError, nearest
 from recbole_bert4rec.interrupts import Interrupted, handled
@@ -44,8 +45,11 @@ COMMANDS = {
     "vectors": Command("recbole_bert4rec.cli.vectors", "write the vectors of items or users", False),
     "evaluate": Command("recbole_bert4rec.cli.evaluate", "judge a checkpoint on given histories", False),
     "info": Command("recbole_bert4rec.cli.info", "say what is in a checkpoint", False),
+    "completion": Command(
+        "recbole_bert4rec.cli.completion", "print a script with which a shell completes these", False
+    ),
 }
-_OPTIONS = "Any option of RecBole or of the model can be given as --key=value; docs/options.md lists BERT4Rec's."
+_OPTIONS = "Any option of RecBole or of the model can be given as --key=value."
 
 
 def main(arguments: list[str] | None = None, name: str | None = None) -> int:
@@ -60,10 +64,11 @@ def main(arguments: list[str] | None = None, name: str | None = None) -> int:
         The exit code.
     """
     words = sys.argv[1:] if arguments is None else arguments
-    program = "recbole-bert4rec" if name is None else Path(sys.argv[0]).name
+    program = Path(sys.argv[0]).name
     if name is None:
+        program = "python -m recbole_bert4rec" if program == "__main__.py" else "recbole-bert4rec"
         if words[:1] in (["-h"], ["--help"]):
-            print(_overview())
+            print(_overview(program))
             return DONE
         name, words = (words[0], words[1:]) if words and not words[0].startswith("-") else ("run", words)
         program = f"{program} {name}"
@@ -79,11 +84,11 @@ def main(arguments: list[str] | None = None, name: str | None = None) -> int:
             return stop.exit_code
 
 
-def _overview() -> str:
+def _overview(program: str) -> str:
     """Return the list of commands."""
     width = max(map(len, COMMANDS))
     lines = [f"  {name:<{width}}  {command.purpose}" for name, command in COMMANDS.items()]
-    return "usage: recbole-bert4rec COMMAND [--help] [--key=value ...]\n\n" + "\n".join(lines)
+    return f"usage: {program} COMMAND [--help] [--key=value ...]\n\n" + "\n".join(lines)
 
 
 def _execute(name: str, words: list[str], program: str) -> int:
@@ -96,16 +101,15 @@ def _execute(name: str, words: list[str], program: str) -> int:
     except ImportError as error:
         print(f"error: {error}; `python -m recbole_bert4rec doctor` says what is missing", file=sys.stderr)
         return MISSING
-    purpose, takes_options = COMMANDS[name].purpose, COMMANDS[name].takes_options
-    description = f"{purpose[0].upper()}{purpose[1:]}. {_OPTIONS if takes_options else ''}"
-    parser = argparse.ArgumentParser(prog=program, description=description, allow_abbrev=False)
-    command.add_arguments(parser)
-    options, rest = parser.parse_known_args(words)
-    flags = [f"{flag}=True" if takes_options and _is_switch(flag) else flag for flag in rest]
+    parser, takes_options = parser_of(name, program), COMMANDS[name].takes_options
+    if takes_options and {"-h", "--help"} & {*words}:
+        add_documented(parser, words)
+    own = {word for action in parser._actions for word in action.option_strings}
+    options, flags = parser.parse_known_args(joined(words, own) if takes_options else words)
     if takes_options:
-        _check_flags(flags, parser)
+        check_flags(flags, own)
     elif flags:
-        raise UserError(_unknown(flags, parser, name))
+        raise UserError(unknown(flags, own, name))
     sys.argv = [sys.argv[0], *flags]  # RecBole's Config reads --key=value from here
     try:
         command.execute(options, flags)
@@ -117,54 +121,18 @@ def _execute(name: str, words: list[str], program: str) -> int:
     return DONE
 
 
-def _is_switch(flag: str) -> bool:
-    """Tell whether a flag without a value names an option of this package that is either True or False."""
-    from recbole_bert4rec.options.kinds import Switch
-    from recbole_bert4rec.options.table import OPTIONS
+def parser_of(name: str, program: str) -> argparse.ArgumentParser:
+    """Return the parser of a command's own flags.
 
-    option = OPTIONS.get(flag.removeprefix("--"))
-    return flag.startswith("--") and option is not None and isinstance(option.kind, Switch)
-
-
-def _check_flags(flags: list[str], parser: argparse.ArgumentParser) -> None:
-    """Refuse what is not written ``--key=value``, and flags of the program that are misspelt.
-
-    Misspelt options are found with all other mistakes of the configuration.
-
-    Raises:
-        UserError: naming each of them.
+    Args:
+        name: of the command.
+        program: as the user calls it.
     """
-    own = _own(parser)
-    found = []
-    for flag in flags:
-        name, equals, value = flag.partition("=")
-        if not flag.startswith("--") or not equals:
-            found.append(f"argument {flag!r} is not understood; options are written --key=value")
-        elif "=" in value:
-            found.append(f"argument {flag!r}: RecBole takes no '=' inside a value; put it into a config file")
-        elif near := _misspelt(name.removeprefix("--"), own):
-            found.append(f"`{name}`: did you mean `--{near}`?")
-    if found:
-        raise UserError("; ".join(found))
-
-
-def _own(parser: argparse.ArgumentParser) -> list[str]:
-    """Return the flags of the program."""
-    return [word.removeprefix("--") for action in parser._actions for word in action.option_strings]
-
-
-def _unknown(flags: list[str], parser: argparse.ArgumentParser, name: str) -> str:
-    """Say that a command without options has no such flags, and which was probably meant."""
-    near = nearest(flags[0].removeprefix("--").partition("=")[0], _own(parser))
-    hint = f"; did you mean `--{near}`?" if near else ""
-    return f"{name} takes no options, but got {' '.join(flags)}{hint}"
-
-
-def _misspelt(name: str, own: list[str]) -> str | None:
-    """Return the flag of the program that a name most likely means, if it means no option."""
-    from recbole_bert4rec.options.known import known_to_recbole
-    from recbole_bert4rec.options.table import OPTIONS
-
-    known = {*OPTIONS, *known_to_recbole()}
-    near = nearest(name, sorted({*known, *own}))
-    return near if name not in known and near in own else None
+    purpose = COMMANDS[name].purpose
+    parser = argparse.ArgumentParser(
+        prog=program,
+        description=f"{purpose[0].upper()}{purpose[1:]}. {_OPTIONS if COMMANDS[name].takes_options else ''}",
+        allow_abbrev=False,
+    )
+    importlib.import_module(COMMANDS[name].module).add_arguments(parser)
+    return parser

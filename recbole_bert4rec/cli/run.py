@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 
 from recbole_bert4rec.cli import compare, study
-from recbole_bert4rec.cli.inputs import add_names, config_files, models_of, protocols
+from recbole_bert4rec.cli.inputs import add_names, add_screen, config_files, models_of, protocols
 from recbole_bert4rec.constants import OUR_MODELS
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.training.budget import seconds_of
+from recbole_bert4rec.training.logs import SHORT
 from recbole_bert4rec.training.processes import run_processes
 from recbole_bert4rec.training.request import RunRequest
 from recbole_bert4rec.training.run import run
@@ -19,7 +20,7 @@ _OF_ONE_RUN = ("recommend", "attention", "resume", "k")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of the command."""
     add_names(parser, "; several, separated by commas, are compared")
-    add = parser.add_argument
+    add = parser.add_argument_group("what is done besides").add_argument
     add("--recommend", metavar="FILE", help="write every user's top k next items (.csv or .parquet)")
     add("--attention", metavar="FILE", help="draw where each layer and head looks (.png, .pdf or .svg)")
     add("--k", type=int, help="items a user for --recommend (default: 10)")
@@ -32,6 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--study", metavar="FILE", help="YAML file of variants to compare, or a name of properties/study")
     compare.add_comparison(parser)
+    add_screen(parser)
+    add = parser.add_argument_group("several processes").add_argument
     add("--nproc", type=int, default=1, help="processes that train together (default: %(default)s)")
     add("--ip", default="localhost", help="address of the first process (default: %(default)s)")
     add("--port", default="5678", help="port of the first process (default: %(default)s)")
@@ -66,6 +69,7 @@ def execute(options: argparse.Namespace, flags: list[str]) -> None:
         resume=options.resume,
         budget=None if options.budget is None else seconds_of(options.budget),
         also_test=protocols(options),
+        screen=options.screen,
     )
     if options.nproc < 1:
         raise UserError(f"--nproc={options.nproc} must be at least 1")
@@ -98,6 +102,8 @@ def _compare(options: argparse.Namespace, flags: list[str]) -> None:
     for name in _OF_ONE_RUN:
         if getattr(options, name) is not None:
             raise UserError(f"--{name} is for a single run of one model, not for several models, --seeds or --study")
+    if options.screen != SHORT:
+        raise UserError("--verbose, --quiet and --log_format are for a single run; compared runs log to files")
     if options.nproc > 1:
         raise UserError("models are compared in one process each; leave --nproc out")
     if options.study is None:

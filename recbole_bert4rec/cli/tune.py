@@ -24,7 +24,7 @@ _DRAWN = 10
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of the command."""
     add_names(parser)
-    add = parser.add_argument
+    add = parser.add_argument_group("the search").add_argument
     add("--params_file", required=True, help="the space: lines such as `n_layers choice [1,2]`, or YAML")
     add(
         "--output_file",
@@ -55,6 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="go on with the search in the output file; no trial that ended is repeated",
     )
+    add = parser.add_argument_group("what trials may take").add_argument
     add("--cpus_per_trial", type=int, help="threads of a trial (default: all with Hyperopt, 1 with Ray)")
     add(
         "--gpus_per_trial", type=float, help="with Ray; a share such as 0.5 is possible (default: 1 where there is one)"

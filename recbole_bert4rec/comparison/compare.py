@@ -16,7 +16,6 @@ from typing import Any
 
 import pandas as pd
 import yaml
-from recbole.config import Config
 from recbole.utils import ModelType
 
 from recbole_bert4rec.comparison.comparison import Comparison, reference_config
@@ -31,7 +30,7 @@ from recbole_bert4rec.files import atomic_write, locked
 from recbole_bert4rec.options.flags import parse_flags
 from recbole_bert4rec.options.table import WITHOUT_EFFECT
 from recbole_bert4rec.plugin.checkpoint import is_plain, last_of
-from recbole_bert4rec.plugin.effects import known_to, why_no_effect
+from recbole_bert4rec.plugin.effects import without_effect
 from recbole_bert4rec.resources import read_yaml
 from recbole_bert4rec.scoped import restored_environment
 from recbole_bert4rec.training.build import translate_errors
@@ -114,28 +113,30 @@ def _compare(comparison: Comparison, folder: Path, temporary: str) -> Comparison
 
 
 def _check_options(comparison: Comparison) -> None:
-    """Refuse models that cannot rank, and options with mistakes; all of them at once."""
-    mistakes = []
+    """Refuse models that cannot rank, and options with mistakes; all of them at once.
+
+    An option that only some of the models know is said once.
+    """
+    mistakes: list[str] = []
+    ignored: dict[str, list[str]] = {}
     for model in comparison.models:
         try:
             config = translate_errors(partial(comparison.config, model, {}), f"the configuration of {model}")
         except UserError as error:
             mistakes.append(f"{model}: {error}" if comparison.study.variants else str(error))
             continue
-        mistakes += _without_effect(model, comparison, config)
+        own = comparison.variant_options(model)
+        mistakes += [f"{model}: `{name}` {why}" for name, why in without_effect(config, own).items()]
+        for name in without_effect(config).keys() - own.keys():
+            ignored.setdefault(name, []).append(model)
         if config["MODEL_TYPE"] not in (ModelType.SEQUENTIAL, ModelType.GENERAL, ModelType.TRADITIONAL):
             mistakes.append(
                 f"{model} predicts clicks or needs a knowledge graph; it cannot be compared by ranking items"
             )
     if mistakes:
         raise UserError("\n".join(dict.fromkeys(mistakes)))
-
-
-def _without_effect(variant: str, comparison: Comparison, config: Config) -> list[str]:
-    """Say which options of a variant its model has no use for."""
-    known, model, final = known_to(config), config["model"], config.final_config_dict
-    found = ((name, why_no_effect(name, model, final, known)) for name in comparison.variant_options(variant))
-    return [f"{variant}: `{name}` {why}" for name, why in found if why is not None]
+    for name, models in sorted(ignored.items()):
+        print(f"note: option `{name}` has no effect on {', '.join(models)}", flush=True)
 
 
 def _metadata(comparison: Comparison, about: dict[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from logging import getLogger
 from typing import Any
@@ -79,7 +81,7 @@ class Comparison:
             UserError: the options have mistakes.
         """
         flags, files = self.flags_of(model, rules), self.files_of(model)
-        with replaced(sys, "argv", [sys.argv[0], *flags]):  # RecBole reads --key=value from here
+        with replaced(sys, "argv", [sys.argv[0], *flags]), _silence():  # RecBole reads --key=value from argv
             return Config(self.model_of(model), self.dataset, files or None, rules)
 
     def options_of(self, model: str) -> set[str]:
@@ -142,6 +144,17 @@ class Comparison:
             raise UserError(f"models are compared by {sorted(known)}; leave `metrics` {strange} out")
 
 
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Hide warnings of options without effect: a comparison says each once, for all models and seeds."""
+    logger, level = getLogger(), getLogger().level
+    logger.setLevel("ERROR")
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
 def _has_one_target(split: object) -> bool:
     """Tell whether a split gives each user of an evaluation one target."""
     if isinstance(split, dict) and set(split) == {"GT"}:
@@ -179,9 +192,4 @@ def at_least(least: int, interval: str | None) -> str:
 
 def reference_config(comparison: Comparison) -> Config:
     """Return BERT4Rec's configuration on the data, from which the protocol is taken; BERT4Rec need not take part."""
-    logger, level = getLogger(), getLogger().level
-    logger.setLevel("ERROR")  # it may say that it does not know options of other models
-    try:
-        return replace(comparison, study=Study()).config(MODEL_NAME, {"show_progress": False})
-    finally:
-        logger.setLevel(level)
+    return replace(comparison, study=Study()).config(MODEL_NAME, {"show_progress": False})

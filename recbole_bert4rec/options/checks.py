@@ -11,8 +11,9 @@ from typing import Any
 from recbole_bert4rec.constants import MODEL_NAME, SAMPLED_LOSSES, UNCALIBRATED_LOSSES
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.options.evaluation import mistakes_of_evaluation
-from recbole_bert4rec.options.kinds import AUTO, misfits
-from recbole_bert4rec.options.known import mistakes_of_names
+from recbole_bert4rec.options.kinds import AUTO, Anything, misfits
+from recbole_bert4rec.options.known import FOLLOWED_BY_ALL, mistakes_of_names
+from recbole_bert4rec.options.recboles import documented
 from recbole_bert4rec.options.table import OPTIONS
 
 
@@ -37,14 +38,34 @@ def check(
 
 def mistakes(config: Mapping[str, Any], given: Iterable[str] = (), known: Iterable[str] = ()) -> list[str]:
     """List everything that is wrong with a configuration, in words; arguments as in :func:`check`."""
+    given = set(given)
     found = mistakes_of_values(config, OPTIONS)
+    found += mistakes_of_types(
+        config, [name for name in given if name not in OPTIONS or isinstance(OPTIONS[name].kind, Anything)], MODEL_NAME
+    )
     found += _mistakes_between(config) if not found else []
     return found if config["allow_unknown"] else found + mistakes_of_names(given, known)
+
+
+def mistakes_of_another_model(
+    config: Mapping[str, Any], given: Iterable[str], known: Iterable[str], model: str
+) -> list[str]:
+    """List what is wrong with the options that a user wrote for a model of RecBole; arguments as in :func:`check`."""
+    given = set(given)
+    ours = [name for name in sorted(given & FOLLOWED_BY_ALL) if config.get(name) is not None]
+    found = mistakes_of_values(config, ours) + mistakes_of_types(config, given - FOLLOWED_BY_ALL, model)
+    return found if config.get("allow_unknown") else found + mistakes_of_names(given, known)
 
 
 def mistakes_of_values(config: Mapping[str, Any], names: Iterable[str]) -> list[str]:
     """List which of some options have a value that the table does not take, in words."""
     return misfits(config, {name: OPTIONS[name].kind for name in names})
+
+
+def mistakes_of_types(config: Mapping[str, Any], names: Iterable[str], model: str) -> list[str]:
+    """List which of some options have a value of another type than RecBole documents, in words."""
+    types = documented(model)
+    return misfits(config, {name: types[name] for name in sorted(names) if name in types})
 
 
 def _mistakes_between(config: Mapping[str, Any]) -> list[str]:

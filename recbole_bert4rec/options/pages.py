@@ -16,6 +16,7 @@ from recbole_bert4rec.constants import OUR_MODELS
 from recbole_bert4rec.files import atomic_write
 from recbole_bert4rec.options.kinds import Switch
 from recbole_bert4rec.options.models import ABOUT, MODEL_DEFAULTS
+from recbole_bert4rec.options.recboles import documented
 from recbole_bert4rec.options.table import OPTIONS, RECBOLES, InComparison, OnResume, Option, Role, Source
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -70,6 +71,14 @@ def _of(role: Role) -> Iterator[tuple[str, Option]]:
 def _yaml(value: object) -> str:
     text = yaml.safe_dump(value, default_flow_style=True, width=1000).strip().removesuffix("...").strip()
     return "~" if value is None else text.replace("false", "False").replace("true", "True")
+
+
+def default_of(name: str, model: str) -> str:
+    """Return the default of an option of one of our models as YAML has it; nothing where RecBole documents none."""
+    value = MODEL_DEFAULTS[model].get(name, OPTIONS[name].default)
+    if value is not RECBOLES:
+        return _yaml(value)
+    return documented(model)[name].default if name in documented(model) else ""
 
 
 def _defaults(name: str, option: Option) -> str:

@@ -45,6 +45,7 @@ NEEDS = (
     Need("plotly", "plotly", "the interactive page of tuning", False),
     Need("scikit-learn", "sklearn", "the importance of options, in the report of tuning", False),
     Need("tabulate", "tabulate", "tables of comparisons; here, tables with borders", False),
+    Need("shtab", "shtab", "completion in a shell", False),
     Need("lightgbm", "lightgbm", "RecBole's model LightGBM", False),
     Need("xgboost", "xgboost", "RecBole's model XGBoost", False),
 )

@@ -3,34 +3,40 @@
 from __future__ import annotations
 
 import ast
+import logging
 import os
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from logging import getLogger
+from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 import numpy as np
 import pandas as pd
 import recbole.data.dataset
 import recbole.data.dataset.dataset as recbole_dataset
 import recbole.data.utils as recbole_data
+import recbole.quick_start.quick_start as quick_start
+import recbole.utils.logger as recbole_logger
 import torch
 import yaml
 from recbole.config import Config
-from recbole.utils import ModelType, get_model, init_logger, init_seed
+from recbole.trainer import Trainer
+from recbole.utils import ModelType, get_model, get_trainer, init_seed
 
-from recbole_bert4rec.constants import MODEL_NAME, OUR_MODELS, RIVAL, STOCK_MODEL_NAME
+from recbole_bert4rec.constants import FOR_THE_USER, MODEL_NAME, OUR_MODELS, RIVAL, STOCK_MODEL_NAME
 from recbole_bert4rec.datafiles.atomic import load_interactions
 from recbole_bert4rec.datafiles.conversion import read_record
 from recbole_bert4rec.datafiles.reader import keeping_ids
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.options.auto import LogSize, settle
-from recbole_bert4rec.options.checks import check
+from recbole_bert4rec.options.checks import check, mistakes_of_another_model
 from recbole_bert4rec.options.flags import literal
 from recbole_bert4rec.options.gru4rec_plus import mistakes_of_gru4rec_plus
 from recbole_bert4rec.options.kinds import AUTO
-from recbole_bert4rec.options.known import mistakes_of_names
 from recbole_bert4rec.options.table import SHAPES_DATA
 from recbole_bert4rec.patches.fixes import TRUST
 from recbole_bert4rec.patches.registry import Patch, Scope
@@ -38,7 +44,7 @@ from recbole_bert4rec.plugin import checkpoint
 from recbole_bert4rec.plugin.benchmark_rows import count_interactions
 from recbole_bert4rec.plugin.candidates import create_samplers
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
-from recbole_bert4rec.plugin.effects import known_to, why_no_effect
+from recbole_bert4rec.plugin.effects import known_to, without_effect
 from recbole_bert4rec.plugin.global_split import (
     asks_for_global_time,
     build_by_global_time,
@@ -56,7 +62,11 @@ if TYPE_CHECKING:
     from recbole.model.abstract_recommender import ConcreteRecommender  # a name of the stubs
 
 _SEQUENTIAL_SPLIT = {"split": {"LS": "valid_and_test"}, "order": "TO", "group_by": "user"}
-_ABSENT = object()
+_LARGEST_LOG = 2**25
+"""Bytes of a run's log file; of a longer log the last part stays, and the one before it as FILE.log.1."""
+_CAPPED_FILE = partial(RotatingFileHandler, maxBytes=_LARGEST_LOG, backupCount=1)
+_HANDLERS: WeakSet[logging.Handler] = WeakSet()
+"""Those that RecBole's ``init_logger`` made."""
 _NO_FILE_EXISTS = StandIn(os, path=StandIn(os.path, exists=lambda path: False))
 
 
@@ -145,17 +155,45 @@ def check_options(original: Callable[[Config], None], self: Config) -> None:
         found = mistakes_of_gru4rec_plus(self.final_config_dict) if self.model == RIVAL else []
         if not str(self["teacher"]).isidentifier():  # KD_DAGFM runs it as a program (kd_dagfm.py:44)
             found.append(f"`teacher` must be the name of a network, such as CrossNet, but is {self['teacher']!r}.")
-        found += [] if self["allow_unknown"] else mistakes_of_names(given, known)
+        found += mistakes_of_another_model(self.final_config_dict, given, known, self.model)
         if found:
             raise UserError(f"the configuration of {self.model} has mistakes:\n  " + "\n  ".join(found))
     if home.startswith("recbole"):  # a model of the user's own may have options of its own
-        written = self.external_config_dict  # by a resumed checkpoint, too, which has every option
-        for name in sorted(given):
-            default = self.internal_config_dict.get(name, _ABSENT)
-            why = why_no_effect(name, self.model, self.final_config_dict, known)
-            if why is not None and written[name] != default:
-                getLogger().warning(f"option `{name}` {why}")
+        for name, why in without_effect(self).items():
+            getLogger().warning(f"option `{name}` {why}")
     original(self)
+
+
+def init_device(original: Callable[[Config], None], self: Config) -> None:
+    """Compute on the processor where ``use_gpu`` is False, and never where the user asked for a GPU.
+
+    Args:
+        original: RecBole's ``Config._init_device``.
+        self: the configuration.
+
+    Raises:
+        UserError: the user named a GPU and torch finds none; or a ``device``, which RecBole would not look at.
+    """
+    final, given = self.final_config_dict, self.external_config_dict
+    if "device" in given:
+        raise UserError(f"`device` is {given['device']!r}, but follows from `gpu_id` and `use_gpu`; give these")
+    if final["use_gpu"] is False:
+        final["gpu_id"] = ""
+    original(self)
+    asked = [f"{name}={given[name]!r}" for name in ("use_gpu", "gpu_id") if name in given]
+    if isinstance(self, StoredConfig):  # it says what was, not what is wanted
+        asked = []
+    if asked and final["gpu_id"] and final["device"].type == "cpu":
+        raise UserError(
+            f"{' and '.join(asked)} asks for a GPU, but torch finds none ({_why_no_gpu()}); leave it out, or write "
+            "use_gpu=False, to compute on the processor"
+        )
+
+
+def _why_no_gpu() -> str:
+    if torch.version.cuda is None:
+        return f"torch {torch.__version__} is built without CUDA"
+    return f"CUDA_VISIBLE_DEVICES={os.environ.get('CUDA_VISIBLE_DEVICES', '')}"
 
 
 def create_dataset(original: Callable[[Config], Any], config: Config) -> Any:
@@ -198,7 +236,7 @@ def data_preparation(original: Callable[[Config, Any], Any], config: Config, dat
         settled = settle(config, size)
         if settled:
             chosen = ", ".join(f"{name} {config[name]}" for name in settled)
-            getLogger().info(f"{AUTO} is {chosen}, by the data: {size}")
+            getLogger(FOR_THE_USER).info(f"{AUTO} is {chosen}, by the data: {size}")
             check(config.final_config_dict, model=config["model"])
     log = dataset.inter_feat  # as it was before RecBole cuts it into rows
     loaders = original(config, dataset)
@@ -277,6 +315,67 @@ def _trusts_pickles(config: Config, option: str) -> bool:
 _PLAIN_NUMPY = StandIn(np, load=lambda path, **_: np.load(path, allow_pickle=False))
 
 
+def run_recbole(
+    original: Callable[..., dict[str, Any]],
+    model: Any = None,
+    dataset: str | None = None,
+    config_file_list: list[str] | None = None,
+    config_dict: dict[str, Any] | None = None,
+    saved: bool = True,
+    queue: Any = None,
+) -> dict[str, Any]:
+    """Write the JSON record of the run, from its first epoch on, beside the checkpoint; all arguments are RecBole's."""
+    with replaced(quick_start, "get_trainer", _recording_trainer):
+        return original(model, dataset, config_file_list, config_dict, saved, queue)
+
+
+def _recording_trainer(kind: ModelType, name: str) -> Callable[[Config, Any], Any]:
+    """Return what makes RecBole's trainer of a model, with a record."""
+    from recbole_bert4rec.training.callbacks import observed  # importing the package imports no programs
+    from recbole_bert4rec.training.epochs import EpochLog
+    from recbole_bert4rec.training.record import RecordWriter
+
+    def make(config: Config, model: Any) -> Any:
+        trainer_class: Any = get_trainer(kind, name)
+        if not issubclass(trainer_class, Trainer):  # of decision trees, which have no epochs
+            return trainer_class(config, model)
+        trainer, log = observed(trainer_class)(config, model), EpochLog()
+        trainer.callbacks = (log, RecordWriter(log))
+        return trainer
+
+    return make
+
+
+def init_logger(original: Callable[[Config], None], config: Config) -> None:
+    """Give each run a log file of its own, which stays below :data:`_LARGEST_LOG`.
+
+    Args:
+        original: RecBole's ``init_logger``.
+        config: of the run.
+    """
+    root = logging.getLogger()
+    for handler in [handler for handler in root.handlers if handler in _HANDLERS]:
+        root.removeHandler(handler)
+        handler.close()
+
+    def attach(level: int, handlers: list[logging.Handler]) -> None:
+        root.setLevel(level)
+        for handler in handlers:
+            if os.environ.get("NO_COLOR") and not isinstance(handler, logging.FileHandler):
+                handler.setFormatter(logging.Formatter("%(asctime)-15s %(levelname)s  %(message)s", "%d %b %H:%M"))
+                handler.addFilter(recbole_logger.RemoveColorFilter())
+            root.addHandler(handler)
+            _HANDLERS.add(handler)
+
+    with replaced(recbole_logger, "logging", StandIn(logging, basicConfig=attach, FileHandler=_CAPPED_FILE)):
+        original(config)
+
+
+def set_color(original: Callable[[str, str, bool], str], log: str, color: str, highlight: bool = True) -> str:
+    """Colour nothing where the environment says ``NO_COLOR`` (https://no-color.org)."""
+    return log if os.environ.get("NO_COLOR") else original(log, color, highlight)
+
+
 def load_data_and_model(original: Callable[..., Any], model_file: str, unpickle: bool = False) -> tuple[Any, ...]:
     """Return what a checkpoint was trained on and the model in it.
 
@@ -304,7 +403,7 @@ def load_data_and_model(original: Callable[..., Any], model_file: str, unpickle:
             raise UserError(f"{model_file} is not a checkpoint of RecBole: there is no configuration in it") from error
         config = state["config"]
     init_seed(config["seed"], config["reproducibility"])
-    init_logger(config)
+    recbole_logger.init_logger(config)
     getLogger().info(config)
     dataset = recbole_data.create_dataset(config)
     getLogger().info(dataset)
@@ -351,6 +450,14 @@ PATCHES = (
         check_options,
         "BERT4Rec's options are checked, and sequential models get the split that RecBole demands "
         "(configurator.py:327).",
+        Scope.POLICY,
+    ),
+    Patch(
+        _CONFIG,
+        "_init_device",
+        init_device,
+        "`use_gpu: False` still takes a GPU, and `gpu_id` of a GPU that is not there the processor "
+        "(configurator.py:487).",
         Scope.POLICY,
     ),
     Patch(
@@ -425,6 +532,28 @@ PATCHES = (
         "build",
         build_dataset,
         "RecBole has no split at one moment for all users (dataset.py:1868).",
+        Scope.POLICY,
+    ),
+    Patch(
+        "recbole.utils.logger",
+        "init_logger",
+        init_logger,
+        "A second run in a process logs into the first one's file, and a run where a program has logged before into "
+        "none (logger.py:115).",
+        Scope.POLICY,
+    ),
+    Patch(
+        "recbole.utils.logger",
+        "set_color",
+        set_color,
+        "RecBole colours its lines whatever NO_COLOR says (logger.py:46).",
+        Scope.POLICY,
+    ),
+    Patch(
+        "recbole.quick_start.quick_start",
+        "run_recbole",
+        run_recbole,
+        "RecBole leaves no record of a run but its log (quick_start.py:93).",
         Scope.POLICY,
     ),
     Patch(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any
 
@@ -20,6 +20,22 @@ _OF_THE_TRANSFORM = ("mask_ratio", "ft_ratio")
 def known_to(config: Config) -> set[str]:
     """Collect the options that mean something to the model of a configuration."""
     return {*config.internal_config_dict}.union(*config.parameters.values())
+
+
+def without_effect(config: Config, names: Iterable[str] | None = None) -> dict[str, str]:
+    """Say why options do nothing for the model, by their names.
+
+    Args:
+        config: of the model.
+        names: the options to look at. Default: those that the user, or a resumed checkpoint, wrote with another value
+            than the default.
+    """
+    written, default = config.external_config_dict, config.internal_config_dict
+    if names is None:
+        names = [name for name in written if name not in default or written[name] != default[name]]
+    known = known_to(config)
+    found = {name: why_no_effect(name, config.model, config.final_config_dict, known) for name in sorted(names)}
+    return {name: why for name, why in found.items() if why is not None}
 
 
 def why_no_effect(name: str, model: str, config: Mapping[str, Any], known: AbstractSet[str]) -> str | None:

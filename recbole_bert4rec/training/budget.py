@@ -55,6 +55,11 @@ class Budget(Callback):
         return time.perf_counter() >= self._deadline
 
     @property
+    def left(self) -> float:
+        """How many seconds are left."""
+        return max(0.0, self._deadline - time.perf_counter())
+
+    @property
     def spent_share(self) -> float:
         """How much of the time is over, from 0 to 1."""
         return min(1.0, 1.0 - (self._deadline - time.perf_counter()) / self.seconds)

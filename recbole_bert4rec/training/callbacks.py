@@ -24,9 +24,9 @@ A resumed run that has all its epochs is only validated: on_train_begin, the val
 The second training of `refit` calls none of the user's callbacks.
 
 At each event all callbacks are called, in the order of their list. A run's list is: the rule about seen items (where
-`exclude_seen` is set for another model than BERT4Rec), the log of epochs, those of the user, the log of ranks, the
-budget, and what saves the training. A checkpoint keeps the `state` of each, and a resumed run gives it back to
-`restore`, before `on_train_begin`.
+`exclude_seen` is set for another model than BERT4Rec), the log of epochs, the writer of the record, the lines on the
+screen, those of the user, the log of ranks, the budget, and what saves the training. A checkpoint keeps the `state` of
+each, and a resumed run gives it back to `restore`, before `on_train_begin`.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from logging import getLogger
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -42,6 +43,7 @@ from recbole.data.interaction import Interaction
 from recbole.trainer import Trainer
 from torch import Tensor
 
+from recbole_bert4rec.constants import FOR_THE_USER
 from recbole_bert4rec.errors import UserError, nearest, short
 from recbole_bert4rec.plugin.checkpoint import is_plain
 
@@ -359,7 +361,7 @@ class Observed(Trainer):
                     "raise StopTraining in on_selection_end"
                 ) from stop
             if str(stop):
-                self.logger.info(str(stop))
+                getLogger(FOR_THE_USER).info(str(stop))
             best = self.best_valid_score, self.best_valid_result
         self._notify("on_train_end", *best)
         self.tensorboard.close()  # RecBole leaves its files and its thread to the end of the process

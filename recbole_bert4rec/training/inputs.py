@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
 import yaml
 from recbole.config import Config
 
@@ -19,8 +20,7 @@ from recbole_bert4rec.datafiles.conversion import read_record
 from recbole_bert4rec.datafiles.logs import FORMATS, Reading, data_set_name, is_table
 from recbole_bert4rec.datafiles.table import atomic_file
 from recbole_bert4rec.errors import UserError, nearest
-from recbole_bert4rec.files import check_picture
-from recbole_bert4rec.options.checks import mistakes_of_values
+from recbole_bert4rec.files import check_folder, check_picture
 from recbole_bert4rec.options.evaluation import mistakes_of_metrics
 from recbole_bert4rec.options.flags import parse_flags
 from recbole_bert4rec.options.kinds import misfits
@@ -50,7 +50,7 @@ def configure(request: RunRequest) -> Config:
         )
         _check_request(request, model)
         config = translate_errors(lambda: Config(model, dataset, files, dict(request.options)), "the configuration")
-    if model not in OUR_MODELS and (mistakes := _mistakes_of_another_model(config)):
+    if model not in OUR_MODELS and (mistakes := mistakes_of_metrics(config)):
         raise UserError(" ".join(mistakes))
     check_refit(config)
     if request.checkpoint is not None:
@@ -58,10 +58,15 @@ def configure(request: RunRequest) -> Config:
     return config
 
 
-def _mistakes_of_another_model(config: Config) -> list[str]:
-    """List what is wrong with the options that every model's run reads here; RecBole checks its own."""
-    seen = mistakes_of_values(config.final_config_dict, ["exclude_seen"]) if config["exclude_seen"] is not None else []
-    return [*mistakes_of_metrics(config), *seen]
+def check_places(config: Config) -> None:
+    """Refuse, before the data are read, folders that could not be written to after hours of training.
+
+    Raises:
+        UserError: naming one of them.
+    """
+    check_folder("--checkpoint_dir", config["checkpoint_dir"])
+    for name in ("log", "log_tensorboard"):
+        check_folder("the current folder", name)
 
 
 def _check_request(request: RunRequest, model: str) -> None:
@@ -153,6 +158,8 @@ def _stored_options(resume: str, given: Mapping[str, Any]) -> dict[str, Any]:
     options = checkpoint.without_places(checkpoint.read(resume)["config"])
     if "train_batch_size" in given and "batch_tokens" not in given:
         options.pop("batch_tokens", None)
+    if not torch.cuda.is_available():  # the checkpoint may come from a machine that has a GPU
+        options = {name: value for name, value in options.items() if name not in ("use_gpu", "gpu_id")}
     if {"dataset", "data_path"} & given.keys():
         options.pop("conversion", None)
     return options

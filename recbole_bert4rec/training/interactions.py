@@ -64,6 +64,14 @@ class Interactions:
         """Time of each interaction, as exactly as RecBole's rows have it. *Shape:* (T,)."""
         return np.asarray(self._frame[self._time_field], dtype=np.float32)
 
+    @property
+    def period(self) -> tuple[float, float] | None:
+        """The first and the last time, as they are in the file or as RecBole scaled them; None without times."""
+        if self._time_field not in self._frame:
+            return None
+        times = self._frame[self._time_field]
+        return float(times.min()), float(times.max())
+
     def training_counts(self, train: AbstractDataLoader, loaders: Sequence[AbstractDataLoader]) -> Ids:
         """Count how often each item stands in the training part. *Shape:* (N,).
 

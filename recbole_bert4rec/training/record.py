@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Any, TypedDict, cast
 
 import torch
-from recbole.config import Config
 from recbole.trainer import Trainer
 
 from recbole_bert4rec.environment import commit, environment, peak_memory_mb
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.files import atomic_write
 from recbole_bert4rec.plugin.checkpoint import is_plain
-from recbole_bert4rec.training.callbacks import Metrics
+from recbole_bert4rec.training.callbacks import Callback, Metrics, Observed
 from recbole_bert4rec.training.epochs import EpochLog, EpochRecord, finite, finite_values
 
 SCHEMA = 1
@@ -65,26 +64,29 @@ class RefitRecord(TypedDict):
     checkpoint: str
 
 
-class _Always(TypedDict):
+class _Facts(TypedDict):
     schema: int
     model: str
     dataset: str
     seed: int
+    parameters: int
+    checkpoint: str
+    commit: str | None
+    config: dict[str, Any]
+    versions: dict[str, str]
+    machine: dict[str, Any]
+
+
+class _Always(_Facts):
     ended: str
     seconds: Seconds
     peak_memory_mb: float
     peak_gpu_memory_mb: float | None
-    parameters: int
     best_epoch: int | None
     best_valid_score: float | None
     best_valid_result: dict[str, float | None]
     test_result: dict[str, float | None]
-    checkpoint: str
-    commit: str | None
     epochs: list[EpochRecord]
-    config: dict[str, Any]
-    versions: dict[str, str]
-    machine: dict[str, Any]
 
 
 class RunRecord(_Always, total=False):
@@ -95,7 +97,7 @@ class RunRecord(_Always, total=False):
         model: RecBole's name.
         dataset: RecBole's name.
         seed: of the run.
-        ended: local time, such as ``2026-11-22T06:00:00+0000``.
+        ended: when the record was written: local time, such as ``2026-11-22T06:00:00+0000``.
         seconds: see :class:`Seconds`.
         peak_memory_mb: the most memory that the process held, in MB.
         peak_gpu_memory_mb: the most memory of a GPU, in MB; None without a GPU.
@@ -103,7 +105,7 @@ class RunRecord(_Always, total=False):
         best_epoch: whose weights were tested, from 0; None where nothing was validated.
         best_valid_score: its value of ``valid_metric``; None where it is not finite.
         best_valid_result: its validation metrics.
-        test_result: test metrics of the best epoch.
+        test_result: test metrics of the best epoch; none before the test.
         checkpoint: path of the weights.
         commit: of this package's checkout, or None.
         epochs: see :class:`~recbole_bert4rec.training.epochs.EpochRecord`.
@@ -116,6 +118,7 @@ class RunRecord(_Always, total=False):
         refit: only with the option ``refit``; see :class:`RefitRecord`.
         also: only where other protocols were asked for; the test metrics under each, by its file's name.
         learnt: only of a model with ``seen_bias``; its value.
+        unfinished: only until the run is tested, and where it never is; True.
         contestant: only in a comparison; the name of the model or variant there.
         skipped_steps: only where batches were left out because their loss or gradient is not finite; how many.
     """
@@ -127,6 +130,7 @@ class RunRecord(_Always, total=False):
     contestant: str
     learnt: dict[str, float]
     skipped_steps: int
+    unfinished: bool
 
 
 def record_path(trainer: Trainer) -> Path:
@@ -140,55 +144,21 @@ def unused(path: Path) -> Path:
     return next(name for name in names if not name.exists())
 
 
-def make_record(
-    config: Config,
-    trainer: Trainer,
-    log: EpochLog,
-    seconds: Seconds,
-    best_score: float,
-    best_metrics: Metrics | None,
-    test: Metrics | None,
-) -> RunRecord:
-    """Return the record of a run that was tested.
-
-    Args:
-        config: of the run.
-        trainer: whose model was trained.
-        log: of its epochs.
-        seconds: of its parts.
-        best_score: validation score of the best epoch.
-        best_metrics: validation metrics of the best epoch.
-        test: test metrics.
-    """
-    best_epoch = getattr(trainer, "best_epoch", None)  # BERT4Rec's trainer knows of epochs before a resume
-    about, on_gpu = environment(), torch.cuda.is_available()
-    seen_bias = getattr(trainer.model, "seen_bias", None)
-    record: RunRecord = {
+def _facts(trainer: Trainer) -> _Facts:
+    """Return what does not change while a run goes on."""
+    config, about = trainer.config, environment()
+    return {
         "schema": SCHEMA,
         "model": config["model"],
         "dataset": config["dataset"],
         "seed": config["seed"],
-        "ended": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-        "seconds": seconds,
-        "peak_memory_mb": round(peak_memory_mb(), 1),
-        "peak_gpu_memory_mb": round(torch.cuda.max_memory_allocated() / 2**20, 1) if on_gpu else None,
         "parameters": sum(p.numel() for p in trainer.model.parameters()),
-        "best_epoch": log.best_epoch if best_epoch is None else best_epoch,
-        "best_valid_score": finite(best_score),
-        "best_valid_result": finite_values(best_metrics),
-        "test_result": finite_values(test),
         "checkpoint": str(trainer.saved_model_file),
         "commit": commit(),
-        "epochs": log.epochs,
         "config": {key: value for key, value in sorted(config.final_config_dict.items()) if is_plain(value)},
         "versions": about["versions"],
         "machine": about["machine"],
     }
-    if skipped := getattr(trainer, "skipped_steps", 0):
-        record["skipped_steps"] = skipped
-    if seen_bias is not None:
-        record["learnt"] = {"seen_bias": round(float(seen_bias.detach()), 4)}
-    return record
 
 
 def read_record(path: str | os.PathLike[str]) -> RunRecord:
@@ -263,12 +233,90 @@ class Clock:
         Args:
             before: seconds of training of the runs that this one resumes.
         """
-        began, loaded, trained = self._marks
+        now = time.perf_counter()
+        began, loaded, trained = [*self._marks, now, now][:3]
         return {
             "load": round(loaded - began, 3),
             "train": round(before + trained - loaded, 3),
-            "total": round(before + time.perf_counter() - began, 3),
+            "total": round(before + now - began, 3),
         }
+
+
+class RecordWriter(Callback):
+    """Writes the record of a run from its first epoch on, so that a run that is ended leaves one.
+
+    Args:
+        log: notes the epochs; it is told of them before this callback is.
+
+    Attributes:
+        path: of the record; by default beside the checkpoint.
+    """
+
+    path: Path
+
+    def __init__(self, log: EpochLog) -> None:
+        self._log, self._clock = log, Clock()
+
+    def on_train_begin(self, trainer: Observed) -> None:
+        """Note what will not change, and the time."""
+        self._facts = _facts(trainer)
+        if not hasattr(self, "path"):
+            self.path = record_path(trainer)
+        self._clock.loaded()
+
+    def on_epoch_end(self, trainer: Observed, epoch: int, loss: float | tuple[float, ...] | None) -> None:
+        """Write the epoch's loss."""
+        self._write(trainer)
+
+    def on_selection_end(self, trainer: Observed, epoch: int, score: float) -> None:
+        """Write the epoch's validation."""
+        self._write(trainer)
+
+    def on_train_end(self, trainer: Observed, best_score: float, best_metrics: Metrics | None) -> None:
+        """Note the time."""
+        self._clock.trained()
+
+    def on_test_end(self, trainer: Observed, metrics: Metrics) -> None:
+        """Write the record to its end."""
+        self._write(trainer, metrics)
+
+    def _write(self, trainer: Observed, test: Metrics | None = None) -> None:
+        if trainer.config["local_rank"] == 0:
+            record = self.record(trainer, test)
+            if test is None:
+                record["unfinished"] = True
+            write_json(self.path, record)
+
+    def record(self, trainer: Trainer, test: Metrics | None) -> RunRecord:
+        """Return the record of the run as it is now.
+
+        Args:
+            trainer: whose model is trained; it knows the best validation.
+            test: test metrics, once there are some.
+        """
+        best_epoch = getattr(trainer, "best_epoch", None)  # BERT4Rec's trainer knows of epochs before a resume
+        now = {
+            "ended": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+            "seconds": self._clock.seconds(self._log.before),
+            "peak_memory_mb": round(peak_memory_mb(), 1),
+            "peak_gpu_memory_mb": _peak_gpu_memory_mb(),
+            "best_epoch": self._log.best_epoch if best_epoch is None else best_epoch,
+            "best_valid_score": finite(trainer.best_valid_score),
+            "best_valid_result": finite_values(trainer.best_valid_result),
+            "test_result": finite_values(test),
+            "epochs": self._log.epochs,
+        }
+        record = cast(RunRecord, {**self._facts, **now})
+        if skipped := getattr(trainer, "skipped_steps", 0):
+            record["skipped_steps"] = skipped
+        seen_bias = getattr(trainer.model, "seen_bias", None)
+        if seen_bias is not None:
+            record["learnt"] = {"seen_bias": round(float(seen_bias.detach()), 4)}
+        return record
+
+
+def _peak_gpu_memory_mb() -> float | None:
+    return round(torch.cuda.max_memory_allocated() / 2**20, 1) if torch.cuda.is_available() else None
 
 
 def write_json(path: str | os.PathLike[str], content: Mapping[str, Any]) -> None:

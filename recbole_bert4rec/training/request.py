@@ -9,6 +9,7 @@ from typing import Any
 
 from recbole_bert4rec.errors import UserError, nearest
 from recbole_bert4rec.training.callbacks import Callback, Metrics
+from recbole_bert4rec.training.logs import SHORT
 from recbole_bert4rec.training.record import RunRecord
 
 
@@ -34,6 +35,8 @@ class RunRequest:
             too, each once.
         ranks: Parquet file to write the rank of every user's test target to.
         callbacks: are called while the run goes on, see :mod:`recbole_bert4rec.training.callbacks`.
+        screen: what is shown: ``short``, a line an epoch and what one reads besides; ``verbose``, all that RecBole
+            logs; ``json``, an object a line; ``quiet``, warnings alone. The log file has RecBole's lines in any case.
     """
 
     model: str | None = None
@@ -48,6 +51,7 @@ class RunRequest:
     also_test: tuple[str, ...] = ()
     ranks: str | None = None
     callbacks: tuple[Callback, ...] = ()
+    screen: str = SHORT
 
     @property
     def checkpoint(self) -> str | None:

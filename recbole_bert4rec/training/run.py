@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from logging import getLogger
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from recbole.config import Config
 from recbole.data.dataloader import FullSortEvalDataLoader
-from recbole.utils import get_environment, init_logger, init_seed, set_color
+from recbole.utils import get_environment, init_seed, set_color
 
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.files import locked
@@ -24,13 +24,13 @@ from recbole_bert4rec.training.budget import Budget
 from recbole_bert4rec.training.build import Data, Experiment, build
 from recbole_bert4rec.training.callbacks import Callback, Metrics, Observed
 from recbole_bert4rec.training.epochs import EpochLog
-from recbole_bert4rec.training.inputs import configure
+from recbole_bert4rec.training.inputs import check_places, configure
+from recbole_bert4rec.training.logs import logged, say
 from recbole_bert4rec.training.newest import newest_checkpoint
 from recbole_bert4rec.training.ranks import RankLog, write_ranks
 from recbole_bert4rec.training.record import (
-    Clock,
+    RecordWriter,
     RunRecord,
-    make_record,
     read_record,
     record_path,
     summary,
@@ -41,6 +41,7 @@ from recbole_bert4rec.training.refit import refit, wants_refit
 from recbole_bert4rec.training.request import RunRequest, RunResult
 from recbole_bert4rec.training.retest import protocols_of, test_result
 from recbole_bert4rec.training.saving import Saver
+from recbole_bert4rec.training.screen import EpochLines, show_data, show_plan
 
 
 def run(request: RunRequest | None = None, **fields: Any) -> RunResult:
@@ -64,26 +65,35 @@ def run(request: RunRequest | None = None, **fields: Any) -> RunResult:
     watch = _Watch(request)
     config = configure(request)
     protocols = protocols_of(request, config)
+    check_places(config)
+    with logged(config, request.screen) as log_file:
+        say(f"{config['model']} on {config['dataset']}, seed {config['seed']}; options, model and details: {log_file}")
+        return _run(request, watch, config, protocols)
+
+
+def _run(request: RunRequest, watch: _Watch, config: Config, protocols: Mapping[str, Config]) -> RunResult:
     _log_configuration(config)
     experiment = build(config, watch.callbacks, count_flops=True)
-    with _own_files(experiment.trainer, request.checkpoint):
-        again = _looks_again(experiment.trainer)
-        scores = _train_and_test(experiment, watch)
-        record = watch.record(experiment, scores)
+    trainer = experiment.trainer
+    with _own_files(trainer, request.checkpoint):
+        again = _looks_again(trainer)
+        watch.writer.path = unused(record_path(trainer)) if again else record_path(trainer)
+        show_data(experiment.data)
+        show_plan(experiment)
+        test_metrics = _train_and_test(experiment, watch)
+        record = watch.record(experiment, test_metrics)
         if protocols:
             record["also"] = {name: test_result(build(one), record["checkpoint"]) for name, one in protocols.items()}
-        path = record_path(experiment.trainer)
-        path = unused(path) if again else path
         if config["local_rank"] == 0:
-            _write_files(request, experiment, watch.ranks, record, path, may_refit=not again)
+            _write_files(request, experiment, watch, record, may_refit=not again)
     return RunResult(
-        best_valid_score=scores.best_score,
+        best_valid_score=trainer.best_valid_score,
         valid_score_bigger=config["valid_metric_bigger"],
-        best_valid_result=scores.best_metrics,
-        test_result=scores.test_metrics,
+        best_valid_result=trainer.best_valid_result,
+        test_result=test_metrics,
         refit_test_result=record["refit"]["test_result"] if "refit" in record else None,
         record=record,
-        record_path=path,
+        record_path=watch.writer.path,
         checkpoint=Path(record["checkpoint"]),
     )
 
@@ -95,31 +105,26 @@ def resolved(request: RunRequest) -> RunRequest:
     return replace(request, resume=newest_checkpoint(request) if request.resume else None)
 
 
-class _Scores(NamedTuple):
-    best_score: float
-    best_metrics: Metrics | None
-    test_metrics: Metrics | None
-
-
 class _Watch:
-    """The clock and the callbacks of a run, and what they say about it in its record."""
+    """The callbacks of a run, and what they say about it in its record."""
 
     def __init__(self, request: RunRequest) -> None:
-        self.clock, self.log, self.saver = Clock(), EpochLog(), Saver()
+        self._log, self.saver = EpochLog(), Saver()
+        self.writer = RecordWriter(self._log)
         self.ranks = None if request.ranks is None else RankLog()
         self._budget = None if request.budget is None else Budget(request.budget)
+        self._lines = EpochLines(self._log, self._budget)
         self._of_user = request.callbacks
 
     @property
     def callbacks(self) -> list[Callback]:
         """In the order that ``callbacks.py`` promises; the budget ends the training after all others were told."""
         own = [callback for callback in (self.ranks, self._budget, self.saver) if callback is not None]
-        return [self.log, *self._of_user, *own]
+        return [self._log, self.writer, self._lines, *self._of_user, *own]
 
-    def record(self, experiment: Experiment, scores: _Scores) -> RunRecord:
+    def record(self, experiment: Experiment, test_metrics: Metrics | None) -> RunRecord:
         """Return the record of the run so far."""
-        seconds = self.clock.seconds(self.log.before)
-        record = make_record(experiment.data.config, experiment.trainer, self.log, seconds, *scores)
+        record = self.writer.record(experiment.trainer, test_metrics)
         if self._budget is not None:
             record["budget"] = {"seconds": self._budget.seconds, "last_epoch_share": self._budget.last_epoch_share}
         if self.ranks is not None:
@@ -130,7 +135,6 @@ class _Watch:
 def _log_configuration(config: Config) -> None:
     """Write RecBole's first lines."""
     init_seed(config["seed"], config["reproducibility"])
-    init_logger(config)
     logger = getLogger()
     logger.info(sys.orig_argv)
     logger.info(config)
@@ -161,17 +165,17 @@ def _looks_again(trainer: Observed) -> bool:
         record = read_record(record_path(trainer))
     except UserError:
         return trainer.start_epoch > trainer.epochs or record_path(trainer).exists()
+    if record.get("unfinished"):
+        return trainer.start_epoch > trainer.epochs
     return trainer.start_epoch > trainer.epochs or "refit" in record or not wants_refit(trainer.config)
 
 
-def _train_and_test(experiment: Experiment, watch: _Watch) -> _Scores:
+def _train_and_test(experiment: Experiment, watch: _Watch) -> Metrics | None:
     data, trainer, show = experiment.data, experiment.trainer, experiment.data.config["show_progress"]
-    watch.clock.loaded()
-    best_score, best_metrics = watch.saver.fit(trainer, data.train, data.valid, show_progress=show)
-    watch.clock.trained()
-    test_metrics = trainer.evaluate(data.test, load_best_model=True, show_progress=show)
+    _, best_metrics = watch.saver.fit(trainer, data.train, data.valid, show_progress=show)
+    test_metrics: Metrics | None = trainer.evaluate(data.test, load_best_model=True, show_progress=show)
     _log_results(data.config, best_metrics, test_metrics)
-    return _Scores(best_score, best_metrics, test_metrics)
+    return test_metrics
 
 
 def _log_results(config: Config, valid: Metrics | None, test: Metrics | None) -> None:
@@ -190,12 +194,12 @@ def _variety(ranks: RankLog, data: Data) -> dict[str, float]:
 
 
 def _write_files(
-    request: RunRequest, experiment: Experiment, ranks: RankLog | None, record: RunRecord, path: Path, may_refit: bool
+    request: RunRequest, experiment: Experiment, watch: _Watch, record: RunRecord, may_refit: bool
 ) -> None:
     """Write the record and whatever else is asked for; the record first, for the rest takes time."""
-    data, logger = experiment.data, getLogger()
-    if ranks is not None and request.ranks is not None:
-        write_ranks(request.ranks, ranks.by_user())
+    data, path = experiment.data, watch.writer.path
+    if watch.ranks is not None and request.ranks is not None:
+        write_ranks(request.ranks, watch.ranks.by_user())
     write_json(path, record)
     if may_refit and wants_refit(data.config):
         best_epoch = record["best_epoch"]
@@ -210,9 +214,10 @@ def _write_files(
             request.k,
             data.config["exclude_seen"],
         )
-        logger.info(f"up to {request.k} items for each of {users} users written to {request.recommend}")
+        say(f"up to {request.k} items for each of {users} users written to {request.recommend}")
     if request.attention is not None:
         loader = data.test if len(data.test) else data.valid
         users = write_attention(cast(BERT4Rec, experiment.model), loader, request.attention)
-        logger.info(f"attention in the mean over {users} users drawn in {request.attention}")
-    logger.info(summary(record, path))
+        say(f"attention in the mean over {users} users drawn in {request.attention}")
+    about = {name: record[name] for name in ("best_epoch", "best_valid_result", "test_result", "checkpoint")}
+    say(summary(record, path), "summary", {**about, "record": str(path)})

@@ -88,7 +88,7 @@ def test_refit_trains_with_the_validation_items_and_is_told_beside(data: dict[st
     assert record["refit"]["test_result"] != record["test_result"]
     resumed = run_py(f"--resume={record['checkpoint']}", "--epochs=1", "--recommend=top.csv")
     assert resumed.returncode == 0, resumed.stderr
-    assert "refit on train" not in resumed.stderr  # nothing was trained
+    assert "  refit       " not in resumed.stderr  # nothing was trained
     assert "  refit       " in done.stderr
     by_hand = {**data, "epochs": str(record["best_epoch"] + 1), "eval_args": "{'split':{'LS':'test_only'}}"}
     path.unlink()

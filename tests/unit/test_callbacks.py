@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from logging import getLogger
 from typing import Any
 
 import pytest
@@ -117,13 +116,14 @@ def test_an_epoch_that_is_stopped_before_its_validation_is_not_kept(write_inter:
     assert result.record["best_epoch"] == 0
 
 
-def test_why_training_stopped_is_logged(write_inter: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_why_training_stopped_is_logged(write_inter: Any, caplog: pytest.LogCaptureFixture) -> None:
     config = make_config(epochs=9, **SMALL, **write_inter(ROWS))
     _, train, valid, _ = prepare(config)
-    said: list[str] = []
-    monkeypatch.setattr(getLogger(), "info", lambda text: said.append(str(text)))
-    make_trainer(config, train, StopAfter(0)).fit(train, valid, verbose=False, saved=False)
-    assert "epoch 0 is enough" in said
+    with caplog.at_level("INFO"):
+        make_trainer(config, train, StopAfter(0)).fit(train, valid, verbose=False, saved=False)
+    assert ("recbole_bert4rec", "INFO", "epoch 0 is enough") in [
+        (record.name, record.levelname, record.getMessage()) for record in caplog.records
+    ]
 
 
 @pytest.mark.parametrize("model", ["BERT4Rec", "GRU4Rec"])

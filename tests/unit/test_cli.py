@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from recbole.config import Config
 
 from recbole_bert4rec.cli.main import COMMANDS, main
+from recbole_bert4rec.cli.words import joined
 
 
 @pytest.mark.parametrize(
@@ -23,6 +29,7 @@ from recbole_bert4rec.cli.main import COMMANDS, main
         (["--model=Pop,BERT4Rec", "--resume=x.pth"], "--resume is for a single run"),
         (["--study=ablation.yaml", "--model=Pop,SASRec"], "a study varies one model"),
         (["--seeds=2", "--nproc=2"], "one process each"),
+        (["--seeds=2", "--log_format=json"], "--log_format are for a single run"),
         (["--seeds=0"], "must be at least 1"),
         (["--nproc=0"], "--nproc=0 must be at least 1"),
         (["--seeds=2", "--seed=one"], "must be a whole number"),
@@ -129,3 +136,79 @@ def test_a_command_whose_packages_are_missing_points_to_the_doctor(
     monkeypatch.setitem(sys.modules, "recbole_bert4rec.cli.tune", None)
     assert main(["tune"]) == 1
     assert "`python -m recbole_bert4rec doctor` says what is missing" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        (["--epochs", "3"], ["--epochs=3"]),
+        (["--epochs=3", "--seed", "-1"], ["--epochs=3", "--seed=-1"]),
+        (["--model", "Pop", "--topk", "[1,2]"], ["--model", "Pop", "--topk=[1,2]"]),
+        (["--exclude_seen", "--epochs", "3"], ["--exclude_seen=True", "--epochs=3"]),
+        (["--allow_unknown"], ["--allow_unknown=True"]),
+        (["--exclude_seen", "False"], ["--exclude_seen=False"]),
+        (["--epochs"], ["--epochs"]),
+        (["--epochs", "--seed=1"], ["--epochs", "--seed=1"]),
+        (["file.yaml", "--k", "5"], ["file.yaml", "--k", "5"]),
+    ],
+    ids=str,
+)
+def test_an_option_and_its_value_may_be_two_words(words: list[str], wanted: list[str]) -> None:
+    assert joined(words, {"--model", "--k"}) == wanted
+
+
+@given(st.lists(st.text(max_size=5), max_size=4))
+def test_what_is_written_with_an_equals_sign_stays_as_it_is(values: list[str]) -> None:
+    words = [f"--epochs={value}" for value in values]
+    assert joined(words, set()) == words
+
+
+def test_help_lists_the_options_of_the_model_in_groups_with_their_defaults(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["run", "--help"])
+    said = " ".join(capsys.readouterr().out.split())
+    for words in (
+        "model and data:",
+        "Training, as --key=value: ",
+        "the screen",
+        "--data_path VALUE Folder of the data",
+    ):
+        assert words in said
+    assert "--epochs VALUE Passes over all users; the learning rate reaches 0 at the last. (default: 60)" in said
+    with pytest.raises(SystemExit):
+        main(["run", "--model=GRU4Rec", "--help"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "options of RecBole's GRU4Rec, as --key=value:" in said
+    assert "--num_layers VALUE The number of layers in GRU. (default: 1)" in said
+
+
+def test_an_option_that_only_some_of_the_compared_models_know_is_said_once(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("recbole_bert4rec.comparison.compare.in_own_process", stop)
+    assert main(["--model=BERT4Rec,GRU4Rec,Pop", "--seeds=3", "--num_layers=2", "--use_gpu=False"]) == 130
+    said = capsys.readouterr()
+    assert said.out.count("num_layers") == 1
+    assert "note: option `num_layers` has no effect on BERT4Rec, Pop" in said.out
+    assert "num_layers" not in said.err
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
+def test_a_shell_completes_commands_flags_options_and_values(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", "bash"]) == 0
+    script = capsys.readouterr().out
+
+    def completed(*words: str) -> list[str]:
+        function = re.search(r"complete .*-F (\w+) recbole-bert4rec", script)
+        assert function is not None
+        line = f"COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}; {function[1]}; echo ${{COMPREPLY[@]}}"
+        done = subprocess.run(["bash", "-c", f"{script}\n{line}"], capture_output=True, text=True, check=True)
+        return done.stdout.split()
+
+    assert "tune" in completed("recbole-bert4rec", "tu")
+    assert "--mask_ratio" in completed("recbole-bert4rec", "run", "--mask_r")
+    assert "--seeds" in completed("recbole-bert4rec", "compare", "--se")
+    assert completed("recbole-bert4rec", "run", "--lr_schedule", "c") == ["constant", "cosine"]

@@ -1,0 +1,126 @@
+"""Options beside a command's own flags: how they are written, what is misspelt, and what --help says of them."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Collection
+
+from recbole_bert4rec.constants import MODEL_NAME, OUR_MODELS
+from recbole_bert4rec.errors import UserError, nearest
+from recbole_bert4rec.options.kinds import Kind, OneOf, Switch
+
+
+def joined(words: list[str], own: Collection[str]) -> list[str]:
+    """Write options as RecBole reads them: ``--epochs 3`` becomes ``--epochs=3``, and a lone switch is switched on.
+
+    Args:
+        words: of the command line.
+        own: the flags of the command, which argparse reads.
+    """
+    found: list[str] = []
+    following = iter([*words[1:], None])
+    skipped = False
+    for word in words:
+        value = next(following)
+        if skipped:
+            skipped = False
+        elif not word.startswith("--") or "=" in word or word in own:
+            found.append(word)
+        elif value is not None and not value.startswith("--"):
+            found.append(f"{word}={value}")
+            skipped = True
+        else:
+            found.append(f"{word}=True" if _is_switch(word.removeprefix("--")) else word)
+    return found
+
+
+def _is_switch(name: str) -> bool:
+    from recbole_bert4rec.options.recboles import documented
+    from recbole_bert4rec.options.table import OPTIONS
+
+    if name in OPTIONS and isinstance(OPTIONS[name].kind, Switch):
+        return True
+    return name in documented(MODEL_NAME) and "bool" in documented(MODEL_NAME)[name].types
+
+
+def check_flags(flags: list[str], own: Collection[str]) -> None:
+    """Refuse what is not written ``--key=value``, and flags of the program that are misspelt.
+
+    Misspelt options are found with all other mistakes of the configuration.
+
+    Args:
+        flags: what argparse has left.
+        own: the flags of the command.
+
+    Raises:
+        UserError: naming each of them.
+    """
+    found = []
+    for flag in flags:
+        name, equals, value = flag.partition("=")
+        if not flag.startswith("--") or not equals:
+            found.append(f"argument {flag!r} is not understood; options are written --key=value")
+        elif "=" in value:
+            found.append(f"argument {flag!r}: RecBole takes no '=' inside a value; put it into a config file")
+        elif near := _misspelt(name.removeprefix("--"), [word.removeprefix("--") for word in own]):
+            found.append(f"`{name}`: did you mean `--{near}`?")
+    if found:
+        raise UserError("; ".join(found))
+
+
+def unknown(flags: list[str], own: Collection[str], command: str) -> str:
+    """Say that a command without options has no such flags, and which was probably meant."""
+    near = nearest(flags[0].partition("=")[0], own)
+    hint = f"; did you mean `{near}`?" if near else ""
+    return f"{command} takes no options, but got {' '.join(flags)}{hint}"
+
+
+def _misspelt(name: str, own: list[str]) -> str | None:
+    """Return the flag of the program that a name most likely means, if it means no option."""
+    from recbole_bert4rec.options.known import known_to_recbole
+    from recbole_bert4rec.options.table import OPTIONS
+
+    known = {*OPTIONS, *known_to_recbole()}
+    near = nearest(name.replace("-", "_"), sorted({*known, *own}))
+    return near if name not in known and near in own else None
+
+
+def add_documented(parser: argparse.ArgumentParser, words: list[str]) -> None:
+    """Add the options of the model to what ``--help`` prints, in groups, with defaults.
+
+    Args:
+        parser: of a command.
+        words: of the command line, which may name a model of RecBole.
+    """
+    from recbole_bert4rec.options.pages import default_of
+    from recbole_bert4rec.options.recboles import documented
+    from recbole_bert4rec.options.table import OPTIONS, Role
+
+    parser.usage = f"{parser.format_usage().removeprefix('usage: ').rstrip()} [--option=value ...]"
+    given = argparse.ArgumentParser(add_help=False)
+    given.add_argument("--model", "-m", default=MODEL_NAME)
+    model = given.parse_known_args(words)[0].model
+    taken = {word.removeprefix("--") for action in parser._actions for word in action.option_strings}
+    if model in OUR_MODELS:
+        for role in Role:
+            group = parser.add_argument_group(f"{role.value}, as --key=value")
+            for name, option in OPTIONS.items():
+                if option.role is role and name not in taken:
+                    _add(group, name, default_of(name, model), option.help).choices = _choices(option.kind)
+        return
+    group = parser.add_argument_group(f"options of RecBole's {model}, as --key=value")
+    for name, about in documented(model).items():
+        if name not in taken:
+            _add(group, name, about.default, about.help)
+
+
+def _add(group: argparse._ArgumentGroup, name: str, default: str, text: str) -> argparse.Action:
+    text = f"{text} (default: {default})" if default else text
+    return group.add_argument(f"--{name}", metavar="VALUE", help=text.replace("%", "%%"))
+
+
+def _choices(kind: Kind) -> list[str] | None:
+    """Return the values that a shell may offer; None where there are too many."""
+    if isinstance(kind, Switch):
+        return ["True", "False"]
+    return list(kind.names) if isinstance(kind, OneOf) else None

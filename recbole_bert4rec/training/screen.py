@@ -1,0 +1,196 @@
+"""What a run shows: whose data are trained and tested until when, the plan, a line an epoch."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime, timezone
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from recbole.data.dataloader import AbstractDataLoader
+from recbole.data.dataset import Dataset
+
+from recbole_bert4rec.training.budget import Budget
+from recbole_bert4rec.training.build import Data, Experiment
+from recbole_bert4rec.training.callbacks import Callback, Metrics, Observed
+from recbole_bert4rec.training.epochs import EpochLog, EpochRecord
+from recbole_bert4rec.training.logs import say
+
+_EARLIEST, _LATEST = 1e8, 5e9
+"""Unix seconds from 1973 to 2128: what lies outside is no date."""
+
+
+def show_data(data: Data) -> None:
+    """Say how large the data are, which users take part in what, and where a split in time cuts."""
+    facts = data_facts(data)
+    users = facts["users"]
+    text = (
+        f"data    {users['all']:,} users, {facts['items']:,} items, {facts['interactions']:,} interactions"
+        f"{_period(facts['period'], dates_only=True)}\n"
+        f"users   {users['trained']:,} are trained, {users['validated']:,} validated, {users['tested']:,} tested, "
+        f"{users['only recommended to']:,} only recommended to"
+    )
+    if "parts" in facts:
+        parts = [f"{part} {about['rows']:,} rows{_period(about['period'])}" for part, about in facts["parts"].items()]
+        text += f"\nsplit   {facts['split']}: {'; '.join(parts)}"
+        if facts["trained after the first test"]:
+            text += "\n        training reads what is later than the first tested interaction"
+    say(text, "data", facts)
+
+
+def data_facts(data: Data) -> dict[str, Any]:
+    """Return the sizes of a data set and of its parts.
+
+    Args:
+        data: read and split.
+
+    Returns:
+        ``users`` (``all`` of them, and how many are ``trained``, ``validated``, ``tested``, ``only recommended to``),
+        ``items``, ``interactions``, ``period`` (the first and the last time, or None). Where the split is not
+        leave-one-out also ``split``, ``parts`` (``rows`` and ``period`` of each) and ``trained after the first test``.
+    """
+    parts = [loader._dataset for loader in (data.train, data.valid, data.test)]
+    taking = [_users_of(part) for part in parts]
+    everybody = data.dataset.user_num - 1
+    facts: dict[str, Any] = {
+        "users": {
+            "all": everybody,
+            **{name: len(users) for name, users in zip(("trained", "validated", "tested"), taking, strict=True)},
+            "only recommended to": everybody - len(np.unique(np.concatenate(taking))),
+        },
+        "items": data.dataset.item_num - 1,
+        "interactions": len(data.interactions.users),
+        "period": data.interactions.period,
+    }
+    split = data.config["eval_args"]["split"]
+    if isinstance(split, dict) and "LS" in split and not data.config["benchmark_filename"]:
+        return facts
+    times = [_times_of(part) for part in parts]
+    names = ("train", "valid", "test")
+    facts["split"] = " ".join(f"{key} {value}" for key, value in split.items())
+    facts["parts"] = {
+        name: {"rows": len(part), "period": _ends(time)} for name, part, time in zip(names, parts, times, strict=True)
+    }
+    facts["trained after the first test"] = bool(len(times[0]) and len(times[2]) and times[0].max() > times[2].min())
+    return facts
+
+
+def _users_of(part: Dataset) -> NDArray[np.int64]:
+    users: NDArray[np.int64] = np.unique(np.asarray(part.inter_feat[part.uid_field]))
+    return users
+
+
+def _times_of(part: Dataset) -> NDArray[np.float64]:
+    """Return the times of a part's rows, as exactly as RecBole's rows have them; none where no times are loaded."""
+    if part.time_field not in part.inter_feat:
+        return np.empty(0)
+    return np.asarray(part.inter_feat[part.time_field], dtype=np.float64)
+
+
+def _ends(times: NDArray[np.float64]) -> tuple[float, float] | None:
+    return (float(times.min()), float(times.max())) if len(times) else None
+
+
+def _period(ends: tuple[float, float] | None, dates_only: bool = False) -> str:
+    """Return from when to when; nothing without times."""
+    if ends is None or (dates_only and _date(ends[1]) is None):
+        return ""
+    first, last = (_date(time) or f"{time:.6g}" for time in ends)
+    return f", {first} to {last}"
+
+
+def _date(time: float) -> str | None:
+    """Return the date of a time in seconds or milliseconds; None for other numbers, such as times scaled to 0 to 1."""
+    for seconds in (time, time / 1000):
+        if _EARLIEST < seconds < _LATEST:
+            return f"{datetime.fromtimestamp(seconds, timezone.utc):%Y-%m-%d %H:%M}"
+    return None
+
+
+def show_plan(experiment: Experiment) -> None:
+    """Say how large the model is and how much there is to do."""
+    trainer, batches = experiment.trainer, len(experiment.data.train)
+    parameters = sum(weight.numel() for weight in experiment.model.parameters())
+    device = experiment.data.config["device"]
+    on_gpu = device.type == "cuda"
+    where = torch.cuda.get_device_name(device) if on_gpu else f"the processor, {torch.get_num_threads()} threads"
+    epochs = trainer.epochs - trainer.start_epoch
+    say(
+        f"plan    {parameters:,} parameters, {batches:,} batches an epoch, at most {epochs:,} epochs, on {where}",
+        "plan",
+        {"parameters": parameters, "batches": batches, "epochs": epochs, "device": str(device)},
+    )
+
+
+class EpochLines(Callback):
+    """Shows a line an epoch: loss, validation, seconds, and how long the rest may take.
+
+    Args:
+        log: notes the epochs; it is told of them before this callback is.
+        budget: that ends the training, or None.
+    """
+
+    def __init__(self, log: EpochLog, budget: Budget | None = None) -> None:
+        self._log, self._budget = log, budget
+        self._shown = 0
+        self._began = time.perf_counter()
+
+    def on_train_begin(self, trainer: Observed) -> None:
+        """Start the time; epochs of an earlier run have been shown."""
+        self._shown, self._began = len(self._log.epochs), time.perf_counter()
+        self._before = self._shown
+
+    def on_epoch_begin(self, trainer: Observed, epoch: int, batches: AbstractDataLoader) -> None:
+        """Show the last epoch, if it was not validated."""
+        self._show(trainer)
+
+    def on_selection_end(self, trainer: Observed, epoch: int, score: float) -> None:
+        """Show the epoch."""
+        self._show(trainer)
+
+    def on_train_end(self, trainer: Observed, best_score: float, best_metrics: Metrics | None) -> None:
+        """Show the last epoch, if it was not validated, and why there are no more."""
+        self._show(trainer)
+        if trainer.cur_step > trainer.stopping_step:
+            say(f"ended: {trainer.cur_step} validations were no better than the best (stopping_step)", in_file=False)
+
+    def _show(self, trainer: Observed) -> None:
+        if len(self._log.epochs) == self._shown:
+            return
+        self._shown = len(self._log.epochs)
+        row = self._log.epochs[-1]
+        left = self._seconds_left(trainer)
+        text = f"epoch {row['epoch']:>{len(str(trainer.epochs))}} of {trainer.epochs}"
+        say(
+            f"{text}{self._scores(trainer, row)}{_duration(left)}",
+            "epoch",
+            {**row, "seconds_left": left},
+            in_file=False,
+        )
+
+    def _scores(self, trainer: Observed, row: EpochRecord) -> str:
+        seconds = row["train_seconds"] + row.get("valid_seconds", 0.0)
+        loss, score = row["train_loss"], row.get("valid_score")
+        text = "" if loss is None else f"  loss {loss:.4f}"
+        if score is not None:
+            text += (
+                f"  valid {trainer.valid_metric} {score:.4f}{' *' if row['epoch'] == self._log.best_epoch else '  '}"
+            )
+        return f"{text}  {seconds:.1f} s"
+
+    def _seconds_left(self, trainer: Observed) -> float:
+        """Return how long the rest takes if training does not end early."""
+        if self._budget is not None:
+            return round(self._budget.left, 1)
+        mean = (time.perf_counter() - self._began) / (self._shown - self._before)
+        return round(mean * (trainer.epochs - 1 - self._log.epochs[-1]["epoch"]), 1)
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 1:
+        return ""
+    if seconds < 100:
+        return f", {seconds:.0f} s left"
+    return f", {seconds / 60:.0f} min left" if seconds < 6000 else f", {seconds / 3600:.1f} h left"
