@@ -111,7 +111,9 @@ def test_a_data_set_is_saved_and_read_again_with_its_rows(write_inter: Any) -> N
     prepare(config)
     (file,) = Path("saved").glob("*.pth")
     assert "BERT4RecDataset" in file.name
-    again = make_config("SASRec", **SMALL, **data, training_rows="user", dataset_save_path=str(file))
+    again = make_config(
+        "SASRec", **SMALL, **data, training_rows="user", dataset_save_path=str(file), trust_pickles=True
+    )
     _, train, _, _ = prepare(again)
     assert len(train.users) == len(HISTORIES)
 
@@ -129,9 +131,8 @@ def test_a_data_set_is_saved_and_read_again_with_its_rows(write_inter: Any) -> N
 )
 def test_what_cannot_be_trained_so_is_refused(given: dict[str, Any], said: str, write_inter: Any) -> None:
     data = write_inter(histories_to_rows(HISTORIES))
-    config = make_config("SASRec", **{**data, **SMALL, "training_rows": "user", **given})
     with pytest.raises(UserError, match=said):
-        prepare(config)
+        prepare(make_config("SASRec", **{**data, **SMALL, "training_rows": "user", **given}))
 
 
 def test_other_models_say_that_it_has_no_effect(write_inter: Any, caplog: pytest.LogCaptureFixture) -> None:

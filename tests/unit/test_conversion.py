@@ -48,7 +48,9 @@ def yesterday(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A log and a checkpoint that was trained on it; copies of both are used."""
     folder = tmp_path_factory.mktemp("yesterday")
     log = write(folder / "log.csv", ROWS)
-    return log, run(dataset=str(log), options={**QUIET, "checkpoint_dir": str(folder / "saved")}).checkpoint
+    return log, run(
+        dataset=str(log), options={**QUIET, "state": "info", "checkpoint_dir": str(folder / "saved")}
+    ).checkpoint
 
 
 def test_an_earlier_conversion_is_kept_and_found_again(log: Path) -> None:
@@ -232,7 +234,7 @@ def test_a_full_disk_leaves_the_conversion_as_it_was(log: Path, monkeypatch: pyt
     before = target.read_bytes()
     write(log, ROWS[1:])
     monkeypatch.setattr("recbole_bert4rec.datafiles.table.csv.write_csv", full_disk)
-    with pytest.raises(UserError, match=r"cannot be written to \(No space left on device"):
+    with pytest.raises(UserError, match=r"cannot be written: No space left on device"):
         atomic_file(str(log), *NAMES)
     assert target.read_bytes() == before
     assert sorted(path.name for path in target.parent.iterdir()) == [".conversion.lock", "conversion.json", "log.inter"]

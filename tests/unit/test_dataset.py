@@ -35,7 +35,11 @@ def test_saved_datasets_and_loaders_are_used_again_where_they_are_named(options:
     first = prepare(make_config(**options, save_dataset=True, save_dataloaders=True))
     assert Path("saved/toy-BERT4RecDataset.pth").exists()
     loaders = "saved/toy-for-BERT4Rec-dataloader.pth"
-    named = {"dataset_save_path": "saved/toy-BERT4RecDataset.pth", "dataloaders_save_path": loaders}
+    named = {
+        "dataset_save_path": "saved/toy-BERT4RecDataset.pth",
+        "dataloaders_save_path": loaders,
+        "trust_pickles": True,
+    }
     config = make_config(**{**options, **named, "train_batch_size": 7, "epochs": 1})
     _, train, valid, _ = prepare(config)
     assert max(len(batch) for batch in train) == 7
@@ -57,6 +61,6 @@ def test_saved_datasets_and_loaders_are_used_again_where_they_are_named(options:
 )
 def test_saved_loaders_made_with_other_options_are_not_used_again(options: dict, change: dict) -> None:
     prepare(make_config(**options, save_dataloaders=True))
-    named = {**options, "dataloaders_save_path": "saved/toy-for-BERT4Rec-dataloader.pth"}
+    named = {**options, "dataloaders_save_path": "saved/toy-for-BERT4Rec-dataloader.pth", "trust_pickles": True}
     assert load_split_dataloaders(make_config(**named)) is not None
     assert load_split_dataloaders(make_config(**named, **change)) is None

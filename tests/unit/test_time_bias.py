@@ -214,7 +214,13 @@ def test_times_that_say_nothing_are_refused(times: list[float], write_inter: Any
 
 
 def test_normalised_times_are_learnt_from_as_they_were(write_inter: Any) -> None:
-    options = {**SMALL, **write_inter(ROWS), "save_dataset": True, "dataset_save_path": "saved/toy-BERT4RecDataset.pth"}
+    options = {
+        **SMALL,
+        **write_inter(ROWS),
+        "save_dataset": True,
+        "dataset_save_path": "saved/toy-BERT4RecDataset.pth",
+        "trust_pickles": True,
+    }
     tables = []
     for more in ({}, {"normalize_all": True}, {"normalize_all": True}):  # the last one from the saved data set
         test = prepare(make_config(**options, **more))[3]
