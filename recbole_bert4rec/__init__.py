@@ -10,7 +10,7 @@ import importlib
 import sys
 from typing import TYPE_CHECKING
 
-from recbole_bert4rec.constants import SUPPORTED_PYTHON
+from recbole_bert4rec.constants import INSTALL_RECBOLE, OLDEST_PYTHON
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.patches.when_imported import Registration
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from recbole_bert4rec.training.run import run
     from recbole_bert4rec.tuning.tune import SearchRequest, tune
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 _PLACES = {
     "Callback": "recbole_bert4rec.training.callbacks",
     "Comparison": "recbole_bert4rec.comparison.comparison",
@@ -61,10 +61,9 @@ __all__ = [
     "unregister",
 ]
 
-if not SUPPORTED_PYTHON[0] <= sys.version_info[:2] < SUPPORTED_PYTHON[1]:
+if sys.version_info[:2] < OLDEST_PYTHON:
     raise ImportError(
-        f"recbole_bert4rec needs Python {'.'.join(map(str, SUPPORTED_PYTHON[0]))} up to, not including, "
-        f"{'.'.join(map(str, SUPPORTED_PYTHON[1]))} (RecBole 1.2.1 requires ray<=2.6.3), but this is "
+        f"recbole_bert4rec needs Python {'.'.join(map(str, OLDEST_PYTHON))} or later, but this is "
         f"{sys.version.split()[0]}"
     )
 
@@ -86,7 +85,7 @@ def _import_public(name: str) -> object:
         if (reason := _registration.failure) is not None:
             raise ImportError(
                 f"recbole_bert4rec.{name} needs RecBole, which cannot be imported ({reason}); install it with "
-                "`pip install -r requirements.txt`. `python -m recbole_bert4rec doctor` says what is missing"
+                f"`{INSTALL_RECBOLE}`. `python -m recbole_bert4rec doctor` says what is missing"
             ) from reason
     return getattr(importlib.import_module(_PLACES[name]), name)
 

@@ -28,8 +28,10 @@ SEQUENCE = "sequence"
 """Column of benchmark files' datasets: the sequence a row points into; elsewhere that is the user's."""
 
 SUPPORTED_RECBOLE = "1.2.1"
-SUPPORTED_PYTHON = ((3, 10), (3, 12))
-"""First supported Python and first one no longer supported (RecBole pins ray<=2.6.3, which has no later wheels)."""
+INSTALL_RECBOLE = f"pip install --no-deps recbole=={SUPPORTED_RECBOLE}"
+"""Without what its metadata ask for: they allow no Ray after 2.6.3, which Python 3.12 cannot install."""
+
+OLDEST_PYTHON = (3, 10)
 
 RANK_DEPTH = 50
 """Ranks of test targets are kept down to here (or to the largest ``topk``, where that is deeper)."""

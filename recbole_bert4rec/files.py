@@ -13,6 +13,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.extras import need
 
 _CHUNK = 2**20
 """Bytes of a file that are read at once."""
@@ -60,8 +61,9 @@ def check_picture(flag: str, path: str) -> None:
     """Refuse a picture that could not be written; arguments as of :func:`check_writable`.
 
     Raises:
-        UserError: its ending or its folder is wrong.
+        UserError: its ending or its folder is wrong, or matplotlib is not installed.
     """
+    need(f"{flag}={path}", "matplotlib")
     if Path(path).suffix not in PICTURES:
         raise UserError(f"{flag}={path} must end in {', '.join(PICTURES)}")
     check_writable(flag, path)

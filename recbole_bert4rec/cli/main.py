@@ -78,7 +78,7 @@ def main(arguments: list[str] | None = None, name: str | None = None) -> int:
             return _execute(name, words, program)
         except UserError as error:
             print(f"error: {error}", file=sys.stderr)
-            return MISTAKE
+            return MISSING if isinstance(error, ImportError) else MISTAKE
         except Interrupted as stop:
             print(f"interrupted; {stop.kept or 'nothing was begun'}", file=sys.stderr)
             return stop.exit_code

@@ -12,7 +12,7 @@ from recbole_bert4rec.cli.inputs import add_names, config_files, named_in_files
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.training.budget import seconds_of
 from recbole_bert4rec.training.inputs import DEFAULT_NAMES
-from recbole_bert4rec.tuning.cluster import SCHEDULERS, Resources
+from recbole_bert4rec.tuning.job import SCHEDULERS, Resources
 from recbole_bert4rec.tuning.objective import Task
 from recbole_bert4rec.tuning.search import ALGORITHMS
 from recbole_bert4rec.tuning.tune import TOOLS, SearchRequest, tune

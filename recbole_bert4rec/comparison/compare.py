@@ -26,6 +26,7 @@ from recbole_bert4rec.comparison.rows import check_equal_rows
 from recbole_bert4rec.datafiles.conversion import folder_read
 from recbole_bert4rec.environment import environment, suppress_dependency_warnings
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.extras import need
 from recbole_bert4rec.files import atomic_write, locked
 from recbole_bert4rec.options.flags import parse_flags
 from recbole_bert4rec.options.table import WITHOUT_EFFECT
@@ -64,8 +65,10 @@ def compare(comparison: Comparison, folder: Path) -> ComparisonResult:
             same data are not repeated.
 
     Raises:
-        UserError: a mistake in options or data; or a run failed (the others are reported all the same).
+        UserError: a mistake in options or data; matplotlib is not installed; or a run failed (the others are reported
+            all the same).
     """
+    need("a comparison", "matplotlib")
     for model in comparison.models:
         check_model(comparison.model_of(model))
     if len(set(comparison.models)) != len(comparison.models):

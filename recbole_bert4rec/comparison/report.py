@@ -5,17 +5,18 @@ from __future__ import annotations
 import io
 import re
 from pathlib import Path
-
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING
 
 from recbole_bert4rec.comparison import tables
 from recbole_bert4rec.comparison.document import Picture, Report, Section, Table
 from recbole_bert4rec.comparison.facts import facts
-from recbole_bert4rec.comparison.figures import draw
 from recbole_bert4rec.comparison.findings import LEVEL, Finding, distinct_metrics, find, headline
 from recbole_bert4rec.comparison.render import escape_cell, render
 from recbole_bert4rec.comparison.results import Results
 from recbole_bert4rec.files import atomic_write
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 def write_comparison(folder: Path, results: Results) -> dict[str, Path]:
@@ -28,6 +29,8 @@ def write_comparison(folder: Path, results: Results) -> dict[str, Path]:
     Returns:
         What was written, by what it is.
     """
+    from recbole_bert4rec.comparison.figures import draw  # needs matplotlib
+
     findings = find(results)
     scores = tables.scores(results, findings)
     report = Report(

@@ -1,16 +1,21 @@
-"""What is installed, what is missing and what then does not work, and what is changed in RecBole."""
+"""What is installed, what is missing and what then does not work, what is changed in RecBole, and what mends it."""
 
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import os
 import platform
+import shlex
 import sys
 import warnings
 from collections.abc import Sequence
 from importlib import metadata
 from typing import NamedTuple
+
+from recbole_bert4rec.constants import INSTALL_RECBOLE
+from recbole_bert4rec.extras import EXTRAS, is_installed
+
+_IMPORTED = "everything with RecBole, which imports it"
 
 
 class Need(NamedTuple):
@@ -21,70 +26,101 @@ class Need(NamedTuple):
         module: as it is imported.
         purpose: what does not work without it.
         required: whether BERT4Rec cannot run without it.
+        wanted: as pip is asked for it. Default: by its name.
     """
 
     package: str
     module: str
     purpose: str
-    required: bool
+    required: bool = True
+    wanted: str = ""
 
 
 NEEDS = (
-    Need("torch", "torch", "everything", True),
-    Need("numpy", "numpy", "everything", True),
-    Need("pandas", "pandas", "everything with RecBole", True),
-    Need("scipy", "scipy", "everything with RecBole", True),
-    Need("recbole", "recbole", "everything but `load()`, `nn` and `data`", True),
-    Need("ray", "ray", "everything with RecBole, which imports it; tuning on several machines", True),
-    Need("setuptools", "pkg_resources", "everything with RecBole: ray imports its pkg_resources", True),
-    Need("pyarrow", "pyarrow", "reading interactions, CSV and Parquet logs", True),
-    Need("PyYAML", "yaml", "configuration files", True),
-    Need("filelock", "filelock", "comparisons and tuning", False),
+    Need("torch", "torch", "everything"),
+    Need("numpy", "numpy", "everything"),
+    Need("pandas", "pandas", "everything with RecBole", wanted="pandas<3"),
+    Need("scipy", "scipy", "everything with RecBole"),
+    Need("recbole", "recbole", "everything but `load()`, `nn` and `data`"),
+    Need("colorama", "colorama", _IMPORTED),
+    Need("colorlog", "colorlog", _IMPORTED),
+    Need("scikit-learn", "sklearn", _IMPORTED),
+    Need("tensorboard", "tensorboard", _IMPORTED),
+    Need("texttable", "texttable", _IMPORTED),
+    Need("thop", "thop", "RecBole's count of operations"),
+    Need("psutil", "psutil", "RecBole's account of memory"),
+    Need("setuptools", "setuptools", "RecBole's count of operations: thop needs distutils, which it brings"),
+    Need("pyarrow", "pyarrow", "reading interactions, CSV and Parquet logs"),
+    Need("PyYAML", "yaml", "configuration files"),
+    Need("filelock", "filelock", "comparisons and tuning"),
+    Need("jinja2", "jinja2", "reports"),
+    Need("tabulate", "tabulate", "tables; here, tables with borders"),
+    Need("tqdm", "tqdm", "progress bars"),
+    Need("matplotlib", "matplotlib", "comparisons, tuning and pictures of attention", False),
+    Need("plotly", "plotly", "tuning: its interactive page", False),
     Need("hyperopt", "hyperopt", "tuning", False),
-    Need("matplotlib", "matplotlib", "pictures of comparisons and of attention", False),
-    Need("plotly", "plotly", "the interactive page of tuning", False),
-    Need("scikit-learn", "sklearn", "the importance of options, in the report of tuning", False),
-    Need("tabulate", "tabulate", "tables of comparisons; here, tables with borders", False),
     Need("shtab", "shtab", "completion in a shell", False),
+    Need("ray", "ray.tune", "tuning side by side and on several machines", False, "ray[tune]"),
     Need("lightgbm", "lightgbm", "RecBole's model LightGBM", False),
     Need("xgboost", "xgboost", "RecBole's model XGBoost", False),
 )
 
 
 def main() -> int:
-    """Print versions, hardware and patches.
+    """Print versions, hardware, patches, and the command that mends what is wrong.
 
     Returns:
         The exit code: 0 where BERT4Rec can run, 1 where something that it needs is missing.
     """
     print(f"Python {platform.python_version()} ({sys.executable}), {platform.platform()}\n")
-    installed = {need.package: _version(need) for need in NEEDS}
-    rows = [
-        (need.package, installed[need.package] or "missing", "" if installed[need.package] else need.purpose)
-        for need in NEEDS
-    ]
+    rows, bad = [], []
+    for need in NEEDS:
+        version = _version(need)
+        fault = None if version is None else _fault(need.module)
+        works = version is not None and fault is None
+        why = f"{need.purpose} ({fault})" if fault else need.purpose
+        rows.append((need.package, version or "missing", "" if works else why))
+        bad += [] if works else [need]
     print(_table(rows, ("package", "version", "what does not work")))
     print(f"\nGPU: {_gpu()}\n")
-    missing = [need.package for need in NEEDS if need.required and installed[need.package] is None]
-    problem = None if missing else _print_patches()
-    if missing:
-        print(f"BERT4Rec cannot run: {', '.join(missing)} missing. Install with: pip install -r requirements.txt")
-    elif problem is not None:
-        print(f"BERT4Rec cannot run: {problem}. Install with: pip install -r requirements.txt")
-    else:
+    if more := [need for need in bad if need.module.partition(".")[0] in EXTRAS]:
+        print(f"What is optional and does not work comes with: {_remedy(more)}\n")
+    required = [need for need in bad if need.required]
+    names = ", ".join(need.package for need in required)
+    problem = f"{names} missing or broken" if required else _print_patches()
+    if problem is None:
         print("BERT4Rec can run.")
-    return 1 if missing or problem else 0
+        return 0
+    print(f"BERT4Rec cannot run: {problem}. Mend it with: {_remedy(required) or 'pip install -r requirements.txt'}")
+    return 1
 
 
 def _version(need: Need) -> str | None:
-    """The version that is installed; None where the module cannot be found."""
+    """The version that is installed; None where there is none."""
+    if not is_installed(need.module.partition(".")[0]):
+        return None
     try:
-        found = importlib.util.find_spec(need.module) is not None
-        return metadata.version(need.package) if found else None
+        return metadata.version(need.package)
     except metadata.PackageNotFoundError:
         return "of unknown version"
-    except (ImportError, ValueError):
-        return None
+
+
+def _fault(module: str) -> str | None:
+    """Why a module cannot be imported; None where it can."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            importlib.import_module(module)
+    except Exception as error:  # whatever a library that does not fit raises
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def _remedy(needs: Sequence[Need]) -> str:
+    """The command that installs packages; RecBole without what its metadata ask for."""
+    packages = [shlex.quote(need.wanted or need.package) for need in needs if need.package != "recbole"]
+    commands = [f"pip install --upgrade {' '.join(packages)}"] if packages else []
+    return " && ".join(commands + [INSTALL_RECBOLE] * (len(packages) < len(needs)))
 
 
 def _gpu() -> str:
@@ -113,7 +149,7 @@ def _print_patches() -> str | None:
     except Exception as error:  # whatever a library that does not fit raises
         return f"RecBole does not work here ({type(error).__name__}: {error})"
     rows = [
-        (patch.scope.value, patch.label, patch.reason, "yes" if registry.is_applied(patch) else "no")
+        (patch.scope.value, patch.label, patch.reason, _state(registry.is_applied(patch), patch.needed()))
         for patch in everything
     ]
     print(f"Changes of RecBole ({registry.FIXES_VARIABLE}={os.environ.get(registry.FIXES_VARIABLE, 'on')}):")
@@ -121,6 +157,10 @@ def _print_patches() -> str | None:
     print()
     models = [patch for patch in everything if patch.scope == registry.Scope.MODEL]
     return None if all(map(registry.is_applied, models)) else "it is not registered"
+
+
+def _state(applied: bool, needed: bool) -> str:
+    return "yes" if applied else "no" if needed else "not needed"
 
 
 def _table(rows: Sequence[tuple[str, ...]], headers: tuple[str, ...]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -17,7 +18,7 @@ from recbole.config import Config
 from recbole.data.dataloader import AbstractDataLoader
 from recbole.data.dataset import Dataset
 from recbole.data.interaction import Interaction
-from recbole.evaluator import Collector
+from recbole.evaluator import Collector, DataStruct, Evaluator
 from recbole.model.abstract_recommender import AbstractRecommender
 from recbole.model.general_recommender import Pop
 from recbole.trainer import Trainer
@@ -28,7 +29,7 @@ from torch.nn.parallel import DistributedDataParallel
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.patches.registry import Patch, Scope
 from recbole_bert4rec.plugin.distributed import share_checkpoint_name
-from recbole_bert4rec.scoped import StandIn, replaced
+from recbole_bert4rec.scoped import StandIn, added, replaced
 
 if TYPE_CHECKING:
     from recbole.model.abstract_recommender import ConcreteRecommender  # a name of the stubs
@@ -142,6 +143,15 @@ def collect_plain_values(original: Callable[[Collector], Any], self: Collector) 
     return collected
 
 
+def plain_metrics(
+    original: Callable[[Evaluator, DataStruct], OrderedDict[str, float]], self: Evaluator, dataobject: DataStruct
+) -> OrderedDict[str, float]:
+    """Return metrics as Python's numbers, which are printed as such."""
+    metrics = original(self, dataobject)
+    metrics.update((name, value.item()) for name, value in metrics.items() if isinstance(value, np.generic))
+    return metrics
+
+
 def remove_duplication(original: Callable[[Dataset], None], self: Dataset) -> None:
     """Sort by time with a stable sort before duplicates are removed."""
     frame = self.inter_feat
@@ -212,6 +222,17 @@ class _AnomalyDetection:
 
 
 anomaly_detection = _AnomalyDetection()
+
+
+def compatibility_settings(original: Callable[[Config], None], self: Config) -> None:
+    """Lend numpy, while RecBole gives it names of before 1.24, those of before 2 from which they are made."""
+    with added(np, "float_", np.float64), added(np, "complex_", np.complex128), added(np, "unicode_", np.str_):
+        original(self)
+
+
+def argsort(key: Tensor, kind: str) -> Tensor:
+    """Return the order of a tensor's values, equal ones as they stand."""
+    return torch.argsort(key, stable=kind == "stable")
 
 
 def drop_rows_without_ids(original: Callable[[Dataset], None], self: Dataset) -> None:
@@ -288,6 +309,30 @@ PATCHES = (
         needed=lambda: _DOK_LACKS_UPDATE,
     ),
     Patch(
+        "recbole.config.configurator:Config",
+        "compatibility_settings",
+        compatibility_settings,
+        "numpy 2 has no `float_`, `complex_` and `unicode_`, so no configuration can be made (configurator.py:630).",
+        Scope.POLICY,  # without it nothing runs
+        needed=lambda: not hasattr(np, "float_"),
+    ),
+    Patch(
+        "recbole.data.interaction",
+        "np",
+        StandIn(np, argsort=argsort),
+        "A tensor is sorted by numpy, which numpy 2 warns of (interaction.py:347).",
+        Scope.FIX,
+        as_is=True,
+    ),
+    Patch(
+        "recbole.trainer.trainer",
+        "amp",
+        StandIn(torch.cuda.amp, GradScaler=torch.amp.GradScaler),
+        "torch 2.4 renamed the scaler of gradients, and warns in every epoch (trainer.py:235).",
+        Scope.FIX,
+        as_is=True,
+    ),
+    Patch(
         "recbole.trainer.hyper_tuning",
         "exhaustive_search",
         search_with_generator,
@@ -299,6 +344,13 @@ PATCHES = (
         "get_data_struct",
         collect_plain_values,
         "RecBole moves everything to the CPU, also the integers that ItemCoverage needs (collector.py:227).",
+        Scope.FIX,
+    ),
+    Patch(
+        "recbole.evaluator.evaluator:Evaluator",
+        "evaluate",
+        plain_metrics,
+        "Metrics are numpy's numbers, which numpy 2 prints as `np.float64(0.1)` in logs (evaluator.py:50).",
         Scope.FIX,
     ),
     Patch(

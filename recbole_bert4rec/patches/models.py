@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import recbole.quick_start.quick_start as quick_start
 from recbole.config import Config
 from recbole.data.dataloader import AbstractDataLoader
 
 from recbole_bert4rec.constants import MODEL_NAME, OUR_MODELS, RIVAL, STOCK_MODEL_NAME
 from recbole_bert4rec.environment import suppress_dependency_warnings
+from recbole_bert4rec.patches.quick_start import quick_start
 from recbole_bert4rec.patches.registry import Patch, Scope
 from recbole_bert4rec.plugin import gru4rec_plus, model
 from recbole_bert4rec.plugin.candidates import CandidateDataLoader
@@ -20,6 +22,7 @@ from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.loader import WindowDataLoader
 from recbole_bert4rec.plugin.trainer import BERT4RecTrainer
 from recbole_bert4rec.plugin.user_rows import UserRowsDataLoader, has_user_rows
+from recbole_bert4rec.scoped import replaced
 
 _HOME = "recbole.model.sequential_recommender"
 _STOCK = STOCK_MODEL_NAME.lower()
@@ -51,8 +54,13 @@ def run_recboles(rank: int, *args: object) -> None:
 def objective_function(
     config_dict: dict[str, Any] | None = None, config_file_list: list[str] | None = None, saved: bool = True
 ) -> dict[str, Any]:
-    """Run HyperTuning's objective; its name in a pickle makes Ray's workers register BERT4Rec too."""
-    return _objective_function(config_dict, config_file_list, saved)
+    """Run HyperTuning's objective; its name in a pickle makes Ray's workers register BERT4Rec too.
+
+    RecBole's Config would take the flags that Ray gives its workers for options.
+    """
+    in_ray = Path(sys.argv[0]).name == "default_worker.py"
+    with replaced(sys, "argv", sys.argv[:1] if in_ray else sys.argv):
+        return _objective_function(config_dict, config_file_list, saved)
 
 
 def _named(owner: str, name: str, value: object, reason: str) -> Patch:

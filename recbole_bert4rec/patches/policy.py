@@ -39,6 +39,7 @@ from recbole_bert4rec.options.gru4rec_plus import mistakes_of_gru4rec_plus
 from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.options.table import SHAPES_DATA
 from recbole_bert4rec.patches.fixes import TRUST
+from recbole_bert4rec.patches.quick_start import reporting
 from recbole_bert4rec.patches.registry import Patch, Scope
 from recbole_bert4rec.plugin import checkpoint
 from recbole_bert4rec.plugin.benchmark_rows import count_interactions
@@ -555,6 +556,15 @@ PATCHES = (
         run_recbole,
         "RecBole leaves no record of a run but its log (quick_start.py:93).",
         Scope.POLICY,
+    ),
+    Patch(
+        "recbole.quick_start.quick_start",
+        "tune",
+        reporting,
+        "RecBole imports Ray to call `tune.report(**metrics)`, even where Ray runs no trial; Ray is optional here, and "
+        "its current versions take a dictionary (quick_start.py:20, 223).",
+        Scope.POLICY,
+        as_is=True,
     ),
     Patch(
         "recbole.quick_start.quick_start",

@@ -14,9 +14,10 @@ from enum import Enum
 from types import FunctionType, ModuleType
 from typing import Any, ParamSpec, TypeVar
 
+import pandas
 import recbole  # first, so that an installation without RecBole is noticed by this name
 
-from recbole_bert4rec.constants import SUPPORTED_RECBOLE
+from recbole_bert4rec.constants import INSTALL_RECBOLE, SUPPORTED_RECBOLE
 from recbole_bert4rec.errors import UserError
 
 P = ParamSpec("P")
@@ -107,12 +108,13 @@ def register(fixes: bool = True) -> None:
             RecBole alone computes. Processes that this one starts read ``RECBOLE_BERT4REC_FIXES`` instead.
 
     Raises:
-        ImportError: RecBole is not of the 1.2 series.
+        ImportError: RecBole is not of the 1.2 series, or pandas not of one that it works with.
     """
     global _fixes_applied
     if _fixes_applied == fixes:
         return
     check_recbole_version(recbole.__version__)
+    check_pandas_version(pandas.__version__)
     rows = patches()
     unregister()
     try:
@@ -159,8 +161,24 @@ def check_recbole_version(version: str) -> None:
         return
     message = f"recbole_bert4rec was made for RecBole {SUPPORTED_RECBOLE}, but {version} is installed"
     if version.split(".")[:2] != SUPPORTED_RECBOLE.split(".")[:2]:
-        raise ImportError(f"{message}; pip install recbole=={SUPPORTED_RECBOLE}")
+        raise ImportError(f"{message}; {INSTALL_RECBOLE}")
     warnings.warn(f"{message}; it may not work", stacklevel=3)
+
+
+def check_pandas_version(version: str) -> None:
+    """Refuse a pandas with which RecBole computes something else, and says nothing.
+
+    RecBole fills missing values with ``frame[field].fillna(..., inplace=True)`` (dataset.py:644), which changes nothing
+    from pandas 3 on: ratings stay NaN, and ids become -2^63.
+
+    Raises:
+        ImportError: it is pandas 3 or later.
+    """
+    if int(version.split(".")[0]) >= 3:
+        raise ImportError(
+            f"pandas {version} is installed, with which RecBole {SUPPORTED_RECBOLE} silently loses missing values; "
+            "pip install 'pandas<3'"
+        )
 
 
 def is_applied(patch: Patch) -> bool:

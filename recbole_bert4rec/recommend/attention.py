@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
-from matplotlib.figure import Figure
 from recbole.data.dataloader import AbstractDataLoader
 from torch import Tensor
 
@@ -62,6 +61,8 @@ def write_attention(model: BERT4Rec, eval_data: AbstractDataLoader, path: str) -
     Returns:
         The number of users.
     """
+    from matplotlib.figure import Figure
+
     weights, users = mean_attention(model, eval_data)
     layers, heads, width, _ = weights.shape
     figure = Figure(figsize=(3.1 * heads + 0.6, 2.6 * layers + 0.9), layout="constrained")

@@ -9,21 +9,26 @@ import signal
 import socket
 import tempfile
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import ray
-from ray import air, tune
+from ray import tune
 from ray._private import ray_constants
 from ray.air import session
 from ray.tune import schedulers
 from ray.tune.search import Searcher
 
+try:
+    from ray.tune import FailureConfig, RunConfig  # type: ignore[attr-defined]  # the types are those of Ray 2.6
+except ImportError:  # Ray 2.6
+    from ray.air import FailureConfig, RunConfig
+
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.interrupts import Interrupted
 from recbole_bert4rec.training.epochs import EpochReport
-from recbole_bert4rec.tuning.job import Job, checkpoint_of
+from recbole_bert4rec.tuning.job import Job, Resources, checkpoint_of
 from recbole_bert4rec.tuning.objective import Task, run_trial
 from recbole_bert4rec.tuning.search import Search
 from recbole_bert4rec.tuning.trials import FAILED, FINISHED, STOPPED, Trial
@@ -32,24 +37,6 @@ from recbole_bert4rec.workers import reason_of
 if TYPE_CHECKING:
     from ray.tune.execution.trial_runner import TrialRunner
     from ray.tune.experiment import Trial as RayTrial
-
-SCHEDULERS = ("none", "asha", "median")
-
-
-@dataclass(frozen=True)
-class Resources:
-    """What trials may take.
-
-    Attributes:
-        cpus, gpus: of one trial; a share of a GPU is possible.
-        max_concurrent: trials at once; None for as many as there is room for.
-        address: of a running cluster; None to start Ray here, for this machine alone.
-    """
-
-    cpus: int = 1
-    gpus: float = 0.0
-    max_concurrent: int | None = None
-    address: str | None = None
 
 
 class _Unpickled:
@@ -174,6 +161,8 @@ def start_ray(resources: Resources) -> None:
     os.environ.setdefault("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")
     os.environ["TUNE_DISABLE_STRICT_METRIC_CHECKING"] = "1"  # a trial that failed has no score
     os.environ.setdefault("TUNE_MAX_PENDING_TRIALS_PG", "1")
+    os.environ["RAY_AIR_NEW_OUTPUT"] = "0"  # which prints whatever `verbose` says
+    logging.getLogger("ray.tune").setLevel(logging.ERROR)  # misses files of loggers that are turned off above
     quiet = {"logging_level": logging.ERROR, "log_to_driver": False, "configure_logging": False}
     if resources.address is None:
         # else Ray turns the loopback address into the machine's and listens to the network
@@ -234,14 +223,13 @@ def run_on_ray(job: Job, resources: Resources, scheduler: schedulers.TrialSchedu
                     scheduler=scheduler,
                     num_samples=search.total - search.told,
                     max_concurrent_trials=resources.max_concurrent,
-                    chdir_to_trial_dir=False,
                     reuse_actors=True,
                 ),
-                run_config=air.RunConfig(
+                run_config=RunConfig(
                     name="trials",
                     storage_path=scratch,
                     verbose=0,
-                    failure_config=air.FailureConfig(max_failures=1),
+                    failure_config=FailureConfig(max_failures=1),
                     callbacks=[_Watch(proposals, job)],
                 ),
             ).fit()

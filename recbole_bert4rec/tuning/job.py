@@ -11,6 +11,25 @@ from recbole_bert4rec.tuning.progress import SearchProgress
 from recbole_bert4rec.tuning.search import Search
 from recbole_bert4rec.tuning.trials import Trial
 
+SCHEDULERS = ("none", "asha", "median")
+"""What may stop hopeless trials early, with Ray."""
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What trials may take.
+
+    Attributes:
+        cpus, gpus: of one trial; a share of a GPU is possible.
+        max_concurrent: trials at once; None for as many as there is room for.
+        address: of a running cluster; None to start Ray here, for this machine alone.
+    """
+
+    cpus: int = 1
+    gpus: float = 0.0
+    max_concurrent: int | None = None
+    address: str | None = None
+
 
 @dataclass(frozen=True)
 class Job:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import os
 import shutil
 import tempfile
 from dataclasses import dataclass, field, replace
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +17,14 @@ from recbole.config import Config
 from tabulate import tabulate
 
 from recbole_bert4rec.errors import UserError, nearest
+from recbole_bert4rec.extras import need
 from recbole_bert4rec.files import atomic_write, locked
 from recbole_bert4rec.options.flags import parse_flags
 from recbole_bert4rec.plugin.checkpoint import last_of, without_places
 from recbole_bert4rec.scoped import restored_environment
 from recbole_bert4rec.training.build import translate_errors
 from recbole_bert4rec.training.inputs import check_model, resolve_inputs
-from recbole_bert4rec.tuning.cluster import Resources, run_on_ray, scheduler_of
-from recbole_bert4rec.tuning.job import Job, checkpoint_of
+from recbole_bert4rec.tuning.job import Job, Resources, checkpoint_of
 from recbole_bert4rec.tuning.local import run_here
 from recbole_bert4rec.tuning.objective import Task, changes_dataset, packed_data, run_trial, test_result
 from recbole_bert4rec.tuning.progress import SearchProgress, format_params
@@ -90,8 +92,10 @@ def tune(request: SearchRequest) -> SearchResult:
     """Search, and test the winner.
 
     Raises:
-        UserError: a mistake in space, options or files; or every trial failed.
+        UserError: a mistake in space, options or files; Ray is asked for and cannot be imported; or every trial failed.
     """
+    if request.tool == "Ray":
+        _check_ray()
     with tempfile.TemporaryDirectory() as folder:
         task = request.task
         if "," in task.model:
@@ -148,6 +152,8 @@ def _run_search(request: SearchRequest, space: Space, config: Config, folder: Pa
     job = Job(request.task, search, data, folder, keep, progress)
     try:
         if request.tool == "Ray":
+            from recbole_bert4rec.tuning.cluster import run_on_ray, scheduler_of
+
             scheduler = scheduler_of(request.scheduler, config["epochs"], config["valid_metric_bigger"])
             run_on_ray(job, request.resources, scheduler)
         else:
@@ -155,6 +161,22 @@ def _run_search(request: SearchRequest, space: Space, config: Config, folder: Pa
     finally:
         progress.close()
     return log
+
+
+def _check_ray() -> None:
+    """Refuse a search with Ray where that cannot be imported.
+
+    Raises:
+        UserError: Ray is not installed, or does not work with the other libraries.
+    """
+    need("--tool=Ray", "ray")
+    try:
+        importlib.import_module("recbole_bert4rec.tuning.cluster")
+    except Exception as error:  # whatever a library that does not fit raises
+        raise UserError(
+            f"--tool=Ray: Ray {metadata.version('ray')} does not work here ({type(error).__name__}: {error}); "
+            "pip install --upgrade 'ray[tune]'"
+        ) from error
 
 
 def _point_at_exponents(space: Space) -> None:

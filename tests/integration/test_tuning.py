@@ -96,6 +96,29 @@ def test_ray_finds_the_same_scores_two_at_a_time(hyperopt_run: tuple[Path, str],
 
 
 @pytest.mark.slow
+def test_recboles_own_objective_reports_to_ray(tmp_path: Path) -> None:
+    program = f"""
+import recbole_bert4rec, ray
+from ray import tune
+from recbole.quick_start import objective_function
+ray.init(include_dashboard=False, log_to_driver=False, num_cpus=1)
+options = {{"model": "BERT4Rec", "dataset": "ml-100k", "show_progress": False, "checkpoint_dir": {str(tmp_path)!r}}}
+options |= {{"epochs": 1, "hidden_size": 16, "n_layers": 1, "train_batch_size": 256}}
+
+def trial(_):
+    objective_function(options)  # what a trial returns is reported too, after it
+
+(result,) = tune.Tuner(trial).fit()
+print("reported", result.error, result.metrics["ndcg@10"] > 0)
+"""
+    home = {**os.environ, "HOME": str(tmp_path)}  # where Ray writes
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=300, env=home
+    )
+    assert "reported None True" in done.stdout, done.stderr
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("tool", ["Hyperopt", "Ray"])
 def test_a_killed_search_goes_on_without_losing_or_repeating_a_trial(
     hyperopt_run: tuple[Path, str], tmp_path: Path, tool: str

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,10 +15,10 @@ from recbole_bert4rec.patches import doctor, registry
 @pytest.fixture
 def without(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Makes a package look as if it were not installed."""
-    find = importlib.util.find_spec
+    found = doctor.is_installed
 
     def take_away(module: str) -> None:
-        monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: None if name == module else find(name))
+        monkeypatch.setattr(doctor, "is_installed", lambda name: name != module and found(name))
 
     return take_away
 
@@ -33,20 +34,25 @@ def test_all_is_well_where_everything_is_installed(
     assert "1.2.1" in said
     for patch in registry.patches():
         assert patch.label in said
-    assert said.count(" yes") >= len(registry.patches())
+    needed = [patch.needed() for patch in registry.patches()]
+    assert said.count(" yes") == sum(needed) == len(needed) - said.count("not needed")
+    assert "comes with" not in said
 
 
 @pytest.mark.parametrize(
-    ("module", "package"), [("ray", "ray"), ("recbole", "recbole"), ("pkg_resources", "setuptools")]
+    ("module", "package", "command"),
+    [
+        ("recbole", "recbole", "pip install --no-deps recbole==1.2.1"),
+        ("pandas", "pandas", "pip install --upgrade 'pandas<3'"),
+    ],
 )
 def test_what_bert4rec_needs_and_is_missing_is_named(
-    without: Any, module: str, package: str, capsys: pytest.CaptureFixture[str]
+    without: Any, module: str, package: str, command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     without(module)
     assert doctor.main() == 1
     said = capsys.readouterr().out
-    assert f"BERT4Rec cannot run: {package} missing" in said
-    assert "pip install -r requirements.txt" in said
+    assert f"BERT4Rec cannot run: {package} missing or broken. Mend it with: {command}\n" in said
 
 
 def test_without_a_library_of_convenience_it_can_run_and_what_does_not_work_is_said(
@@ -56,7 +62,22 @@ def test_without_a_library_of_convenience_it_can_run_and_what_does_not_work_is_s
     assert doctor.main() == 0
     line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("plotly"))
     assert line.split()[1] == "missing"
-    assert "the interactive page of tuning" in line
+    assert "tuning: its interactive page" in line
+
+
+def test_a_library_that_cannot_be_imported_is_told_from_one_that_is_missing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(module: str) -> Any:
+        if module == "ray.tune":
+            raise AttributeError("module 'numpy' has no attribute 'bool8'")
+        return importlib.import_module(module)
+
+    monkeypatch.setattr(doctor, "importlib", SimpleNamespace(import_module=broken))
+    assert doctor.main() == 0
+    said = capsys.readouterr().out
+    assert "(AttributeError: module 'numpy' has no attribute 'bool8')" in said
+    assert "comes with: pip install --upgrade 'ray[tune]'\n" in said
 
 
 def test_a_recbole_that_is_not_registered_is_said(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
+import warnings
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import recbole
+import recbole.data.interaction as interaction_module
 import recbole.trainer.trainer as trainer_module
 import torch
 from hyperopt import hp
+from recbole.config import Config
 from recbole.data.dataset import Dataset
-from recbole.evaluator import Collector
+from recbole.data.interaction import Interaction
+from recbole.evaluator import Collector, Evaluator
 from recbole.quick_start import load_data_and_model
 from recbole.trainer import HyperTuning, Trainer, hyper_tuning
 from recbole.trainer.trainer import PretrainTrainer
@@ -26,6 +30,7 @@ from scipy.sparse import dok_matrix
 
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.patches import fixes
+from recbole_bert4rec.scoped import replaced
 from tests.conftest import make_config, make_trainer, prepare
 
 
@@ -160,16 +165,27 @@ def test_metrics_of_coverage_and_popularity_can_be_collected(write_inter: Any) -
         original(Collector.get_data_struct)(trainer.eval_collector)
 
 
+def test_metrics_are_numbers_of_python(write_inter: Any) -> None:
+    trainer, _, test = trained(write_inter)
+    metrics = trainer.evaluate(test)
+    assert {type(value) for value in metrics.values()} == {float}
+    with replaced(Evaluator, "evaluate", original(Evaluator.evaluate)):
+        numpys = trainer.evaluate(test)
+    assert np.float64 in {type(value) for value in numpys.values()}
+    assert list(metrics.items()) == list(numpys.items())
+
+
 def test_of_simultaneous_duplicates_the_first_in_the_file_stays(
     monkeypatch: pytest.MonkeyPatch, write_inter: Any
 ) -> None:
-    rows = [(f"u{n % 40}", f"i{n % 7}", n // 300, n) for n in range(600)]
+    rows = [(f"u{n % 10}", f"i{n % 7}", n * 7919 % 1009 % 3, n) for n in range(3000)]
     header = "user_id:token\titem_id:token\ttimestamp:float\tline:float"
     columns = {"inter": ["user_id", "item_id", "timestamp", "line"]}
     options = {**write_inter(rows, header=header), "load_col": columns, "rm_dup_inter": "first"}
     lines = Dataset(make_config("Pop", **options)).inter_feat["line"].tolist()
     frame = pd.DataFrame(rows, columns=["user", "item", "time", "line"])
-    assert sorted(lines) == sorted(frame.drop_duplicates(["user", "item"])["line"])  # rows are in order of time
+    kept = frame.sort_values("time", kind="stable").drop_duplicates(["user", "item"])
+    assert sorted(lines) == sorted(kept["line"])
     monkeypatch.setattr(Dataset, "_remove_duplication", original(Dataset._remove_duplication))
     unstable = Dataset(make_config("Pop", **options)).inter_feat["line"].tolist()
     assert sorted(unstable) != sorted(lines)
@@ -233,3 +249,36 @@ def test_recboles_own_pop_counts_an_item_once_a_batch(write_inter: Any) -> None:
     batch = next(iter(train))
     original(type(model).calculate_loss)(model, batch)
     assert model.item_cnt.max() == 1 < batch[config["ITEM_ID_FIELD"]].bincount().max()
+
+
+def test_a_configuration_can_be_made_with_numpy_2(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("float_", "complex_", "unicode_"):
+        monkeypatch.delattr(np, name, raising=False)  # numpy 1.26 has them
+    with pytest.raises(AttributeError, match="float_"):
+        original(Config.compatibility_settings)(None)
+    fixes.compatibility_settings(original(Config.compatibility_settings), None)
+    assert (np.float, np.str, np.bool) == (np.float64, np.str_, np.bool_)
+    assert not hasattr(np, "float_")
+
+
+@pytest.mark.parametrize("patched", [False, True])
+def test_interactions_are_sorted_without_a_warning(patched: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not patched:
+        monkeypatch.setattr(interaction_module, "np", np)
+    rows = Interaction({"a": torch.tensor([2, 0, 2, 1]), "b": torch.tensor([0, 1, 2, 3])})
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        rows.sort("a")
+    assert rows["b"].tolist() == [1, 3, 0, 2]
+    assert bool(said) == (not patched and np.__version__ >= "2")
+
+
+@pytest.mark.parametrize("patched", [False, True])
+def test_gradients_are_scaled_without_a_warning(patched: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not patched:
+        monkeypatch.setattr(trainer_module, "amp", torch.cuda.amp)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        scaler = trainer_module.amp.GradScaler(enabled=False)
+    assert isinstance(scaler, torch.amp.GradScaler)
+    assert bool(said) == (not patched)

@@ -11,6 +11,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "recbole_bert4rec"
 FLOORS = [
     "constants",
     "errors",
+    "extras",
     "files",
     "scoped",
     "segments",

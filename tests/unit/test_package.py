@@ -5,11 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 import recbole_bert4rec
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.extras import EXTRAS
+from tests.conftest import histories_to_rows, overlapping_histories
 
 ROOT = Path(recbole_bert4rec.__file__).parents[1]
 
@@ -42,13 +46,20 @@ def test_public_names_come_when_they_are_asked_for() -> None:
         recbole_bert4rec.no_such_name  # noqa: B018
 
 
+def test_the_version_is_that_of_the_citation_and_of_the_newest_changes() -> None:
+    version = recbole_bert4rec.__version__
+    assert yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))["version"] == version
+    assert f"\n## {version} " in (ROOT / "CHANGELOG.md").read_text("utf-8").partition("\n### ")[0]
+
+
 def test_importing_the_package_imports_neither_programs_nor_plots() -> None:
     done = python(
-        "import sys, recbole_bert4rec\n"
+        "import sys, recbole_bert4rec, recbole.quick_start\n"
         "print([n for n in sys.modules if n.split('.')[-1] in ('training', 'comparison', 'tuning', 'cli')"
-        " and n.startswith('recbole_bert4rec')])"
+        " and n.startswith('recbole_bert4rec')])\n"
+        f"print([n for n in {tuple(EXTRAS)!r} if n in sys.modules])"
     )
-    assert done.stdout.strip() == "[]", done.stderr
+    assert done.stdout.split() == ["[]", "[]"], done.stderr
 
 
 def test_encoder_losses_and_data_work_without_recbole() -> None:
@@ -98,7 +109,9 @@ sys.exit(main())
 """
     done = python(program)
     assert done.returncode == 1, done.stderr
-    assert "BERT4Rec cannot run: recbole, ray missing" in done.stdout
+    assert (
+        "BERT4Rec cannot run: recbole missing or broken. Mend it with: pip install --no-deps recbole==" in done.stdout
+    )
 
 
 def test_the_command_line_without_recbole_is_one_line() -> None:
@@ -111,7 +124,7 @@ def test_the_command_line_without_recbole_is_one_line() -> None:
 
 def test_a_recbole_that_cannot_be_imported_is_said_once_and_encoders_still_work() -> None:
     program = f"""{BLOCKED}
-Block.names = ("ray",)
+Block.names = ("colorlog",)
 import recbole_bert4rec.nn.encoder
 try:
     recbole_bert4rec.run
@@ -119,5 +132,61 @@ except ImportError as error:
     print(error)
 """
     done = python(program)
-    assert "cannot be imported (No module named 'ray" in done.stdout, done.stderr
+    assert "cannot be imported (No module named 'colorlog" in done.stdout, done.stderr
     assert "BERT4Rec is not registered; `python -m recbole_bert4rec doctor` says what is missing" in done.stderr
+
+
+WITHOUT_EXTRAS = f"{BLOCKED}\nBlock.names = {tuple(EXTRAS)!r}\n"
+
+
+def test_training_testing_and_recommending_work_without_what_is_optional(write_inter: Any, tmp_path: Path) -> None:
+    data = write_inter(histories_to_rows(overlapping_histories(30)))
+    flags = [f"--{name}={value}" for name, value in {**data, "epochs": 1, "hidden_size": 16, "n_layers": 1}.items()]
+    program = f"""{WITHOUT_EXTRAS}
+import os
+from recbole_bert4rec.cli.main import main
+os.chdir({str(tmp_path)!r})
+code = main(["run", *{flags!r}, "--recommend=top.csv", "--show_progress=False"])
+import recbole.quick_start.quick_start
+recbole.quick_start.quick_start.tune.report(score=1.0)  # as RecBole does in searches with hyperopt too
+print("code", code, any(name.split(".")[0] in Block.names for name in sys.modules))
+"""
+    done = python(program)
+    assert done.stdout.splitlines()[-1] == "code 0 False", done.stderr
+    assert (tmp_path / "top.csv").read_text().startswith("user_id,item_id,rank,score\n")
+
+
+def test_what_needs_an_extra_names_it_at_once() -> None:
+    program = f"""{WITHOUT_EXTRAS}
+from recbole_bert4rec.cli.main import main
+print(main(["tune", "--params_file=x"]), main(["--model=Pop,BERT4Rec"]), main(["--attention=a.png"]))
+"""
+    done = python(program)
+    assert done.stdout == "1 1 1\n"
+    search, comparison, attention = done.stderr.splitlines()
+    assert "error: a search needs hyperopt, matplotlib, plotly; pip install 'recbole-bert4rec[plots,tune]'" in search
+    assert comparison == "error: a comparison needs matplotlib; pip install 'recbole-bert4rec[plots]'"
+    assert attention == "error: --attention=a.png needs matplotlib; pip install 'recbole-bert4rec[plots]'"
+
+
+@pytest.mark.slow
+def test_a_search_with_ray_names_the_extra_or_why_ray_does_not_work() -> None:
+    program = f"""{BLOCKED}
+Block.names = ("ray",)
+from recbole_bert4rec import SearchRequest, tune
+from recbole_bert4rec.tuning.objective import Task
+try:
+    tune(SearchRequest(Task("BERT4Rec", "ml-100k"), "none", tool="Ray"))
+except ImportError as error:
+    print(error)
+Block.names = ("ray.tune",)
+Block.find_spec = lambda self, name, path=None, target=None: 1 / 0 if name == "ray.tune" else None
+try:
+    tune(SearchRequest(Task("BERT4Rec", "ml-100k"), "none", tool="Ray"))
+except ValueError as error:
+    print(error)
+"""
+    missing, broken = python(program).stdout.splitlines()
+    assert missing == "--tool=Ray needs ray; pip install 'recbole-bert4rec[tune]'"
+    assert "does not work here (ZeroDivisionError" in broken
+    assert "pip install --upgrade 'ray[tune]'" in broken

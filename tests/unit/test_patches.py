@@ -145,15 +145,23 @@ def test_functions_that_travel_to_other_processes_bring_our_package_along(name: 
 
 
 def test_another_series_of_recbole_is_refused_and_another_release_warned_of() -> None:
-    with pytest.raises(ImportError, match=r"made for RecBole .* but 1\.1\.0 is installed; pip install recbole=="):
+    with pytest.raises(
+        ImportError, match=r"made for RecBole .* but 1\.1\.0 is installed; pip install --no-deps recbole=="
+    ):
         registry.check_recbole_version("1.1.0")
     with pytest.warns(UserWarning, match="1.2.2 is installed; it may not work"):
         registry.check_recbole_version("1.2.2")
 
 
+def test_pandas_3_is_refused_with_the_reason() -> None:
+    with pytest.raises(ImportError, match=r"pandas 3\.0\.1 .* silently loses missing values; pip install 'pandas<3'"):
+        registry.check_pandas_version("3.0.1")
+    registry.check_pandas_version("2.3.3")
+
+
 def test_another_python_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "version_info", (3, 12, 1))
-    with pytest.raises(ImportError, match=r"needs Python 3\.10 up to, not including, 3\.12 .* but this is"):
+    monkeypatch.setattr(sys, "version_info", (3, 9, 1))
+    with pytest.raises(ImportError, match=r"needs Python 3\.10 or later, but this is"):
         importlib.reload(recbole_bert4rec)
 
 

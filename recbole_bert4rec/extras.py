@@ -1,0 +1,38 @@
+"""Libraries that only some features need, and the extra of this package that installs each."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from recbole_bert4rec.errors import UserError
+
+EXTRAS = {"hyperopt": "tune", "matplotlib": "plots", "plotly": "plots", "ray": "tune"}
+"""The extra by the library's module."""
+
+
+class MissingExtraError(UserError, ImportError):
+    """A feature is asked for whose libraries are not installed."""
+
+
+def is_installed(module: str) -> bool:
+    """Return whether a module can be found; it is not imported."""
+    try:
+        return find_spec(module) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def need(feature: str, *modules: str) -> None:
+    """Refuse a feature, before anything is done, where its libraries are not installed.
+
+    Args:
+        feature: as the user knows it.
+        modules: keys of :data:`EXTRAS`.
+
+    Raises:
+        MissingExtraError: naming the extra that installs what is missing.
+    """
+    missing = [module for module in modules if not is_installed(module)]
+    if missing:
+        extras = ",".join(sorted({EXTRAS[module] for module in missing}))
+        raise MissingExtraError(f"{feature} needs {', '.join(missing)}; pip install 'recbole-bert4rec[{extras}]'")
