@@ -4,6 +4,7 @@ SOURCES = recbole_bert4rec run.py run_hyper.py benchmarks tests stubs
 
 install:
 	python -m pip install -r requirements-dev.txt
+	python -m pip install --no-deps recbole==1.2.1
 lint: py310
 	ruff check .
 	ruff format --check .
