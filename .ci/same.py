@@ -22,9 +22,10 @@ import numpy as np
 import torch
 from recbole.config import Config
 from recbole.data import create_dataset, data_preparation
+from recbole.data.dataloader import KnowledgeBasedDataLoader
 from recbole.data.dataset import Dataset
 from recbole.quick_start import load_data_and_model
-from recbole.utils import get_trainer, init_seed
+from recbole.utils import KGDataLoaderState, get_trainer, init_seed
 
 import recbole_bert4rec  # registers BERT4Rec; first, so that Ray is not needed
 
@@ -142,6 +143,8 @@ def read_data(folder: Path) -> dict[str, Any]:
         loaders = data_preparation(config, dataset)
         parts = {"whole": digests_of(dataset)}
         for phase, loader in zip(("train", "valid", "test"), loaders, strict=True):
+            if isinstance(loader, KnowledgeBasedDataLoader):
+                loader.set_mode(KGDataLoaderState.RSKG)
             batch = next(iter(loader))
             rows = batch[0] if isinstance(batch, tuple) else batch
             parts[phase] = {column: digest(rows[column]) for column in rows.columns}
