@@ -35,7 +35,7 @@ def check_destination(path: str, k: int) -> None:
 
 
 def write_recommendations(
-    model: BERT4Rec, dataset: BERT4RecDataset, path: str, k: int, exclude_seen: bool, batch_size: int = 256
+    model: BERT4Rec, dataset: BERT4RecDataset, path: str, k: int, exclude_seen: bool, show_progress: bool = True
 ) -> int:
     """Write a file with the columns user, item, rank (from 1) and score, best first.
 
@@ -45,7 +45,7 @@ def write_recommendations(
         path: a .csv or .parquet file, written whole or not at all.
         k: items a user. With ``exclude_seen``, a user with fewer unseen items gets fewer.
         exclude_seen: see :func:`recommendations`.
-        batch_size: users scored at once.
+        show_progress: show a bar.
 
     Returns:
         Number of users written.
@@ -57,7 +57,7 @@ def write_recommendations(
         "(exclude_seen=False); --exclude_seen=True leaves them out"
     )
     getLogger().info(f"recommending: {how}")
-    table = pd.concat(recommendations(model, dataset, k, exclude_seen, batch_size), ignore_index=True)
+    table = pd.concat(recommendations(model, dataset, k, exclude_seen, show_progress=show_progress), ignore_index=True)
     with atomic_write(path) as temporary:
         if Path(path).suffix == ".csv":
             table.to_csv(temporary, index=False)

@@ -213,6 +213,7 @@ def _write_files(
             request.recommend,
             request.k,
             data.config["exclude_seen"],
+            data.config["show_progress"],
         )
         say(f"up to {request.k} items for each of {users} users written to {request.recommend}")
     if request.attention is not None:

@@ -115,7 +115,7 @@ def show_plan(experiment: Experiment) -> None:
     parameters = sum(weight.numel() for weight in experiment.model.parameters())
     device = experiment.data.config["device"]
     on_gpu = device.type == "cuda"
-    where = torch.cuda.get_device_name(device) if on_gpu else f"the processor, {torch.get_num_threads()} threads"
+    where = torch.cuda.get_device_name(device) if on_gpu else f"the processor, threads: {torch.get_num_threads()}"
     epochs = trainer.epochs - trainer.start_epoch
     say(
         f"plan    {parameters:,} parameters, {batches:,} batches an epoch, at most {epochs:,} epochs, on {where}",
