@@ -6,6 +6,7 @@ import os
 import random
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from logging import getLogger
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import torch.distributed as dist
 from recbole.utils import set_color
 from torch import Tensor
 
+from recbole_bert4rec.constants import FOR_THE_USER
 from recbole_bert4rec.errors import UserError, short
 from recbole_bert4rec.nn.average import MovingAverage
 from recbole_bert4rec.options.table import FIXED_ON_RESUME, PROTOCOL
@@ -211,7 +213,7 @@ class ResumableTrainer(FaultyTrainer):
         if rank < len(state["generators"]):
             self._restore_random_states(state["generators"][rank])
         inside = f", batch {self.batches_done}" if self.batches_done else ""
-        self.logger.info(f"Checkpoint loaded. Resume training from epoch {self.start_epoch}{inside}")
+        getLogger(FOR_THE_USER).info(f"Checkpoint loaded. Resume training from epoch {self.start_epoch}{inside}")
 
     def _check_options(self, resume_file: str | os.PathLike[str], state: Mapping[str, Any], epochs_left: bool) -> None:
         """Refuse a checkpoint of a run whose options do not allow this one to go on from it."""
