@@ -43,9 +43,9 @@ def run_to_end(folder: Path, *flags: str) -> str:
 
 def the_one(folder: Path, ending: str) -> Path:
     """Return the only file with an ending in the folder of checkpoints; best epochs have ``.pth`` alone."""
-    files = [file for file in (folder / "saved").glob(f"*{ending}") if (".last." in file.name) == (".last." in ending)]
+    files = [one for one in (folder / "saved").glob(f"*{ending}") if (".last." in one.name) == (".last." in ending)]
     if len(files) != 1:
-        raise RuntimeError(f"{folder} has {[file.name for file in files]}, not one {ending}")
+        raise RuntimeError(f"{folder} has {[one.name for one in files]}, not one {ending}")
     return files[0]
 
 
