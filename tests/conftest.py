@@ -14,7 +14,7 @@ from recbole.config import Config
 
 import recbole_bert4rec  # noqa: F401  registers BERT4Rec
 from recbole_bert4rec.training import build
-from recbole_bert4rec.training.callbacks import Callback
+from recbole_bert4rec.training.callbacks import Callback, RankedBatch
 
 torch.set_num_threads(1)  # the models of these tests are too small to share out
 QUIET = {"show_progress": False, "state": "error", "use_gpu": False}
@@ -87,6 +87,21 @@ class Catalogue:
 
     def training_counts(self) -> torch.Tensor:
         return torch.arange(self.n_items)
+
+
+class Rankings(Callback):
+    """The best items of each user, as an evaluation ranks them."""
+
+    def __init__(self, depth: int) -> None:
+        self.depth = depth
+        self.of_user: dict[int, list[int]] = {}
+
+    def on_test_begin(self, trainer: Any, loader: Any) -> None:
+        trainer.ranking_depth = self.depth
+
+    def on_ranking_end(self, trainer: Any, ranked: RankedBatch) -> None:
+        users = ranked.interaction["user_id"].tolist()
+        self.of_user |= dict(zip(users, ranked.scores.items.tolist(), strict=True))
 
 
 def padded(sequences: list[list[int]]) -> tuple[torch.Tensor, torch.Tensor]:

@@ -12,9 +12,8 @@ import pytest
 import torch
 
 from recbole_bert4rec.recommend.recommend import recommendations
-from recbole_bert4rec.training.callbacks import Callback, RankedBatch
 from recbole_bert4rec.training.run import run
-from tests.conftest import QUIET, make_config, make_trainer, prepare
+from tests.conftest import QUIET, Rankings, make_config, make_trainer, prepare
 
 N_ITEMS, K = 20, 6
 SMALL = {"hidden_size": 16, "inner_size": 32, "MAX_ITEM_LIST_LENGTH": 5, "eval_batch_size": 7, "metrics": ["MRR"]}
@@ -30,20 +29,6 @@ def log() -> dict[str, list[str]]:
 
 def rows(histories: dict[str, list[str]]) -> list[tuple[str, str, int]]:
     return [(user, item, time) for user, items in histories.items() for time, item in enumerate(items)]
-
-
-class Rankings(Callback):
-    """The best items of each user, as an evaluation ranks them."""
-
-    def __init__(self) -> None:
-        self.of_user: dict[int, list[int]] = {}
-
-    def on_test_begin(self, trainer: Any, loader: Any) -> None:
-        trainer.ranking_depth = K
-
-    def on_ranking_end(self, trainer: Any, ranked: RankedBatch) -> None:
-        users = ranked.interaction["user_id"].tolist()
-        self.of_user |= dict(zip(users, ranked.scores.items.tolist(), strict=True))
 
 
 @pytest.mark.parametrize("exclude_seen", [False, True])
@@ -62,7 +47,7 @@ def test_the_recommended_items_are_the_best_of_the_evaluation_for_the_same_histo
     whole = make_config(**options, **write_inter(rows(histories), "whole"))
     before = make_config(**options, **write_inter(rows({u: items[:-1] for u, items in histories.items()}), "before"))
     dataset, train, _, test = prepare(whole)
-    found = Rankings()
+    found = Rankings(K)
     trainer = make_trainer(whole, train, found)
     torch.nn.init.normal_(trainer.model.encoder.output_bias)
     if seen_bias is not None:

@@ -15,8 +15,7 @@ import torch
 import recbole_bert4rec
 from recbole_bert4rec import Recommender, UserError, load
 from recbole_bert4rec.plugin import checkpoint
-from recbole_bert4rec.training.callbacks import Callback, RankedBatch
-from tests.conftest import make_config, make_trainer, prepare
+from tests.conftest import Rankings, make_config, make_trainer, prepare
 
 K = 6
 SMALL = {"hidden_size": 16, "inner_size": 32, "MAX_ITEM_LIST_LENGTH": 5, "eval_batch_size": 7, "epochs": 0}
@@ -37,26 +36,12 @@ CHOICES: list[dict[str, Any]] = [
 ]
 
 
-class Rankings(Callback):
-    """The best items of each user, as the test ranks them."""
-
-    def __init__(self) -> None:
-        self.of_user: dict[int, list[int]] = {}
-
-    def on_test_begin(self, trainer: Any, loader: Any) -> None:
-        trainer.ranking_depth = K
-
-    def on_ranking_end(self, trainer: Any, ranked: RankedBatch) -> None:
-        users = ranked.interaction["user_id"].tolist()
-        self.of_user |= dict(zip(users, ranked.scores.items.tolist(), strict=True))
-
-
 class Trained:
     """A model of strong random weights with its data, its checkpoint, and how the test ranked."""
 
     def __init__(self, config: Any, seen_bias: float = -3.0) -> None:
         self.dataset, self.train, _, self.test = prepare(config)
-        self.rankings = Rankings()
+        self.rankings = Rankings(K)
         self.trainer = make_trainer(config, self.train, self.rankings)
         torch.manual_seed(5)
         with torch.no_grad():
