@@ -17,6 +17,8 @@ from pyarrow import csv, ipc, parquet
 from recbole_bert4rec.datafiles.codes import as_texts
 from recbole_bert4rec.errors import UserError
 
+_IN_TURN = csv.ReadOptions(use_threads=False)
+"""How texts are read: with threads, an error would not always name its row."""
 _SEPARATORS = {".csv": ",", ".tsv": "\t", ".inter": "\t"}
 ENDINGS = (*_SEPARATORS, ".parquet")
 _ROWS = 1 << 16  # read at once
@@ -120,7 +122,7 @@ class InteractionFile:
             if self._kind == ".parquet":
                 names = parquet.read_schema(file).names
             else:
-                with csv.open_csv(file, parse_options=self._parse()) as reader:
+                with csv.open_csv(file, read_options=_IN_TURN, parse_options=self._parse()) as reader:
                     names = reader.schema.names
         except (pa.ArrowException, OSError) as error:
             raise UserError(f"{file} cannot be read: {' '.join(str(error).split())}") from error
@@ -145,7 +147,7 @@ class InteractionFile:
         as_text = csv.ConvertOptions(
             include_columns=names, column_types=kinds, null_values=[""], strings_can_be_null=True
         )
-        with csv.open_csv(file, parse_options=self._parse(), convert_options=as_text) as reader:
+        with csv.open_csv(file, read_options=_IN_TURN, parse_options=self._parse(), convert_options=as_text) as reader:
             yield from reader
 
     def _as_read(self, table: pa.Table) -> pa.Table:

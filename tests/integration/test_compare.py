@@ -114,6 +114,7 @@ def test_a_run_that_fails_is_named_and_the_others_are_reported(data: dict[str, s
     assert mended.stdout.count("kept from before") == 1
 
 
+@pytest.mark.slow
 def test_a_model_that_reads_the_data_its_own_way_is_refused_before_any_training(
     data: dict[str, str], tmp_path: Path
 ) -> None:
@@ -162,7 +163,11 @@ def test_seen_items_are_left_out_for_all_within_a_budget(data: dict[str, str]) -
         (("--model=Pop,BERT4Rec", "--mask_ratio=2"), ("mask_ratio",)),
         (("--model=Pop,BERT4Rec", "--epochs=0"), ("`epochs` must be at least 1",)),
         (("--model=Pop,BERT4Rec", f"--output_dir={__file__}"), ("is no folder",)),
-        (("--model=Pop,BERT4Rec", "--eval_args={'split':{'RS':[0.8,0.1,0.1]}}"), ("leave-one-out",)),
+        pytest.param(
+            ("--model=Pop,BERT4Rec", "--eval_args={'split':{'RS':[0.8,0.1,0.1]}}"),
+            ("leave-one-out",),
+            marks=pytest.mark.slow,  # the data are read first
+        ),
     ],
 )
 def test_mistakes_are_one_line(

@@ -201,6 +201,7 @@ def test_a_download_ends_well_without_process_group(tmp_path: Path, monkeypatch:
         original(Dataset._download)(Dataset(config))
 
 
+@pytest.mark.slow
 def test_anomaly_detection_that_recbole_turns_on_is_off_once_and_the_users_stays() -> None:
     program = """
 import torch, recbole.model.sequential_recommender

@@ -260,6 +260,7 @@ def test_dataset_arguments_hold_each_option_once() -> None:
     assert all(dataset_arguments.count(name) == 1 for name in ours)
 
 
+@pytest.mark.slow
 def test_with_fixes_off_pop_counts_as_recbole_and_bert4rec_still_trains(tmp_path: Path) -> None:
     rows = [f"u{u}\ti{t % 3}\t{t}" for u in range(30) for t in range(8)]
     rows += [f"other\ti{t}\t{t}" for t in range(8, 16)]

@@ -173,6 +173,7 @@ def epochs_of(number: int) -> list[dict[str, Any]]:
     return [{**row, "epoch": epoch} for epoch in range(number)]
 
 
+@pytest.mark.slow
 def test_costs_say_what_an_epoch_shows(make_folder: Callable[..., Path]) -> None:
     configs: dict[str, dict[str, Any]] = {
         "BERT4Rec": {"window": "random", "training_rows": "user"},
@@ -256,6 +257,7 @@ def test_a_run_that_never_ended_is_run_without_a_word(
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.slow
 def test_a_report_says_how_much_of_a_history_each_sequential_model_sees_where_they_differ(
     make_folder: Callable[..., Path],
 ) -> None:
