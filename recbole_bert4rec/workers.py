@@ -140,10 +140,12 @@ class Worker:
 
     def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
         """End the process: in peace where nothing went wrong; else it may save what it does, and is ended."""
-        self._pipe.close()
-        if error is not None:
-            self.process.terminate()
+        if error is None:
+            self._pipe.close()
+        else:
+            self.process.terminate()  # with the pipe open, for the work may be telling something
         self._end(_GRACE)
+        self._pipe.close()
 
 
 def in_own_process(work: Callable[..., Any], *arguments: object, log: Path, **listeners: Callable[..., None]) -> Any:

@@ -209,8 +209,10 @@ def test_a_trial_whose_process_is_killed_twice_is_listed_as_failed(tmp_path: Pat
         for worker in family:
             if worker.pid not in killed and _is_worker(worker, tool):
                 killed.add(worker.pid)
-                weights.unlink(missing_ok=True)
                 worker.kill()
+                worker.wait()
+        for file in (weights, weights.with_suffix(".last.pth")):  # they show that the trial has begun anew
+            file.unlink(missing_ok=True)
     said, _ = process.communicate(timeout=300)
     assert process.returncode == 2, said
     assert "every trial failed" in said
