@@ -51,6 +51,11 @@ def make_trainer(config: Config, train_data: Any, *callbacks: Callback) -> Any:
 @pytest.fixture
 def write_inter(tmp_path: Path) -> Callable[..., dict[str, Any]]:
     """Write NAME/NAME.inter; returns the options that load it."""
+    return inter_writer(tmp_path)
+
+
+def inter_writer(tmp_path: Path) -> Callable[..., dict[str, Any]]:
+    """What ``write_inter`` is, for any folder."""
 
     def write(rows: Iterable[tuple[Any, ...]], name: str = "toy", header: str | None = None) -> dict[str, Any]:
         folder = tmp_path / "data" / name

@@ -44,6 +44,7 @@ COMMANDS = {
     "similar": Command("recbole_bert4rec.cli.similar", "list the items that are like an item", False),
     "vectors": Command("recbole_bert4rec.cli.vectors", "write the vectors of items or users", False),
     "evaluate": Command("recbole_bert4rec.cli.evaluate", "judge a checkpoint on given histories", False),
+    "serve": Command("recbole_bert4rec.cli.serve", "answer over HTTP, with a page to look at it", False),
     "info": Command("recbole_bert4rec.cli.info", "say what is in a checkpoint", False),
     "completion": Command(
         "recbole_bert4rec.cli.completion", "print a script with which a shell completes these", False

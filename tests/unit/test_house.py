@@ -26,6 +26,7 @@ FLOORS = [
     "datafiles",
     "plugin",
     "recommend",
+    "serving",
     "training",
     "patches",
     "comparison",

@@ -1,0 +1,207 @@
+"""The web application: what is asked by which address, and how mistakes are answered."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from importlib.resources import files
+from typing import Annotated, Any
+
+from fastapi import FastAPI, HTTPException, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, JSONResponse
+from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.exceptions import HTTPException as AnyHTTPException
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+
+from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.serving.answering import Answer, Answerer, Served
+from recbole_bert4rec.serving.batching import Batcher, BusyError
+from recbole_bert4rec.serving.items import PICTURE_KINDS, ItemFile
+from recbole_bert4rec.serving.metrics import Counted, Metrics
+from recbole_bert4rec.serving.questions import (
+    LARGEST_BODY,
+    Checkpoint,
+    ExplainAnswer,
+    ExplainQuestion,
+    Health,
+    Mistake,
+    Question,
+    RecommendAnswer,
+    RecommendQuestion,
+    SearchAnswer,
+    SimilarAnswer,
+    SimilarQuestion,
+)
+from recbole_bert4rec.serving.reload import Followed, follow
+
+_PAGE = {"": ("index.html", "text/html"), "page.js": ("page.js", "text/javascript")}
+_PAGE |= {"page.css": ("page.css", "text/css"), "icon.svg": ("icon.svg", "image/svg+xml")}
+_MISTAKES: dict[int | str, dict[str, Any]] = {
+    400: {"model": Mistake, "description": "The body cannot be read"},
+    413: {"model": Mistake, "description": f"The body has more than {LARGEST_BODY} bytes"},
+    422: {"model": Mistake, "description": "The question cannot be answered; detail says why"},
+    503: {"model": Mistake, "description": "Too many questions wait"},
+}
+
+
+def make_app(
+    served: Sequence[Followed[Served]], items: ItemFile, metrics: Metrics, hosts: Sequence[str] = ("*",)
+) -> FastAPI:
+    """Make the application.
+
+    Args:
+        served: the checkpoint and, where there is one, the compared one.
+        items: names and pictures.
+        metrics: count what happens.
+        hosts: names under which it may be called, so that no page of another site can ask a service on this machine
+            under a name of its own.
+
+    Returns:
+        The application, for a server such as uvicorn.
+    """
+    batcher: Batcher[Question, Answer] = Batcher(Answerer(served, items), metrics.batch)
+
+    @asynccontextmanager
+    async def running(_: FastAPI) -> AsyncIterator[None]:
+        task, end = asyncio.create_task(batcher.run()), follow(served)
+        yield
+        end.set()
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+    app = FastAPI(
+        title="recbole_bert4rec",
+        summary="Recommendations of a trained model.",
+        lifespan=running,
+        docs_url=None,  # those pages load scripts from elsewhere
+        redoc_url=None,
+        max_body_size=LARGEST_BODY,
+    )
+    _add_questions(app, batcher)
+    _add_looks(app, served, items, metrics)
+    _add_page(app)
+    _add_mistakes(app)
+    app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False)
+    app.add_middleware(Counted, metrics=metrics, headers=_headers(items))
+    return app
+
+
+def _headers(items: ItemFile) -> dict[str, str]:
+    """Return the headers of every answer: nothing is run or loaded but what the service itself sends."""
+    pictures = "'self' https:" if items.remote else "'self'"
+    return {
+        "Content-Security-Policy": f"default-src 'none'; script-src 'self'; style-src 'self'; img-src {pictures}; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+        "X-Content-Type-Options": "nosniff",
+        "Referrer-Policy": "no-referrer",
+        "Cache-Control": "no-cache",
+    }
+
+
+def _add_questions(app: FastAPI, batcher: Batcher[Question, Answer]) -> None:
+    """Add what the model is asked."""
+
+    @app.post("/recommend", response_model=RecommendAnswer, responses=_MISTAKES)
+    async def recommend(question: RecommendQuestion) -> Response:
+        """Return the next items of each history."""
+        return _json(await batcher.ask(question))
+
+    @app.post("/similar", response_model=SimilarAnswer, responses=_MISTAKES)
+    async def similar(question: SimilarQuestion) -> Response:
+        """Return the items that are most like each of some items."""
+        return _json(await batcher.ask(question))
+
+    @app.post("/explain", response_model=ExplainAnswer, responses=_MISTAKES)
+    async def explain(question: ExplainQuestion) -> Response:
+        """Say what each item of a history has to do with the score of an item."""
+        return _json(await batcher.ask(question))
+
+
+def _json(answer: Answer) -> Response:
+    return Response(answer.model_dump_json(exclude_none=True), media_type="application/json")
+
+
+def _add_looks(app: FastAPI, served: Sequence[Followed[Served]], items: ItemFile, metrics: Metrics) -> None:
+    """Add what is read without asking the model."""
+
+    @app.get("/search", responses={422: _MISTAKES[422]}, response_model_exclude_none=True)
+    def search(
+        text: Annotated[str, Query(min_length=1, max_length=100)], most: Annotated[int, Query(ge=1, le=100)] = 20
+    ) -> SearchAnswer:
+        """Return items whose id or name has the text."""
+        return SearchAnswer(items=[items.show(item) for item in served[0].current.search.find(text, most)])
+
+    @app.get("/picture", responses={404: {"model": Mistake}}, response_class=FileResponse)
+    def picture(item: Annotated[str, Query(max_length=256)]) -> FileResponse:
+        """Return the picture of an item that lies beside the .item file."""
+        file = items.picture_file(item)
+        if file is None:
+            raise HTTPException(404, "there is no picture of this item")
+        return FileResponse(file, media_type=PICTURE_KINDS[file.suffix.lower()])
+
+    @app.get("/health")
+    def health() -> Health:
+        """Say what is served."""
+        return Health(checkpoints=[_about(one) for one in served])
+
+    @app.get("/metrics", response_class=Response)
+    def count() -> Response:
+        """Return counts and times for Prometheus."""
+        return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
+
+
+def _about(one: Followed[Served]) -> Checkpoint:
+    model = one.current.model
+    return Checkpoint(
+        file=one.path.rpartition("/")[2],
+        model=str(model.config["model"]),
+        items=len(model.items),
+        viewed=model.viewed.why,
+        needs_times=bool(model.config["time_bias"]),
+        loaded=one.loaded.isoformat(timespec="seconds"),
+        loads=one.loads,
+    )
+
+
+def _add_page(app: FastAPI) -> None:
+    """Add the page for people."""
+    for path, (name, kind) in _PAGE.items():
+        content = (files(__package__) / "page" / name).read_bytes()
+        app.add_api_route(f"/{path}", _sender(content, kind), include_in_schema=False)
+
+
+def _sender(content: bytes, kind: str) -> Callable[[], Awaitable[Response]]:
+    async def send() -> Response:
+        return Response(content, media_type=kind)
+
+    return send
+
+
+def _add_mistakes(app: FastAPI) -> None:
+    """Answer every mistake with one sentence under ``detail``."""
+
+    def answer(status: int, detail: str, headers: dict[str, str] | None = None) -> JSONResponse:
+        return JSONResponse({"detail": detail}, status, headers)
+
+    @app.exception_handler(RequestValidationError)
+    async def unfit(_: Request, error: RequestValidationError) -> JSONResponse:
+        found = error.errors()
+        first = found[0]
+        where = ".".join(str(part) for part in first["loc"])
+        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        return answer(422, f"{where}: {first['msg']}{more}".encode("utf-8", "replace").decode())
+
+    @app.exception_handler(UserError)
+    async def refused(_: Request, error: UserError) -> JSONResponse:
+        return answer(422, str(error))
+
+    @app.exception_handler(BusyError)
+    async def busy(_: Request, error: BusyError) -> JSONResponse:
+        return answer(503, "too many questions wait; try again in a second", {"Retry-After": "1"})
+
+    @app.exception_handler(AnyHTTPException)
+    async def other(_: Request, error: AnyHTTPException) -> JSONResponse:
+        return answer(error.status_code, str(error.detail), dict(error.headers or {}))

@@ -1,0 +1,184 @@
+"""What may be asked over HTTP and what is answered: forms, limits and their descriptions."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Annotated, Literal
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictInt,
+    StrictStr,
+    WithJsonSchema,
+    model_validator,
+)
+from typing_extensions import Self
+
+LARGEST_BODY = 1 << 20
+"""Bytes of a request."""
+_LONGEST, _HISTORIES, _LARGEST_K = 10_000, 100, 1000
+
+
+def _as_text(value: object) -> object:
+    return str(value) if type(value) is int else value
+
+
+Item = Annotated[
+    StrictStr,
+    Field(max_length=256),
+    BeforeValidator(_as_text),
+    WithJsonSchema({"type": ["string", "integer"], "maxLength": 256}),
+]
+"""An id of the log; a number is the same as its text."""
+_Items = Annotated[list[Item], Field(max_length=_LONGEST)]
+_Time = Annotated[float, Field(allow_inf_nan=False)]
+_Times = Annotated[list[_Time], Field(max_length=_LONGEST)]
+_K = Annotated[StrictInt, Field(ge=1, le=_LARGEST_K, description="items of each list")]
+
+
+class Question(BaseModel):
+    """What all questions have."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    compared: StrictBool = Field(False, description="ask the checkpoint of --compare")
+
+    def agree_in(self) -> Hashable:
+        """Return what questions must have in common to be answered together."""
+        return id(self)
+
+
+class RecommendQuestion(Question):
+    """Which items come next after each of some histories."""
+
+    histories: Annotated[list[_Items], Field(min_length=1, max_length=_HISTORIES)] = Field(
+        description="ids of items, the oldest first; an empty history gets what is popular"
+    )
+    times: list[_Times] | None = Field(
+        None, description="of the items of the histories, in the unit of the training log, for a model with time_bias"
+    )
+    k: _K = 10
+    filter_viewed: StrictBool | Literal["auto"] = Field(
+        "auto", description="leave the items of a history out; auto does what /health says under viewed"
+    )
+    items_to_recommend: _Items | None = Field(None, description="recommend only these")
+    exclude: _Items | None = Field(None, description="do not recommend these")
+    diversity: float = Field(0.0, ge=0.0, le=1.0, description="share of unlikeness in the choice of each next item")
+
+    @model_validator(mode="after")
+    def _times_fit(self) -> Self:
+        if self.times is not None and [*map(len, self.times)] != [*map(len, self.histories)]:
+            raise ValueError("`times` must have a time for each item of `histories`")
+        return self
+
+    def agree_in(self) -> Hashable:
+        """Return all but the histories."""
+        items = (None if some is None else tuple(some) for some in (self.items_to_recommend, self.exclude))
+        return type(self), self.compared, self.k, self.filter_viewed, self.diversity, self.times is None, *items
+
+
+class SimilarQuestion(Question):
+    """Which items have vectors like those of some items."""
+
+    items: Annotated[list[Item], Field(min_length=1, max_length=_HISTORIES)]
+    k: _K = 10
+
+    def agree_in(self) -> Hashable:
+        """Return all but the items."""
+        return type(self), self.compared, self.k
+
+
+class ExplainQuestion(Question):
+    """What each item of a history has to do with the score of an item."""
+
+    history: _Items = Field(min_length=1, description="ids of items, the oldest first")
+    item: Item = Field(description="to explain")
+    times: _Times | None = Field(None, description="of the history's items, for a model with time_bias")
+
+    @model_validator(mode="after")
+    def _times_fit(self) -> Self:
+        if self.times is not None and len(self.times) != len(self.history):
+            raise ValueError("`times` must have a time for each item of `history`")
+        return self
+
+
+class Shown(BaseModel):
+    """An item, with its name and picture where the .item file has them."""
+
+    item: str
+    name: str | None = None
+    picture: str | None = None
+
+
+class Ranked(Shown):
+    """An item of a list, the best first."""
+
+    score: float
+
+
+class Recommended(BaseModel):
+    """Of one history."""
+
+    items: list[Ranked]
+    unknown: int = Field(description="items of the history that the model does not know; they are left out")
+
+
+class RecommendAnswer(BaseModel):
+    """Of all histories, in their order."""
+
+    answers: list[Recommended]
+
+
+class SimilarAnswer(BaseModel):
+    """Of all items, in their order."""
+
+    answers: list[list[Ranked]]
+
+
+class Reason(Shown):
+    """An item of the history."""
+
+    position: int = Field(description="counted back from the end; 0 is the last")
+    influence: float = Field(description="by how much the score would be lower without it")
+    attention: float = Field(description="mean weight of all layers and heads where the prediction is read")
+
+
+class ExplainAnswer(Shown):
+    """Of the items that the model sees of the history, the oldest first."""
+
+    score: float
+    reasons: list[Reason]
+
+
+class SearchAnswer(BaseModel):
+    """Items of the catalogue, the best match first."""
+
+    items: list[Shown]
+
+
+class Checkpoint(BaseModel):
+    """A model that is served."""
+
+    file: str
+    model: str
+    items: int
+    viewed: str = Field(description="what filter_viewed=auto does")
+    needs_times: bool
+    loaded: str = Field(description="when, in UTC")
+    loads: int = Field(description="how often since the start")
+
+
+class Health(BaseModel):
+    """That the service answers, and with what."""
+
+    status: Literal["ok"] = "ok"
+    checkpoints: list[Checkpoint] = Field(description="of --checkpoint and, where there is one, of --compare")
+
+
+class Mistake(BaseModel):
+    """Why a request was refused."""
+
+    detail: str

@@ -1,0 +1,373 @@
+"""The service over real HTTP: answers are the model's, mistakes are refused, a new checkpoint comes without a gap."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import socket
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pytest
+
+from recbole_bert4rec import Recommender, UserError, load
+from recbole_bert4rec.cli.main import main
+from tests.conftest import inter_writer
+from tests.unit.test_recommender import trained
+
+pytest.importorskip("fastapi", reason="the service needs `[serve]`")
+uvicorn = pytest.importorskip("uvicorn", reason="the service needs `[serve]`")
+pytest.importorskip("prometheus_client", reason="the service needs `[serve]`")
+
+from recbole_bert4rec.serving import batching  # noqa: E402
+from recbole_bert4rec.serving.answering import follow_checkpoint  # noqa: E402
+from recbole_bert4rec.serving.app import make_app  # noqa: E402
+from recbole_bert4rec.serving.batching import Batcher, BusyError  # noqa: E402
+from recbole_bert4rec.serving.items import ItemFile, Search  # noqa: E402
+from recbole_bert4rec.serving.metrics import Metrics  # noqa: E402
+from recbole_bert4rec.serving.questions import LARGEST_BODY  # noqa: E402
+
+NAMES = ["item_id:token\ttitle:token_seq\tposter:token", *(f"i{i}\tThing {i}\ti{i}.png" for i in range(24))]
+NAMES += ["i24\t<img src=x onerror=alert(1)>\t../secret.png", "i25\t\t"]
+HISTORIES = [["i3", "i4", "i5"], ["i9"], [], ["i1", "nobody", "i2", "i7", "i8", "i20", "i1"]]
+
+
+class Files(NamedTuple):
+    """Checkpoints of two models, and names of their items."""
+
+    one: str
+    other: str
+    items: str
+
+
+class Service:
+    """A server in a thread of its own."""
+
+    def __init__(self, *checkpoints: str, items: str | None = None, hosts: Sequence[str] = ("127.0.0.1",)) -> None:
+        metrics, names = Metrics(), ItemFile(items, "item_id")
+        served = [follow_checkpoint(path, "cpu", names, metrics.reload) for path in checkpoints]
+        listening = socket.create_server(("127.0.0.1", 0), backlog=256)
+        self.address = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        self._server = uvicorn.Server(uvicorn.Config(make_app(served, names, metrics, hosts), log_level="warning"))
+        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [listening]})
+        self._thread.start()
+
+    def ask(self, path: str, question: object = None, **headers: str) -> tuple[int, Any]:
+        """Return status and content; a question that is not bytes becomes JSON."""
+        status, content, _ = self.fetch(path, question, **headers)
+        return status, json.loads(content)
+
+    def fetch(self, path: str, question: object = None, **headers: str) -> tuple[int, bytes, Any]:
+        body = question if isinstance(question, bytes) or question is None else json.dumps(question).encode()
+        request = Request(f"{self.address}/{path}", body, {"Content-Type": "application/json", **headers})
+        try:
+            with urlopen(request, timeout=60) as answer:
+                return answer.status, answer.read(), answer.headers
+        except HTTPError as error:
+            return error.code, error.read(), error.headers
+
+    def counted(self, name: str) -> float:
+        """Return a number of /metrics."""
+        lines = self.fetch("metrics")[1].decode().splitlines()
+        return sum(float(line.split()[-1]) for line in lines if line.startswith(f"recbole_bert4rec_{name}"))
+
+    def stop(self) -> None:
+        self._server.should_exit = True
+        self._thread.join(30)
+        assert not self._thread.is_alive()
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    folder = tmp_path_factory.mktemp("served")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr("sys.argv", ["pytest"])
+        for name in ("BERT4Rec", "SASRecPlus"):
+            shutil.copy(trained(inter_writer(folder), model=name).file, f"{name}.pth")
+    (folder / "names").mkdir()
+    (folder / "names" / "toy.item").write_text("\n".join(NAMES) + "\n")
+    for picture in ("names/i3.png", "secret.png"):
+        (folder / picture).write_bytes(b"\x89PNG of " + picture.encode())
+    return Files(*(str(folder / name) for name in ("BERT4Rec.pth", "SASRecPlus.pth", "names/toy.item")))
+
+
+@pytest.fixture(scope="module")
+def service(files: Files) -> Iterator[Service]:
+    started = Service(files.one, files.other, items=files.items)
+    yield started
+    started.stop()
+
+
+@pytest.fixture
+def model(files: Files) -> Recommender:
+    return load(files.one, "cpu")
+
+
+def lists_of(model: Recommender, k: int, **options: Any) -> list[list[str]]:
+    table = model.recommend(model.read(HISTORIES, warn=False), k=k, **options)
+    return [table.loc[table["user_id"] == user, "item_id"].tolist() for user in range(len(HISTORIES))]
+
+
+def items_of(answer: Any) -> list[list[str]]:
+    return [[shown["item"] for shown in one["items"]] for one in answer["answers"]]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"k": 4},
+        {"k": 26, "filter_viewed": False},
+        {"k": 3, "exclude": ["i3", "i4"], "diversity": 0.5},
+        {"k": 5, "items_to_recommend": [f"i{i}" for i in range(12)]},
+    ],
+    ids=str,
+)
+def test_recommendations_are_those_of_the_model(options: Any, service: Service, model: Recommender) -> None:
+    status, answer = service.ask("recommend", {"histories": HISTORIES, **options})
+    assert status == 200
+    assert items_of(answer) == lists_of(model, **options)
+    assert [one["unknown"] for one in answer["answers"]] == [0, 0, 0, 1]
+    assert items_of(answer) == [
+        *(items_of(service.ask("recommend", {"histories": [history], **options})[1])[0] for history in HISTORIES)
+    ]
+
+
+def test_similar_items_and_reasons_are_those_of_the_model(service: Service, model: Recommender) -> None:
+    _, answer = service.ask("similar", {"items": ["i3", "i9", "i3"], "k": 4})
+    table = model.similar_items(["i3", "i9"], k=4)
+    wanted = [table.loc[table["target_item_id"] == item, "item_id"].tolist() for item in ("i3", "i9", "i3")]
+    assert [[shown["item"] for shown in one] for one in answer["answers"]] == wanted
+    _, answer = service.ask("explain", {"history": HISTORIES[0], "item": "i8"})
+    found = model.explain(HISTORIES[0], "i8")
+    assert answer["score"] == pytest.approx(found.score, abs=1e-4)
+    assert [one["item"] for one in answer["reasons"]] == found.table["item"].tolist()
+    for name in ("influence", "attention"):
+        assert [one[name] for one in answer["reasons"]] == pytest.approx(found.table[name].tolist(), abs=1e-4)
+
+
+def test_the_compared_checkpoint_answers_when_it_is_asked(service: Service, files: Files) -> None:
+    _, answer = service.ask("recommend", {"histories": HISTORIES, "k": 4, "compared": True})
+    assert items_of(answer) == lists_of(load(files.other, "cpu"), 4) != lists_of(load(files.one, "cpu"), 4)
+    _, health = service.ask("health")
+    assert [one["file"] for one in health["checkpoints"]] == ["BERT4Rec.pth", "SASRecPlus.pth"]
+
+
+BAD: list[tuple[str, bytes | None, int, str]] = [
+    ("recommend", b"{", 422, "JSON decode error"),
+    ("recommend", b"", 422, "body: Field required"),
+    ("recommend", b"\xff\xfe{", 400, "parsing the body"),
+    ("recommend", b"[" * 100_000, 400, "parsing the body"),
+    ("recommend", b'"text"', 422, "body: "),
+    ("recommend", b"{}", 422, "body.histories: Field required"),
+    ("recommend", b'{"histories": []}', 422, "at least 1 item"),
+    ("recommend", b'{"histories": [[]], "kk": 3}', 422, "body.kk: Extra inputs are not permitted"),
+    ("recommend", b'{"histories": [[]], "k": 0}', 422, "body.k: "),
+    ("recommend", b'{"histories": [[]], "k": 1001}', 422, "body.k: "),
+    ("recommend", b'{"histories": [[]], "k": true}', 422, "body.k: "),
+    ("recommend", b'{"histories": [[1.5]]}', 422, "body.histories.0.0: "),
+    ("recommend", b'{"histories": [[null]]}', 422, "body.histories.0.0: "),
+    ("recommend", rb'{"histories": [["\ud800"]]}', 422, "body.histories.0.0: "),
+    ("recommend", rb'{"\ud800": 1}', 422, "body: "),
+    ("recommend", b'{"histories": [[%s]]}' % (b"9" * 5000), 400, "parsing the body"),
+    ("recommend", b'{"histories": [["%s"]]}' % (b"x" * 257), 422, "at most 256 characters"),
+    ("recommend", b'{"histories": [%s[]]}' % (b"[]," * 100), 422, "at most 100 items"),
+    ("recommend", b'{"histories": [[%s1]]}' % (b"1," * 10_000), 422, "at most 10000 items"),
+    ("recommend", b'{"histories": [["i1"]], "times": [[NaN]]}', 422, "finite number"),
+    ("recommend", b'{"histories": [["i1"]], "times": [[1, 2]]}', 422, "a time for each item"),
+    ("recommend", b'{"histories": [["i1"]], "diversity": 1.1}', 422, "body.diversity: "),
+    ("recommend", b'{"histories": [["i1"]], "filter_viewed": "yes"}', 422, "body.filter_viewed"),
+    ("recommend", b'{"histories": [["i1"]], "items_to_recommend": ["x"]}', 422, "does not know, such as 'x'"),
+    ("recommend", b'{"histories": [["i1"]], "items_to_recommend": []}', 422, "leave nothing to recommend"),
+    ("recommend", b" " * (LARGEST_BODY + 1), 413, "Too Large"),
+    ("recommend", None, 405, "Not Allowed"),
+    ("similar", b'{"items": ["nobody"]}', 422, "does not know, such as 'nobody'"),
+    ("similar", b'{"items": []}', 422, "at least 1 item"),
+    ("explain", b'{"history": ["nobody"], "item": "i1"}', 422, "no item that the model knows"),
+    ("explain", b'{"history": ["i1"], "item": "nobody"}', 422, "does not know"),
+    ("explain", b'{"history": ["i1"], "item": "i2", "times": []}', 422, "a time for each item"),
+    ("search?text=", None, 422, "query.text"),
+    ("search?text=a&most=1000", None, 422, "query.most"),
+    ("picture?item=i24", None, 404, "no picture"),
+    ("nothing", None, 404, "Not Found"),
+    ("docs", None, 404, "Not Found"),
+]
+
+
+@pytest.mark.parametrize(("path", "body", "status", "text"), BAD, ids=[f"{b[0]}-{(b[1] or b'')[:40]!r}" for b in BAD])
+def test_a_malformed_request_is_refused_with_the_reason(
+    path: str, body: bytes | None, status: int, text: str, service: Service
+) -> None:
+    found, content, _ = service.fetch(path, body)
+    assert found == status
+    assert text in content.decode()
+
+
+def test_requests_that_come_together_are_answered_as_alone(service: Service, model: Recommender) -> None:
+    wanted = lists_of(model, 4)
+    batches, questions = service.counted("batch_questions_count"), service.counted("batch_questions_sum")
+
+    def ask(number: int) -> bool:
+        if number % 5 == 4:  # agrees with the others' form, and fails alone
+            return service.ask("similar", {"items": ["nobody" if number % 2 else "i1"]})[0] == (422 if number % 2 else 200)
+        place = number % len(HISTORIES)
+        return items_of(service.ask("recommend", {"histories": [HISTORIES[place]], "k": 4})[1]) == [wanted[place]]
+
+    with ThreadPoolExecutor(16) as pool:
+        assert all(pool.map(ask, range(80)))
+    assert service.counted("batch_questions_sum") - questions == 80
+    assert service.counted("batch_questions_count") - batches < 80
+
+
+def test_questions_that_wait_are_one_batch_and_too_many_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batching, "MOST", 4)
+    monkeypatch.setattr(batching, "_WAITING", 10)
+    sizes: list[int] = []
+    begun, go = threading.Event(), threading.Event()
+
+    def answer(questions: Sequence[int]) -> list[int | Exception]:
+        begun.set()
+        go.wait(10)
+        return [UserError(str(one)) if one == 3 else -one for one in questions]
+
+    async def scene() -> list[Any]:
+        batcher: Batcher[int, int] = Batcher(answer, sizes.append)
+        running = asyncio.create_task(batcher.run())
+        first = asyncio.create_task(batcher.ask(1))
+        while not begun.is_set():
+            await asyncio.sleep(0.01)
+        rest = [asyncio.create_task(batcher.ask(one)) for one in range(2, 13)]
+        await asyncio.sleep(0)
+        rest[2].cancel()  # 4: nobody waits for it any more
+        go.set()
+        found = await asyncio.gather(first, *rest, return_exceptions=True)
+        running.cancel()
+        return found
+
+    found = asyncio.run(scene())
+    assert sizes == [1, 4, 4, 2]
+    assert [*found[:2], *found[4:11]] == [-1, -2, *range(-5, -12, -1)]
+    assert isinstance(found[2], UserError)
+    assert isinstance(found[3], asyncio.CancelledError)
+    assert isinstance(found[11], BusyError)
+
+
+def test_a_new_checkpoint_takes_over_under_load_and_a_damaged_one_does_not(files: Files, tmp_path: Path) -> None:
+    path = tmp_path / "m.pth"
+    shutil.copy(files.one, path)
+    service = Service(str(path))
+    wanted = [lists_of(load(file, "cpu"), 4) for file in (files.one, files.other)]
+    end, found = threading.Event(), list[int]()
+
+    def ask() -> None:
+        while not end.is_set():
+            status, answer = service.ask("recommend", {"histories": HISTORIES, "k": 4})
+            found.append(wanted.index(items_of(answer)) if status == 200 else -1)
+
+    def wait(name: str) -> None:
+        deadline = time.monotonic() + 60
+        while not service.counted(name):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            for _ in range(4):
+                pool.submit(ask)
+            path.write_bytes(b"half of a checkpoint")
+            wait('reloads_total{result="failed"}')
+            shutil.copy(files.other, tmp_path / "new.pth")
+            os.replace(tmp_path / "new.pth", path)
+            wait('reloads_total{result="done"}')
+            time.sleep(0.3)
+            end.set()
+        assert set(found) == {0, 1}
+        assert service.ask("recommend", {"histories": HISTORIES, "k": 4})[1]["answers"]
+        assert service.ask("health")[1]["checkpoints"][0]["loads"] == 2
+        assert service.ask("recommend", {"histories": [[]], "compared": True})[0] == 422
+    finally:
+        end.set()
+        service.stop()
+
+
+def test_items_are_found_by_id_and_name_and_have_names_and_pictures(service: Service) -> None:
+    def found(text: str) -> list[str]:
+        return [shown["item"] for shown in service.ask(f"search?text={text}")[1]["items"]]
+
+    assert found("I3")[0] == "i3"
+    assert sorted(found("thing%202")) == ["i2", "i20", "i21", "i22", "i23"]
+    assert found("onerror") == ["i24"]
+    assert found("%00%ff") == []
+    _, answer = service.ask("recommend", {"histories": [[]], "k": 26})
+    shown = {one["item"]: one for one in answer["answers"][0]["items"]}
+    assert (shown["i3"]["name"], shown["i3"]["picture"]) == ("Thing 3", "picture")
+    assert "picture" not in shown["i4"]  # there is no such file
+    assert "name" not in shown["i25"]
+    status, content, headers = service.fetch("picture?item=i3")
+    assert (status, content, headers["Content-Type"]) == (200, b"\x89PNG of names/i3.png", "image/png")
+
+
+def test_search_has_a_naive_twin() -> None:
+    items = [f"{i}a{i % 7}" for i in range(60)]
+    names = ["" if i % 9 == 0 else f"Name {i % 13} Of {i}" for i in range(60)]
+    for text in ("1", "name 1", "OF 3", "5a5", "none", "a"):
+        low, lowered = text.lower(), list(zip(map(str.lower, items), map(str.lower, names), strict=True))
+        tests = [
+            lambda i, n: i == low,
+            lambda i, n: n.startswith(low),
+            lambda i, n: low in n,
+            lambda i, n: low in i,
+        ]
+        places = dict.fromkeys(place for test in tests for place, one in enumerate(lowered) if test(*one))
+        assert Search(items, names).find(text, 12) == [items[place] for place in places][:12]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("id:token\ttitle:token\n1\tx\n", "has no column 'item_id'"),
+        ("item_id:token\tyear:float\n1\t2\n", "nothing to show"),
+        ("item_id:token\ttitle:token\n1\t2\t3\n", "cannot be read"),
+        ("", "cannot be read"),
+        (None, "cannot be read"),
+    ],
+)
+def test_an_item_file_that_cannot_be_used_is_refused(text: str | None, message: str) -> None:
+    if text is not None:
+        Path("x.item").write_text(text)
+    with pytest.raises(UserError, match=rf"--items=x\.item .*{message}"):
+        ItemFile("x.item", "item_id")
+
+
+def test_nothing_is_loaded_from_elsewhere_and_other_names_are_refused(service: Service) -> None:
+    for path in ("", "page.js", "page.css"):
+        status, content, headers = service.fetch(path)
+        assert status == 200
+        assert b"//" not in content.replace(b"// ", b"")
+        assert headers["Content-Security-Policy"].startswith("default-src 'none'; script-src 'self'; style-src 'self'")
+        assert headers["X-Content-Type-Options"] == "nosniff"
+    assert b"innerHTML" not in service.fetch("page.js")[1]
+    assert service.fetch("health", Host="evil.example")[0] == 400
+    assert set(service.ask("openapi.json")[1]["paths"]) == {
+        *("/recommend", "/similar", "/explain", "/search", "/picture", "/health", "/metrics")
+    }
+    assert service.counted('requests_total{path="/page.js",status="200"}') > 0
+
+
+def test_what_the_service_cannot_do_is_one_line(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert main(["serve", f"--checkpoint={files.one}", "--device=cpu", f"--port={port}"]) == 2
+        assert f"--host=127.0.0.1 --port={port} cannot be listened at" in capsys.readouterr().err
+    assert main(["serve", f"--checkpoint={files.one}", "--device=cpu", "--port=70000"]) == 2
+    assert main(["serve", f"--checkpoint={files.one}", "--device=cpu", f"--compare={files.items}"]) == 2
+    assert main(["serve", "--checkpoint=none.pth"]) == 2
+    assert all(line.startswith("error: ") for line in capsys.readouterr().err.splitlines())
