@@ -66,7 +66,10 @@ def write_inter(path: Path, users: Any, items: Any, times: Any) -> None:
 def command() -> str:
     """The command line of this process as a reader would type it: the folders of this machine are left out."""
     script, *arguments = sys.orig_argv[next(i for i, word in enumerate(sys.orig_argv) if word.endswith(".py")) :]
-    for flag, said in (("--work", []), ("--environments", []), ("--data_path", ["--data_path", "DATA"])):
+    named = (
+        (flag, [flag, word]) for flag, word in (("--data_path", "DATA"), ("--checkpoint", "FILE"), ("--other", "FILE"))
+    )
+    for flag, said in (("--work", []), ("--environments", []), *named):
         if flag in arguments:
             place = arguments.index(flag)
             arguments[place : place + 2] = said

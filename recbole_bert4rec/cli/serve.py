@@ -54,7 +54,7 @@ def execute(options: argparse.Namespace, flags: list[str]) -> None:
     served = [follow_checkpoint(path, options.device, items, metrics.reload) for path in paths]
     local = _is_local(options.host)
     app = make_app(served, items, metrics, ("localhost", "127.0.0.1", "[::1]", options.host) if local else ("*",))
-    with _socket(options.host, options.port) as listening:
+    with listen(options.host, options.port) as listening:
         host = f"[{options.host}]" if ":" in options.host else options.host
         print(f"serving {' and '.join(paths)} at http://{host}:{listening.getsockname()[1]}", file=sys.stderr)
         if not local:
@@ -62,6 +62,27 @@ def execute(options: argparse.Namespace, flags: list[str]) -> None:
         _reload_on_hangup(served)
         config = uvicorn.Config(app, log_level="warning", server_header=False, timeout_graceful_shutdown=10)
         uvicorn.Server(config).run(sockets=[listening])
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens.
+
+    Args:
+        host: address, or name.
+        port: 0 for any free one.
+
+    Raises:
+        UserError: it cannot.
+    """
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listening = socket.create_server((host, port), family=family, backlog=_BACKLOG)
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else an answer waits 40 ms for the client
+        return listening
+    except (OSError, OverflowError) as error:
+        raise UserError(
+            f"--host={host} --port={port} cannot be listened at: {error}; is another program there?"
+        ) from error
 
 
 def kept(options: argparse.Namespace) -> str:
@@ -86,16 +107,3 @@ def _is_local(host: str) -> bool:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def _socket(host: str, port: int) -> socket.socket:
-    """Return a socket that listens.
-
-    Raises:
-        UserError: it cannot.
-    """
-    try:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
-    except (OSError, OverflowError) as error:
-        raise UserError(f"--host={host} --port={port} cannot be listened at: {error}; is another program there?") from error

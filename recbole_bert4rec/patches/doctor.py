@@ -61,9 +61,9 @@ NEEDS = (
     Need("hyperopt", "hyperopt", "tuning", False),
     Need("shtab", "shtab", "completion in a shell", False),
     Need("ray", "ray.tune", "tuning side by side and on several machines", False, "ray[tune]"),
-    Need("fastapi", "fastapi", "the service, `[serve]`", False),
-    Need("uvicorn", "uvicorn", "the service, `[serve]`", False),
-    Need("prometheus_client", "prometheus_client", "the service, `[serve]`", False),
+    Need("fastapi", "fastapi", "the service", False),
+    Need("uvicorn", "uvicorn", "the service", False),
+    Need("prometheus_client", "prometheus_client", "the service", False),
     Need("lightgbm", "lightgbm", "RecBole's model LightGBM", False),
     Need("xgboost", "xgboost", "RecBole's model XGBoost", False),
 )

@@ -72,7 +72,7 @@ class Answerer:
     """
 
     def __init__(self, served: Sequence[Followed[Served]], items: ItemFile) -> None:
-        self.served, self.items = served, items
+        self._served, self._items = served, items
 
     def __call__(self, questions: Sequence[Question]) -> list[Answer | Exception]:
         """Return for each question its answer, or what is wrong with it."""
@@ -88,9 +88,9 @@ class Answerer:
         """Answer questions that agree; each alone where one of them makes them all fail."""
         first = group[0]
         try:
-            if first.compared and len(self.served) < 2:
+            if first.compared and len(self._served) < 2:
                 raise UserError("`compared` asks a second checkpoint, but the service was started without --compare")
-            model = self.served[first.compared].current.model
+            model = self._served[first.compared].current.model
             if isinstance(first, RecommendQuestion):
                 return self._recommend(model, group)
             if isinstance(first, SimilarQuestion):
@@ -130,17 +130,14 @@ class Answerer:
         found = model.explain(question.history, question.item, question.times)
         columns = (found.table[name].tolist() for name in ("position", "item", "influence", "attention"))
         reasons = [
-            Reason(**self._shown(item), position=position, influence=influence, attention=attention)
+            Reason(**self._items.show(item), position=position, influence=influence, attention=attention)
             for position, item, influence, attention in zip(*columns, strict=True)
         ]
-        return ExplainAnswer(**self._shown(found.item), score=found.score, reasons=reasons)
+        return ExplainAnswer(**self._items.show(found.item), score=found.score, reasons=reasons)
 
     def _lists(self, n: int, rows: pd.Series, items: pd.Series, scores: pd.Series) -> list[list[Ranked]]:
         """Return the items of each of n rows; the table is sorted by rank."""
         lists: list[list[Ranked]] = [[] for _ in range(n)]
         for row, item, score in zip(rows.tolist(), items.tolist(), scores.tolist(), strict=True):
-            lists[row].append(Ranked(**self._shown(item), score=score))
+            lists[row].append(Ranked(**self._items.show(item), score=score))
         return lists
-
-    def _shown(self, item: str) -> dict[str, Any]:
-        return dict(self.items.show(item))

@@ -31,6 +31,7 @@ from recbole_bert4rec.serving.questions import (
     RecommendAnswer,
     RecommendQuestion,
     SearchAnswer,
+    Shown,
     SimilarAnswer,
     SimilarQuestion,
 )
@@ -132,7 +133,7 @@ def _add_looks(app: FastAPI, served: Sequence[Followed[Served]], items: ItemFile
         text: Annotated[str, Query(min_length=1, max_length=100)], most: Annotated[int, Query(ge=1, le=100)] = 20
     ) -> SearchAnswer:
         """Return items whose id or name has the text."""
-        return SearchAnswer(items=[items.show(item) for item in served[0].current.search.find(text, most)])
+        return SearchAnswer(items=[Shown(**items.show(item)) for item in served[0].current.search.find(text, most)])
 
     @app.get("/picture", responses={404: {"model": Mistake}}, response_class=FileResponse)
     def picture(item: Annotated[str, Query(max_length=256)]) -> FileResponse:

@@ -58,7 +58,10 @@ class Batcher(Generic[Q, A]):
                     batch.append(self._waiting.get_nowait())
                 self._observe(len(batch))
                 questions = [question for question, _ in batch]
-                answers = await loop.run_in_executor(self._thread, self._answer, questions)
+                try:
+                    answers = await loop.run_in_executor(self._thread, self._answer, questions)
+                except Exception as error:  # nobody may wait for ever
+                    answers = [error] * len(batch)
                 for (_, future), answer in zip(batch, answers, strict=True):
                     if future.done():  # nobody waits any more
                         continue

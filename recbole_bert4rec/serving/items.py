@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +12,6 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.serving.questions import Shown
 
 _NAMES = ("name", "title")
 _PICTURES = ("picture", "image", "img", "poster", "cover", "photo", "thumbnail")
@@ -46,12 +46,12 @@ class ItemFile:
             self._read(path, field)
         self.remote = any(_is_remote(picture) for picture in self._pictures.values())
 
-    def show(self, item: str) -> Shown:
-        """Return an item as an answer has it."""
+    def show(self, item: str) -> dict[str, Any]:
+        """Return the fields of :class:`~recbole_bert4rec.serving.questions.Shown`."""
         picture = self._pictures.get(item)
         if picture is not None and not _is_remote(picture):
             picture = None if self.picture_file(item) is None else "picture"
-        return Shown(item=item, name=self._names.get(item), picture=picture)
+        return {"item": item, "name": self._names.get(item), "picture": picture}
 
     def names_of(self, items: Sequence[str]) -> list[str]:
         """Return the name of each item; empty where it has none."""
@@ -87,7 +87,7 @@ class ItemFile:
             )
         for column, found in ((name, self._names), (picture, self._pictures)):
             values = [] if column is None else table[columns[column]].to_pylist()
-            found.update((item, value) for item, value in zip(ids, values, strict=False) if value)
+            found.update((str(item), str(value)) for item, value in zip(ids, values, strict=False) if value)
 
 
 def _all_texts(path: str) -> dict[str, pa.DataType]:
@@ -122,7 +122,7 @@ class Search:
         """
         wanted = text.strip().lower()
         found = [
-            pc.equal(self._ids, wanted),
+            pc.equal(self._ids, pa.scalar(wanted)),
             pc.starts_with(self._names, wanted),
             pc.match_substring(self._names, wanted),
             pc.match_substring(self._ids, wanted),

@@ -9,6 +9,7 @@ import shutil
 import socket
 import threading
 import time
+from base64 import b64decode
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,6 +18,8 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from recbole_bert4rec import Recommender, UserError, load
 from recbole_bert4rec.cli.main import main
@@ -27,6 +30,7 @@ pytest.importorskip("fastapi", reason="the service needs `[serve]`")
 uvicorn = pytest.importorskip("uvicorn", reason="the service needs `[serve]`")
 pytest.importorskip("prometheus_client", reason="the service needs `[serve]`")
 
+from recbole_bert4rec.cli.serve import listen  # noqa: E402
 from recbole_bert4rec.serving import batching  # noqa: E402
 from recbole_bert4rec.serving.answering import follow_checkpoint  # noqa: E402
 from recbole_bert4rec.serving.app import make_app  # noqa: E402
@@ -37,6 +41,8 @@ from recbole_bert4rec.serving.questions import LARGEST_BODY  # noqa: E402
 
 NAMES = ["item_id:token\ttitle:token_seq\tposter:token", *(f"i{i}\tThing {i}\ti{i}.png" for i in range(24))]
 NAMES += ["i24\t<img src=x onerror=alert(1)>\t../secret.png", "i25\t\t"]
+PNG = b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
+"""One pixel."""
 HISTORIES = [["i3", "i4", "i5"], ["i9"], [], ["i1", "nobody", "i2", "i7", "i8", "i20", "i1"]]
 
 
@@ -54,7 +60,7 @@ class Service:
     def __init__(self, *checkpoints: str, items: str | None = None, hosts: Sequence[str] = ("127.0.0.1",)) -> None:
         metrics, names = Metrics(), ItemFile(items, "item_id")
         served = [follow_checkpoint(path, "cpu", names, metrics.reload) for path in checkpoints]
-        listening = socket.create_server(("127.0.0.1", 0), backlog=256)
+        listening = listen("127.0.0.1", 0)
         self.address = f"http://127.0.0.1:{listening.getsockname()[1]}"
         self._server = uvicorn.Server(uvicorn.Config(make_app(served, names, metrics, hosts), log_level="warning"))
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [listening]})
@@ -96,7 +102,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
     (folder / "names").mkdir()
     (folder / "names" / "toy.item").write_text("\n".join(NAMES) + "\n")
     for picture in ("names/i3.png", "secret.png"):
-        (folder / picture).write_bytes(b"\x89PNG of " + picture.encode())
+        (folder / picture).write_bytes(PNG)
     return Files(*(str(folder / name) for name in ("BERT4Rec.pth", "SASRecPlus.pth", "names/toy.item")))
 
 
@@ -211,13 +217,32 @@ def test_a_malformed_request_is_refused_with_the_reason(
     assert text in content.decode()
 
 
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=5) | st.just("i3"),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=2),
+    max_leaves=6,
+)
+KEYS = ("histories", "times", "k", "filter_viewed", "exclude", "diversity", "items", "history", "item", "compared")
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    path=st.sampled_from(["recommend", "similar", "explain"]),
+    body=st.binary(max_size=40) | st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=5) | VALUES,
+)
+def test_whatever_is_asked_is_answered_or_refused(path: str, body: object, service: Service) -> None:
+    assert service.fetch(path, body if body is not None else b"null")[0] in (200, 400, 422)
+
+
 def test_requests_that_come_together_are_answered_as_alone(service: Service, model: Recommender) -> None:
     wanted = lists_of(model, 4)
     batches, questions = service.counted("batch_questions_count"), service.counted("batch_questions_sum")
 
     def ask(number: int) -> bool:
         if number % 5 == 4:  # agrees with the others' form, and fails alone
-            return service.ask("similar", {"items": ["nobody" if number % 2 else "i1"]})[0] == (422 if number % 2 else 200)
+            return service.ask("similar", {"items": ["nobody" if number % 2 else "i1"]})[0] == (
+                422 if number % 2 else 200
+            )
         place = number % len(HISTORIES)
         return items_of(service.ask("recommend", {"histories": [HISTORIES[place]], "k": 4})[1]) == [wanted[place]]
 
@@ -258,6 +283,20 @@ def test_questions_that_wait_are_one_batch_and_too_many_are_refused(monkeypatch:
     assert isinstance(found[2], UserError)
     assert isinstance(found[3], asyncio.CancelledError)
     assert isinstance(found[11], BusyError)
+
+
+def test_nobody_waits_for_ever_when_answering_breaks() -> None:
+    def answer(questions: Sequence[int]) -> list[int | Exception]:
+        raise RuntimeError("broken")
+
+    async def scene() -> list[Any]:
+        batcher: Batcher[int, int] = Batcher(answer, lambda _: None)
+        running = asyncio.create_task(batcher.run())
+        found = await asyncio.wait_for(asyncio.gather(batcher.ask(1), batcher.ask(2), return_exceptions=True), 10)
+        running.cancel()
+        return found
+
+    assert [str(one) for one in asyncio.run(scene())] == ["broken", "broken"]
 
 
 def test_a_new_checkpoint_takes_over_under_load_and_a_damaged_one_does_not(files: Files, tmp_path: Path) -> None:
@@ -312,21 +351,21 @@ def test_items_are_found_by_id_and_name_and_have_names_and_pictures(service: Ser
     assert "picture" not in shown["i4"]  # there is no such file
     assert "name" not in shown["i25"]
     status, content, headers = service.fetch("picture?item=i3")
-    assert (status, content, headers["Content-Type"]) == (200, b"\x89PNG of names/i3.png", "image/png")
+    assert (status, content, headers["Content-Type"]) == (200, PNG, "image/png")
 
 
 def test_search_has_a_naive_twin() -> None:
     items = [f"{i}a{i % 7}" for i in range(60)]
     names = ["" if i % 9 == 0 else f"Name {i % 13} Of {i}" for i in range(60)]
+    lowered = list(zip(map(str.lower, items), map(str.lower, names), strict=True))
+    tests = (
+        lambda text, item, name: item == text,
+        lambda text, item, name: name.startswith(text),
+        lambda text, item, name: text in name,
+        lambda text, item, name: text in item,
+    )
     for text in ("1", "name 1", "OF 3", "5a5", "none", "a"):
-        low, lowered = text.lower(), list(zip(map(str.lower, items), map(str.lower, names), strict=True))
-        tests = [
-            lambda i, n: i == low,
-            lambda i, n: n.startswith(low),
-            lambda i, n: low in n,
-            lambda i, n: low in i,
-        ]
-        places = dict.fromkeys(place for test in tests for place, one in enumerate(lowered) if test(*one))
+        places = dict.fromkeys(place for test in tests for place, one in enumerate(lowered) if test(text.lower(), *one))
         assert Search(items, names).find(text, 12) == [items[place] for place in places][:12]
 
 

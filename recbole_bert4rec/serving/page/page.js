@@ -103,7 +103,7 @@ async function why(item, compared, line) {
     value.title = `attention ${reason.attention.toFixed(2)}`;
     table.append(name, bar, value);
   }
-  below(line, "why", paragraph(`Score ${score.toFixed(2)}. What each item of the history adds to it:`), table);
+  below(line, "why", paragraph(`Score ${score.toFixed(2)}. It is by so much higher for each item of the history:`), table);
 }
 
 function drawHistory() {
@@ -136,7 +136,7 @@ async function drawNext() {
       answer.unknown && `${answer.unknown} of the history unknown here`,
       about.needs_times && "times are taken as a minute apart",
       about.viewed,
-    ].filter(Boolean).join("; ");
+    ].filter(Boolean).join("; ").replace(/^./, (first) => first.toUpperCase());
     answer.items.forEach((shown, place) => {
       const there = other.indexOf(shown.item) + 1;
       const more = shown.score.toFixed(2) + (there ? ` · other list: ${there}` : "");

@@ -1,0 +1,216 @@
+"""The service under load: time of a request, requests a second, malformed ones, a new checkpoint, memory.
+
+The service is a process of its own with the defaults of ``serve``; the clients are threads of this one, each with a
+connection that it keeps. A request asks for ten items after a history of up to 50 items drawn from the catalogue; one
+in ten is malformed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from records import machine, write_tables
+
+from recbole_bert4rec import load
+from recbole_bert4rec.environment import environment
+
+MALFORMED = (
+    b"{",
+    b"",
+    b"\xff\xfe{",
+    b"[" * 10_000,
+    b"{}",
+    b'{"histories": [[1.5]]}',
+    b'{"histories": [["x"]], "k": 0}',
+    b'{"histories": [["x"]], "times": [[NaN]]}',
+    b'{"histories": [["x"]], "items_to_recommend": ["no such item"]}',
+    rb'{"histories": [["\ud800"]]}',
+    b'{"histories": "x", "what": 1}',
+    b" " * (1 << 20) + b"{}",
+)
+
+
+class Asked(NamedTuple):
+    """A request that was answered.
+
+    Attributes:
+        malformed: whether it was.
+        status: of the answer; 0 where there was none.
+        seconds: that it took.
+    """
+
+    malformed: bool
+    status: int
+    seconds: float
+
+
+class Client(threading.local):
+    """A connection for each thread."""
+
+    def __init__(self, port: int) -> None:
+        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+
+    def ask(self, body: bytes, malformed: bool) -> Asked:
+        """Post to /recommend."""
+        begin, status = time.perf_counter(), 0
+        try:
+            with suppress(ConnectionError):  # a body that is too long is answered before all of it was sent
+                self.connection.request("POST", "/recommend", body, {"Content-Type": "application/json"})
+            answer = self.connection.getresponse()
+            answer.read()
+            status = answer.status
+        except (OSError, http.client.HTTPException):
+            self.connection.close()
+        return Asked(malformed, status, time.perf_counter() - begin)
+
+    def get(self, path: str) -> bytes:
+        """Return what is at an address."""
+        self.connection.close()  # the service ends those that were idle
+        self.connection.request("GET", path)
+        return self.connection.getresponse().read()
+
+    def memory(self) -> float:
+        """Return the memory that the service holds, in MB."""
+        lines = self.get("/metrics").decode().splitlines()
+        return next(float(line.split()[1]) for line in lines if line.startswith("process_resident_memory")) / 2**20
+
+    def loads(self) -> int:
+        """Return how often the service has loaded its checkpoint."""
+        loads: int = json.loads(self.get("/health"))["checkpoints"][0]["loads"]
+        return loads
+
+
+def bodies(items: list[str], n: int) -> list[tuple[bytes, bool]]:
+    """Make requests, and say which are malformed."""
+    draw, made = random.Random(0), list[tuple[bytes, bool]]()
+    for number in range(n):
+        history = draw.choices(items, k=draw.randint(1, 50))
+        well = json.dumps({"histories": [history], "k": 10}).encode()
+        made.append((MALFORMED[number // 10 % len(MALFORMED)], True) if number % 10 == 9 else (well, False))
+    return made
+
+
+def load_with(client: Client, clients: int, requests: list[tuple[bytes, bool]]) -> tuple[list[Asked], float]:
+    """Ask all requests from some clients at once, and return the answers and the seconds of all."""
+    begin = time.perf_counter()
+    with ThreadPoolExecutor(clients) as pool:
+        found = list(pool.map(lambda one: client.ask(*one), requests))
+    return found, time.perf_counter() - begin
+
+
+def row(clients: int, swaps: int, found: list[Asked], seconds: float, memory: float) -> dict[str, object]:
+    """Sum a load up."""
+    well = [one.seconds * 1000 for one in found if not one.malformed]
+    return {
+        "clients": clients,
+        "new checkpoints": swaps,
+        "requests": f"{len(found):,}",
+        "requests a second": f"{len(found) / seconds:.0f}",
+        "p50 ms": f"{np.percentile(well, 50):.0f}",
+        "p99 ms": f"{np.percentile(well, 99):.0f}",
+        "answers": _counted(one.status for one in found if not one.malformed),
+        "answers to malformed": _counted(one.status for one in found if one.malformed),
+        "memory MB": f"{memory:.0f}",
+    }
+
+
+def _counted(statuses: Iterable[int]) -> str:
+    return ", ".join(f"{count:,} x {status}" for status, count in sorted(Counter(statuses).items()))
+
+
+def check(found: list[Asked]) -> None:
+    """Fail where a request was not answered as it should be."""
+    wrong = [one for one in found if (one.status != 200, 400 <= one.status < 500) != (one.malformed, one.malformed)]
+    if wrong:
+        raise SystemExit(f"{len(wrong)} requests were not answered as they should be, such as {wrong[0]}")
+
+
+def replace_often(client: Client, path: Path, other: Path, times: int) -> None:
+    """Put the other checkpoint and the first one into the place of the served one, in turn."""
+    first = path.with_name("first.pth")
+    shutil.copy(path, first)
+    for turn in range(times):
+        shutil.copy(other if turn % 2 == 0 else first, path.with_name("new.pth"))
+        before = client.loads()
+        os.replace(path.with_name("new.pth"), path)
+        while client.loads() == before:
+            time.sleep(0.05)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--checkpoint", required=True, help="to serve")
+    parser.add_argument("--other", required=True, help="another checkpoint, put into its place under load")
+    parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 64])
+    parser.add_argument("--requests", type=int, default=10_000, help="of all loads together (default: %(default)s)")
+    parser.add_argument("--swaps", type=int, default=5, help="checkpoints that are put into place under load")
+    parser.add_argument("--about", default="", help="a sentence to stand below the table")
+    parser.add_argument("--minutes", type=float, default=0, help="then eight clients for so long, in six rows")
+    options = parser.parse_args()
+    items = load(options.checkpoint, "cpu").items
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(shutil.copy(options.checkpoint, Path(folder) / "served.pth"))
+        command = [sys.executable, "-m", "recbole_bert4rec", "serve", f"--checkpoint={path}", "--port=0"]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+            try:
+                assert process.stderr is not None
+                client = Client(int(process.stderr.readline().rpartition(":")[2]))
+                rows, notes = measure(client, bodies(items, options.requests), options, path)
+            finally:
+                process.terminate()
+    write_tables("serving", machine(environment()), rows, f"{notes} {options.about}".strip())
+
+
+def measure(
+    client: Client, requests: list[tuple[bytes, bool]], options: argparse.Namespace, path: Path
+) -> tuple[list[dict[str, object]], str]:
+    """Load the service with each number of clients, then with eight while checkpoints change, then for long.
+
+    Returns:
+        A row for each load, and the memory before all of them, in words.
+    """
+    load_with(client, 4, requests[:100])
+    notes = f"Memory before the loads: {client.memory():.0f} MB."
+    share = len(requests) // (len(options.clients) + 1)
+    parts = [requests[begin : begin + share] for begin in range(0, share * (len(options.clients) + 1), share)]
+    rows = []
+    for clients, part in zip(options.clients, parts, strict=False):
+        found, seconds = load_with(client, clients, part)
+        check(found)
+        rows.append(row(clients, 0, found, seconds, client.memory()))
+    found, begin = [], time.perf_counter()
+    with ThreadPoolExecutor(1) as pool:
+        swaps = pool.submit(replace_often, client, path, Path(options.other), options.swaps)
+        while not swaps.done() or not found:
+            found += load_with(client, 8, parts[-1])[0]
+        swaps.result()
+    check(found)
+    rows.append(row(8, client.loads() - 1, found, time.perf_counter() - begin, client.memory()))
+    for _ in range(6 if options.minutes else 0):
+        found, begin = [], time.perf_counter()
+        while time.perf_counter() < begin + 10 * options.minutes:
+            found += load_with(client, 8, parts[0])[0]
+        check(found)
+        rows.append(row(8, 0, found, time.perf_counter() - begin, client.memory()))
+    return rows, notes
+
+
+if __name__ == "__main__":
+    main()
