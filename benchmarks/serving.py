@@ -161,7 +161,6 @@ def main() -> None:
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 64])
     parser.add_argument("--requests", type=int, default=10_000, help="of all loads together (default: %(default)s)")
     parser.add_argument("--swaps", type=int, default=5, help="checkpoints that are put into place under load")
-    parser.add_argument("--about", default="", help="a sentence to stand below the table")
     parser.add_argument("--minutes", type=float, default=0, help="then eight clients for so long, in six rows")
     options = parser.parse_args()
     items = load(options.checkpoint, "cpu").items
@@ -175,7 +174,7 @@ def main() -> None:
                 rows, notes = measure(client, bodies(items, options.requests), options, path)
             finally:
                 process.terminate()
-    write_tables("serving", machine(environment()), rows, f"{notes} {options.about}".strip())
+    write_tables("serving", machine(environment()), rows, notes)
 
 
 def measure(
@@ -184,10 +183,10 @@ def measure(
     """Load the service with each number of clients, then with eight while checkpoints change, then for long.
 
     Returns:
-        A row for each load, and the memory before all of them, in words.
+        A row for each load, and what was before all of them, in words.
     """
     load_with(client, 4, requests[:100])
-    notes = f"Memory before the loads: {client.memory():.0f} MB."
+    notes = f"Before: memory {client.memory():.0f} MB, load average of the machine {os.getloadavg()[0]:.1f}."
     share = len(requests) // (len(options.clients) + 1)
     parts = [requests[begin : begin + share] for begin in range(0, share * (len(options.clients) + 1), share)]
     rows = []

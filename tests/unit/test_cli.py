@@ -94,6 +94,14 @@ def test_the_overview_names_every_command(capsys: pytest.CaptureFixture[str]) ->
         assert any(line.split(maxsplit=1) == [name, command.purpose] for line in lines)
 
 
+def test_the_service_without_its_packages_says_how_to_install_them(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "recbole_bert4rec.serving.server", None)
+    assert main(["serve", "--checkpoint=m.pth"]) == 2
+    assert 'the service needs `pip install "recbole-bert4rec[serve]"`' in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_explains_itself_under_the_name_it_was_called_by(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

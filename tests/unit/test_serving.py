@@ -30,7 +30,6 @@ pytest.importorskip("fastapi", reason="the service needs `[serve]`")
 uvicorn = pytest.importorskip("uvicorn", reason="the service needs `[serve]`")
 pytest.importorskip("prometheus_client", reason="the service needs `[serve]`")
 
-from recbole_bert4rec.cli.serve import listen  # noqa: E402
 from recbole_bert4rec.serving import batching  # noqa: E402
 from recbole_bert4rec.serving.answering import follow_checkpoint  # noqa: E402
 from recbole_bert4rec.serving.app import make_app  # noqa: E402
@@ -38,6 +37,7 @@ from recbole_bert4rec.serving.batching import Batcher, BusyError  # noqa: E402
 from recbole_bert4rec.serving.items import ItemFile, Search  # noqa: E402
 from recbole_bert4rec.serving.metrics import Metrics  # noqa: E402
 from recbole_bert4rec.serving.questions import LARGEST_BODY  # noqa: E402
+from recbole_bert4rec.serving.server import listen  # noqa: E402
 
 NAMES = ["item_id:token\ttitle:token_seq\tposter:token", *(f"i{i}\tThing {i}\ti{i}.png" for i in range(24))]
 NAMES += ["i24\t<img src=x onerror=alert(1)>\t../secret.png", "i25\t\t"]

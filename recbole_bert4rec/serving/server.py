@@ -1,0 +1,90 @@
+"""Runs the application: listens, loads checkpoints anew at a signal, ends when it is told to."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Sequence
+from ipaddress import ip_address
+
+import uvicorn
+
+from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.serving.answering import Served, follow_checkpoint
+from recbole_bert4rec.serving.app import make_app
+from recbole_bert4rec.serving.items import ItemFile
+from recbole_bert4rec.serving.metrics import Metrics
+from recbole_bert4rec.serving.reload import Followed
+
+_BACKLOG = 2048
+
+
+def serve(checkpoints: Sequence[str], device: str | None, items: ItemFile, host: str, port: int) -> None:
+    """Serve until it is stopped.
+
+    Args:
+        checkpoints: the file and, to compare it with, another one.
+        device: where the models compute.
+        items: names and pictures.
+        host: address to listen at.
+        port: to listen at; 0 for any free one.
+
+    Raises:
+        UserError: a file is no checkpoint, or the address cannot be listened at.
+    """
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
+    logging.getLogger("recbole_bert4rec.recommend").setLevel(logging.ERROR)  # answers say which items are unknown
+    metrics = Metrics()
+    served = [follow_checkpoint(path, device, items, metrics.reload) for path in checkpoints]
+    local = _is_local(host)
+    app = make_app(served, items, metrics, ("localhost", "127.0.0.1", "[::1]", host) if local else ("*",))
+    with listen(host, port) as listening:
+        name = f"[{host}]" if ":" in host else host
+        print(f"serving {' and '.join(checkpoints)} at http://{name}:{listening.getsockname()[1]}", file=sys.stderr)
+        if not local:
+            print("whoever can reach this address can ask: there is no password", file=sys.stderr)
+        _reload_on_hangup(served)
+        config = uvicorn.Config(app, log_level="warning", server_header=False, timeout_graceful_shutdown=10)
+        uvicorn.Server(config).run(sockets=[listening])
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens.
+
+    Args:
+        host: address, or name.
+        port: 0 for any free one.
+
+    Raises:
+        UserError: it cannot.
+    """
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listening = socket.create_server((host, port), family=family, backlog=_BACKLOG)
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else an answer waits 40 ms for the client
+        return listening
+    except (OSError, OverflowError) as error:
+        raise UserError(
+            f"--host={host} --port={port} cannot be listened at: {error}; is another program there?"
+        ) from error
+
+
+def _reload_on_hangup(served: Sequence[Followed[Served]]) -> None:
+    """Have the checkpoints loaded anew at SIGHUP, where the system has it."""
+
+    def ask(*_: object) -> None:
+        for one in served:
+            one.asked = True
+
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, ask)
+
+
+def _is_local(host: str) -> bool:
+    """Say whether only this machine can reach an address."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
