@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from recbole_bert4rec.comparison.compare import compare
     from recbole_bert4rec.comparison.comparison import Comparison
     from recbole_bert4rec.patches.registry import register, unregister
-    from recbole_bert4rec.recommend.load import load
+    from recbole_bert4rec.recommend.exported import ExportedModel
+    from recbole_bert4rec.recommend.opened import load
     from recbole_bert4rec.recommend.recommender import Recommender
     from recbole_bert4rec.training.callbacks import Callback, StopTraining
     from recbole_bert4rec.training.request import RunRequest, RunResult
@@ -29,23 +30,25 @@ __version__ = "0.2.0"
 _PLACES = {
     "Callback": "recbole_bert4rec.training.callbacks",
     "Comparison": "recbole_bert4rec.comparison.comparison",
+    "ExportedModel": "recbole_bert4rec.recommend.exported",
     "Recommender": "recbole_bert4rec.recommend.recommender",
     "RunRequest": "recbole_bert4rec.training.request",
     "RunResult": "recbole_bert4rec.training.request",
     "SearchRequest": "recbole_bert4rec.tuning.tune",
     "StopTraining": "recbole_bert4rec.training.callbacks",
     "compare": "recbole_bert4rec.comparison.compare",
-    "load": "recbole_bert4rec.recommend.load",
+    "load": "recbole_bert4rec.recommend.opened",
     "register": "recbole_bert4rec.patches.registry",
     "run": "recbole_bert4rec.training.run",
     "tune": "recbole_bert4rec.tuning.tune",
     "unregister": "recbole_bert4rec.patches.registry",
 }
 """Where the public names are; each is imported when it is first asked for."""
-_WITHOUT_RECBOLE = ("Recommender", "load")
+_WITHOUT_RECBOLE = ("ExportedModel", "Recommender", "load")
 __all__ = [
     "Callback",
     "Comparison",
+    "ExportedModel",
     "Recommender",
     "RunRequest",
     "RunResult",

@@ -108,22 +108,25 @@ class Ranker(nn.Module):
         bias = self.encoder.output_bias
         return bias if self.adjustment is None else bias - self.adjustment
 
-    def ask(self, item_seq: Tensor, lengths: Tensor, times: Tensor | None = None) -> tuple[Asked, Tensor | None]:
+    def ask(
+        self, item_seq: Tensor, lengths: Tensor, times: Tensor | None = None, trim: bool = True
+    ) -> tuple[Asked, Tensor | None]:
         """Show each history as the objective reads the next item of it: with [MASK] after it for the Cloze task.
 
         Args:
             item_seq: histories padded on the right. *Shape:* (B, L)
             lengths: items of each history. *Shape:* (B,)
             times: timestamps of the items. *Shape:* (B, L)
+            trim: to the longest; see :meth:`~recbole_bert4rec.data.objectives.Objective.ask`.
 
         Returns:
             What is shown, at most ``MAX_ITEM_LIST_LENGTH`` of it, and its times.
         """
-        asked = self.objective.ask(item_seq, lengths)
+        asked = self.objective.ask(item_seq, lengths, trim)
         if times is None:
             return asked, None
         visible = (asked.item_seq != PADDING) & (asked.item_seq != self.mask_token)
-        return asked, visible_times(self.objective.times_of(times, lengths), visible)
+        return asked, visible_times(self.objective.times_of(times, lengths, trim), visible)
 
     def encode(self, item_seq: Tensor, lengths: Tensor, times: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return the output vector from which each history's next item is read, and what was shown for it.

@@ -46,6 +46,7 @@ COMMANDS = {
     "evaluate": Command("recbole_bert4rec.cli.evaluate", "judge a checkpoint on given histories", False),
     "serve": Command("recbole_bert4rec.cli.serve", "answer over HTTP, with a page to look at it", False),
     "info": Command("recbole_bert4rec.cli.info", "say what is in a checkpoint", False),
+    "export": Command("recbole_bert4rec.cli.export", "write a checkpoint as ONNX, which needs no torch", False),
     "completion": Command(
         "recbole_bert4rec.cli.completion", "print a script with which a shell completes these", False
     ),

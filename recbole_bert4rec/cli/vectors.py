@@ -7,8 +7,8 @@ import argparse
 import pandas as pd
 
 from recbole_bert4rec.cli.trained import add_checkpoint, add_input, answer_users, open_model, write_or_print
+from recbole_bert4rec.recommend.answers import Vectors
 from recbole_bert4rec.recommend.bulk import check_output
-from recbole_bert4rec.recommend.recommender import Vectors
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

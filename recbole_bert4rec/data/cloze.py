@@ -135,7 +135,9 @@ def cloze(
     return Labelled(masked_seq, rows, columns, labels, masked)
 
 
-def append_mask(item_seq: Tensor, lengths: Tensor, mask_token: int, max_length: int) -> tuple[Tensor, Tensor]:
+def append_mask(
+    item_seq: Tensor, lengths: Tensor, mask_token: int, max_length: int, trim: bool = True
+) -> tuple[Tensor, Tensor]:
     """Append [MASK] to each history, as the paper does to recommend (section 3.6, Test).
 
     A history of more than ``max_length - 1`` items loses its oldest; all others stay whole.
@@ -145,10 +147,11 @@ def append_mask(item_seq: Tensor, lengths: Tensor, mask_token: int, max_length: 
         lengths: items of each history; 0 is allowed. *Shape:* (B,)
         mask_token: id of [MASK].
         max_length: of the result.
+        trim: the result to the longest. False: L' is L + 1, whatever the lengths are.
 
     Returns:
-        The sequences, trimmed to the longest, (B, <= max_length), and the position of each [MASK], (B,).
+        The sequences, (B, L' <= max_length), and the position of each [MASK], (B,).
     """
     kept = lengths.clamp(max=max_length - 1)
-    shown = most_recent(item_seq, lengths, kept, int(kept.max()) + 1)
+    shown = most_recent(item_seq, lengths, kept, 1 + (int(kept.max()) if trim else item_seq.shape[1]))
     return shown.scatter(1, kept.unsqueeze(1), mask_token), kept

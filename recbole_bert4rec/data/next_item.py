@@ -54,7 +54,9 @@ def next_items(
     return Labelled(shown, rows, columns, sequences[rows, columns + 1], masked, two_sided)
 
 
-def read_last(item_seq: Tensor, lengths: Tensor, mask_token: int, max_length: int) -> tuple[Tensor, Tensor]:
+def read_last(
+    item_seq: Tensor, lengths: Tensor, mask_token: int, max_length: int, trim: bool = True
+) -> tuple[Tensor, Tensor]:
     """Show the most recent items of each history, to be read at the last of them.
 
     A history without items is shown as [MASK].
@@ -64,11 +66,12 @@ def read_last(item_seq: Tensor, lengths: Tensor, mask_token: int, max_length: in
         lengths: items of each history; 0 is allowed. *Shape:* (B,)
         mask_token: id of [MASK].
         max_length: of the result.
+        trim: the result to the longest. False: L' is L, whatever the lengths are.
 
     Returns:
-        The sequences, trimmed to the longest, (B, <= max_length), and the position of each last item, (B,).
+        The sequences, (B, L' <= max_length), and the position of each last item, (B,).
     """
     kept = lengths.clamp(max=max_length)
-    shown = most_recent(item_seq, lengths, kept, max(1, int(kept.max())))
+    shown = most_recent(item_seq, lengths, kept, max(1, int(kept.max())) if trim else item_seq.shape[1])
     shown[:, 0] = shown[:, 0].masked_fill(kept == 0, mask_token)
     return shown, (kept - 1).clamp(min=0)

@@ -23,10 +23,12 @@ class Objective(ABC):
 
     Attributes:
         extra: items of a training window beyond those that are shown at once.
+        appended: positions that :meth:`ask` adds to a history.
         read_at: what stands at the position from which the next item of a history is read.
     """
 
     extra = 0
+    appended = 0
     read_at = "[MASK]"
 
     def __init__(self, config: OptionValues, mask_token: int) -> None:
@@ -45,11 +47,15 @@ class Objective(ABC):
         """Make labels of a batch of sequences, (B, L + extra) with (B,) lengths."""
 
     @abstractmethod
-    def ask(self, item_seq: Tensor, lengths: Tensor) -> Asked:
-        """Show histories, (B, L) with (B,) lengths, to predict the next item of each."""
+    def ask(self, item_seq: Tensor, lengths: Tensor, trim: bool = True) -> Asked:
+        """Show histories, (B, L) with (B,) lengths, to predict the next item of each.
+
+        The result has the length of the longest. Without ``trim`` it has L + ``appended``, at most ``max_length``, so
+        that no shape depends on a length.
+        """
 
     @abstractmethod
-    def times_of(self, times: Tensor, lengths: Tensor) -> Tensor:
+    def times_of(self, times: Tensor, lengths: Tensor, trim: bool = True) -> Tensor:
         """Return the times of the items that :meth:`ask` shows; 0 elsewhere.
 
         *Shape:* (B, L), (B,) -> (B, L')
@@ -58,6 +64,8 @@ class Objective(ABC):
 
 class Cloze(Objective):
     """The paper's: masked items are predicted from both sides, and [MASK] after the history is the next (3.6)."""
+
+    appended = 1
 
     def __init__(self, config: OptionValues, mask_token: int) -> None:
         super().__init__(config, mask_token)
@@ -75,13 +83,13 @@ class Cloze(Objective):
         """Mask the sequences: :func:`cloze`."""
         return cloze(sequences, lengths, self.mask_token, generator, **self.masking)
 
-    def ask(self, item_seq: Tensor, lengths: Tensor) -> Asked:
+    def ask(self, item_seq: Tensor, lengths: Tensor, trim: bool = True) -> Asked:
         """Append [MASK]: :func:`append_mask`."""
-        return Asked(*append_mask(item_seq, lengths, self.mask_token, self.max_length))
+        return Asked(*append_mask(item_seq, lengths, self.mask_token, self.max_length, trim))
 
-    def times_of(self, times: Tensor, lengths: Tensor) -> Tensor:
+    def times_of(self, times: Tensor, lengths: Tensor, trim: bool = True) -> Tensor:
         """Shift the times as :func:`append_mask` shifts the items."""
-        return append_mask(times, lengths, 0, self.max_length)[0]
+        return append_mask(times, lengths, 0, self.max_length, trim)[0]
 
 
 class _NextItem(Objective):
@@ -90,9 +98,9 @@ class _NextItem(Objective):
     extra = 1
     read_at = "last item"
 
-    def times_of(self, times: Tensor, lengths: Tensor) -> Tensor:
+    def times_of(self, times: Tensor, lengths: Tensor, trim: bool = True) -> Tensor:
         """Shift the times as :func:`read_last` shifts the items."""
-        return read_last(times, lengths, 0, self.max_length)[0]
+        return read_last(times, lengths, 0, self.max_length, trim)[0]
 
 
 class Next(_NextItem):
@@ -106,9 +114,9 @@ class Next(_NextItem):
         """Label each item with the one after it: :func:`next_items`."""
         return next_items(sequences, lengths, self.mask_token, generator)
 
-    def ask(self, item_seq: Tensor, lengths: Tensor) -> Asked:
+    def ask(self, item_seq: Tensor, lengths: Tensor, trim: bool = True) -> Asked:
         """Read the last item, causally: :func:`read_last`."""
-        shown, last = read_last(item_seq, lengths, self.mask_token, self.max_length)
+        shown, last = read_last(item_seq, lengths, self.mask_token, self.max_length, trim)
         return Asked(shown, last, self.two_sided(last))
 
 
@@ -124,9 +132,9 @@ class Prefix(_NextItem):
         """Draw the prefixes, and label what is after them: :func:`next_items`."""
         return next_items(sequences, lengths, self.mask_token, generator, self.prefix_share, self.mask_ratio)
 
-    def ask(self, item_seq: Tensor, lengths: Tensor) -> Asked:
+    def ask(self, item_seq: Tensor, lengths: Tensor, trim: bool = True) -> Asked:
         """Read the last item, which sees all: :func:`read_last`."""
-        return Asked(*read_last(item_seq, lengths, self.mask_token, self.max_length))
+        return Asked(*read_last(item_seq, lengths, self.mask_token, self.max_length, trim))
 
 
 OBJECTIVES: Mapping[str, type[Objective]] = {"cloze": Cloze, "next": Next, "prefix": Prefix}

@@ -16,7 +16,8 @@ from tqdm import tqdm
 from recbole_bert4rec.datafiles.interactions import InteractionFile, join_tables, read_part, write_table
 from recbole_bert4rec.errors import UserError, short
 from recbole_bert4rec.files import atomic_write, check_writable, locked
-from recbole_bert4rec.recommend.recommender import NobodyError, Recommender
+from recbole_bert4rec.recommend.answers import NobodyError
+from recbole_bert4rec.recommend.recommender import Recommender
 
 OUTPUTS = (".csv", ".parquet")
 

@@ -18,7 +18,7 @@ from recbole_bert4rec.data.sequences import Sequences
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.files import atomic_write, check_picture
 from recbole_bert4rec.ranker import Ranker
-from recbole_bert4rec.recommend.histories import Items
+from recbole_bert4rec.recommend.given import Items
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.options.kinds import misfits
 from recbole_bert4rec.options.table import OPTIONS, Role
 from recbole_bert4rec.plugin import checkpoint
-from recbole_bert4rec.recommend.histories import Histories, Items
+from recbole_bert4rec.recommend.given import Items
+from recbole_bert4rec.recommend.histories import Histories
 from recbole_bert4rec.recommend.recommender import BATCH_SIZE, FIELDS, Recommender, TrainedRanker
 
 _FEATURES = "encoder.features."

@@ -15,12 +15,23 @@ from torch import Tensor
 
 from recbole_bert4rec.constants import PADDING
 from recbole_bert4rec.data.sequences import Sequences
-from recbole_bert4rec.errors import UserError, short
+from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.nn.topk import Change
-from recbole_bert4rec.options.kinds import Kind, Real, Switch, Whole, or_auto, or_null
+from recbole_bert4rec.options.kinds import Real, Switch, Whole, or_auto, or_null
 from recbole_bert4rec.options.table import OptionValues
 from recbole_bert4rec.ranker import Catalogue, Pairs, Ranker
-from recbole_bert4rec.recommend.histories import ByUser, Histories, Ids, Items, aligned, one_for_each, read_histories
+from recbole_bert4rec.recommend.answers import (
+    NobodyError,
+    Vectors,
+    ViewedRule,
+    check,
+    metrics_of,
+    needs_times,
+    nothing_left,
+    viewed_rule,
+)
+from recbole_bert4rec.recommend.given import ByUser, Ids, Items
+from recbole_bert4rec.recommend.histories import Histories, aligned, one_for_each, read_histories
 from recbole_bert4rec.recommend.variety import diversify
 
 if TYPE_CHECKING:
@@ -33,37 +44,6 @@ BATCH_SIZE = 256
 _SCORES_AT_ONCE = 1 << 25
 _CANDIDATES = 10
 """Candidates of a diverse list, for each of its places."""
-
-
-class NobodyError(UserError):
-    """There is no history to evaluate."""
-
-    def __init__(self) -> None:
-        super().__init__("there is no history to evaluate; one needs two known items, or a target beside it")
-
-
-class Vectors(NamedTuple):
-    """Vectors with the ids that they belong to.
-
-    Attributes:
-        ids: external ids. *Shape:* (R,)
-        vectors: float32. *Shape:* (R, H), or (R, H + 1) with the bias.
-    """
-
-    ids: NDArray[np.object_]
-    vectors: NDArray[np.float32]
-
-
-class ViewedRule(NamedTuple):
-    """Whether items of a history are left out of its recommendations.
-
-    Attributes:
-        left_out: whether they are.
-        why: in words.
-    """
-
-    left_out: bool
-    why: str
 
 
 class TrainedRanker(Ranker):
@@ -104,7 +84,7 @@ class Recommender:
         stored: Histories | None = None,
         batch_size: int = BATCH_SIZE,
     ) -> None:
-        _check("batch_size", batch_size, Whole(1))
+        check("batch_size", batch_size, Whole(1))
         self.ranker, self.config, self.stored, self.batch_size = ranker, config, stored, batch_size
         user, item, time = (config[field] for field in FIELDS)
         self.fields: tuple[str, str, str] = (user, item, time)
@@ -116,17 +96,15 @@ class Recommender:
         return list(self._items.tokens[1:])
 
     @property
+    def counts(self) -> Tensor:
+        """How often each item stands in training, padding first. *Shape:* (N,)."""
+        return self._counts
+
+    @property
     def viewed(self) -> ViewedRule:
         """What ``filter_viewed="auto"`` does: it follows the learnt ``seen_bias``, or else the metric."""
         bias = self.ranker.seen_bias
-        if bias is not None:
-            learnt = f"the model learnt to add {bias.item():.2f} to the score of an item that the user had"
-            if bias > 0:
-                return ViewedRule(False, f"items of a history may be recommended again: {learnt}")
-            return ViewedRule(True, f"items of a history are left out: {learnt}")
-        excluded = bool(self.config["exclude_seen"])
-        what = "are left out" if excluded else "may be recommended again"
-        return ViewedRule(excluded, f"items of a history {what}, as in evaluation (exclude_seen={excluded})")
+        return viewed_rule(None if bias is None else bias.item(), bool(self.config["exclude_seen"]))
 
     def read(
         self, histories: ByUser | pd.DataFrame | Histories | None, times: ByUser | None = None, warn: bool = True
@@ -153,10 +131,7 @@ class Recommender:
             if warn and found.report is not None:
                 getLogger(__name__).warning(found.report)
         if self.config["time_bias"] and found.sequences.times is None:
-            raise UserError(
-                "this model was trained with `time_bias`: it needs the time of each interaction, in a column "
-                f"{self.fields[2]!r} or as times=..."
-            )
+            raise needs_times(self.fields[2])
         return found
 
     @torch.no_grad()
@@ -189,9 +164,9 @@ class Recommender:
         Raises:
             UserError: an argument has a value that cannot be.
         """
-        _check("k", k, Whole(1))
-        _check("diversity", diversity, Real(0, 1, "[]"))
-        _check("filter_viewed", filter_viewed, or_auto(Switch()))
+        check("k", k, Whole(1))
+        check("diversity", diversity, Real(0, 1, "[]"))
+        check("filter_viewed", filter_viewed, or_auto(Switch()))
         left_out = self.viewed.left_out if filter_viewed == "auto" else bool(filter_viewed)
         known = self.read(histories, times)
         catalogue = self._catalogue(items_to_recommend, None if isinstance(exclude, Mapping) else exclude)
@@ -290,7 +265,7 @@ class Recommender:
             UserError: an argument has a value that cannot be.
         """
         for k in topk:
-            _check("topk", k, Whole(1))
+            check("topk", k, Whole(1))
         known = self.read(histories, times)
         if targets is None:
             known, wanted = known.without_last()
@@ -300,13 +275,7 @@ class Recommender:
             raise NobodyError
         ranks, _ = self._ranks(known, wanted, filter_viewed)
         ranks = np.where(wanted.numpy() == PADDING, np.inf, ranks)
-        result = {}
-        for k in topk:
-            hit = ranks <= k
-            result[f"mrr@{k}"] = float(np.mean(hit / ranks))
-            result[f"ndcg@{k}"] = float(np.mean(hit / np.log2(ranks + 1)))
-            result[f"hit@{k}"] = float(np.mean(hit))
-        return {**result, "users": float(len(known))}
+        return metrics_of(ranks, topk)
 
     @torch.no_grad()
     def similar_items(self, items: Ids, k: int = 10) -> pd.DataFrame:
@@ -322,7 +291,7 @@ class Recommender:
         Raises:
             UserError: the model does not know one of the items.
         """
-        _check("k", k, Whole(1))
+        check("k", k, Whole(1))
         targets = torch.from_numpy(self._items.known(items, "items")).to(self._device)
         vectors = F.normalize(self.ranker.encoder.catalogue, dim=1)
         bias = vectors.new_zeros(len(vectors))
@@ -408,7 +377,7 @@ class Recommender:
         if exclude is not None:
             chosen = np.setdiff1d(chosen, self._items.known(exclude, "exclude"))
         if not len(chosen):
-            raise UserError("`items_to_recommend` and `exclude` leave nothing to recommend")
+            raise nothing_left()
         return self.ranker.catalogue(torch.from_numpy(chosen).to(self._device))
 
     def _encoded(self, histories: Histories, batch_size: int | None = None) -> Iterator[_Batch]:
@@ -464,7 +433,7 @@ class Recommender:
         self, histories: Histories, targets: Tensor, filter_viewed: bool | None
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Return rank, from 1, and score of a target of each history; those of padding mean nothing."""
-        _check("filter_viewed", filter_viewed, or_null(Switch()))
+        check("filter_viewed", filter_viewed, or_null(Switch()))
         left_out = bool(self.config["exclude_seen"]) if filter_viewed is None else filter_viewed
         ranks = np.empty(len(histories), dtype=np.int64)
         values = np.empty(len(histories), dtype=np.float32)
@@ -530,8 +499,3 @@ def _none(device: torch.device) -> Pairs:
 
 def _joined(one: Pairs, other: Pairs) -> Pairs:
     return torch.cat([one[0], other[0]]), torch.cat([one[1], other[1]])
-
-
-def _check(name: str, value: object, kind: Kind) -> None:
-    if not kind.accepts(value):
-        raise UserError(f"`{name}` must be {kind.wanted}, but is {short(value)}")

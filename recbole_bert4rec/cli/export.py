@@ -1,0 +1,40 @@
+"""``export``: a model in a folder of its own, for onnxruntime."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from recbole_bert4rec.cli.trained import add_checkpoint, open_model
+from recbole_bert4rec.recommend.export import check_folder, export
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the command."""
+    add_checkpoint(parser)
+    add = parser.add_argument
+    add("--output", required=True, metavar="FOLDER", help="to make: the graph in ONNX, the items and the options")
+    add("--int8", action="store_true", help="store the weights in 8 bits")
+    add("--program", action="store_true", help="add model.pt2, the program of torch.export")
+    add("--logit_adjustment", type=float, help="rank by score - this * log(n + 1) (default: the checkpoint's)")
+
+
+def execute(options: argparse.Namespace, flags: list[str]) -> None:
+    """Write the folder.
+
+    Args:
+        options: the command's own flags.
+        flags: none.
+
+    Raises:
+        UserError: something that the user can mend.
+    """
+    check_folder("--output", options.output)
+    model = open_model(options, logit_adjustment=options.logit_adjustment)
+    export(model, options.output, options.int8, options.program)
+    print(f"exported to {options.output}; load({options.output!r}) needs onnxruntime alone", file=sys.stderr)
+
+
+def kept(options: argparse.Namespace) -> str:
+    """Say what an interrupted command leaves behind."""
+    return "nothing was written"

@@ -1,0 +1,98 @@
+"""What a trained model answers with, whatever computes it: vectors, metrics, the rule about items of a history."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recbole_bert4rec.errors import UserError, short
+from recbole_bert4rec.options.kinds import Kind
+
+
+class NobodyError(UserError):
+    """There is no history to evaluate."""
+
+    def __init__(self) -> None:
+        super().__init__("there is no history to evaluate; one needs two known items, or a target beside it")
+
+
+class Vectors(NamedTuple):
+    """Vectors with the ids that they belong to.
+
+    Attributes:
+        ids: external ids. *Shape:* (R,)
+        vectors: float32. *Shape:* (R, H), or (R, H + 1) with the bias.
+    """
+
+    ids: NDArray[np.object_]
+    vectors: NDArray[np.float32]
+
+
+class ViewedRule(NamedTuple):
+    """Whether items of a history are left out of its recommendations.
+
+    Attributes:
+        left_out: whether they are.
+        why: in words.
+    """
+
+    left_out: bool
+    why: str
+
+
+def viewed_rule(seen_bias: float | None, exclude_seen: bool) -> ViewedRule:
+    """Return what ``filter_viewed="auto"`` does: it follows the learnt ``seen_bias``, or else the metric.
+
+    Args:
+        seen_bias: the learnt number; None if the option is off.
+        exclude_seen: the option, by which the metric ranked.
+    """
+    if seen_bias is not None:
+        learnt = f"the model learnt to add {seen_bias:.2f} to the score of an item that the user had"
+        if seen_bias > 0:
+            return ViewedRule(False, f"items of a history may be recommended again: {learnt}")
+        return ViewedRule(True, f"items of a history are left out: {learnt}")
+    what = "are left out" if exclude_seen else "may be recommended again"
+    return ViewedRule(exclude_seen, f"items of a history {what}, as in evaluation (exclude_seen={exclude_seen})")
+
+
+def metrics_of(ranks: NDArray[np.float64], topk: Sequence[int]) -> dict[str, float]:
+    """Return ``mrr@K``, ``ndcg@K`` and ``hit@K`` for each K, and ``users``, how many there are.
+
+    Args:
+        ranks: of each user's target, from 1; infinite where it is missed. *Shape:* (U,)
+        topk: lengths of the list that the metrics look at.
+    """
+    result = {}
+    for k in topk:
+        hit = ranks <= k
+        result[f"mrr@{k}"] = float(np.mean(hit / ranks))
+        result[f"ndcg@{k}"] = float(np.mean(hit / np.log2(ranks + 1)))
+        result[f"hit@{k}"] = float(np.mean(hit))
+    return {**result, "users": float(len(ranks))}
+
+
+def needs_times(column: str) -> UserError:
+    """Return the mistake of histories without times, where the model needs them."""
+    return UserError(
+        "this model was trained with `time_bias`: it needs the time of each interaction, in a column "
+        f"{column!r} or as times=..."
+    )
+
+
+def nothing_left() -> UserError:
+    """Return the mistake of arguments that leave no item."""
+    return UserError("`items_to_recommend` and `exclude` leave nothing to recommend")
+
+
+def check(name: str, value: object, kind: Kind) -> None:
+    """Refuse an argument's value that is not of its kind.
+
+    Raises:
+        UserError: naming it.
+    """
+    if not kind.accepts(value):
+        raise UserError(f"`{name}` must be {kind.wanted}, but is {short(value)}")

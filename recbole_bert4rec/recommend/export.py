@@ -1,0 +1,187 @@
+"""Writes a trained model to a folder that needs no torch: its graph in ONNX, its items and its options."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from recbole_bert4rec.constants import PADDING
+from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.ranker import Ranker
+from recbole_bert4rec.recommend.exported import CATALOGUE, FORMAT, GRAPH, OPTIONS
+from recbole_bert4rec.recommend.recommender import Recommender
+
+OPSET = 20
+"""Version of ONNX's operators."""
+PROGRAM = "model.pt2"
+"""The file of ``torch.export``."""
+_DESCRIBED = ("model", "dataset", "objective")
+
+
+class Scoring(nn.Module):
+    """From padded histories to vectors and scores, by the ranker's own parts, with no shape that depends on a value.
+
+    Args:
+        ranker: in evaluation mode.
+
+    Attributes:
+        max_items: the longest history that it takes.
+        seen_bias: the learnt number; None if the option is off.
+    """
+
+    bias: Tensor
+
+    def __init__(self, ranker: Ranker) -> None:
+        super().__init__()
+        self.ranker = ranker
+        self.max_items = ranker.objective.max_length - ranker.objective.appended
+        self.seen_bias = None if ranker.seen_bias is None else ranker.seen_bias.item()
+        bias = ranker.ranking_bias.clone()
+        bias[PADDING] = -torch.inf
+        self.register_buffer("bias", bias)
+
+    @property
+    def inputs(self) -> list[str]:
+        """Names of the arguments of :meth:`forward` that this model needs."""
+        whole = self.seen_bias is not None and self.seen_bias < 0
+        return ["items", *(["times"] if self.ranker.encoder.time_bias is not None else []), *(["history"] * whole)]
+
+    def forward(
+        self, items: Tensor, times: Tensor | None = None, history: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Encode and score; rows are padded with 0 on the right.
+
+        Args:
+            items: the last ``max_items`` of each history, at least one. *Shape:* (B, L)
+            times: of the items, with a ``time_bias``. *Shape:* (B, L)
+            history: whole histories, where ``seen_bias`` is negative and so applies to all of them. *Shape:* (B, S)
+
+        Returns:
+            Vectors, (B, H), and scores of all items, -inf for padding, (B, N).
+        """
+        asked, seen_at = self.ranker.ask(items, (items != PADDING).sum(1), times, trim=False)
+        hidden = self.ranker.encoder(asked.item_seq, None, seen_at, asked.two_sided)
+        read = torch.arange(hidden.shape[0], device=hidden.device), asked.last
+        vectors = self.ranker.encoder.output(hidden[read])
+        scores = self.ranker.encoder.scores(vectors, self.bias)
+        if self.seen_bias is not None:
+            had = items if history is None else history
+            scores = scores + torch.zeros_like(scores).scatter(1, had, self.seen_bias)
+        return vectors, scores
+
+
+def program_of(model: Recommender) -> torch.export.ExportedProgram:
+    """Trace a model with ``torch.export``, for batches of any size and histories of any length.
+
+    Returns:
+        A program of the inputs and outputs of :meth:`Scoring.forward`.
+    """
+    scoring = Scoring(model.ranker)
+    batch, length, whole = (torch.export.Dim(name) for name in ("batch", "length", "whole"))
+    if scoring.max_items > 1:
+        length = torch.export.Dim("length", min=1, max=scoring.max_items)
+    ones = torch.ones(3, min(2, scoring.max_items), dtype=torch.int64)
+    example = {"items": ones, "times": ones.double(), "history": torch.ones(3, 5, dtype=torch.int64)}
+    shapes = {"items": {0: batch, 1: length}, "times": {0: batch, 1: length}, "history": {0: batch, 1: whole}}
+    given = {name: example[name] for name in scoring.inputs}
+    with torch.no_grad():
+        return torch.export.export(
+            scoring, (), given, dynamic_shapes={name: shapes[name] for name in given}, strict=False
+        )
+
+
+def export(model: Recommender, folder: str | os.PathLike[str], int8: bool = False, program: bool = False) -> None:
+    """Write a model to a folder, whole or not at all.
+
+    Args:
+        model: on the processor.
+        folder: to make.
+        int8: store weights in 8 bits.
+        program: add ``model.pt2``, the program of ``torch.export``, for torch and what compiles it.
+
+    Raises:
+        UserError: the folder is not empty, or the extra ``[onnx]`` is missing.
+    """
+    folder = Path(folder)
+    check_folder("folder", folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    try:
+        traced = program_of(model)
+        _write_graph(traced, temporary, int8)
+        if program:
+            torch.export.save(traced, temporary / PROGRAM)
+        _write_json(temporary / OPTIONS, _options(model, int8))
+        counts = model.counts.tolist()
+        _write_json(temporary / CATALOGUE, {"ids": ["[PAD]", *model.items], "counts": counts})
+        temporary.chmod(0o755)
+        os.replace(temporary, folder)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def check_folder(flag: str, folder: str | os.PathLike[str]) -> None:
+    """Refuse a folder that has something in it.
+
+    Raises:
+        UserError: naming it.
+    """
+    path = Path(folder)
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise UserError(f"{flag}={folder} is there and not empty; name a new folder")
+
+
+def _options(model: Recommender, int8: bool) -> dict[str, Any]:
+    scoring = Scoring(model.ranker)
+    return {
+        "format": FORMAT,
+        **{name: model.config.get(name) for name in _DESCRIBED},
+        "opset": OPSET,
+        "int8": int8,
+        "inputs": scoring.inputs,
+        "max_items": scoring.max_items,
+        "fields": list(model.fields),
+        "seen_bias": scoring.seen_bias,
+        "exclude_seen": bool(model.config["exclude_seen"]),
+    }
+
+
+def _write_json(path: Path, values: dict[str, Any]) -> None:
+    path.write_text(json.dumps(values, ensure_ascii=False, indent=1 if path.name == OPTIONS else None), "utf-8")
+
+
+def _write_graph(program: torch.export.ExportedProgram, folder: Path, int8: bool) -> None:
+    """Write the graph, its weights beside it."""
+    try:
+        from onnxruntime.quantization import QuantType, quantize_dynamic
+
+        from recbole_bert4rec.recommend.operators import OPERATORS
+    except ImportError as error:
+        raise UserError(f"export needs the extra [onnx]: pip install 'recbole-bert4rec[onnx]' ({error})") from error
+    graph = folder / (f"float.{GRAPH}" if int8 else GRAPH)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of torch's exporter about itself
+        torch.onnx.export(
+            program,
+            f=graph,
+            output_names=["vectors", "scores"],
+            opset_version=OPSET,
+            dynamo=True,
+            verbose=False,
+            external_data=True,
+            custom_translation_table=OPERATORS,
+        )
+    if int8:
+        quantize_dynamic(
+            graph, folder / GRAPH, weight_type=QuantType.QInt8, per_channel=True, use_external_data_format=True
+        )
+        for file in folder.glob(f"{graph.name}*"):
+            file.unlink()

@@ -1,0 +1,301 @@
+"""A trained model that was exported to a folder, asked through onnxruntime: no torch, no RecBole."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from logging import getLogger
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from recbole_bert4rec.constants import PADDING
+from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.options.kinds import Switch, Whole, or_auto, or_null
+from recbole_bert4rec.recommend.answers import (
+    NobodyError,
+    Vectors,
+    ViewedRule,
+    check,
+    metrics_of,
+    needs_times,
+    nothing_left,
+    viewed_rule,
+)
+from recbole_bert4rec.recommend.given import ByUser, Given, Ids, Items, by_user, places_of, read_given
+
+FORMAT = "recbole_bert4rec export 1"
+GRAPH, OPTIONS, CATALOGUE = "model.onnx", "options.json", "items.json"
+"""Files of an exported folder."""
+BATCH_SIZE = 256
+_SCORES_AT_ONCE = 1 << 25
+_KINDS: dict[str, type | tuple[type, ...]] = {
+    "fields": list,
+    "max_items": int,
+    "exclude_seen": bool,
+    "seen_bias": (float, type(None)),
+    "inputs": list,
+}
+"""Options that asking needs."""
+
+
+class ExportedModel:
+    """An exported model; :func:`recbole_bert4rec.load` makes one of a folder.
+
+    Its answers are those of :class:`~recbole_bert4rec.Recommender`, whose methods of the same names say what histories
+    and other arguments may be. It computes on the processor.
+
+    Args:
+        folder: that ``export`` wrote.
+        batch_size: histories that are scored at once.
+
+    Attributes:
+        options: what the export says of itself.
+        fields: names of the columns of users, items and times.
+        viewed: what ``filter_viewed="auto"`` does.
+
+    Raises:
+        UserError: the folder is not an export, something in it is damaged, or onnxruntime is missing.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], batch_size: int = BATCH_SIZE) -> None:
+        check("batch_size", batch_size, Whole(1))
+        self.batch_size = batch_size
+        self.options = _read(Path(folder) / OPTIONS, {"format": str})
+        if self.options["format"] != FORMAT:
+            raise UserError(f"{folder} has the format {self.options['format']!r}, but this version reads {FORMAT!r}")
+        self.options = _read(Path(folder) / OPTIONS, _KINDS)
+        catalogue = _read(Path(folder) / CATALOGUE, {"ids": list, "counts": list})
+        self._items = Items(catalogue["ids"])
+        self._counts = np.array(catalogue["counts"], dtype=np.int64)
+        if len(self._counts) != len(self._items.tokens):
+            raise UserError(f"{folder}: {CATALOGUE} has {len(catalogue['ids'])} ids, but counts of {len(self._counts)}")
+        user, item, time = self.options["fields"]
+        self.fields: tuple[str, str, str] = (user, item, time)
+        self.viewed: ViewedRule = viewed_rule(self.options["seen_bias"], self.options["exclude_seen"])
+        self._session = _session(Path(folder) / GRAPH)
+
+    @property
+    def items(self) -> list[str]:
+        """External ids of the catalogue."""
+        return list(self._items.tokens[1:])
+
+    def recommend(
+        self,
+        histories: ByUser | pd.DataFrame,
+        k: int = 10,
+        filter_viewed: bool | Literal["auto"] = "auto",
+        items_to_recommend: Ids | None = None,
+        exclude: Ids | Mapping[Any, Ids] | None = None,
+        times: ByUser | None = None,
+    ) -> pd.DataFrame:
+        """Return the k best next items of each history, as :meth:`Recommender.recommend` does."""
+        check("k", k, Whole(1))
+        check("filter_viewed", filter_viewed, or_auto(Switch()))
+        left_out = self.viewed.left_out if filter_viewed == "auto" else bool(filter_viewed)
+        known = self._given(histories, times)
+        allowed = self._allowed(items_to_recommend, None if isinstance(exclude, Mapping) else exclude)
+        excluded = self._excluded(exclude, known.users) if isinstance(exclude, Mapping) else {}
+        k = min(k, int(allowed.sum()))
+        items = np.zeros((len(known.users), k), dtype=np.int64)
+        scores = np.full((len(known.users), k), -np.inf, dtype=np.float32)
+        for batch, all_scores in self._scored(known):
+            all_scores[:, ~allowed] = -np.inf
+            if left_out:
+                all_scores[batch.seen] = -np.inf
+            for place in set(batch.rows.tolist()) & set(excluded):
+                all_scores[np.flatnonzero(batch.rows == place), excluded[place]] = -np.inf
+            best = np.argpartition(-all_scores, k - 1, axis=1)[:, :k]
+            values = np.take_along_axis(all_scores, best, 1)
+            order = np.argsort(-values, axis=1, kind="stable")
+            items[batch.rows] = np.take_along_axis(best, order, 1)
+            scores[batch.rows] = np.take_along_axis(values, order, 1)
+        rows, places = np.isfinite(scores).nonzero()
+        user, item, _ = self.fields
+        columns = {user: known.users[rows], item: self._items.tokens[items[rows, places]], "rank": places + 1}
+        return pd.DataFrame({**columns, "score": scores[rows, places]}).infer_objects()
+
+    def score(self, histories: ByUser | pd.DataFrame, items: Ids, times: ByUser | None = None) -> pd.DataFrame:
+        """Score some items for each history, as :meth:`Recommender.score` does."""
+        chosen, known = self._items.known(items, "items"), self._given(histories, times)
+        scores = np.empty((len(known.users), len(chosen)), dtype=np.float32)
+        for batch, all_scores in self._scored(known):
+            scores[batch.rows] = all_scores[:, chosen]
+        user, item, _ = self.fields
+        columns = {user: known.users.repeat(len(chosen)), item: np.tile(self._items.tokens[chosen], len(known.users))}
+        return pd.DataFrame({**columns, "score": scores.ravel()}).infer_objects()
+
+    def evaluate(
+        self,
+        histories: ByUser | pd.DataFrame,
+        topk: Sequence[int] = (10,),
+        filter_viewed: bool | None = None,
+        times: ByUser | None = None,
+    ) -> dict[str, float]:
+        """Return the metrics of the last item of each history after those before, as :meth:`Recommender.evaluate`."""
+        for k in topk:
+            check("topk", k, Whole(1))
+        check("filter_viewed", filter_viewed, or_null(Switch()))
+        left_out = self.options["exclude_seen"] if filter_viewed is None else filter_viewed
+        known, targets = _without_last(self._given(histories, times))
+        if not len(targets):
+            raise NobodyError
+        ranks = np.empty(len(targets))
+        for batch, scores in self._scored(known):
+            own = np.take_along_axis(scores, targets[batch.rows, None], 1)
+            if left_out:
+                scores[batch.seen] = -np.inf
+            ranks[batch.rows] = 1 + (scores > own).sum(1)
+        return metrics_of(ranks, topk)
+
+    def user_vectors(self, histories: ByUser | pd.DataFrame, times: ByUser | None = None) -> Vectors:
+        """Return the vector from which the next item of each history is read, as :meth:`Recommender.user_vectors`."""
+        known = self._given(histories, times)
+        vectors = np.zeros((len(known.users), self._session.get_outputs()[0].shape[1]), dtype=np.float32)
+        for batch in self._batches(known, self.batch_size):
+            if batch.inputs is not None:
+                vectors[batch.rows] = self._run("vectors", batch.inputs)
+        return Vectors(known.users, vectors)
+
+    def _given(self, histories: ByUser | pd.DataFrame, times: ByUser | None) -> Given:
+        known = read_given(histories, self._items, self.fields, times)
+        if known.report is not None:
+            getLogger(__name__).warning(known.report)
+        if "times" in self.options["inputs"] and known.times is None:
+            raise needs_times(self.fields[2])
+        return known
+
+    def _allowed(self, items: Ids | None, exclude: Ids | None) -> NDArray[np.bool_]:
+        """Return which items may be recommended. *Shape:* (N,)."""
+        allowed = np.full(len(self._counts), items is None)
+        if items is not None:
+            allowed[self._items.known(items, "items_to_recommend")] = True
+        if exclude is not None:
+            allowed[self._items.known(exclude, "exclude")] = False
+        allowed[PADDING] = False
+        if not allowed.any():
+            raise nothing_left()
+        return allowed
+
+    def _excluded(self, exclude: Mapping[Any, Ids], users: NDArray[np.object_]) -> dict[int, NDArray[np.int64]]:
+        """Return the items that are not recommended to single users, by the user's place."""
+        named, lists = by_user(exclude, "exclude")
+        places = places_of(named, users, "exclude")
+        found = self._items.known(list(itertools.chain(*lists)), "exclude")
+        ends = np.cumsum([len(one) for one in lists])
+        return dict(zip(places.tolist(), np.split(found, ends[:-1]), strict=True))
+
+    def _scored(self, known: Given) -> Iterator[tuple[_Batch, NDArray[np.float32]]]:
+        """Yield batches, and the scores of all items for them; padding's is -inf."""
+        for batch in self._batches(known, max(1, min(self.batch_size, _SCORES_AT_ONCE // len(self._counts)))):
+            if batch.inputs is not None:
+                yield batch, self._run("scores", batch.inputs)
+                continue
+            scores = np.log(self._counts + 1.0).astype(np.float32)
+            scores[PADDING] = -np.inf
+            yield batch, np.tile(scores, (len(batch.rows), 1))
+
+    def _run(self, output: str, inputs: Mapping[str, NDArray[Any]]) -> NDArray[np.float32]:
+        found: NDArray[np.float32] = self._session.run([output], inputs)[0]
+        return found
+
+    def _batches(self, known: Given, size: int) -> Iterator[_Batch]:
+        """Yield histories of similar length, the longest first, then those without a known item."""
+        lengths = np.bincount(known.owners, minlength=len(known.users))
+        ends, longest = np.cumsum(lengths), self.options["max_items"]
+        order = np.argsort(-np.minimum(lengths, longest), kind="stable")
+        for some in (order[lengths[order] > 0], order[lengths[order] == 0]):
+            for start in range(0, len(some), size):
+                rows = some[start : start + size]
+                yield self._batch(known, rows, ends[rows], lengths[rows], np.minimum(lengths[rows], longest))
+
+    def _batch(
+        self,
+        known: Given,
+        rows: NDArray[np.intp],
+        ends: NDArray[np.int64],
+        lengths: NDArray[np.int64],
+        shown: NDArray[np.int64],
+    ) -> _Batch:
+        whole = _cut(known.items, ends, lengths)
+        seen = (np.arange(len(rows)).repeat(lengths), whole[whole != PADDING])
+        if not lengths.any():
+            return _Batch(rows, seen, None)
+        inputs: dict[str, NDArray[Any]] = {"items": _cut(known.items, ends, shown), "history": whole}
+        if known.times is not None:
+            inputs["times"] = _cut(known.times, ends, shown)
+        return _Batch(rows, seen, {name: inputs[name] for name in self.options["inputs"]})
+
+
+class _Batch(NamedTuple):
+    """Histories that are scored together.
+
+    Attributes:
+        rows: their places among all. *Shape:* (B,)
+        seen: places among the rows, and items of whole histories.
+        inputs: of the graph; None where nothing is known.
+    """
+
+    rows: NDArray[np.intp]
+    seen: tuple[NDArray[np.intp], NDArray[np.int64]]
+    inputs: dict[str, NDArray[Any]] | None
+
+
+def _cut(values: NDArray[Any], ends: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[Any]:
+    """Return the last values of each history, padded on the right with 0. *Shape:* (B, longest)."""
+    column = np.arange(lengths.max())
+    index = (ends - lengths)[:, None] + column
+    inside = column < lengths[:, None]
+    return np.where(inside, values[np.where(inside, index, 0)], 0) if len(values) else np.zeros(index.shape, np.int64)
+
+
+def _without_last(known: Given) -> tuple[Given, NDArray[np.int64]]:
+    """Return the histories of two items or more without their last one, and that item."""
+    lengths = np.bincount(known.owners, minlength=len(known.users))
+    last = np.zeros(len(known.items), dtype=bool)
+    last[np.cumsum(lengths)[lengths > 0] - 1] = True
+    long = lengths > 1
+    kept = ~last & long[known.owners]
+    times = None if known.times is None else known.times[kept]
+    owners = (np.cumsum(long) - 1)[known.owners[kept]]
+    shorter = known._replace(users=known.users[long], owners=owners, items=known.items[kept], times=times)
+    return shorter, known.items[last & long[known.owners]]
+
+
+def _read(path: Path, kinds: Mapping[str, type | tuple[type, ...]]) -> dict[str, Any]:
+    """Read a file of JSON with entries of these kinds.
+
+    Raises:
+        UserError: it is missing or damaged.
+    """
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path.parent} is not a folder that `export` wrote: {path.name} ({error})") from error
+    wrong = [
+        name for name, kind in kinds.items() if not isinstance(found, dict) or not isinstance(found.get(name), kind)
+    ]
+    if wrong:
+        raise UserError(f"{path} is damaged: {', '.join(wrong)}; export again")
+    return dict(found)
+
+
+def _session(path: Path) -> Any:
+    """Open the graph.
+
+    Raises:
+        UserError: it is damaged, or onnxruntime is missing.
+    """
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise UserError("an exported model needs onnxruntime: pip install 'recbole-bert4rec[onnx]'") from error
+    try:
+        return onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime raises many types for damaged files
+        raise UserError(f"{path} cannot be read: {str(error).splitlines()[0]}") from error

@@ -1,0 +1,229 @@
+"""Histories and ids as a program has them, lists, a dictionary or a frame, in a model's numbers; numpy alone."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from recbole_bert4rec.constants import PADDING
+from recbole_bert4rec.datafiles.times import TimeColumn
+from recbole_bert4rec.errors import UserError, short
+
+Ids = Collection[Any]
+"""External ids: texts as in the log, or numbers that are written so."""
+ByUser: TypeAlias = "Sequence[Ids] | Mapping[Any, Ids]"
+"""A list for each user: a list of them, or a dictionary by user."""
+
+
+class Items:
+    """The catalogue's external ids.
+
+    Args:
+        tokens: by internal id, padding first.
+
+    Raises:
+        UserError: there is none, or one stands twice.
+    """
+
+    def __init__(self, tokens: Sequence[str]) -> None:
+        self.tokens: NDArray[np.object_] = np.array(tokens, dtype=object)
+        self._index = pd.Index(self.tokens)
+        if len(tokens) < 2 or not self._index.is_unique:
+            raise UserError("the items' ids in a checkpoint must be at least one, and different from each other")
+
+    def ids_of(self, values: Ids | pd.Series) -> NDArray[np.int64]:
+        """Return internal ids; :data:`PADDING` for what is no item of the catalogue."""
+        found: NDArray[np.int64] = self._index.get_indexer(pd.Index(as_tokens(values))).astype(np.int64)
+        return np.where(found < 0, PADDING, found)
+
+    def known(self, values: Ids, what: str) -> NDArray[np.int64]:
+        """Return internal ids of items that must be in the catalogue.
+
+        Raises:
+            UserError: one is not.
+        """
+        given = list(_listed(values, what))
+        found = self.ids_of(given)
+        if (found == PADDING).any():
+            missing = [value for value, number in zip(given, found, strict=True) if number == PADDING]
+            raise UserError(
+                f"`{what}` names {len(missing)} of {len(given)} items that the model does not know, such as "
+                f"{short(missing[0])}"
+            )
+        return found
+
+
+class Given(NamedTuple):
+    """Interactions of known items, by user, then time.
+
+    Attributes:
+        users: as they were given; 0, 1, ... for a list. *Shape:* (U,)
+        owners: place of each interaction's user among them, ascending. *Shape:* (T,)
+        items: internal ids, the oldest of a user first. *Shape:* (T,)
+        times: None where there are none. *Shape:* (T,)
+        skipped: interactions that are left out because the model does not know the item.
+        example: such an item.
+    """
+
+    users: NDArray[np.object_]
+    owners: NDArray[np.int64]
+    items: NDArray[np.int64]
+    times: NDArray[np.float64] | None
+    skipped: int
+    example: object
+
+    @property
+    def report(self) -> str | None:
+        """Say what was left out; None where nothing was."""
+        return left_out(self.skipped, len(self.items), self.example)
+
+
+def left_out(skipped: int, kept: int, example: object) -> str | None:
+    """Say how many interactions are left out, and give an example; None where there is none."""
+    if not skipped:
+        return None
+    return (
+        f"{skipped} of {skipped + kept} interactions are left out: the model does not know their items, such as "
+        f"{short(example)}"
+    )
+
+
+def as_tokens(values: Ids | pd.Series) -> NDArray[np.object_]:
+    """Return ids as the texts that a log has for them; whole numbers without a decimal point."""
+    column = values if isinstance(values, pd.Series) else pd.Series(list(values), dtype=object)
+    if pd.api.types.is_integer_dtype(column.dtype) and not column.hasnans:
+        texts = column.astype(str)
+    else:
+        texts = column.astype(object).map(_token)
+    return np.asarray(texts, dtype=object)
+
+
+def _token(value: object) -> str:
+    whole = isinstance(value, (float, np.floating)) and float(value).is_integer()
+    return str(int(value)) if whole else str(value)  # type: ignore[call-overload]  # a number, then
+
+
+def read_given(
+    histories: ByUser | pd.DataFrame, items: Items, fields: tuple[str, str, str], times: ByUser | None = None
+) -> Given:
+    """Read histories as :meth:`Recommender.recommend` takes them.
+
+    Args:
+        histories: lists of items, the oldest first; a dictionary of such lists; or a frame with a row an interaction.
+        items: of the model.
+        fields: names of the columns of users, items and times.
+        times: of the items of lists, in the same form. Where there are times, they give the order.
+
+    Raises:
+        UserError: the form is another one, or a time or a user is missing.
+    """
+    if isinstance(histories, pd.DataFrame):
+        if times is not None:
+            raise UserError(f"`times` is for lists; put the times of a frame into a column {fields[2]!r}")
+        return _of_frame(histories, items, fields)
+    users, lists = by_user(histories, "histories")
+    lengths = np.array([len(one) for one in lists], dtype=np.int64)
+    flat_times = None
+    if times is not None:
+        whose, of_items = by_user(times, "times")
+        if list(whose) != list(users) or [len(one) for one in of_items] != lengths.tolist():
+            raise UserError("`times` must have a time for each item of `histories`, in the same form")
+        flat_times = _seconds(list(itertools.chain(*of_items)), "times")
+    flat = list(itertools.chain(*lists))
+    return _sorted(users, np.repeat(np.arange(len(users)), lengths), pd.Series(flat, dtype=object), items, flat_times)
+
+
+def by_user(values: object, what: str) -> tuple[NDArray[np.object_], list[Ids]]:
+    """Return users and their lists.
+
+    Args:
+        values: a list for each user: a list of them, or a dictionary by user.
+        what: the argument's name, for messages.
+
+    Raises:
+        UserError: the form is another one.
+    """
+    wanted = f"`{what}` must be a list of lists, a dictionary of lists or, for histories, a frame"
+    if isinstance(values, Mapping):
+        names, lists = list(values), list(values.values())
+    elif isinstance(values, Iterable) and not isinstance(values, (str, bytes)):
+        lists = list(values)
+        names = list(range(len(lists)))
+    else:
+        raise UserError(f"{wanted}, but is {short(values)}")
+    users = np.empty(len(names), dtype=object)
+    users[:] = names
+    return users, [_listed(one, what, f"{wanted}; a single list is written [{what}]") for one in lists]
+
+
+def places_of(named: NDArray[np.object_], users: NDArray[np.object_], what: str) -> NDArray[np.intp]:
+    """Return the places of some users among all.
+
+    Raises:
+        UserError: one is not there.
+    """
+    places: NDArray[np.intp] = pd.Index(users).get_indexer(pd.Index(named))
+    if (places < 0).any():
+        raise UserError(f"`{what}` names user {short(named[places < 0][0])}, who has no history here")
+    return places
+
+
+def _listed(value: object, what: str, wanted: str = "") -> Ids:
+    """Return what holds ids, which a text does not."""
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        raise UserError(f"{wanted or f'`{what}` must be a list of items'}, but there is {short(value)} in it")
+    return value if isinstance(value, Collection) else list(value)
+
+
+def _of_frame(frame: pd.DataFrame, items: Items, fields: tuple[str, str, str]) -> Given:
+    for field in fields[:2]:
+        if field not in frame:
+            raise UserError(f"the histories have no column {field!r}; their columns are {list(frame.columns)}")
+        if frame[field].isna().any():
+            raise UserError(f"the histories lack {int(frame[field].isna().sum())} values of {field!r}")
+    codes, users = pd.factorize(frame[fields[0]])
+    names = np.empty(len(users), dtype=object)
+    names[:] = list(users)
+    times = None
+    if fields[2] in frame:
+        times = _seconds(frame[fields[2]], fields[2])
+    return _sorted(names, codes, frame[fields[1]].reset_index(drop=True), items, times)
+
+
+def _seconds(values: Ids | pd.Series, name: str) -> NDArray[np.float64]:
+    """Return times as numbers; dates become Unix seconds.
+
+    Raises:
+        UserError: a time is missing, or neither a number nor a date.
+    """
+    try:
+        column = pa.chunked_array([pa.array(values)])
+    except pa.ArrowException as error:
+        raise UserError(f"the histories: {name!r} must hold numbers only or dates only: {error}") from error
+    if not len(column):
+        return np.empty(0)
+    found = TimeColumn(column, name, np.arange(len(column)), lambda row: "the histories").read()
+    return found.values.astype(np.float64)
+
+
+def _sorted(
+    users: NDArray[np.object_],
+    owners: NDArray[np.int64],
+    of_items: pd.Series,
+    items: Items,
+    times: NDArray[np.float64] | None,
+) -> Given:
+    """Sort interactions by user, then time, without those of unknown items; equal times keep their order."""
+    numbers = items.ids_of(of_items)
+    order = np.argsort(owners, kind="stable") if times is None else np.lexsort((times, owners))
+    order = order[numbers[order] != PADDING]
+    unknown = np.flatnonzero(numbers == PADDING)
+    example = of_items.iloc[unknown[0]] if len(unknown) else None
+    when = None if times is None else times[order]
+    return Given(users, owners[order].astype(np.int64), numbers[order], when, len(unknown), example)

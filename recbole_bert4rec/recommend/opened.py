@@ -1,0 +1,49 @@
+"""Opens a trained model, whatever form it has: a checkpoint in torch, or an exported folder in onnxruntime."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.recommend.exported import ExportedModel
+
+if TYPE_CHECKING:
+    import torch
+
+    from recbole_bert4rec.recommend.recommender import Recommender
+
+
+def load(
+    path: str | os.PathLike[str],
+    device: torch.device | str | None = None,
+    logit_adjustment: float | None = None,
+    batch_size: int | None = None,
+) -> Recommender | ExportedModel:
+    """Load a trained model of this package.
+
+    Args:
+        path: of the checkpoint, which the summary of its run names; or of a folder that ``export`` wrote, which needs
+            onnxruntime and no torch.
+        device: where a checkpoint computes. Default: the GPU, where torch can use one, or else the processor.
+        logit_adjustment: the option of that name, for a checkpoint: rank by score - this * log(n + 1), n the item's
+            count in training. Default: the checkpoint's.
+        batch_size: histories that are encoded at once. Default: 256.
+
+    Returns:
+        The model.
+
+    Raises:
+        UserError: the file is damaged or not a model of this package, or an argument has a value that cannot be.
+    """
+    asked: dict[str, Any] = {} if batch_size is None else {"batch_size": batch_size}
+    if not Path(path).is_dir():
+        from recbole_bert4rec.recommend.load import load as load_checkpoint
+
+        return load_checkpoint(path, device, logit_adjustment, **asked)
+    if logit_adjustment is not None:
+        raise UserError("`logit_adjustment` of an exported model is that of the export; give it there")
+    if device not in (None, "cpu"):
+        raise UserError(f"an exported model computes on the processor, but `device` is {device}")
+    return ExportedModel(path, **asked)
