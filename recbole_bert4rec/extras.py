@@ -6,7 +6,15 @@ from importlib.util import find_spec
 
 from recbole_bert4rec.errors import UserError
 
-EXTRAS = {"hyperopt": "tune", "matplotlib": "plots", "plotly": "plots", "ray": "tune"}
+EXTRAS = {
+    "hyperopt": "tune",
+    "matplotlib": "plots",
+    "onnx": "onnx",
+    "onnxruntime": "onnx",
+    "onnxscript": "onnx",
+    "plotly": "plots",
+    "ray": "tune",
+}
 """The extra by the library's module."""
 
 

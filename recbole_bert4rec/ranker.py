@@ -109,7 +109,7 @@ class Ranker(nn.Module):
         return bias if self.adjustment is None else bias - self.adjustment
 
     def ask(
-        self, item_seq: Tensor, lengths: Tensor, times: Tensor | None = None, trim: bool = True
+        self, item_seq: Tensor, lengths: Tensor, times: Tensor | None = None, *, trim: bool = True
     ) -> tuple[Asked, Tensor | None]:
         """Show each history as the objective reads the next item of it: with [MASK] after it for the Cloze task.
 

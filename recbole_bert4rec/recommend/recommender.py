@@ -274,8 +274,7 @@ class Recommender:
         if not len(known):
             raise NobodyError
         ranks, _ = self._ranks(known, wanted, filter_viewed)
-        ranks = np.where(wanted.numpy() == PADDING, np.inf, ranks)
-        return metrics_of(ranks, topk)
+        return metrics_of(np.where(wanted.numpy() == PADDING, np.inf, ranks.astype(np.float64)), topk)
 
     @torch.no_grad()
     def similar_items(self, items: Ids, k: int = 10) -> pd.DataFrame:

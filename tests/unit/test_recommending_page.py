@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import shlex
 from pathlib import Path
@@ -27,7 +28,9 @@ def test_the_examples_of_the_page_run() -> None:
     assert Path("why.png").is_file()
     names["model"].recommend(k=20).rename(columns={"rank": "timestamp"}).to_csv("log.csv", index=False)
     commands = [line for line in text.splitlines() if line.startswith("python -m recbole_bert4rec ")]
-    assert len(commands) == 6
+    assert len(commands) == 7
+    if importlib.util.find_spec("onnxruntime") is None:
+        commands = [command for command in commands if " export " not in command]
     for command in commands:
         assert main(shlex.split(command, comments=True)[3:]) == 0, command
     assert len(pd.read_parquet("top.parquet")) == 943 * 20
