@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from recbole_bert4rec.constants import PADDING
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.extras import need
 from recbole_bert4rec.ranker import Ranker
 from recbole_bert4rec.recommend.exported import CATALOGUE, FORMAT, GRAPH, OPTIONS
 from recbole_bert4rec.recommend.recommender import Recommender
@@ -108,8 +109,10 @@ def export(model: Recommender, folder: str | os.PathLike[str], int8: bool = Fals
         program: add ``model.pt2``, the program of ``torch.export``, for torch and what compiles it.
 
     Raises:
-        UserError: the folder is not empty, or the extra ``[onnx]`` is missing.
+        UserError: the folder is not empty.
+        MissingExtraError: the extra ``[onnx]`` is not installed.
     """
+    need("export", "onnx", "onnxruntime", "onnxscript")
     folder = Path(folder)
     check_folder("folder", folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -160,12 +163,10 @@ def _write_json(path: Path, values: dict[str, Any]) -> None:
 
 def _write_graph(program: torch.export.ExportedProgram, folder: Path, int8: bool) -> None:
     """Write the graph, its weights beside it."""
-    try:
-        from onnxruntime.quantization import QuantType, quantize_dynamic
+    from onnxruntime.quantization import QuantType, quantize_dynamic
 
-        from recbole_bert4rec.recommend.operators import OPERATORS
-    except ImportError as error:
-        raise UserError(f"export needs the extra [onnx]: pip install 'recbole-bert4rec[onnx]' ({error})") from error
+    from recbole_bert4rec.recommend.operators import OPERATORS
+
     graph = folder / (f"float.{GRAPH}" if int8 else GRAPH)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of torch's exporter about itself

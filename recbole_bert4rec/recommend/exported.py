@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from recbole_bert4rec.constants import PADDING
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.extras import need
 from recbole_bert4rec.options.kinds import Switch, Whole, or_auto, or_null
 from recbole_bert4rec.recommend.answers import (
     NobodyError,
@@ -289,12 +290,12 @@ def _session(path: Path) -> Any:
     """Open the graph.
 
     Raises:
-        UserError: it is damaged, or onnxruntime is missing.
+        UserError: it is damaged.
+        MissingExtraError: onnxruntime is not installed.
     """
-    try:
-        import onnxruntime
-    except ImportError as error:
-        raise UserError("an exported model needs onnxruntime: pip install 'recbole-bert4rec[onnx]'") from error
+    need("an exported model", "onnxruntime")
+    import onnxruntime
+
     try:
         return onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime raises many types for damaged files
