@@ -182,7 +182,12 @@ def _write_graph(program: torch.export.ExportedProgram, folder: Path, int8: bool
         )
     if int8:
         quantize_dynamic(
-            graph, folder / GRAPH, weight_type=QuantType.QInt8, per_channel=True, use_external_data_format=True
+            graph,
+            folder / GRAPH,
+            per_channel=True,
+            reduce_range=True,  # sums of full 8 bits overflow on processors without VNNI
+            weight_type=QuantType.QInt8,
+            use_external_data_format=True,
         )
         for file in folder.glob(f"{graph.name}*"):
             file.unlink()

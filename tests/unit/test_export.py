@@ -68,6 +68,7 @@ def test_every_kind_of_model_answers_as_its_checkpoint_does(
 
 
 @needs_onnx
+@pytest.mark.slow
 def test_an_exported_model_answers_as_its_checkpoint_does(write_inter: Any) -> None:
     answers_agree(trained(write_inter, time_bias=True, position="relative"))
 
