@@ -1,4 +1,4 @@
-.PHONY: install lint py310 type stubs pages test slow coverage bench
+.PHONY: install lint py310 type stubs pages docs test slow coverage bench
 
 SOURCES = recbole_bert4rec run.py run_hyper.py benchmarks tests stubs
 
@@ -18,9 +18,13 @@ type:
 # Whether stubs/ says of RecBole what the installed one does.
 stubs:
 	MYPYPATH=stubs python -m mypy.stubtest recbole --ignore-missing-stub --allowlist stubs/allowed.txt
-# The property file and the reference page, from the table of options.
+# The property files and the pages of reference, from the table of options and the parsers of the commands.
 pages:
 	python -m recbole_bert4rec.options.pages
+	python -m recbole_bert4rec.cli.pages
+# The documentation as a site, in site/.
+docs:
+	NO_MKDOCS_2_WARNING=1 mkdocs build --strict
 test:
 	python -m pytest
 slow:

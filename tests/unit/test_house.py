@@ -33,7 +33,7 @@ FLOORS = [
     "tuning",
     "cli",
 ]
-"""The rooms from the ground up, one a floor; CONTRIBUTING.md says what each is for."""
+"""The rooms from the ground up, one a floor; docs/architecture.md says what each is for."""
 ENTRANCES = {"__init__", "__main__"}
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
@@ -57,8 +57,8 @@ def test_a_room_imports_only_from_the_rooms_below_it(path: Path) -> None:
     assert not rooms_imported(path) - below
 
 
-def test_the_map_in_contributing_names_every_room_from_the_roof_down() -> None:
-    text = (PACKAGE.parent / "CONTRIBUTING.md").read_text("utf-8")
+def test_the_map_names_every_room_from_the_roof_down() -> None:
+    text = (PACKAGE.parent / "docs" / "architecture.md").read_text("utf-8")
     rows = [line.split("|")[1].strip() for line in text.splitlines() if line.startswith("| `")]
     assert [row.strip("`").removesuffix("/").removesuffix(".py") for row in rows] == FLOORS[::-1]
 
