@@ -15,9 +15,9 @@ _HEAD = """# Command line
 
 <!-- Made from the parsers of recbole_bert4rec/cli by `make pages`; edit those. -->
 
-`recbole-bert4rec COMMAND` and `python -m recbole_bert4rec COMMAND` work from any folder. Without a command, `run` is meant.
-`python run.py` is `run`, and `python run_hyper.py` is `tune`. `COMMAND --help` prints what stands here, and the options.
-[Exit codes](operating.md#exit-codes) are the same for all."""
+`recbole-bert4rec COMMAND` and `python -m recbole_bert4rec COMMAND` work from any folder. Without a command, `run` is
+meant. `python run.py` is `run`, and `python run_hyper.py` is `tune`. `COMMAND --help` prints what stands here, and the
+options. [Exit codes](operating.md#exit-codes) are the same for all."""
 
 
 def reference() -> str:
@@ -31,7 +31,9 @@ def reference() -> str:
             rows = [_row(parser, action) for action in group._group_actions if action.dest != "help"]
             if rows:
                 own = group.title in ("options", "positional arguments")
-                parts.append("\n".join([*([] if own else [f"{str(group.title).capitalize()}:\n"]), "| | |", "|-|-|", *rows]))
+                parts.append(
+                    "\n".join([*([] if own else [f"{str(group.title).capitalize()}:\n"]), "| | |", "|-|-|", *rows])
+                )
         if command.takes_options:
             parts.append("Besides, any [option](options.md) of RecBole or of the model, as `--key=value`.")
     return "\n\n".join(parts) + "\n"
