@@ -48,3 +48,8 @@ def on_page_markdown(markdown: str, page: Page, config: Any, files: Files) -> st
         return match[1] + os.path.relpath(target.removeprefix("docs/"), posixpath.dirname(source) or ".")
 
     return LINK.sub(rewritten, markdown)
+
+
+def on_page_content(html: str, page: Page, config: Any, files: Files) -> str:
+    """Show the names in docstrings' roles, such as :class:`~a.b.C`, as code."""
+    return re.sub(r":\w+:<code>(?:~[\w.]+\.)?([\w.]+)</code>", r"<code>\1</code>", html)
