@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any, cast
 
+import recbole.trainer.trainer as recbole_trainer
 import torch
 import torch.distributed as dist
 from recbole.config import Config
@@ -17,7 +18,6 @@ from recbole.data.dataloader import AbstractDataLoader
 from recbole.data.interaction import Interaction
 from recbole.utils import get_gpu_usage, set_color
 from torch import Tensor, optim
-from tqdm import tqdm
 
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.nn.lazy_adamw import LazyAdamW, clip
@@ -135,12 +135,14 @@ class BERT4RecTrainer(EvaluatingTrainer, ResumableTrainer):
         self.model.train()
         self._scaler = torch.amp.GradScaler(self.device.type, enabled=self.enable_scaler)
         shown = set_color(f"Train {epoch_idx:>5}", "pink")
-        bar = tqdm(train_data, shown, len(train_data), ncols=100, initial=self.batches_done, disable=not show_progress)
-        for interaction in bar:
+        batches: Any = train_data
+        if show_progress:  # RecBole's bar, which the screen of a run may have replaced
+            batches = recbole_trainer.tqdm(train_data, shown, len(train_data), ncols=100, initial=self.batches_done)
+        for interaction in batches:
             self._step(interaction, loss_func or self.model.calculate_loss)
             self.batches_done += 1
             if self.gpu_available and show_progress:
-                bar.set_postfix_str(set_color("GPU RAM: " + get_gpu_usage(self.device), "yellow"))
+                batches.set_postfix_str(set_color("GPU RAM: " + get_gpu_usage(self.device), "yellow"))
         if isinstance(self.optimizer, LazyAdamW):
             self.optimizer.catch_up()
         return self.loss_sum or 0.0

@@ -80,7 +80,7 @@ def test_quiet_shows_warnings_alone(write_inter: Any, capsys: pytest.CaptureFixt
 
 
 def test_json_is_an_object_a_line(write_inter: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    result = run(screen="json", **inputs(write_inter))
+    result = run(screen="json", **inputs(write_inter, show_progress=True))
     events = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert all({"time", "level", "event", "message"} <= event.keys() for event in events)
     epochs = [event for event in events if event["event"] == "epoch"]

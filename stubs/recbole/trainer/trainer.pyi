@@ -17,6 +17,7 @@ from torch import Tensor, nn, optim
 
 DistributedDataParallel: Callable[..., nn.Module]
 ensure_dir: Callable[[str], None]
+tqdm: Callable[..., Any]
 
 class AbstractTrainer:
     config: Config
