@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from recbole_bert4rec.comparison.compare import compare
     from recbole_bert4rec.comparison.comparison import Comparison
     from recbole_bert4rec.patches.registry import register, unregister
+    from recbole_bert4rec.plugin.model import BERT4Rec
     from recbole_bert4rec.recommend.exported import ExportedModel
     from recbole_bert4rec.recommend.opened import load
     from recbole_bert4rec.recommend.recommender import Recommender
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0"
 _PLACES = {
+    "BERT4Rec": "recbole_bert4rec.plugin.model",
     "Callback": "recbole_bert4rec.training.callbacks",
     "Comparison": "recbole_bert4rec.comparison.comparison",
     "ExportedModel": "recbole_bert4rec.recommend.exported",
@@ -46,6 +48,7 @@ _PLACES = {
 """Where the public names are; each is imported when it is first asked for."""
 _WITHOUT_RECBOLE = ("ExportedModel", "Recommender", "load")
 __all__ = [
+    "BERT4Rec",
     "Callback",
     "Comparison",
     "ExportedModel",

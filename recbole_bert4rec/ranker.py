@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -67,12 +67,14 @@ class Ranker(nn.Module):
     A subclass calls :meth:`_init_ranker` when ``nn.Module`` is ready.
 
     Attributes:
+        encoder_class: a subclass of the model may name one of its own, which takes the same :class:`EncoderOptions`.
         n_items: N, padding counted; also the id of [MASK].
         seen_bias: the learnt number that is added to the scores of items that a user had; None if the option is off.
         adjustment: ``logit_adjustment`` times log(n + 1), n an item's count in training; None if the option is 0.
             *Shape:* (N,)
     """
 
+    encoder_class: ClassVar[type[BERT4RecEncoder]] = BERT4RecEncoder
     n_items: int
     seen_bias: nn.Parameter | None
     encoder: BERT4RecEncoder
@@ -83,7 +85,7 @@ class Ranker(nn.Module):
         self.n_items = self.mask_token = n_items
         self.objective = OBJECTIVES[config["objective"]](config, self.mask_token)
         self.seen_bias = nn.Parameter(torch.zeros(())) if config["seen_bias"] else None
-        self.encoder = BERT4RecEncoder(EncoderOptions.from_config(config, n_items, features))
+        self.encoder = self.encoder_class(EncoderOptions.from_config(config, n_items, features))
         self.register_buffer("adjustment", None, persistent=False)
 
     def adjust(self, tau: float, counts: Tensor) -> None:

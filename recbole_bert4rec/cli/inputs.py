@@ -10,6 +10,7 @@ from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.resources import find_config, read_yaml
 from recbole_bert4rec.training.inputs import DEFAULT_NAMES
 from recbole_bert4rec.training.logs import JSON, QUIET, SHORT, VERBOSE
+from recbole_bert4rec.user_models import named_in_file
 
 
 def add_names(parser: argparse.ArgumentParser, more: str = "") -> None:
@@ -20,7 +21,8 @@ def add_names(parser: argparse.ArgumentParser, more: str = "") -> None:
         more: said of ``--model`` besides.
     """
     add = parser.add_argument_group("model and data").add_argument
-    add("--model", "-m", help=f"name of the model (default: {DEFAULT_NAMES['model']}){more}")
+    what = f"name of the model (default: {DEFAULT_NAMES['model']}), or MODULE:CLASS of one of your own"
+    add("--model", "-m", help=what + more)
     what = f"name of the data set (default: {DEFAULT_NAMES['dataset']}), or a log: {FORMATS}"
     add("--dataset", "-d", help=what)
     add("--config_files", help="YAML files, separated by spaces, or names of properties/recipe; later ones win")
@@ -71,13 +73,25 @@ def named_in_files(options: argparse.Namespace) -> dict[str, Any]:
     return {key: value for file in config_files(options) for key, value in read_yaml(file).items()}
 
 
+def model_in_files(options: argparse.Namespace) -> Any:
+    """Return what the files of options name as the model, one or several; BERT4Rec where they name none.
+
+    Raises:
+        UserError: a class of the user's own, whose module would have to be imported.
+    """
+    given = named_in_files(options).get("model") or DEFAULT_NAMES["model"]
+    for name in given if isinstance(given, list) else str(given).split(","):
+        named_in_file(str(name).strip(), "a configuration file")
+    return given
+
+
 def models_of(options: argparse.Namespace) -> list[str]:
     """Return the names of the models; several are separated by commas.
 
     Raises:
         UserError: a name is empty.
     """
-    given = options.model or named_in_files(options).get("model") or DEFAULT_NAMES["model"]
+    given = options.model or model_in_files(options)
     names = [str(name).strip() for name in (given if isinstance(given, list) else str(given).split(","))]
     if not all(names):
         raise UserError(f"--model={given} has an empty name")

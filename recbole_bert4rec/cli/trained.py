@@ -27,6 +27,7 @@ def add_checkpoint(parser: argparse.ArgumentParser) -> None:
     """Add the flags that say which model, and where it computes."""
     add = parser.add_argument
     add("--checkpoint", required=True, metavar="FILE", help="of a run, whose summary names it")
+    add("--model", metavar="MODULE:CLASS", help="class of a model of your own, which the checkpoint only names")
     add("--device", help="where the model computes, such as cpu or cuda:1 (default: a GPU where there is one)")
 
 
@@ -62,7 +63,7 @@ def open_model(options: argparse.Namespace, **more: Any) -> Recommender:
         UserError: there is none, or it cannot compute there.
     """
     try:
-        return load(options.checkpoint, options.device, **more)
+        return load(options.checkpoint, options.device, model=options.model, **more)
     except (RuntimeError, AssertionError) as error:
         if options.device is None:
             raise

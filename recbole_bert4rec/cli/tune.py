@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from recbole_bert4rec.cli.inputs import add_names, config_files, named_in_files
+from recbole_bert4rec.cli.inputs import add_names, config_files, model_in_files, named_in_files
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.training.budget import seconds_of
 from recbole_bert4rec.training.inputs import DEFAULT_NAMES
@@ -117,7 +117,7 @@ def _request(options: argparse.Namespace, flags: list[str]) -> SearchRequest:
     named = {**DEFAULT_NAMES, **named_in_files(options)}
     cpus = options.cpus_per_trial or (1 if options.tool == "Ray" else torch.get_num_threads())
     task = Task(
-        model=options.model or named["model"],
+        model=options.model or model_in_files(options),
         dataset=options.dataset or named["dataset"],
         config_files=tuple(str(Path(file).resolve()) for file in config_files(options)),
         flags=tuple(flags),

@@ -90,17 +90,25 @@ def add_documented(parser: argparse.ArgumentParser, words: list[str]) -> None:
 
     Args:
         parser: of a command.
-        words: of the command line, which may name a model of RecBole.
+        words: of the command line, which may name a model of RecBole, or a class of the user's own.
     """
     from recbole_bert4rec.options.pages import default_of
-    from recbole_bert4rec.options.recboles import documented
+    from recbole_bert4rec.options.recboles import documented, documented_in
     from recbole_bert4rec.options.table import OPTIONS, Role
+    from recbole_bert4rec.user_models import known_as, options_read_by, parent_of, property_files
 
     parser.usage = f"{parser.format_usage().removeprefix('usage: ').rstrip()} [--option=value ...]"
     given = argparse.ArgumentParser(add_help=False)
     given.add_argument("--model", "-m", default=MODEL_NAME)
-    model = given.parse_known_args(words)[0].model
+    asked = known_as(given.parse_known_args(words)[0].model.split(",")[0])
+    model, own = parent_of(asked), documented_in(property_files(asked))
     taken = {word.removeprefix("--") for action in parser._actions for word in action.option_strings}
+    if asked != model:
+        group = parser.add_argument_group(f"options of {asked}, as --key=value; those of {model} follow")
+        for name in sorted({*own} | options_read_by(asked)):
+            if name not in taken:
+                taken.add(name)
+                _add(group, name, own[name].default if name in own else "", own[name].help if name in own else "")
     if model in OUR_MODELS:
         for role in Role:
             group = parser.add_argument_group(f"{role.value}, as --key=value")

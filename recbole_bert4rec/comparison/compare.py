@@ -40,6 +40,7 @@ from recbole_bert4rec.training.inputs import check_model, resolve_inputs
 from recbole_bert4rec.training.newest import runs_in
 from recbole_bert4rec.training.record import write_json
 from recbole_bert4rec.training.run import run
+from recbole_bert4rec.user_models import class_name, digest_of_code
 from recbole_bert4rec.workers import FailedError, in_own_process
 
 
@@ -70,9 +71,7 @@ def compare(comparison: Comparison, folder: Path) -> ComparisonResult:
     """
     need("a comparison", "matplotlib")
     for model in comparison.models:
-        check_model(comparison.model_of(model))
-    if len(set(comparison.models)) != len(comparison.models):
-        raise UserError(f"--model={','.join(comparison.models)} names a model twice")
+        check_model(class_name(comparison.model_of(model)))
     with (
         locked(folder / ".lock", "comparison", "--output_dir", folder),
         tempfile.TemporaryDirectory() as temporary,
@@ -187,7 +186,8 @@ class _Run:
         versions = {name: installed.get(name) for name in ("recbole_bert4rec", "recbole", "torch")}
         study = [model] if comparison.study.variants else []  # a variant that is named anew is another variant
         also = list(map(read_yaml, comparison.also_test))
-        parts = [*study, plain, comparison.budget, *also, about["fingerprint"], versions]
+        code = digest_of_code(options["model"])
+        parts = [*study, plain, comparison.budget, *also, about["fingerprint"], versions, *([code] if code else [])]
         content = json.dumps(parts, sort_keys=True, default=str)
         readable = re.sub(r"[^\w.=+-]+", "-", model)
         return cls(model, seed, rules, f"{readable}-{seed}-{hashlib.sha256(content.encode()).hexdigest()[:8]}")

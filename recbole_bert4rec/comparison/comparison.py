@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from logging import getLogger
@@ -22,6 +22,7 @@ from recbole_bert4rec.options.table import SAME_IN_COMPARISON, SINGLE_RUN
 from recbole_bert4rec.resources import read_yaml
 from recbole_bert4rec.scoped import replaced
 from recbole_bert4rec.training.budget import NO_END
+from recbole_bert4rec.user_models import class_name, importable, known_as
 
 LEAST_INTERACTIONS = 4
 """RecBole's sequential models need one more than its general ones to validate and test a user."""
@@ -32,13 +33,18 @@ class Comparison:
     """Models, or variants of them, on the same data by the same rules.
 
     Attributes:
-        models: RecBole's names, or those of the variants; the first is compared with each of the others.
+        models: RecBole's names, or those of the variants; the first is compared with each of the others. A class of
+            one's own is given itself or as ``module:Class``, and stands here by its name.
         config_files: YAML files for all models; one with a line ``model: NAME`` is for that model.
         flags: ``--key=value`` of the command line, for all models.
         seeds: of each model's runs.
         budget: seconds of training and validation for each run; None: each model's own early stopping.
         also_test: YAML files of protocols that each run's selected weights are tested under, too.
         study: of variants, whose options win over all others but the rules; without any, models are compared.
+        sources: ``module:Class`` of each class of the user's own by its name, for the processes of the runs.
+
+    Raises:
+        UserError: a class cannot be imported, or two models have one name.
     """
 
     models: tuple[str, ...]
@@ -49,10 +55,23 @@ class Comparison:
     budget: float | None = None
     also_test: tuple[str, ...] = ()
     study: Study = field(default_factory=Study)
+    sources: Mapping[str, str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Know the classes of the user's own by their names."""
+        if self.study.variants:
+            names, given = list(self.models), [self.study.base]
+        else:
+            names = given = [known_as(model) for model in self.models]
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise UserError(f"--model={','.join(names)} names the model {twice[0]} twice")
+        object.__setattr__(self, "models", tuple(names))
+        object.__setattr__(self, "sources", {known_as(model): importable(model) for model in given})
 
     def model_of(self, name: str) -> str:
-        """Return RecBole's name of one of ``models``; of a variant, the ``model`` among its options."""
-        return str(self.variant_options(name).get("model", self.study.base)) if self.study.variants else name
+        """Return what names one of ``models`` in any process; of a variant, the ``model`` among its options."""
+        named = str(self.variant_options(name).get("model", self.study.base)) if self.study.variants else name
+        return self.sources.get(class_name(named), named)
 
     def variant_options(self, name: str) -> dict[str, Any]:
         """Return the options that make a variant; none for a model."""
@@ -164,7 +183,7 @@ def _has_one_target(split: object) -> bool:
 
 def name_of(names: str, model: str) -> bool:
     """Return whether a text names several models or this one."""
-    return "," in str(names) or str(names) == model
+    return "," in str(names) or class_name(str(names)) == class_name(model)
 
 
 def is_general(config: Config) -> bool:

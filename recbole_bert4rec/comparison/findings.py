@@ -9,8 +9,9 @@ from recbole.utils import ModelType, get_model
 
 from recbole_bert4rec.comparison.results import Results, epochs_trained
 from recbole_bert4rec.comparison.significance import Difference, difference, holm
-from recbole_bert4rec.constants import OUR_MODELS, RIVAL
+from recbole_bert4rec.constants import RIVAL
 from recbole_bert4rec.plugin.user_rows import CAUSAL_MODELS
+from recbole_bert4rec.user_models import is_ours, parent_of
 
 LEVEL = 0.05
 """Chance is taken to explain differences of a higher p."""
@@ -128,9 +129,9 @@ def _was_best_at_the_end(record: dict[str, Any]) -> bool:
 def shown_in_an_epoch(record: dict[str, Any]) -> str:
     """Say what a model is shown in one epoch, since epochs of different kind cannot be counted against each other."""
     config = record["config"]
-    if record["model"] in OUR_MODELS:
+    if is_ours(record["model"]):
         return "sliding windows of each user" if config.get("window") == "sliding" else "a window of each user"
-    if record["model"] == RIVAL or (config.get("training_rows") and record["model"] in CAUSAL_MODELS):
+    if parent_of(record["model"]) == RIVAL or (config.get("training_rows") and record["model"] in CAUSAL_MODELS):
         return "all windows of each user (training_rows: user)"
     sequential = get_model(record["model"]).type == ModelType.SEQUENTIAL
     return "a padded row a label" if sequential else "each interaction"

@@ -13,6 +13,7 @@ from recbole_bert4rec.constants import MODEL_NAME
 from recbole_bert4rec.errors import UserError, short
 from recbole_bert4rec.options.table import DECIDED_BY_COMPARISON, SINGLE_RUN
 from recbole_bert4rec.resources import read_yaml
+from recbole_bert4rec.user_models import known_as, named_in_file
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,9 @@ def read_study(path: str, base: str = MODEL_NAME) -> Study:
     ]
     if mistakes:
         raise UserError(f"study {path}: {'; '.join(mistakes)}")
+    known_as(base)
+    for options in variants.values():
+        named_in_file(str(options.get("model", "")), f"study {path}")
     return Study({" ".join(str(name).split()): options for name, options in variants.items()}, axis, base=base)
 
 

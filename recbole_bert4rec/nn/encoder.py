@@ -369,15 +369,7 @@ class BERT4RecEncoder(nn.Module):
             ``query_positions``.
         """
         present = item_seq != PADDING  # (B, L)
-        hidden = self.item_embedding(item_seq)
-        if self.position_embedding is not None:
-            position = torch.arange(item_seq.shape[1], device=item_seq.device)
-            if self.options.position == "end":
-                position = (present.sum(1, keepdim=True) - 1 - position).clamp(min=0)  # (B, L)
-            hidden = hidden + self.position_embedding(position)
-        if self.features is not None:
-            hidden = hidden + self.features(item_seq)
-        hidden = self.embedding_dropout(self.embedding_norm(hidden))
+        hidden = self.embedding_dropout(self.embedding_norm(self.embed(item_seq)))
         if two_sided is None:
             attn_mask = present[:, None, None, :]
         else:  # padding comes after all items, so none of them attends to it
@@ -390,6 +382,20 @@ class BERT4RecEncoder(nn.Module):
             hidden = layer(hidden, attn_mask)
         encoded: Tensor = self.last_norm(last(hidden, attn_mask, query_positions))
         return encoded
+
+    def embed(self, item_seq: Tensor) -> Tensor:
+        """Return what the first layer reads, before it is normalised: items, positions and features (section 3.4).
+
+        *Shape:* (B, L) -> (B, L, H)
+        """
+        hidden: Tensor = self.item_embedding(item_seq)
+        if self.position_embedding is not None:
+            position = torch.arange(item_seq.shape[1], device=item_seq.device)
+            if self.options.position == "end":
+                length = (item_seq != PADDING).sum(1, keepdim=True)
+                position = (length - 1 - position).clamp(min=0)  # (B, L)
+            hidden = hidden + self.position_embedding(position)
+        return hidden if self.features is None else hidden + self.features(item_seq)
 
     def _attention_bias(self, width: int, times: Tensor | None) -> Tensor | None:
         """Return what is added to the attention logits of all layers, (B or 1, A, L, L); None if nothing is."""

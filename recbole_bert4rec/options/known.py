@@ -14,6 +14,9 @@ from recbole_bert4rec.options.table import OPTIONS
 _PROGRAM = ("config_files", "nproc", "ip", "port", "world_size", "group_offset", "offset", "model_file")
 """What the command lines and RecBole's own programs put beside the options."""
 
+READ = r"config\[[\"'](\w+)[\"']\]"
+"""How code reads an option."""
+
 _DOCUMENTED = ("neg_sampling", "training_neg_sample_num")
 """What examples of RecBole's documentation set, though its code no longer reads it."""
 
@@ -74,5 +77,5 @@ def _names_in(chosen: Callable[[Path], bool]) -> frozenset[str]:
         elif file.name == "argument_list.py":
             found.update(re.findall(r"[\"'](\w+)[\"']", file.read_text("utf-8")))
         elif file.suffix == ".py":
-            found.update(re.findall(r"config\[[\"'](\w+)[\"']\]", file.read_text("utf-8")))
+            found.update(re.findall(READ, file.read_text("utf-8")))
     return frozenset(found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.resources
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -75,11 +75,24 @@ def documented(model: str) -> Mapping[str, Documented]:
     Args:
         model: RecBole's name; of a model that it does not have, only the options of all models are returned.
     """
-    root = Path(str(importlib.resources.files("recbole"))) / "properties"
-    files = (root / "overall.yaml", root / "dataset" / "sample.yaml", root / "model" / f"{model}.yaml")
+    root = _properties()
+    return documented_in((root / "overall.yaml", root / "dataset" / "sample.yaml", root / "model" / f"{model}.yaml"))
+
+
+def documented_in(files: Iterable[Path]) -> dict[str, Documented]:
+    """Return the options of property files by name; files that are not there have none."""
     lines = [line for file in files if file.is_file() for line in file.read_text("utf-8").splitlines()]
     found = filter(None, map(_LINE.fullmatch, lines))
     return {line["name"]: _documented(line.groupdict("")) for line in found}
+
+
+def models_of_recbole() -> set[str]:
+    """Return the names of RecBole's models."""
+    return {file.stem for file in (_properties() / "model").iterdir()}
+
+
+def _properties() -> Path:
+    return Path(str(importlib.resources.files("recbole"))) / "properties"
 
 
 def _documented(line: Mapping[str, str]) -> Documented:

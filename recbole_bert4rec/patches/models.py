@@ -7,10 +7,12 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from recbole.config import Config
 from recbole.data.dataloader import AbstractDataLoader
+from recbole.trainer import Trainer
+from recbole.utils import ModelType
 
 from recbole_bert4rec.constants import MODEL_NAME, OUR_MODELS, RIVAL, STOCK_MODEL_NAME
 from recbole_bert4rec.environment import suppress_dependency_warnings
@@ -20,9 +22,14 @@ from recbole_bert4rec.plugin import gru4rec_plus, model
 from recbole_bert4rec.plugin.candidates import CandidateDataLoader
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.loader import WindowDataLoader
+from recbole_bert4rec.plugin.stored_config import StoredConfig
 from recbole_bert4rec.plugin.trainer import BERT4RecTrainer
 from recbole_bert4rec.plugin.user_rows import UserRowsDataLoader, has_user_rows
 from recbole_bert4rec.scoped import replaced
+from recbole_bert4rec.user_models import class_of, is_ours, known_as, named_in_file, parent_of
+
+if TYPE_CHECKING:
+    from recbole.model.abstract_recommender import ConcreteRecommender  # a name of the stubs
 
 _HOME = "recbole.model.sequential_recommender"
 _STOCK = STOCK_MODEL_NAME.lower()
@@ -38,11 +45,45 @@ def get_dataloader(
     """Return the loader's class: this package's for BERT4Rec, RecBole's for all other models."""
     if phase == "train" and has_user_rows(config):
         return UserRowsDataLoader
-    if config["model"] not in OUR_MODELS:
-        return original(config, phase)
+    if not is_ours(config["model"]):
+        parent: Any = {**config.final_config_dict, "model": parent_of(config["model"])}  # RecBole only looks options up
+        return original(parent, phase)
     if phase == "train":
         return WindowDataLoader
     return original(config, phase) if config["eval_args"]["mode"][phase] == "full" else CandidateDataLoader
+
+
+def get_model(original: Callable[[str], type[ConcreteRecommender]], model_name: str) -> type[ConcreteRecommender]:
+    """Return the class of a model; one of the user's own by its name."""
+    return class_of(model_name) or original(model_name)
+
+
+def get_trainer(
+    original: Callable[[ModelType, str], type[Trainer]], model_type: ModelType, model_name: str
+) -> type[Trainer]:
+    """Return the trainer of a model; a user's own has that of the model that it comes from."""
+    return original(model_type, parent_of(model_name))
+
+
+def get_model_and_dataset(
+    original: Callable[..., tuple[str, type[ConcreteRecommender], str]],
+    self: Config,
+    model: str | type[ConcreteRecommender] | None,
+    dataset: str | None,
+) -> tuple[str, type[ConcreteRecommender], str]:
+    """Let a model be a class, or ``module:Class`` where the user says so; what a file says imports nothing.
+
+    Raises:
+        UserError: it is no model, or a file names one that the user has not named.
+    """
+    said = {**self.variable_config_dict, **self.cmd_config_dict}.get("model") if model is None else model
+    if said is None and "model" in self.file_config_dict:
+        said = named_in_file(str(self.file_config_dict["model"]), "a configuration file")
+    elif isinstance(self, StoredConfig):
+        said = named_in_file(str(said), "the checkpoint")
+    elif said is not None:
+        said = known_as(said)
+    return original(self, said, dataset)
 
 
 def run_recboles(rank: int, *args: object) -> None:
@@ -92,6 +133,27 @@ PATCHES = (
     *(patch for name in OUR_MODELS for patch in _model(name, model)),
     *(_named("recbole.trainer", f"{name}Trainer", BERT4RecTrainer, _TRAINER) for name in OUR_MODELS),
     *_model(RIVAL, gru4rec_plus),
+    Patch(
+        "recbole.utils.utils",
+        "get_model",
+        get_model,
+        "RecBole finds a model in its own packages alone (utils.py:55).",
+        Scope.MODEL,
+    ),
+    Patch(
+        "recbole.utils.utils",
+        "get_trainer",
+        get_trainer,
+        "RecBole finds a trainer by the name of the model, which a subclass does not share (utils.py:88).",
+        Scope.MODEL,
+    ),
+    Patch(
+        "recbole.config.configurator:Config",
+        "_get_model_and_dataset",
+        get_model_and_dataset,
+        "RecBole forgets a class that it is given and looks its name up, in its own packages (configurator.py:198).",
+        Scope.MODEL,
+    ),
     Patch(
         "recbole.data.utils",
         "get_dataloader",

@@ -21,11 +21,12 @@ import recbole.data.dataset.dataset as recbole_dataset
 import recbole.data.utils as recbole_data
 import recbole.quick_start.quick_start as quick_start
 import recbole.utils.logger as recbole_logger
+import recbole.utils.utils as recbole_utils
 import torch
 import yaml
 from recbole.config import Config
 from recbole.trainer import Trainer
-from recbole.utils import ModelType, get_model, get_trainer, init_seed
+from recbole.utils import ModelType, init_seed
 
 from recbole_bert4rec.constants import FOR_THE_USER, MODEL_NAME, OUR_MODELS, RIVAL, STOCK_MODEL_NAME
 from recbole_bert4rec.datafiles.atomic import load_interactions
@@ -56,6 +57,7 @@ from recbole_bert4rec.plugin.stored_config import StoredConfig
 from recbole_bert4rec.plugin.user_rows import CAUSAL_MODELS, has_user_rows, loss_of_windows
 from recbole_bert4rec.resources import read_yaml, shipped
 from recbole_bert4rec.scoped import StandIn, added, replaced
+from recbole_bert4rec.user_models import is_ours, known_as, parent_of, property_files
 
 if TYPE_CHECKING:
     from importlib.abc import Traversable
@@ -108,15 +110,18 @@ def load_defaults(
     """
     if Path(dataset).name != dataset or dataset == ".." or "\0" in dataset:
         raise UserError(f"the data set {dataset!r} is no name; put NAME.inter into DATA_PATH/NAME/ and name both")
-    original(self, MODEL_NAME if model == STOCK_MODEL_NAME else model, model_class, dataset)
+    parent = parent_of(model)
+    original(self, MODEL_NAME if parent == STOCK_MODEL_NAME else parent, model_class, dataset)
     internal = self.internal_config_dict
-    _overlay(self, shipped("model") / f"{model}.yaml")
+    _overlay(self, shipped("model") / f"{parent}.yaml")
+    for file in property_files(model):
+        internal.update(read_yaml(str(file)))
     _overlay(self, shipped("dataset") / f"{dataset}.yaml")
     given = self.external_config_dict
     sequential = model_class.type == ModelType.SEQUENTIAL
     if not sequential and not asks_for_global_time(given.get("eval_args")):
         return
-    if model in OUR_MODELS:
+    if is_ours(model):
         if given.get("loss_type") == "BPR":
             internal["seen_bias"] = False  # BPR cannot learn it
         if "train_batch_size" in given:
@@ -149,19 +154,18 @@ def check_options(original: Callable[[Config], None], self: Config) -> None:
         self.final_config_dict["eval_args"] = {**_SEQUENTIAL_SPLIT, **arguments}
     given = set(self.external_config_dict)
     known = known_to(self)
-    home = self.model_class.__module__
-    if self.model in OUR_MODELS:
+    parent = parent_of(self.model)
+    if parent in OUR_MODELS:
         check(self.final_config_dict, given, known, self.model)
-    elif home.startswith("recbole.") or self.model == RIVAL:
-        found = mistakes_of_gru4rec_plus(self.final_config_dict) if self.model == RIVAL else []
+    else:
+        found = mistakes_of_gru4rec_plus(self.final_config_dict) if parent == RIVAL else []
         if not str(self["teacher"]).isidentifier():  # KD_DAGFM runs it as a program (kd_dagfm.py:44)
             found.append(f"`teacher` must be the name of a network, such as CrossNet, but is {self['teacher']!r}.")
-        found += mistakes_of_another_model(self.final_config_dict, given, known, self.model)
+        found += mistakes_of_another_model(self.final_config_dict, given, known, parent)
         if found:
             raise UserError(f"the configuration of {self.model} has mistakes:\n  " + "\n  ".join(found))
-    if home.startswith("recbole"):  # a model of the user's own may have options of its own
-        for name, why in without_effect(self).items():
-            getLogger().warning(f"option `{name}` {why}")
+    for name, why in without_effect(self).items():
+        getLogger().warning(f"option `{name}` {why}")
     original(self)
 
 
@@ -210,9 +214,11 @@ def create_dataset(original: Callable[[Config], Any], config: Config) -> Any:
     Raises:
         UserError: ``dataset_save_path`` names a pickle that is not trusted.
     """
+    home, name = recbole.data.dataset, f"{config['model']}Dataset"
+    of_parent = getattr(home, f"{parent_of(config['model'])}Dataset", None)
     with ExitStack() as changes:
-        if has_user_rows(config):
-            changes.enter_context(added(recbole.data.dataset, f"{config['model']}Dataset", BERT4RecDataset))
+        if not hasattr(home, name) and (has_user_rows(config) or of_parent is not None):
+            changes.enter_context(added(home, name, BERT4RecDataset if has_user_rows(config) else of_parent))
         if not _trusts_pickles(config, "dataset_save_path"):
             changes.enter_context(replaced(recbole_data, "os", _NO_FILE_EXISTS))
         return original(config)
@@ -232,7 +238,7 @@ def data_preparation(original: Callable[[Config, Any], Any], config: Config, dat
     Raises:
         UserError: the values have mistakes, or training would read what came after the moment.
     """
-    if config["model"] in OUR_MODELS:
+    if is_ours(config["model"]):
         size = LogSize(dataset.user_num - 1, dataset.item_num - 1, count_interactions(dataset))
         settled = settle(config, size)
         if settled:
@@ -337,7 +343,7 @@ def _recording_trainer(kind: ModelType, name: str) -> Callable[[Config, Any], An
     from recbole_bert4rec.training.record import RecordWriter
 
     def make(config: Config, model: Any) -> Any:
-        trainer_class: Any = get_trainer(kind, name)
+        trainer_class: Any = recbole_utils.get_trainer(kind, name)
         if not issubclass(trainer_class, Trainer):  # of decision trees, which have no epochs
             return trainer_class(config, model)
         trainer, log = observed(trainer_class)(config, model), EpochLog()
@@ -377,7 +383,9 @@ def set_color(original: Callable[[str, str, bool], str], log: str, color: str, h
     return log if os.environ.get("NO_COLOR") else original(log, color, highlight)
 
 
-def load_data_and_model(original: Callable[..., Any], model_file: str, unpickle: bool = False) -> tuple[Any, ...]:
+def load_data_and_model(
+    original: Callable[..., Any], model_file: str, unpickle: bool = False, model: str | type | None = None
+) -> tuple[Any, ...]:
     """Return what a checkpoint was trained on and the model in it.
 
     Args:
@@ -385,6 +393,7 @@ def load_data_and_model(original: Callable[..., Any], model_file: str, unpickle:
         model_file: the checkpoint.
         unpickle: read a checkpoint that RecBole wrote. Such a file is a pickle and can run any code as it is read:
             say True only of files whose maker you trust.
+        model: the class, or ``module:Class``, of a model of one's own.
 
     Returns:
         Configuration, model, data set, and the loaders of training, validation and test.
@@ -393,6 +402,8 @@ def load_data_and_model(original: Callable[..., Any], model_file: str, unpickle:
         UserError: the file is damaged or not this package's, or the data set no longer has the items, in the order of
             their ids, that the model was trained on.
     """
+    if model is not None:
+        known_as(model)
     try:
         state = checkpoint.read(model_file)
         config = StoredConfig(state["config"])
@@ -403,6 +414,7 @@ def load_data_and_model(original: Callable[..., Any], model_file: str, unpickle:
         if not isinstance(state, dict) or not isinstance(state.get("config"), Config):
             raise UserError(f"{model_file} is not a checkpoint of RecBole: there is no configuration in it") from error
         config = state["config"]
+        known_as(config.model_class)
     init_seed(config["seed"], config["reproducibility"])
     recbole_logger.init_logger(config)
     getLogger().info(config)
@@ -413,11 +425,11 @@ def load_data_and_model(original: Callable[..., Any], model_file: str, unpickle:
     if "item_tokens" in state:
         checkpoint.check_items(model_file, state["item_tokens"], training)
     init_seed(config["seed"], config["reproducibility"])
-    model = get_model(config["model"])(config, training).to(config["device"])
+    network = recbole_utils.get_model(config["model"])(config, training).to(config["device"])
     with checkpoint.explain_misfit(model_file):
-        model.load_state_dict(state["state_dict"])
-        model.load_other_parameter(state.get("other_parameter"))
-    return (config, model, dataset, *loaders)
+        network.load_state_dict(state["state_dict"])
+        network.load_other_parameter(state.get("other_parameter"))
+    return (config, network, dataset, *loaders)
 
 
 _CONFIG = "recbole.config.configurator:Config"

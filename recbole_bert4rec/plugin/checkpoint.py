@@ -23,6 +23,7 @@ from torch import Tensor
 from recbole_bert4rec.constants import OUR_MODELS
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.files import atomic_write, digest_of
+from recbole_bert4rec.user_models import source_of
 
 if TYPE_CHECKING:
     from recbole.config import Config
@@ -210,11 +211,10 @@ def _is_epoch(value: object) -> bool:
 
 
 def _is_config(value: object) -> bool:
-    return isinstance(value, dict) and is_plain(value) and value.get("model") in OUR_MODELS and _has_data_set(value)
-
-
-def _has_data_set(config: dict[str, Any]) -> bool:
-    return isinstance(config.get("dataset"), str)
+    if not isinstance(value, dict) or not is_plain(value) or not isinstance(value.get("dataset"), str):
+        return False
+    model = value.get("model")
+    return model in OUR_MODELS or (isinstance(model, str) and ":" in model)
 
 
 def _are_weights(value: object) -> bool:
@@ -313,7 +313,9 @@ def _are_histories(value: object) -> bool:
 
 ENTRIES = {
     "config": Entry(
-        f"a dictionary of plain options whose model is one of {list(OUR_MODELS)} and that names a data set", _is_config
+        f"a dictionary of plain options whose model is one of {list(OUR_MODELS)}, or MODULE:CLASS of a user's own, and "
+        "that names a data set",
+        _is_config,
     ),
     "epoch": Entry("a whole number from -1, which is that of an untrained model", _is_epoch),
     "cur_step": Entry("a whole number from 0", _is_whole),
@@ -413,6 +415,7 @@ def plain_config(config: Config) -> dict[str, Any]:
     """Return the values from which ``StoredConfig`` makes the same configuration again."""
     values = {key: value for key, value in config.final_config_dict.items() if key not in _DERIVED and is_plain(value)}
     before_dataset_name = {**config.internal_config_dict, **config.external_config_dict}
+    values["model"] = source_of(config["model"])
     values["data_path"] = before_dataset_name.get("data_path")
     negatives = values.get("train_neg_sample_args")
     if isinstance(negatives, dict) and negatives.get("distribution") == "none":

@@ -13,7 +13,7 @@ from recbole.data.interaction import Interaction
 from recbole.utils import EvaluatorType, FeatureSource, FeatureType
 from torch import Tensor
 
-from recbole_bert4rec.constants import OUR_MODELS, SEQUENCE, TARGET_POSITION
+from recbole_bert4rec.constants import SEQUENCE, TARGET_POSITION
 from recbole_bert4rec.data.sequences import Sequences, order_by_user_and_time
 from recbole_bert4rec.datafiles.atomic import check_times
 from recbole_bert4rec.errors import UserError
@@ -21,6 +21,7 @@ from recbole_bert4rec.plugin.benchmark_rows import flatten_rows
 from recbole_bert4rec.plugin.global_split import splits_by_global_time
 from recbole_bert4rec.plugin.loading import FastLoading
 from recbole_bert4rec.plugin.splitting import check_not_empty, keep_valid_users, parts_of, split_rows
+from recbole_bert4rec.user_models import is_ours
 
 
 class BERT4RecDataset(FastLoading):
@@ -37,7 +38,7 @@ class BERT4RecDataset(FastLoading):
 
     def _own(self, name: str) -> Any:
         """Return an option that is of this package's models alone; None for RecBole's, on whole windows."""
-        return self.config[name] if self.config["model"] in OUR_MODELS else None
+        return self.config[name] if is_ours(self.config["model"]) else None
 
     def _normalize(self) -> None:
         """Normalise as RecBole does, and keep the times as they were for ``time_bias``."""
@@ -145,6 +146,38 @@ class BERT4RecDataset(FastLoading):
         """Return one whole sequence for each user of this part; see :meth:`Sequences.longest_slices`."""
         rows = self.inter_feat
         return self.sequences.longest_slices(rows[self.uid_field], self.sequence_of(rows), rows[TARGET_POSITION])
+
+    def item_features(self, names: list[str]) -> tuple[tuple[Tensor, int], ...]:
+        """Return a table of each feature, with a row for each item and an empty one for [MASK], and its number of ids.
+
+        Args:
+            names: of ``selected_features``.
+
+        Returns:
+            *Shape:* (N + 1, width) each.
+
+        Raises:
+            UserError: a feature is missing or is not categorical.
+        """
+        kinds = (FeatureType.TOKEN, FeatureType.TOKEN_SEQ)
+        columns = [] if self.item_feat is None else self.item_feat.columns
+        loaded = [field for field in columns if field != self.iid_field]
+        categorical = [field for field in loaded if self.field2type[field] in kinds]
+        tables = []
+        for field in names:
+            if field in loaded and field not in categorical:
+                raise UserError(
+                    f"`selected_features` must name categorical columns, such as {categorical}, but {field!r} holds "
+                    "numbers"
+                )
+            if field not in categorical:
+                raise UserError(
+                    f"`selected_features` names {field!r}, but the loaded categorical columns of the .item file are "
+                    f"{categorical}; name it in load_col: item too, such as {{'item': ['{self.iid_field}', '{field}']}}"
+                )
+            values = self.item_feat[field].view(self.item_num, -1)
+            tables.append((torch.cat([values, torch.zeros_like(values[:1])]), self.num(field)))
+        return tuple(tables)
 
     def fingerprint(self) -> str:
         """Return a digest of all interactions, and of which of them this part reads."""

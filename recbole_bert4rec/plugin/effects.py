@@ -12,6 +12,7 @@ from recbole_bert4rec.constants import OUR_MODELS, RIVAL
 from recbole_bert4rec.options.known import FOLLOWED_BY_ALL, known_to_every_model
 from recbole_bert4rec.options.table import OPTIONS, OWN
 from recbole_bert4rec.plugin.user_rows import CAUSAL_MODELS
+from recbole_bert4rec.user_models import is_ours, options_read_by, parent_of
 
 _OF_THE_TRANSFORM = ("mask_ratio", "ft_ratio")
 """What RecBole reads for any model, but only where ``transform`` masks the sequences."""
@@ -19,7 +20,7 @@ _OF_THE_TRANSFORM = ("mask_ratio", "ft_ratio")
 
 def known_to(config: Config) -> set[str]:
     """Collect the options that mean something to the model of a configuration."""
-    return {*config.internal_config_dict}.union(*config.parameters.values())
+    return {*config.internal_config_dict, *options_read_by(config.model)}.union(*config.parameters.values())
 
 
 def without_effect(config: Config, names: Iterable[str] | None = None) -> dict[str, str]:
@@ -47,7 +48,7 @@ def why_no_effect(name: str, model: str, config: Mapping[str, Any], known: Abstr
         config: the options with their final values.
         known: the options that mean something to the model.
     """
-    if model in OUR_MODELS:
+    if is_ours(model):
         needed = OPTIONS[name].objective if name in OPTIONS else None
         if needed not in (None, config["objective"]):
             return f"is for objective {needed} and has no effect with {config['objective']}"
@@ -55,7 +56,7 @@ def why_no_effect(name: str, model: str, config: Mapping[str, Any], known: Abstr
         return f"is for {', '.join(OUR_MODELS)} and has no effect on {model}"
     elif name in _OF_THE_TRANSFORM and not config.get("transform"):
         return f"is another model's and has no effect on {model}"
-    if name == "training_rows" and model not in (*CAUSAL_MODELS, RIVAL):
+    if name == "training_rows" and model not in CAUSAL_MODELS and parent_of(model) != RIVAL:
         return f"is for {', '.join(CAUSAL_MODELS)} and has no effect on {model}"
     if name not in known and name not in FOLLOWED_BY_ALL | known_to_every_model():
         return f"is another model's and has no effect on {model}"

@@ -6,17 +6,15 @@ from typing import Any
 
 import torch
 from recbole.config import Config
-from recbole.data.dataset import Dataset
 from recbole.data.interaction import Interaction
 from recbole.model.abstract_recommender import SequentialRecommender
-from recbole.utils import FeatureType, InputType
+from recbole.utils import InputType
 from torch import Tensor
 
 from recbole_bert4rec.constants import PADDING, SAMPLED_LOSSES, UNCALIBRATED_LOSSES
 from recbole_bert4rec.data.batching import epoch_generator
 from recbole_bert4rec.data.labelled import Labelled, seen_pairs
 from recbole_bert4rec.data.negatives import SharedNegatives, items_outside
-from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.nn.cross_entropy import LogitOffset, Workspace, cross_entropy
 from recbole_bert4rec.nn.losses import (
     binary_cross_entropy,
@@ -58,7 +56,8 @@ class BERT4Rec(Ranker, SequentialRecommender):
         needed = sampled or at_frequencies or config["logit_adjustment"]
         counts: Any = dataset.training_counts() if needed else None
         self.negatives = SharedNegatives(counts, config["negatives"]) if sampled else None
-        self._init_ranker(config, self.n_items, _features(config, dataset))
+        features = dataset.item_features(config["selected_features"]) if config["selected_features"] else ()
+        self._init_ranker(config, self.n_items, features)
         self.adjust(config["logit_adjustment"], counts)
         if at_frequencies:
             self.encoder.init_output_bias_(counts)
@@ -114,7 +113,20 @@ class BERT4Rec(Ranker, SequentialRecommender):
         if self.TIME_SEQ:
             visible = (shown.item_seq != PADDING) & ~shown.masked
             times = visible_times(interaction[self.TIME_SEQ][:, : visible.shape[1]], visible)
-        vectors = self.encoder.output(self._hidden_at(shown, times))  # (M, H)
+        return self.loss_of(self.encoder.output(self._hidden_at(shown, times)), shown, sequences)
+
+    def loss_of(self, vectors: Tensor, shown: Labelled, sequences: Tensor) -> Tensor:
+        """Return the mean loss of the labels; what a subclass with another loss writes anew.
+
+        Args:
+            vectors: the encoder's at the positions that are read. *Shape:* (M, H)
+            shown: what the encoder was shown, and the labels.
+            sequences: the items themselves. *Shape:* (B, L)
+
+        Returns:
+            A scalar.
+        """
+        generator = self._generator_on(sequences.device)
         weights = mask_weights(shown.rows, len(sequences), self.loss_mean)
         scored = vectors, self.encoder.output_embedding, self.encoder.output_bias, shown.labels
         if self.loss_type == "BPR":
@@ -133,6 +145,17 @@ class BERT4Rec(Ranker, SequentialRecommender):
             raise NotImplementedError(f"loss_type {self.loss_type} has no branch in calculate_loss")
         t = self.gbce_t if self.loss_type == "gBCE" else 0.0
         return binary_cross_entropy(scores, weights, gbce_exponent(len(negatives.items), self.n_items, t))
+
+    def logits_of(self, vectors: Tensor, shown: Labelled) -> Tensor:
+        """Return the logits of all items, for losses that need each of them: padding has -inf, ``seen_bias`` is added.
+
+        *Shape:* (M, H) -> (M, N)
+        """
+        logits = self.encoder.scores(vectors)
+        offset = self._seen_offset(shown)
+        if offset is not None:
+            logits = logits.index_put((offset.rows, offset.items), offset.value, accumulate=True)
+        return logits.index_fill(1, torch.tensor([PADDING], device=logits.device), -torch.inf)
 
     def _hidden_at(self, shown: Labelled, times: Tensor | None) -> Tensor:
         """Return the hidden states of the positions that are read.
@@ -223,31 +246,3 @@ class BERT4RecPlus(BERT4Rec):
 
 class SASRecPlus(BERT4Rec):
     """The causal rival on the same encoder: SASRec (Kang and McAuley, ICDM 2018), trained with a softmax."""
-
-
-def _features(config: Config, dataset: Dataset) -> tuple[tuple[Tensor, int], ...]:
-    """Return the tables of ``selected_features``: a row for each item, and an empty one for [MASK].
-
-    Raises:
-        UserError: a feature is missing or is not categorical.
-    """
-    if not config["selected_features"]:
-        return ()
-    kinds = (FeatureType.TOKEN, FeatureType.TOKEN_SEQ)
-    loaded = [] if dataset.item_feat is None else [f for f in dataset.item_feat.columns if f != dataset.iid_field]
-    categorical = [field for field in loaded if dataset.field2type[field] in kinds]
-    for field in config["selected_features"]:
-        if field in loaded and field not in categorical:
-            raise UserError(
-                f"`selected_features` must name categorical columns, such as {categorical}, but {field!r} holds numbers"
-            )
-        if field not in categorical:
-            raise UserError(
-                f"`selected_features` names {field!r}, but the loaded categorical columns of the .item file are "
-                f"{categorical}; name it in load_col: item too, such as {{'item': ['{dataset.iid_field}', '{field}']}}"
-            )
-    tables = []
-    for field in config["selected_features"]:
-        values = dataset.item_feat[field].view(dataset.item_num, -1)
-        tables.append((torch.cat([values, torch.zeros_like(values[:1])]), dataset.num(field)))
-    return tuple(tables)

@@ -23,6 +23,7 @@ from recbole_bert4rec.plugin import checkpoint
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.faults import FaultyTrainer
 from recbole_bert4rec.plugin.model import BERT4Rec
+from recbole_bert4rec.user_models import class_name
 
 Losses = float | tuple[float, ...]
 
@@ -220,7 +221,8 @@ class ResumableTrainer(FaultyTrainer):
         fixed = ["model", *FIXED_ON_RESUME]
         if self.config["valid_users"] is not None:  # with another seed others have trained what is held out
             fixed.append("seed")
-        if changed := self._changed_since(state["config"], fixed):
+        stored = {**state["config"], "model": class_name(state["config"]["model"])}
+        if changed := self._changed_since(stored, fixed):
             raise UserError(f"cannot resume {resume_file}: {changed}")
         if not epochs_left:
             return

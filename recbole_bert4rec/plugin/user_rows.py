@@ -16,6 +16,7 @@ from recbole_bert4rec.data.next_item import next_items
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.options.checks import mistakes_of_values
 from recbole_bert4rec.plugin.loader import WindowDataLoader
+from recbole_bert4rec.user_models import parent_of
 
 CAUSAL_MODELS = ("GRU4Rec", "GRU4RecF", "SASRec", "SASRecF")
 """RecBole's models whose output at a position depends on nothing after it, and is read by ``gather_indexes``."""
@@ -27,7 +28,7 @@ def has_user_rows(config: Config) -> bool:
     Raises:
         UserError: the options do not allow it.
     """
-    if config["model"] == RIVAL:
+    if parent_of(config["model"]) == RIVAL:
         return True
     if config["training_rows"] is None or config["model"] not in CAUSAL_MODELS:
         return False

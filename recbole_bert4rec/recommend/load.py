@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -15,9 +15,11 @@ from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.options.kinds import misfits
 from recbole_bert4rec.options.table import OPTIONS, Role
 from recbole_bert4rec.plugin import checkpoint
+from recbole_bert4rec.ranker import Ranker
 from recbole_bert4rec.recommend.given import Items
 from recbole_bert4rec.recommend.histories import Histories
 from recbole_bert4rec.recommend.recommender import BATCH_SIZE, FIELDS, Recommender, TrainedRanker
+from recbole_bert4rec.user_models import class_name, class_of, known_as, named_in_file
 
 _FEATURES = "encoder.features."
 _NEEDED = {
@@ -32,6 +34,7 @@ def load(
     device: torch.device | str | None = None,
     logit_adjustment: float | None = None,
     batch_size: int = BATCH_SIZE,
+    model: str | type | None = None,
 ) -> Recommender:
     """Load a trained model of this package.
 
@@ -41,15 +44,18 @@ def load(
         logit_adjustment: the option of that name: rank by score - this * log(n + 1), n the item's count in training.
             Default: the checkpoint's.
         batch_size: histories that are encoded at once.
+        model: the class, or ``module:Class``, of a model of one's own; a file does not say which module is run.
 
     Returns:
         The model.
 
     Raises:
-        UserError: the file is damaged or not a checkpoint of this package, or an argument has a value that cannot be.
+        UserError: the file is damaged or not a checkpoint of this package; it holds a model of one's own, and its class
+            is not given; or an argument has a value that cannot be.
     """
     state = checkpoint.read(path)
-    config = dict(state["config"])
+    config = _Options(state["config"])
+    own_class = _class_in(path, config["model"], model)
     if logit_adjustment is not None:
         config["logit_adjustment"] = logit_adjustment
     wrong = misfits(config, _NEEDED)
@@ -62,19 +68,69 @@ def load(
     if len(counts) != len(items.tokens):
         raise UserError(f"{path} has {len(items.tokens)} items, but counts of {len(counts)}")
     with checkpoint.explain_misfit(path):
-        ranker = _ranker(config, state["state_dict"], counts)
+        ranker = _ranker(config, state["state_dict"], counts, own_class)
         one = torch.ones(1, 1, dtype=torch.int64)
         ranker.encode(one, one[0], one.double() if config["time_bias"] else None)  # shapes that only a call shows
     ranker.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     return Recommender(ranker, config, items, counts, _stored(path, state, len(counts)), batch_size)
 
 
-def _ranker(config: Mapping[str, Any], weights: dict[str, Tensor], counts: Tensor) -> TrainedRanker:
+class _Options(dict[str, Any]):
+    """Options as RecBole's configuration gives them: one that is not there is None."""
+
+    def __missing__(self, name: str) -> None:
+        return None
+
+
+class _Catalogue(NamedTuple):
+    """What a model asks of the data set that it is made for.
+
+    Attributes:
+        counts: how often each item stands in training. *Shape:* (N,)
+        features: those of ``selected_features``; see :attr:`EncoderOptions.features`.
+    """
+
+    counts: Tensor
+    features: tuple[tuple[Tensor, int], ...]
+
+    def num(self, field: str) -> int:
+        """Return N, whatever the column: a checkpoint knows items alone."""
+        return len(self.counts)
+
+    def training_counts(self) -> Tensor:
+        """Return the counts."""
+        return self.counts
+
+    def item_features(self, names: list[str]) -> tuple[tuple[Tensor, int], ...]:
+        """Return the features."""
+        return self.features
+
+
+def _class_in(path: str | os.PathLike[str], stored: str, given: str | type | None) -> type | None:
+    """Return the class of the user's own that a checkpoint holds a model of; None for a model of this package.
+
+    Raises:
+        UserError: it is not given, another one is, or it ranks in another way than this package's models.
+    """
+    name = None if given is None else known_as(given)
+    if name not in (None, class_name(stored)):
+        raise UserError(f"{path} holds a model of {stored}, but the one given is {name}")
+    found = class_of(named_in_file(stored, str(path)))
+    if found is not None and not issubclass(found, Ranker):
+        raise UserError(f"{path} holds a model of {stored}, which is no subclass of BERT4Rec")
+    return found
+
+
+def _ranker(config: Mapping[str, Any], weights: dict[str, Tensor], counts: Tensor, own_class: type | None) -> Ranker:
     """Make the network with the weights of a checkpoint."""
     names = sorted((name for name in weights if name.startswith(f"{_FEATURES}values_")), key=_number)
     features = tuple((weights[name], len(weights[f"{_FEATURES}tables.{_number(name)}.weight"])) for name in names)
+    ranker: Ranker
     with torch.random.fork_rng(devices=[]):  # weights are drawn, then replaced
-        ranker = TrainedRanker(config, len(counts), features)
+        if own_class is None:
+            ranker = TrainedRanker(config, len(counts), features)
+        else:
+            ranker = own_class(_Options(config, device=torch.device("cpu")), _Catalogue(counts, features))
     ranker.load_state_dict(weights, assign=True)
     ranker.adjust(config["logit_adjustment"], counts)
     return ranker.eval().requires_grad_(False)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.resources
 import os
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import torch
 import yaml
 from recbole.config import Config
 
-from recbole_bert4rec.constants import MODEL_NAME, OUR_MODELS, RIVAL, STOCK_MODEL_NAME
+from recbole_bert4rec.constants import MODEL_NAME, OUR_MODELS
 from recbole_bert4rec.datafiles.conversion import read_record
 from recbole_bert4rec.datafiles.logs import FORMATS, Reading, data_set_name, is_table
 from recbole_bert4rec.datafiles.table import atomic_file
@@ -31,6 +30,7 @@ from recbole_bert4rec.resources import find_config, read_yaml, shipped
 from recbole_bert4rec.training.build import translate_errors
 from recbole_bert4rec.training.refit import check_refit
 from recbole_bert4rec.training.request import RunRequest
+from recbole_bert4rec.user_models import is_ours, known_as, known_models, named_in_file
 
 DEFAULT_NAMES = {"model": MODEL_NAME, "dataset": "ml-100k"}
 """Where nobody names them."""
@@ -50,7 +50,7 @@ def configure(request: RunRequest) -> Config:
         )
         _check_request(request, model)
         config = translate_errors(lambda: Config(model, dataset, files, dict(request.options)), "the configuration")
-    if model not in OUR_MODELS and (mistakes := mistakes_of_metrics(config)):
+    if not is_ours(model) and (mistakes := mistakes_of_metrics(config)):
         raise UserError(" ".join(mistakes))
     check_refit(config)
     if request.checkpoint is not None:
@@ -88,12 +88,12 @@ def check_ours(flag: str, model: str) -> None:
     Raises:
         UserError: the model is another.
     """
-    if model not in OUR_MODELS:
+    if not is_ours(model):
         raise UserError(f"{flag} works with {', '.join(OUR_MODELS)} only, but the model is {model}")
 
 
 def resolve_inputs(
-    model: str | None,
+    model: str | type | None,
     dataset: str | None,
     config_files: Sequence[str],
     options: Mapping[str, Any],
@@ -103,7 +103,7 @@ def resolve_inputs(
     """Find out which model, data set and configuration files a request means.
 
     Args:
-        model: as the user named it; None for what the files or the checkpoint name.
+        model: as the user named it, or its class; None for what the files or the checkpoint name.
         dataset: a name, or the path of a log, which is made into an atomic file.
         config_files: paths, or names of properties/recipe; later ones win.
         options: that win over the files.
@@ -120,14 +120,36 @@ def resolve_inputs(
         given["dataset"] = dataset
     stored = {} if resume is None else _stored_options(resume, given)
     named = {**DEFAULT_NAMES, **stored, **given}
-    model, dataset = model or named["model"], str(named["dataset"])
+    where = "a configuration file" if "model" in given else f"checkpoint {resume}"
+    name = name_of_model(model or {**options, **flags}.get("model"), named["model"], where)
+    dataset = str(named["dataset"])
     made = [stored]
     if is_table(dataset):
-        dataset, about = _from_table(dataset, model, named, stored)
+        dataset, about = _from_table(dataset, name, named, stored)
         made.append(about)
     else:
         _check_name(dataset, given)
-    return model, dataset, [*_written(made, folder), *own]
+    return name, dataset, [*_written(made, folder), *own]
+
+
+@overload
+def name_of_model(said: str | type | None, in_file: str, where: str = ...) -> str: ...
+@overload
+def name_of_model(said: str | type | None, in_file: str | None, where: str = ...) -> str | None: ...
+def name_of_model(said: str | type | None, in_file: str | None, where: str = "a configuration file") -> str | None:
+    """Return the name of the model that is meant; None where nobody names one.
+
+    Args:
+        said: what the user gives or writes, on the command line or in Python; it goes before ``in_file``.
+        in_file: what a file names, which imports nothing.
+        where: the file, for a message.
+
+    Raises:
+        UserError: the model cannot be imported, or may not be.
+    """
+    if said is not None:
+        return known_as(said)
+    return None if in_file is None else named_in_file(str(in_file), where)
 
 
 def _written(made: Sequence[dict[str, Any]], folder: str) -> list[str]:
@@ -183,7 +205,7 @@ def _from_table(
     columns = {**(stored.get("load_col") or {}), "inter": list(names.values())}
     conversion = (read_record(atomic.parent) or {}).get("digest")
     options = {**names, "data_path": str(atomic.parents[1]), "load_col": columns, "conversion": conversion}
-    if model in OUR_MODELS:  # for others the order of the file does it
+    if is_ours(model):  # for others the order of the file does it
         options["exact_time"] = True
     return atomic.stem, options
 
@@ -199,10 +221,9 @@ def check_model(model: str) -> None:
     """Refuse a model that RecBole does not have.
 
     Raises:
-        UserError: it has none of this name; the nearest name is said.
+        UserError: it has none of this name, nor has the user; the nearest name is said.
     """
-    folder = importlib.resources.files("recbole") / "properties" / "model"
-    known = {Path(file.name).stem for file in folder.iterdir()} | {STOCK_MODEL_NAME, RIVAL, *OUR_MODELS}
+    known = known_models()
     if model not in known:
         near = nearest(model, known)
         hint = f"did you mean {near}?" if near else f"the models are {', '.join(sorted(known))}"

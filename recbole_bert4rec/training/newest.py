@@ -15,8 +15,9 @@ from recbole_bert4rec.options.flags import literal, parse_flags
 from recbole_bert4rec.options.table import FIXED_ON_RESUME
 from recbole_bert4rec.plugin import checkpoint
 from recbole_bert4rec.resources import find_config, read_yaml
-from recbole_bert4rec.training.inputs import check_ours
+from recbole_bert4rec.training.inputs import check_ours, name_of_model
 from recbole_bert4rec.training.request import RunRequest
+from recbole_bert4rec.user_models import class_name
 
 _FOLDER = "saved"
 """RecBole's default."""
@@ -35,10 +36,11 @@ def newest_checkpoint(request: RunRequest) -> str | None:
         UserError: there are runs, but their options are others.
     """
     given = _given(request)
-    check_ours("--resume", str(given.get("model", MODEL_NAME)))
+    check_ours("--resume", given.get("model", MODEL_NAME))
     folder = Path(str(given.get("checkpoint_dir", _FOLDER)))
     refused: list[str] = []
-    for file, stored in runs_in(folder):
+    for file, config in runs_in(folder):
+        stored = {**config, "model": class_name(config["model"])}
         if any(given.get(name, stored[name]) != stored[name] for name in ("model", "dataset")):
             continue
         changed = [name for name in FIXED_ON_RESUME if name in given and given[name] != stored.get(name)]
@@ -70,7 +72,8 @@ def _given(request: RunRequest) -> dict[str, Any]:
     files = [read_yaml(find_config(name)) for name in request.config_files]
     flags = {name: literal(text) for name, text in parse_flags(sys.argv[1:]).items()}
     given = {name: value for of_file in files for name, value in of_file.items()} | dict(request.options) | flags
-    named: Mapping[str, str | None] = {"model": request.model, "dataset": request.dataset}
+    model = name_of_model(request.model or {**request.options, **flags}.get("model"), given.get("model"))
+    named: Mapping[str, str | None] = {"model": model, "dataset": request.dataset}
     given |= {name: value for name, value in named.items() if value is not None}
     if is_table(str(given.get("dataset", ""))):
         given["dataset"] = Path(str(given["dataset"])).stem

@@ -7,18 +7,18 @@ from logging import getLogger
 from recbole.config import Config
 from recbole.utils import set_color
 
-from recbole_bert4rec.constants import OUR_MODELS
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.plugin.checkpoint import plain_config
 from recbole_bert4rec.plugin.stored_config import StoredConfig
 from recbole_bert4rec.training.build import build
 from recbole_bert4rec.training.epochs import finite_values
 from recbole_bert4rec.training.record import RefitRecord
+from recbole_bert4rec.user_models import is_ours
 
 
 def wants_refit(config: Config) -> bool:
     """Tell whether the option is set; it is this package's models'."""
-    return config["model"] in OUR_MODELS and config["refit"] is not None
+    return is_ours(config["model"]) and config["refit"] is not None
 
 
 def check_refit(config: Config) -> None:

@@ -18,7 +18,8 @@ class RunRequest:
     """One run: train a model, select its best epoch on validation, test it.
 
     Attributes:
-        model: RecBole's name of the model. None: what ``config_files`` or ``resume`` name, or else BERT4Rec.
+        model: RecBole's name of the model; or a class of one's own, itself or as ``module:Class`` (docs/extending.md).
+            None: what ``config_files`` or ``resume`` name, or else BERT4Rec.
         dataset: RecBole's name of the data set, or the path of a log (docs/data.md). None: what ``config_files`` or
             ``resume`` name, or else ml-100k.
         config_files: YAML files of options, or names of properties/recipe; later ones win.
@@ -39,7 +40,7 @@ class RunRequest:
             logs; ``json``, an object a line; ``quiet``, warnings alone. The log file has RecBole's lines in any case.
     """
 
-    model: str | None = None
+    model: str | type | None = None
     dataset: str | None = None
     config_files: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)

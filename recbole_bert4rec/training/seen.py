@@ -7,15 +7,15 @@ import torch
 from recbole.config import Config
 from recbole.data.dataloader import AbstractDataLoader, FullSortEvalDataLoader
 
-from recbole_bert4rec.constants import OUR_MODELS
 from recbole_bert4rec.segments import index_within_segment, pair_keys, split_keys
 from recbole_bert4rec.training.callbacks import Callback, EvalBatch, Observed, RankedBatch
 from recbole_bert4rec.training.interactions import PHASES, Ids, Interactions, targets_of
+from recbole_bert4rec.user_models import is_ours
 
 
 def needs_seen_rule(config: Config) -> bool:
     """Tell whether ``exclude_seen`` is set for a model of RecBole's; this package's follow it by themselves."""
-    return config["model"] not in OUR_MODELS and config["exclude_seen"] is not None
+    return not is_ours(config["model"]) and config["exclude_seen"] is not None
 
 
 class SeenRule(Callback):

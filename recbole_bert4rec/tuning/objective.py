@@ -33,7 +33,7 @@ class Task:
     """What all trials of a search share.
 
     Attributes:
-        model: as run.py takes it.
+        model: as run.py takes it; ``module:Class`` for one of one's own.
         dataset: as run.py takes it.
         config_files: as run.py takes them.
         flags: ``--key=value`` of the command line; they win over everything but are refused for searched options.

@@ -32,6 +32,7 @@ from recbole_bert4rec.tuning.report import write_report
 from recbole_bert4rec.tuning.search import Search
 from recbole_bert4rec.tuning.space import Space, read_space
 from recbole_bert4rec.tuning.trials import FAILED, STOPPED, Trial, TrialLog
+from recbole_bert4rec.user_models import class_name, digest_of_code, importable
 
 TOOLS = ("Hyperopt", "Ray")
 _TAKEN = (".jsonl", ".pth", ".html", ".png", ".yaml", ".lock")
@@ -100,9 +101,10 @@ def tune(request: SearchRequest) -> SearchResult:
         task = request.task
         if "," in task.model:
             raise UserError(f"--model={task.model}: one model is tuned at a time")
-        check_model(task.model)
-        model, dataset, files = resolve_inputs(
-            task.model, task.dataset, task.config_files, parse_flags(task.flags), None, folder
+        model = importable(task.model)
+        check_model(class_name(model))
+        _, dataset, files = resolve_inputs(
+            model, task.dataset, task.config_files, parse_flags(task.flags), None, folder
         )
         return _search(replace(request, task=replace(task, model=model, dataset=dataset, config_files=tuple(files))))
 
@@ -226,6 +228,7 @@ def _metadata(request: SearchRequest, config: Config, space: Space) -> dict[str,
         "threads": task.threads,
         "budget": task.budget,
         "space": {parameter.name: [parameter.kind, *parameter.values] for parameter in space.parameters},
+        "code": digest_of_code(config["model"]),
         "options": {name: str(value) for name, value in sorted(_given(config).items()) if name not in searched},
     }
 

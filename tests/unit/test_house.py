@@ -20,6 +20,7 @@ FLOORS = [
     "interrupts",
     "workers",
     "options",
+    "user_models",
     "nn",
     "data",
     "ranker",
