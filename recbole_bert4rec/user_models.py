@@ -173,9 +173,7 @@ def _is_model(found: object) -> TypeGuard[type]:
 def _imported(named: str) -> object:
     """Return what ``module:Class`` names."""
     if not re.fullmatch(r"\w+(\.\w+)*:\w+", named):
-        raise UserError(
-            f"--model={named} must be the name of a model, or MODULE:CLASS such as my_package.models:Mine"
-        )
+        raise UserError(f"--model={named} must be the name of a model, or MODULE:CLASS such as my_package.models:Mine")
     module_name, name = named.split(":")
     folder = os.getcwd()
     if not {"", folder} & {*sys.path}:  # as `python -m` has it

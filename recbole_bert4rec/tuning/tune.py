@@ -99,7 +99,7 @@ def tune(request: SearchRequest) -> SearchResult:
         _check_ray()
     with tempfile.TemporaryDirectory() as folder:
         task = request.task
-        if "," in task.model:
+        if "," in str(task.model):
             raise UserError(f"--model={task.model}: one model is tuned at a time")
         model = importable(task.model)
         check_model(class_name(model))
