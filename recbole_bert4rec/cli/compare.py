@@ -5,7 +5,15 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from recbole_bert4rec.cli.inputs import add_names, add_protocols, config_files, models_of, named_in_files, protocols
+from recbole_bert4rec.cli.inputs import (
+    add_names,
+    add_protocols,
+    add_screen,
+    config_files,
+    models_of,
+    named_in_files,
+    protocols,
+)
 from recbole_bert4rec.comparison.compare import compare
 from recbole_bert4rec.comparison.comparison import Comparison
 from recbole_bert4rec.comparison.study import Study
@@ -23,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of the command."""
     add_names(parser, "; several are separated by commas, and the first is compared with each other one")
     add_comparison(parser)
+    add_screen(parser)
 
 
 def add_comparison(parser: argparse.ArgumentParser) -> None:
@@ -73,7 +82,7 @@ def compare_as_asked(options: argparse.Namespace, flags: list[str], names: list[
         study=study,
     )
     name = data_set_name(dataset) if is_table(dataset) else dataset
-    compare(comparison, Path(options.output_dir or f"{kind}-{name}"))
+    compare(comparison, Path(options.output_dir or f"{kind}-{name}"), options.screen)
 
 
 def kept(options: argparse.Namespace) -> str:

@@ -37,15 +37,19 @@ def config_files(options: argparse.Namespace) -> tuple[str, ...]:
     return _found(options.config_files)
 
 
-def add_screen(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that say what is shown."""
+def add_screen(parser: argparse.ArgumentParser, one_run: bool = False) -> None:
+    """Add the flags that say what is shown.
+
+    Args:
+        parser: of a command.
+        one_run: whether RecBole's own lines can be shown, which those of several runs cannot.
+    """
     add = (
-        parser.add_argument_group("the screen (the log file has everything)")
-        .add_mutually_exclusive_group()
-        .add_argument
+        parser.add_argument_group("the screen (log files have everything)").add_mutually_exclusive_group().add_argument
     )
-    add("--verbose", dest="screen", action="store_const", const=VERBOSE, default=SHORT, help="all that RecBole logs")
-    add("--quiet", dest="screen", action="store_const", const=QUIET, help="warnings and mistakes alone")
+    add("--quiet", dest="screen", action="store_const", const=QUIET, default=SHORT, help="warnings and mistakes alone")
+    if one_run:
+        add("--verbose", dest="screen", action="store_const", const=VERBOSE, help="all that RecBole logs")
     add("--log_format", dest="screen", choices=[JSON], help="json: an object a line")
 
 

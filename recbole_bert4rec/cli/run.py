@@ -8,7 +8,7 @@ from recbole_bert4rec.cli import compare, study
 from recbole_bert4rec.cli.inputs import add_names, add_screen, config_files, models_of, protocols
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.training.budget import seconds_of
-from recbole_bert4rec.training.logs import SHORT
+from recbole_bert4rec.training.logs import VERBOSE
 from recbole_bert4rec.training.processes import run_processes
 from recbole_bert4rec.training.request import RunRequest
 from recbole_bert4rec.training.run import run
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--study", metavar="FILE", help="YAML file of variants to compare, or a name of properties/study")
     compare.add_comparison(parser)
-    add_screen(parser)
+    add_screen(parser, one_run=True)
     add = parser.add_argument_group("several processes").add_argument
     add("--nproc", type=int, default=1, help="processes that train together (default: %(default)s)")
     add("--ip", default="localhost", help="address of the first process (default: %(default)s)")
@@ -102,8 +102,8 @@ def _compare(options: argparse.Namespace, flags: list[str]) -> None:
     for name in _OF_ONE_RUN:
         if getattr(options, name) is not None:
             raise UserError(f"--{name} is for a single run of one model, not for several models, --seeds or --study")
-    if options.screen != SHORT:
-        raise UserError("--verbose, --quiet and --log_format are for a single run; compared runs log to files")
+    if options.screen == VERBOSE:
+        raise UserError("--verbose is for a single run; compared runs log to files")
     if options.nproc > 1:
         raise UserError("models are compared in one process each; leave --nproc out")
     if options.study is None:

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from recbole_bert4rec.cli.compare import add_comparison, compare_as_asked, kept
-from recbole_bert4rec.cli.inputs import add_names, models_of
+from recbole_bert4rec.cli.inputs import add_names, add_screen, models_of
 from recbole_bert4rec.comparison.study import read_study
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.resources import find_config
@@ -19,6 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("study", metavar="FILE", help="YAML file of variants, or a name of properties/study")
     add_names(parser, "; variants may name others")
     add_comparison(parser)
+    add_screen(parser)
 
 
 def execute(options: argparse.Namespace, flags: list[str]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from recbole_bert4rec.cli.inputs import add_names, config_files, model_in_files, named_in_files
+from recbole_bert4rec.cli.inputs import add_names, add_screen, config_files, model_in_files, named_in_files
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.training.budget import seconds_of
 from recbole_bert4rec.training.inputs import DEFAULT_NAMES
@@ -62,6 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--max_concurrent", type=int, help="with Ray: trials at once (default: as many as there is room for)")
     add("--ray_address", help="of a running Ray cluster (default: start Ray on this machine, loopback only)")
+    add_screen(parser)
 
 
 def execute(options: argparse.Namespace, flags: list[str]) -> None:
@@ -135,5 +136,6 @@ def _request(options: argparse.Namespace, flags: list[str]) -> SearchRequest:
         max_trials=None if options.algo == "exhaustive" else options.max_evals or _DRAWN,
         scheduler=options.scheduler,
         resume=options.resume,
+        screen=options.screen,
         resources=Resources(cpus, gpus, options.max_concurrent, options.ray_address),
     )

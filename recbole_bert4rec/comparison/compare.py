@@ -11,6 +11,7 @@ import sys
 import tempfile
 from dataclasses import dataclass, replace
 from functools import partial
+from logging import getLogger
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from recbole_bert4rec.comparison.progress import RunProgress
 from recbole_bert4rec.comparison.report import write_comparison
 from recbole_bert4rec.comparison.results import read_results, read_run
 from recbole_bert4rec.comparison.rows import check_equal_rows
+from recbole_bert4rec.constants import FOR_THE_USER
 from recbole_bert4rec.datafiles.conversion import folder_read
 from recbole_bert4rec.environment import environment, suppress_dependency_warnings
 from recbole_bert4rec.errors import UserError
@@ -37,6 +39,7 @@ from recbole_bert4rec.scoped import restored_environment
 from recbole_bert4rec.training.build import translate_errors
 from recbole_bert4rec.training.epochs import ProgressReport, Report
 from recbole_bert4rec.training.inputs import check_model, resolve_inputs
+from recbole_bert4rec.training.logs import SHORT, no_bars, say, shown
 from recbole_bert4rec.training.newest import runs_in
 from recbole_bert4rec.training.record import write_json
 from recbole_bert4rec.training.run import run
@@ -57,13 +60,14 @@ class ComparisonResult:
     files: dict[str, Path]
 
 
-def compare(comparison: Comparison, folder: Path) -> ComparisonResult:
+def compare(comparison: Comparison, folder: Path, screen: str = SHORT) -> ComparisonResult:
     """Train, select and test every model with every seed, and report.
 
     Args:
         comparison: the models, and what their runs share.
         folder: for records, ranks, checkpoints and reports. Runs in it that were made with the same options on the
             same data are not repeated.
+        screen: what is shown: ``short``, a line a run and a table; ``json``, an object a line; ``quiet``, warnings.
 
     Raises:
         UserError: a mistake in options or data; matplotlib is not installed; or a run failed (the others are reported
@@ -73,14 +77,15 @@ def compare(comparison: Comparison, folder: Path) -> ComparisonResult:
     for model in comparison.models:
         check_model(class_name(comparison.model_of(model)))
     with (
+        shown(screen, sys.stdout),
         locked(folder / ".lock", "comparison", "--output_dir", folder),
         tempfile.TemporaryDirectory() as temporary,
         restored_environment(),  # RecBole hides GPUs
     ):
-        return _compare(comparison, folder, temporary)
+        return _compare(comparison, folder, temporary, no_bars(screen))
 
 
-def _compare(comparison: Comparison, folder: Path, temporary: str) -> ComparisonResult:
+def _compare(comparison: Comparison, folder: Path, temporary: str, no_bars: bool | None) -> ComparisonResult:
     flags = parse_flags(comparison.flags)
     _, dataset, files = resolve_inputs("several", comparison.dataset, comparison.config_files, flags, None, temporary)
     study = comparison.study.written(temporary)
@@ -88,9 +93,13 @@ def _compare(comparison: Comparison, folder: Path, temporary: str) -> Comparison
     _check_options(comparison)
     reference = reference_config(comparison)
     metric = reference["valid_metric"].lower()
-    folder_read(reference["data_path"], dataset, reference["conversion"], partial(print, file=sys.stderr, flush=True))
-    print(f"proving that {len(comparison.models)} models are evaluated on the same rows of {dataset}", flush=True)
-    print(f"logs: {folder / 'rows.log'}, then {folder / 'runs'}", flush=True)
+    folder_read(reference["data_path"], dataset, reference["conversion"], getLogger(FOR_THE_USER).warning)
+    say(
+        f"proving that {len(comparison.models)} models are evaluated on the same rows of {dataset}\n"
+        f"logs: {folder / 'rows.log'}, then {folder / 'runs'}",
+        "begin",
+        {"models": comparison.models, "dataset": dataset, "seeds": comparison.seeds, "folder": folder},
+    )
     try:
         about = in_own_process(check_equal_rows, comparison, log=folder / "rows.log")
     except FailedError as error:
@@ -101,16 +110,17 @@ def _compare(comparison: Comparison, folder: Path, temporary: str) -> Comparison
     runs = [_Run.of(comparison, about, model, seed) for seed in comparison.seeds for model in comparison.models]
     write_json(folder / "comparison.json", {**_metadata(comparison, about), "runs": [run.name for run in runs]})
     kinds = {name: comparison.model_of(name) for name in comparison.models}
-    progress = RunProgress([(run.model, run.seed) for run in runs], kinds, comparison.budget, metric)
+    progress = RunProgress([(run.model, run.seed) for run in runs], kinds, comparison.budget, metric, no_bars)
     failed = _run_all(comparison, folder, runs, rows["user"], progress)
     done = [run.name for run in runs if run.name not in failed]
     if not done:
         raise UserError("every run failed: " + "; ".join(sorted(set(failed.values()))))
     results = read_results(folder, done, failed)
     written = write_comparison(folder, results)
-    print("\n".join(f"  {what:<10}{path}" for what, path in written.items()))
+    say("\n".join(f"  {what:<10}{path}" for what, path in written.items()), "reports", {"files": written})
     if failed:
-        raise UserError(f"{len(failed)} of {len(runs)} runs failed; the same command tries them again")
+        reason = sorted(set(failed.values()))[0]
+        raise UserError(f"{len(failed)} of {len(runs)} runs failed; the same command tries them again ({reason})")
     return ComparisonResult(results.table(), written)
 
 
@@ -138,7 +148,7 @@ def _check_options(comparison: Comparison) -> None:
     if mistakes:
         raise UserError("\n".join(dict.fromkeys(mistakes)))
     for name, models in sorted(ignored.items()):
-        print(f"note: option `{name}` has no effect on {', '.join(models)}", flush=True)
+        say(f"note: option `{name}` has no effect on {', '.join(models)}", "note")
 
 
 def _metadata(comparison: Comparison, about: dict[str, Any]) -> dict[str, Any]:
@@ -236,7 +246,7 @@ def _finished(records: Path, name: str, users: pd.Series) -> dict[str, Any] | No
     try:
         return read_run(records, name, users)[0]
     except UserError as error:
-        print(f"{name} is run again: {error}", flush=True)
+        say(f"{name} is run again: {error}", "note")
         return None
 
 

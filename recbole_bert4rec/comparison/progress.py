@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import statistics
-import sys
 import time
 from collections import defaultdict
+from collections.abc import Mapping
 from typing import Any
 
 from tabulate import tabulate
-from tqdm import tqdm
+from tqdm.auto import tqdm
+
+from recbole_bert4rec.training.logs import say
 
 
 class RunProgress:
@@ -20,15 +22,23 @@ class RunProgress:
         kinds: RecBole's name of each model, which variants of one share.
         budget: seconds of training that a run may take, or None.
         metric: of validation, by which models are selected.
+        no_bars: tqdm's ``disable``; None: bars on a terminal only.
     """
 
-    def __init__(self, runs: list[tuple[str, int]], kinds: dict[str, str], budget: float | None, metric: str) -> None:
+    def __init__(
+        self,
+        runs: list[tuple[str, int]],
+        kinds: dict[str, str],
+        budget: float | None,
+        metric: str,
+        no_bars: bool | None = None,
+    ) -> None:
         self._left, self._total, self._budget, self._metric = list(runs), len(runs), budget, metric
         self._records: dict[str, list[dict[str, Any]]] = defaultdict(list)
-        self._kinds = kinds
+        self._kinds, self._no_bars = kinds, no_bars
         self._seconds: dict[str, float] = {}
         layout = "{desc}: {bar} {n_fmt}/{total_fmt} [{elapsed}]{postfix}"
-        self._all = tqdm(total=len(runs), desc="runs", position=0, disable=None, ncols=100, bar_format=layout)
+        self._all = tqdm(total=len(runs), desc="runs", position=0, disable=no_bars, ncols=100, bar_format=layout)
         self._one: tqdm[Any] | None = None
         self._began = time.monotonic()
 
@@ -38,7 +48,13 @@ class RunProgress:
         layout = "{desc}: {bar} {n:.0f}/{total:.0f}" + ("{postfix}" if self._budget is None else " s{postfix}")
         title = f"{model}, seed {seed}"
         self._one = tqdm(
-            total=self._budget or 1, desc=title, position=1, leave=False, disable=None, ncols=100, bar_format=layout
+            total=self._budget or 1,
+            desc=title,
+            position=1,
+            leave=False,
+            disable=self._no_bars,
+            ncols=100,
+            bar_format=layout,
         )
 
     def tick(self) -> None:
@@ -64,23 +80,25 @@ class RunProgress:
         values = [record["best_valid_result"].get(self._metric), record["test_result"].get(self._metric)]
         valid, test = (f"{value:.4f}" if value is not None else "none" for value in values)
         how = f"{len(record['epochs'])} epochs, {record['seconds']['train']:.1f} s" if new else "kept from before"
-        self._print(model, seed, f"{model}, seed {seed}: {self._metric} valid {valid}, test {test}; {how}", guess=new)
+        about = {name: record[name] for name in ("best_epoch", "best_valid_result", "test_result")}
+        text = f"{model}, seed {seed}: {self._metric} valid {valid}, test {test}; {how}"
+        self._say(model, seed, text, "run", {**about, "seconds": record["seconds"]["train"], "new": new}, guess=new)
         if new or not self._left:
-            tqdm.write(f"\n{self.table()}\n", file=sys.stdout)
+            say(f"\n{self.table()}\n", "table")
 
     def fail(self, model: str, seed: int, reason: str) -> None:
         """Show that a run failed, and why."""
-        self._print(model, seed, f"{model}, seed {seed} failed: {reason}")
+        self._say(model, seed, f"{model}, seed {seed} failed: {reason}", "failed", {"reason": reason})
 
-    def _print(self, model: str, seed: int, text: str, guess: bool = True) -> None:
-        """Print a line about a run that is over; ``guess`` adds how much time is left."""
+    def _say(self, model: str, seed: int, text: str, event: str, about: Mapping[str, Any], guess: bool = True) -> None:
+        """Say that a run is over; ``guess`` adds how much time is left."""
         self._left.remove((model, seed))
         if self._one is not None:
             self._one.close()
             self._one = None
         left = self._time_left() if guess else ""
-        tqdm.write(f"[{self._total - len(self._left)}/{self._total}] {text}{left}", file=sys.stdout)
-        sys.stdout.flush()
+        text = f"[{self._total - len(self._left)}/{self._total}] {text}{left}"
+        say(text, event, {"model": model, "seed": seed, "runs_left": len(self._left), **about})
         self._all.update(1)
 
     def _time_left(self) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import torch
 from recbole.data.interaction import Interaction
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.files import atomic_write

@@ -6,7 +6,6 @@ import os
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, overload
 
@@ -28,6 +27,7 @@ from recbole_bert4rec.plugin import checkpoint
 from recbole_bert4rec.recommend.recommend import check_destination
 from recbole_bert4rec.resources import find_config, read_yaml, shipped
 from recbole_bert4rec.training.build import translate_errors
+from recbole_bert4rec.training.logs import say
 from recbole_bert4rec.training.refit import check_refit
 from recbole_bert4rec.training.request import RunRequest
 from recbole_bert4rec.user_models import is_ours, known_as, known_models, named_in_file
@@ -201,10 +201,13 @@ def _from_table(
             f"--dataset={log}: {data_set_name(log)!r} names a known data set, with settings of its own; rename it"
         )
     user, item, time = names.values()
-    atomic = atomic_file(log, user, item, time, Reading(**how), partial(print, file=sys.stderr, flush=True))
+    told: list[str] = []
+    atomic = atomic_file(log, user, item, time, Reading(**how), told.append)
+    found = read_record(atomic.parent) or {}
+    for text in told:
+        say(text, "conversion", found)
     columns = {**(stored.get("load_col") or {}), "inter": list(names.values())}
-    conversion = (read_record(atomic.parent) or {}).get("digest")
-    options = {**names, "data_path": str(atomic.parents[1]), "load_col": columns, "conversion": conversion}
+    options = {**names, "data_path": str(atomic.parents[1]), "load_col": columns, "conversion": found.get("digest")}
     if is_ours(model):  # for others the order of the file does it
         options["exact_time"] = True
     return atomic.stem, options

@@ -1,15 +1,16 @@
-"""Where the lines of a run go: RecBole's to its log file, those for the user to the screen as well."""
+"""Where lines go: what the user is told to the screen, RecBole's to the log file of a run, which has the others too."""
 
 from __future__ import annotations
 
 import json
 import logging
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import recbole.trainer.trainer as recbole_trainer
 import recbole.utils.logger as recbole_logger
@@ -24,6 +25,7 @@ SHORT, VERBOSE, JSON, QUIET = SCREENS = ("short", "verbose", "json", "quiet")
 """What the screen shows: a line an epoch and what a user reads besides; all that RecBole logs; a JSON object a line;
 warnings alone."""
 _SCREEN_ONLY = f"{FOR_THE_USER}.screen"
+_NEVER = logging.CRITICAL + 1
 
 
 def say(text: str, event: str | None = None, fields: Mapping[str, Any] | None = None, in_file: bool = True) -> None:
@@ -40,50 +42,88 @@ def say(text: str, event: str | None = None, fields: Mapping[str, Any] | None = 
 
 
 @contextmanager
-def logged(config: Config, screen: str = SHORT) -> Iterator[Path]:
-    """Log a run as RecBole does, with another screen.
+def shown(screen: str = SHORT, stream: TextIO | None = None) -> Iterator[None]:
+    """Show what is said inside the block; warnings go to stderr.
 
     Args:
-        config: of the run.
         screen: one of :data:`SCREENS`.
-
-    Yields:
-        The path of the log file.
+        stream: where all else goes. Default: stderr.
 
     Raises:
         UserError: there is no such screen.
     """
     if screen not in SCREENS:
         raise UserError(f"`screen` must be one of {list(SCREENS)}, but is {screen!r}")
+    root, ours, handler = logging.getLogger(), logging.getLogger(FOR_THE_USER), _Screen(screen, stream or sys.stderr)
+    root.addHandler(handler)
+    level = ours.level
+    ours.setLevel(logging.INFO)  # whatever the root's is, which is RecBole's `state`
+    try:
+        yield
+    finally:
+        ours.setLevel(level)
+        root.removeHandler(handler)
+
+
+def no_bars(screen: str = SHORT) -> bool | None:
+    """Return tqdm's ``disable``: bars are for terminals and notebooks, and not beside JSON or with ``quiet``."""
+    if screen in (JSON, QUIET):
+        return True
+    return False if Path(sys.argv[0]).name == "ipykernel_launcher.py" else None
+
+
+@contextmanager
+def logged(config: Config) -> Iterator[Path]:
+    """Log a run as RecBole does, inside :func:`shown`, which decides about the screen.
+
+    Args:
+        config: of the run.
+
+    Yields:
+        The path of the log file.
+    """
     root = logging.getLogger()
     level, before = root.level, root.handlers[:]
+    screens = [handler for handler in before if isinstance(handler, _Screen)]
+    screen = screens[-1].screen if screens else SHORT
     recbole_logger.init_logger(config)  # as it is patched: it attaches its handlers in any case
     added = [handler for handler in root.handlers if handler not in before]
     files = [handler for handler in added if isinstance(handler, logging.FileHandler)]
     for file in files:
         file.addFilter(lambda record: record.name != _SCREEN_ONLY)
     for handler in set(added) - set(files):
-        _adapt(handler, screen)
-    bars = partial(tqdm, leave=False, disable=True if screen in (JSON, QUIET) else None)
+        handler.addFilter(lambda record: screen == VERBOSE and record.name != _SCREEN_ONLY)
+    levels = [handler.level for handler in screens]
+    for handler in screens:
+        handler.setLevel(_NEVER if screen == VERBOSE else max(handler.level, files[0].level))
     try:
-        with replaced(recbole_trainer, "tqdm", bars):
+        with replaced(recbole_trainer, "tqdm", partial(tqdm, leave=False, disable=no_bars(screen))):
             yield Path(files[0].baseFilename)
     finally:
         for handler in added:
             root.removeHandler(handler)
             handler.close()
+        for handler, least in zip(screens, levels, strict=True):
+            handler.setLevel(least)
         root.setLevel(level)
 
 
-def _adapt(handler: logging.Handler, screen: str) -> None:
-    """Turn RecBole's handler of the screen into another."""
-    if screen == VERBOSE:
-        handler.addFilter(lambda record: record.name != _SCREEN_ONLY)
-        return
-    handler.setFormatter(_JsonLines() if screen == JSON else _Lines())
-    least = logging.WARNING if screen == QUIET else logging.INFO
-    handler.setLevel(max(least, handler.level))
-    handler.addFilter(lambda record: record.levelno >= logging.WARNING or record.name.startswith(FOR_THE_USER))
+class _Screen(logging.Handler):
+    """What the user is told, and others' warnings; between the bars, where there are some."""
+
+    def __init__(self, screen: str, stream: TextIO) -> None:
+        super().__init__(logging.WARNING if screen == QUIET else logging.INFO)
+        self.screen, self._stream = screen, stream
+        self.setFormatter(_JsonLines() if screen == JSON else _Lines())
+        self.addFilter(lambda record: record.levelno >= logging.WARNING or record.name.startswith(FOR_THE_USER))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        stream = self._stream if record.levelno < logging.WARNING else sys.stderr
+        try:
+            tqdm.write(self.format(record), file=stream)
+            stream.flush()
+        except Exception:  # as logging's own handlers
+            self.handleError(record)
 
 
 class _Lines(logging.Formatter):

@@ -15,6 +15,7 @@ from recbole_bert4rec.environment import suppress_dependency_warnings
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.interrupts import Interrupted, handled
 from recbole_bert4rec.training.inputs import resolve_inputs
+from recbole_bert4rec.training.logs import shown
 from recbole_bert4rec.training.request import RunRequest
 from recbole_bert4rec.training.run import resolved, run
 from recbole_bert4rec.workers import end_with_parent
@@ -33,7 +34,10 @@ def run_processes(request: RunRequest, nproc: int, ip: str, port: str) -> None:
         UserError: something that the caller can mend.
     """
     request = resolved(request)
-    with tempfile.TemporaryDirectory() as folder:  # a log is made into an atomic file once, before there are processes
+    with (
+        shown(request.screen),
+        tempfile.TemporaryDirectory() as folder,
+    ):  # a log is made into an atomic file once, before there are processes
         resolve_inputs(
             request.model, request.dataset, request.config_files, request.options, request.checkpoint, folder
         )

@@ -25,7 +25,7 @@ from recbole_bert4rec.training.build import Data, Experiment, build
 from recbole_bert4rec.training.callbacks import Callback, Metrics, Observed
 from recbole_bert4rec.training.epochs import EpochLog
 from recbole_bert4rec.training.inputs import check_places, configure
-from recbole_bert4rec.training.logs import logged, say
+from recbole_bert4rec.training.logs import logged, say, shown
 from recbole_bert4rec.training.newest import newest_checkpoint
 from recbole_bert4rec.training.ranks import RankLog, write_ranks
 from recbole_bert4rec.training.record import (
@@ -61,14 +61,17 @@ def run(request: RunRequest | None = None, **fields: Any) -> RunResult:
     Raises:
         UserError: something that the caller can mend.
     """
-    request = resolved(RunRequest.of(request, fields))
-    watch = _Watch(request)
-    config = configure(request)
-    protocols = protocols_of(request, config)
-    check_places(config)
-    with logged(config, request.screen) as log_file:
-        say(f"{config['model']} on {config['dataset']}, seed {config['seed']}; options, model and details: {log_file}")
-        return _run(request, watch, config, protocols)
+    request = RunRequest.of(request, fields)
+    with shown(request.screen):
+        request = resolved(request)
+        watch = _Watch(request)
+        config = configure(request)
+        protocols = protocols_of(request, config)
+        check_places(config)
+        with logged(config) as log_file:
+            about = f"{config['model']} on {config['dataset']}, seed {config['seed']}"
+            say(f"{about}; options, model and details: {log_file}")
+            return _run(request, watch, config, protocols)
 
 
 def _run(request: RunRequest, watch: _Watch, config: Config, protocols: Mapping[str, Config]) -> RunResult:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import sys
+from dataclasses import asdict
 from typing import Any
 
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
+from recbole_bert4rec.training.logs import say
 from recbole_bert4rec.tuning.trials import FAILED, STOPPED, Trial, TrialLog
 
 
@@ -21,9 +22,11 @@ class SearchProgress:
     Args:
         total: trials of the whole search.
         metric: the validation metric by which trials are judged.
+        no_bars: tqdm's ``disable``; None: bars on a terminal only.
     """
 
-    def __init__(self, log: TrialLog, total: int, metric: str) -> None:
+    def __init__(self, log: TrialLog, total: int, metric: str, no_bars: bool | None = None) -> None:
+        self._no_bars = no_bars
         self.log, self.total, self.metric = log, total, metric
         self._all = self._bar(0, total, "trials")
         self._all.update(len(log.trials))
@@ -32,7 +35,13 @@ class SearchProgress:
     def _bar(self, position: int, total: int | None, title: str) -> tqdm[Any]:
         layout = "{desc}: {bar} {n_fmt}/{total_fmt} [{elapsed}<{remaining}]{postfix}"
         return tqdm(
-            total=total, desc=title, position=position, leave=position == 0, disable=None, ncols=100, bar_format=layout
+            total=total,
+            desc=title,
+            position=position,
+            leave=position == 0,
+            disable=self._no_bars,
+            ncols=100,
+            bar_format=layout,
         )
 
     def begin(self, number: int, params: dict[str, Any]) -> None:
@@ -59,11 +68,10 @@ class SearchProgress:
             how = " (stopped early)" if trial.status == STOPPED else ""
             what = f"{self.metric} {trial.score:.4f} at epoch {trial.best_epoch} of {trial.epochs}{how}"
         mark = " *" if best is trial else ""
-        tqdm.write(
-            f"[{len(self.log.trials)}/{self.total}] {what}, {trial.seconds:.1f} s: {format_params(trial.params)}{mark}",
-            file=sys.stdout,
+        text = (
+            f"[{len(self.log.trials)}/{self.total}] {what}, {trial.seconds:.1f} s: {format_params(trial.params)}{mark}"
         )
-        sys.stdout.flush()
+        say(text, "trial", asdict(trial))
         if best is not None:
             self._all.set_postfix_str(f", best {self.metric} {best.score:.4f}")
         self._all.update(1)

@@ -6,8 +6,9 @@ import importlib
 import math
 import os
 import shutil
+import sys
 import tempfile
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from recbole_bert4rec.plugin.checkpoint import last_of, without_places
 from recbole_bert4rec.scoped import restored_environment
 from recbole_bert4rec.training.build import translate_errors
 from recbole_bert4rec.training.inputs import check_model, resolve_inputs
+from recbole_bert4rec.training.logs import SHORT, no_bars, say, shown
 from recbole_bert4rec.tuning.job import Job, Resources, checkpoint_of
 from recbole_bert4rec.tuning.local import run_here
 from recbole_bert4rec.tuning.objective import Task, changes_dataset, packed_data, run_trial, test_result
@@ -54,6 +56,7 @@ class SearchRequest:
         scheduler: with Ray: ``none``, ``asha`` or ``median``, which stop hopeless trials early.
         resume: whether to go on with the search in ``output``.
         resources: with Ray: what trials may take.
+        screen: what is shown: ``short``, a line a trial; ``json``, an object a line; ``quiet``, warnings.
     """
 
     task: Task
@@ -66,6 +69,7 @@ class SearchRequest:
     scheduler: str = "none"
     resume: bool = False
     resources: Resources = field(default_factory=Resources)
+    screen: str = SHORT
 
     def beside(self, ending: str) -> Path:
         """Return the file with another ending beside the output."""
@@ -97,7 +101,7 @@ def tune(request: SearchRequest) -> SearchResult:
     """
     if request.tool == "Ray":
         _check_ray()
-    with tempfile.TemporaryDirectory() as folder:
+    with shown(request.screen, sys.stdout), tempfile.TemporaryDirectory() as folder:
         task = request.task
         if "," in str(task.model):
             raise UserError(f"--model={task.model}: one model is tuned at a time")
@@ -137,13 +141,14 @@ def _run_search(request: SearchRequest, space: Space, config: Config, folder: Pa
     data = None
     if not changes_dataset([parameter.name for parameter in space.parameters]):
         data = translate_errors(lambda: packed_data(request.task), f"data set {request.task.dataset!r}")
-    print(
+    say(
         f"{search.total} trials of {config['model']} on {config['dataset']}, judged by validation "
         f"{config['valid_metric']}; {len(log.trials)} are done; each is written to {log.path}",
-        flush=True,
+        "begin",
+        {"model": config["model"], "dataset": config["dataset"], "trials": search.total, "done": len(log.trials)},
     )
     _point_at_exponents(space)
-    progress = SearchProgress(log, search.total, config["valid_metric"])
+    progress = SearchProgress(log, search.total, config["valid_metric"], no_bars(request.screen))
 
     def keep(trial: Trial) -> None:
         log.add(trial)
@@ -182,14 +187,14 @@ def _check_ray() -> None:
 
 
 def _point_at_exponents(space: Space) -> None:
-    """Print a note where somebody may have taken the bounds of ``loguniform`` for the numbers themselves."""
+    """Say so where somebody may have taken the bounds of ``loguniform`` for the numbers themselves."""
     for parameter in space.parameters:
         if parameter.kind == "loguniform" and all(0 <= bound <= 1 for bound in parameter.values):
             low, high = map(math.exp, parameter.values)
-            print(
+            say(
                 f"note: `{parameter.name} loguniform` draws from {low:.4g} to {high:.4g}: the bounds are exponents, "
                 "as RecBole's; loguniform10 takes the numbers themselves",
-                flush=True,
+                "note",
             )
 
 
@@ -249,7 +254,7 @@ def _keep_best_weights(folder: Path, log: TrialLog) -> None:
 
 
 def _finish(request: SearchRequest, log: TrialLog, config: Config, folder: Path) -> SearchResult:
-    """Test the winner, write the results, and print a summary."""
+    """Test the winner, write the results, and sum them up."""
     best = log.best
     if best is None:
         reasons = sorted({trial.reason for trial in log.trials})
@@ -258,7 +263,7 @@ def _finish(request: SearchRequest, log: TrialLog, config: Config, folder: Path)
     if request.beside(".pth").is_file():  # the winner is tested already; no trial has ended since
         shutil.copyfile(request.beside(".pth"), weights)
     if not Path(weights).is_file():
-        print("the weights of the best trial are not here; training it again", flush=True)
+        say("the weights of the best trial are not here; training it again", "note")
         run_trial(request.task, best.params, None, weights, lambda news: None)
         _keep_best_weights(folder, log)
     tested = test_result(request.task, best.params, weights)
@@ -268,9 +273,12 @@ def _finish(request: SearchRequest, log: TrialLog, config: Config, folder: Path)
     files = {"trials": log.path, "results": request.output, "weights": request.beside(".pth")}
     files |= write_report(log.path, request.display or request.beside(".html"))
     files["best options"] = request.beside(".best.yaml")
-    print(_summary(log, best, config, tested))
-    for what, path in files.items():
-        print(f"  {what:<14}{path}" + (f"   (run.py --config_files={path})" if what == "best options" else ""))
+    say(_summary(log, best, config, tested), "summary", {"best": asdict(best), "test_result": tested})
+    lines = [
+        f"  {what:<14}{path}" + (f"   (run.py --config_files={path})" if what == "best options" else "")
+        for what, path in files.items()
+    ]
+    say("\n".join(lines), "reports", {"files": files})
     return SearchResult(best, tested, list(log.trials), files)
 
 

@@ -16,6 +16,7 @@ from recbole.utils import init_logger
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.training.build import load_data
 from recbole_bert4rec.training.callbacks import Callback
+from recbole_bert4rec.training.logs import no_bars
 from recbole_bert4rec.training.record import read_record
 from recbole_bert4rec.training.run import run
 from recbole_bert4rec.training.screen import data_facts
@@ -207,3 +208,23 @@ def test_a_place_that_cannot_be_written_to_is_refused_before_the_data_are_read(w
     Path("a file").touch()
     with pytest.raises(UserError, match="--checkpoint_dir: folder a file/x cannot be written to: Not a directory"):
         run(**inputs(write_inter, checkpoint_dir="a file/x", data_path="nowhere"))
+
+
+@pytest.mark.parametrize("screen", ["short", "json", "quiet"])
+def test_the_conversion_of_a_log_is_told_as_all_else(screen: str, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = "".join(f"{user},{item},{time}\n" for user, item, time in ROWS)
+    Path("log.csv").write_text("user_id,item_id,timestamp\n" + rows)
+    run(dataset="log.csv", screen=screen, options={**LOUD, **SMALL, "epochs": 1})
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert ("log.csv: " in captured.err) is (screen != "quiet")
+    if screen == "json":
+        (event,) = [one for one in map(json.loads, captured.err.splitlines()) if one["event"] == "conversion"]
+        assert event["interactions"] == len(ROWS)
+
+
+@pytest.mark.parametrize("program", ["ipykernel_launcher.py", "run.py"])
+def test_bars_are_for_terminals_and_notebooks(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", [f"/somewhere/{program}"])
+    assert [no_bars(screen) for screen in ("json", "quiet")] == [True, True]
+    assert no_bars() is (False if program == "ipykernel_launcher.py" else None)

@@ -1,0 +1,91 @@
+"""Comparisons, studies and searches as operators start them: --quiet, --log_format=json, no terminal, NO_COLOR."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from recbole_bert4rec.cli.main import main
+from tests.integration.test_command_line import ROOT, assert_main_refuses
+
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
+
+
+def flags(data: dict[str, str]) -> list[str]:
+    return [f"--{name}={value}" for name, value in {**data, "use_gpu": "False"}.items()]
+
+
+def test_a_comparison_in_json_is_an_object_a_line(data: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["compare", "--model=Pop,BERT4Rec", "--mask_ratio=0.3", "--log_format=json", *flags(data)]
+    assert main(command) == 0
+    captured = capsys.readouterr()
+    events = [json.loads(line) for line in captured.out.splitlines()]
+    assert [event["event"] for event in events] == ["note", "begin", "run", "table", "run", "table", "reports"]
+    runs = [event for event in events if event["event"] == "run"]
+    assert [(run["model"], run["seed"], run["runs_left"]) for run in runs] == [("Pop", 2020, 1), ("BERT4Rec", 2020, 0)]
+    (record,) = [json.loads(file.read_text()) for file in Path("compare-toy/runs").glob("BERT4Rec-*.json")]
+    assert runs[1]["test_result"] == record["test_result"]
+    assert Path(events[-1]["files"]["page"] if "page" in events[-1]["files"] else "compare-toy").exists()
+    assert captured.err == ""
+    assert main([*command[:-1], "--use_gpu=False", "--quiet"][:3] + ["--quiet", *flags(data)]) == 0
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", "")
+
+
+def test_a_search_in_json_is_an_object_a_line_and_quiet_says_nothing(
+    data: dict[str, str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    Path("space").write_text("mask_ratio choice [0.2,0.4]\n")
+    search = ["tune", "--params_file=space", *flags(data)]
+    assert main([*search, "--log_format=json"]) == 0
+    captured = capfd.readouterr()
+    events = [json.loads(line) for line in captured.out.splitlines()]
+    assert [event["event"] for event in events] == ["begin", "trial", "trial", "summary", "reports"]
+    assert {event["params"]["mask_ratio"] for event in events if event["event"] == "trial"} == {0.2, 0.4}
+    assert captured.err == ""
+    assert main([*search, "--quiet", "--output_file=other.result"]) == 0
+    captured = capfd.readouterr()
+    assert (captured.out, captured.err) == ("", "")
+    assert Path("other.result").is_file()
+
+
+def test_what_fails_is_said_with_its_reason_even_if_quiet(
+    data: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("study.yaml").write_text("variants: {good: {}, bad: {learning_rate: 1.0e+30}}\n")
+    assert main(["study", "study.yaml", "--quiet", *flags(data)]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("error: 1 of 2 runs failed; the same command tries them again (")
+    assert "log: " in captured.err
+
+
+def test_verbose_is_for_one_run(data: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert_main_refuses(
+        capsys, ["run", "--model=Pop,BERT4Rec", "--verbose", *flags(data)], ["--verbose is for a single"]
+    )
+
+
+def test_on_a_terminal_no_color_means_no_color(data: dict[str, str]) -> None:
+    """Bars move on a terminal, which needs control codes; colours are those codes that end with `m`."""
+    for environment, coloured in (({}, True), ({"NO_COLOR": "1"}, False)):
+        parent, child = pty.openpty()
+        env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "TERM": "xterm", **environment}
+        command = [sys.executable, str(ROOT / "run.py"), "--verbose", *flags(data)]
+        process = subprocess.Popen(command, stdin=child, stdout=child, stderr=child, env=env)
+        os.close(child)
+        shown = b""
+        try:
+            while block := os.read(parent, 1 << 16):
+                shown += block
+        except OSError:  # Linux's end of a terminal
+            pass
+        assert process.wait() == 0, shown.decode()
+        assert (b"\x1b[1;3" in shown) is coloured
+        assert b"BERT4Rec" in shown
