@@ -9,6 +9,7 @@ import shlex
 import shutil
 import sys
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from logging import getLogger
@@ -36,6 +37,7 @@ from recbole_bert4rec.plugin.checkpoint import is_plain, last_of
 from recbole_bert4rec.plugin.effects import without_effect
 from recbole_bert4rec.resources import read_yaml
 from recbole_bert4rec.scoped import restored_environment
+from recbole_bert4rec.training import display
 from recbole_bert4rec.training.build import translate_errors
 from recbole_bert4rec.training.epochs import ProgressReport, Report
 from recbole_bert4rec.training.inputs import check_model, resolve_inputs
@@ -54,10 +56,35 @@ class ComparisonResult:
     Attributes:
         runs: a row for each model and seed, with what it took, and its validation and test metrics; as in runs.csv.
         files: the reports, by what they are.
+        records: of the runs, by model or variant.
     """
 
     runs: pd.DataFrame
     files: dict[str, Path]
+    records: Mapping[str, list[dict[str, Any]]]
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: mean and deviation of the test metrics, and validation by time."""
+        tested = self.runs.filter(regex="^test ")
+        means = tested.groupby(self.runs["model"], sort=False).agg(_mean_text)
+        means.columns = [name.removeprefix("test ") for name in means.columns]
+        lines = {
+            f"{model}, seed {record['seed']}": [
+                (row["at_second"], row["valid_score"]) for row in record["epochs"] if row.get("valid_score") is not None
+            ]
+            for model, records in self.records.items()
+            for record in records
+        }
+        (about, *_), *_ = self.records.values()
+        return display.page(
+            f"Test metrics on {about['dataset']}",
+            display.table(means.reset_index().to_dict("records")),
+            display.curves(lines, "seconds of training", f"validation {about['config']['valid_metric']}"),
+        )
+
+
+def _mean_text(values: pd.Series) -> str:
+    return f"{values.mean():.4f}" + (f" ± {values.std():.4f}" if len(values) > 1 else "")
 
 
 def compare(comparison: Comparison, folder: Path, screen: str = SHORT) -> ComparisonResult:
@@ -121,7 +148,7 @@ def _compare(comparison: Comparison, folder: Path, temporary: str, no_bars: bool
     if failed:
         reason = sorted(set(failed.values()))[0]
         raise UserError(f"{len(failed)} of {len(runs)} runs failed; the same command tries them again ({reason})")
-    return ComparisonResult(results.table(), written)
+    return ComparisonResult(results.table(), written, results.records)
 
 
 def _check_options(comparison: Comparison) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from recbole_bert4rec.errors import UserError, nearest
+from recbole_bert4rec.training import display
 from recbole_bert4rec.training.callbacks import Callback, Metrics
 from recbole_bert4rec.training.logs import SHORT
 from recbole_bert4rec.training.record import RunRecord
@@ -116,3 +117,20 @@ class RunResult:
             "best_valid_result": self.best_valid_result,
             "test_result": self.test_result,
         }
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the metrics, and validation and loss by epoch."""
+        record, epochs = self.record, self.record["epochs"]
+        found = {"validation": record["best_valid_result"], "test": record["test_result"]}
+        found |= {f"test ({name})": dict(metrics) for name, metrics in record.get("also", {}).items()}
+        if self.refit_test_result is not None:
+            found["test, refit"] = self.refit_test_result
+        scores = [(row["epoch"], score) for row in epochs if (score := row.get("valid_score")) is not None]
+        losses = [(row["epoch"], loss) for row in epochs if (loss := row["train_loss"]) is not None]
+        return display.page(
+            f"{record['model']} on {record['dataset']}, seed {record['seed']}: {len(epochs)} epochs, best epoch "
+            f"{record['best_epoch']}, {record['seconds']['total']:.0f} s",
+            display.table([{"": name, **metrics} for name, metrics in found.items() if metrics]),
+            display.curves({"validation": scores}, "epoch", f"validation {record['config']['valid_metric']}"),
+            display.curves({"loss": losses}, "epoch", "training loss"),
+        )

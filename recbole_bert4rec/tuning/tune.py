@@ -23,6 +23,7 @@ from recbole_bert4rec.files import atomic_write, locked
 from recbole_bert4rec.options.flags import parse_flags
 from recbole_bert4rec.plugin.checkpoint import last_of, without_places
 from recbole_bert4rec.scoped import restored_environment
+from recbole_bert4rec.training import display
 from recbole_bert4rec.training.build import translate_errors
 from recbole_bert4rec.training.inputs import check_model, resolve_inputs
 from recbole_bert4rec.training.logs import SHORT, no_bars, say, shown
@@ -85,12 +86,26 @@ class SearchResult:
         test_result: metrics of ``best`` on the test data, by name; no other trial was tested.
         trials: all trials in the order in which they ended.
         files: what was written, by what it is.
+        bigger: whether larger scores are better.
     """
 
     best: Trial
     test_result: dict[str, float]
     trials: list[Trial]
     files: dict[str, Path]
+    bigger: bool = True
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the best ten trials, the test of the best, and the score by trial."""
+        scored = [(trial, score) for trial in self.trials if (score := trial.score) is not None]
+        ranked = sorted(scored, key=lambda pair: pair[1], reverse=self.bigger)
+        rows = [{"trial": trial.number, "validation": score, **trial.params} for trial, score in ranked[:10]]
+        return display.page(
+            f"{len(self.trials)} trials, the best {format_params(self.best.params)}",
+            display.table(rows),
+            display.table([{"": "test of the best", **self.test_result}]),
+            display.curves({"": sorted((trial.number, score) for trial, score in scored)}, "trial", "validation"),
+        )
 
 
 def tune(request: SearchRequest) -> SearchResult:
@@ -279,7 +294,7 @@ def _finish(request: SearchRequest, log: TrialLog, config: Config, folder: Path)
         for what, path in files.items()
     ]
     say("\n".join(lines), "reports", {"files": files})
-    return SearchResult(best, tested, list(log.trials), files)
+    return SearchResult(best, tested, list(log.trials), files, log.bigger)
 
 
 def _write_winner(request: SearchRequest, best: Trial) -> None:
