@@ -49,9 +49,7 @@ def curves(lines: Mapping[str, Curve], across: str, up: str) -> str:
         f'<polyline points="{" ".join(place(*point) for point in [*line, line[-1]])}" stroke="{colour}"/>'
         for line, colour in zip(shown.values(), _colours(len(shown)), strict=True)
     ]
-    style = (
-        'fill="none" stroke-width="1.5" stroke-linejoin="round" stroke-linecap="round"'  # of a line to itself, a dot
-    )
+    style = 'fill="none" stroke-width="1.5" stroke-linejoin="round" stroke-linecap="round"'  # a point to itself: a dot
     frame = f'<path d="M{_LEFT - 6},{_TOP}V{_TOP + tall + 6}H{_LEFT + wide}" fill="none" stroke="currentColor"/>'
     texts = [
         _text(_LEFT - 10, _TOP + 4, f"{high:.4g}", "end"),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from functools import partial
@@ -26,6 +27,7 @@ SHORT, VERBOSE, JSON, QUIET = SCREENS = ("short", "verbose", "json", "quiet")
 warnings alone."""
 _SCREEN_ONLY = f"{FOR_THE_USER}.screen"
 _NEVER = logging.CRITICAL + 1
+_COLOUR = re.compile(r"\x1b\[[\d;]*m")
 
 
 def say(text: str, event: str | None = None, fields: Mapping[str, Any] | None = None, in_file: bool = True) -> None:
@@ -97,7 +99,7 @@ def logged(config: Config) -> Iterator[Path]:
     for handler in screens:
         handler.setLevel(_NEVER if screen == VERBOSE else max(handler.level, files[0].level))
     try:
-        with replaced(recbole_trainer, "tqdm", partial(tqdm, leave=False, disable=no_bars(screen))):
+        with replaced(recbole_trainer, "tqdm", partial(_bar, no_bars(screen))):
             yield Path(files[0].baseFilename)
     finally:
         for handler in added:
@@ -106,6 +108,11 @@ def logged(config: Config) -> Iterator[Path]:
         for handler, least in zip(screens, levels, strict=True):
             handler.setLevel(least)
         root.setLevel(level)
+
+
+def _bar(disable: bool | None, batches: Iterable[Any], desc: str = "", **more: Any) -> tqdm[Any]:
+    """Return RecBole's bar, which goes when it is full; a notebook has no use for the codes of its colour."""
+    return tqdm(batches, desc=desc if disable is None else _COLOUR.sub("", desc), leave=False, disable=disable, **more)
 
 
 class _Screen(logging.Handler):
