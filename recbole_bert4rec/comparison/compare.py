@@ -78,7 +78,7 @@ class ComparisonResult:
         (about, *_), *_ = self.records.values()
         return display.page(
             f"Test metrics on {about['dataset']}",
-            display.table(means.reset_index().to_dict("records")),
+            display.table(means.reset_index()),
             display.curves(lines, "seconds of training", f"validation {about['config']['valid_metric']}"),
         )
 

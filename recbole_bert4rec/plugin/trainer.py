@@ -136,8 +136,10 @@ class BERT4RecTrainer(EvaluatingTrainer, ResumableTrainer):
         self._scaler = torch.amp.GradScaler(self.device.type, enabled=self.enable_scaler)
         shown = set_color(f"Train {epoch_idx:>5}", "pink")
         batches: Any = train_data
-        if show_progress:  # RecBole's bar, which the screen of a run may have replaced
-            batches = recbole_trainer.tqdm(train_data, shown, len(train_data), ncols=100, initial=self.batches_done)
+        if show_progress:  # RecBole's bar, which a run shows where it is wanted
+            batches = recbole_trainer.tqdm(
+                train_data, total=len(train_data), ncols=100, desc=shown, initial=self.batches_done
+            )
         for interaction in batches:
             self._step(interaction, loss_func or self.model.calculate_loss)
             self.batches_done += 1

@@ -65,7 +65,7 @@ def answer_file(
         with atomic_write(mark) as temporary:
             temporary.write_text(made_from, encoding="utf-8")
         answers = []
-        for part in tqdm(source.divide(folder / "input", source.n_parts), desc="parts", ncols=100):
+        for part in tqdm(source.divide(folder / "input", source.n_parts), desc="parts", ncols=100, disable=None):
             answers.append(folder / f"{part.stem}{target.suffix}")
             if not answers[-1].is_file():
                 table = answer(read_part(part))
@@ -103,7 +103,7 @@ def evaluate_file(
         parts = source.divide(Path(folder) / "input", source.n_parts)
         if after is not None:
             after.divide(Path(folder) / "after", source.n_parts)
-        for part in tqdm(parts, desc="parts", ncols=100):
+        for part in tqdm(parts, desc="parts", ncols=100, disable=None):
             frame, targets = source.renamed(read_part(part), model.fields), None
             if after is not None:
                 of_part = Path(folder) / "after" / part.name

@@ -45,7 +45,7 @@ def write_recommendations(
         path: a .csv or .parquet file, written whole or not at all.
         k: items a user. With ``exclude_seen``, a user with fewer unseen items gets fewer.
         exclude_seen: see :func:`recommendations`.
-        show_progress: show a bar.
+        show_progress: show a bar on a terminal.
 
     Returns:
         Number of users written.
@@ -94,7 +94,7 @@ def recommendations(
     user_tokens, item_tokens = (np.asarray(dataset.field2id_token[f]) for f in (dataset.uid_field, dataset.iid_field))
     nothing = torch.empty(0, dtype=torch.int64, device=device)
     for part in tqdm(
-        torch.arange(len(users)).split(batch_size), desc="Recommend", ncols=100, disable=not show_progress
+        torch.arange(len(users)).split(batch_size), desc="Recommend", ncols=100, disable=None if show_progress else True
     ):
         batch = users[part]
         now = sequences.offsets[latest[part] + 1]  # just after the last interaction

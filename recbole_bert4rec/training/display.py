@@ -20,8 +20,8 @@ def page(title: str, *parts: str) -> str:
     return f"<div><p><b>{escape(title)}</b></p>{''.join(parts)}</div>"
 
 
-def table(rows: Sequence[Mapping[str, object]]) -> str:
-    """Return rows, which map a column to its value, as HTML; numbers have four decimals."""
+def table(rows: pd.DataFrame | Sequence[Mapping[str, object]]) -> str:
+    """Return a frame, or rows that map a column to its value, as HTML; numbers have four decimals."""
     return str(pd.DataFrame(rows).to_html(index=False, border=0, na_rep="", float_format="{:.4f}".format))
 
 

@@ -25,7 +25,7 @@ from recbole_bert4rec.training.build import Data, Experiment, build
 from recbole_bert4rec.training.callbacks import Callback, Metrics, Observed
 from recbole_bert4rec.training.epochs import EpochLog
 from recbole_bert4rec.training.inputs import check_places, configure
-from recbole_bert4rec.training.logs import logged, say, shown
+from recbole_bert4rec.training.logs import logged, no_bars, say, shown
 from recbole_bert4rec.training.newest import newest_checkpoint
 from recbole_bert4rec.training.ranks import RankLog, write_ranks
 from recbole_bert4rec.training.record import (
@@ -216,7 +216,7 @@ def _write_files(
             request.recommend,
             request.k,
             data.config["exclude_seen"],
-            data.config["show_progress"],
+            data.config["show_progress"] and not no_bars(request.screen),
         )
         say(f"up to {request.k} items for each of {users} users written to {request.recommend}")
     if request.attention is not None:

@@ -228,3 +228,25 @@ def test_bars_are_for_terminals_and_notebooks(program: str, monkeypatch: pytest.
     monkeypatch.setattr("sys.argv", [f"/somewhere/{program}"])
     assert [no_bars(screen) for screen in ("json", "quiet")] == [True, True]
     assert no_bars() is (False if program == "ipykernel_launcher.py" else None)
+
+
+@pytest.mark.parametrize("model", ["BERT4Rec", "GRU4Rec"])
+@pytest.mark.parametrize("screen", ["short", "json", "quiet"])
+def test_no_bar_is_shown_where_there_is_no_terminal(
+    model: str, screen: str, write_inter: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recommend = "top.csv" if model == "BERT4Rec" else None
+    more = {"show_progress": True, "epochs": 1}
+    run(model=model, screen=screen, recommend=recommend, **inputs(write_inter, **more))
+    assert "it/s" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("model", ["BERT4Rec", "GRU4Rec"])
+def test_bars_in_a_notebook_have_no_codes_of_colours(
+    model: str, write_inter: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["ipykernel_launcher.py"])
+    run(model=model, **inputs(write_inter, show_progress=True, epochs=1))
+    shown = capsys.readouterr().err
+    assert "Train     0" in shown
+    assert "\x1b[1;3" not in shown
