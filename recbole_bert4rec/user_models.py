@@ -18,7 +18,6 @@ from typing import TypeGuard
 from recbole_bert4rec.constants import MODEL_NAME, OUR_MODELS, RIVAL, STOCK_MODEL_NAME
 from recbole_bert4rec.errors import UserError, nearest, short
 from recbole_bert4rec.options.known import READ
-from recbole_bert4rec.options.recboles import models_of_recbole
 from recbole_bert4rec.workers import reason_of
 
 _KNOWN: dict[str, type] = {}
@@ -83,6 +82,8 @@ def class_of(name: str) -> type | None:
 
 def known_models() -> set[str]:
     """Return the names of all models: RecBole's, this package's, and those that the user has named."""
+    from recbole_bert4rec.options.recboles import models_of_recbole  # reads YAML, which `load` does without
+
     return {*models_of_recbole(), STOCK_MODEL_NAME, RIVAL, *OUR_MODELS, *_KNOWN}
 
 
