@@ -48,5 +48,8 @@ LOSSES = ("CE", "BPR", *SAMPLED_LOSSES)
 ABLATABLE = ("residual", "layer_norm", "feed_forward")
 """What ``ablate`` can take out of the layers, for the paper's Table 5."""
 
+PROGRAM = "recbole-bert4rec"
+"""First word of a command line that is made here: RecBole reads none of a notebook's, which it knows by that word."""
+
 FOR_THE_USER = "recbole_bert4rec"
 """Name of the logger whose lines the screen shows; RecBole's go to the root logger and with it to the log file."""

@@ -25,7 +25,7 @@ from recbole_bert4rec.comparison.progress import RunProgress
 from recbole_bert4rec.comparison.report import write_comparison
 from recbole_bert4rec.comparison.results import read_results, read_run
 from recbole_bert4rec.comparison.rows import check_equal_rows
-from recbole_bert4rec.constants import FOR_THE_USER
+from recbole_bert4rec.constants import FOR_THE_USER, PROGRAM
 from recbole_bert4rec.datafiles.conversion import folder_read
 from recbole_bert4rec.environment import environment, suppress_dependency_warnings
 from recbole_bert4rec.errors import UserError
@@ -283,7 +283,7 @@ def _run_one(
     """Train, select and test one model with one seed, or go on with that; called in a process of its own."""
     suppress_dependency_warnings()
     rules = {**one.rules, "checkpoint_dir": place}
-    sys.argv = [sys.argv[0], *comparison.flags_of(one.model, rules)]
+    sys.argv = [PROGRAM, *comparison.flags_of(one.model, rules)]
     with tempfile.TemporaryDirectory() as folder:
         last = Path(folder) / "rules of the comparison.yaml"  # RecBole evaluates no text of a file
         last.write_text(yaml.safe_dump(rules), encoding="utf-8")

@@ -14,7 +14,7 @@ from recbole.config import Config
 from recbole.utils import ModelType
 
 from recbole_bert4rec.comparison.study import Study
-from recbole_bert4rec.constants import MODEL_NAME
+from recbole_bert4rec.constants import MODEL_NAME, PROGRAM
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.options.flags import parse_flags
 from recbole_bert4rec.options.global_time import GlobalTime
@@ -100,7 +100,7 @@ class Comparison:
             UserError: the options have mistakes.
         """
         flags, files = self.flags_of(model, rules), self.files_of(model)
-        with replaced(sys, "argv", [sys.argv[0], *flags]), _silence():  # RecBole reads --key=value from argv
+        with replaced(sys, "argv", [PROGRAM, *flags]), _silence():  # RecBole reads --key=value from argv
             return Config(self.model_of(model), self.dataset, files or None, rules)
 
     def options_of(self, model: str) -> set[str]:

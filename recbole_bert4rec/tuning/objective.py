@@ -16,6 +16,7 @@ from recbole.config import Config
 from recbole.data import create_dataset
 from recbole.utils import dataset_arguments
 
+from recbole_bert4rec.constants import PROGRAM
 from recbole_bert4rec.environment import suppress_dependency_warnings
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.plugin.checkpoint import last_of, read
@@ -59,7 +60,7 @@ class Task:
             UserError: the options have mistakes.
         """
         options = {**self.fixed, **params, "show_progress": False}
-        with replaced(sys, "argv", [sys.argv[0], *self.flags]):  # RecBole reads --key=value from here
+        with replaced(sys, "argv", [PROGRAM, *self.flags]):  # RecBole reads --key=value from here
             return Config(self.model, self.dataset, list(self.config_files) or None, options)
 
 

@@ -289,8 +289,9 @@ def _finish(request: SearchRequest, log: TrialLog, config: Config, folder: Path)
     files |= write_report(log.path, request.display or request.beside(".html"))
     files["best options"] = request.beside(".best.yaml")
     say(_summary(log, best, config, tested), "summary", {"best": asdict(best), "test_result": tested})
+    own = f" --model={request.task.model}" if ":" in request.task.model else ""  # which no file imports
     lines = [
-        f"  {what:<14}{path}" + (f"   (run.py --config_files={path})" if what == "best options" else "")
+        f"  {what:<14}{path}" + (f"   (run.py --config_files={path}{own})" if what == "best options" else "")
         for what, path in files.items()
     ]
     say("\n".join(lines), "reports", {"files": files})

@@ -13,6 +13,7 @@ import pytest
 from recbole.quick_start import run_recbole
 from recbole.utils import init_logger
 
+from recbole_bert4rec.comparison.comparison import Comparison
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.training.build import load_data
 from recbole_bert4rec.training.callbacks import Callback
@@ -20,6 +21,7 @@ from recbole_bert4rec.training.logs import no_bars
 from recbole_bert4rec.training.record import read_record
 from recbole_bert4rec.training.run import run
 from recbole_bert4rec.training.screen import data_facts
+from recbole_bert4rec.tuning.objective import Task
 from tests.conftest import QUIET, histories_to_rows, make_config
 from tests.unit.test_callbacks import StopAfter
 
@@ -250,3 +252,11 @@ def test_bars_in_a_notebook_have_no_codes_of_colours(
     shown = capsys.readouterr().err
     assert "Train     0" in shown
     assert "\x1b[1;3" not in shown
+
+
+def test_a_notebooks_comparison_and_search_follow_their_flags(monkeypatch: pytest.MonkeyPatch) -> None:
+    """RecBole reads no command line where the program is a notebook's kernel."""
+    monkeypatch.setattr("sys.argv", ["ipykernel_launcher.py", "-f", "kernel.json"])
+    flags = ("--epochs=7", "--use_gpu=False")
+    assert Comparison(("BERT4Rec",), "ml-100k", flags=flags).config("BERT4Rec", {})["epochs"] == 7
+    assert Task("BERT4Rec", "ml-100k", flags=flags).config({})["epochs"] == 7
