@@ -20,6 +20,7 @@ def load(
     device: torch.device | str | None = None,
     logit_adjustment: float | None = None,
     batch_size: int | None = None,
+    model: str | type | None = None,
 ) -> Recommender | ExportedModel:
     """Load a trained model of this package.
 
@@ -30,20 +31,25 @@ def load(
         logit_adjustment: the option of that name, for a checkpoint: rank by score - this * log(n + 1), n the item's
             count in training. Default: the checkpoint's.
         batch_size: histories that are encoded at once. Default: 256.
+        model: the class, or ``module:Class``, of a checkpoint's model of one's own; a file does not say which module is
+            run.
 
     Returns:
         The model.
 
     Raises:
-        UserError: the file is damaged or not a model of this package, or an argument has a value that cannot be.
+        UserError: the file is damaged or not a model of this package; it holds a model of one's own, and its class is not given;
+            or an argument has a value that cannot be.
     """
     asked: dict[str, Any] = {} if batch_size is None else {"batch_size": batch_size}
     if not Path(path).is_dir():
         from recbole_bert4rec.recommend.load import load as load_checkpoint
 
-        return load_checkpoint(path, device, logit_adjustment, **asked)
+        return load_checkpoint(path, device, logit_adjustment, model=model, **asked)
     if logit_adjustment is not None:
         raise UserError("`logit_adjustment` of an exported model is that of the export; give it there")
+    if model is not None:
+        raise UserError("an exported model is complete and needs no class; leave `model` out")
     if device not in (None, "cpu"):
         raise UserError(f"an exported model computes on the processor, but `device` is {device}")
     return ExportedModel(path, **asked)

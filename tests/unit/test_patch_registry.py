@@ -152,7 +152,8 @@ def test_patched_functions_keep_name_documentation_and_signature() -> None:
         assert function.__name__ == patch.name
         assert function.__module__.startswith("recbole.")
     assert list(inspect.signature(Trainer.resume_checkpoint).parameters) == ["self", "resume_file", "unpickle"]
-    assert list(inspect.signature(recbole.quick_start.load_data_and_model).parameters) == ["model_file", "unpickle"]
+    arguments = list(inspect.signature(recbole.quick_start.load_data_and_model).parameters)
+    assert arguments == ["model_file", "unpickle", "model"]
     assert list(inspect.signature(recbole.data.create_dataset).parameters) == ["config"]
 
 
