@@ -38,8 +38,8 @@ def load(
         The model.
 
     Raises:
-        UserError: the file is damaged or not a model of this package; it holds a model of one's own, and its class is not given;
-            or an argument has a value that cannot be.
+        UserError: the file is damaged or not a model of this package; it holds a model of one's own, and its class
+            is not given; or an argument has a value that cannot be.
     """
     asked: dict[str, Any] = {} if batch_size is None else {"batch_size": batch_size}
     if not Path(path).is_dir():
