@@ -109,10 +109,10 @@ def compare(comparison: Comparison, folder: Path, screen: str = SHORT) -> Compar
         tempfile.TemporaryDirectory() as temporary,
         restored_environment(),  # RecBole hides GPUs
     ):
-        return _compare(comparison, folder, temporary, no_bars(screen))
+        return _compare(comparison, folder, temporary, screen)
 
 
-def _compare(comparison: Comparison, folder: Path, temporary: str, no_bars: bool | None) -> ComparisonResult:
+def _compare(comparison: Comparison, folder: Path, temporary: str, screen: str) -> ComparisonResult:
     flags = parse_flags(comparison.flags)
     _, dataset, files = resolve_inputs("several", comparison.dataset, comparison.config_files, flags, None, temporary)
     study = comparison.study.written(temporary)
@@ -137,7 +137,7 @@ def _compare(comparison: Comparison, folder: Path, temporary: str, no_bars: bool
     runs = [_Run.of(comparison, about, model, seed) for seed in comparison.seeds for model in comparison.models]
     write_json(folder / "comparison.json", {**_metadata(comparison, about), "runs": [run.name for run in runs]})
     kinds = {name: comparison.model_of(name) for name in comparison.models}
-    progress = RunProgress([(run.model, run.seed) for run in runs], kinds, comparison.budget, metric, no_bars)
+    progress = RunProgress([(run.model, run.seed) for run in runs], kinds, comparison.budget, metric, no_bars(screen))
     failed = _run_all(comparison, folder, runs, rows["user"], progress)
     done = [run.name for run in runs if run.name not in failed]
     if not done:

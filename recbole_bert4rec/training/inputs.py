@@ -7,7 +7,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import torch
 import yaml
@@ -121,7 +121,8 @@ def resolve_inputs(
     stored = {} if resume is None else _stored_options(resume, given)
     named = {**DEFAULT_NAMES, **stored, **given}
     where = "a configuration file" if "model" in given else f"checkpoint {resume}"
-    name = name_of_model(model or {**options, **flags}.get("model"), named["model"], where)
+    said = model or {**options, **flags}.get("model")
+    name = named_in_file(str(named["model"]), where) if said is None else known_as(said)
     dataset = str(named["dataset"])
     made = [stored]
     if is_table(dataset):
@@ -130,26 +131,6 @@ def resolve_inputs(
     else:
         _check_name(dataset, given)
     return name, dataset, [*_written(made, folder), *own]
-
-
-@overload
-def name_of_model(said: str | type | None, in_file: str, where: str = ...) -> str: ...
-@overload
-def name_of_model(said: str | type | None, in_file: str | None, where: str = ...) -> str | None: ...
-def name_of_model(said: str | type | None, in_file: str | None, where: str = "a configuration file") -> str | None:
-    """Return the name of the model that is meant; None where nobody names one.
-
-    Args:
-        said: what the user gives or writes, on the command line or in Python; it goes before ``in_file``.
-        in_file: what a file names, which imports nothing.
-        where: the file, for a message.
-
-    Raises:
-        UserError: the model cannot be imported, or may not be.
-    """
-    if said is not None:
-        return known_as(said)
-    return None if in_file is None else named_in_file(str(in_file), where)
 
 
 def _written(made: Sequence[dict[str, Any]], folder: str) -> list[str]:

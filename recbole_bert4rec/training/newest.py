@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from logging import getLogger
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,9 @@ from recbole_bert4rec.options.flags import literal, parse_flags
 from recbole_bert4rec.options.table import FIXED_ON_RESUME
 from recbole_bert4rec.plugin import checkpoint
 from recbole_bert4rec.resources import find_config, read_yaml
-from recbole_bert4rec.training.inputs import check_ours, name_of_model
+from recbole_bert4rec.training.inputs import check_ours
 from recbole_bert4rec.training.request import RunRequest
-from recbole_bert4rec.user_models import class_name
+from recbole_bert4rec.user_models import class_name, known_as, named_in_file
 
 _FOLDER = "saved"
 """RecBole's default."""
@@ -72,9 +72,13 @@ def _given(request: RunRequest) -> dict[str, Any]:
     files = [read_yaml(find_config(name)) for name in request.config_files]
     flags = {name: literal(text) for name, text in parse_flags(sys.argv[1:]).items()}
     given = {name: value for of_file in files for name, value in of_file.items()} | dict(request.options) | flags
-    model = name_of_model(request.model or {**request.options, **flags}.get("model"), given.get("model"))
-    named: Mapping[str, str | None] = {"model": model, "dataset": request.dataset}
-    given |= {name: value for name, value in named.items() if value is not None}
+    said = request.model or {**request.options, **flags}.get("model")
+    if said is not None:
+        given["model"] = known_as(said)
+    elif "model" in given:
+        given["model"] = named_in_file(str(given["model"]), "a configuration file")
+    if request.dataset is not None:
+        given["dataset"] = request.dataset
     if is_table(str(given.get("dataset", ""))):
         given["dataset"] = Path(str(given["dataset"])).stem
     return given

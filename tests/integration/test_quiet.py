@@ -73,9 +73,8 @@ def test_what_fails_is_said_with_its_reason_even_if_quiet(
 
 
 def test_verbose_is_for_one_run(data: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert_main_refuses(
-        capsys, ["run", "--model=Pop,BERT4Rec", "--verbose", *flags(data)], ["--verbose is for a single"]
-    )
+    command = ["--model=Pop,BERT4Rec", "--verbose", *flags(data)]
+    assert_main_refuses(capsys, command, ["--verbose is for a single run"])
 
 
 def test_on_a_terminal_no_color_means_no_color(data: dict[str, str]) -> None:
