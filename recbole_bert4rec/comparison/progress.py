@@ -80,7 +80,7 @@ class RunProgress:
         values = [record["best_valid_result"].get(self._metric), record["test_result"].get(self._metric)]
         valid, test = (f"{value:.4f}" if value is not None else "none" for value in values)
         how = f"{len(record['epochs'])} epochs, {record['seconds']['train']:.1f} s" if new else "kept from before"
-        about = {name: record[name] for name in ("best_epoch", "best_valid_result", "test_result")}
+        about = {name: record.get(name) for name in ("best_epoch", "best_valid_result", "test_result")}
         text = f"{model}, seed {seed}: {self._metric} valid {valid}, test {test}; {how}"
         self._say(model, seed, text, "run", {**about, "seconds": record["seconds"]["train"], "new": new}, guess=new)
         if new or not self._left:

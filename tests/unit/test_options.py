@@ -348,12 +348,16 @@ def test_the_values_of_other_models_are_left_to_them() -> None:
 
 def test_a_model_of_the_users_own_may_have_options_of_its_own(caplog: pytest.LogCaptureFixture) -> None:
     class Mine(SASRec):
-        pass
+        def __init__(self, config: Config, dataset: Any) -> None:
+            super().__init__(config, dataset)
+            self.gate = config["my_gate"]
 
     with caplog.at_level("WARNING"):
         config = Config(model=Mine, dataset="ml-100k", config_dict={"my_gate": 0.5, "loss_type": "CE"})
     assert config["my_gate"] == 0.5
     assert not caplog.text
+    with pytest.raises(UserError, match="`my_gat`: did you mean `my_gate`"):  # which nobody reads
+        Config(model=Mine, dataset="ml-100k", config_dict={"my_gat": 0.5, "loss_type": "CE"})
 
 
 BAD_EVALUATION = [
