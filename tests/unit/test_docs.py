@@ -26,6 +26,7 @@ from recbole_bert4rec.options.known import mistakes_of_names
 from recbole_bert4rec.options.table import OPTIONS
 from recbole_bert4rec.resources import find_config
 from recbole_bert4rec.training.inputs import check_model
+from recbole_bert4rec.user_models import known_as, options_read_by
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -34,6 +35,8 @@ OF_THE_READER = ("my.yaml", "shop.yaml", "hyper.best.yaml")
 """Files that a page tells its reader to make, or that an earlier command makes."""
 PLACEHOLDER = re.compile(r"[A-Z]+")
 """What stands for a value of the reader's, such as SEED."""
+TITLED = re.compile(r'^```\w+ title="(.*?)"\n(.*?)^```', re.MULTILINE | re.DOTALL)
+"""A file that a page tells its reader to save."""
 
 
 def name_of(path: Path) -> str:
@@ -109,9 +112,11 @@ def _mistakes_of_request(name: str, words: list[str]) -> str:
         return " ".join(flags)
     check_flags(flags, own)
     given = {key: literal(value) for key, value in parse_flags(flags).items() if not PLACEHOLDER.fullmatch(value)}
-    wrong = mistakes_of_names(given) + misfits(given, {key: OPTIONS[key].kind for key in given if key in OPTIONS})
+    models = [known_as(model) for model in models_of(options)]
+    wrong = mistakes_of_names(given, [name for model in models for name in options_read_by(model)])
+    wrong += misfits(given, {key: OPTIONS[key].kind for key in given if key in OPTIONS})
     config_files(options)
-    for model in models_of(options):
+    for model in models:
         if model != "MODEL":
             check_model(model)
     if hasattr(options, "also_test"):
@@ -136,9 +141,13 @@ def mistakes_of_python(text: str) -> list[str]:
 
 
 @pytest.fixture(autouse=True)
-def _files_of_the_reader() -> None:
+def _files_of_the_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in OF_THE_READER:
         Path(name).write_text("epochs: 1\n")
+    for page in DOCS:
+        for name, text in TITLED.findall(page.read_text("utf-8")):
+            Path(name).write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))  # as the folder of a script
 
 
 def test_the_landing_page_has_at_most_8_kilobytes() -> None:

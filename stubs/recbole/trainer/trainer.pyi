@@ -14,7 +14,6 @@ from recbole.evaluator import Collector, Evaluator
 from recbole.model.abstract_recommender import AbstractRecommender
 from recbole.utils import EvaluatorType
 from torch import Tensor, nn, optim
-from tqdm import tqdm as tqdm
 
 DistributedDataParallel: Callable[..., nn.Module]
 ensure_dir: Callable[[str], None]
