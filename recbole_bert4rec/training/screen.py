@@ -116,9 +116,10 @@ def show_plan(experiment: Experiment) -> None:
     device = experiment.data.config["device"]
     on_gpu = device.type == "cuda"
     where = torch.cuda.get_device_name(device) if on_gpu else f"the processor, threads: {torch.get_num_threads()}"
-    epochs = trainer.epochs - trainer.start_epoch
+    epochs = max(0, trainer.epochs - trainer.start_epoch)
+    training = f"at most {epochs:,} epochs" if epochs else "nothing to train"
     say(
-        f"plan    {parameters:,} parameters, {batches:,} batches an epoch, at most {epochs:,} epochs, on {where}",
+        f"plan    {parameters:,} parameters, {batches:,} batches an epoch, {training}, on {where}",
         "plan",
         {"parameters": parameters, "batches": batches, "epochs": epochs, "device": str(device)},
     )

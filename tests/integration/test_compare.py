@@ -152,7 +152,7 @@ def test_seen_items_are_left_out_for_all_within_a_budget(data: dict[str, str]) -
     ("arguments", "words"),
     [
         (("--model=BERT4Rec,SARec",), ("no model 'SARec'", "SASRec")),
-        (("--model=Pop,Pop",), ("names a model twice",)),
+        (("--model=Pop,Pop",), ("names the model Pop twice",)),
         (("--model=Pop,",), ("empty name",)),
         (("--model=Pop,BERT4Rec", "--budget=2"), ("--budget=2", "10m")),
         (("--model=Pop,BERT4Rec", "--seeds=0"), ("--seeds=0", "at least 1")),

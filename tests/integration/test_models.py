@@ -53,7 +53,7 @@ def test_the_summary_says_what_was_learnt_of_seen_items(write_inter: Any) -> Non
     learnt = result.record["learnt"]["seen_bias"]
     assert -1 < learnt < 0
     for value, said in {
-        learnt: "score as others do",
+        learnt: "score about as others do",
         -5.1: "items are not repeated: -5.1",
         2: "items are repeated",
     }.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from recbole_bert4rec.comparison.render import escape_markdown, render
 from recbole_bert4rec.comparison.report import write_comparison
 from recbole_bert4rec.comparison.results import metric_of, read_results, read_run
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.training.logs import shown
 
 TAG = "<img src=x onerror=alert(1)>"
 USERS = [f"u{number}" for number in range(12)]
@@ -189,7 +191,7 @@ def test_costs_say_what_an_epoch_shows(make_folder: Callable[..., Path]) -> None
         record |= {"model": record["contestant"], "config": configs[record["contestant"]]}
         path.write_text(json.dumps(record))
     text = report_on(folder)["Markdown"]
-    for model, shown in {
+    for model, trained_on in {
         "BERT4Rec": "a window of each user",
         "SASRecPlus": "sliding windows of each user",
         "GRU4Rec": "all windows of each user (training_rows: user)",
@@ -197,7 +199,7 @@ def test_costs_say_what_an_epoch_shows(make_folder: Callable[..., Path]) -> None
         "Caser": "a padded row a label",
         "Pop": "each interaction",
     }.items():
-        assert f"| {model} | {shown} | 1 |" in text
+        assert f"| {model} | {trained_on} | 1 |" in text
 
 
 def test_dollar_signs_in_a_name_are_no_mathematics(make_folder: Callable[..., Path]) -> None:
@@ -244,7 +246,8 @@ def test_a_damaged_run_is_run_again(
     DAMAGES[damage](runs / "run0-1.json")
     with pytest.raises(UserError, match="run0-1"):
         read_run(runs, "run0-1", users)
-    assert _finished(runs, "run0-1", users) is None
+    with shown(stream=sys.stdout):
+        assert _finished(runs, "run0-1", users) is None
     said = capsys.readouterr().out
     assert said.startswith("run0-1 is run again: ")
     assert said.count("\n") == 1
@@ -253,7 +256,8 @@ def test_a_damaged_run_is_run_again(
 def test_a_run_that_never_ended_is_run_without_a_word(
     make_folder: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert _finished(make_folder({"a": {}, "b": {}}) / "runs", "other", pd.Series(USERS)) is None
+    with shown(stream=sys.stdout):
+        assert _finished(make_folder({"a": {}, "b": {}}) / "runs", "other", pd.Series(USERS)) is None
     assert capsys.readouterr().out == ""
 
 
