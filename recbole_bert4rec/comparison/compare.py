@@ -35,6 +35,7 @@ from recbole_bert4rec.options.flags import parse_flags
 from recbole_bert4rec.options.table import WITHOUT_EFFECT
 from recbole_bert4rec.plugin.checkpoint import is_plain, last_of
 from recbole_bert4rec.plugin.effects import without_effect
+from recbole_bert4rec.plugin.user_rows import why_slow
 from recbole_bert4rec.resources import read_yaml
 from recbole_bert4rec.scoped import restored_environment
 from recbole_bert4rec.training import display
@@ -158,6 +159,7 @@ def _check_options(comparison: Comparison) -> None:
     """
     mistakes: list[str] = []
     ignored: dict[str, list[str]] = {}
+    notes: list[str] = []
     for model in comparison.models:
         try:
             config = translate_errors(partial(comparison.config, model, {}), f"the configuration of {model}")
@@ -168,14 +170,17 @@ def _check_options(comparison: Comparison) -> None:
         mistakes += [f"{model}: `{name}` {why}" for name, why in without_effect(config, own).items()]
         for name in without_effect(config).keys() - own.keys():
             ignored.setdefault(name, []).append(model)
+        if slow := why_slow(config):
+            notes.append(f"{model} {slow}")
         if config["MODEL_TYPE"] not in (ModelType.SEQUENTIAL, ModelType.GENERAL, ModelType.TRADITIONAL):
             mistakes.append(
                 f"{model} predicts clicks or needs a knowledge graph; it cannot be compared by ranking items"
             )
     if mistakes:
         raise UserError("\n".join(dict.fromkeys(mistakes)))
-    for name, models in sorted(ignored.items()):
-        say(f"note: option `{name}` has no effect on {', '.join(models)}", "note")
+    notes += [f"option `{name}` has no effect on {', '.join(models)}" for name, models in sorted(ignored.items())]
+    for note in notes:
+        say(f"note: {note}", "note")
 
 
 def _metadata(comparison: Comparison, about: dict[str, Any]) -> dict[str, Any]:
@@ -217,8 +222,10 @@ class _Run:
     @classmethod
     def of(cls, comparison: Comparison, about: dict[str, Any], model: str, seed: int) -> _Run:
         rules = comparison.rules_of(model, about["rules"], seed)
-        options = comparison.config(model, rules).final_config_dict
-        plain = {key: value for key, value in sorted(options.items()) if key not in WITHOUT_EFFECT and is_plain(value)}
+        config = comparison.config(model, rules)
+        options = config.final_config_dict
+        idle = WITHOUT_EFFECT | without_effect(config, options).keys()
+        plain = {key: value for key, value in sorted(options.items()) if key not in idle and is_plain(value)}
         installed = environment()["versions"]
         versions = {name: installed.get(name) for name in ("recbole_bert4rec", "recbole", "torch")}
         study = [model] if comparison.study.variants else []  # a variant that is named anew is another variant

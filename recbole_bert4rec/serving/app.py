@@ -39,6 +39,8 @@ from recbole_bert4rec.serving.reload import Followed, follow
 
 _PAGE = {"": ("index.html", "text/html"), "page.js": ("page.js", "text/javascript")}
 _PAGE |= {"page.css": ("page.css", "text/css"), "icon.svg": ("icon.svg", "image/svg+xml")}
+_MOST_MISTAKES = 5
+"""Of a question, as many as are said."""
 _MISTAKES: dict[int | str, dict[str, Any]] = {
     400: {"model": Mistake, "description": "The body cannot be read"},
     413: {"model": Mistake, "description": f"The body has more than {LARGEST_BODY} bytes"},
@@ -182,7 +184,7 @@ def _sender(content: bytes, kind: str) -> Callable[[], Awaitable[Response]]:
 
 
 def _add_mistakes(app: FastAPI) -> None:
-    """Answer every mistake with one sentence under ``detail``."""
+    """Answer every mistake in one line under ``detail``."""
 
     def answer(status: int, detail: str, headers: dict[str, str] | None = None) -> JSONResponse:
         return JSONResponse({"detail": detail}, status, headers)
@@ -190,10 +192,9 @@ def _add_mistakes(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def unfit(_: Request, error: RequestValidationError) -> JSONResponse:
         found = error.errors()
-        first = found[0]
-        where = ".".join(str(part) for part in first["loc"])
-        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-        return answer(422, f"{where}: {first['msg']}{more}".encode("utf-8", "replace").decode())
+        said = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in found[:_MOST_MISTAKES]]
+        more = [f"{len(found) - len(said)} more"] if len(found) > len(said) else []
+        return answer(422, "; ".join([*said, *more]).encode("utf-8", "replace").decode())
 
     @app.exception_handler(UserError)
     async def refused(_: Request, error: UserError) -> JSONResponse:

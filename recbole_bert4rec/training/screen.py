@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from recbole.data.dataloader import AbstractDataLoader
 from recbole.data.dataset import Dataset
 
+from recbole_bert4rec.plugin.user_rows import why_slow
 from recbole_bert4rec.training.budget import Budget
 from recbole_bert4rec.training.build import Data, Experiment
 from recbole_bert4rec.training.callbacks import Callback, Metrics, Observed
@@ -123,6 +124,8 @@ def show_plan(experiment: Experiment) -> None:
         "plan",
         {"parameters": parameters, "batches": batches, "epochs": epochs, "device": str(device)},
     )
+    if epochs and (slow := why_slow(experiment.data.config)):
+        say(f"note    {experiment.data.config['model']} {slow}", "note")
 
 
 class EpochLines(Callback):

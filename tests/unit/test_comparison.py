@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from recbole_bert4rec.comparison.compare import _check_options, _Run
 from recbole_bert4rec.comparison.comparison import Comparison, at_least, reference_config
 from recbole_bert4rec.comparison.rows import _fingerprint
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.training.logs import shown
 from tests.conftest import make_config
 
 ROWS = [(f"u{u}", f"i{(u + t) % 9}", t) for u in range(20) for t in range(6)]
@@ -107,6 +110,35 @@ def test_time_alone_ends_a_training_unless_epochs_are_asked_for(tmp_path: Path) 
     assert "stopping_step" not in one.rules_of("Pop", rules, 1)
     assert one.rules_of("Pop", rules, 7)["seed"] == 7
     assert "epochs" not in replace(one, budget=None).rules_of("Pop", rules, 1)
+
+
+@pytest.mark.parametrize(
+    ("model", "flag", "same"),
+    [
+        ("SASRecPlus", "--training_rows=user", True),
+        ("SASRec", "--training_rows=user", False),
+        ("SASRec", "--mask_ratio=0.7", True),
+        ("BERT4Rec", "--mask_ratio=0.7", False),
+        ("Pop", "--n_layers=3", True),
+        ("GRU4Rec", "--MAX_ITEM_LIST_LENGTH=9", False),
+    ],
+)
+def test_a_run_is_another_one_only_by_options_that_its_model_follows(model: str, flag: str, same: bool) -> None:
+    found = []
+    for flags in ((), (flag,)):
+        one = comparison(*flags, models=("BPR", model))
+        about = {"rules": one.rules(reference_config(one), few=False), "fingerprint": "x"}
+        found.append(_Run.of(one, about, model, 2020).name)
+    assert (found[0] == found[1]) is same
+
+
+def test_padded_rows_are_pointed_at(capsys: pytest.CaptureFixture[str]) -> None:
+    with shown(stream=sys.stdout):
+        _check_options(comparison(models=("SASRec", "SASRecPlus")))
+        _check_options(comparison("--training_rows=user", models=("SASRec", "SASRecPlus")))
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith("note: SASRec trains a padded row for each prefix of a history; --training_rows=user ")
+    assert second == "note: option `training_rows` has no effect on SASRecPlus"
 
 
 def test_a_models_file_may_load_features_besides(tmp_path: Path) -> None:

@@ -175,6 +175,7 @@ BAD: list[tuple[str, bytes | None, int, str]] = [
     ("recommend", b"[" * 100_000, 400, "parsing the body"),
     ("recommend", b'"text"', 422, "body: "),
     ("recommend", b"{}", 422, "body.histories: Field required"),
+    ("recommend", b'{"history": [[]]}', 422, "body.histories: Field required; body.history: Extra inputs are"),
     ("recommend", b'{"histories": []}', 422, "at least 1 item"),
     ("recommend", b'{"histories": [[]], "kk": 3}', 422, "body.kk: Extra inputs are not permitted"),
     ("recommend", b'{"histories": [[]], "k": 0}', 422, "body.k: "),
