@@ -29,7 +29,7 @@ from recbole_bert4rec.cli.words import joined
         (["--model=Pop,BERT4Rec", "--resume=x.pth"], "--resume is for a single run"),
         (["--study=ablation.yaml", "--model=Pop,SASRec"], "a study varies one model"),
         (["--seeds=2", "--nproc=2"], "one process each"),
-        (["--seeds=2", "--log_format=json"], "--log_format are for a single run"),
+        (["--seeds=2", "--verbose"], "--verbose is for a single run"),
         (["--seeds=0"], "must be at least 1"),
         (["--nproc=0"], "--nproc=0 must be at least 1"),
         (["--seeds=2", "--seed=one"], "must be a whole number"),
