@@ -27,7 +27,7 @@ def test_the_page_on_data_shows_what_happens(capfd: pytest.CaptureFixture[str]) 
     assert blocks("text")[0] in capfd.readouterr().err
     assert "NA" in set(pd.read_csv("top.csv", keep_default_na=False)["product"])
     assert main(compare[3:]) == 0
-    assert "482 rows, " in (said := capfd.readouterr().err)
+    assert "482 rows, " in (said := capfd.readouterr().out)
     assert "of another row: left out" in said
     newest = max(Path("saved").glob("BERT4Rec*.pth"), key=lambda path: path.stat().st_mtime)
     assert main([word.replace("saved/FILE.pth", str(newest)) for word in today[3:]]) == 0
