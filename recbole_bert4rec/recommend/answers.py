@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recbole_bert4rec.errors import UserError, short
-from recbole_bert4rec.options.kinds import Kind
+from recbole_bert4rec.options.kinds import AUTO, Kind, Switch, or_auto
 
 
 class NobodyError(UserError):
@@ -41,6 +41,15 @@ class ViewedRule(NamedTuple):
 
     left_out: bool
     why: str
+
+    def decide(self, filter_viewed: object) -> bool:
+        """Return whether they are left out, given the argument of that name.
+
+        Raises:
+            UserError: it is neither a switch nor ``auto``.
+        """
+        check("filter_viewed", filter_viewed, or_auto(Switch()))
+        return self.left_out if filter_viewed == AUTO else bool(filter_viewed)
 
 
 def viewed_rule(seen_bias: float | None, exclude_seen: bool) -> ViewedRule:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from recbole_bert4rec.constants import PADDING
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.extras import need
-from recbole_bert4rec.options.kinds import Switch, Whole, or_auto, or_null
+from recbole_bert4rec.options.kinds import Switch, Whole, or_null
 from recbole_bert4rec.recommend.answers import (
     NobodyError,
     Vectors,
@@ -97,8 +97,7 @@ class ExportedModel:
     ) -> pd.DataFrame:
         """Return the k best next items of each history, as :meth:`Recommender.recommend` does."""
         check("k", k, Whole(1))
-        check("filter_viewed", filter_viewed, or_auto(Switch()))
-        left_out = self.viewed.left_out if filter_viewed == "auto" else bool(filter_viewed)
+        left_out = self.viewed.decide(filter_viewed)
         known = self._given(histories, times)
         allowed = self._allowed(items_to_recommend, None if isinstance(exclude, Mapping) else exclude)
         excluded = self._excluded(exclude, known.users) if isinstance(exclude, Mapping) else {}

@@ -17,7 +17,7 @@ from recbole_bert4rec.constants import PADDING
 from recbole_bert4rec.data.sequences import Sequences
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.nn.topk import Change
-from recbole_bert4rec.options.kinds import Real, Switch, Whole, or_auto, or_null
+from recbole_bert4rec.options.kinds import Real, Switch, Whole, or_null
 from recbole_bert4rec.options.table import OptionValues
 from recbole_bert4rec.ranker import Catalogue, Pairs, Ranker
 from recbole_bert4rec.recommend.answers import (
@@ -166,8 +166,7 @@ class Recommender:
         """
         check("k", k, Whole(1))
         check("diversity", diversity, Real(0, 1, "[]"))
-        check("filter_viewed", filter_viewed, or_auto(Switch()))
-        left_out = self.viewed.left_out if filter_viewed == "auto" else bool(filter_viewed)
+        left_out = self.viewed.decide(filter_viewed)
         known = self.read(histories, times)
         catalogue = self._catalogue(items_to_recommend, None if isinstance(exclude, Mapping) else exclude)
         excluded = aligned(exclude, known, self._items, "exclude") if isinstance(exclude, Mapping) else None
