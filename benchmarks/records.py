@@ -66,9 +66,8 @@ def write_inter(path: Path, users: Any, items: Any, times: Any) -> None:
 def command() -> str:
     """The command line of this process as a reader would type it: the folders of this machine are left out."""
     script, *arguments = sys.orig_argv[next(i for i, word in enumerate(sys.orig_argv) if word.endswith(".py")) :]
-    named = (
-        (flag, [flag, word]) for flag, word in (("--data_path", "DATA"), ("--checkpoint", "FILE"), ("--other", "FILE"))
-    )
+    words = {"--data_path": "DATA", "--checkpoint": "FILE", "--other": "FILE", "--input": "FILE"}
+    named = ((flag, [flag, word]) for flag, word in words.items())
     for flag, said in (("--work", []), ("--environments", []), *named):
         if flag in arguments:
             place = arguments.index(flag)

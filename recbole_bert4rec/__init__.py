@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from recbole_bert4rec.comparison.comparison import Comparison
     from recbole_bert4rec.patches.registry import register, unregister
     from recbole_bert4rec.plugin.model import BERT4Rec
+    from recbole_bert4rec.recommend.appending import append_items
     from recbole_bert4rec.recommend.exported import ExportedModel
     from recbole_bert4rec.recommend.opened import load
     from recbole_bert4rec.recommend.recommender import Recommender
@@ -38,6 +39,7 @@ _PLACES = {
     "RunResult": "recbole_bert4rec.training.request",
     "SearchRequest": "recbole_bert4rec.tuning.tune",
     "StopTraining": "recbole_bert4rec.training.callbacks",
+    "append_items": "recbole_bert4rec.recommend.appending",
     "compare": "recbole_bert4rec.comparison.compare",
     "load": "recbole_bert4rec.recommend.opened",
     "register": "recbole_bert4rec.patches.registry",
@@ -46,7 +48,7 @@ _PLACES = {
     "unregister": "recbole_bert4rec.patches.registry",
 }
 """Where the public names are; each is imported when it is first asked for."""
-_WITHOUT_RECBOLE = ("ExportedModel", "Recommender", "load")
+_WITHOUT_RECBOLE = ("ExportedModel", "Recommender", "append_items", "load")
 __all__ = [
     "BERT4Rec",
     "Callback",
@@ -59,6 +61,7 @@ __all__ = [
     "StopTraining",
     "UserError",
     "__version__",
+    "append_items",
     "compare",
     "load",
     "register",

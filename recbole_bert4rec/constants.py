@@ -18,6 +18,9 @@ in their defaults."""
 RIVAL = "GRU4RecPlus"
 """A model of the BERT4Rec paper's Table 2 that RecBole lacks; it has RecBole's trainer and checkpoints."""
 
+DEFAULT_NAMES = {"model": MODEL_NAME, "dataset": "ml-100k"}
+"""Where nobody names them."""
+
 STOCK_MODEL_NAME = "RecBoleBERT4Rec"
 """Name under which RecBole's own BERT4Rec stays runnable, as a baseline."""
 
@@ -50,6 +53,21 @@ ABLATABLE = ("residual", "layer_norm", "feed_forward")
 
 PROGRAM = "recbole-bert4rec"
 """First word of a command line that is made here: RecBole reads none of a notebook's, which it knows by that word."""
+
+NAMES_OF_COLUMNS = ("USER_ID_FIELD", "ITEM_ID_FIELD", "TIME_FIELD")
+"""Options that name the columns of a log."""
+
+FORMATS = ".csv, .tsv, .jsonl (each also .gz) or .parquet file, or a folder of .parquet files"
+"""What a log may be, in words."""
+
+SHORT, VERBOSE, JSON, QUIET = SCREENS = ("short", "verbose", "json", "quiet")
+"""What the screen shows: a line an epoch and what a user reads besides; all that RecBole logs; a JSON object a line;
+warnings alone."""
+
+TOOLS = ("Hyperopt", "Ray")
+ALGORITHMS = ("exhaustive", "random", "bayes")
+SCHEDULERS = ("none", "asha", "median")
+"""What runs the trials of a search, what proposes them, and what may stop hopeless ones early, with Ray."""
 
 FOR_THE_USER = "recbole_bert4rec"
 """Name of the logger whose lines the screen shows; RecBole's go to the root logger and with it to the log file."""

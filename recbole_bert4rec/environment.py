@@ -12,8 +12,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import torch
-
 _PACKAGES = ("recbole_bert4rec", "recbole", "torch", "numpy", "pandas", "scipy", "ray", "hyperopt")
 
 
@@ -31,6 +29,8 @@ def peak_memory_mb() -> float:
 
 def environment() -> dict[str, Any]:
     """Versions of what was used and the machine it ran on."""
+    import torch  # here, for a program that only shows its help imports this file
+
     versions = {"python": platform.python_version()}
     for package in _PACKAGES:
         try:

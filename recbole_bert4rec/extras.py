@@ -7,13 +7,17 @@ from importlib.util import find_spec
 from recbole_bert4rec.errors import UserError
 
 EXTRAS = {
+    "faiss": "ann",
+    "fastapi": "serve",
     "hyperopt": "tune",
     "matplotlib": "plots",
     "onnx": "onnx",
     "onnxruntime": "onnx",
     "onnxscript": "onnx",
     "plotly": "plots",
+    "prometheus_client": "serve",
     "ray": "tune",
+    "uvicorn": "serve",
 }
 """The extra by the library's module."""
 

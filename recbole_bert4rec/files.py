@@ -19,6 +19,8 @@ _CHUNK = 2**20
 """Bytes of a file that are read at once."""
 PICTURES = (".png", ".pdf", ".svg")
 """Endings of pictures."""
+TABLES = (".csv", ".parquet")
+"""Endings of tables."""
 
 
 def check_writable(flag: str, path: str) -> None:
@@ -66,6 +68,17 @@ def check_picture(flag: str, path: str) -> None:
     need(f"{flag}={path}", "matplotlib")
     if Path(path).suffix not in PICTURES:
         raise UserError(f"{flag}={path} must end in {', '.join(PICTURES)}")
+    check_writable(flag, path)
+
+
+def check_table(flag: str, path: str) -> None:
+    """Refuse a table that could not be written; arguments as of :func:`check_writable`.
+
+    Raises:
+        UserError: its ending or its folder is wrong.
+    """
+    if Path(path).suffix not in TABLES:
+        raise UserError(f"{flag} must name a .csv or .parquet file, but is {path!r}")
     check_writable(flag, path)
 
 

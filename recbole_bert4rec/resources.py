@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.resources
+import importlib.util
 import os
 import re
 from pathlib import Path
@@ -22,6 +23,18 @@ def shipped(kind: str) -> Traversable:
         return importlib.resources.files("recbole_bert4rec.properties") / kind
     except ModuleNotFoundError:
         return Path(__file__).resolve().parent.parent / "properties" / kind
+
+
+def folder_of_recbole() -> Path:
+    """The folder of RecBole's package; it is not imported.
+
+    Raises:
+        ModuleNotFoundError: RecBole is not installed.
+    """
+    spec = importlib.util.find_spec("recbole")
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError("No module named 'recbole'", name="recbole")
+    return Path(spec.origin).parent
 
 
 def find_config(name: str, kind: str = "recipe") -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from recbole_bert4rec.cli.inputs import (
     add_names,
@@ -14,14 +15,12 @@ from recbole_bert4rec.cli.inputs import (
     named_in_files,
     protocols,
 )
-from recbole_bert4rec.comparison.compare import compare
-from recbole_bert4rec.comparison.comparison import Comparison
-from recbole_bert4rec.comparison.study import Study
-from recbole_bert4rec.datafiles.logs import data_set_name, is_table
+from recbole_bert4rec.constants import DEFAULT_NAMES
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.options.flags import parse_flags
-from recbole_bert4rec.training.budget import seconds_of
-from recbole_bert4rec.training.inputs import DEFAULT_NAMES
+
+if TYPE_CHECKING:
+    from recbole_bert4rec.comparison.study import Study
 
 _SEED = 2020
 """RecBole's default."""
@@ -54,6 +53,8 @@ def execute(options: argparse.Namespace, flags: list[str]) -> None:
     Raises:
         UserError: something that the user can mend.
     """
+    from recbole_bert4rec.comparison.study import Study
+
     compare_as_asked(options, flags, models_of(options), Study(), "compare")
 
 
@@ -67,6 +68,11 @@ def compare_as_asked(options: argparse.Namespace, flags: list[str], names: list[
         study: of variants; an empty one for models.
         kind: first part of the folder's name.
     """
+    from recbole_bert4rec.comparison.compare import compare
+    from recbole_bert4rec.comparison.comparison import Comparison
+    from recbole_bert4rec.datafiles.logs import data_set_name, is_table
+    from recbole_bert4rec.training.budget import seconds_of
+
     count, first = (1 if options.seeds is None else options.seeds), _first_seed(options, flags)
     if count < 1:
         raise UserError(f"--seeds={count} must be at least 1")

@@ -5,9 +5,16 @@ from __future__ import annotations
 import argparse
 import json
 
-from recbole_bert4rec.cli.trained import add_checkpoint, add_filter, add_input, filter_viewed, open_input, open_model
+from recbole_bert4rec.cli.trained import (
+    add_checkpoint,
+    add_filter,
+    add_input,
+    filter_viewed,
+    nothing_written,
+    open_input,
+    open_model,
+)
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.recommend.bulk import evaluate_file
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,6 +37,8 @@ def execute(options: argparse.Namespace, flags: list[str]) -> None:
     Raises:
         UserError: something that the user can mend.
     """
+    from recbole_bert4rec.recommend.bulk import evaluate_file
+
     try:
         topk = [int(k) for k in options.topk.split(",")]
     except ValueError as error:
@@ -44,6 +53,4 @@ def execute(options: argparse.Namespace, flags: list[str]) -> None:
     print(json.dumps(evaluate_file(model, open_input(options, model), after, topk, left_out)))
 
 
-def kept(options: argparse.Namespace) -> str:
-    """Say what an interrupted command leaves behind."""
-    return "nothing was written"
+kept = nothing_written

@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from recbole_bert4rec.cli.trained import add_checkpoint, open_model
-from recbole_bert4rec.recommend.export import check_folder, export
+from recbole_bert4rec.cli.trained import add_checkpoint, nothing_written, open_model
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,12 +28,12 @@ def execute(options: argparse.Namespace, flags: list[str]) -> None:
     Raises:
         UserError: something that the user can mend.
     """
+    from recbole_bert4rec.recommend.export import check_folder, export
+
     check_folder("--output", options.output)
     model = open_model(options, logit_adjustment=options.logit_adjustment)
     export(model, options.output, options.int8, options.program)
     print(f"exported to {options.output}; load({options.output!r}) needs onnxruntime alone", file=sys.stderr)
 
 
-def kept(options: argparse.Namespace) -> str:
-    """Say what an interrupted command leaves behind."""
-    return "nothing was written"
+kept = nothing_written

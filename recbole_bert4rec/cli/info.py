@@ -7,7 +7,6 @@ import os
 
 from recbole_bert4rec.cli.trained import add_checkpoint, open_model
 from recbole_bert4rec.options.table import OPTIONS, RECBOLES, Role
-from recbole_bert4rec.plugin import checkpoint
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,6 +24,8 @@ def execute(options: argparse.Namespace, flags: list[str]) -> None:
     Raises:
         UserError: it is damaged, or no checkpoint of this package.
     """
+    from recbole_bert4rec.plugin import checkpoint
+
     state, model = checkpoint.read(options.checkpoint), open_model(options)
     config, stored = state["config"], model.stored
     counted = int(state["item_counts"].sum())

@@ -5,11 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from recbole_bert4rec.datafiles.logs import FORMATS
+from recbole_bert4rec.constants import DEFAULT_NAMES, FORMATS, JSON, QUIET, SHORT, VERBOSE
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.resources import find_config, read_yaml
-from recbole_bert4rec.training.inputs import DEFAULT_NAMES
-from recbole_bert4rec.training.logs import JSON, QUIET, SHORT, VERBOSE
 from recbole_bert4rec.user_models import named_in_file
 
 

@@ -45,6 +45,7 @@ COMMANDS = {
     "vectors": Command("recbole_bert4rec.cli.vectors", "write the vectors of items or users", False),
     "evaluate": Command("recbole_bert4rec.cli.evaluate", "judge a checkpoint on given histories", False),
     "serve": Command("recbole_bert4rec.cli.serve", "answer over HTTP, with a page to look at it", False),
+    "index": Command("recbole_bert4rec.cli.index", "make recommending from a large catalogue faster", False),
     "info": Command("recbole_bert4rec.cli.info", "say what is in a checkpoint", False),
     "export": Command("recbole_bert4rec.cli.export", "write a checkpoint as ONNX, which needs no torch", False),
     "completion": Command(
@@ -81,6 +82,9 @@ def main(arguments: list[str] | None = None, name: str | None = None) -> int:
         except UserError as error:
             print(f"error: {error}", file=sys.stderr)
             return MISSING if isinstance(error, ImportError) else MISTAKE
+        except ImportError as error:
+            print(f"error: {error}; `python -m recbole_bert4rec doctor` says what is missing", file=sys.stderr)
+            return MISSING
         except Interrupted as stop:
             print(f"interrupted; {stop.kept or 'nothing was begun'}", file=sys.stderr)
             return stop.exit_code
@@ -98,11 +102,7 @@ def _execute(name: str, words: list[str], program: str) -> int:
         near = nearest(name, COMMANDS)
         hint = f"did you mean {near}?" if near else f"the commands are {', '.join(COMMANDS)}"
         raise UserError(f"there is no command {name!r}; {hint}")
-    try:
-        command = importlib.import_module(COMMANDS[name].module)
-    except ImportError as error:
-        print(f"error: {error}; `python -m recbole_bert4rec doctor` says what is missing", file=sys.stderr)
-        return MISSING
+    command = importlib.import_module(COMMANDS[name].module)
     parser, takes_options = parser_of(name, program), COMMANDS[name].takes_options
     if takes_options and {"-h", "--help"} & {*words}:
         add_documented(parser, words)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import Any
 
 from recbole_bert4rec.cli.trained import (
     add_checkpoint,
@@ -13,10 +14,12 @@ from recbole_bert4rec.cli.trained import (
     filter_viewed,
     items_of,
     open_model,
+    parts_kept,
     write_or_print,
 )
+from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.files import check_table
 from recbole_bert4rec.options.kinds import AUTO
-from recbole_bert4rec.recommend.bulk import check_output
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,6 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--items_to_recommend", metavar="FILE", help="text file of the only items to recommend, one a line")
     add("--exclude", metavar="FILE", help="text file of items not to recommend, one a line")
     add("--diversity", type=float, default=0.0, help="from 0 to 1: choose items unlike each other (default: 0)")
+    add("--max_per", metavar="COLUMN:N", help="at most N items a user of each value of a column of --items")
+    add("--items", metavar="NAME.item", help="atomic file with that column")
+    add("--index", metavar="FILE", help="find items by this file of the command index (default: score all items)")
     add("--logit_adjustment", type=float, help="rank less by popularity (default: the checkpoint's)")
 
 
@@ -43,23 +49,39 @@ def execute(options: argparse.Namespace, flags: list[str]) -> None:
     Raises:
         UserError: something that the user can mend.
     """
-    check_output("--output", options.output)
-    model = open_model(options, logit_adjustment=options.logit_adjustment)
+    check_table("--output", options.output)
+    model = open_model(options, logit_adjustment=options.logit_adjustment, index=options.index)
     how = {
         "k": options.k,
         "filter_viewed": filter_viewed(options),
         "items_to_recommend": items_of("--items_to_recommend", options.items_to_recommend),
         "exclude": items_of("--exclude", options.exclude),
         "diversity": options.diversity,
+        **_categories(options, model.fields[1]),
     }
     if options.filter_viewed == AUTO:
         print(f"filter_viewed is auto: {model.viewed.why}", file=sys.stderr)
     if options.input is None:
         write_or_print(model.recommend(**how), options.output)
         return
-    answer_users(options, model, lambda histories: model.recommend(histories, **how), how=how)
+    index = None if model.index is None else model.index.choice
+    answer_users(options, model, lambda histories: model.recommend(histories, **how), how=how, chosen=index)
 
 
-def kept(options: argparse.Namespace) -> str:
-    """Say what an interrupted command leaves behind."""
-    return "finished parts are kept, the same command does the rest"
+def _categories(options: argparse.Namespace, field: str) -> dict[str, Any]:
+    """Return what --max_per and --items say, as arguments of :meth:`Recommender.recommend`.
+
+    Raises:
+        UserError: one of them is missing or has another form.
+    """
+    if options.max_per is None and options.items is None:
+        return {}
+    column, _, most = (options.max_per or "").rpartition(":")
+    if not column or not most.isdecimal() or options.items is None:
+        raise UserError("--max_per=COLUMN:N and --items=NAME.item go together, such as --max_per=brand:2")
+    from recbole_bert4rec.datafiles.items import categories_in
+
+    return {"categories": categories_in(options.items, field, column), "max_per": int(most)}
+
+
+kept = parts_kept

@@ -6,12 +6,8 @@ import argparse
 
 from recbole_bert4rec.cli import compare, study
 from recbole_bert4rec.cli.inputs import add_names, add_screen, config_files, models_of, protocols
+from recbole_bert4rec.constants import VERBOSE
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.training.budget import seconds_of
-from recbole_bert4rec.training.logs import VERBOSE
-from recbole_bert4rec.training.processes import run_processes
-from recbole_bert4rec.training.request import RunRequest
-from recbole_bert4rec.training.run import run
 from recbole_bert4rec.user_models import is_ours, known_as
 
 _OF_ONE_RUN = ("recommend", "attention", "resume", "k")
@@ -53,6 +49,11 @@ def execute(options: argparse.Namespace, flags: list[str]) -> None:
     if _is_comparison(options):
         _compare(options, flags)
         return
+    from recbole_bert4rec.training.budget import seconds_of
+    from recbole_bert4rec.training.processes import run_processes
+    from recbole_bert4rec.training.request import RunRequest
+    from recbole_bert4rec.training.run import run
+
     if options.output_dir is not None:
         raise UserError("--output_dir is for several models or --seeds; a single run writes to `checkpoint_dir`")
     k_of_model = options.k is not None and options.recommend is None  # some models of RecBole have an option `k`

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from recbole_bert4rec.cli.trained import add_checkpoint, open_model
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.extras import need
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,12 +27,12 @@ def execute(options: argparse.Namespace, flags: list[str]) -> None:
 
     Raises:
         UserError: something that the user can mend.
+        MissingExtraError: its libraries are not installed.
     """
-    try:
-        from recbole_bert4rec.serving.items import ItemFile
-        from recbole_bert4rec.serving.server import serve
-    except ImportError as error:
-        raise UserError(f'{error}; the service needs `pip install "recbole-bert4rec[serve]"`') from error
+    need("the service", "fastapi", "uvicorn", "prometheus_client")
+    from recbole_bert4rec.serving.items import ItemFile
+    from recbole_bert4rec.serving.server import serve
+
     items = ItemFile(options.items, open_model(options).fields[1])
     checkpoints = [options.checkpoint, *filter(None, [options.compare])]
     serve(checkpoints, options.device, items, options.host, options.port)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from recbole_bert4rec.cli.trained import add_checkpoint, items_of, open_model, write_or_print
+from recbole_bert4rec.cli.trained import add_checkpoint, items_of, nothing_written, open_model, write_or_print
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.recommend.bulk import check_output
+from recbole_bert4rec.files import check_table
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,12 +32,10 @@ def execute(options: argparse.Namespace, flags: list[str]) -> None:
     if options.item and options.items:
         raise UserError("--item and --items do not go together")
     if options.output is not None:
-        check_output("--output", options.output)
+        check_table("--output", options.output)
     items = options.item or items_of("--items", options.items)
     model = open_model(options)
     write_or_print(model.similar_items(model.items if items is None else items, options.k), options.output)
 
 
-def kept(options: argparse.Namespace) -> str:
-    """Say what an interrupted command leaves behind."""
-    return "nothing was written"
+kept = nothing_written

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from recbole_bert4rec.cli.compare import add_comparison, compare_as_asked, kept
 from recbole_bert4rec.cli.inputs import add_names, add_screen, models_of
-from recbole_bert4rec.comparison.study import read_study
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.resources import find_config
 
@@ -32,6 +31,8 @@ def execute(options: argparse.Namespace, flags: list[str]) -> None:
     Raises:
         UserError: something that the user can mend.
     """
+    from recbole_bert4rec.comparison.study import read_study
+
     base, *others = models_of(options)
     if others:
         raise UserError(f"a study varies one model, but --model is {options.model}")

@@ -7,18 +7,19 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
-from recbole_bert4rec.datafiles.interactions import InteractionFile, write_table
+from recbole_bert4rec.constants import NAMES_OF_COLUMNS
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.files import atomic_write
 from recbole_bert4rec.options.kinds import AUTO
-from recbole_bert4rec.recommend.bulk import answer_file
-from recbole_bert4rec.recommend.histories import Histories
-from recbole_bert4rec.recommend.load import load
-from recbole_bert4rec.recommend.recommender import FIELDS, Recommender
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from recbole_bert4rec.datafiles.interactions import InteractionFile
+    from recbole_bert4rec.recommend.histories import Histories
+    from recbole_bert4rec.recommend.recommender import Recommender
 
 _FILTER = {"True": True, "False": False, AUTO: AUTO}
 
@@ -35,7 +36,7 @@ def add_input(parser: argparse.ArgumentParser, purpose: str) -> None:
     """Add the flags that say where the histories are, and what for."""
     text = f"{purpose}: .csv, .tsv, .inter or .parquet, a row an interaction, or a row a user with a list of items"
     parser.add_argument("--input", metavar="FILE", help=text)
-    for field in FIELDS:
+    for field in NAMES_OF_COLUMNS:
         parser.add_argument(f"--{field}", metavar="NAME", help="name of a column (default: that of the training)")
 
 
@@ -62,6 +63,8 @@ def open_model(options: argparse.Namespace, **more: Any) -> Recommender:
     Raises:
         UserError: there is none, or it cannot compute there.
     """
+    from recbole_bert4rec.recommend.load import load
+
     try:
         return load(options.checkpoint, options.device, model=options.model, **more)
     except (RuntimeError, AssertionError) as error:
@@ -76,7 +79,9 @@ def open_input(options: argparse.Namespace, model: Recommender, path: str | None
     Raises:
         UserError: there is none, or it lacks a column.
     """
-    named = (getattr(options, field) or own for field, own in zip(FIELDS, model.fields, strict=True))
+    from recbole_bert4rec.datafiles.interactions import InteractionFile
+
+    named = (getattr(options, field) or own for field, own in zip(NAMES_OF_COLUMNS, model.fields, strict=True))
     user, item, time = named
     return InteractionFile(path or options.input, (user, item, time))
 
@@ -92,6 +97,8 @@ def answer_users(
         answer: makes the table of some histories.
         **asked: what the answers depend on besides the flags, the input and the checkpoint.
     """
+    from recbole_bert4rec.recommend.bulk import answer_file
+
     source, status = open_input(options, model), os.stat(options.checkpoint)
     flags = {name: value for name, value in vars(options).items() if name not in ("output", "device")}
     users = skipped = 0
@@ -108,8 +115,20 @@ def answer_users(
     print(f"{users} users answered in {options.output}{left_out}", file=sys.stderr)
 
 
+def nothing_written(options: argparse.Namespace) -> str:
+    """Say what an interrupted command leaves behind that writes its file at the end."""
+    return "nothing was written"
+
+
+def parts_kept(options: argparse.Namespace) -> str:
+    """Say what an interrupted command leaves behind that goes through :func:`answer_users`."""
+    return "finished parts are kept, the same command does the rest"
+
+
 def write_or_print(table: pd.DataFrame, output: str | None) -> None:
     """Write a table to a .csv or .parquet file, or print it."""
+    from recbole_bert4rec.datafiles.interactions import write_table
+
     if output is None:
         table.to_csv(sys.stdout, index=False)
         return

@@ -5,17 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 from pathlib import Path
-
-import torch
+from typing import TYPE_CHECKING
 
 from recbole_bert4rec.cli.inputs import add_names, add_screen, config_files, model_in_files, named_in_files
+from recbole_bert4rec.constants import ALGORITHMS, DEFAULT_NAMES, SCHEDULERS, TOOLS
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.training.budget import seconds_of
-from recbole_bert4rec.training.inputs import DEFAULT_NAMES
-from recbole_bert4rec.tuning.job import SCHEDULERS, Resources
-from recbole_bert4rec.tuning.objective import Task
-from recbole_bert4rec.tuning.search import ALGORITHMS
-from recbole_bert4rec.tuning.tune import TOOLS, SearchRequest, tune
+
+if TYPE_CHECKING:
+    from recbole_bert4rec.tuning.tune import SearchRequest
 
 _DRAWN = 10
 """Trials of random and bayes where nobody says how many; RecBole's default."""
@@ -75,6 +72,8 @@ def execute(options: argparse.Namespace, flags: list[str]) -> None:
     Raises:
         UserError: something that the user can mend.
     """
+    from recbole_bert4rec.tuning.tune import tune
+
     tune(_request(options, flags))
 
 
@@ -103,6 +102,13 @@ def _contradictions(options: argparse.Namespace, flags: list[str]) -> list[str]:
 
 def _request(options: argparse.Namespace, flags: list[str]) -> SearchRequest:
     """Return what is asked for, or name all flags that do not go together."""
+    import torch
+
+    from recbole_bert4rec.training.budget import seconds_of
+    from recbole_bert4rec.tuning.job import Resources
+    from recbole_bert4rec.tuning.objective import Task
+    from recbole_bert4rec.tuning.tune import SearchRequest
+
     found = _contradictions(options, flags)
     for flag in ("max_evals", "cpus_per_trial", "max_concurrent"):
         value = getattr(options, flag)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
-import pandas as pd
+from recbole_bert4rec.cli.trained import add_checkpoint, add_input, answer_users, open_model, parts_kept, write_or_print
+from recbole_bert4rec.files import check_table
 
-from recbole_bert4rec.cli.trained import add_checkpoint, add_input, answer_users, open_model, write_or_print
-from recbole_bert4rec.recommend.answers import Vectors
-from recbole_bert4rec.recommend.bulk import check_output
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from recbole_bert4rec.recommend.answers import Vectors
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +35,7 @@ def execute(options: argparse.Namespace, flags: list[str]) -> None:
     Raises:
         UserError: something that the user can mend.
     """
-    check_output("--output", options.output)
+    check_table("--output", options.output)
     model = open_model(options)
     if options.input is None:
         write_or_print(_table(model.item_vectors(options.with_bias), model.fields[1]), options.output)
@@ -44,13 +47,13 @@ def execute(options: argparse.Namespace, flags: list[str]) -> None:
     )
 
 
-def kept(options: argparse.Namespace) -> str:
-    """Say what an interrupted command leaves behind."""
-    return "finished parts are kept, the same command does the rest"
+kept = parts_kept
 
 
 def _table(found: Vectors, name: str) -> pd.DataFrame:
     """Return ids and numbers side by side."""
+    import pandas as pd
+
     columns = [f"v{number}" for number in range(found.vectors.shape[1])]
     table = pd.DataFrame(found.vectors, columns=columns)
     table.insert(0, name, found.ids)

@@ -25,7 +25,7 @@ from recbole_bert4rec.comparison.progress import RunProgress
 from recbole_bert4rec.comparison.report import write_comparison
 from recbole_bert4rec.comparison.results import read_results, read_run
 from recbole_bert4rec.comparison.rows import check_equal_rows
-from recbole_bert4rec.constants import FOR_THE_USER, PROGRAM
+from recbole_bert4rec.constants import FOR_THE_USER, PROGRAM, SHORT
 from recbole_bert4rec.datafiles.conversion import folder_read
 from recbole_bert4rec.environment import environment, suppress_dependency_warnings
 from recbole_bert4rec.errors import UserError
@@ -42,7 +42,7 @@ from recbole_bert4rec.training import display
 from recbole_bert4rec.training.build import translate_errors
 from recbole_bert4rec.training.epochs import ProgressReport, Report
 from recbole_bert4rec.training.inputs import check_model, resolve_inputs
-from recbole_bert4rec.training.logs import SHORT, no_bars, say, shown
+from recbole_bert4rec.training.logs import no_bars, say, shown
 from recbole_bert4rec.training.newest import runs_in
 from recbole_bert4rec.training.record import write_json
 from recbole_bert4rec.training.run import run

@@ -16,6 +16,7 @@ from recbole.utils import ModelType
 from recbole_bert4rec.comparison.study import Study
 from recbole_bert4rec.constants import MODEL_NAME, PROGRAM
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.options.auto import most_epochs
 from recbole_bert4rec.options.flags import parse_flags
 from recbole_bert4rec.options.global_time import GlobalTime
 from recbole_bert4rec.options.table import SAME_IN_COMPARISON, SINGLE_RUN
@@ -139,8 +140,8 @@ class Comparison:
         for name in SINGLE_RUN:
             if reference[name] is not None:
                 raise UserError(f"`{name}` is for a single run; leave it out of a comparison")
-        for name in ("eval_step", "epochs"):
-            if reference[name] < 1:
+        for name, value in (("eval_step", reference["eval_step"]), ("epochs", most_epochs(reference))):
+            if value < 1:
                 raise UserError(f"`{name}` must be at least 1: models are selected on validation")
         mode = reference["eval_args"]["mode"]
         same = {name: reference[name] for name in SAME_IN_COMPARISON}

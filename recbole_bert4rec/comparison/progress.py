@@ -13,9 +13,12 @@ from tqdm.auto import tqdm
 
 from recbole_bert4rec.training.logs import say
 
+_SECONDS = 60
+"""Between two lines about a run where there are no bars."""
+
 
 class RunProgress:
-    """Bars on a terminal; where there is none, a line a run and the table alone.
+    """Bars on a terminal; where there is none, a line a minute, a line a run, and the table.
 
     Args:
         runs: model and seed of each, in their order.
@@ -40,11 +43,11 @@ class RunProgress:
         layout = "{desc}: {bar} {n_fmt}/{total_fmt} [{elapsed}]{postfix}"
         self._all = tqdm(total=len(runs), desc="runs", position=0, disable=no_bars, ncols=100, bar_format=layout)
         self._one: tqdm[Any] | None = None
-        self._began = time.monotonic()
+        self._began = self._told = time.monotonic()
 
     def begin(self, model: str, seed: int) -> None:
         """Show that a run starts."""
-        self._began = time.monotonic()
+        self._began = self._told = time.monotonic()
         layout = "{desc}: {bar} {n:.0f}/{total:.0f}" + ("{postfix}" if self._budget is None else " s{postfix}")
         title = f"{model}, seed {seed}"
         self._one = tqdm(
@@ -72,6 +75,10 @@ class RunProgress:
             self._one.total, self._one.n = news["epochs"], news["epoch"]
         best = f", best {self._metric} {news['best']:.4f}" if news.get("best") is not None else ""
         self._one.set_postfix_str(f", epoch {news['epoch']}{best}")
+        if self._one.disable and time.monotonic() - self._told >= _SECONDS:
+            self._told = time.monotonic()
+            model, seed = self._left[0]
+            say(f"{model}, seed {seed}: epoch {news['epoch']}{best}", "epoch", {"model": model, "seed": seed, **news})
 
     def end(self, model: str, seed: int, record: dict[str, Any], new: bool) -> None:
         """Show that a run ended, or need not be repeated."""

@@ -107,9 +107,9 @@ _NOTES = {
     "scores": "Test metrics: mean ± standard deviation over seeds; best bold, second underlined; * differs from the "
     f"first model (paired t-test, Holm's correction, p < {LEVEL:g}).",
     "also": "Test metrics of the same weights, which were selected by the validation metric named above.",
-    "differences": "The interval resamples users and seeds (bootstrap, widened to the t distribution). p is of a "
-    "paired t-test over users that counts the seeds as samples, too. Holm's correction is over the rivals of a metric. "
-    "One seed cannot show how much seeds differ; use three or more.",
+    "differences": "The interval resamples users and seeds (bootstrap, as wide as the t distribution of the test). p "
+    "is of a paired t-test over users that counts the seeds as samples, too. Holm's correction is over the rivals of a "
+    "metric. One seed cannot show how much seeds differ; use three or more.",
     "costs": "Medians over seeds. Seconds are training and validation; memory is the process's, without that of a GPU.",
     "variety": "coverage: share of the items that are recommended to anybody; popularity: how popular the recommended "
     "items are, 0 rarest to 1 most popular.",

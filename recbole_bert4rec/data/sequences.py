@@ -113,6 +113,17 @@ class Sequences:
         n_items = int(items.max()) + 1 if len(items) else 1
         return split_keys(torch.unique(pair_keys(rows, items, n_items)), n_items)
 
+    def adjacent(self) -> tuple[Tensor, Tensor]:
+        """Return each two items that follow each other in a sequence.
+
+        Returns:
+            The earlier and the later ones, int64. *Shape:* (P,) each
+        """
+        within = torch.ones(max(0, len(self.items) - 1), dtype=torch.bool)
+        bounds = self.offsets[(self.offsets > 0) & (self.offsets < len(self.items))]
+        within[bounds - 1] = False
+        return self.items[:-1][within].long(), self.items[1:][within].long()
+
     def longest_slices(self, users: Tensor, sequences: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return for each user the slice from the beginning of a sequence to the user's last target, inclusive.
 

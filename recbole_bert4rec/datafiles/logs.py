@@ -19,8 +19,6 @@ from pyarrow import csv, parquet
 
 from recbole_bert4rec.errors import UserError, nearest, short
 
-FORMATS = ".csv, .tsv, .jsonl (each also .gz) or .parquet file, or a folder of .parquet files"
-"""What a log may be, in words."""
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _PARQUET, _JSON_LINES = ".parquet", ".jsonl"
 _COMMON_SEPARATORS = (",", ";", "\t", "|", " ")

@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
-from torch import Tensor, nn, optim
+from torch import Tensor, nn
 from torch.optim.optimizer import ParamsT
 
+from recbole_bert4rec.nn.adam import AdamW, Eager
 
-class LazyAdamW(optim.Optimizer):
+
+class LazyAdamW(Eager):
     """Update parameters with a sparse gradient row by row, all others with torch's fused AdamW.
 
     Steps that do not touch a row are made up for at the row's next update: its moments decay by the number of skipped
@@ -24,7 +26,7 @@ class LazyAdamW(optim.Optimizer):
     """
 
     def __init__(self, params: ParamsT, **arguments: Any) -> None:
-        self._dense = optim.AdamW(params, fused=True, **arguments)
+        self._dense = AdamW(params, fused=True, **arguments)
         super().__init__(self._dense.param_groups, self._dense.defaults)
 
     @torch.no_grad()

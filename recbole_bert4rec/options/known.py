@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.resources
 import re
 from collections.abc import Callable, Iterable
 from functools import cache
@@ -10,6 +9,7 @@ from pathlib import Path
 
 from recbole_bert4rec.errors import nearest
 from recbole_bert4rec.options.table import OPTIONS
+from recbole_bert4rec.resources import folder_of_recbole
 
 _PROGRAM = ("config_files", "nproc", "ip", "port", "world_size", "group_offset", "offset", "model_file")
 """What the command lines and RecBole's own programs put beside the options."""
@@ -69,7 +69,7 @@ def _known_to_some_model() -> frozenset[str]:
 
 def _names_in(chosen: Callable[[Path], bool]) -> frozenset[str]:
     """Collect the names in RecBole's files whose path within the package is chosen."""
-    root = Path(str(importlib.resources.files("recbole")))
+    root = folder_of_recbole()
     found: set[str] = set()
     for file in filter(lambda file: chosen(file.relative_to(root)), root.rglob("*")):
         if file.suffix == ".yaml":

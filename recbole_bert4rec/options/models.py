@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from recbole_bert4rec.constants import OUR_MODELS
+from recbole_bert4rec.options.kinds import AUTO
 
-_NEXT: Mapping[str, Any] = {"epochs": 40}
+_NEXT: Mapping[str, Any] = {"epochs": AUTO}
 
 MODEL_DEFAULTS: Mapping[str, Mapping[str, Any]] = dict(
     zip(OUR_MODELS, ({}, {**_NEXT, "objective": "prefix"}, {**_NEXT, "objective": "next"}), strict=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.resources
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -10,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from recbole_bert4rec.options.kinds import Real, Switch
-from recbole_bert4rec.resources import parse_yaml
+from recbole_bert4rec.resources import folder_of_recbole, parse_yaml
 
 _LINE = re.compile(r"(?P<name>\w+):\s*(?P<default>.*?)\s*(?:#\s*(?:\((?P<types>[^)]*)\))?\s*(?P<help>.*?)\s*)?")
 _NUMBER = Real(float("-inf"), brackets="()")
@@ -92,7 +91,7 @@ def models_of_recbole() -> set[str]:
 
 
 def _properties() -> Path:
-    return Path(str(importlib.resources.files("recbole"))) / "properties"
+    return folder_of_recbole() / "properties"
 
 
 def _documented(line: Mapping[str, str]) -> Documented:

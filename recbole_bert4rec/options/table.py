@@ -446,11 +446,12 @@ OPTIONS: Mapping[str, Option] = {
     # ---- Training
     "epochs": Option(
         default=60,
-        kind=Whole(0),
+        kind=or_auto(Whole(0)),
         role=Role.OPTIMISATION,
         source=Source.OURS,
         shared=True,
-        help="Passes over all users; the learning rate reaches 0 at the last.",
+        help="Passes over all users; the learning rate reaches 0 at the last. auto: 40, fewer where items have fewer "
+        "than 14 interactions.",
     ),
     "train_batch_size": Option(
         default=16,
@@ -746,6 +747,17 @@ OPTIONS: Mapping[str, Option] = {
         searched=False,
         help="After the test, train anew on train+valid for the selected epochs and test that beside; null: do not.",
     ),
+    "warm_start": Option(
+        default=None,
+        kind=Anything("the path of a checkpoint, or null"),
+        role=Role.RUN,
+        source=Source.OURS,
+        on_resume=OnResume.FIXED,
+        in_comparison=InComparison.REFUSED,
+        searched=False,
+        help="Begin with the weights of a checkpoint that was trained on an older log; items are matched by their ids. "
+        "Options that shape the weights follow from it.",
+    ),
     "keep_histories": Option(
         default=False,
         kind=Switch(),
@@ -850,6 +862,10 @@ OWN = names(lambda option: not option.shared)
 SHAPES_DATA = names(lambda option: bool(option.shapes_data))
 """Options that a saved data set or loader must have been made with, to be used again."""
 FIXED_ON_RESUME = names(lambda option: option.on_resume is OnResume.FIXED)
+SHAPES_WEIGHTS = names(
+    lambda option: option.on_resume is OnResume.FIXED and option.role in (Role.ARCHITECTURE, Role.TASK)
+)
+"""Options that weights can only be taken over under the same value of."""
 PROTOCOL = names(lambda option: option.on_resume is OnResume.PROTOCOL)
 """Options that decide which epoch is best."""
 SAME_IN_COMPARISON = names(lambda option: option.in_comparison is InComparison.SAME)

@@ -64,6 +64,7 @@ NEEDS = (
     Need("hyperopt", "hyperopt", "tuning", False),
     Need("shtab", "shtab", "completion in a shell", False),
     Need("ray", "ray.tune", "tuning side by side and on several machines", False, "ray[tune]"),
+    Need("faiss-cpu", "faiss", "indexes of large catalogues", False),
     Need("fastapi", "fastapi", "the service", False),
     Need("uvicorn", "uvicorn", "the service", False),
     Need("prometheus_client", "prometheus_client", "the service", False),
@@ -73,11 +74,12 @@ NEEDS = (
 
 
 def main() -> int:
-    """Print versions, hardware, patches, and the command that mends what is wrong.
+    """Print patches, versions, hardware, and the command that mends what is wrong.
 
     Returns:
         The exit code: 0 where BERT4Rec can run, 1 where something that it needs is missing.
     """
+    unpatched = _print_patches()
     print(f"Python {platform.python_version()} ({sys.executable}), {platform.platform()}\n")
     rows, bad = [], []
     for need in NEEDS:
@@ -93,7 +95,7 @@ def main() -> int:
         print(f"What is optional and does not work comes with: {_remedy(more)}\n")
     required = [need for need in bad if need.required]
     names = ", ".join(need.package for need in required)
-    problem = f"{names} missing or broken" if required else _print_patches()
+    problem = f"{names} missing or broken" if required else unpatched
     if problem is None:
         print("BERT4Rec can run.")
         return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import logging
 import os
+from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
@@ -286,9 +287,18 @@ def build_dataset(original: Callable[[Any], list[Any]], self: Any) -> list[Any]:
     return build_by_global_time(self) if splits_by_global_time(self) else original(self)
 
 
+_NAMES: Counter[str] = Counter()
+"""How often each name was given."""
+
+
 def name_of_now(original: Callable[[], str]) -> str:
-    """Return the time, by which RecBole names logs, TensorBoard folders and checkpoints, and this process's number."""
-    return f"{original()}-{os.getpid()}"
+    """Return what RecBole names logs, TensorBoard folders and checkpoints by: the time, and this process's number.
+
+    Where a name is asked for again within one second, it gets a further number, so no two are alike.
+    """
+    name = f"{original()}-{os.getpid()}"
+    _NAMES[name] += 1
+    return name if _NAMES[name] == 1 else f"{name}-{_NAMES[name]}"
 
 
 def load_split_dataloaders(original: Callable[[Config], Any], config: Config) -> Any:

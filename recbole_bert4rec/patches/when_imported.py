@@ -9,6 +9,8 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
+from recbole_bert4rec.patches.sklearn_later import sklearn_when_called
+
 _RECBOLE, _OURS = "recbole", "recbole_bert4rec."
 _AFTER = tuple(f"{_OURS}{room}" for room in ("training", "comparison", "tuning"))
 """Rooms that import functions of RecBole by name, which must be changed by then."""
@@ -93,7 +95,7 @@ class Registration:
         self._done = True
         self._watch.stop()
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), sklearn_when_called():
                 warnings.simplefilter("ignore")  # RecBole's dependencies deplore their own age while they are imported
                 from recbole_bert4rec.patches import registry
 

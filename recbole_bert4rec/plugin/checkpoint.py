@@ -285,6 +285,12 @@ def _is_middle(value: object) -> bool:
     return all(type(loss) is float for loss in losses)
 
 
+def _is_warm_start(value: object) -> bool:
+    if not isinstance(value, dict) or set(value) != {"file", "kept", "new", "gone"}:
+        return False
+    return isinstance(value["file"], str) and all(_is_whole(value[name]) for name in ("kept", "new", "gone"))
+
+
 def _are_callbacks(value: object) -> bool:
     return isinstance(value, dict) and is_plain(value) and all(isinstance(state, dict) for state in value.values())
 
@@ -334,6 +340,7 @@ ENTRIES = {
     "average_steps": Entry("a whole number from 0", _is_whole, required=False),
     "histories": Entry("users, and the items, bounds and times of their histories", _are_histories, required=False),
     "middle": Entry("the batches of an epoch that are done, and their loss", _is_middle, required=False),
+    "warm_start": Entry("the file that a training began with, and numbers of items", _is_warm_start, required=False),
 }
 """What a checkpoint holds; whoever stores more adds it here."""
 
@@ -407,7 +414,9 @@ def explain_misfit(path: str | os.PathLike[str]) -> Iterator[None]:
     """
     try:
         yield
-    except (RuntimeError, ValueError, KeyError, TypeError) as error:
+    except UserError:
+        raise
+    except (RuntimeError, ValueError, LookupError, TypeError) as error:
         raise UserError(f"the weights in {path} do not fit the network: {' '.join(str(error).split())}") from error
 
 

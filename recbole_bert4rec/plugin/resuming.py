@@ -23,6 +23,7 @@ from recbole_bert4rec.plugin import checkpoint
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.faults import FaultyTrainer
 from recbole_bert4rec.plugin.model import BERT4Rec
+from recbole_bert4rec.plugin.warm_start import WarmStart, begin_warm
 from recbole_bert4rec.user_models import class_name
 
 Losses = float | tuple[float, ...]
@@ -37,6 +38,7 @@ class ResumableTrainer(FaultyTrainer):
         item_counts: how often each stands in training. *Shape:* (N,)
         histories: of all users, with ``keep_histories``; see :func:`checkpoint.histories`.
         fingerprint: digest of the data; empty where they are not known yet.
+        warm_start: what the training began with; None before it begins, and without ``warm_start``.
         best_epoch: the epoch whose weights are kept, from 0; None before any is.
         valid_result: metrics of the last validation.
         trained_here: whether this process has trained, too.
@@ -54,11 +56,18 @@ class ResumableTrainer(FaultyTrainer):
     best_epoch: int | None
     best_valid_result: dict[str, float] | None
     valid_result: dict[str, float]
+    warm_start: WarmStart | None = None
     trained_here = False
     batches_done = 0
     loss_sum: Losses | None = None
     _goes_on_inside = False
     _resumed_masks: torch.Tensor | None = None
+
+    def begin(self, training: BERT4RecDataset) -> None:
+        """Take over the weights of ``warm_start``, once; a resumed training has its own."""
+        if self.config["warm_start"] is not None and self.warm_start is None:
+            self.warm_start = begin_warm(self.config, self.model, training)
+            self._restart_average()
 
     def _restart_average(self) -> None:
         """Start a new moving average from the weights as they are, with ``ema_decay``."""
@@ -158,6 +167,8 @@ class ResumableTrainer(FaultyTrainer):
         }
         if self.histories is not None:
             state["histories"] = self.histories
+        if self.warm_start is not None:
+            state["warm_start"] = self.warm_start
         if middle is not None:
             state["middle"] = middle
         if self.average is not None:
@@ -178,6 +189,10 @@ class ResumableTrainer(FaultyTrainer):
                 the last one needs beside it, is missing, damaged or of another training.
         """
         state = checkpoint.read(resume_file, self.device)
+        if not state["optimizer"]["param_groups"]:
+            raise UserError(
+                f"{resume_file} cannot be resumed: items were appended to it; --warm_start={resume_file} begins with it"
+            )
         epochs_left = state["epoch"] + 1 < self.epochs
         self._check_options(resume_file, state, epochs_left)
         if len(state["item_tokens"]) != self.model.n_items:
@@ -201,6 +216,7 @@ class ResumableTrainer(FaultyTrainer):
         self.best_epoch = state["best_epoch"] if state["best_epoch"] >= 0 else None
         self.item_tokens, self.item_counts = state["item_tokens"], state["item_counts"]
         self.fingerprint = state["fingerprint"]
+        self.warm_start = state.get("warm_start")
         with checkpoint.explain_misfit(resume_file):
             self.model.load_state_dict(state["state_dict"])
             if self.average is not None:

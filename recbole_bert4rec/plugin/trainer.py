@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-import os
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -20,6 +18,7 @@ from recbole.utils import get_gpu_usage, set_color
 from torch import Tensor, optim
 
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.nn.adam import Adam, AdamW
 from recbole_bert4rec.nn.lazy_adamw import LazyAdamW, clip
 from recbole_bert4rec.plugin import checkpoint
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
@@ -30,8 +29,7 @@ from recbole_bert4rec.plugin.model import BERT4Rec
 from recbole_bert4rec.plugin.ranking import RankingCollector
 from recbole_bert4rec.plugin.resuming import Losses, ResumableTrainer
 
-_TRAINERS = itertools.count(1)
-_FUSED = {"adam": optim.Adam, "adamw": optim.AdamW}
+_FUSED = {"adam": Adam, "adamw": AdamW}
 
 
 class BERT4RecTrainer(EvaluatingTrainer, ResumableTrainer):
@@ -59,7 +57,6 @@ class BERT4RecTrainer(EvaluatingTrainer, ResumableTrainer):
         self.clip_grad_norm = None  # RecBole would clip gradients before the scaler is taken out of them
         if self.enable_amp:
             self._prefer_bfloat16()
-        self.saved_model_file = _unused_name(self.saved_model_file)
         share_checkpoint_name(self)
 
     def _prefer_bfloat16(self) -> None:
@@ -222,8 +219,9 @@ class BERT4RecTrainer(EvaluatingTrainer, ResumableTrainer):
         Where the resumed training is finished, validate its best epoch under the current options and leave it as it is.
 
         Raises:
-            UserError: the resumed checkpoint was trained on other data.
+            UserError: the resumed checkpoint was trained on other data, or ``warm_start`` names none that fits.
         """
+        self.begin(train_data._dataset)
         self.check_data(train_data._dataset)
         if self.finished:  # RecBole would write a checkpoint of epoch -1 over the resumed one
             self.logger.warning(f"nothing to train: {self.start_epoch} epochs are done and epochs is {self.epochs}")
@@ -241,9 +239,3 @@ class BERT4RecTrainer(EvaluatingTrainer, ResumableTrainer):
 
 def _spared(name: str) -> bool:
     return name.endswith("bias") or "norm" in name
-
-
-def _unused_name(path: str) -> str:
-    """Two trainers of this process, made in the same second, must not share a checkpoint."""
-    stem, ending = os.path.splitext(path)
-    return f"{stem}-{next(_TRAINERS)}{ending}"

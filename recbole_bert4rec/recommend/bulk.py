@@ -15,26 +15,9 @@ from tqdm import tqdm
 
 from recbole_bert4rec.datafiles.interactions import InteractionFile, join_tables, read_part, write_table
 from recbole_bert4rec.errors import UserError, short
-from recbole_bert4rec.files import atomic_write, check_writable, locked
+from recbole_bert4rec.files import atomic_write, locked
 from recbole_bert4rec.recommend.answers import NobodyError
 from recbole_bert4rec.recommend.recommender import Recommender
-
-OUTPUTS = (".csv", ".parquet")
-
-
-def check_output(flag: str, path: str) -> None:
-    """Refuse a table that could not be written.
-
-    Args:
-        flag: by which the user named it.
-        path: of the file.
-
-    Raises:
-        UserError: its ending or its folder is wrong.
-    """
-    if Path(path).suffix not in OUTPUTS:
-        raise UserError(f"{flag} must name a .csv or .parquet file, but is {path!r}")
-    check_writable(flag, path)
 
 
 def answer_file(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
 import numpy as np
 import pandas as pd
@@ -57,6 +57,26 @@ class Items:
                 f"{short(missing[0])}"
             )
         return found
+
+    def labels(self, categories: Mapping[Any, Any]) -> NDArray[np.int64]:
+        """Return numbers of each item's categories, different ones, and -1 after them. *Shape:* (N, M).
+
+        Args:
+            categories: a category or a list of them by item; a missing one is none, as is that of an unknown item.
+
+        Raises:
+            UserError: it is no dictionary.
+        """
+        if not isinstance(categories, Mapping):
+            raise UserError(f"`categories` must be a dictionary by item, but is {short(categories)}")
+        single = (value if _is_list(value) else [value] for value in categories.values())
+        lists = pd.Series([list(value) for value in single], self.ids_of(list(categories)), dtype=object).explode()
+        pairs = pd.DataFrame({"item": lists.index, "label": pd.factorize(lists)[0]}).drop_duplicates()
+        pairs = pairs[(pairs["item"] != PADDING) & (pairs["label"] >= 0)]
+        place = pairs.groupby("item").cumcount()
+        table = np.full((len(self.tokens), 1 + max(place, default=0)), -1, dtype=np.int64)
+        table[pairs["item"], place] = pairs["label"]
+        return table
 
 
 class Given(NamedTuple):
@@ -176,9 +196,13 @@ def places_of(named: NDArray[np.object_], users: NDArray[np.object_], what: str)
 
 def _listed(value: object, what: str, wanted: str = "") -> Ids:
     """Return what holds ids, which a text does not."""
-    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+    if not _is_list(value):
         raise UserError(f"{wanted or f'`{what}` must be a list of items'}, but there is {short(value)} in it")
     return value if isinstance(value, Collection) else list(value)
+
+
+def _is_list(value: object) -> TypeGuard[Iterable[Any]]:
+    return isinstance(value, Iterable) and not isinstance(value, (str, bytes))
 
 
 def _of_frame(frame: pd.DataFrame, items: Items, fields: tuple[str, str, str]) -> Given:

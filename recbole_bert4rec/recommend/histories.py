@@ -37,6 +37,17 @@ class Histories:
     def __len__(self) -> int:
         return len(self.users)
 
+    def take(self, rows: NDArray[np.intp]) -> Histories:
+        """Return some of the histories."""
+        chosen = torch.from_numpy(rows)
+        sequences = self.sequences.slices(self.sequences.offsets[chosen], self.sequences.lengths[chosen])
+        return Histories(self.users[rows], sequences)
+
+    def drawn(self, most: int) -> Histories:
+        """Return those with a known item, or so many of them, drawn at random; the same ones each time."""
+        known = np.flatnonzero(self.sequences.lengths.numpy())
+        return self.take(np.random.default_rng(0).permutation(known)[:most])
+
     def without_last(self) -> tuple[Histories, Tensor]:
         """Return the histories of two items or more without their last one, and that item.
 

@@ -10,18 +10,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from recbole_bert4rec.constants import NAMES_OF_COLUMNS
 from recbole_bert4rec.data.sequences import Sequences
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.nn.growth import FEATURE_VALUES, feature_table
 from recbole_bert4rec.options.kinds import misfits
 from recbole_bert4rec.options.table import OPTIONS, Role
 from recbole_bert4rec.plugin import checkpoint
 from recbole_bert4rec.ranker import Ranker
 from recbole_bert4rec.recommend.given import Items
 from recbole_bert4rec.recommend.histories import Histories
-from recbole_bert4rec.recommend.recommender import BATCH_SIZE, FIELDS, Recommender, TrainedRanker
+from recbole_bert4rec.recommend.index import digest_of_weights, read_index
+from recbole_bert4rec.recommend.recommender import BATCH_SIZE, Recommender, TrainedRanker
 from recbole_bert4rec.user_models import class_name, class_of, known_as, named_in_file
 
-_FEATURES = "encoder.features."
 _NEEDED = {
     name: option.kind
     for name, option in OPTIONS.items()
@@ -35,6 +37,7 @@ def load(
     logit_adjustment: float | None = None,
     batch_size: int = BATCH_SIZE,
     model: str | type | None = None,
+    index: str | os.PathLike[str] | None = None,
 ) -> Recommender:
     """Load a trained model of this package.
 
@@ -45,22 +48,40 @@ def load(
             Default: the checkpoint's.
         batch_size: histories that are encoded at once.
         model: the class, or ``module:Class``, of a model of one's own; a file does not say which module is run.
+        index: of these weights, by which :meth:`Recommender.recommend` finds items; a file of :meth:`ItemIndex.save`.
 
     Returns:
         The model.
 
     Raises:
         UserError: the file is damaged or not a checkpoint of this package; it holds a model of one's own, and its class
-            is not given; or an argument has a value that cannot be.
+            is not given; the index is of another one; or an argument has a value that cannot be.
     """
-    state = checkpoint.read(path)
+    found = recommender_of(path, checkpoint.read(path), device, logit_adjustment, batch_size, model)
+    if index is not None:
+        digest = digest_of_weights(found.ranker, found.config["logit_adjustment"])
+        found.index = read_index(index, found.ranker.catalogue(), digest)
+    return found
+
+
+def recommender_of(
+    path: str | os.PathLike[str],
+    state: dict[str, Any],
+    device: torch.device | str | None = None,
+    logit_adjustment: float | None = None,
+    batch_size: int = BATCH_SIZE,
+    model: str | type | None = None,
+) -> Recommender:
+    """Return the model of what was read from a checkpoint; arguments and errors as of :func:`load`."""
     config = _Options(state["config"])
     own_class = _class_in(path, config["model"], model)
     if logit_adjustment is not None:
         config["logit_adjustment"] = logit_adjustment
     wrong = misfits(config, _NEEDED)
     wrong += [
-        f"`{name}` must be a text, but is {config.get(name)!r}." for name in FIELDS if type(config.get(name)) is not str
+        f"`{name}` must be a text, but is {config.get(name)!r}."
+        for name in NAMES_OF_COLUMNS
+        if type(config.get(name)) is not str
     ]
     if wrong:
         raise UserError(f"{path}: {' '.join(wrong)}")
@@ -123,8 +144,8 @@ def _class_in(path: str | os.PathLike[str], stored: str, given: str | type | Non
 
 def _ranker(config: Mapping[str, Any], weights: dict[str, Tensor], counts: Tensor, own_class: type | None) -> Ranker:
     """Make the network with the weights of a checkpoint."""
-    names = sorted((name for name in weights if name.startswith(f"{_FEATURES}values_")), key=_number)
-    features = tuple((weights[name], len(weights[f"{_FEATURES}tables.{_number(name)}.weight"])) for name in names)
+    names = sorted((name for name in weights if name.startswith(FEATURE_VALUES)), key=_number)
+    features = tuple((weights[name], len(weights[feature_table(_number(name))])) for name in names)
     ranker: Ranker
     with torch.random.fork_rng(devices=[]):  # weights are drawn, then replaced
         if own_class is None:

@@ -21,6 +21,7 @@ def load(
     logit_adjustment: float | None = None,
     batch_size: int | None = None,
     model: str | type | None = None,
+    index: str | os.PathLike[str] | None = None,
 ) -> Recommender | ExportedModel:
     """Load a trained model of this package.
 
@@ -33,21 +34,24 @@ def load(
         batch_size: histories that are encoded at once. Default: 256.
         model: the class, or ``module:Class``, of a checkpoint's model of one's own; a file does not say which module is
             run.
+        index: of a checkpoint's weights, by which ``recommend`` finds items: a file that ``index.save`` wrote.
 
     Returns:
         The model.
 
     Raises:
         UserError: the file is damaged or not a model of this package; it holds a model of one's own, and its class
-            is not given; or an argument has a value that cannot be.
+            is not given; the index is of another one; or an argument has a value that cannot be.
     """
     asked: dict[str, Any] = {} if batch_size is None else {"batch_size": batch_size}
     if not Path(path).is_dir():
         from recbole_bert4rec.recommend.load import load as load_checkpoint
 
-        return load_checkpoint(path, device, logit_adjustment, model=model, **asked)
+        return load_checkpoint(path, device, logit_adjustment, model=model, index=index, **asked)
     if logit_adjustment is not None:
         raise UserError("`logit_adjustment` of an exported model is that of the export; give it there")
+    if index is not None:
+        raise UserError("an exported model scores all items; an index needs the checkpoint")
     if model is not None:
         raise UserError("an exported model is complete and needs no class; leave `model` out")
     if device not in (None, "cpu"):

@@ -13,10 +13,9 @@ from recbole.data.interaction import Interaction
 from tqdm.auto import tqdm
 
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.files import atomic_write
+from recbole_bert4rec.files import atomic_write, check_table
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.model import BERT4Rec
-from recbole_bert4rec.recommend.bulk import check_output
 
 
 def check_destination(path: str, k: int) -> None:
@@ -31,7 +30,7 @@ def check_destination(path: str, k: int) -> None:
     """
     if k < 1:
         raise UserError(f"--k must be at least 1, but is {k}")
-    check_output("--recommend", path)
+    check_table("--recommend", path)
 
 
 def write_recommendations(

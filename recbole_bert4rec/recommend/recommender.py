@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from recbole_bert4rec.constants import PADDING
+from recbole_bert4rec.constants import NAMES_OF_COLUMNS, PADDING
 from recbole_bert4rec.data.sequences import Sequences
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.nn.topk import Change
@@ -32,18 +32,19 @@ from recbole_bert4rec.recommend.answers import (
 )
 from recbole_bert4rec.recommend.given import ByUser, Ids, Items
 from recbole_bert4rec.recommend.histories import Histories, aligned, one_for_each, read_histories
-from recbole_bert4rec.recommend.variety import diversify
+from recbole_bert4rec.recommend.index import Asked, ItemIndex, digest_of_weights
+from recbole_bert4rec.recommend.variety import cap, diversify
 
 if TYPE_CHECKING:
     from recbole_bert4rec.recommend.explanation import Explanation
 
-FIELDS = ("USER_ID_FIELD", "ITEM_ID_FIELD", "TIME_FIELD")
-"""Options that name the columns of a log."""
 BATCH_SIZE = 256
 """Histories that are encoded at once; more did not make it faster on two cores."""
 _SCORES_AT_ONCE = 1 << 25
 _CANDIDATES = 10
 """Candidates of a diverse list, for each of its places."""
+_SAMPLE = 2000
+"""Histories that an index is chosen and measured on."""
 
 
 class TrainedRanker(Ranker):
@@ -73,7 +74,10 @@ class Recommender:
 
     Attributes:
         fields: names of the columns of users, items and times.
+        index: by which :meth:`recommend` finds items; None for exact lists.
     """
+
+    index: ItemIndex | None = None
 
     def __init__(
         self,
@@ -86,7 +90,7 @@ class Recommender:
     ) -> None:
         check("batch_size", batch_size, Whole(1))
         self.ranker, self.config, self.stored, self.batch_size = ranker, config, stored, batch_size
-        user, item, time = (config[field] for field in FIELDS)
+        user, item, time = (config[field] for field in NAMES_OF_COLUMNS)
         self.fields: tuple[str, str, str] = (user, item, time)
         self._items, self._counts = items, counts.to(self._device)
 
@@ -144,6 +148,8 @@ class Recommender:
         exclude: Ids | Mapping[Any, Ids] | None = None,
         times: ByUser | None = None,
         diversity: float = 0.0,
+        categories: Mapping[Any, Any] | None = None,
+        max_per: int | None = None,
     ) -> pd.DataFrame:
         """Return the k best next items of each history.
 
@@ -156,6 +162,9 @@ class Recommender:
             times: of the items of lists; see :meth:`read`.
             diversity: from 0 to 1, the share of unlikeness in the choice of each next item; see
                 :func:`~recbole_bert4rec.recommend.variety.diversify`. Scores stay the model's.
+            categories: of items, for ``max_per``: a category or a list of them by item. Others have none.
+            max_per: items of each category in a list, at most. With it, or ``diversity``, a list is chosen from its
+                10 k best items, and there are fewer than k where that does not suffice.
 
         Returns:
             Columns user, item (named as in :attr:`fields`), rank from 1, and score; users in the order in which they
@@ -166,25 +175,72 @@ class Recommender:
         """
         check("k", k, Whole(1))
         check("diversity", diversity, Real(0, 1, "[]"))
+        check("max_per", max_per, or_null(Whole(1)))
+        if (categories is None) != (max_per is None):
+            raise UserError("`categories` and `max_per` go together, but only one of them is given")
         left_out = self.viewed.decide(filter_viewed)
         known = self.read(histories, times)
+        labels = None if categories is None else torch.from_numpy(self._items.labels(categories)).to(self._device)
         catalogue = self._catalogue(items_to_recommend, None if isinstance(exclude, Mapping) else exclude)
+        ranked = catalogue if self.index is None or items_to_recommend is not None else self.index.over(catalogue)
         excluded = aligned(exclude, known, self._items, "exclude") if isinstance(exclude, Mapping) else None
         n_items = len(catalogue.bias) - 1
         k = min(k, n_items)
-        depth = min(n_items, _CANDIDATES * k) if diversity else k
+        depth = min(n_items, _CANDIDATES * k) if diversity or max_per else k
         found = _Found(len(known), k)
         for batch in self._encoded(known):
             removed = batch.seen if left_out else _none(self._device)
             if excluded is not None:
                 removed = _joined(removed, self._pairs(excluded, batch.rows))
-            scores, items = self._ranked_by(catalogue, batch).best(batch.vectors, depth, self._changes(batch, removed))
+            ranked_by = self._by_popularity(catalogue) if batch.shown is None else ranked
+            scores, items = ranked_by.best(batch.vectors, depth, self._changes(batch, removed))
+            if labels is not None and max_per is not None:
+                scores, place = cap(scores, labels[items], max_per).sort(stable=True, dim=1, descending=True)
+                items = items.gather(1, place)
             if diversity:
                 vectors = F.normalize(self.ranker.encoder.catalogue[items], dim=2)
                 chosen = diversify(scores, vectors, k, diversity)
                 scores, items = scores.gather(1, chosen), items.gather(1, chosen)
-            found.put(batch.rows, scores, items)
+            found.put(batch.rows, scores[:, :k], items[:, :k])
         return self._table(known, *found.rows())
+
+    @torch.no_grad()
+    def build_index(
+        self,
+        recall: float = 0.99,
+        k: int = 20,
+        histories: ByUser | pd.DataFrame | Histories | None = None,
+        times: ByUser | None = None,
+    ) -> ItemIndex:
+        """Make an index, by which :meth:`recommend` finds items from here on.
+
+        Items are divided into lists of those that are alike, and only some lists are searched for a history: as many
+        as it takes on some of the histories given. What that finds is measured on others.
+
+        Args:
+            recall: share to find of the items that :meth:`recommend` would name without an index.
+            k: items a history for which this is chosen.
+            histories: like those that will be asked about, at least two; 2,000 of them are drawn. Default: those that
+                came with the model.
+            times: of the items of lists; see :meth:`read`.
+
+        Returns:
+            The index, which says how well it does when it is printed.
+
+        Raises:
+            UserError: an argument has a value that cannot be, or there are too few histories.
+            MissingExtraError: the extra ``[ann]`` is not installed.
+        """
+        check("recall", recall, Real(0, 1, "(]"))
+        check("k", k, Whole(1))
+        samples = self.read(histories, times).drawn(_SAMPLE)
+        if len(samples) < 2:
+            raise UserError("an index is chosen on some histories and measured on others; give at least two")
+        asked, others = (self._asked(samples.take(np.arange(half, len(samples), 2))) for half in (0, 1))
+        digest = digest_of_weights(self.ranker, self.config["logit_adjustment"])
+        catalogue = self.ranker.catalogue()
+        self.index = ItemIndex.build(catalogue, digest, asked, others, min(k, len(catalogue.bias) - 1), recall)
+        return self.index
 
     @torch.no_grad()
     def score(
@@ -404,10 +460,8 @@ class Recommender:
         places, items = sequences.seen(rows, sequences.offsets[rows + 1])
         return places.to(self._device), items.to(self._device)
 
-    def _ranked_by(self, catalogue: Catalogue, batch: _Batch) -> Catalogue:
-        """Return the items with the bias that a batch is ranked by: popularity, where nothing is known of it."""
-        if batch.shown is not None:
-            return catalogue
+    def _by_popularity(self, catalogue: Catalogue) -> Catalogue:
+        """Return the items with the bias that those are ranked by of whom nothing is known."""
         return catalogue._replace(
             bias=self._popularity if catalogue.items is None else self._popularity[catalogue.items]
         )
@@ -416,6 +470,12 @@ class Recommender:
         if batch.shown is None:
             return [(*removed, -torch.inf)]
         return self.ranker.changes(batch.shown, removed, batch.seen)
+
+    def _asked(self, histories: Histories) -> list[Asked]:
+        """Return what :meth:`recommend` asks of the catalogue."""
+        left_out, nothing = self.viewed.left_out, _none(self._device)
+        batches = self._encoded(histories)
+        return [(batch.vectors, self._changes(batch, batch.seen if left_out else nothing)) for batch in batches]
 
     def _scored(self, histories: Histories) -> Iterator[tuple[_Batch, Tensor]]:
         """Yield batches, and the scores of all items for them."""

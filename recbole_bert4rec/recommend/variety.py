@@ -1,9 +1,11 @@
-"""Lists of different items: maximal marginal relevance (Carbonell and Goldstein, SIGIR 1998)."""
+"""Lists of different items: maximal marginal relevance (Carbonell and Goldstein, SIGIR 1998), caps of categories."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
+
+NO_LABEL = -1
 
 
 def diversify(scores: Tensor, vectors: Tensor, k: int, share: float) -> Tensor:
@@ -36,3 +38,23 @@ def diversify(scores: Tensor, vectors: Tensor, k: int, share: float) -> Tensor:
         nearest = torch.maximum(nearest, (vectors * newest).sum(2))
         value = (1 - share) * relevance - share * nearest
     return torch.cat(chosen, 1)
+
+
+def cap(scores: Tensor, labels: Tensor, most: int) -> Tensor:
+    """Take out each candidate before which as many of one of its labels were kept as may be.
+
+    Args:
+        scores: of the candidates, best first; -inf is not kept. *Shape:* (B, C)
+        labels: of each candidate, different ones, :data:`NO_LABEL` after them. *Shape:* (B, C, M)
+        most: candidates of a label.
+
+    Returns:
+        The scores, -inf where a candidate is taken out. *Shape:* (B, C)
+    """
+    kept, before = scores > -torch.inf, torch.zeros_like(labels)
+    for place in range(scores.shape[1]):
+        kept[:, place] &= (before[:, place] < most).all(1)
+        own = labels[:, place].unsqueeze(1).unsqueeze(1)  # (B, 1, 1, M)
+        shared = (labels.unsqueeze(3) == own).any(3) & (labels != NO_LABEL)
+        before += shared & kept[:, place].view(-1, 1, 1)
+    return scores.masked_fill(~kept, -torch.inf)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import csv
 
+from recbole_bert4rec.datafiles.items import read_items
 from recbole_bert4rec.errors import UserError
 
 _NAMES = ("name", "title")
@@ -67,18 +67,8 @@ class ItemFile:
         return file if inside and file.is_file() else None
 
     def _read(self, path: str, field: str) -> None:
-        try:
-            table = csv.read_csv(
-                path,
-                parse_options=csv.ParseOptions(delimiter="\t", quote_char=False),
-                convert_options=csv.ConvertOptions(strings_can_be_null=False, column_types=_all_texts(path)),
-            )
-        except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
-            raise UserError(f"--items={path} cannot be read: {' '.join(str(error).split())}") from error
-        columns = {name.partition(":")[0]: name for name in table.column_names}
-        if field not in columns:
-            raise UserError(f"--items={path} has no column {field!r}, the ids of items; it has {list(columns)}")
-        ids = table[columns.pop(field)].to_pylist()
+        columns = read_items(path, field)
+        ids = columns.pop(field).values.to_pylist()
         name, picture = (_ending_with(words, columns) for words in (_NAMES, _PICTURES))
         if name is None and picture is None:
             raise UserError(
@@ -86,16 +76,11 @@ class ItemFile:
                 f"{', '.join((*_NAMES, *_PICTURES))}; it has {list(columns)}"
             )
         for column, found in ((name, self._names), (picture, self._pictures)):
-            values = [] if column is None else table[columns[column]].to_pylist()
+            values = [] if column is None else columns[column].values.to_pylist()
             found.update((str(item), str(value)) for item, value in zip(ids, values, strict=False) if value)
 
 
-def _all_texts(path: str) -> dict[str, pa.DataType]:
-    with open(path, encoding="utf-8-sig") as file:
-        return dict.fromkeys(file.readline().rstrip("\r\n").split("\t"), pa.string())
-
-
-def _ending_with(words: tuple[str, ...], columns: dict[str, str]) -> str | None:
+def _ending_with(words: tuple[str, ...], columns: Collection[str]) -> str | None:
     return next((column for word in words for column in columns if column.lower().endswith(word)), None)
 
 

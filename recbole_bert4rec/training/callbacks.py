@@ -46,6 +46,7 @@ from torch import Tensor
 from recbole_bert4rec.constants import FOR_THE_USER
 from recbole_bert4rec.errors import UserError, nearest, short
 from recbole_bert4rec.plugin.checkpoint import is_plain
+from recbole_bert4rec.plugin.resuming import ResumableTrainer
 
 Value = TypeVar("Value")
 Metrics = dict[str, float]
@@ -135,7 +136,7 @@ class Callback:
         """
 
     def on_train_begin(self, trainer: Observed) -> None:
-        """Training begins; weights and optimizer are there, those of a resumed checkpoint too."""
+        """Training begins; weights and optimizer are there, those of a checkpoint too."""
 
     def on_epoch_begin(self, trainer: Observed, epoch: int, batches: AbstractDataLoader) -> AbstractDataLoader | None:
         """An epoch begins.
@@ -349,6 +350,8 @@ class Observed(Trainer):
             self._notify("on_selection_end", epoch, score)
 
         self._epoch = self.start_epoch - 1
+        if isinstance(self, ResumableTrainer):
+            self.begin(train_data._dataset)
         try:
             self._notify("on_train_begin")
             best: tuple[float, Metrics | None] = super().fit(

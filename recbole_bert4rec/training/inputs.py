@@ -13,17 +13,18 @@ import torch
 import yaml
 from recbole.config import Config
 
-from recbole_bert4rec.constants import MODEL_NAME, OUR_MODELS
+from recbole_bert4rec.constants import DEFAULT_NAMES, FORMATS, OUR_MODELS
 from recbole_bert4rec.datafiles.conversion import read_record
-from recbole_bert4rec.datafiles.logs import FORMATS, Reading, data_set_name, is_table
+from recbole_bert4rec.datafiles.logs import Reading, data_set_name, is_table
 from recbole_bert4rec.datafiles.table import atomic_file
 from recbole_bert4rec.errors import UserError, nearest
 from recbole_bert4rec.files import check_folder, check_picture
 from recbole_bert4rec.options.evaluation import mistakes_of_metrics
 from recbole_bert4rec.options.flags import parse_flags
 from recbole_bert4rec.options.kinds import misfits
-from recbole_bert4rec.options.table import OPTIONS
+from recbole_bert4rec.options.table import OPTIONS, SHAPES_WEIGHTS
 from recbole_bert4rec.plugin import checkpoint
+from recbole_bert4rec.plugin.warm_start import read_for
 from recbole_bert4rec.recommend.recommend import check_destination
 from recbole_bert4rec.resources import find_config, read_yaml, shipped
 from recbole_bert4rec.training.build import translate_errors
@@ -32,7 +33,6 @@ from recbole_bert4rec.training.refit import check_refit
 from recbole_bert4rec.training.request import RunRequest
 from recbole_bert4rec.user_models import is_ours, known_as, known_models, named_in_file
 
-DEFAULT_NAMES = {"model": MODEL_NAME, "dataset": "ml-100k"}
 """Where nobody names them."""
 _OF_LOGS = ("separator", "date_format", "timezone", "drop_duplicates")
 """Options that say how a log is read, besides RecBole's ``encoding``."""
@@ -53,6 +53,10 @@ def configure(request: RunRequest) -> Config:
     if not is_ours(model) and (mistakes := mistakes_of_metrics(config)):
         raise UserError(" ".join(mistakes))
     check_refit(config)
+    if config["warm_start"] is not None:
+        check_ours("--warm_start", model)
+        if request.checkpoint is None:
+            read_for(config)
     if request.checkpoint is not None:
         config[checkpoint.ITEM_ORDER] = checkpoint.ItemOrder.of(request.checkpoint)
     return config
@@ -118,9 +122,14 @@ def resolve_inputs(
     given = {**{key: value for file in own for key, value in read_yaml(file).items()}, **options, **flags}
     if dataset is not None:
         given["dataset"] = dataset
+    warm = given.get("warm_start") if resume is None else None
+    if warm is not None and "dataset" not in given:
+        raise UserError("--warm_start needs --dataset, the log as it is now")
     stored = {} if resume is None else _stored_options(resume, given)
+    if warm is not None:
+        stored = _shaping_options(str(warm))
     named = {**DEFAULT_NAMES, **stored, **given}
-    where = "a configuration file" if "model" in given else f"checkpoint {resume}"
+    where = "a configuration file" if "model" in given else f"checkpoint {resume or warm}"
     said = model or {**options, **flags}.get("model")
     name = named_in_file(str(named["model"]), where) if said is None else known_as(said)
     dataset = str(named["dataset"])
@@ -166,6 +175,12 @@ def _stored_options(resume: str, given: Mapping[str, Any]) -> dict[str, Any]:
     if {"dataset", "data_path"} & given.keys():
         options.pop("conversion", None)
     return options
+
+
+def _shaping_options(warm: str) -> dict[str, Any]:
+    """Return the model and the options of a checkpoint that its weights can only be taken over with."""
+    options = checkpoint.read(warm)["config"]
+    return {name: options[name] for name in ("model", *SHAPES_WEIGHTS) if name in options}
 
 
 def _from_table(

@@ -18,13 +18,10 @@ import recbole.utils.logger as recbole_logger
 from recbole.config import Config
 from tqdm.auto import tqdm
 
-from recbole_bert4rec.constants import FOR_THE_USER
+from recbole_bert4rec.constants import FOR_THE_USER, JSON, QUIET, SCREENS, SHORT, VERBOSE
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.scoped import replaced
 
-SHORT, VERBOSE, JSON, QUIET = SCREENS = ("short", "verbose", "json", "quiet")
-"""What the screen shows: a line an epoch and what a user reads besides; all that RecBole logs; a JSON object a line;
-warnings alone."""
 _SCREEN_ONLY = f"{FOR_THE_USER}.screen"
 _NEVER = logging.CRITICAL + 1
 _COLOUR = re.compile(r"\x1b\[[\d;]*m")

@@ -41,7 +41,7 @@ def newest_checkpoint(request: RunRequest) -> str | None:
     refused: list[str] = []
     for file, config in runs_in(folder):
         stored = {**config, "model": class_name(config["model"])}
-        if any(given.get(name, stored[name]) != stored[name] for name in ("model", "dataset")):
+        if any(given.get(name, stored.get(name)) != stored.get(name) for name in ("model", "dataset", "warm_start")):
             continue
         changed = [name for name in FIXED_ON_RESUME if name in given and given[name] != stored.get(name)]
         if not changed:

@@ -17,6 +17,7 @@ from recbole_bert4rec.environment import commit, environment, peak_memory_mb
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.files import atomic_write
 from recbole_bert4rec.plugin.checkpoint import is_plain
+from recbole_bert4rec.plugin.warm_start import WarmStart, words
 from recbole_bert4rec.training.callbacks import Callback, Metrics, Observed
 from recbole_bert4rec.training.epochs import EpochLog, EpochRecord, finite, finite_values
 
@@ -118,6 +119,7 @@ class RunRecord(_Always, total=False):
         refit: only with the option ``refit``; see :class:`RefitRecord`.
         also: only where other protocols were asked for; the test metrics under each, by its file's name.
         learnt: only of a model with ``seen_bias``; its value.
+        warm_start: only with the option ``warm_start``; see :class:`~recbole_bert4rec.plugin.warm_start.WarmStart`.
         unfinished: only until the run is tested, and where it never is; True.
         contestant: only in a comparison; the name of the model or variant there.
         skipped_steps: only where batches were left out because their loss or gradient is not finite; how many.
@@ -130,6 +132,7 @@ class RunRecord(_Always, total=False):
     contestant: str
     learnt: dict[str, float]
     skipped_steps: int
+    warm_start: WarmStart
     unfinished: bool
 
 
@@ -187,7 +190,8 @@ def summary(record: RunRecord, path: Path) -> str:
     return (
         f"\n{record['model']} on {record['dataset']}, seed {record['seed']}: "
         f"{len(record['epochs'])} epochs, best epoch {record['best_epoch']} (counted from 0)\n"
-        f"  valid       {line(record['best_valid_result'])}\n"
+        + (f"  warm start  {words(record['warm_start'])}\n" if "warm_start" in record else "")
+        + f"  valid       {line(record['best_valid_result'])}\n"
         f"  test        {line(record['test_result'])}\n"
         + "".join(f"  test        {line(values)}   ({name})\n" for name, values in record.get("also", {}).items())
         + (f"  refit       {line(record['refit']['test_result'])}\n" if "refit" in record else "")
@@ -307,6 +311,8 @@ class RecordWriter(Callback):
             "epochs": self._log.epochs,
         }
         record = cast(RunRecord, {**self._facts, **now})
+        if warm := getattr(trainer, "warm_start", None):
+            record["warm_start"] = warm
         if skipped := getattr(trainer, "skipped_steps", 0):
             record["skipped_steps"] = skipped
         seen_bias = getattr(trainer.model, "seen_bias", None)

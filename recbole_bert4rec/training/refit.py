@@ -8,6 +8,7 @@ from recbole.config import Config
 from recbole.utils import set_color
 
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.options.auto import most_epochs
 from recbole_bert4rec.plugin.checkpoint import plain_config
 from recbole_bert4rec.plugin.stored_config import StoredConfig
 from recbole_bert4rec.training.build import build
@@ -40,7 +41,7 @@ def check_refit(config: Config) -> None:
         )
     if not config["single_spec"]:
         raise UserError("`refit` works in one process only; leave --nproc out")
-    if config["epochs"] < 1 or config["eval_step"] < 1:
+    if most_epochs(config) < 1 or config["eval_step"] < 1:
         raise UserError("`refit` trains for the epochs that validation chose; `epochs` and `eval_step` must be above 0")
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from recbole_bert4rec.constants import SHORT
 from recbole_bert4rec.errors import UserError, nearest
 from recbole_bert4rec.training import display
 from recbole_bert4rec.training.callbacks import Callback, Metrics
-from recbole_bert4rec.training.logs import SHORT
 from recbole_bert4rec.training.record import RunRecord
 
 

@@ -11,9 +11,6 @@ from recbole_bert4rec.tuning.progress import SearchProgress
 from recbole_bert4rec.tuning.search import Search
 from recbole_bert4rec.tuning.trials import Trial
 
-SCHEDULERS = ("none", "asha", "median")
-"""What may stop hopeless trials early, with Ray."""
-
 
 @dataclass(frozen=True)
 class Resources:

@@ -12,7 +12,6 @@ from hyperopt import JOB_STATE_DONE, STATUS_FAIL, STATUS_OK, Domain, Trials, ran
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.tuning.space import Space
 
-ALGORITHMS = ("exhaustive", "random", "bayes")
 _ATTEMPTS = 100
 """Draws that may repeat a combination before there is none left."""
 
@@ -26,7 +25,7 @@ class Search:
     """Proposes settings and learns from their scores; trial ``n`` of a seed depends on nothing but what was told.
 
     Args:
-        algorithm: one of :data:`ALGORITHMS`.
+        algorithm: one of :data:`~recbole_bert4rec.constants.ALGORITHMS`.
         max_trials: how many settings to propose; None for all combinations.
         bigger: whether a bigger score is better.
 

@@ -17,16 +17,18 @@ import yaml
 from recbole.config import Config
 from tabulate import tabulate
 
+from recbole_bert4rec.constants import SHORT
 from recbole_bert4rec.errors import UserError, nearest
 from recbole_bert4rec.extras import need
 from recbole_bert4rec.files import atomic_write, locked
+from recbole_bert4rec.options.auto import most_epochs
 from recbole_bert4rec.options.flags import parse_flags
 from recbole_bert4rec.plugin.checkpoint import last_of, without_places
 from recbole_bert4rec.scoped import restored_environment
 from recbole_bert4rec.training import display
 from recbole_bert4rec.training.build import translate_errors
 from recbole_bert4rec.training.inputs import check_model, resolve_inputs
-from recbole_bert4rec.training.logs import SHORT, no_bars, say, shown
+from recbole_bert4rec.training.logs import no_bars, say, shown
 from recbole_bert4rec.tuning.job import Job, Resources, checkpoint_of
 from recbole_bert4rec.tuning.local import run_here
 from recbole_bert4rec.tuning.objective import Task, changes_dataset, packed_data, run_trial, test_result
@@ -37,7 +39,6 @@ from recbole_bert4rec.tuning.space import Space, read_space
 from recbole_bert4rec.tuning.trials import FAILED, STOPPED, Trial, TrialLog
 from recbole_bert4rec.user_models import class_name, digest_of_code, importable
 
-TOOLS = ("Hyperopt", "Ray")
 _TAKEN = (".jsonl", ".pth", ".html", ".png", ".yaml", ".lock")
 """Endings of what is written beside the output file."""
 
@@ -51,7 +52,7 @@ class SearchRequest:
         params_file: the space, as :func:`~recbole_bert4rec.tuning.space.read_space` takes it.
         output: RecBole's file of results. Trials, winner, weights and plots get names beside it.
         display: HTML page of plots. Default: beside ``output``.
-        tool: one of :data:`TOOLS`: ``Hyperopt`` runs one trial after the other, ``Ray`` side by side.
+        tool: ``Hyperopt`` runs one trial after the other, ``Ray`` side by side.
         algorithm: ``exhaustive``, ``random`` or ``bayes``.
         max_trials: of ``random`` and ``bayes``. Default: all combinations.
         scheduler: with Ray: ``none``, ``asha`` or ``median``, which stop hopeless trials early.
@@ -176,7 +177,7 @@ def _run_search(request: SearchRequest, space: Space, config: Config, folder: Pa
         if request.tool == "Ray":
             from recbole_bert4rec.tuning.cluster import run_on_ray, scheduler_of
 
-            scheduler = scheduler_of(request.scheduler, config["epochs"], config["valid_metric_bigger"])
+            scheduler = scheduler_of(request.scheduler, most_epochs(config), config["valid_metric_bigger"])
             run_on_ray(job, request.resources, scheduler)
         else:
             run_here(job)
@@ -226,8 +227,9 @@ def _checked(task: Task, names: list[str]) -> Config:
         near = {name: nearest(name, known) for name in unknown}
         hints = [f"`{name}`" + (f" (did you mean `{near[name]}`?)" if near[name] else "") for name in unknown]
         raise UserError(f"the parameter file names {', '.join(hints)}, which {task.model} has no option for")
-    if config["refit"]:
-        raise UserError("`refit` is for a single run; leave it out of a search")
+    for name in ("refit", "warm_start"):
+        if config[name]:
+            raise UserError(f"`{name}` is for a single run; leave it out of a search")
     if config["eval_step"] <= 0:
         raise UserError("`eval_step` must be at least 1: trials are judged on validation")
     return config

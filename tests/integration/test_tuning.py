@@ -1,4 +1,4 @@
-"""run_hyper.py as a user runs it: on ml-100k, with real Ray, killed and gone on with."""
+"""run_hyper.py as a user runs it: on ml-100k or a small log, with real Ray, killed and gone on with."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ import pytest
 from filelock import FileLock
 
 from recbole_bert4rec.cli.main import main
+from tests.conftest import inter_writer
+from tests.integration.conftest import ROWS
 
 ROOT = Path(__file__).resolve().parents[2]
 FAST = ["--epochs=2", "--train_batch_size=256", "--hidden_size=16", "--inner_size=16", "--n_layers=1", "--topk=[10]"]
@@ -42,6 +44,11 @@ def started(folder: Path, *flags: str, space: str = SPACE) -> subprocess.Popen[s
     """A search that runs while the test goes on."""
     arguments = command(folder, *flags, space=space)
     return subprocess.Popen(arguments, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def small_log(folder: Path) -> list[str]:
+    """Write a log of 60 users; return the flags that take it in place of ml-100k."""
+    return [f"--{key}={value}" for key, value in inter_writer(folder)(ROWS).items()]
 
 
 def trials(folder: Path) -> list[dict[str, Any]]:
@@ -148,7 +155,7 @@ def test_a_killed_search_goes_on_without_losing_or_repeating_a_trial(
 @pytest.mark.parametrize("tool", ["Hyperopt", "Ray"])
 def test_a_setting_that_fails_is_listed_with_its_reason_and_stops_no_other(tmp_path: Path, tool: str) -> None:
     space = "n_heads choice [2, 3]\ninner_size choice [16, 1000000000000]\n"
-    done = search(tmp_path, f"--tool={tool}", space=space)
+    done = search(tmp_path, f"--tool={tool}", *small_log(tmp_path), space=space)
     assert done.returncode == 0, done.stderr
     found = {(t["params"]["n_heads"], t["params"]["inner_size"]): t for t in trials(tmp_path)}
     assert found[2, 16]["status"] == "finished"
@@ -247,7 +254,7 @@ def test_a_finished_search_is_only_concluded_again(hyperopt_run: tuple[Path, str
 @pytest.mark.slow
 def test_texts_of_a_parameter_file_are_not_evaluated(tmp_path: Path) -> None:
     space = "hidden_act choice [\"__import__('os').system('touch pwned')\", 'gelu']\n"
-    done = search(tmp_path, space=space)
+    done = search(tmp_path, *small_log(tmp_path), space=space)
     assert done.returncode == 0, done.stderr
     assert not (tmp_path / "pwned").exists()
     assert "must be one of" in trials(tmp_path)[0]["reason"]
@@ -265,7 +272,8 @@ def test_two_searches_do_not_write_to_the_same_file(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_median_rule_stops_trials_and_bears_failures(tmp_path: Path) -> None:
     space = "learning_rate choice [0.01, 0.008, 0.005, 1e-9, 1e-8]\nn_heads choice [2, 3]\n"
-    done = search(tmp_path, "--tool=Ray", "--scheduler=median", "--epochs=12", space=space)
+    flags = ["--tool=Ray", "--scheduler=median", "--epochs=12"]
+    done = search(tmp_path, *flags, *small_log(tmp_path), space=space)
     assert done.returncode == 0, done.stderr
     found = trials(tmp_path)
     assert [trial["status"] for trial in found].count("failed") == 5
@@ -277,7 +285,7 @@ def test_the_median_rule_stops_trials_and_bears_failures(tmp_path: Path) -> None
 def test_asha_stops_trials_early_and_keeps_a_winner(tmp_path: Path) -> None:
     space = "learning_rate choice [0.01, 0.001, 0.0001, 0.00001]\nmask_ratio choice [0.2, 0.4]\n"
     flags = ["--tool=Ray", "--scheduler=asha", "--epochs=9"]
-    done = search(tmp_path, *flags, space=space)
+    done = search(tmp_path, *flags, *small_log(tmp_path), space=space)
     assert done.returncode == 0, done.stderr
     found = trials(tmp_path)
     assert len(found) == 8
@@ -290,7 +298,7 @@ def test_asha_stops_trials_early_and_keeps_a_winner(tmp_path: Path) -> None:
 def test_other_models_and_continuous_spaces_are_searched(tmp_path: Path) -> None:
     space = "learning_rate loguniform10 1e-4,1e-2\ntrain_batch_size quniform 4096,8192,2048\n"
     flags = ["--model=GRU4Rec", "--algo=bayes", "--max_evals=2", "--embedding_size=8", "--epochs=1"]
-    done = search(tmp_path, *flags, space=space)
+    done = search(tmp_path, *flags, *small_log(tmp_path), space=space)
     assert done.returncode == 0, done.stderr
     assert len(trials(tmp_path)) == 2
     assert all(isinstance(trial["params"]["train_batch_size"], int) for trial in trials(tmp_path))
@@ -299,7 +307,7 @@ def test_other_models_and_continuous_spaces_are_searched(tmp_path: Path) -> None
 @pytest.mark.slow
 def test_a_loguniform_between_small_numbers_is_pointed_at(tmp_path: Path) -> None:
     flags = ["--algo=random", "--max_evals=1", "--epochs=1"]
-    done = search(tmp_path, *flags, space="learning_rate loguniform 1e-4,1e-2\n")
+    done = search(tmp_path, *flags, *small_log(tmp_path), space="learning_rate loguniform 1e-4,1e-2\n")
     assert done.returncode == 0, done.stderr
     assert "`learning_rate loguniform` draws from 1 to 1.01" in done.stdout
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from recbole.data import create_dataset
 
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.options.auto import RULES, LogSize, dropout, loss, negatives, settle
+from recbole_bert4rec.options.auto import RULES, LogSize, dropout, epochs, loss, most_epochs, negatives, settle
 from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.options.table import OPTIONS
 from recbole_bert4rec.plugin.benchmark_rows import count_interactions
@@ -37,6 +37,19 @@ def test_more_interactions_an_item_never_drop_more(items: int, few: int, more: i
     assert dropout({}, LogSize(9, items, high)) <= dropout({}, LogSize(9, items, low))
 
 
+@given(st.integers(1, 10**6), COUNTS, COUNTS)
+def test_more_interactions_an_item_never_take_fewer_epochs(items: int, few: int, more: int) -> None:
+    low, high = sorted((few, more))
+    assert (
+        10 <= epochs({}, LogSize(9, items, low)) <= epochs({}, LogSize(9, items, high)) <= most_epochs({"epochs": AUTO})
+    )
+
+
+def test_epochs_of_the_logs_that_the_rule_was_made_from() -> None:
+    beauty, toys = LogSize(40_226, 54_542, 353_962), LogSize(19_412, 11_924, 167_597)
+    assert (epochs({}, beauty), epochs({}, toys)) == (19, 40)
+
+
 def test_a_large_catalogue_is_sampled_by_popularity() -> None:
     small, large = LogSize(9, 10_000, 10**6), LogSize(9, 10_001, 10**6)
     assert (loss({}, small), loss({}, large)) == ("CE", "sampled_softmax")
@@ -45,9 +58,9 @@ def test_a_large_catalogue_is_sampled_by_popularity() -> None:
 
 
 def test_what_the_user_gives_stays() -> None:
-    options = {"hidden_dropout_prob": 0.33, "loss_type": "gBCE", "negatives": AUTO}
+    options = {"epochs": 3, "hidden_dropout_prob": 0.33, "loss_type": "gBCE", "negatives": AUTO}
     assert settle(options, LogSize(9, 9, 9)) == ("negatives",)
-    assert options == {"hidden_dropout_prob": 0.33, "loss_type": "gBCE", "negatives": "uniform"}
+    assert options == {"epochs": 3, "hidden_dropout_prob": 0.33, "loss_type": "gBCE", "negatives": "uniform"}
 
 
 def test_a_run_says_what_auto_became(write_inter: Any, caplog: pytest.LogCaptureFixture) -> None:
@@ -57,7 +70,10 @@ def test_a_run_says_what_auto_became(write_inter: Any, caplog: pytest.LogCapture
         prepare(config)
     assert (config["hidden_dropout_prob"], config["loss_type"]) == (0.5, "CE")
     size = f"30 users, {len({row[1] for row in ROWS})} items, {len(ROWS)} interactions"
-    assert f"auto is hidden_dropout_prob 0.5, loss_type CE, negatives uniform, by the data: {size}" in caplog.text
+    assert (
+        f"auto is epochs 30, hidden_dropout_prob 0.5, loss_type CE, negatives uniform, by the data: {size}"
+        in caplog.text
+    )
 
 
 def test_what_does_not_go_with_the_loss_that_auto_became_is_refused(

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from recbole.config import Config
 
+from recbole_bert4rec import extras
 from recbole_bert4rec.cli.main import COMMANDS, main
 from recbole_bert4rec.cli.words import joined
 
@@ -97,9 +98,23 @@ def test_the_overview_names_every_command(capsys: pytest.CaptureFixture[str]) ->
 def test_the_service_without_its_packages_says_how_to_install_them(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(sys.modules, "recbole_bert4rec.serving.server", None)
-    assert main(["serve", "--checkpoint=m.pth"]) == 2
-    assert 'the service needs `pip install "recbole-bert4rec[serve]"`' in capsys.readouterr().err
+    monkeypatch.setattr(extras, "is_installed", lambda module: module != "uvicorn")
+    assert main(["serve", "--checkpoint=m.pth"]) == 1
+    assert "error: the service needs uvicorn; pip install 'recbole-bert4rec[serve]'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_comes_without_torch_pandas_or_recbole(name: str) -> None:
+    program = f"""
+import sys
+from recbole_bert4rec.cli.main import main
+try:
+    main([{name!r}, "--help"])
+except SystemExit:
+    print([module for module in ("torch", "pandas", "numpy", "pyarrow", "recbole") if module in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -182,7 +197,8 @@ def test_help_lists_the_options_of_the_model_in_groups_with_their_defaults(capsy
         "--data_path VALUE Folder of the data",
     ):
         assert words in said
-    assert "--epochs VALUE Passes over all users; the learning rate reaches 0 at the last. (default: 60)" in said
+    assert "--epochs VALUE Passes over all users; the learning rate reaches 0 at the last. auto: 40" in said
+    assert "--warmup_steps VALUE Steps of linear warm-up, at most a tenth of the run. (default: 200)" in said
     with pytest.raises(SystemExit):
         main(["run", "--model=GRU4Rec", "--help"])
     said = " ".join(capsys.readouterr().out.split())

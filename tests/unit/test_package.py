@@ -122,6 +122,19 @@ def test_the_command_line_without_recbole_is_one_line() -> None:
     )
 
 
+def test_the_command_line_with_a_pandas_that_recbole_loses_values_with_is_one_line() -> None:
+    program = """
+import sys, pandas
+pandas.__version__ = "3.0.1"
+from recbole_bert4rec.cli.main import main
+sys.exit(main(["run"]))
+"""
+    done = python(program)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: pandas 3.0.1 is installed, with which RecBole")
+    assert "Traceback" not in done.stderr
+
+
 def test_a_recbole_that_cannot_be_imported_is_said_once_and_encoders_still_work() -> None:
     program = f"""{BLOCKED}
 Block.names = ("colorlog",)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import sys
 from collections import OrderedDict
@@ -16,6 +17,7 @@ import recbole.quick_start.quick_start
 from recbole.config import Config
 from recbole.model.general_recommender import ldiffrec
 from recbole.trainer import HyperTuning
+from recbole.utils import get_local_time
 
 from recbole_bert4rec.errors import UserError
 from tests.conftest import QUIET, make_config, prepare
@@ -214,3 +216,9 @@ def test_an_array_of_a_data_set_is_not_unpickled() -> None:
     with pytest.raises(ValueError, match="allow_pickle=False"):
         ldiffrec.np.load("item_emb.npy", allow_pickle=True)
     assert not Path("pwned").exists()
+
+
+def test_names_of_one_second_and_one_process_differ() -> None:
+    names = [get_local_time() for _ in range(50)]
+    assert len(set(names)) == 50
+    assert all(str(os.getpid()) in name for name in names)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
 
+from recbole_bert4rec.comparison import progress as progress_module
 from recbole_bert4rec.comparison.compare import _check_options
 from recbole_bert4rec.comparison.comparison import Comparison
 from recbole_bert4rec.comparison.progress import RunProgress
@@ -85,6 +87,24 @@ def test_no_time_is_guessed_from_runs_of_another_model() -> None:
         said.append(progress._time_left())
     progress.close()
     assert said == ["", "", ", about 2 min left", ", about 2 min left", ", about 2 min left", ""]
+
+
+def test_a_long_run_without_a_terminal_says_once_a_minute_how_far_it_is(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(progress_module, "time", SimpleNamespace(monotonic=lambda: now))
+    progress = RunProgress([("BERT4Rec", 7)], {"BERT4Rec": "BERT4Rec"}, None, "ndcg@10", no_bars=True)
+    with caplog.at_level("INFO"):
+        progress.begin("BERT4Rec", 7)
+        for epoch in range(1, 8):
+            now += 25.0
+            progress.epoch({"epoch": epoch, "epochs": 9, "score": 0.1, "best": 0.1 + epoch / 100})
+    progress.close()
+    assert caplog.messages == [
+        "BERT4Rec, seed 7: epoch 3, best ndcg@10 0.1300",
+        "BERT4Rec, seed 7: epoch 6, best ndcg@10 0.1600",
+    ]
 
 
 def test_a_variant_s_options_win_over_files_and_flags_and_may_name_a_model(tmp_path: Path) -> None:

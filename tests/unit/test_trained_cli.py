@@ -50,6 +50,17 @@ def test_a_file_is_answered_as_the_model_answers_it(
     assert not list(Path().glob("*.parts")) + list(Path().glob(".*"))
 
 
+def test_a_column_of_an_item_file_caps_what_is_alike(model: Recommender, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [f"{item}\tred blue\tb{place % 3}" for place, item in enumerate(model.items)]
+    Path("toy.item").write_text("\n".join(["item_id:token\tclass:token_seq\tbrand:token", *rows]))
+    command = ["recommend", "--input=log.csv", "--output=top.csv", "--items=toy.item", "--k=5"]
+    for cap, length in (("brand:1", 3), ("class:2", 2)):
+        assert ask(*command, f"--max_per={cap}") == 0
+        assert (pd.read_csv("top.csv").groupby("user_id").size() == length).all()
+    assert ask(*command, "--max_per=colour:1") == 2
+    assert "--items=toy.item has no column 'colour'; it has ['item_id', 'class', 'brand']" in capsys.readouterr().err
+
+
 def test_without_an_input_those_in_the_checkpoint_get_recommendations(
     model: Recommender, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -147,6 +158,11 @@ WRONG = [
     (["recommend", "--input=log.csv", "--output=no/top.csv"], "--output=no/top.csv: folder"),
     (["recommend", "--input=log.csv", "--output=top.csv", "--k=0"], "`k` must be a whole number at least 1"),
     (["recommend", "--input=log.csv", "--output=top.csv", "--ITEM_ID_FIELD=sku"], "log.csv has no column 'sku'"),
+    (["recommend", "--output=top.csv", "--max_per=brand:2"], "--max_per=COLUMN:N and --items=NAME.item go together"),
+    (["recommend", "--output=top.csv", "--max_per=2", "--items=log.csv"], "such as --max_per=brand:2"),
+    (["recommend", "--output=top.csv", "--items=log.csv"], "--max_per=COLUMN:N and --items=NAME.item go together"),
+    (["recommend", "--output=top.csv", "--max_per=a:2", "--items=no.item"], "--items=no.item cannot be read"),
+    (["recommend", "--output=top.csv", "--max_per=a:2", "--items=log.csv"], "--items=log.csv has no column 'item_id'"),
     (["recommend", "--input=log.csv", "--output=top.csv", "--exclude=no.txt"], "--exclude=no.txt cannot be read"),
     (["recommend", "--output=top.csv", "--kay=3"], "recommend takes no options, but got --kay=3"),
     (["recommend", "--output=top.csv", "--filter_viewd=True"], "did you mean `--filter_viewed`?"),

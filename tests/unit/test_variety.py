@@ -1,4 +1,4 @@
-"""Maximal marginal relevance against a loop."""
+"""Maximal marginal relevance and caps of categories, each against a loop."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recbole_bert4rec.recommend.variety import diversify
+from recbole_bert4rec.recommend.variety import NO_LABEL, cap, diversify
 
 
 def naive(scores: list[float], vectors: torch.Tensor, k: int, share: float) -> list[int]:
@@ -49,3 +49,21 @@ def test_at_its_ends_the_share_means_scores_alone_or_unlikeness_alone(share: flo
     vectors = torch.tensor([[[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]])
     second = diversify(scores, vectors, 3, share)[0].tolist()
     assert second[:2] == ([0, 1] if share == 0.0 else [0, 2])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 3), st.integers(1, 12), st.integers(1, 3), st.integers(1, 3), st.integers(0, 2**16))
+def test_a_cap_keeps_what_a_loop_keeps(rows: int, width: int, several: int, most: int, seed: int) -> None:
+    draw = torch.Generator().manual_seed(seed)
+    scores = torch.randn(rows, width, generator=draw).sort(1, descending=True).values
+    scores = scores.masked_fill(torch.rand(rows, width, generator=draw) < 0.2, -torch.inf)
+    labels = torch.rand(rows, width, 5, generator=draw).argsort(2)[:, :, :several]
+    labels = labels.masked_fill(torch.rand(rows, width, several, generator=draw) < 0.3, NO_LABEL)
+    kept = cap(scores, labels, most)
+    for row in range(rows):
+        taken: list[int] = []
+        for place in range(width):
+            own = [label for label in labels[row, place].tolist() if label != NO_LABEL]
+            fits = scores[row, place] > -torch.inf and all(taken.count(label) < most for label in own)
+            taken += own if fits else []
+            assert kept[row, place] == (scores[row, place] if fits else -torch.inf)

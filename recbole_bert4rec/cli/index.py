@@ -1,0 +1,61 @@
+"""``index``: lists of items that are alike, so that recommending from a large catalogue need not score all of it."""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from recbole_bert4rec.cli.trained import add_checkpoint, add_input, nothing_written, open_input, open_model
+from recbole_bert4rec.extras import need
+from recbole_bert4rec.files import check_writable
+
+if TYPE_CHECKING:
+    from recbole_bert4rec.recommend.histories import Histories
+    from recbole_bert4rec.recommend.recommender import Recommender
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the command."""
+    add_checkpoint(parser)
+    add_input(parser, "histories to choose and to measure on (default: those in the checkpoint)")
+    add = parser.add_argument
+    add("--output", required=True, metavar="FILE", help="to write, for recommend --index=FILE")
+    add("--recall", type=float, default=0.99, help="share of the exact best items to find (default: %(default)s)")
+    add("--k", type=int, default=20, help="items a user for which this is chosen (default: %(default)s)")
+    add("--logit_adjustment", type=float, help="rank less by popularity (default: the checkpoint's)")
+
+
+def execute(options: argparse.Namespace, flags: list[str]) -> None:
+    """Write the index, and print how well it does.
+
+    Args:
+        options: the command's own flags.
+        flags: none.
+
+    Raises:
+        UserError: something that the user can mend.
+        MissingExtraError: its library is not installed.
+    """
+    need("an index", "faiss")
+    check_writable("--output", options.output)
+    model = open_model(options, logit_adjustment=options.logit_adjustment)
+    index = model.build_index(options.recall, options.k, _some_of(options, model))
+    index.save(options.output)
+    print(index)
+
+
+kept = nothing_written
+
+
+def _some_of(options: argparse.Namespace, model: Recommender) -> Histories | None:
+    """Return the histories of a part of ``--input``; None where it is not given."""
+    if options.input is None:
+        return None
+    from recbole_bert4rec.datafiles.interactions import read_part
+
+    source = open_input(options, model)
+    with tempfile.TemporaryDirectory() as folder:
+        part = source.divide(Path(folder) / "input", source.n_parts)[0]
+        return model.read(source.renamed(read_part(part), model.fields), warn=False)

@@ -1,0 +1,112 @@
+"""Lets a trained model know new items, without training and without the data set."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from recbole_bert4rec.constants import PADDING
+from recbole_bert4rec.errors import UserError, short
+from recbole_bert4rec.nn.growth import FEATURE_VALUES, ITEM_EMBEDDING, encoder_rows
+from recbole_bert4rec.plugin import checkpoint
+from recbole_bert4rec.recommend.given import Ids, Items, as_tokens, by_user
+from recbole_bert4rec.recommend.load import recommender_of
+from recbole_bert4rec.recommend.recommender import Recommender
+
+Vector = Sequence[float] | NDArray[np.float32] | Tensor
+
+
+def append_items(
+    path: str | os.PathLike[str],
+    neighbours: Mapping[Any, Ids] | None = None,
+    vectors: Mapping[Any, Vector] | None = None,
+    output: str | os.PathLike[str] | None = None,
+    device: torch.device | str | None = None,
+    model: str | type | None = None,
+) -> Recommender:
+    """Let a trained model know new items, so that it recommends them and reads them in histories; nothing is trained.
+
+    The scores of all other items stay as they are. A new item counts as never seen in training, and has no features.
+
+    Args:
+        path: of a checkpoint.
+        neighbours: for each new item, known items that it is like or that people have beside it. It gets the mean of
+            their embeddings and biases, and so the mean of their scores, but for ``seen_bias`` and where
+            ``temperature`` normalises embeddings. An item with an empty list gets the mean of all items.
+        vectors: for each new item, its embedding, of ``hidden_size`` numbers; its bias is the mean of all items.
+        output: where to write a checkpoint that knows the items too, for the commands, the service and
+            ``warm_start``; ``--resume`` refuses it. Default: nothing is written.
+        device: see :func:`~recbole_bert4rec.load`.
+        model: see :func:`~recbole_bert4rec.load`.
+
+    Returns:
+        The model with the new items; they stand after the others, in the order in which they are given.
+
+    Raises:
+        UserError: there is no new item; one is known, or given twice; a neighbour is not known; a vector has another
+            length, or numbers that are not finite; or the file is refused as by :func:`~recbole_bert4rec.load`.
+    """
+    for what, by_item in (("neighbours", neighbours), ("vectors", vectors)):
+        if not (by_item is None or isinstance(by_item, Mapping)):
+            raise UserError(f"`{what}` must be a dictionary by new item, but is {short(by_item)}")
+    state = checkpoint.read(path)
+    old, weights = Items(state["item_tokens"]), state["state_dict"]
+    names, lists = by_user(neighbours or {}, "neighbours")
+    given = dict(vectors or {})
+    new = as_tokens([*names, *given])
+    _check_new(new, old)
+    begin, many = len(old.tokens), len(new)
+    known = torch.from_numpy(old.known(list(chain.from_iterable(lists)), "neighbours"))
+    owners = torch.repeat_interleave(torch.arange(len(lists)), torch.tensor([len(one) for one in lists]).long())
+    source = torch.cat([torch.arange(begin), torch.full((many,), PADDING)])
+    with checkpoint.explain_misfit(path):
+        grown = {**weights, **encoder_rows(weights, source, (begin + owners, known))}
+        grown |= {
+            name: torch.cat([values, values.new_zeros(many, values.shape[1])])
+            for name, values in weights.items()
+            if name.startswith(FEATURE_VALUES)
+        }
+    for row, (name, vector) in enumerate(given.items(), start=begin + len(lists)):
+        grown[ITEM_EMBEDDING][row] = _embedding(name, vector, grown[ITEM_EMBEDDING].shape[1])
+    state = {name: value for name, value in state.items() if name not in ("trained", "average_steps", "middle")}
+    state |= {
+        "state_dict": grown,
+        "item_tokens": [*state["item_tokens"], *new],
+        "item_counts": torch.cat([state["item_counts"], state["item_counts"].new_zeros(many)]),
+        "optimizer": {"state": {}, "param_groups": []},  # resuming.py refuses a training without it
+    }
+    found = recommender_of(path, state, device, model=model)
+    if output is not None:
+        checkpoint.write(output, state)
+    return found
+
+
+def _check_new(new: NDArray[np.object_], old: Items) -> None:
+    """Refuse a list of new items that is empty, or names one that is known or stands twice."""
+    if not len(new):
+        raise UserError("there is no new item; give `neighbours` or `vectors`")
+    taken = {*old.tokens}
+    for one in new:
+        if one in taken:
+            raise UserError(f"new item {short(one)} is known to the model already, or given twice")
+        taken.add(one)
+
+
+def _embedding(name: object, vector: Vector, size: int) -> Tensor:
+    """Return an embedding that was given, once it is known to be one."""
+    try:
+        found = torch.as_tensor(vector, dtype=torch.float32)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise UserError(f"the vector of {short(name)} must be {size} numbers, but is {short(vector)}") from error
+    if found.shape != (size,) or not bool(found.isfinite().all()):
+        raise UserError(
+            f"the vector of {short(name)} must be {size} finite numbers (`hidden_size`), but is {short(vector)}"
+        )
+    return found
