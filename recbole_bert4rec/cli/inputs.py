@@ -7,8 +7,9 @@ from typing import Any
 
 from recbole_bert4rec.constants import DEFAULT_NAMES, FORMATS, JSON, QUIET, SHORT, VERBOSE
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.resources import find_config, read_yaml
+from recbole_bert4rec.resources import find_config
 from recbole_bert4rec.user_models import named_in_file
+from recbole_bert4rec.yaml_files import read_yaml
 
 
 def add_names(parser: argparse.ArgumentParser, more: str = "") -> None:

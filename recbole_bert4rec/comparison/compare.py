@@ -36,7 +36,6 @@ from recbole_bert4rec.options.table import WITHOUT_EFFECT
 from recbole_bert4rec.plugin.checkpoint import is_plain, last_of
 from recbole_bert4rec.plugin.effects import without_effect
 from recbole_bert4rec.plugin.user_rows import why_slow
-from recbole_bert4rec.resources import read_yaml
 from recbole_bert4rec.scoped import restored_environment
 from recbole_bert4rec.training import display
 from recbole_bert4rec.training.build import translate_errors
@@ -48,6 +47,7 @@ from recbole_bert4rec.training.record import write_json
 from recbole_bert4rec.training.run import run
 from recbole_bert4rec.user_models import class_name, digest_of_code
 from recbole_bert4rec.workers import FailedError, in_own_process
+from recbole_bert4rec.yaml_files import read_yaml
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,10 @@ from recbole_bert4rec.options.auto import most_epochs
 from recbole_bert4rec.options.flags import parse_flags
 from recbole_bert4rec.options.global_time import GlobalTime
 from recbole_bert4rec.options.table import SAME_IN_COMPARISON, SINGLE_RUN
-from recbole_bert4rec.resources import read_yaml
 from recbole_bert4rec.scoped import replaced
 from recbole_bert4rec.training.budget import NO_END
 from recbole_bert4rec.user_models import class_name, importable, known_as
+from recbole_bert4rec.yaml_files import read_yaml
 
 LEAST_INTERACTIONS = 4
 """RecBole's sequential models need one more than its general ones to validate and test a user."""

@@ -12,8 +12,8 @@ import yaml
 from recbole_bert4rec.constants import MODEL_NAME
 from recbole_bert4rec.errors import UserError, short
 from recbole_bert4rec.options.table import DECIDED_BY_COMPARISON, SINGLE_RUN
-from recbole_bert4rec.resources import read_yaml
 from recbole_bert4rec.user_models import known_as, named_in_file
+from recbole_bert4rec.yaml_files import read_yaml
 
 
 @dataclass(frozen=True)

@@ -56,9 +56,10 @@ from recbole_bert4rec.plugin.global_split import (
 )
 from recbole_bert4rec.plugin.stored_config import StoredConfig
 from recbole_bert4rec.plugin.user_rows import CAUSAL_MODELS, has_user_rows, loss_of_windows
-from recbole_bert4rec.resources import read_yaml, shipped
+from recbole_bert4rec.resources import shipped
 from recbole_bert4rec.scoped import StandIn, added, replaced
 from recbole_bert4rec.user_models import is_ours, known_as, parent_of, property_files
+from recbole_bert4rec.yaml_files import read_yaml
 
 if TYPE_CHECKING:
     from importlib.abc import Traversable

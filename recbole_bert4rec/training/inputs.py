@@ -26,12 +26,13 @@ from recbole_bert4rec.options.table import OPTIONS, SHAPES_WEIGHTS
 from recbole_bert4rec.plugin import checkpoint
 from recbole_bert4rec.plugin.warm_start import read_for
 from recbole_bert4rec.recommend.recommend import check_destination
-from recbole_bert4rec.resources import find_config, read_yaml, shipped
+from recbole_bert4rec.resources import find_config, shipped
 from recbole_bert4rec.training.build import translate_errors
 from recbole_bert4rec.training.logs import say
 from recbole_bert4rec.training.refit import check_refit
 from recbole_bert4rec.training.request import RunRequest
 from recbole_bert4rec.user_models import is_ours, known_as, known_models, named_in_file
+from recbole_bert4rec.yaml_files import read_yaml
 
 """Where nobody names them."""
 _OF_LOGS = ("separator", "date_format", "timezone", "drop_duplicates")

@@ -14,10 +14,11 @@ from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.options.flags import literal, parse_flags
 from recbole_bert4rec.options.table import FIXED_ON_RESUME
 from recbole_bert4rec.plugin import checkpoint
-from recbole_bert4rec.resources import find_config, read_yaml
+from recbole_bert4rec.resources import find_config
 from recbole_bert4rec.training.inputs import check_ours
 from recbole_bert4rec.training.request import RunRequest
 from recbole_bert4rec.user_models import class_name, known_as, named_in_file
+from recbole_bert4rec.yaml_files import read_yaml
 
 _FOLDER = "saved"
 """RecBole's default."""

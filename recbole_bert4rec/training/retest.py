@@ -13,11 +13,12 @@ from recbole.config import Config
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.options.flags import parse_flags
 from recbole_bert4rec.plugin.trainer import BERT4RecTrainer
-from recbole_bert4rec.resources import find_config, read_yaml
+from recbole_bert4rec.resources import find_config
 from recbole_bert4rec.scoped import replaced
 from recbole_bert4rec.training.build import Experiment, load_data
 from recbole_bert4rec.training.inputs import configure
 from recbole_bert4rec.training.request import RunRequest
+from recbole_bert4rec.yaml_files import read_yaml
 
 _DRAWN_BY = ("split", "order", "group_by")
 

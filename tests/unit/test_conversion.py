@@ -18,10 +18,10 @@ from recbole_bert4rec.datafiles.logs import Reading
 from recbole_bert4rec.datafiles.table import atomic_file
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.plugin.checkpoint import ITEM_ORDER, ItemOrder
-from recbole_bert4rec.resources import read_yaml
 from recbole_bert4rec.training.inputs import resolve_inputs
 from recbole_bert4rec.training.run import run
 from recbole_bert4rec.workers import FailedError
+from recbole_bert4rec.yaml_files import read_yaml
 from tests.conftest import make_config, prepare
 
 NAMES = ("user_id", "item_id", "timestamp")
