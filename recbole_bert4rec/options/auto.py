@@ -45,11 +45,12 @@ Rule = Callable[[OptionValues, LogSize], Any]
 
 
 def dropout(options: OptionValues, size: LogSize) -> float:
-    """Drop more where an embedding is learnt from fewer interactions: .5 at 16 an item, .1 less for each factor of 3.
+    """Drop .5 at 16 interactions an item, .1 less for each factor of 3 above or below, in steps of .05.
 
-    At least .1 and at most .5, in steps of .05.
+    An embedding that is learnt from more interactions needs less. Where items have fewer, epochs are few as well (the
+    next rule), and a model that drops much learns too little in them. At least .1.
     """
-    return round(20 * min(0.5, max(0.1, 0.5 - 0.1 * math.log(max(1.0, size.per_item) / 16, 3)))) / 20
+    return round(20 * max(0.1, 0.5 - 0.1 * abs(math.log(max(1.0, size.per_item) / 16, 3)))) / 20
 
 
 def epochs(options: OptionValues, size: LogSize) -> int:

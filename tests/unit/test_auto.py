@@ -32,9 +32,14 @@ def test_every_log_gets_values_that_the_options_take(users: int, items: int, int
 
 
 @given(st.integers(1, 10**6), COUNTS, COUNTS)
-def test_more_interactions_an_item_never_drop_more(items: int, few: int, more: int) -> None:
+def test_dropout_falls_on_both_sides_of_16_interactions_an_item(items: int, few: int, more: int) -> None:
     low, high = sorted((few, more))
-    assert dropout({}, LogSize(9, items, high)) <= dropout({}, LogSize(9, items, low))
+    values = dropout({}, LogSize(9, items, low)), dropout({}, LogSize(9, items, high))
+    assert all(0.1 <= value <= 0.5 for value in values)
+    if low >= 16 * items:
+        assert values[0] >= values[1]
+    if high <= 16 * items:
+        assert values[0] <= values[1]
 
 
 @given(st.integers(1, 10**6), COUNTS, COUNTS)
@@ -45,9 +50,16 @@ def test_more_interactions_an_item_never_take_fewer_epochs(items: int, few: int,
     )
 
 
-def test_epochs_of_the_logs_that_the_rule_was_made_from() -> None:
-    beauty, toys = LogSize(40_226, 54_542, 353_962), LogSize(19_412, 11_924, 167_597)
-    assert (epochs({}, beauty), epochs({}, toys)) == (19, 40)
+def test_epochs_and_dropout_of_the_logs_that_the_rules_were_made_from() -> None:
+    logs = {
+        LogSize(40_226, 54_542, 353_962): (19, 0.4),  # beauty
+        LogSize(19_412, 11_924, 167_597): (40, 0.5),  # toys-5core
+        LogSize(22_363, 12_101, 198_502): (40, 0.5),  # beauty-5core
+        LogSize(1_090, 3_646, 52_551): (40, 0.5),  # lastfm
+        LogSize(943, 1_682, 100_000): (40, 0.4),  # ml-100k
+        LogSize(6_040, 3_416, 999_611): (40, 0.25),  # ml-1m
+    }
+    assert {size: (epochs({}, size), dropout({}, size)) for size in logs} == logs
 
 
 def test_a_large_catalogue_is_sampled_by_popularity() -> None:
@@ -68,10 +80,10 @@ def test_a_run_says_what_auto_became(write_inter: Any, caplog: pytest.LogCapture
     assert config["hidden_dropout_prob"] == config["loss_type"] == AUTO
     with caplog.at_level(logging.INFO):
         prepare(config)
-    assert (config["hidden_dropout_prob"], config["loss_type"]) == (0.5, "CE")
+    assert (config["hidden_dropout_prob"], config["loss_type"]) == (0.45, "CE")
     size = f"30 users, {len({row[1] for row in ROWS})} items, {len(ROWS)} interactions"
     assert (
-        f"auto is epochs 30, hidden_dropout_prob 0.5, loss_type CE, negatives uniform, by the data: {size}"
+        f"auto is epochs 30, hidden_dropout_prob 0.45, loss_type CE, negatives uniform, by the data: {size}"
         in caplog.text
     )
 
