@@ -8,6 +8,7 @@ from recbole_bert4rec.cli import compare, study
 from recbole_bert4rec.cli.inputs import add_names, add_screen, config_files, models_of, protocols
 from recbole_bert4rec.constants import VERBOSE
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.extras import need
 from recbole_bert4rec.user_models import is_ours, known_as
 
 _OF_ONE_RUN = ("recommend", "attention", "resume", "k")
@@ -30,10 +31,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--study", metavar="FILE", help="YAML file of variants to compare, or a name of properties/study")
     compare.add_comparison(parser)
     add_screen(parser, one_run=True)
-    add = parser.add_argument_group("several processes").add_argument
+    add = parser.add_argument_group("several processes, or several machines").add_argument
     add("--nproc", type=int, default=1, help="processes that train together (default: %(default)s)")
     add("--ip", default="localhost", help="address of the first process (default: %(default)s)")
     add("--port", default="5678", help="port of the first process (default: %(default)s)")
+    add("--engine", choices=["ray"], help="train in workers of Ray Train; a lost one goes on from the last checkpoint")
+    add("--num_workers", type=int, help="with --engine=ray: workers that train together (default: 1)")
+    add("--ray_address", help="with --engine=ray: of a running cluster (default: start Ray on this machine)")
 
 
 def execute(options: argparse.Namespace, flags: list[str]) -> None:
@@ -50,7 +54,7 @@ def execute(options: argparse.Namespace, flags: list[str]) -> None:
         _compare(options, flags)
         return
     from recbole_bert4rec.training.budget import seconds_of
-    from recbole_bert4rec.training.processes import run_processes
+    from recbole_bert4rec.training.processes import Place, run_processes, run_rank
     from recbole_bert4rec.training.request import RunRequest
     from recbole_bert4rec.training.run import run
 
@@ -72,15 +76,45 @@ def execute(options: argparse.Namespace, flags: list[str]) -> None:
         also_test=protocols(options),
         screen=options.screen,
     )
+    place = Place.of_environment()
+    starter = _starter(options, place is not None)
+    if starter is None:
+        run(request)
+    elif starter == "--engine=ray":
+        need(starter, "ray")
+        from recbole_bert4rec.training.ray_train import run_on_ray
+
+        run_on_ray(request, options.num_workers or 1, options.ray_address)
+    elif place is not None:
+        run_rank(request, place)
+    else:
+        run_processes(request, options.nproc, options.ip, options.port)
+
+
+def _starter(options: argparse.Namespace, torchrun: bool) -> str | None:
+    """Return what starts processes that train together; None where there is one process.
+
+    Raises:
+        UserError: two do, or a flag goes with none of them.
+    """
+    given = {"torchrun": torchrun, "--nproc": options.nproc > 1, "--engine=ray": options.engine == "ray"}
+    starters = [name for name, is_given in given.items() if is_given]
     if options.nproc < 1:
         raise UserError(f"--nproc={options.nproc} must be at least 1")
-    if options.nproc == 1:
-        run(request)
-        return
+    if len(starters) > 1:
+        raise UserError(f"{' and '.join(starters)} start processes that train together; leave all but one out")
+    if options.engine is None:
+        for name in ("num_workers", "ray_address"):
+            if getattr(options, name) is not None:
+                raise UserError(f"--{name} goes with --engine=ray; give that too")
+    elif options.num_workers is not None and options.num_workers < 1:
+        raise UserError(f"--num_workers={options.num_workers} must be at least 1")
+    if not starters:
+        return None
     for name in ("attention", "budget", "also_test"):
         if getattr(options, name) is not None:
-            raise UserError(f"--{name} works in one process only; leave --nproc out")
-    run_processes(request, options.nproc, options.ip, options.port)
+            raise UserError(f"--{name} works in one process only; leave {starters[0]} out")
+    return starters[0]
 
 
 def kept(options: argparse.Namespace) -> str:
@@ -105,8 +139,8 @@ def _compare(options: argparse.Namespace, flags: list[str]) -> None:
             raise UserError(f"--{name} is for a single run of one model, not for several models, --seeds or --study")
     if options.screen == VERBOSE:
         raise UserError("--verbose is for a single run; compared runs log to files")
-    if options.nproc > 1:
-        raise UserError("models are compared in one process each; leave --nproc out")
+    if options.nproc > 1 or options.engine is not None:
+        raise UserError("models are compared in one process each; leave --nproc and --engine out")
     if options.study is None:
         compare.execute(options, flags)
         return

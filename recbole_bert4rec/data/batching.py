@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from functools import cached_property
 
@@ -19,17 +18,18 @@ class LengthGroupedBatches:
 
     The order is a pure function of (seed, epoch). Each epoch shuffles all sequences, sorts each pool of 100 batches by
     length, cuts the pool into batches, and shuffles the batches. With several ranks, every rank draws the same order
-    and takes its share of the batches; the first batches are repeated until all ranks have equally many.
+    and takes its share of each batch, so that together they see what one process sees. A batch has at least one
+    sequence for each rank; where there are fewer in all, some ranks see the first one again.
 
     Args:
         lengths: length of each sequence. *Shape:* (S,)
-        batch_size: sequences in a batch.
+        batch_size: sequences in a batch of all ranks together.
         seed: of the order.
         shuffle: False keeps the given order; batches are then not grouped by length.
         rank: this process among those that train together.
         world_size: number of processes that train together.
-        tokens: budget of a batch in items, padding included, in place of ``batch_size``; a batch has at least one
-            sequence. All sequences are then sorted together, so that every epoch has equally many batches.
+        tokens: budget of a batch of all ranks in items, padding included, in place of ``batch_size``. All sequences
+            are then sorted together, so that every epoch has equally many batches.
 
     Attributes:
         epoch: whose batches an iteration yields.
@@ -57,12 +57,10 @@ class LengthGroupedBatches:
         self.first = 0
 
     def __len__(self) -> int:
-        if self.tokens is None:
-            return math.ceil(math.ceil(len(self.lengths) / self.batch_size) / self.world_size)
-        return math.ceil(self._count_by_tokens / self.world_size)
+        return self._count
 
     @cached_property
-    def _count_by_tokens(self) -> int:
+    def _count(self) -> int:
         return len(self._batches())  # the same in every epoch
 
     def padding_share(self) -> float:
@@ -71,10 +69,7 @@ class LengthGroupedBatches:
         return 1.0 - int(self.lengths.sum()) / longest
 
     def __iter__(self) -> Iterator[list[int]]:
-        batches = self._batches()
-        needed = len(self) * self.world_size
-        batches += [batches[i % len(batches)] for i in range(needed - len(batches))]
-        return iter(batches[self.rank :: self.world_size][self.first :])
+        return iter([batch[self.rank :: self.world_size] or batch[:1] for batch in self._batches()[self.first :]])
 
     def _batches(self) -> list[list[int]]:
         """Return the batches of this epoch, of all ranks."""
@@ -82,10 +77,13 @@ class LengthGroupedBatches:
         generator = epoch_generator(self.seed, self.epoch)
         order = torch.randperm(count, generator=generator) if self.shuffle else torch.arange(count)
         batches: list[Tensor] = []
-        for pool in order.split(_POOL * self.batch_size if self.tokens is None else max(1, count)):
+        size = max(self.batch_size, self.world_size)
+        for pool in order.split(_POOL * size if self.tokens is None else max(1, count)):
             if self.shuffle:
                 pool = pool[torch.argsort(self.lengths[pool], stable=True, descending=True)]
-            batches.extend(pool.split(self.batch_size) if self.tokens is None else self._by_tokens(pool, self.tokens))
+            batches.extend(pool.split(size) if self.tokens is None else self._by_tokens(pool, self.tokens))
+        if len(batches) > 1 and len(batches[-1]) < self.world_size:
+            batches[-2:] = [torch.cat(batches[-2:])]
         if self.shuffle:
             batches = [batches[i] for i in torch.randperm(len(batches), generator=generator).tolist()]
         return [batch.tolist() for batch in batches]
@@ -95,8 +93,9 @@ class LengthGroupedBatches:
         while len(pool):
             longest = self.lengths[pool[:tokens]].cummax(0).values
             fits = int((longest * torch.arange(1, len(longest) + 1) <= tokens).sum())
-            yield pool[: max(1, fits)]
-            pool = pool[max(1, fits) :]
+            fits = max(self.world_size, fits)
+            yield pool[:fits]
+            pool = pool[fits:]
 
 
 def similar_lengths(lengths: Tensor) -> list[Tensor]:

@@ -6,6 +6,7 @@ import copy
 import os
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -164,19 +165,28 @@ def remove_duplication(original: Callable[[Dataset], None], self: Dataset) -> No
 
 
 def init_device(original: Callable[[Config], None], self: Config) -> None:
-    """Let several processes train on the CPU, with gloo."""
-    final = self.final_config_dict
-    if "local_rank" not in final or (torch.cuda.is_available() and final["gpu_id"]):
+    """Let several processes train on the CPU, with gloo, and take them as they are where they are connected already."""
+    final, connected = self.final_config_dict, torch.distributed.is_initialized()
+    if "local_rank" not in final:
         return original(self)
-    rank = final.pop("local_rank")
-    original(self)  # as for a single process on the CPU
-    address = f"tcp://{final['ip']}:{final['port']}"
-    world_size = final["world_size"]
-    torch.distributed.init_process_group("gloo", address, rank=rank + final["offset"], world_size=world_size)
-    final.update(local_rank=rank, single_spec=False)
+    local_rank, rank = final["local_rank"], final["local_rank"] + final["offset"]
+    if torch.cuda.is_available() and final["gpu_id"]:
+        with replaced(torch.distributed, "init_process_group", _nothing) if connected else nullcontext():
+            original(self)
+    else:
+        del final["local_rank"]
+        original(self)  # as for a single process on the CPU
+        if not connected:
+            address = f"tcp://{final['ip']}:{final['port']}"
+            torch.distributed.init_process_group("gloo", address, rank=rank, world_size=final["world_size"])
+        final.update(local_rank=local_rank, single_spec=False)
     if rank != 0:
         final.update(state="error", show_progress=False, verbose=False)
     return None
+
+
+def _nothing(*arguments: Any, **more: Any) -> None:
+    """Do nothing."""
 
 
 def distribute(module: torch.nn.Module, device_ids: list[int] | None = None, **kwargs: Any) -> torch.nn.Module:

@@ -2,13 +2,59 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import torch
+import torch.distributed as dist
+from recbole.config import Config
+from recbole.data.dataloader import AbstractDataLoader
 from recbole.trainer import Trainer
+from torch import Tensor
+
+
+def rank_of(config: Config) -> int:
+    """Return the number of this process among all that train together, on whatever machine; 0 where it is alone."""
+    return 0 if config["single_spec"] else int(config["local_rank"] + (config["offset"] or 0))
+
+
+def of_all_labels(loss: Tensor, count: int) -> Tensor:
+    """Weigh a mean loss so that the mean over processes is the mean over the labels of all of them.
+
+    DistributedDataParallel takes the mean of the gradients, whose labels are not equally many.
+
+    Args:
+        loss: the mean over this process's labels. A scalar.
+        count: of these labels.
+    """
+    total = torch.tensor(float(count), device=loss.device)
+    dist.all_reduce(total)
+    return loss * (count * dist.get_world_size() / total)
+
+
+def mean_of_all(values: list[float], device: torch.device) -> list[float]:
+    """Return the means of numbers over processes."""
+    numbers = torch.tensor(values, dtype=torch.float64, device=device)
+    dist.all_reduce(numbers)
+    return [float(number) for number in numbers / dist.get_world_size()]
+
+
+def gathered(values: Tensor) -> list[Tensor]:
+    """Return every process's tensor, which may differ in their first dimension."""
+    found: list[Tensor] = [values] * dist.get_world_size()
+    dist.all_gather_object(found, values)
+    return found
+
+
+def share_rows(loader: AbstractDataLoader) -> None:
+    """Let each process evaluate other rows; RecBole has some evaluated twice, so that all have equally many."""
+    if dist.is_initialized():
+        rows = cast(Any, loader.batch_sampler)
+        rows.sampler = range(dist.get_rank(), len(cast(Any, loader.dataset)), dist.get_world_size())
 
 
 def share_checkpoint_name(trainer: Trainer) -> None:
     """Every rank names its checkpoint by the second, but only rank 0 writes one: let all use that name."""
-    if torch.distributed.is_initialized():
+    if dist.is_initialized():
         names = [trainer.saved_model_file]
-        torch.distributed.broadcast_object_list(names)
+        dist.broadcast_object_list(names)
         trainer.saved_model_file = names[0]

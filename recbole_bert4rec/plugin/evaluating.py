@@ -94,5 +94,5 @@ class EvaluatingTrainer(FaultyTrainer):
         return interaction, everything, positive_u, positive_i
 
     def _map_reduce(self, result: dict[str, float], num_sample: int) -> dict[str, float]:
-        """Average the processes' metrics by their users; RecBole weighs them by batches."""
-        return super()._map_reduce(result, self.evaluated_rows)
+        """Return the metrics as they are: the collector has the users of all processes."""
+        return result

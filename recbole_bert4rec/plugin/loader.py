@@ -25,6 +25,7 @@ from recbole_bert4rec.data.batching import (
 from recbole_bert4rec.data.objectives import OBJECTIVES
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
+from recbole_bert4rec.plugin.distributed import rank_of
 
 if TYPE_CHECKING:
     from recbole.sampler.sampler import UserSampler  # a name of the stubs
@@ -82,16 +83,14 @@ class WindowDataLoader(AbstractDataLoader):
         self._cut_windows()
         self.generator = torch.Generator().manual_seed(config["seed"])
         world_size = 1 if config["single_spec"] else config["world_size"]
-        rank = 0 if config["single_spec"] else config["local_rank"] + config["offset"]
-        tokens = self._items_in_batch()
         batches = LengthGroupedBatches(
             self.length.clamp(max=self.width),
-            self._rank_batch_size(),
+            config["train_batch_size"],
             config["seed"],
             shuffle,
-            rank,
+            rank_of(config),
             world_size,
-            tokens and max(1, tokens // world_size),
+            self._items_in_batch(),
         )
         self._windows = last_windows(self.begin, self.length, self.width)
         DataLoader.__init__(
@@ -131,13 +130,8 @@ class WindowDataLoader(AbstractDataLoader):
         tokens: int | None = self.config["batch_tokens"]
         return tokens
 
-    def _rank_batch_size(self) -> int:
-        world_size = 1 if self.config["single_spec"] else self.config["world_size"]
-        self._batch_size = self.step = max(1, self.config["train_batch_size"] // world_size)
-        return self.step
-
     def _init_batch_size_and_step(self) -> None:
-        self.batch_sampler.batch_size = self._rank_batch_size()
+        self._batch_size = self.step = self.batch_sampler.batch_size = self.config["train_batch_size"]
 
     def set_epoch(self, epoch: int, first_batch: int = 0) -> None:
         """Make the next iteration yield the batches and windows of ``epoch``, from ``first_batch`` on."""

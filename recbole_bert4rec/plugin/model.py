@@ -127,6 +127,7 @@ class BERT4Rec(Ranker, SequentialRecommender):
             A scalar.
         """
         generator = self._generator_on(sequences.device)
+        self.n_averaged = len(sequences) if self.loss_mean == "sequence" else len(shown.labels)
         weights = mask_weights(shown.rows, len(sequences), self.loss_mean)
         scored = vectors, self.encoder.output_embedding, self.encoder.output_bias, shown.labels
         if self.loss_type == "BPR":

@@ -5,11 +5,16 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
+import torch.distributed as dist
 from recbole.data.interaction import Interaction
-from recbole.evaluator import Collector
+from recbole.evaluator import Collector, DataStruct
 from torch import Tensor
 
+from recbole_bert4rec.plugin.distributed import gathered
 from recbole_bert4rec.segments import pair_keys, split_keys
+
+_OF_USERS = ("rec.topk", "rec.items", "rec.meanrank", "rec.score", "data.label")
+"""What RecBole collects with a row or more a user."""
 
 
 class Ranking(NamedTuple):
@@ -29,6 +34,15 @@ class RankingCollector(Collector):
     def needs_all_scores(self) -> bool:
         """Whether a metric (GAUC, AUC, LogLoss, ...) needs more than the best k items."""
         return self.register.need("rec.meanrank") or self.register.need("rec.score")
+
+    def get_data_struct(self) -> DataStruct:
+        """Return what was collected, of the users of all processes."""
+        struct: DataStruct = super().get_data_struct()
+        if dist.is_initialized():
+            for name in _OF_USERS:
+                if name in struct:
+                    struct.set(name, torch.cat(gathered(struct.get(name))))
+        return struct
 
     def eval_batch_collect(
         self, scores_tensor: Tensor | Ranking, interaction: Interaction, positive_u: Tensor, positive_i: Tensor

@@ -21,6 +21,7 @@ from recbole_bert4rec.nn.average import MovingAverage
 from recbole_bert4rec.options.table import FIXED_ON_RESUME, PROTOCOL
 from recbole_bert4rec.plugin import checkpoint
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
+from recbole_bert4rec.plugin.distributed import rank_of
 from recbole_bert4rec.plugin.faults import FaultyTrainer
 from recbole_bert4rec.plugin.model import BERT4Rec
 from recbole_bert4rec.plugin.warm_start import WarmStart, begin_warm
@@ -148,7 +149,7 @@ class ResumableTrainer(FaultyTrainer):
         if not self.config["single_spec"]:
             generators *= self.config["world_size"]
             dist.all_gather_object(generators, random_states)
-            if self.config["local_rank"] != 0:
+            if rank_of(self.config) != 0:
                 return
         state = {
             "config": checkpoint.plain_config(self.config),
@@ -226,7 +227,7 @@ class ResumableTrainer(FaultyTrainer):
             self.optimizer.load_state_dict(state["optimizer"])
             self._check_optimizer()
         self.restore_callbacks(state["callbacks"])
-        rank = 0 if self.config["single_spec"] else self.config["local_rank"]
+        rank = rank_of(self.config)
         if rank < len(state["generators"]):
             self._restore_random_states(state["generators"][rank])
         inside = f", batch {self.batches_done}" if self.batches_done else ""

@@ -22,7 +22,7 @@ from recbole_bert4rec.nn.adam import Adam, AdamW
 from recbole_bert4rec.nn.lazy_adamw import LazyAdamW, clip
 from recbole_bert4rec.plugin import checkpoint
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
-from recbole_bert4rec.plugin.distributed import share_checkpoint_name
+from recbole_bert4rec.plugin.distributed import mean_of_all, of_all_labels, share_checkpoint_name, share_rows
 from recbole_bert4rec.plugin.evaluating import EvaluatingTrainer
 from recbole_bert4rec.plugin.loader import WindowDataLoader
 from recbole_bert4rec.plugin.model import BERT4Rec
@@ -155,13 +155,18 @@ class BERT4RecTrainer(EvaluatingTrainer, ResumableTrainer):
         with torch.autocast(device_type=self.device.type, enabled=self.enable_amp):
             found = loss_func(interaction.to(self.device))
         losses = found if isinstance(found, tuple) else (found,)
+        if not alone:
+            count = getattr(self.model, "n_averaged", len(interaction))
+            losses = tuple(of_all_labels(loss, count) for loss in losses)
         loss = cast(Tensor, sum(losses))
         self._scaler.scale(loss if alone else loss + self.sync_grad_loss()).backward()
         self._before_step(self.optimizer)
         self._scaler.unscale_(self.optimizer)
         norm = clip(self.model.parameters(), **(self.config["clip_grad_norm"] or {})).item()
         values = [loss.item() for loss in losses]
-        if math.isfinite(norm) and (math.isfinite(sum(values)) or not alone):  # all processes have the same gradient
+        if not alone:
+            values = mean_of_all(values, self.device)
+        if math.isfinite(norm) and math.isfinite(sum(values)):  # all processes have the same gradient and loss
             self._skipped_in_a_row = 0
             self._add_losses(values)
             self._scaler.step(self.optimizer)
@@ -201,6 +206,7 @@ class BERT4RecTrainer(EvaluatingTrainer, ResumableTrainer):
         if not eval_data:
             return None
         self._eval_dataset = eval_data._dataset
+        share_rows(eval_data)
         self.evaluated_rows = 0
         with nullcontext() if load_best_model else self._ranking_weights():  # the best one's are in the checkpoint
             return super().evaluate(eval_data, load_best_model=False, show_progress=show_progress)

@@ -23,6 +23,7 @@ from recbole.model.abstract_recommender import AbstractRecommender
 from recbole.utils import get_flops, get_model, get_trainer, init_seed, set_color
 
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.plugin.distributed import rank_of
 from recbole_bert4rec.training.callbacks import Callback, Observed, observed
 from recbole_bert4rec.training.interactions import Interactions
 from recbole_bert4rec.training.seen import SeenRule, needs_seen_rule
@@ -120,7 +121,7 @@ def make_model(config: Config, train_data: AbstractDataLoader) -> AbstractRecomm
         config: RecBole's configuration.
         train_data: loader of the training part.
     """
-    init_seed(config["seed"] + config["local_rank"], config["reproducibility"])
+    init_seed(config["seed"] + rank_of(config), config["reproducibility"])
     model: AbstractRecommender = get_model(config["model"])(config, train_data._dataset).to(config["device"])
     getLogger().info(model)
     return model

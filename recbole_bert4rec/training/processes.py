@@ -1,14 +1,18 @@
-"""One run in several processes that train together on one machine."""
+"""One run in several processes that train together, on one machine or on several."""
 
 from __future__ import annotations
 
+import os
 import tempfile
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from signal import SIGTERM
+from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch.multiprocessing.spawn import ProcessRaisedException, start_processes
 
 from recbole_bert4rec.environment import suppress_dependency_warnings
@@ -16,13 +20,100 @@ from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.interrupts import Interrupted, handled
 from recbole_bert4rec.training.inputs import resolve_inputs
 from recbole_bert4rec.training.logs import shown
-from recbole_bert4rec.training.request import RunRequest
+from recbole_bert4rec.training.request import RunRequest, RunResult
 from recbole_bert4rec.training.run import resolved, run
 from recbole_bert4rec.workers import end_with_parent
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where a process stands among those that train together.
+
+    Attributes:
+        rank: its number among all; the first one (0) writes the files.
+        local_rank: its number on its machine, which is also that of its GPU.
+        world_size: number of all processes.
+        local_world_size: number of those on its machine.
+        ip, port: where the first one listens for the others.
+    """
+
+    rank: int
+    local_rank: int
+    world_size: int
+    local_world_size: int
+    ip: str
+    port: str
+
+    @classmethod
+    def of_environment(cls) -> Place | None:
+        """Return the place that torchrun or Ray Train gave this process; None where it is alone."""
+        try:
+            rank, local_rank, world_size, local_world_size = (
+                int(os.environ[name]) for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
+            )
+            place = cls(
+                rank, local_rank, world_size, local_world_size, os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"]
+            )
+        except (KeyError, ValueError):
+            return None
+        return place if place.world_size > 1 else None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Return RecBole's options that say the same."""
+        found = {"world_size": self.world_size, "ip": self.ip, "port": self.port, "nproc": self.local_world_size}
+        return {**found, "offset": self.rank - self.local_rank, "local_rank": self.local_rank}
+
+
+def run_rank(request: RunRequest, place: Place) -> RunResult:
+    """Run as one of the processes that train together; the first one writes record and summary.
+
+    Args:
+        request: what to run, the same in all of them.
+        place: of this process.
+
+    Raises:
+        UserError: something that the caller can mend.
+    """
+    connected = dist.is_initialized()  # Ray Train has done it
+    if not connected:
+        backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+        address = f"tcp://{place.ip}:{place.port}"
+        dist.init_process_group(backend, address, rank=place.rank, world_size=place.world_size)
+    try:
+        request = replace(request, resume=_of_the_first(place, lambda: _prepared(request)))
+        return run(replace(request, options={**request.options, **place.options}))
+    finally:
+        if not connected:
+            dist.destroy_process_group()
+
+
+def _prepared(request: RunRequest) -> str | None:
+    """Make a log into an atomic file, before the others read it; return the checkpoint to go on from, if any."""
+    request = resolved(request)
+    with shown(request.screen), tempfile.TemporaryDirectory() as folder:
+        resolve_inputs(
+            request.model, request.dataset, request.config_files, request.options, request.checkpoint, folder
+        )
+    return request.checkpoint
+
+
+def _of_the_first(place: Place, step: Callable[[], str | None]) -> str | None:
+    """Return in every process what a step returns in the first, which runs it alone; a mistake is one of all."""
+    found: list[str | None] = [None, None]
+    if place.rank == 0:
+        try:
+            found[0] = step()
+        except UserError as error:
+            found[1] = str(error)
+    dist.broadcast_object_list(found)
+    if found[1] is not None:
+        raise UserError(found[1])
+    return found[0]
+
+
 def run_processes(request: RunRequest, nproc: int, ip: str, port: str) -> None:
-    """Run in ``nproc`` processes that train together; the first one writes record and summary.
+    """Run in ``nproc`` processes of this machine.
 
     Args:
         request: what to run.
@@ -33,16 +124,8 @@ def run_processes(request: RunRequest, nproc: int, ip: str, port: str) -> None:
     Raises:
         UserError: something that the caller can mend.
     """
-    request = resolved(request)
-    with (
-        shown(request.screen),
-        tempfile.TemporaryDirectory() as folder,
-    ):  # a log is made into an atomic file once, before there are processes
-        resolve_inputs(
-            request.model, request.dataset, request.config_files, request.options, request.checkpoint, folder
-        )
     kept, theirs = get_context("spawn").Pipe(duplex=False)
-    processes = start_processes(_run_rank, args=(nproc, ip, port, request, theirs), nprocs=nproc, join=False)
+    processes = start_processes(_run_spawned, args=(nproc, ip, port, request, theirs), nprocs=nproc, join=False)
     try:
         while not processes.join():
             pass
@@ -60,15 +143,12 @@ def run_processes(request: RunRequest, nproc: int, ip: str, port: str) -> None:
         raise UserError(message.strip()) from error
 
 
-def _run_rank(rank: int, nproc: int, ip: str, port: str, request: RunRequest, kept: Connection) -> None:
+def _run_spawned(rank: int, nproc: int, ip: str, port: str, request: RunRequest, kept: Connection) -> None:
     suppress_dependency_warnings()
     end_with_parent()
-    network = {"world_size": nproc, "ip": ip, "port": port, "nproc": nproc, "offset": 0, "local_rank": rank}
     try:
         with handled((SIGTERM,)):
-            run(replace(request, options={**request.options, **network}))
+            run_rank(request, Place(rank, rank, nproc, nproc, ip, port))
     except Interrupted as stop:
         if rank == 0:
             kept.send(stop.kept)
-    if torch.distributed.is_initialized():
-        torch.distributed.destroy_process_group()

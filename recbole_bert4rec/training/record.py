@@ -17,6 +17,7 @@ from recbole_bert4rec.environment import commit, environment, peak_memory_mb
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.files import atomic_write
 from recbole_bert4rec.plugin.checkpoint import is_plain
+from recbole_bert4rec.plugin.distributed import rank_of
 from recbole_bert4rec.plugin.warm_start import WarmStart, words
 from recbole_bert4rec.training.callbacks import Callback, Metrics, Observed
 from recbole_bert4rec.training.epochs import EpochLog, EpochRecord, finite, finite_values
@@ -285,7 +286,7 @@ class RecordWriter(Callback):
         self._write(trainer, metrics)
 
     def _write(self, trainer: Observed, test: Metrics | None = None) -> None:
-        if trainer.config["local_rank"] == 0:
+        if rank_of(trainer.config) == 0:
             record = self.record(trainer, test)
             if test is None:
                 record["unfinished"] = True

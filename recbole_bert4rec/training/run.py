@@ -18,6 +18,7 @@ from recbole.utils import get_environment, init_seed, set_color
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.files import locked
 from recbole_bert4rec.plugin.checkpoint import best_of
+from recbole_bert4rec.plugin.distributed import rank_of
 from recbole_bert4rec.plugin.model import BERT4Rec
 from recbole_bert4rec.recommend.attention import write_attention
 from recbole_bert4rec.recommend.recommend import write_recommendations
@@ -89,7 +90,7 @@ def _run(request: RunRequest, watch: _Watch, config: Config, protocols: Mapping[
         record = watch.record(experiment, test_metrics)
         if protocols:
             record["also"] = {name: test_result(build(one), record["checkpoint"]) for name, one in protocols.items()}
-        if config["local_rank"] == 0:
+        if rank_of(config) == 0:
             _write_files(request, experiment, watch, record, may_refit=not again)
     return RunResult(
         best_valid_score=trainer.best_valid_score,
@@ -154,7 +155,7 @@ def _own_files(trainer: Observed, resume: str | None) -> Iterator[None]:
         UserError: another run writes the same files.
     """
     with ExitStack() as stack:
-        if trainer.config["local_rank"] == 0:
+        if rank_of(trainer.config) == 0:
             file = Path(trainer.saved_model_file if resume is None else best_of(resume))
             lock = file.with_name(f".{file.stem}.lock")
             stack.enter_context(locked(lock, "run", "--checkpoint_dir", file))

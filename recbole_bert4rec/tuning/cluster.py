@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import os
 import signal
-import socket
 import tempfile
 import warnings
 from dataclasses import replace
@@ -15,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import ray
 from ray import tune
-from ray._private import ray_constants
 from ray.air import session
 from ray.tune import schedulers
 from ray.tune.search import Searcher
@@ -25,8 +22,8 @@ try:
 except ImportError:  # Ray 2.6
     from ray.air import FailureConfig, RunConfig
 
-from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.interrupts import Interrupted
+from recbole_bert4rec.ray_cluster import check_room, start_ray
 from recbole_bert4rec.training.epochs import EpochReport
 from recbole_bert4rec.tuning.job import Job, Resources, checkpoint_of
 from recbole_bert4rec.tuning.objective import Task, run_trial
@@ -152,49 +149,6 @@ def scheduler_of(name: str, epochs: int, bigger: bool) -> schedulers.TrialSchedu
     return schedulers.FIFOScheduler()
 
 
-def start_ray(resources: Resources) -> None:
-    """Join a cluster, or start Ray for this machine alone: on the loopback address and without its dashboard.
-
-    Raises:
-        UserError: there is no cluster at the address.
-    """
-    os.environ.setdefault("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")
-    os.environ["TUNE_DISABLE_STRICT_METRIC_CHECKING"] = "1"  # a trial that failed has no score
-    os.environ.setdefault("TUNE_MAX_PENDING_TRIALS_PG", "1")
-    os.environ["RAY_AIR_NEW_OUTPUT"] = "0"  # which prints whatever `verbose` says
-    logging.getLogger("ray.tune").setLevel(logging.ERROR)  # misses files of loggers that are turned off above
-    quiet = {"logging_level": logging.ERROR, "log_to_driver": False, "configure_logging": False}
-    if resources.address is None:
-        # else Ray turns the loopback address into the machine's and listens to the network
-        os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
-        ray_constants.ENABLE_RAY_CLUSTER = False
-        ray.init(address="local", include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
-        return
-    if resources.address.startswith("ray://"):
-        raise UserError(
-            f"--ray_address={resources.address}: Ray's client does not work here; start run_hyper.py on a machine of "
-            "the cluster with --ray_address=auto, or HOST:PORT of its head"
-        )
-    try:
-        if resources.address != "auto":  # Ray would try for minutes
-            host, _, port = resources.address.rpartition(":")
-            socket.create_connection((host, int(port)), timeout=10).close()
-        ray.init(address=resources.address, **quiet)
-    except (OSError, ValueError, RuntimeError) as error:
-        raise UserError(
-            f"--ray_address={resources.address}: {' '.join(str(error).split())}; leave it out to start Ray here"
-        ) from error
-
-
-def _check_room(resources: Resources) -> None:
-    """Refuse a trial that no machine has room for: Ray would wait for one."""
-    for name, wanted in (("CPU", resources.cpus), ("GPU", resources.gpus)):
-        room = max(node["Resources"].get(name, 0) for node in ray.nodes())
-        if wanted > room:
-            ray.shutdown()
-            raise UserError(f"a trial needs {wanted:g} {name}s, but there are {room:g} on a machine")
-
-
 def run_on_ray(job: Job, resources: Resources, scheduler: schedulers.TrialScheduler) -> None:
     """Run what the search proposes, side by side; the data go once to each node.
 
@@ -209,8 +163,11 @@ def run_on_ray(job: Job, resources: Resources, scheduler: schedulers.TrialSchedu
     search = job.search
     if search.told >= search.total:
         return
-    start_ray(resources)
-    _check_room(resources)
+    os.environ.setdefault("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")
+    os.environ["TUNE_DISABLE_STRICT_METRIC_CHECKING"] = "1"  # a trial that failed has no score
+    os.environ.setdefault("TUNE_MAX_PENDING_TRIALS_PG", "1")
+    start_ray(resources.address)
+    check_room("a trial", {"CPU": resources.cpus, "GPU": resources.gpus})
     proposals = _Proposals(search)
     trainable = tune.with_parameters(_trainable, task=job.task, folder=str(job.folder), data=job.data)
     with tempfile.TemporaryDirectory() as scratch, warnings.catch_warnings():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from recbole_bert4rec.data.batching import (
@@ -29,13 +29,27 @@ def test_every_sequence_comes_once_an_epoch(lengths: list[int], batch_size: int,
 
 
 @given(lengths_strategy, st.integers(1, 40), st.integers(2, 4), st.one_of(st.none(), st.integers(1, 300)))
-def test_ranks_share_an_epoch_and_take_equally_many_steps(
+def test_ranks_take_equally_many_steps_and_see_each_sequence_once_in_all(
     lengths: list[int], batch_size: int, world: int, tokens: int | None
 ) -> None:
     options = {"batch_size": batch_size, "seed": 3, "world_size": world, "tokens": tokens}
     shares = [list(LengthGroupedBatches(torch.tensor(lengths), rank=rank, **options)) for rank in range(world)]
     assert len({len(share) for share in shares}) == 1
-    assert {i for share in shares for batch in share for i in batch} == set(range(len(lengths)))
+    assert all(batch for share in shares for batch in share)
+    seen = [i for share in shares for batch in share for i in batch]
+    assert set(seen) == set(range(len(lengths)))
+    if len(lengths) >= world:
+        assert len(seen) == len(lengths)
+
+
+@given(st.lists(st.integers(1, 50), min_size=60, max_size=300), st.integers(2, 4))
+def test_ranks_see_together_what_one_process_sees(lengths: list[int], world: int) -> None:
+    options = {"batch_size": 8, "seed": 3, "tokens": 300}  # of the longest, six fit
+    alone = [sorted(batch) for batch in LengthGroupedBatches(torch.tensor(lengths), **options)]
+    shares = [LengthGroupedBatches(torch.tensor(lengths), rank=r, world_size=world, **options) for r in range(world)]
+    together = [sorted(i for batch in step for i in batch) for step in zip(*shares, strict=True)]
+    assume(len(alone) == len(together))  # else a last batch of too few sequences is joined to the one before
+    assert together == alone
 
 
 def test_order_depends_on_seed_and_epoch_alone() -> None:

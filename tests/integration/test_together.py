@@ -1,0 +1,107 @@
+"""Processes that train together compute what one does, however they are started, and whoever of them is lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.integration.test_command_line import CYCLE, ROOT, assert_refused, run_py
+
+pytestmark = [pytest.mark.slow, pytest.mark.integration]
+
+EXACT = {
+    "objective": "next",  # no masks, which each process draws for itself
+    "hidden_dropout_prob": "0",
+    "epochs": "4",
+    "learning_rate": "0.01",
+    "batch_tokens": "200",
+    "use_gpu": "False",
+    "show_progress": "False",
+    "metrics": "['Hit','NDCG','MRR','GAUC']",
+}
+
+
+def ended(process: subprocess.Popen[str]) -> dict[str, Any]:
+    """Wait for a run to end; return its record."""
+    _, said = process.communicate(timeout=300)
+    assert process.returncode == 0, said
+    return the_record()
+
+
+def the_record() -> dict[str, Any]:
+    """Return the one record of the current folder, and take it away."""
+    (path,) = Path("saved").glob("*.json")
+    found: dict[str, Any] = json.loads(path.read_text())
+    path.unlink()
+    return found
+
+
+def start(*words: str, **options: str) -> subprocess.Popen[str]:
+    """Start Python with words and options."""
+    flags = [f"--{key}={value}" for key, value in options.items()]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, *words, *flags]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+
+
+def assert_same(one: dict[str, Any], other: dict[str, Any]) -> None:
+    """Compare losses to float32's precision, and metrics to the last digit."""
+    losses = [[row["train_loss"] for row in record["epochs"]] for record in (one, other)]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+    assert losses[0][-1] < 0.8 * losses[0][0]
+    for name in ("best_valid_result", "test_result", "best_epoch"):
+        assert one[name] == other[name]
+
+
+def test_two_processes_of_torchrun_learn_and_rank_what_one_does(write_inter: Any) -> None:
+    options = {**write_inter(CYCLE[:-4]), **EXACT}  # an odd number of users, whom two processes cannot halve
+    assert run_py(**options).returncode == 0
+    alone = the_record()
+    torchrun = ["-m", "torch.distributed.run", "--nproc_per_node=2", "--master_port=5723", str(ROOT / "run.py")]
+    assert_same(alone, ended(start(*torchrun, **options)))
+
+
+def test_a_lost_worker_of_ray_changes_nothing(write_inter: Any) -> None:
+    options = {**write_inter(CYCLE[:-4]), **EXACT}
+    assert run_py("--nproc=2", "--port=5724", **options).returncode == 0
+    whole = the_record()
+    process = start(str(ROOT / "run.py"), "--engine=ray", "--num_workers=2", **options)
+    assert process.stderr is not None
+    said = ""
+    for line in process.stderr:
+        said += line
+        if line.startswith("epoch 1 of 4"):
+            workers = [one for one in psutil.Process(process.pid).children(recursive=True) if _trains(one)]
+            assert len(workers) == 2
+            workers[0].kill()
+    assert process.wait(300) == 0, said
+    assert "warning: a worker was lost; the run goes on from" in said
+    record = the_record()
+    assert [row["epoch"] for row in record["epochs"]] == [0, 1, 2, 3]
+    assert_same(whole, record)
+    assert not list(Path().glob(".ray-*"))
+
+
+def _trains(process: psutil.Process) -> bool:
+    try:
+        return "TrainWorker" in " ".join(process.cmdline())
+    except psutil.Error:
+        return False
+
+
+def test_a_mistake_in_workers_of_ray_is_one_line(write_inter: Any) -> None:
+    done = run_py("--engine=ray", "--num_workers=2", mask_ratio="7", **write_inter(CYCLE))
+    assert_refused(done, "the configuration of BERT4Rec has mistakes", "`mask_ratio` must be")
+    assert "Traceback" not in done.stderr
+
+
+def test_another_model_is_refused_by_the_engine(write_inter: Any) -> None:
+    done = run_py("--engine=ray", "--model=GRU4Rec", epochs="1", **write_inter(CYCLE))
+    assert_refused(done, "--engine=ray works with BERT4Rec")
