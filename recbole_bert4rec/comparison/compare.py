@@ -136,6 +136,7 @@ def _compare(comparison: Comparison, folder: Path, temporary: str, screen: str) 
     with atomic_write(folder / "rows.parquet") as file:
         rows.to_parquet(file, index=False)
     runs = [_Run.of(comparison, about, model, seed) for seed in comparison.seeds for model in comparison.models]
+    _say_what_is_replaced(folder, comparison)
     write_json(folder / "comparison.json", {**_metadata(comparison, about), "runs": [run.name for run in runs]})
     kinds = {name: comparison.model_of(name) for name in comparison.models}
     progress = RunProgress([(run.model, run.seed) for run in runs], kinds, comparison.budget, metric, no_bars(screen))
@@ -150,6 +151,21 @@ def _compare(comparison: Comparison, folder: Path, temporary: str, screen: str) 
         reason = sorted(set(failed.values()))[0]
         raise UserError(f"{len(failed)} of {len(runs)} runs failed; the same command tries them again ({reason})")
     return ComparisonResult(results.table(), written, results.records)
+
+
+def _say_what_is_replaced(folder: Path, comparison: Comparison) -> None:
+    """Say that the folder holds the report of another comparison, which is written over; its runs stay."""
+    try:
+        before = json.loads((folder / "comparison.json").read_text("utf-8"))
+        models, command = before["models"], before["command"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return
+    if models != list(comparison.models):
+        say(
+            f"note: the report of {', '.join(models)} in {folder} will be replaced; its runs stay, and its command "
+            f"writes it again ({command}). --output_dir=FOLDER keeps both",
+            "note",
+        )
 
 
 def _check_options(comparison: Comparison) -> None:
@@ -185,7 +201,7 @@ def _check_options(comparison: Comparison) -> None:
 
 def _metadata(comparison: Comparison, about: dict[str, Any]) -> dict[str, Any]:
     """Return what the report says about all runs."""
-    facts = {key: about[key] for key in ("dropped", "users", "items", "interactions", "fingerprint", "rules")}
+    facts = {key: about[key] for key in ("dropped", "users", "items", "interactions", "fingerprint", "parts", "rules")}
     axis = comparison.study.axis
     return {
         "models": list(comparison.models),

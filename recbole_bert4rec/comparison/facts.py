@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from recbole.utils import ModelType, get_model
 
+from recbole_bert4rec.comparison.findings import ended_by
 from recbole_bert4rec.comparison.results import Results
 from recbole_bert4rec.options.global_time import GlobalTime
 
@@ -17,12 +19,10 @@ def facts(results: Results) -> list[str]:
     among = "all items" if mode == "full" else f"{mode[3:]} candidates ({mode}), the same for every model"
     seen = "left out" if rules["exclude_seen"] else "ranked like all others (RecBole's protocol)"
     dropped = about["dropped"]
-    ended = (
-        f"each run trained for {about['budget']:g} s at most, validation included; the best epoch by validation counts"
-        if about["budget"]
-        else "each run ended by its own early stopping on validation, or after the epochs that its options allow"
-    )
     records = [record for of_model in results.records.values() for record in of_model]
+    ended = _ended(records)
+    if about["budget"]:
+        ended = f"trained for {about['budget']:g} s and the step or validation then under way; {ended}"
     machine, versions = records[0]["machine"], records[0]["versions"]
     commits = sorted({record["commit"] for record in records if record.get("commit")})
     return [
@@ -30,6 +30,7 @@ def facts(results: Results) -> list[str]:
         f"{about['interactions']:,} interactions"
         + (f"; {dropped:,} users with fewer than 4 interactions left out for all models" if dropped else ""),
         f"Split: {_split(rules['eval_args']['split'])}; the rows of all models were proven equal before training",
+        *([f"Parts: {about['parts']}"] if about.get("parts") else []),
         f"Ranking: the target among {among}; seen items {seen}"
         + ("" if valid_mode == mode else f"; in validation {valid_mode}"),
         f"Selection: by validation {results.main_metric}; {ended}; every run tested once; seeds "
@@ -42,6 +43,14 @@ def facts(results: Results) -> list[str]:
         *_longest_inputs(results),
         *(f"Failed: {name}: {reason}" for name, reason in results.failed.items()),
     ]
+
+
+def _ended(records: list[dict[str, Any]]) -> str:
+    """Say what ended the trainings; a model that counts has none."""
+    trained = [record for record in records if get_model(record["model"]).type != ModelType.TRADITIONAL]
+    ways = Counter(map(ended_by, trained))
+    said = {"early stopping": "early stopping on validation", "budget": "the budget", "limit": "the limit of epochs"}
+    return "runs ended: " + ", ".join(f"{ways[way]} by {text}" for way, text in said.items() if ways[way])
 
 
 def _split(split: dict[str, Any]) -> str:

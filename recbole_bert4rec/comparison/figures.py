@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
+from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator, StrMethodFormatter
 from numpy.typing import NDArray
 
 from recbole_bert4rec.comparison.results import Results, metric_of
@@ -19,6 +19,8 @@ _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#
 """After Okabe and Ito (2008)."""
 _MARKERS, _LINES = "osD^vPX*", ("-", "--", "-.", ":")
 _BINS, _FEW = 5, 6
+_SHORT = 10
+"""Epochs below which an axis need not be logarithmic."""
 
 
 def draw(results: Results) -> dict[str, Figure]:
@@ -89,9 +91,13 @@ def _curves(results: Results) -> Figure:
             style = {**_style(number), "markersize": 4, "linewidth": 1.2, "markevery": max(1, len(rows) // 12)}
             left.plot([row["epoch"] + 1 for row in rows], values, **style, **label)
             right.plot([row["at_second"] for row in rows], values, **style, **label)
-    left.set(xlabel="epoch (logarithmic)", ylabel=f"validation {metric}", xscale="log")
+    left.set(xlabel="epochs trained", ylabel=f"validation {metric}")
     right.set(xlabel="seconds of training and validation (logarithmic)", xscale="log")
-    for axes in (left, right):
+    if left.get_xlim()[1] < _SHORT:
+        left.xaxis.set_major_locator(MaxNLocator(integer=True))
+    else:
+        left.set(xlabel="epochs trained (logarithmic)", xscale="log")
+    for axes in (axes for axes in (left, right) if axes.get_xscale() == "log"):
         axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
         axes.xaxis.set_minor_locator(NullLocator())
@@ -182,9 +188,11 @@ def _variety(results: Results) -> Figure:
     figure = Figure(figsize=(5.5, 4), layout="constrained")
     axes = figure.subplots()
     for number, model in enumerate(results.models):
-        means = pd.DataFrame([record["variety"] for record in results.records[model]]).mean()
-        coverage, popularity = (means[name] for name in means.index)
-        axes.plot(popularity, coverage, label=plain_text(model), markersize=8, **{**_style(number), "linestyle": ""})
+        runs = pd.DataFrame([record["variety"] for record in results.records[model]])
+        coverage, popularity = (runs[name].mean() for name in runs)
+        spread = [runs[name].std() if len(runs) > 1 else 0.0 for name in runs]
+        style = {**_style(number), "linestyle": "", "markersize": 8, "capsize": 2, "elinewidth": 0.8}
+        axes.errorbar(popularity, coverage, spread[0], spread[1], label=plain_text(model), **style)
     names = list(results.records[results.models[0]][0]["variety"])
     axes.set(xlabel=f"{names[1]} (0 rarest items, 1 most popular)", ylabel=f"{names[0]} (share of all items)")
     axes.margins(0.15)

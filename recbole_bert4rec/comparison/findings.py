@@ -91,13 +91,23 @@ def headline(results: Results, findings: list[Finding]) -> str:
     if len(results.models) > 2:
         behind = f"{behind}, the best of the others," if one.mean >= 0 else behind
     p = f"p {p_text(among.p)}" + (" after Holm's correction" if len(results.models) > 2 else "")
-    sure = "chance does not explain it" if among.is_sure else "it may be chance"
+    sure = f"{'' if among.is_sure else 'not '}significant at {LEVEL:.0%}"
     seeds = min(len(records) for records in results.records.values())
     unknown = " One seed each: how much seeds differ is not known." if seeds == 1 else ""
     return (
         f"{ahead} is ahead of {behind} by {abs(one.mean):.4f} test {metric}{relative}; "
-        f"95 % interval {low:+.4f} to {high:+.4f}, {p}: {sure}.{unknown}"
+        f"95 % interval {low:+.4f} to {high:+.4f}, {p}: {sure}.{unknown}{_reservations(results, among.rival)}"
     )
+
+
+def _reservations(results: Results, rival: str) -> str:
+    """Say what is to be doubted of the two models that the headline compares."""
+    found = [
+        f"{' and '.join(model for model in (results.reference, rival) if model in models)}: {text}"
+        for text, models in doubts(results).items()
+        if {results.reference, rival} & {*models}
+    ]
+    return f" But {'; '.join(found)}." if found else ""
 
 
 def p_text(value: float) -> str:
@@ -114,11 +124,36 @@ def doubts(results: Results) -> dict[str, list[str]]:
         if share < 1:
             found.setdefault(f"trained for {share:.0%} of one epoch only", []).append(model)
             continue
-        at_the_end = sum(map(_was_best_at_the_end, records))
-        if at_the_end:
-            text = f"{at_the_end} of {len(records)} runs were best at their last epoch: a longer training may be better"
+        at_the_end, cut_off = sum(map(_was_best_at_the_end, records)), sum(map(_was_cut_off, records))
+        if at_the_end or cut_off:
+            what = (
+                "were best at their last epoch"
+                if at_the_end >= cut_off
+                else f"were ended by the limit of {_limit(records[0])}"
+            )
+            number = max(at_the_end, cut_off)
+            text = f"{number} of {len(records)} runs {what}: a longer training may be better"
             found.setdefault(text, []).append(model)
     return found
+
+
+def ended_by(record: dict[str, Any]) -> str:
+    """Say what ended a training: ``limit`` of epochs, ``budget`` or ``early stopping``."""
+    if len(record["epochs"]) >= record["config"]["epochs"] and epochs_trained(record) == len(record["epochs"]):
+        return "limit"
+    return "budget" if record.get("budget") else "early stopping"
+
+
+def _was_cut_off(record: dict[str, Any]) -> bool:
+    """Whether a limit ended what would have gone on; this package's learning rate falls to 0 at the limit."""
+    falls = is_ours(record["model"]) and record["config"].get("lr_schedule") != "constant"
+    return ended_by(record) != "early stopping" and not falls
+
+
+def _limit(record: dict[str, Any]) -> str:
+    return (
+        f"{record['config']['epochs']} epochs" if ended_by(record) == "limit" else f"{record['budget']['seconds']:g} s"
+    )
 
 
 def _was_best_at_the_end(record: dict[str, Any]) -> bool:

@@ -83,14 +83,14 @@ class RunProgress:
     def end(self, model: str, seed: int, record: dict[str, Any], new: bool) -> None:
         """Show that a run ended, or need not be repeated."""
         self._records[model].append(record)
-        self._seconds[model] = record["seconds"]["total"]
+        self._seconds[model] = time.monotonic() - self._began if new else record["seconds"]["total"]
         values = [record["best_valid_result"].get(self._metric), record["test_result"].get(self._metric)]
         valid, test = (f"{value:.4f}" if value is not None else "none" for value in values)
         how = f"{len(record['epochs'])} epochs, {record['seconds']['train']:.1f} s" if new else "kept from before"
         about = {name: record.get(name) for name in ("best_epoch", "best_valid_result", "test_result")}
         text = f"{model}, seed {seed}: {self._metric} valid {valid}, test {test}; {how}"
         self._say(model, seed, text, "run", {**about, "seconds": record["seconds"]["train"], "new": new}, guess=new)
-        if new or not self._left:
+        if not self._left or (new and len(self._left) % len(self._kinds) == 0):  # every model has one more seed
             say(f"\n{self.table()}\n", "table")
 
     def fail(self, model: str, seed: int, reason: str) -> None:

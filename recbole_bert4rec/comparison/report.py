@@ -59,12 +59,21 @@ def write_comparison(folder: Path, results: Results) -> dict[str, Path]:
 
 
 def _caption(results: Results) -> str:
-    """Return what a paper says below the table of scores."""
+    """Return what a paper says at the table of scores."""
     seeds = len(results.about["seeds"])
     figures = f"mean ± standard deviation of {seeds} seeds" if seeds > 1 else "one seed"
-    differ = any(model != results.reference for model in results.models) and results.reference
-    stars = f" * differs from {results.reference} (paired t-test, Holm, p < {LEVEL:g})." if differ else ""
-    return f"Test metrics on {results.about['dataset']}, {figures}. Best bold, second underlined.{stars}"
+    rules = results.about["rules"]
+    mode = rules["eval_args"]["mode"]["test"]
+    among = "full ranking" if mode == "full" else f"{mode[3:]} candidates ({mode})"
+    seen = "left out" if rules["exclude_seen"] else "ranked"
+    several = len(results.models) > 1
+    order = " Best bold, second underlined." if several else ""
+    stars = (
+        f" * differs from {results.reference} (paired t-test, Holm, p < {LEVEL:g})."
+        if several and results.reference
+        else ""
+    )
+    return f"Test metrics on {results.about['dataset']}, {figures}; {among}, seen items {seen}.{order}{stars}"
 
 
 def _label(results: Results) -> str:
@@ -115,9 +124,9 @@ _NOTES = {
     "items are, 0 rarest to 1 most popular.",
 }
 _CAPTIONS = {
-    "what is varied": "Test metrics by what the study varies: mean and standard deviation; a dot is a run.",
+    "what is varied": "Test metrics by what the study varies: mean and standard deviation over seeds; a dot is a run.",
     "learning curves": "Validation against epochs and seconds; a line is a run.",
     "groups of users": "Test metric by length of the history and by popularity of the target; bars are 95 % intervals.",
     "length of the list": "Test metrics as the list of recommended items grows.",
-    "variety": "Coverage and popularity of what is recommended.",
+    "variety": "Coverage and popularity of what is recommended: mean and standard deviation over seeds.",
 }

@@ -27,6 +27,7 @@ from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.global_split import asks_for_global_time
 from recbole_bert4rec.training.build import load_data
 from recbole_bert4rec.training.interactions import PHASES, targets_of
+from recbole_bert4rec.training.screen import data_facts, parts_text
 
 _SHAPING = ("load_col", "unload_col", "MAX_ITEM_LIST_LENGTH", "USER_ID_FIELD", "ITEM_ID_FIELD", "TIME_FIELD")
 """What, besides RecBole's own list of data options, decides which rows a model reads."""
@@ -41,8 +42,9 @@ def check_equal_rows(comparison: Comparison, report: Callable[[str], None]) -> d
 
     Returns:
         ``rules`` for all runs, ``dropped`` (users with too few interactions), ``users``, ``items``, ``interactions``,
-        ``fingerprint`` of the data, and ``rows``: a frame with user, history_length and target_popularity (how often
-        the target stands in the training part) of every test row.
+        ``fingerprint`` of the data, ``parts`` (rows and period of each, where time splits them), and ``rows``: a frame
+        with user, history_length and target_popularity (how often the target stands in the training part) of every
+        test row.
 
     Raises:
         UserError: a model would be evaluated on other rows.
@@ -77,6 +79,7 @@ class ReferenceRows:
         self._config = config
         data = load_data(config)
         self._interactions = data.interactions
+        self._parts = parts_text(data_facts(data))
         self._tokens = _tokens(data.dataset)
         self._train, self._loaders = data.train, (data.valid, data.test)
         self._sequences = self._loaders[1]._dataset.sequences
@@ -146,6 +149,7 @@ class ReferenceRows:
             "items": len(self._tokens[1]) - 1,
             "interactions": len(self._sequences.items),
             "fingerprint": _fingerprint(self._config),
+            "parts": self._parts,
             "rows": rows,
         }
 

@@ -54,6 +54,7 @@ def _means(
         runs = [[result(record)[metric] for record in results.records[model]] for model in results.models]
         order = places([statistics.mean(of_model) for of_model in runs])
         for model, row, of_model, place in zip(results.models, rows, runs, order, strict=True):
+            place = place if len(runs) > 1 else 0
             row.append(Cell(_mean_text(of_model), place, differs=(model, metric) in sure))
     return Table(["model", "seeds", *kept], rows)
 

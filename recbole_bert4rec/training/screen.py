@@ -34,11 +34,16 @@ def show_data(data: Data) -> None:
         f"{users['only recommended to']:,} only recommended to"
     )
     if "parts" in facts:
-        parts = [f"{part} {about['rows']:,} rows{_period(about['period'])}" for part, about in facts["parts"].items()]
-        text += f"\nsplit   {facts['split']}: {'; '.join(parts)}"
+        text += f"\nsplit   {facts['split']}: {parts_text(facts)}"
         if facts["trained after the first test"]:
             text += "\n        training reads what is later than the first tested interaction"
     say(text, "data", facts)
+
+
+def parts_text(facts: dict[str, Any]) -> str:
+    """Return rows and period of each part, from :func:`data_facts`; nothing where the split is leave-one-out."""
+    parts = facts.get("parts", {}).items()
+    return "; ".join(f"{part} {about['rows']:,} rows{_period(about['period'])}" for part, about in parts)
 
 
 def data_facts(data: Data) -> dict[str, Any]:

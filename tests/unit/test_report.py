@@ -41,7 +41,7 @@ def record_of(model: str, seed: int, **changes: Any) -> dict[str, Any]:
         "epochs": [epoch],
         "machine": {"processor": TAG, "cores": 2, "threads": 1, "gpu": None},
         "versions": {"torch": "2"},
-        "config": {},
+        "config": {"epochs": 9},
         **changes,
     }
 
@@ -143,22 +143,23 @@ def test_the_three_formats_show_the_same_figures_and_mark_the_same_best(make_fol
     assert r"\begin{tabular}{llrr}" in texts["LaTeX"]
     for name in ("Markdown", "page"):
         assert "b is ahead of a by " in texts[name]
-        assert "chance does not explain it." in texts[name]
+        assert "significant at 5%." in texts[name]
 
 
 def test_equal_models_are_told_apart_by_chance_alone(make_folder: Callable[..., Path]) -> None:
     text = report_on(make_folder({"a": {}, "b": {}, "c": {}}))["Markdown"]
     assert "a is ahead of b, the best of the others, by 0.0000 test ndcg@5 (0%)" in text
-    assert "p 1.0000 after Holm's correction: it may be chance." in text
+    assert "p 1.0000 after Holm's correction: not significant at 5%." in text
     assert "\\*" not in text[text.index("| model |") : text.index("Test metrics")]
 
 
 def test_a_table_says_beside_the_figure_why_it_may_be_too_low(make_folder: Callable[..., Path]) -> None:
-    folder = make_folder({"a": {}, "b": {}, "c": {}})
+    folder = make_folder({"a": {}, "b": {}, "c": {}, "d": {}})
     for name, changes in {
         "run0-1": {"epochs": epochs_of(3), "best_epoch": 2},
         "run1-1": {"epochs": epochs_of(3), "best_epoch": 1},
-        "run2-2": {"epochs": epochs_of(1), "budget": {"last_epoch_share": 0.25}},
+        "run2-2": {"epochs": epochs_of(1), "budget": {"last_epoch_share": 0.25, "seconds": 7}},
+        "run3-1": {"model": "SASRec", "epochs": epochs_of(9), "best_epoch": 5},
     }.items():
         file = folder / "runs" / f"{name}.json"
         file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
@@ -168,6 +169,10 @@ def test_a_table_says_beside_the_figure_why_it_may_be_too_low(make_folder: Calla
     assert "| c<sup>b</sup> |" in text
     assert "<sup>a</sup> 1 of 2 runs were best at their last epoch: a longer training may be better" in text
     assert "<sup>b</sup> trained for 25% of one epoch only" in text
+    assert "<sup>c</sup> 1 of 2 runs were ended by the limit of 9 epochs: a longer training may be better" in text
+    assert "runs ended: 6 by early stopping on validation, 1 by the budget, 1 by the limit of epochs" in text
+    assert ". But a: 1 of 2 runs were best at their last epoch" in text.splitlines()[2]
+    assert r"{\footnotesize $^{b}$ trained for 25\% of one epoch only\par}" in report_on(folder)["LaTeX"]
 
 
 def epochs_of(number: int) -> list[dict[str, Any]]:
@@ -188,7 +193,7 @@ def test_costs_say_what_an_epoch_shows(make_folder: Callable[..., Path]) -> None
     folder = make_folder({model: {} for model in configs})
     for path in (folder / "runs").glob("*.json"):
         record = json.loads(path.read_text())
-        record |= {"model": record["contestant"], "config": configs[record["contestant"]]}
+        record |= {"model": record["contestant"], "config": {"epochs": 9, **configs[record["contestant"]]}}
         path.write_text(json.dumps(record))
     text = report_on(folder)["Markdown"]
     for model, trained_on in {

@@ -76,14 +76,18 @@ def test_a_key_that_stands_twice_is_refused_with_its_lines(tmp_path: Path) -> No
         read_study(str(file))
 
 
-def test_no_time_is_guessed_from_runs_of_another_model() -> None:
+def test_no_time_is_guessed_from_runs_of_another_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(progress_module, "time", SimpleNamespace(monotonic=lambda: now))
     kinds = {"small": "BERT4Rec", "large": "BERT4Rec", "SASRec": "SASRec"}
     runs = [(name, seed) for seed in (1, 2) for name in kinds]
     progress = RunProgress(runs, kinds, None, "ndcg@10")
     record = {"best_valid_result": {}, "test_result": {"ndcg@10": 0.1}, "epochs": []}
     said = []
     for (name, seed), seconds in zip(runs, (10, 20, 100, 10, 20, 100), strict=True):
-        progress.end(name, seed, {**record, "seconds": {"total": seconds, "train": seconds}}, new=True)
+        progress.begin(name, seed)
+        now += seconds
+        progress.end(name, seed, {**record, "seconds": {"total": 1, "train": seconds}}, new=True)
         said.append(progress._time_left())
     progress.close()
     assert said == ["", "", ", about 2 min left", ", about 2 min left", ", about 2 min left", ""]
