@@ -98,7 +98,7 @@ def _check_size(root: yaml.Node) -> None:
 
 
 def read_yaml(path: str) -> dict[str, Any]:
-    """Return the options of a YAML file.
+    """Return the options of a YAML file; one of comments alone has none.
 
     Raises:
         UserError: the file cannot be read, or does not hold a dictionary with texts as keys.
@@ -109,6 +109,8 @@ def read_yaml(path: str) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{where} cannot be read: {' '.join(str(error).split())}") from error
     content = parse_yaml(text, where)
+    if content is None:  # nothing but comments
+        return {}
     if not isinstance(content, dict):
         raise UserError(f"{where} must hold lines of `key: value`, but holds {short(content)}")
     strange = [key for key in content if not isinstance(key, str)]

@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("several processes, or several machines").add_argument
     add("--nproc", type=int, default=1, help="processes that train together (default: %(default)s)")
     add("--ip", default="localhost", help="address of the first process (default: %(default)s)")
-    add("--port", default="5678", help="port of the first process (default: %(default)s)")
+    add("--port", type=int, help="port of the first process (default: a free one)")
     add("--engine", choices=["ray"], help="train in workers of Ray Train; a lost one goes on from the last checkpoint")
     add("--num_workers", type=int, help="with --engine=ray: workers that train together (default: 1)")
     add("--ray_address", help="with --engine=ray: of a running cluster (default: start Ray on this machine)")

@@ -28,6 +28,25 @@ FOLLOWED_BY_ALL = frozenset(
 """Options of this package that other models than its own follow, too."""
 
 
+_CALLED_ELSEWHERE = {
+    "batch_size": "train_batch_size",
+    "dropout": "hidden_dropout_prob",
+    "early_stop": "stopping_step",
+    "early_stopping": "stopping_step",
+    "export": "the command export",
+    "lr": "learning_rate",
+    "mask_prob": "mask_ratio",
+    "max_epochs": "epochs",
+    "max_len": "MAX_ITEM_LIST_LENGTH",
+    "max_length": "MAX_ITEM_LIST_LENGTH",
+    "max_seq_length": "MAX_ITEM_LIST_LENGTH",
+    "num_epochs": "epochs",
+    "optimizer": "learner",
+    "patience": "stopping_step",
+}
+"""What other libraries call our options; none of these names is close to ours in letters."""
+
+
 def is_known(name: str, known: Iterable[str] = ()) -> bool:
     """Tell whether an option means something: to us, to ``known``, or to any model of RecBole."""
     return name in OPTIONS or name in set(known) or name in known_to_recbole()
@@ -46,6 +65,7 @@ def mistakes_of_names(given: Iterable[str], known: Iterable[str] = (), flags: It
     for name in sorted(name for name in set(given) if not is_known(name, known)):
         candidates = sorted({*OPTIONS, *known, *flags, *known_to_recbole()})
         near = nearest(name.replace("-", "_"), sorted({*OPTIONS, *known, *flags})) or nearest(name, candidates)
+        near = _CALLED_ELSEWHERE.get(name.replace("-", "_").lower(), near)
         hint = f"did you mean `{near}`?" if near else "neither RecBole nor BERT4Rec has an option of this name."
         found.append(f"`{name}`: {hint}")
     return found

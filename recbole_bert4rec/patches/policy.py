@@ -33,12 +33,13 @@ from recbole_bert4rec.constants import FOR_THE_USER, MODEL_NAME, OUR_MODELS, RIV
 from recbole_bert4rec.datafiles.atomic import load_interactions
 from recbole_bert4rec.datafiles.conversion import read_record
 from recbole_bert4rec.datafiles.reader import keeping_ids
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.errors import UserError, short
 from recbole_bert4rec.options.auto import LogSize, settle
 from recbole_bert4rec.options.checks import check, mistakes_of_another_model
 from recbole_bert4rec.options.flags import literal
 from recbole_bert4rec.options.gru4rec_plus import mistakes_of_gru4rec_plus
 from recbole_bert4rec.options.kinds import AUTO
+from recbole_bert4rec.options.recboles import documented_in
 from recbole_bert4rec.options.table import SHAPES_DATA
 from recbole_bert4rec.patches.fixes import TRUST
 from recbole_bert4rec.patches.quick_start import reporting
@@ -157,6 +158,14 @@ def check_options(original: Callable[[Config], None], self: Config) -> None:
     given = set(self.external_config_dict)
     known = known_to(self)
     parent = parent_of(self.model)
+    own = documented_in(map(Path, property_files(self.model)))
+    wrong = [
+        f"`{name}` must be {own[name].wanted}, but is {short(self[name])}."
+        for name in sorted(given & own.keys())
+        if not own[name].accepts(self[name])
+    ]
+    if wrong:
+        raise UserError(f"the configuration of {self.model} has mistakes:\n  " + "\n  ".join(wrong))
     if parent in OUR_MODELS:
         check(self.final_config_dict, given, known, self.model)
     else:

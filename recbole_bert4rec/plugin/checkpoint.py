@@ -382,6 +382,10 @@ def histories(dataset: BERT4RecDataset) -> dict[str, Any]:
     }
 
 
+_MENDED = "train anew, begin with it (--warm_start), or recommend from it alone (the command recommend)"
+"""What helps where the items of a checkpoint are not those of the data."""
+
+
 def check_items(path: str | os.PathLike[str], stored: list[str], dataset: Dataset) -> None:
     """Refuse a data set whose items have other internal ids than those that a model was trained with.
 
@@ -398,11 +402,11 @@ def check_items(path: str | os.PathLike[str], stored: list[str], dataset: Datase
         return
     what = f"{path} was trained on other items than those of {dataset.dataset_name!r}"
     if len(stored) != len(found):
-        raise UserError(f"{what}: it knows {len(stored) - 1} items, the data set has {len(found) - 1}; train anew")
+        raise UserError(f"{what}: it knows {len(stored) - 1} items, the data set has {len(found) - 1}; {_MENDED}")
     if sorted(stored) == sorted(found):
-        raise UserError(f"{what}, or rather on the same in another order, so each id means another item; train anew")
+        raise UserError(f"{what}, or rather on the same in another order, so each id means another item; {_MENDED}")
     place = next(place for place, (one, other) in enumerate(zip(stored, found, strict=True)) if one != other)
-    raise UserError(f"{what}: item {place} is {stored[place]!r} there and {found[place]!r} here; train anew")
+    raise UserError(f"{what}: item {place} is {stored[place]!r} there and {found[place]!r} here; {_MENDED}")
 
 
 @contextmanager

@@ -23,6 +23,9 @@ from recbole_bert4rec.plugin.loading import FastLoading
 from recbole_bert4rec.plugin.splitting import check_not_empty, keep_valid_users, parts_of, split_rows
 from recbole_bert4rec.user_models import is_ours
 
+_MANY = 0.01
+"""Share from which on the user is warned; what concerns fewer stands in the log file."""
+
 
 class BERT4RecDataset(FastLoading):
     """The rows, splits and order of RecBole's SequentialDataset; histories are cut out when a row is asked for.
@@ -88,7 +91,8 @@ class BERT4RecDataset(FastLoading):
         user, time, float32 = users[order], exact[order], rounded[order]
         merged = (user[1:] == user[:-1]) & (time[1:] != time[:-1]) & (float32[1:] == float32[:-1])
         if merged.any():
-            self.logger.warning(
+            report = self.logger.warning if merged.float().mean() >= _MANY else self.logger.info
+            report(
                 f"{int(merged.sum())} interactions of {len(user[1:][merged].unique())} users have a time that "
                 "RecBole's float32 cannot tell from the user's previous one; they keep the order of the file. "
                 "exact_time: True orders them"
@@ -267,7 +271,8 @@ class BERT4RecDataset(FastLoading):
         for name, dataset in zip(("valid", "test"), datasets[1:], strict=True):
             unseen = int(untrained[dataset.inter_feat[self.iid_field]].sum())
             if unseen:
-                self.logger.warning(
+                report = self.logger.warning if unseen >= _MANY * len(dataset) else self.logger.info
+                report(
                     f"{unseen} of {len(dataset)} {name} targets are items that no training sequence holds; "
                     "they are ranked like all others"
                 )

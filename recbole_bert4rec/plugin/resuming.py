@@ -199,7 +199,7 @@ class ResumableTrainer(FaultyTrainer):
         if len(state["item_tokens"]) != self.model.n_items:
             raise UserError(
                 f"{resume_file} was trained on {len(state['item_tokens']) - 1} items, but the data set has "
-                f"{self.model.n_items - 1}; train anew"
+                f"{self.model.n_items - 1}; train anew, or begin with it: --warm_start={resume_file}"
             )
         self.saved_model_file = checkpoint.best_of(resume_file)
         if self.saved_model_file != str(resume_file):

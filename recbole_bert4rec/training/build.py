@@ -111,7 +111,8 @@ def load_data(config: Config, dataset: Dataset | None = None) -> Data:
         getLogger().info(whole)
         return Data(config, whole, interactions, *data_preparation(config, whole))
 
-    return translate_errors(read, f"data set {config['dataset']!r}")
+    name = config["dataset"]
+    return translate_errors(read, f"data set {name!r}", os.path.join(config["data_path"], f"{name}.inter"))
 
 
 def make_model(config: Config, train_data: AbstractDataLoader) -> AbstractRecommender:
@@ -135,12 +136,13 @@ def make_trainer(config: Config, model: AbstractRecommender, callbacks: Iterable
     return trainer
 
 
-def translate_errors(step: Callable[[], Result], what: str) -> Result:
+def translate_errors(step: Callable[[], Result], what: str, file: str | None = None) -> Result:
     """Run a step of RecBole; a mistake that RecBole itself noticed becomes one line.
 
     Args:
         step: to run.
         what: it works on, such as ``data set 'ml-100k'``.
+        file: that it reads, and would download if it were not there.
 
     Raises:
         UserError: RecBole refused, or a download failed. What went wrong in other code is raised as it is.
@@ -151,8 +153,7 @@ def translate_errors(step: Callable[[], Result], what: str) -> Result:
         raise
     except URLError as error:
         raise UserError(
-            f"{what} is not here and cannot be downloaded ({error.reason}); put NAME.inter into a folder NAME of "
-            "`data_path`"
+            f"{what} is not here and cannot be downloaded ({error.reason}); write it to {file or 'its folder'}"
         ) from error
     except _MISTAKES as error:
         last_frame = traceback.extract_tb(error.__traceback__)[-1].filename

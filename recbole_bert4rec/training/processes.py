@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -13,7 +14,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch.multiprocessing.spawn import ProcessRaisedException, start_processes
+from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedException, start_processes
 
 from recbole_bert4rec.environment import suppress_dependency_warnings
 from recbole_bert4rec.errors import UserError
@@ -23,6 +24,9 @@ from recbole_bert4rec.training.logs import shown
 from recbole_bert4rec.training.request import RunRequest, RunResult
 from recbole_bert4rec.training.run import resolved, run
 from recbole_bert4rec.workers import end_with_parent
+
+_PATIENCE = 10
+"""Seconds that the other processes have to end, once one has failed."""
 
 
 @dataclass(frozen=True)
@@ -112,22 +116,23 @@ def _of_the_first(place: Place, step: Callable[[], str | None]) -> str | None:
     return found[0]
 
 
-def run_processes(request: RunRequest, nproc: int, ip: str, port: str) -> None:
+def run_processes(request: RunRequest, nproc: int, ip: str, port: int | None) -> None:
     """Run in ``nproc`` processes of this machine.
 
     Args:
         request: what to run.
         nproc: number of processes.
         ip: where the first process listens for the others.
-        port: where the first process listens for the others.
+        port: where the first process listens for the others; None for a free one.
 
     Raises:
         UserError: something that the caller can mend.
     """
     kept, theirs = get_context("spawn").Pipe(duplex=False)
-    processes = start_processes(_run_spawned, args=(nproc, ip, port, request, theirs), nprocs=nproc, join=False)
+    place = (nproc, ip, str(_free_port(ip, port)))
+    processes = start_processes(_run_spawned, args=(*place, request, theirs), nprocs=nproc, join=False)
     try:
-        while not processes.join():
+        while not processes.join(grace_period=_PATIENCE):
             pass
     except Interrupted as stop:
         for process in processes.processes:
@@ -136,11 +141,34 @@ def run_processes(request: RunRequest, nproc: int, ip: str, port: str) -> None:
             process.join()
         stop.kept = kept.recv() if kept.poll() else ""
         raise
+    except ProcessExitedException as error:
+        how = error.signal_name or f"exit code {error.exit_code}"
+        raise UserError(
+            f"process {error.error_index} of {nproc} was ended from outside ({how}); the same command with --resume "
+            "goes on"
+        ) from error
     except ProcessRaisedException as error:
         _, found, message = str(error).partition("UserError: ")
         if not found:
             raise
         raise UserError(message.strip()) from error
+
+
+def _free_port(ip: str, port: int | None) -> int:
+    """Return the port, or a free one where it is None.
+
+    Raises:
+        UserError: the port cannot be listened to.
+    """
+    with socket.socket() as listener:
+        try:
+            listener.bind((ip, port or 0))
+        except (OSError, OverflowError) as error:
+            raise UserError(
+                f"--ip={ip} --port={port}: {' '.join(str(error).split())}; give another, or leave them out"
+            ) from error
+        found: int = listener.getsockname()[1]
+        return found
 
 
 def _run_spawned(rank: int, nproc: int, ip: str, port: str, request: RunRequest, kept: Connection) -> None:

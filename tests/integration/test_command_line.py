@@ -294,5 +294,7 @@ def test_a_user_who_has_seen_nearly_all_gets_fewer_recommendations(write_inter: 
 
 
 def test_a_download_that_fails_is_one_line() -> None:
-    with pytest.raises(UserError, match="data set 'ml-1m' is not here and cannot be downloaded"):
-        translate_errors(lambda: urlopen("http://127.0.0.1:9/ml-1m.zip"), "data set 'ml-1m'")
+    with pytest.raises(
+        UserError, match=r"data set 'ml-1m' is not here and cannot be downloaded \(.*\); write it to x/a"
+    ):
+        translate_errors(lambda: urlopen("http://127.0.0.1:9/ml-1m.zip"), "data set 'ml-1m'", "x/a")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -105,3 +106,28 @@ def test_a_mistake_in_workers_of_ray_is_one_line(write_inter: Any) -> None:
 def test_another_model_is_refused_by_the_engine(write_inter: Any) -> None:
     done = run_py("--engine=ray", "--model=GRU4Rec", epochs="1", **write_inter(CYCLE))
     assert_refused(done, "--engine=ray works with BERT4Rec")
+
+
+def test_a_port_that_is_in_use_is_refused_at_once(write_inter: Any) -> None:
+    with socket.socket() as taken:
+        taken.bind(("localhost", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = run_py("--nproc=2", f"--port={port}", **write_inter(CYCLE))
+    assert_refused(done, f"--port={port}: [Errno 98] Address already in use; give another, or leave them out")
+
+
+def test_a_killed_process_ends_the_run_in_one_line(write_inter: Any) -> None:
+    process = start(str(ROOT / "run.py"), "--nproc=2", **{**write_inter(CYCLE), **EXACT, "epochs": "200"})
+    assert process.stderr is not None
+    said = ""
+    for line in process.stderr:
+        said += line
+        if line.startswith("epoch   1 of 200"):
+            children = psutil.Process(process.pid).children(recursive=True)
+            next(one for one in children if "spawn_main" in " ".join(one.cmdline())).kill()
+    assert process.wait(60) == 2
+    assert "Traceback" not in said
+    (line,) = [line for line in said.splitlines() if line.startswith("error: ")]
+    assert line.startswith("error: process ")
+    assert line.endswith("was ended from outside (SIGKILL); the same command with --resume goes on")

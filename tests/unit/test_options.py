@@ -240,7 +240,8 @@ def test_an_option_of_another_model_gives_a_warning(caplog: pytest.LogCaptureFix
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("early_stop", "neither RecBole nor BERT4Rec has an option of this name"),
+        ("early_stop", "did you mean `stopping_step`?"),
+        ("qwertz", "neither RecBole nor BERT4Rec has an option of this name"),
         ("data-path", "did you mean `data_path`?"),
         ("epoch", "did you mean `epochs`?"),
         ("show_progres", "did you mean `show_progress`?"),

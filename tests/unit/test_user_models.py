@@ -126,6 +126,11 @@ def test_what_cannot_be_a_model_is_refused_in_one_line(named: str, words: tuple[
         assert word in str(caught.value)
 
 
+def test_a_value_of_another_type_than_the_file_of_defaults_says_is_refused(module: str, write_inter: Any) -> None:
+    with pytest.raises(UserError, match="`factor` must be a number, but is 'big'"):
+        run(model=f"{module}:Mine", **request_of(write_inter, factor="big"))
+
+
 def test_a_class_that_is_no_model_is_refused() -> None:
     with pytest.raises(UserError, match="is no model of RecBole"):
         known_as(dict)

@@ -60,6 +60,12 @@ def test_the_name_of_an_option_must_be_a_text(text: str, tmp_path: Path) -> None
         read_yaml(str(file))
 
 
+def test_a_file_of_comments_alone_has_no_options(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("# epochs: 3\n")
+    assert read_yaml(str(file)) == {}
+
+
 def test_what_is_no_dictionary_is_shown_cut_short(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text("- " + "x" * 100_000)
