@@ -297,4 +297,4 @@ def test_a_download_that_fails_is_one_line() -> None:
     with pytest.raises(
         UserError, match=r"data set 'ml-1m' is not here and cannot be downloaded \(.*\); write it to x/a"
     ):
-        translate_errors(lambda: urlopen("http://127.0.0.1:9/ml-1m.zip"), "data set 'ml-1m'", "x/a")
+        translate_errors(lambda: urlopen("http://127.0.0.1:9/ml-1m.zip"), "data set 'ml-1m'", "x")
