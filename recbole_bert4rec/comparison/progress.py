@@ -11,6 +11,7 @@ from typing import Any
 from tabulate import tabulate
 from tqdm.auto import tqdm
 
+from recbole_bert4rec.comparison.findings import distinct_metrics
 from recbole_bert4rec.training.logs import say
 
 _SECONDS = 60
@@ -124,7 +125,7 @@ class RunProgress:
 
     def table(self) -> str:
         """Return the test metrics of the models so far: mean, and standard deviation over seeds."""
-        metrics = list(next(iter(self._records.values()))[0]["test_result"])
+        metrics = list(distinct_metrics(list(next(iter(self._records.values()))[0]["test_result"])))
         rows = []
         for model, records in self._records.items():
             cells = [_mean_of([record["test_result"].get(metric) for record in records]) for metric in metrics]

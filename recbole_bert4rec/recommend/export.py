@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
 import tempfile
@@ -167,6 +168,7 @@ def _write_graph(program: torch.export.ExportedProgram, folder: Path, int8: bool
 
     from recbole_bert4rec.recommend.operators import OPERATORS
 
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it misses torchvision, which has nothing to do here
     graph = folder / (f"float.{GRAPH}" if int8 else GRAPH)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of torch's exporter about itself

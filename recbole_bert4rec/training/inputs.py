@@ -226,5 +226,7 @@ def check_model(model: str) -> None:
     known = known_models()
     if model not in known:
         near = nearest(model, known)
+        if "." in model:  # as Python writes a class of a module
+            near = ":".join(model.rsplit(".", 1))
         hint = f"did you mean {near}?" if near else f"the models are {', '.join(sorted(known))}"
         raise UserError(f"there is no model {model!r}; {hint}")

@@ -111,8 +111,9 @@ def write_report(trials: Path, page: Path) -> dict[str, Path]:
         interactive.insert(2, _interactive_importance(search, weights))
         pictures["importance"] = _draw_importance(search, weights)
     plots = [to_html(figure, full_html=False, include_plotlyjs=not number) for number, figure in enumerate(interactive)]
+    few = "" if weights is not None else "How important each parameter is cannot be said from so few trials."
     with atomic_write(page) as temporary:
-        temporary.write_text(render("plots.html", title=search.title, plots=plots), encoding="utf-8")
+        temporary.write_text(render("plots.html", title=search.title, plots=plots, note=few), encoding="utf-8")
     written = {"plots": page}
     for name, picture in pictures.items():
         written[name] = page.with_name(f"{page.stem}.{name}.png")
