@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from pyarrow import csv, ipc, parquet
 
 from recbole_bert4rec.datafiles.codes import as_texts
+from recbole_bert4rec.datafiles.logs import COMMON_SEPARATORS
 from recbole_bert4rec.errors import UserError
 
 _IN_TURN = csv.ReadOptions(use_threads=False)
@@ -119,14 +120,24 @@ class InteractionFile:
     def _columns(self, file: Path) -> dict[str, str]:
         """Return the file's name of each column by its own; they differ in an atomic file, NAME:TYPE."""
         try:
-            if self._kind == ".parquet":
-                names = parquet.read_schema(file).names
-            else:
-                with csv.open_csv(file, read_options=_IN_TURN, parse_options=self._parse()) as reader:
-                    names = reader.schema.names
+            names = parquet.read_schema(file).names if self._kind == ".parquet" else self._header(file)
         except (pa.ArrowException, OSError) as error:
             raise UserError(f"{file} cannot be read: {' '.join(str(error).split())}") from error
         return {name.partition(":")[0] if self._kind == ".inter" else name: name for name in names}
+
+    def _header(self, file: Path) -> list[str]:
+        """Return the names of the columns; note the first separator by which there are users and items."""
+        usual = _SEPARATORS[self._kind]
+        others = () if self._kind == ".inter" else COMMON_SEPARATORS
+        found: dict[str, list[str]] = {}
+        for separator in dict.fromkeys((usual, *others)):
+            self._separator = separator
+            with csv.open_csv(file, read_options=_IN_TURN, parse_options=self._parse()) as reader:
+                found[separator] = reader.schema.names
+            if {*self._fields[:2]} <= {*found[separator]}:
+                return found[separator]
+        self._separator = usual
+        return found[usual]
 
     def _check(self, file: Path, names: dict[str, str]) -> None:
         flags = ("USER_ID_FIELD", "ITEM_ID_FIELD")
@@ -137,7 +148,7 @@ class InteractionFile:
                 )
 
     def _parse(self) -> csv.ParseOptions:
-        return csv.ParseOptions(delimiter=_SEPARATORS[self._kind], newlines_in_values=self._kind != ".inter")
+        return csv.ParseOptions(delimiter=self._separator, newlines_in_values=self._kind != ".inter")
 
     def _batches(self, file: Path, names: list[str]) -> Iterator[pa.RecordBatch]:
         if self._kind == ".parquet":

@@ -1,8 +1,9 @@
-"""Reads .item files, which say what items are: every value as a text."""
+"""Reads files that say what items are, RecBole's .item or CSV: every value as a text."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import csv as python_csv
+from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 from pyarrow import csv
@@ -23,7 +24,7 @@ class ItemColumn(NamedTuple):
 
 
 def read_items(path: str, field: str) -> dict[str, ItemColumn]:
-    """Read the file of ``--items``.
+    """Read the file of ``--items``; its columns are separated by tabs, commas or semicolons.
 
     Args:
         path: of the file.
@@ -36,10 +37,14 @@ def read_items(path: str, field: str) -> dict[str, ItemColumn]:
         UserError: the file cannot be read, or has no ids.
     """
     try:
+        separator, names = _header(path, field)
+        quotes: Literal['"', False] = False if separator == "\t" else '"'  # an atomic file quotes nothing
         table = csv.read_csv(
             path,
-            parse_options=csv.ParseOptions(delimiter="\t", quote_char=False),
-            convert_options=csv.ConvertOptions(strings_can_be_null=False, column_types=_all_texts(path)),
+            parse_options=csv.ParseOptions(delimiter=separator, quote_char=quotes),
+            convert_options=csv.ConvertOptions(
+                strings_can_be_null=False, column_types=dict.fromkeys(names, pa.string())
+            ),
         )
     except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
         raise UserError(f"--items={path} cannot be read: {' '.join(str(error).split())}") from error
@@ -72,6 +77,13 @@ def categories_in(path: str, field: str, column: str) -> dict[str, list[str]]:
     return dict(zip(ids, lists, strict=True))
 
 
-def _all_texts(path: str) -> dict[str, pa.DataType]:
-    with open(path, encoding="utf-8-sig") as file:
-        return dict.fromkeys(file.readline().rstrip("\r\n").split("\t"), pa.string())
+def _header(path: str, field: str) -> tuple[str, list[str]]:
+    """Return the first separator by which the columns have the ids, a tab where none has, and the columns."""
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        line = file.readline()
+    found = {}
+    for separator in ("\t", ",", ";"):
+        found[separator] = next(python_csv.reader([line], delimiter=separator), [])
+        if field in {name.partition(":")[0] for name in found[separator]}:
+            return separator, found[separator]
+    return "\t", found["\t"]

@@ -21,7 +21,7 @@ from recbole_bert4rec.errors import UserError, nearest, short
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _PARQUET, _JSON_LINES = ".parquet", ".jsonl"
-_COMMON_SEPARATORS = (",", ";", "\t", "|", " ")
+COMMON_SEPARATORS = (",", ";", "\t", "|", " ")
 _BLOCK = 1 << 24
 _UNREADABLE = (pa.ArrowException, ValueError, OSError, EOFError, zlib.error)
 _FIELDS = ("USER_ID_FIELD", "ITEM_ID_FIELD", "TIME_FIELD")
@@ -300,7 +300,7 @@ class _Text(_Lines):
         """
         given = self._reading.separator
         likely = _SEPARATORS[str(_ending(self.path))]
-        candidates = list(dict.fromkeys((likely, *_COMMON_SEPARATORS))) if given is None else [_one_sign(given)]
+        candidates = list(dict.fromkeys((likely, *COMMON_SEPARATORS))) if given is None else [_one_sign(given)]
         headers = {separator: self._header(separator) for separator in candidates}
         for separator, names in headers.items():
             if {*columns} <= {name.strip() for name in names}:

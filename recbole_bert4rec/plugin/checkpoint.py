@@ -82,6 +82,10 @@ class ItemOrder:
         return cls(path, tuple(read(path)["item_tokens"]))
 
 
+class OtherDataError(UserError):
+    """A checkpoint was trained on other data than those at hand."""
+
+
 class ForeignFileError(UserError):
     """A file that this package did not write."""
 
@@ -402,11 +406,13 @@ def check_items(path: str | os.PathLike[str], stored: list[str], dataset: Datase
         return
     what = f"{path} was trained on other items than those of {dataset.dataset_name!r}"
     if len(stored) != len(found):
-        raise UserError(f"{what}: it knows {len(stored) - 1} items, the data set has {len(found) - 1}; {_MENDED}")
+        raise OtherDataError(f"{what}: it knows {len(stored) - 1} items, the data set has {len(found) - 1}; {_MENDED}")
     if sorted(stored) == sorted(found):
-        raise UserError(f"{what}, or rather on the same in another order, so each id means another item; {_MENDED}")
+        raise OtherDataError(
+            f"{what}, or rather on the same in another order, so each id means another item; {_MENDED}"
+        )
     place = next(place for place, (one, other) in enumerate(zip(stored, found, strict=True)) if one != other)
-    raise UserError(f"{what}: item {place} is {stored[place]!r} there and {found[place]!r} here; {_MENDED}")
+    raise OtherDataError(f"{what}: item {place} is {stored[place]!r} there and {found[place]!r} here; {_MENDED}")
 
 
 @contextmanager
@@ -421,7 +427,7 @@ def explain_misfit(path: str | os.PathLike[str]) -> Iterator[None]:
     except UserError:
         raise
     except (RuntimeError, ValueError, LookupError, TypeError) as error:
-        raise UserError(f"the weights in {path} do not fit the network: {' '.join(str(error).split())}") from error
+        raise OtherDataError(f"the weights in {path} do not fit the network: {' '.join(str(error).split())}") from error
 
 
 def plain_config(config: Config) -> dict[str, Any]:

@@ -197,7 +197,7 @@ class ResumableTrainer(FaultyTrainer):
         epochs_left = state["epoch"] + 1 < self.epochs
         self._check_options(resume_file, state, epochs_left)
         if len(state["item_tokens"]) != self.model.n_items:
-            raise UserError(
+            raise checkpoint.OtherDataError(
                 f"{resume_file} was trained on {len(state['item_tokens']) - 1} items, but the data set has "
                 f"{self.model.n_items - 1}; train anew, or begin with it: --warm_start={resume_file}"
             )
@@ -231,7 +231,9 @@ class ResumableTrainer(FaultyTrainer):
         if rank < len(state["generators"]):
             self._restore_random_states(state["generators"][rank])
         inside = f", batch {self.batches_done}" if self.batches_done else ""
-        getLogger(FOR_THE_USER).info(f"Checkpoint loaded. Resume training from epoch {self.start_epoch}{inside}")
+        getLogger(FOR_THE_USER).info(
+            f"Checkpoint loaded: {resume_file}. Resume training from epoch {self.start_epoch}{inside}"
+        )
 
     def _check_options(self, resume_file: str | os.PathLike[str], state: Mapping[str, Any], epochs_left: bool) -> None:
         """Refuse a checkpoint of a run whose options do not allow this one to go on from it."""
@@ -274,11 +276,15 @@ class ResumableTrainer(FaultyTrainer):
                 if not isinstance(value, torch.Tensor) or value.shape not in shapes:
                     raise ValueError(f"the optimizer's {name} is {short(value)}")
 
-    def check_data(self, training: BERT4RecDataset) -> None:
+    def check_data(self, training: BERT4RecDataset, any_data: bool = True) -> None:
         """Compare the data with those of the resumed checkpoint, and keep what says what they are for the next one.
 
+        Args:
+            training: what is to be trained on.
+            any_data: a finished training may be evaluated on other interactions.
+
         Raises:
-            UserError: the items are others; or other interactions are to be trained on.
+            OtherDataError: the items are others; or other interactions are to be trained on.
         """
         found = training.fingerprint()
         if self.item_tokens:
@@ -287,8 +293,10 @@ class ResumableTrainer(FaultyTrainer):
             message = (
                 f"the interactions of {training.dataset_name!r} are others than {self.saved_model_file} was trained on"
             )
-            if not self.finished:
-                raise UserError(f"{message}; train anew, or evaluate it on these, without training, by --epochs=1")
+            if not (self.finished and any_data):
+                raise checkpoint.OtherDataError(
+                    f"{message}; train anew, without --resume, or evaluate it on these, without training, by --epochs=1"
+                )
             self.logger.warning(message)
         self.item_tokens, self.item_counts = checkpoint.item_tokens(training), training.training_counts()
         self.histories = checkpoint.histories(training) if self.config["keep_histories"] else None

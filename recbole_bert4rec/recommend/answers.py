@@ -52,16 +52,23 @@ class ViewedRule(NamedTuple):
         return self.left_out if filter_viewed == AUTO else bool(filter_viewed)
 
 
+_REPEATS = 0.1
+"""The ``seen_bias`` above which users are taken to repeat items; shortly trained models have less by chance."""
+
+
 def viewed_rule(seen_bias: float | None, exclude_seen: bool) -> ViewedRule:
-    """Return what ``filter_viewed="auto"`` does: it follows the learnt ``seen_bias``, or else the metric.
+    """Return what ``filter_viewed="auto"`` does.
+
+    Where the metric left out what a user had, so do recommendations. Else they follow the learnt ``seen_bias``: near 0,
+    or below, nobody repeats. Without it they rank as the metric does.
 
     Args:
         seen_bias: the learnt number; None if the option is off.
         exclude_seen: the option, by which the metric ranked.
     """
-    if seen_bias is not None:
+    if seen_bias is not None and not exclude_seen:
         learnt = f"the model learnt to add {seen_bias:.2f} to the score of an item that the user had"
-        if seen_bias > 0:
+        if seen_bias > _REPEATS:
             return ViewedRule(False, f"items of a history may be recommended again: {learnt}")
         return ViewedRule(True, f"items of a history are left out: {learnt}")
     what = "are left out" if exclude_seen else "may be recommended again"

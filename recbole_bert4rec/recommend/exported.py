@@ -174,9 +174,9 @@ class ExportedModel:
         """Return which items may be recommended. *Shape:* (N,)."""
         allowed = np.full(len(self._counts), items is None)
         if items is not None:
-            allowed[self._items.known(items, "items_to_recommend")] = True
+            allowed[self._items.those_known(items, "items_to_recommend")] = True
         if exclude is not None:
-            allowed[self._items.known(exclude, "exclude")] = False
+            allowed[self._items.those_known(exclude, "exclude")] = False
         allowed[PADDING] = False
         if not allowed.any():
             raise nothing_left()
@@ -186,7 +186,7 @@ class ExportedModel:
         """Return the items that are not recommended to single users, by the user's place."""
         named, lists = by_user(exclude, "exclude")
         places = places_of(named, users, "exclude")
-        found = self._items.known(list(itertools.chain(*lists)), "exclude")
+        found = self._items.ids_of(list(itertools.chain(*lists)))  # an unknown one is padding, which nobody gets
         ends = np.cumsum([len(one) for one in lists])
         return dict(zip(places.tolist(), np.split(found, ends[:-1]), strict=True))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from logging import getLogger
 from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
 import numpy as np
@@ -34,6 +35,7 @@ class Items:
     def __init__(self, tokens: Sequence[str]) -> None:
         self.tokens: NDArray[np.object_] = np.array(tokens, dtype=object)
         self._index = pd.Index(self.tokens)
+        self._warned: set[str] = set()
         if len(tokens) < 2 or not self._index.is_unique:
             raise UserError("the items' ids in a checkpoint must be at least one, and different from each other")
 
@@ -48,15 +50,31 @@ class Items:
         Raises:
             UserError: one is not.
         """
+        found, unknown = self._told(values, what)
+        if unknown is not None:
+            raise UserError(unknown)
+        return found
+
+    def those_known(self, values: Ids, what: str) -> NDArray[np.int64]:
+        """Return internal ids of the items that are in the catalogue; warn once that others are not."""
+        found, unknown = self._told(values, what)
+        if unknown is not None and unknown not in self._warned:
+            self._warned.add(unknown)
+            getLogger(__name__).warning(f"{unknown}; they are left out")
+        known: NDArray[np.int64] = found[found != PADDING]
+        return known
+
+    def _told(self, values: Ids, what: str) -> tuple[NDArray[np.int64], str | None]:
+        """Return internal ids, and words about those that are not in the catalogue."""
         given = list(_listed(values, what))
         found = self.ids_of(given)
-        if (found == PADDING).any():
-            missing = [value for value, number in zip(given, found, strict=True) if number == PADDING]
-            raise UserError(
-                f"`{what}` names {len(missing)} of {len(given)} items that the model does not know, such as "
-                f"{short(missing[0])}"
-            )
-        return found
+        missing = [value for value, number in zip(given, found, strict=True) if number == PADDING]
+        if not missing:
+            return found, None
+        return found, (
+            f"`{what}` names {len(missing)} of {len(given)} items that the model does not know, such as "
+            f"{short(missing[0])}"
+        )
 
     def labels(self, categories: Mapping[Any, Any]) -> NDArray[np.int64]:
         """Return numbers of each item's categories, different ones, and -1 after them. *Shape:* (N, M).

@@ -183,7 +183,9 @@ class Recommender:
         labels = None if categories is None else torch.from_numpy(self._items.labels(categories)).to(self._device)
         catalogue = self._catalogue(items_to_recommend, None if isinstance(exclude, Mapping) else exclude)
         ranked = catalogue if self.index is None or items_to_recommend is not None else self.index.over(catalogue)
-        excluded = aligned(exclude, known, self._items, "exclude") if isinstance(exclude, Mapping) else None
+        excluded = (
+            aligned(exclude, known, self._items, "exclude", unknown=True) if isinstance(exclude, Mapping) else None
+        )
         n_items = len(catalogue.bias) - 1
         k = min(k, n_items)
         depth = min(n_items, _CANDIDATES * k) if diversity or max_per else k
@@ -427,9 +429,9 @@ class Recommender:
         if items is None and exclude is None:
             return self.ranker.catalogue()
         everything = np.arange(1, self.ranker.n_items)
-        chosen = everything if items is None else np.unique(self._items.known(items, "items_to_recommend"))
+        chosen = everything if items is None else np.unique(self._items.those_known(items, "items_to_recommend"))
         if exclude is not None:
-            chosen = np.setdiff1d(chosen, self._items.known(exclude, "exclude"))
+            chosen = np.setdiff1d(chosen, self._items.those_known(exclude, "exclude"))
         if not len(chosen):
             raise nothing_left()
         return self.ranker.catalogue(torch.from_numpy(chosen).to(self._device))

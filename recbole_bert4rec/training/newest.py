@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from logging import getLogger
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from recbole_bert4rec.constants import MODEL_NAME
 from recbole_bert4rec.datafiles.table import is_table
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.options.flags import literal, parse_flags
-from recbole_bert4rec.options.table import FIXED_ON_RESUME
+from recbole_bert4rec.options.table import WITHOUT_EFFECT
 from recbole_bert4rec.plugin import checkpoint
 from recbole_bert4rec.resources import find_config
 from recbole_bert4rec.training.inputs import check_ours
@@ -22,19 +22,18 @@ from recbole_bert4rec.yaml_files import read_yaml
 
 _FOLDER = "saved"
 """RecBole's default."""
+_MAY_CHANGE = {*WITHOUT_EFFECT, "epochs", "stopping_step", "model", "dataset"}
+"""Options that a run may go on with other values of."""
 
 
 def newest_checkpoint(request: RunRequest) -> str | None:
     """Return the newest checkpoint in ``checkpoint_dir`` of a run that the request can go on with.
 
     Args:
-        request: its model, data set and options that shape the weights must be the checkpoint's, where they are given.
+        request: its model, data set and options must be the checkpoint's, where they are given.
 
     Returns:
-        The file, of the last state or of the best epoch; None where there is no run of this model on these data.
-
-    Raises:
-        UserError: there are runs, but their options are others.
+        The file, of the last state or of the best epoch; None where there is no such run.
     """
     given = _given(request)
     check_ours("--resume", given.get("model", MODEL_NAME))
@@ -44,14 +43,25 @@ def newest_checkpoint(request: RunRequest) -> str | None:
         stored = {**config, "model": class_name(config["model"])}
         if any(given.get(name, stored.get(name)) != stored.get(name) for name in ("model", "dataset", "warm_start")):
             continue
-        changed = [name for name in FIXED_ON_RESUME if name in given and given[name] != stored.get(name)]
+        matter = [name for name in given if name in stored and name not in _MAY_CHANGE]
+        changed = [name for name in matter if not same(given[name], stored[name])]
         if not changed:
             return file
         refused.append(f"{file} has {', '.join(f'{name}={stored.get(name)!r}' for name in changed)}")
-    if refused:
-        raise UserError(f"--resume finds no run with these options in {folder}: {refused[0]}")
-    getLogger().warning(f"--resume finds no run in {folder}; a new one begins")
+    other = f" with these options: {refused[0]}" if refused else ""
+    getLogger().warning(f"--resume finds no run in {folder}{other}; a new one begins")
     return None
+
+
+def same(given: object, stored: object) -> bool:
+    """Tell whether an option has the value of a checkpoint, where the user may have written a part of it alone."""
+    if isinstance(given, Mapping) and isinstance(stored, Mapping):
+        return all(name in stored and same(value, stored[name]) for name, value in given.items())
+    if isinstance(stored, list) and not isinstance(given, (list, tuple)):
+        given = [given]
+    if isinstance(given, tuple):
+        given = list(given)
+    return given == stored or str(given) == str(stored)
 
 
 def runs_in(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -17,9 +17,10 @@ from recbole.utils import get_environment, init_seed, set_color
 
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.files import locked
-from recbole_bert4rec.plugin.checkpoint import best_of
+from recbole_bert4rec.plugin.checkpoint import OtherDataError, best_of
 from recbole_bert4rec.plugin.distributed import rank_of
 from recbole_bert4rec.plugin.model import BERT4Rec
+from recbole_bert4rec.plugin.resuming import ResumableTrainer
 from recbole_bert4rec.recommend.attention import write_attention
 from recbole_bert4rec.recommend.recommend import write_recommendations
 from recbole_bert4rec.scoped import replaced
@@ -66,22 +67,37 @@ def run(request: RunRequest | None = None, **fields: Any) -> RunResult:
     """
     request = RunRequest.of(request, fields)
     with shown(request.screen):
-        request = resolved(request)
-        watch = _Watch(request)
-        config = configure(request)
-        protocols = protocols_of(request, config)
-        check_places(config)
-        with logged(config) as log_file:
-            about = f"{config['model']} on {config['dataset']}, seed {config['seed']}"
-            say(f"{about}; options, model and details: {log_file}")
-            return _run(request, watch, config, protocols)
+        found = resolved(request)
+        try:
+            return _logged_run(found, any_data=request.resume is not True)
+        except OtherDataError as error:
+            if request.resume is not True:
+                raise
+            getLogger().warning(f"--resume: {error}. A new run begins")
+        return _logged_run(replace(request, resume=None))
 
 
-def _run(request: RunRequest, watch: _Watch, config: Config, protocols: Mapping[str, Config]) -> RunResult:
+def _logged_run(request: RunRequest, any_data: bool = True) -> RunResult:
+    """Run a request; ``any_data``: a finished run may be evaluated on other data than it was trained on."""
+    watch = _Watch(request)
+    config = configure(request)
+    protocols = protocols_of(request, config)
+    check_places(config)
+    with logged(config) as log_file:
+        about = f"{config['model']} on {config['dataset']}, seed {config['seed']}"
+        say(f"{about}; options, model and details: {log_file}")
+        return _run(request, watch, config, protocols, any_data)
+
+
+def _run(
+    request: RunRequest, watch: _Watch, config: Config, protocols: Mapping[str, Config], any_data: bool
+) -> RunResult:
     _log_configuration(config)
     experiment = build(config, watch.callbacks, count_flops=True)
     trainer = experiment.trainer
     with _own_files(trainer, request.checkpoint):
+        if not any_data and isinstance(trainer, ResumableTrainer) and request.checkpoint is not None:
+            trainer.check_data(experiment.data.train._dataset, any_data=False)
         again = _looks_again(trainer)
         watch.writer.path = unused(record_path(trainer)) if again else record_path(trainer)
         show_data(experiment.data)

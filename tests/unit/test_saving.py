@@ -130,7 +130,9 @@ def test_a_signal_ends_what_nothing_is_deferred_in_at_once() -> None:
     assert requested() == 0
 
 
-def test_resume_without_a_file_goes_on_with_the_newest_run_that_fits(write_inter: Any) -> None:
+def test_resume_without_a_file_goes_on_with_the_newest_run_that_fits(
+    write_inter: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     asked = inputs(write_inter, epochs=2)
     assert run(**asked, resume=True).record["epochs"][0]["epoch"] == 0  # there is none: a new one begins
     last = interrupted(asked, (0, 2))
@@ -140,8 +142,19 @@ def test_resume_without_a_file_goes_on_with_the_newest_run_that_fits(write_inter
     Path("saved/foreign.pth").write_bytes(b"of another model")
     request = resolved(RunRequest(**asked, resume=True))
     assert request.checkpoint == last
-    with pytest.raises(UserError, match=r"--resume finds no run with these options in saved: .* has hidden_size=16"):
-        run(**{**asked, "options": {**asked["options"], "hidden_size": 8}}, resume=True)
+    for option in ({"hidden_size": 8}, {"learning_rate": 0.5}, {"seed": 7}):
+        other = {**asked, "options": {**asked["options"], **option}}
+        with caplog.at_level("WARNING"):
+            assert resolved(RunRequest(**other, resume=True)).checkpoint is None
+        assert "--resume finds no run in saved with these options: " in caplog.messages[-1]
+        assert f" has {next(iter(option))}=" in caplog.messages[-1]
+    unlike = {
+        "epochs": 5,
+        "show_progress": True,
+        "topk": 10,
+        "eval_args": {"order": "TO"},
+    }  # as the checkpoint has them
+    assert resolved(RunRequest(**{**asked, "options": {**asked["options"], **unlike}}, resume=True)).checkpoint == last
     with pytest.raises(UserError, match=r"--resume works with BERT4Rec, .* only, but the model is SASRec"):
         run(**asked, model="SASRec", resume=True)
     assert resolved(RunRequest(**asked, model="SASRecPlus", resume=True)).checkpoint is None
@@ -202,6 +215,21 @@ def test_other_interactions_of_the_same_items_are_not_trained_on(write_inter: An
     with pytest.raises(UserError, match=r"the interactions of 'toy' are others than .* was trained on; train anew"):
         run(resume=last)
     assert run(resume=last, options={"epochs": 1}).test_result is not None
+
+
+@pytest.mark.parametrize("finished", [True, False])
+@pytest.mark.parametrize("more", [[("u0", "i1", 99)], [("u0", "new", 99)]])
+def test_resume_without_a_file_begins_anew_where_the_log_has_changed(
+    finished: bool, more: list[tuple[str, str, int]], write_inter: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked = inputs(write_inter, epochs=2)
+    before = run(**asked).checkpoint if finished else Path(checkpoint.best_of(interrupted(asked, (1, 2))))
+    write_inter([*CYCLE, *more])
+    with caplog.at_level("WARNING"):
+        again = run(**asked, resume=True)
+    assert again.checkpoint != before
+    assert [row["epoch"] for row in again.record["epochs"]] == [0, 1]
+    assert any(said.startswith("--resume: ") and said.endswith(". A new run begins") for said in caplog.messages)
 
 
 def test_two_runs_do_not_go_on_from_one_checkpoint_at_a_time(write_inter: Any) -> None:
