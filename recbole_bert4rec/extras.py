@@ -47,4 +47,6 @@ def need(feature: str, *modules: str) -> None:
     missing = [module for module in modules if not is_installed(module)]
     if missing:
         extras = ",".join(sorted({EXTRAS[module] for module in missing}))
-        raise MissingExtraError(f"{feature} needs {', '.join(missing)}; pip install 'recbole-bert4rec[{extras}]'")
+        raise MissingExtraError(
+            f"{feature} needs {', '.join(missing)}; in the checkout: pip install -e '.[pinned,{extras}]'"
+        )

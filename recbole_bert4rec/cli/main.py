@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import json
 import signal
 import sys
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import NamedTuple
 
 from recbole_bert4rec.cli.words import add_documented, check_flags, joined, unknown
+from recbole_bert4rec.constants import JSON
 from recbole_bert4rec.environment import suppress_dependency_warnings
 from recbole_bert4rec.errors import UserError, nearest
 from recbole_bert4rec.interrupts import Interrupted, handled
@@ -80,14 +83,23 @@ def main(arguments: list[str] | None = None, name: str | None = None) -> int:
         try:
             return _execute(name, words, program)
         except UserError as error:
-            print(f"error: {error}", file=sys.stderr)
+            _tell("error", str(error), words)
             return MISSING if isinstance(error, ImportError) else MISTAKE
         except ImportError as error:
-            print(f"error: {error}; `python -m recbole_bert4rec doctor` says what is missing", file=sys.stderr)
+            _tell("error", f"{error}; `python -m recbole_bert4rec doctor` says what is missing", words)
             return MISSING
         except Interrupted as stop:
-            print(f"interrupted; {stop.kept or 'nothing was begun'}", file=sys.stderr)
+            _tell("interrupted", stop.kept or "nothing was begun", words)
             return stop.exit_code
+
+
+def _tell(event: str, text: str, words: list[str]) -> None:
+    """Say why the command ends, as an object where the user wants these."""
+    if JSON not in (word.removeprefix("--log_format=") for word in words):
+        print(f"{event}{':' if event == 'error' else ';'} {text}", file=sys.stderr)
+        return
+    now = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+    print(json.dumps({"time": now, "level": "error", "event": event, "message": text}), file=sys.stderr)
 
 
 def _overview(program: str) -> str:

@@ -121,7 +121,7 @@ def kept(options: argparse.Namespace) -> str:
     """Say what an interrupted command leaves behind."""
     if _is_comparison(options):
         return compare.kept(options)
-    return "the best checkpoint so far is kept"
+    return "nothing was trained; the same command begins anew"
 
 
 def _is_comparison(options: argparse.Namespace) -> bool:

@@ -56,8 +56,11 @@ def check_flags(flags: list[str], own: Collection[str]) -> None:
         UserError: naming each of them.
     """
     found = []
+    values: dict[str, str] = {}
     for flag in flags:
         name, equals, value = flag.partition("=")
+        if values.setdefault(name, value) != value:
+            found.append(f"`{name}` is given twice, as {values[name]} and as {value}")
         if not flag.startswith("--") or not equals:
             found.append(f"argument {flag!r} is not understood; options are written --key=value")
         elif "=" in value:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 import logging
 import os
+import sys
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
-from functools import partial
 from logging import getLogger
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
@@ -70,9 +70,37 @@ if TYPE_CHECKING:
 _SEQUENTIAL_SPLIT = {"split": {"LS": "valid_and_test"}, "order": "TO", "group_by": "user"}
 _LARGEST_LOG = 2**25
 """Bytes of a run's log file; of a longer log the last part stays, and the one before it as FILE.log.1."""
-_CAPPED_FILE = partial(RotatingFileHandler, maxBytes=_LARGEST_LOG, backupCount=1)
 _HANDLERS: WeakSet[logging.Handler] = WeakSet()
 """Those that RecBole's ``init_logger`` made."""
+
+
+class _LogFile(RotatingFileHandler):
+    """A run's log file: of bounded size, and where it cannot be written the run goes on and says so once."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, maxBytes=_LARGEST_LOG, backupCount=1)
+        self._said = False
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  logging's name
+        """Warn of a full disk and the like; other faults are shown as logging's own handlers show them."""
+        if isinstance(error := sys.exc_info()[1], OSError):
+            self._warn(error)
+        else:
+            super().handleError(record)
+
+    def close(self) -> None:
+        """Close the file, also where its last lines cannot be written."""
+        try:
+            super().close()
+        except OSError as error:
+            self._warn(error)
+
+    def _warn(self, error: OSError) -> None:
+        if not self._said:
+            self._said = True
+            print(f"warning: {self.baseFilename} cannot be written: {error.strerror}", file=sys.stderr)
+
+
 _NO_FILE_EXISTS = StandIn(os, path=StandIn(os.path, exists=lambda path: False))
 
 
@@ -394,7 +422,7 @@ def init_logger(original: Callable[[Config], None], config: Config) -> None:
             root.addHandler(handler)
             _HANDLERS.add(handler)
 
-    with replaced(recbole_logger, "logging", StandIn(logging, basicConfig=attach, FileHandler=_CAPPED_FILE)):
+    with replaced(recbole_logger, "logging", StandIn(logging, basicConfig=attach, FileHandler=_LogFile)):
         original(config)
 
 

@@ -173,6 +173,8 @@ def _check_whole(path: str | os.PathLike[str]) -> bool:
         whole = sealed and seal.removeprefix(_SEAL) == digest_of(path, but=_DIGITS).encode()
     except OSError as error:
         raise UserError(f"checkpoint {path} cannot be read ({error.strerror or error})") from error
+    if not os.path.getsize(path):
+        raise ForeignFileError(f"{path} is empty")
     if not is_archive:
         raise ForeignFileError(f"{path} is not a checkpoint of recbole_bert4rec (no archive)")
     damage = None if whole else _damage(path)

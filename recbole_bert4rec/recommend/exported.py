@@ -174,7 +174,7 @@ class ExportedModel:
         """Return which items may be recommended. *Shape:* (N,)."""
         allowed = np.full(len(self._counts), items is None)
         if items is not None:
-            allowed[self._items.those_known(items, "items_to_recommend")] = True
+            allowed[self._items.those_known(items, "items_to_recommend", needed=True)] = True
         if exclude is not None:
             allowed[self._items.those_known(exclude, "exclude")] = False
         allowed[PADDING] = False

@@ -55,9 +55,15 @@ class Items:
             raise UserError(unknown)
         return found
 
-    def those_known(self, values: Ids, what: str) -> NDArray[np.int64]:
-        """Return internal ids of the items that are in the catalogue; warn once that others are not."""
+    def those_known(self, values: Ids, what: str, needed: bool = False) -> NDArray[np.int64]:
+        """Return internal ids of the items that are in the catalogue; warn once that others are not.
+
+        Raises:
+            UserError: none is, where one is ``needed``.
+        """
         found, unknown = self._told(values, what)
+        if unknown is not None and needed and not found.any():
+            raise UserError(unknown)
         if unknown is not None and unknown not in self._warned:
             self._warned.add(unknown)
             getLogger(__name__).warning(f"{unknown}; they are left out")

@@ -429,7 +429,11 @@ class Recommender:
         if items is None and exclude is None:
             return self.ranker.catalogue()
         everything = np.arange(1, self.ranker.n_items)
-        chosen = everything if items is None else np.unique(self._items.those_known(items, "items_to_recommend"))
+        chosen = (
+            everything
+            if items is None
+            else np.unique(self._items.those_known(items, "items_to_recommend", needed=True))
+        )
         if exclude is not None:
             chosen = np.setdiff1d(chosen, self._items.those_known(exclude, "exclude"))
         if not len(chosen):

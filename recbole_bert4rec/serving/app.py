@@ -166,6 +166,7 @@ def _about(one: Followed[Served]) -> Checkpoint:
         needs_times=bool(model.config["time_bias"]),
         loaded=one.loaded.isoformat(timespec="seconds"),
         loads=one.loads,
+        failure=one.failure,
     )
 
 

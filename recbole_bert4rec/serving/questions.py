@@ -169,6 +169,7 @@ class Checkpoint(BaseModel):
     needs_times: bool
     loaded: str = Field(description="when, in UTC")
     loads: int = Field(description="how often since the start")
+    failure: str | None = Field(description="why the file as it is now could not be loaded")
 
 
 class Health(BaseModel):

@@ -26,6 +26,7 @@ class Followed(Generic[T]):
         current: what was made. It is replaced, never changed, so whoever took it may go on with it.
         loaded: when it was made, in UTC.
         loads: how often it was made.
+        failure: why the file as it is now could not be made, or None.
         asked: to make it anew though the file looks the same; a signal may set it.
     """
 
@@ -35,22 +36,31 @@ class Followed(Generic[T]):
         self._seen = self._look()
         self.current = make()
         self.loaded, self.loads = datetime.now(timezone.utc), 1
+        self.failure: str | None = None
 
     def update(self) -> None:
         """Make it anew where the file has changed; keep what there is where that fails."""
         seen = self._look()
+        if seen is None and self.asked:
+            self.asked = False
+            self._fail("there is no such file")
         if seen is None or (seen == self._seen and not self.asked):
             return
         self._seen, self.asked = seen, False
         try:
             self.current = self._make()
         except Exception as error:  # whatever is wrong with the file, the service goes on
-            getLogger(__name__).warning("%s cannot be loaded, so the one before stays: %s", self.path, error)
-            self._observe(False)
+            self._fail(str(error))
             return
+        self.failure = None
         self.loaded, self.loads = datetime.now(timezone.utc), self.loads + 1
         getLogger(__name__).warning("%s was loaded anew", self.path)
         self._observe(True)
+
+    def _fail(self, why: str) -> None:
+        self.failure = why
+        getLogger(__name__).warning("%s cannot be loaded, so the one before stays: %s", self.path, why)
+        self._observe(False)
 
     def _look(self) -> tuple[int, int, int] | None:
         try:

@@ -17,6 +17,7 @@ from recbole.utils import get_environment, init_seed, set_color
 
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.files import locked
+from recbole_bert4rec.interrupts import Interrupted
 from recbole_bert4rec.plugin.checkpoint import OtherDataError, best_of
 from recbole_bert4rec.plugin.distributed import rank_of
 from recbole_bert4rec.plugin.model import BERT4Rec
@@ -196,7 +197,11 @@ def _looks_again(trainer: Observed) -> bool:
 def _train_and_test(experiment: Experiment, watch: _Watch) -> Metrics | None:
     data, trainer, show = experiment.data, experiment.trainer, experiment.data.config["show_progress"]
     _, best_metrics = watch.saver.fit(trainer, data.train, data.valid, show_progress=show)
-    test_metrics: Metrics | None = trainer.evaluate(data.test, load_best_model=True, show_progress=show)
+    try:
+        test_metrics: Metrics | None = trainer.evaluate(data.test, load_best_model=True, show_progress=show)
+    except Interrupted as stop:
+        stop.kept = f"the training is finished; the same command with --resume={trainer.saved_model_file} tests it"
+        raise
     _log_results(data.config, best_metrics, test_metrics)
     return test_metrics
 

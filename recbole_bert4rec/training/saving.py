@@ -38,6 +38,7 @@ class Saver(Callback):
             with deferred():
                 return trainer.fit(train_data, valid_data, **arguments)
         except Interrupted as stop:
+            stop.kept = "the best checkpoint so far is kept"
             if isinstance(trainer, ResumableTrainer):
                 if self._before_validation is not None:
                     self._save(trainer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -32,6 +33,7 @@ from recbole_bert4rec.cli.words import joined
         (["--seeds=2", "--nproc=2"], "one process each"),
         (["--seeds=2", "--verbose"], "--verbose is for a single run"),
         (["--seeds=0"], "must be at least 1"),
+        (["--epochs=3", "--epochs=4"], "`--epochs` is given twice, as 3 and as 4"),
         (["--nproc=0"], "--nproc=0 must be at least 1"),
         (["--nproc=2", "--engine=ray"], "--nproc and --engine=ray start processes that train together"),
         (["--num_workers=2"], "--num_workers goes with --engine=ray"),
@@ -74,7 +76,7 @@ def test_flags_of_a_search_that_do_not_go_together_are_refused(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "interrupted; the best checkpoint so far is kept"),
+        ([], "interrupted; nothing was trained; the same command begins anew"),
         (["--model=Pop,BERT4Rec"], "the same command does the rest"),
         (["compare", "--model=Pop,BERT4Rec"], "the same command does the rest"),
         (["study", "ablation.yaml"], "the same command does the rest"),
@@ -94,6 +96,14 @@ def test_ctrl_c_is_one_line_and_an_exit_code_of_its_own(
     assert words in capsys.readouterr().err
 
 
+def test_a_mistake_is_an_object_where_lines_are_objects(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--nproc=0", "--log_format=json"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    said = json.loads(line)
+    assert (said["level"], said["event"]) == ("error", "error")
+    assert said["message"].startswith("--nproc=0 must be at least 1")
+
+
 def test_the_overview_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -106,7 +116,9 @@ def test_the_service_without_its_packages_says_how_to_install_them(
 ) -> None:
     monkeypatch.setattr(extras, "is_installed", lambda module: module != "uvicorn")
     assert main(["serve", "--checkpoint=m.pth"]) == 1
-    assert "error: the service needs uvicorn; pip install 'recbole-bert4rec[serve]'" in capsys.readouterr().err
+    assert (
+        "error: the service needs uvicorn; in the checkout: pip install -e '.[pinned,serve]'" in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -146,9 +158,9 @@ def test_every_command_explains_itself_under_the_name_it_was_called_by(
         (["compare", "--seds=3"], "`--seds`: did you mean `--seeds`?"),
         (["tune", "--params_file=a", "--max_eval=3"], "`--max_eval`: did you mean `--max_evals`?"),
         (["doctor", "--x=1"], "doctor takes no options, but got --x=1"),
-        (["--early_stop=3"], "`early_stop`: neither RecBole nor BERT4Rec has an option of this name"),
+        (["--early_stop=3"], "`early_stop`: did you mean `stopping_step`?"),
         (["--data-path=x"], "`data-path`: did you mean `data_path`?"),
-        (["--model=SASRec", "--early_stop=3"], "`early_stop`: neither RecBole nor BERT4Rec"),
+        (["--model=SASRec", "--qwertz=3"], "`qwertz`: neither RecBole nor BERT4Rec has an option of this name"),
     ],
 )
 def test_what_is_misspelt_is_refused_before_anything_runs(

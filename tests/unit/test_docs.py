@@ -8,6 +8,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from importlib.util import find_spec
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,8 @@ DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PAGES = [*DOCS, ROOT / "CONTRIBUTING.md", *sorted((ROOT / "results").rglob("*.md")), ROOT / "benchmarks/RESULTS.md"]
 OF_THE_READER = ("my.yaml", "shop.yaml", "hyper.best.yaml")
 """Files that a page tells its reader to make, or that an earlier command makes."""
+SHELL = (">", "2>", "|", "||")
+"""Words after which the shell's part begins."""
 PLACEHOLDER = re.compile(r"[A-Z]+")
 """What stands for a value of the reader's, such as SEED."""
 TITLED = re.compile(r'^```\w+ title="(.*?)"\n(.*?)^```', re.MULTILINE | re.DOTALL)
@@ -74,7 +77,7 @@ def commands(text: str) -> Iterator[list[str]]:
     for block in blocks(text, "bash"):
         for line in re.sub(r'^eval "\$\((.*)\)"', r"\1", block, flags=re.MULTILINE).splitlines():
             for command in line.split(" && "):
-                yield shlex.split(command, comments=True)
+                yield list(takewhile(lambda word: word not in SHELL, shlex.split(command, comments=True)))
     for command in re.findall(r"`((?:python|recbole-bert4rec) [^`]*--[^`]+)`", prose(text)):
         if "..." not in command:
             yield shlex.split(command)

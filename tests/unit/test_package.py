@@ -178,9 +178,12 @@ print(main(["tune", "--params_file=x"]), main(["--model=Pop,BERT4Rec"]), main(["
     done = python(program)
     assert done.stdout == "1 1 1\n"
     search, comparison, attention = done.stderr.splitlines()
-    assert "error: a search needs hyperopt, matplotlib, plotly; pip install 'recbole-bert4rec[plots,tune]'" in search
-    assert comparison == "error: a comparison needs matplotlib; pip install 'recbole-bert4rec[plots]'"
-    assert attention == "error: --attention=a.png needs matplotlib; pip install 'recbole-bert4rec[plots]'"
+    assert (
+        "error: a search needs hyperopt, matplotlib, plotly; in the checkout: pip install -e '.[pinned,plots,tune]'"
+        in search
+    )
+    assert comparison == "error: a comparison needs matplotlib; in the checkout: pip install -e '.[pinned,plots]'"
+    assert attention == "error: --attention=a.png needs matplotlib; in the checkout: pip install -e '.[pinned,plots]'"
 
 
 @pytest.mark.slow
@@ -201,6 +204,6 @@ except ValueError as error:
     print(error)
 """
     missing, broken = python(program).stdout.splitlines()
-    assert missing == "--tool=Ray needs ray; pip install 'recbole-bert4rec[tune]'"
+    assert missing == "--tool=Ray needs ray; in the checkout: pip install -e '.[pinned,tune]'"
     assert "does not work here (ZeroDivisionError" in broken
     assert "pip install --upgrade 'ray[tune]'" in broken

@@ -213,12 +213,13 @@ def test_what_may_be_recommended_can_be_narrowed(model: Recommender) -> None:
     [
         (-0.4, {}, True, "left out: the model learnt to add -0.40"),
         (0.4, {}, False, "again: the model learnt to add 0.40"),
-        (0.4, {"exclude_seen": True}, False, "again: the model learnt"),
+        (0.01, {}, True, "left out: the model learnt to add 0.01"),
+        (0.4, {"exclude_seen": True}, True, "are left out, as in evaluation (exclude_seen=True)"),
         (0.0, {"seen_bias": False}, False, "may be recommended again, as in evaluation (exclude_seen=False)"),
         (0.0, {"seen_bias": False, "exclude_seen": True}, True, "are left out, as in evaluation (exclude_seen=True)"),
     ],
 )
-def test_auto_follows_what_the_model_learnt_or_else_the_metric(
+def test_auto_leaves_out_what_the_metric_left_out_or_else_follows_what_the_model_learnt(
     seen_bias: float, options: dict[str, Any], left_out: bool, words: str, write_inter: Any
 ) -> None:
     loaded = load(trained(write_inter, seen_bias, **options).file)

@@ -162,7 +162,10 @@ WRONG = [
     (["recommend", "--output=top.csv", "--max_per=2", "--items=log.csv"], "such as --max_per=brand:2"),
     (["recommend", "--output=top.csv", "--items=log.csv"], "--max_per=COLUMN:N and --items=NAME.item go together"),
     (["recommend", "--output=top.csv", "--max_per=a:2", "--items=no.item"], "--items=no.item cannot be read"),
-    (["recommend", "--output=top.csv", "--max_per=a:2", "--items=log.csv"], "--items=log.csv has no column 'item_id'"),
+    (
+        ["recommend", "--output=top.csv", "--max_per=a:2", "--items=log.csv"],
+        "--items=log.csv has no column 'a'; it has [",
+    ),
     (["recommend", "--input=log.csv", "--output=top.csv", "--exclude=no.txt"], "--exclude=no.txt cannot be read"),
     (["recommend", "--output=top.csv", "--kay=3"], "recommend takes no options, but got --kay=3"),
     (["recommend", "--output=top.csv", "--filter_viewd=True"], "did you mean `--filter_viewed`?"),
