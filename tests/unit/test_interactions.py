@@ -12,6 +12,7 @@ from pyarrow import parquet
 
 from recbole_bert4rec.datafiles import interactions
 from recbole_bert4rec.datafiles.interactions import InteractionFile, join_tables, read_part, write_table
+from recbole_bert4rec.datafiles.items import read_items
 from recbole_bert4rec.errors import UserError
 
 FIELDS = ("user", "item", "time")
@@ -122,3 +123,34 @@ def test_a_folder_without_files_is_refused() -> None:
     Path("a").mkdir()
     with pytest.raises(UserError, match=r"a holds no \.parquet file"):
         InteractionFile("a", FIELDS)
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+def test_the_separator_of_a_text_is_found_by_the_columns_that_are_looked_for(separator: str) -> None:
+    rows = ["kunde,artikel,zeit", "a,NA,1", '"b",0012,2']
+    Path("log.csv").write_text("\n".join(rows).replace(",", separator) + "\n")
+    (table,) = InteractionFile("log.csv", ("kunde", "artikel", "zeit")).tables()
+    assert table.to_pylist() == [
+        {"kunde": "a", "artikel": "NA", "zeit": "1"},
+        {"kunde": "b", "artikel": "0012", "zeit": "2"},
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['sku:token\tname:token_seq\n7\tA "big" one\n', 'sku;name\n7;"A ""big"" one"\n', 'sku,name\n7,"A ""big"" one"\n'],
+    ids=["item", "semicolon", "comma"],
+)
+def test_what_items_are_is_read_from_an_item_file_and_from_csv(text: str) -> None:
+    Path("items.txt").write_text(text)
+    columns = read_items("items.txt", "sku")
+    assert {name: column.values.to_pylist() for name, column in columns.items()} == {
+        "sku": ["7"],
+        "name": ['A "big" one'],
+    }
+
+
+def test_a_file_without_the_ids_of_items_is_refused_with_its_columns() -> None:
+    Path("items.txt").write_text("a,b\n1,2\n")
+    with pytest.raises(UserError, match=r"--items=items.txt has no column 'sku', the ids of items; it has \['a,b'\]"):
+        read_items("items.txt", "sku")

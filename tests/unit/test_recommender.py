@@ -230,6 +230,22 @@ def test_auto_leaves_out_what_the_metric_left_out_or_else_follows_what_the_model
     assert bool(again) is not left_out
 
 
+def test_unknown_items_are_left_out_of_lists_with_one_warning(
+    model: Recommender, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(2):
+        known = lists_of(model.recommend([["i1"]], items_to_recommend=["i4", "i5", "i6"], exclude=["i5"]))
+        some = lists_of(model.recommend([["i1"]], items_to_recommend=["i4", "i5", "i6", "new"], exclude=["i5", "x"]))
+        assert some == known
+        assert lists_of(model.recommend({"a": ["i1"]}, exclude={"a": ["x"]})) == lists_of(
+            model.recommend({"a": ["i1"]})
+        )
+    assert [said for said in caplog.messages if "left out" in said] == [
+        "`items_to_recommend` names 1 of 4 items that the model does not know, such as 'new'; they are left out",
+        "`exclude` names 1 of 2 items that the model does not know, such as 'x'; they are left out",
+    ]
+
+
 def test_diverse_lists_have_the_best_item_first_and_are_less_alike(small: Trained, model: Recommender) -> None:
     histories = small.histories()[0]
     vectors = dict(zip(*model.item_vectors(), strict=True))

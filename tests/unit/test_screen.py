@@ -15,6 +15,7 @@ from recbole.utils import init_logger
 
 from recbole_bert4rec.comparison.comparison import Comparison
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.patches.policy import _LogFile
 from recbole_bert4rec.training.build import load_data
 from recbole_bert4rec.training.callbacks import Callback
 from recbole_bert4rec.training.logs import no_bars
@@ -260,3 +261,12 @@ def test_a_notebooks_comparison_and_search_follow_their_flags(monkeypatch: pytes
     flags = ("--epochs=7", "--use_gpu=False")
     assert Comparison(("BERT4Rec",), "ml-100k", flags=flags).config("BERT4Rec", {})["epochs"] == 7
     assert Task("BERT4Rec", "ml-100k", flags=flags).config({})["epochs"] == 7
+
+
+def test_a_log_file_on_a_full_disk_is_one_warning(capsys: pytest.CaptureFixture[str]) -> None:
+    handler = _LogFile("/dev/full")
+    record = logging.LogRecord("any", logging.INFO, "", 0, "words " * 9999, None, None)
+    handler.emit(record)
+    handler.emit(record)
+    handler.close()
+    assert capsys.readouterr().err == "warning: /dev/full cannot be written: No space left on device\n"

@@ -38,6 +38,7 @@ from recbole_bert4rec.serving.batching import Batcher, BusyError  # noqa: E402
 from recbole_bert4rec.serving.items import ItemFile, Search  # noqa: E402
 from recbole_bert4rec.serving.metrics import Metrics  # noqa: E402
 from recbole_bert4rec.serving.questions import LARGEST_BODY  # noqa: E402
+from recbole_bert4rec.serving.reload import Followed  # noqa: E402
 from recbole_bert4rec.serving.server import listen  # noqa: E402
 
 NAMES = ["item_id:token\ttitle:token_seq\tposter:token", *(f"i{i}\tThing {i}\ti{i}.png" for i in range(24))]
@@ -421,3 +422,20 @@ def test_what_the_service_cannot_do_is_one_line(files: Files, capsys: pytest.Cap
     assert main(["serve", f"--checkpoint={files.one}", "--device=cpu", f"--compare={files.items}"]) == 2
     assert main(["serve", "--checkpoint=none.pth"]) == 2
     assert all(line.startswith("error: ") for line in capsys.readouterr().err.splitlines())
+
+
+def test_what_could_not_be_loaded_anew_is_known_until_it_can(tmp_path: Path) -> None:
+    file = tmp_path / "m.pth"
+    file.write_text("1")
+    followed = Followed(str(file), lambda: int(file.read_text()))
+    file.write_text("broken")
+    followed.update()
+    assert (followed.current, followed.loads) == (1, 1)
+    assert "invalid literal" in str(followed.failure)
+    file.unlink()
+    followed.asked = True
+    followed.update()
+    assert followed.failure == "there is no such file"
+    file.write_text("22")
+    followed.update()
+    assert (followed.current, followed.loads, followed.failure) == (22, 2, None)
