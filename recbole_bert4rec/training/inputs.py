@@ -118,9 +118,10 @@ def resolve_inputs(
     Raises:
         UserError: a file is missing or damaged, or the data set is no name.
     """
-    own = [find_config(name) for name in config_files]
+    contents = [(file, read_yaml(file)) for file in map(find_config, config_files)]
+    own = [file for file, content in contents if content]  # RecBole cannot read one without options
     flags = parse_flags(sys.argv[1:])
-    given = {**{key: value for file in own for key, value in read_yaml(file).items()}, **options, **flags}
+    given = {**{key: value for _, content in contents for key, value in content.items()}, **options, **flags}
     if dataset is not None:
         given["dataset"] = dataset
     warm = given.get("warm_start") if resume is None else None

@@ -212,10 +212,9 @@ def summary(record: RunRecord, path: Path) -> str:
 def _of_seen_items(bias: float) -> str:
     """Say what ``seen_bias`` learnt."""
     if abs(bias) < 1:
-        meaning = "near 0: seen items score about as others do"
-    else:
-        meaning = "items are not repeated" if bias < 0 else "items are repeated"
-    return f"seen_bias {bias:+.2g}, {meaning}"
+        return f"seen items score about as others do (seen_bias {bias:+.2g} is near 0)"
+    meaning = "items are not repeated" if bias < 0 else "items are repeated"
+    return f"{meaning}: {bias:+.2g} to the scores of those that were seen"
 
 
 class Clock:

@@ -162,16 +162,22 @@ def test_a_mistake_gets_one_clear_line_and_a_non_zero_exit(
     [
         ("mask_ratio: [0.2\nft_ratio: 1", ["bad.yaml cannot be read", "line 2"]),
         ("just words", ["bad.yaml must hold lines of `key: value`, but holds 'just words'"]),
-        ("", ["bad.yaml must hold lines"]),
         ("\x00\x01", ["bad.yaml cannot be read"]),
     ],
-    ids=["syntax", "words", "empty", "binary"],
+    ids=["syntax", "words", "binary"],
 )
 def test_an_unreadable_yaml_is_named_with_its_line(
     text: str, words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("bad.yaml").write_text(text)
     assert_main_refuses(capsys, ["--config_files=bad.yaml"], words)
+
+
+def test_a_file_of_comments_alone_changes_nothing(write_inter: Any) -> None:
+    Path("mine.yaml").write_text("# epochs: 3\n")
+    options = {**QUIET, **write_inter(ROWS), "hidden_size": 16, "epochs": 1}
+    dataset = options.pop("dataset")
+    assert len(run(dataset=dataset, options=options, config_files=["mine.yaml"]).record["epochs"]) == 1
 
 
 def test_a_mistake_shows_no_traceback_to_the_shell() -> None:
@@ -294,7 +300,5 @@ def test_a_user_who_has_seen_nearly_all_gets_fewer_recommendations(write_inter: 
 
 
 def test_a_download_that_fails_is_one_line() -> None:
-    with pytest.raises(
-        UserError, match=r"data set 'ml-1m' is not here and cannot be downloaded \(.*\); write it to x/a"
-    ):
+    with pytest.raises(UserError, match=r"data set 'ml-1m' is not here and cannot be downloaded \(.*\); write it to x"):
         translate_errors(lambda: urlopen("http://127.0.0.1:9/ml-1m.zip"), "data set 'ml-1m'", "x")
