@@ -52,15 +52,11 @@ class ViewedRule(NamedTuple):
         return self.left_out if filter_viewed == AUTO else bool(filter_viewed)
 
 
-_REPEATS = 0.02
-"""The ``seen_bias`` above which users are taken to repeat items: where a tenth of a log repeats, it was .04 or more."""
-
-
 def viewed_rule(seen_bias: float | None, exclude_seen: bool) -> ViewedRule:
     """Return what ``filter_viewed="auto"`` does.
 
-    Where the metric left out what a user had, so do recommendations. Else they follow the learnt ``seen_bias``: near 0,
-    or below, nobody repeats. Without it they rank as the metric does.
+    Where the metric left out what a user had, so do recommendations. Else they follow the sign of the learnt
+    ``seen_bias``. Without it they rank as the metric does.
 
     Args:
         seen_bias: the learnt number; None if the option is off.
@@ -68,7 +64,7 @@ def viewed_rule(seen_bias: float | None, exclude_seen: bool) -> ViewedRule:
     """
     if seen_bias is not None and not exclude_seen:
         learnt = f"the model learnt to add {seen_bias:.2f} to the score of an item that the user had"
-        if seen_bias > _REPEATS:
+        if seen_bias > 0:
             return ViewedRule(False, f"items of a history may be recommended again: {learnt}")
         return ViewedRule(True, f"items of a history are left out: {learnt}")
     what = "are left out" if exclude_seen else "may be recommended again"
