@@ -184,6 +184,13 @@ def _sender(content: bytes, kind: str) -> Callable[[], Awaitable[Response]]:
     return send
 
 
+def _in_words(mistake: dict[str, Any]) -> str:
+    """Say where a question is wrong, and how."""
+    if mistake["type"] == "json_invalid":
+        return f"the body is no JSON, at character {mistake['loc'][-1]}: {mistake['ctx']['error']}"
+    return f"{'.'.join(map(str, mistake['loc']))}: {mistake['msg']}"
+
+
 def _add_mistakes(app: FastAPI) -> None:
     """Answer every mistake in one line under ``detail``."""
 
@@ -191,9 +198,11 @@ def _add_mistakes(app: FastAPI) -> None:
         return JSONResponse({"detail": detail}, status, headers)
 
     @app.exception_handler(RequestValidationError)
-    async def unfit(_: Request, error: RequestValidationError) -> JSONResponse:
+    async def unfit(request: Request, error: RequestValidationError) -> JSONResponse:
+        if request.method == "POST" and "json" not in request.headers.get("content-type", ""):
+            return answer(422, "the body must be JSON, with the header Content-Type: application/json")
         found = error.errors()
-        said = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in found[:_MOST_MISTAKES]]
+        said = list(map(_in_words, found[:_MOST_MISTAKES]))
         more = [f"{len(found) - len(said)} more"] if len(found) > len(said) else []
         return answer(422, "; ".join([*said, *more]).encode("utf-8", "replace").decode())
 

@@ -170,7 +170,7 @@ def test_the_compared_checkpoint_answers_when_it_is_asked(service: Service, file
 
 
 BAD: list[tuple[str, bytes | None, int, str]] = [
-    ("recommend", b"{", 422, "JSON decode error"),
+    ("recommend", b"{", 422, "the body is no JSON, at character 1"),
     ("recommend", b"", 422, "body: Field required"),
     ("recommend", b"\xff\xfe{", 400, "parsing the body"),
     ("recommend", b"[" * 100_000, 400, "parsing the body"),
@@ -422,6 +422,14 @@ def test_what_the_service_cannot_do_is_one_line(files: Files, capsys: pytest.Cap
     assert main(["serve", f"--checkpoint={files.one}", "--device=cpu", f"--compare={files.items}"]) == 2
     assert main(["serve", "--checkpoint=none.pth"]) == 2
     assert all(line.startswith("error: ") for line in capsys.readouterr().err.splitlines())
+
+
+def test_a_body_without_its_type_is_refused_with_the_header_that_is_missing(service: Service) -> None:
+    request = Request(f"{service.address}/recommend", b'{"histories": [["i1"]]}', {"Content-Type": "text/plain"})
+    with pytest.raises(HTTPError) as refused:
+        urlopen(request, timeout=60)
+    assert refused.value.code == 422
+    assert "Content-Type: application/json" in refused.value.read().decode()
 
 
 def test_what_could_not_be_loaded_anew_is_known_until_it_can(tmp_path: Path) -> None:
