@@ -1,7 +1,8 @@
 """The paper's recipes for Steam and ML-20M on made logs of the same shape, and what a whole run would take.
 
-The two data sets may not be passed on. So users, items, interactions and lengths are the paper's (Table 1), and who took
-what is drawn. Each recipe runs from the log to the test, trains for ``--budget``, and its epochs are reckoned from that.
+The two data sets may not be passed on. So users, items, interactions and lengths are the paper's (Table 1), and who
+took what is drawn. Each recipe runs from the log to the test and trains for ``--budget``; its epochs are reckoned from
+that.
 """
 
 from __future__ import annotations
