@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from recbole_bert4rec.cli.trained import add_checkpoint, nothing_written, open_model
+from recbole_bert4rec.cli.trained import add_adjustment, add_checkpoint, nothing_written, open_model
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -15,7 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--output", required=True, metavar="FOLDER", help="to make: the graph in ONNX, the items and the options")
     add("--int8", action="store_true", help="store the weights in 8 bits")
     add("--program", action="store_true", help="add model.pt2, the program of torch.export")
-    add("--logit_adjustment", type=float, help="rank by score - this * log(n + 1) (default: the checkpoint's)")
+    add_adjustment(parser)
 
 
 def execute(options: argparse.Namespace, flags: list[str]) -> None:

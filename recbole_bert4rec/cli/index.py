@@ -7,7 +7,14 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from recbole_bert4rec.cli.trained import add_checkpoint, add_input, nothing_written, open_input, open_model
+from recbole_bert4rec.cli.trained import (
+    add_adjustment,
+    add_checkpoint,
+    add_input,
+    nothing_written,
+    open_input,
+    open_model,
+)
 from recbole_bert4rec.extras import need
 from recbole_bert4rec.files import check_writable
 
@@ -24,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--output", required=True, metavar="FILE", help="to write, for recommend --index=FILE")
     add("--recall", type=float, default=0.99, help="share of the exact best items to find (default: %(default)s)")
     add("--k", type=int, default=20, help="items a user for which this is chosen (default: %(default)s)")
-    add("--logit_adjustment", type=float, help="rank less by popularity (default: the checkpoint's)")
+    add_adjustment(parser)
 
 
 def execute(options: argparse.Namespace, flags: list[str]) -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import json
 import signal
 import sys
-from datetime import datetime, timezone
+import time
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +15,7 @@ from recbole_bert4rec.constants import JSON
 from recbole_bert4rec.environment import suppress_dependency_warnings
 from recbole_bert4rec.errors import UserError, nearest
 from recbole_bert4rec.interrupts import Interrupted, handled
+from recbole_bert4rec.json_lines import json_line
 
 DONE, MISSING, MISTAKE = 0, 1, 2
 """Exit codes: done; something that is needed is not installed; a user's mistake. A signal's is 128 and its number."""
@@ -98,8 +98,7 @@ def _tell(event: str, text: str, words: list[str]) -> None:
     if JSON not in (word.removeprefix("--log_format=") for word in words):
         print(f"{event}{':' if event == 'error' else ';'} {text}", file=sys.stderr)
         return
-    now = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
-    print(json.dumps({"time": now, "level": "error", "event": event, "message": text}), file=sys.stderr)
+    print(json_line(time.time(), "error", event, text, {}), file=sys.stderr)
 
 
 def _overview(program: str) -> str:

@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from recbole_bert4rec.cli.trained import (
+    add_adjustment,
     add_checkpoint,
     add_filter,
     add_input,
@@ -34,9 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--exclude", metavar="FILE", help="text file of items not to recommend, one a line")
     add("--diversity", type=float, default=0.0, help="from 0 to 1: choose items unlike each other (default: 0)")
     add("--max_per", metavar="COLUMN:N", help="at most N items a user of each value of a column of --items")
-    add("--items", metavar="NAME.item", help="atomic file with that column")
+    add("--items", metavar="FILE", help="file with that column: .item, or text with a header")
     add("--index", metavar="FILE", help="find items by this file of the command index (default: score all items)")
-    add("--logit_adjustment", type=float, help="rank less by popularity (default: the checkpoint's)")
+    add_adjustment(parser)
 
 
 def execute(options: argparse.Namespace, flags: list[str]) -> None:

@@ -32,6 +32,12 @@ def add_checkpoint(parser: argparse.ArgumentParser) -> None:
     add("--device", help="where the model computes, such as cpu or cuda:1 (default: a GPU where there is one)")
 
 
+def add_adjustment(parser: argparse.ArgumentParser) -> None:
+    """Add the flag that ranks by other than the plain scores."""
+    text = "rank less by popularity, by score - this * log(n + 1) (default: the checkpoint's)"
+    parser.add_argument("--logit_adjustment", type=float, help=text)
+
+
 def add_input(parser: argparse.ArgumentParser, purpose: str) -> None:
     """Add the flags that say where the histories are, and what for."""
     text = f"{purpose}: .csv, .tsv, .inter or .parquet, a row an interaction, or a row a user with a list of items"

@@ -16,7 +16,7 @@ def facts(results: Results) -> list[str]:
     """Return what one must know to read the tables, a line each."""
     about, rules = results.about, results.about["rules"]
     valid_mode, mode = (rules["eval_args"]["mode"][phase] for phase in ("valid", "test"))
-    among = "all items" if mode == "full" else f"{mode[3:]} candidates ({mode}), the same for every model"
+    among = "all items" if mode == "full" else f"{candidates(mode)}, the same for every model"
     seen = "left out" if rules["exclude_seen"] else "ranked like all others (RecBole's protocol)"
     dropped = about["dropped"]
     records = [record for of_model in results.records.values() for record in of_model]
@@ -45,9 +45,16 @@ def facts(results: Results) -> list[str]:
     ]
 
 
+def candidates(mode: str) -> str:
+    """Say among which candidates a mode such as ``pop100`` ranks."""
+    return f"{mode[3:]} candidates ({mode})"
+
+
 def _ended(records: list[dict[str, Any]]) -> str:
     """Say what ended the trainings; a model that counts has none."""
     trained = [record for record in records if get_model(record["model"]).type != ModelType.TRADITIONAL]
+    if not trained:
+        return "nothing is trained"
     ways = Counter(map(ended_by, trained))
     said = {"early stopping": "early stopping on validation", "budget": "the budget", "limit": "the limit of epochs"}
     return "runs ended: " + ", ".join(f"{ways[way]} by {text}" for way, text in said.items() if ways[way])

@@ -124,15 +124,12 @@ def doubts(results: Results) -> dict[str, list[str]]:
         if share < 1:
             found.setdefault(f"trained for {share:.0%} of one epoch only", []).append(model)
             continue
-        at_the_end, cut_off = sum(map(_was_best_at_the_end, records)), sum(map(_was_cut_off, records))
+        at_the_end, cut_off = ([*filter(test, records)] for test in (_was_best_at_the_end, _was_cut_off))
         if at_the_end or cut_off:
-            what = (
-                "were best at their last epoch"
-                if at_the_end >= cut_off
-                else f"were ended by the limit of {_limit(records[0])}"
-            )
-            number = max(at_the_end, cut_off)
-            text = f"{number} of {len(records)} runs {what}: a longer training may be better"
+            many, what = len(at_the_end), "were best at their last epoch"
+            if len(cut_off) > many:
+                many, what = len(cut_off), f"were ended by the limit of {_limit(cut_off[0])}"
+            text = f"{many} of {len(records)} runs {what}: a longer training may be better"
             found.setdefault(text, []).append(model)
     return found
 
@@ -151,9 +148,9 @@ def _was_cut_off(record: dict[str, Any]) -> bool:
 
 
 def _limit(record: dict[str, Any]) -> str:
-    return (
-        f"{record['config']['epochs']} epochs" if ended_by(record) == "limit" else f"{record['budget']['seconds']:g} s"
-    )
+    if ended_by(record) == "budget":
+        return f"{record['budget']['seconds']:g} s"
+    return f"{record['config']['epochs']} epochs"
 
 
 def _was_best_at_the_end(record: dict[str, Any]) -> bool:

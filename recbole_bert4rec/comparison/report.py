@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from recbole_bert4rec.comparison import tables
 from recbole_bert4rec.comparison.document import Picture, Report, Section, Table
-from recbole_bert4rec.comparison.facts import facts
+from recbole_bert4rec.comparison.facts import candidates, facts
 from recbole_bert4rec.comparison.findings import LEVEL, Finding, distinct_metrics, find, headline
 from recbole_bert4rec.comparison.render import escape_cell, render
 from recbole_bert4rec.comparison.results import Results
@@ -64,15 +64,12 @@ def _caption(results: Results) -> str:
     figures = f"mean ± standard deviation of {seeds} seeds" if seeds > 1 else "one seed"
     rules = results.about["rules"]
     mode = rules["eval_args"]["mode"]["test"]
-    among = "full ranking" if mode == "full" else f"{mode[3:]} candidates ({mode})"
+    among = "full ranking" if mode == "full" else candidates(mode)
     seen = "left out" if rules["exclude_seen"] else "ranked"
     several = len(results.models) > 1
     order = " Best bold, second underlined." if several else ""
-    stars = (
-        f" * differs from {results.reference} (paired t-test, Holm, p < {LEVEL:g})."
-        if several and results.reference
-        else ""
-    )
+    first = results.reference if several else None
+    stars = f" * differs from {first} (paired t-test, Holm, p < {LEVEL:g})." if first else ""
     return f"Test metrics on {results.about['dataset']}, {figures}; {among}, seen items {seen}.{order}{stars}"
 
 

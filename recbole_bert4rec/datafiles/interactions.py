@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pyarrow.compute as pc
 from pyarrow import csv, ipc, parquet
 
 from recbole_bert4rec.datafiles.codes import as_texts
-from recbole_bert4rec.datafiles.logs import COMMON_SEPARATORS
+from recbole_bert4rec.datafiles.separators import COMMON_SEPARATORS, find_separator
 from recbole_bert4rec.errors import UserError
 
 _IN_TURN = csv.ReadOptions(use_threads=False)
@@ -127,17 +128,16 @@ class InteractionFile:
 
     def _header(self, file: Path) -> list[str]:
         """Return the names of the columns; note the first separator by which there are users and items."""
-        usual = _SEPARATORS[self._kind]
         others = () if self._kind == ".inter" else COMMON_SEPARATORS
-        found: dict[str, list[str]] = {}
-        for separator in dict.fromkeys((usual, *others)):
-            self._separator = separator
-            with csv.open_csv(file, read_options=_IN_TURN, parse_options=self._parse()) as reader:
-                found[separator] = reader.schema.names
-            if {*self._fields[:2]} <= {*found[separator]}:
-                return found[separator]
-        self._separator = usual
-        return found[usual]
+        self._separator, names = find_separator(
+            partial(self._names, file), self._fields[:2], (_SEPARATORS[self._kind], *others)
+        )
+        return names
+
+    def _names(self, file: Path, separator: str) -> list[str]:
+        with csv.open_csv(file, read_options=_IN_TURN, parse_options=self._parse(separator)) as reader:
+            names: list[str] = reader.schema.names
+            return names
 
     def _check(self, file: Path, names: dict[str, str]) -> None:
         flags = ("USER_ID_FIELD", "ITEM_ID_FIELD")
@@ -147,8 +147,8 @@ class InteractionFile:
                     f"{file} has no column {field!r}; its columns are {list(names)}; name yours with --{flag}=NAME"
                 )
 
-    def _parse(self) -> csv.ParseOptions:
-        return csv.ParseOptions(delimiter=self._separator, newlines_in_values=self._kind != ".inter")
+    def _parse(self, separator: str) -> csv.ParseOptions:
+        return csv.ParseOptions(delimiter=separator, newlines_in_values=self._kind != ".inter")
 
     def _batches(self, file: Path, names: list[str]) -> Iterator[pa.RecordBatch]:
         if self._kind == ".parquet":
@@ -158,7 +158,9 @@ class InteractionFile:
         as_text = csv.ConvertOptions(
             include_columns=names, column_types=kinds, null_values=[""], strings_can_be_null=True
         )
-        with csv.open_csv(file, read_options=_IN_TURN, parse_options=self._parse(), convert_options=as_text) as reader:
+        with csv.open_csv(
+            file, read_options=_IN_TURN, parse_options=self._parse(self._separator), convert_options=as_text
+        ) as reader:
             yield from reader
 
     def _as_read(self, table: pa.Table) -> pa.Table:

@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 import pyarrow as pa
 from pyarrow import csv
 
+from recbole_bert4rec.datafiles.separators import find_separator
 from recbole_bert4rec.errors import UserError
 
 
@@ -37,7 +38,7 @@ def read_items(path: str, field: str) -> dict[str, ItemColumn]:
         UserError: the file cannot be read, or has no ids.
     """
     try:
-        separator, names = _header(path, field)
+        separator, names = _separator(path, field)
         quotes: Literal['"', False] = False if separator == "\t" else '"'  # an atomic file quotes nothing
         table = csv.read_csv(
             path,
@@ -77,13 +78,13 @@ def categories_in(path: str, field: str, column: str) -> dict[str, list[str]]:
     return dict(zip(ids, lists, strict=True))
 
 
-def _header(path: str, field: str) -> tuple[str, list[str]]:
-    """Return the first separator by which the columns have the ids, a tab where none has, and the columns."""
+def _separator(path: str, field: str) -> tuple[str, list[str]]:
+    """Return the separator by which the columns have the ids, a tab where none has, and the columns."""
     with open(path, encoding="utf-8-sig", newline="") as file:
         line = file.readline()
-    found = {}
-    for separator in ("\t", ",", ";"):
-        found[separator] = next(python_csv.reader([line], delimiter=separator), [])
-        if field in {name.partition(":")[0] for name in found[separator]}:
-            return separator, found[separator]
-    return "\t", found["\t"]
+
+    def names(separator: str) -> list[str]:
+        return next(python_csv.reader([line], delimiter=separator), [])
+
+    found, _ = find_separator(lambda sign: [name.partition(":")[0] for name in names(sign)], [field], ("\t", ",", ";"))
+    return found, names(found)

@@ -17,11 +17,11 @@ from typing import IO, Any, Literal, TextIO
 import pyarrow as pa
 from pyarrow import csv, parquet
 
+from recbole_bert4rec.datafiles.separators import COMMON_SEPARATORS, find_separator
 from recbole_bert4rec.errors import UserError, nearest, short
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _PARQUET, _JSON_LINES = ".parquet", ".jsonl"
-COMMON_SEPARATORS = (",", ";", "\t", "|", " ")
 _BLOCK = 1 << 24
 _UNREADABLE = (pa.ArrowException, ValueError, OSError, EOFError, zlib.error)
 _FIELDS = ("USER_ID_FIELD", "ITEM_ID_FIELD", "TIME_FIELD")
@@ -300,12 +300,9 @@ class _Text(_Lines):
         """
         given = self._reading.separator
         likely = _SEPARATORS[str(_ending(self.path))]
-        candidates = list(dict.fromkeys((likely, *COMMON_SEPARATORS))) if given is None else [_one_sign(given)]
-        headers = {separator: self._header(separator) for separator in candidates}
-        for separator, names in headers.items():
-            if {*columns} <= {name.strip() for name in names}:
-                return separator, names
-        return max(headers.items(), key=lambda header: len({*columns} & {name.strip() for name in header[1]}))
+        candidates = (likely, *COMMON_SEPARATORS) if given is None else (_one_sign(given),)
+        separator, _ = find_separator(lambda sign: [name.strip() for name in self._header(sign)], columns, candidates)
+        return separator, self._header(separator)
 
     def _header(self, separator: str) -> list[str]:
         with self._texts() as file:

@@ -6,19 +6,28 @@ All mistakes are reported in one error.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from recbole_bert4rec.constants import MODEL_NAME, SAMPLED_LOSSES, UNCALIBRATED_LOSSES
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.options.evaluation import mistakes_of_evaluation
-from recbole_bert4rec.options.kinds import AUTO, Anything, misfits
+from recbole_bert4rec.options.kinds import AUTO, Anything, Kind, misfits
 from recbole_bert4rec.options.known import FOLLOWED_BY_ALL, mistakes_of_names
 from recbole_bert4rec.options.recboles import documented
 from recbole_bert4rec.options.table import OPTIONS
 
+Kinds = Mapping[str, Kind]
+"""What values of some options may be, by name."""
+_NONE: Kinds = MappingProxyType({})
+
 
 def check(
-    config: Mapping[str, Any], given: Iterable[str] = (), known: Iterable[str] = (), model: str = MODEL_NAME
+    config: Mapping[str, Any],
+    given: Iterable[str] = (),
+    known: Iterable[str] = (),
+    model: str = MODEL_NAME,
+    own: Kinds = _NONE,
 ) -> None:
     """Refuse a configuration of one of our models that has mistakes.
 
@@ -27,33 +36,42 @@ def check(
         given: the keys that the user wrote.
         known: keys that mean something to this run besides those of the table.
         model: which of our models it is.
+        own: values of the options that a model of the user's own documents.
 
     Raises:
         UserError: naming every mistake that :func:`mistakes` finds.
     """
-    found = mistakes(config, given, known)
+    found = mistakes(config, given, known, own)
     if found:
         raise UserError(f"the configuration of {model} has mistakes:\n  " + "\n  ".join(found))
 
 
-def mistakes(config: Mapping[str, Any], given: Iterable[str] = (), known: Iterable[str] = ()) -> list[str]:
+def mistakes(
+    config: Mapping[str, Any],
+    given: Iterable[str] = (),
+    known: Iterable[str] = (),
+    own: Kinds = _NONE,
+) -> list[str]:
     """List everything that is wrong with a configuration, in words; arguments as in :func:`check`."""
     given = set(given)
     found = mistakes_of_values(config, OPTIONS)
-    found += mistakes_of_types(
-        config, [name for name in given if name not in OPTIONS or isinstance(OPTIONS[name].kind, Anything)], MODEL_NAME
-    )
+    free = [name for name in given if name in own or name not in OPTIONS or isinstance(OPTIONS[name].kind, Anything)]
+    found += mistakes_of_types(config, free, MODEL_NAME, own)
     found += _mistakes_between(config) if not found else []
     return found if config["allow_unknown"] else found + mistakes_of_names(given, known)
 
 
 def mistakes_of_another_model(
-    config: Mapping[str, Any], given: Iterable[str], known: Iterable[str], model: str
+    config: Mapping[str, Any],
+    given: Iterable[str],
+    known: Iterable[str],
+    model: str,
+    own: Kinds = _NONE,
 ) -> list[str]:
     """List what is wrong with the options that a user wrote for a model of RecBole; arguments as in :func:`check`."""
     given = set(given)
     ours = [name for name in sorted(given & FOLLOWED_BY_ALL) if config.get(name) is not None]
-    found = mistakes_of_values(config, ours) + mistakes_of_types(config, given - FOLLOWED_BY_ALL, model)
+    found = mistakes_of_values(config, ours) + mistakes_of_types(config, given - FOLLOWED_BY_ALL, model, own)
     return found if config.get("allow_unknown") else found + mistakes_of_names(given, known)
 
 
@@ -62,9 +80,9 @@ def mistakes_of_values(config: Mapping[str, Any], names: Iterable[str]) -> list[
     return misfits(config, {name: OPTIONS[name].kind for name in names})
 
 
-def mistakes_of_types(config: Mapping[str, Any], names: Iterable[str], model: str) -> list[str]:
-    """List which of some options have a value of another type than RecBole documents, in words."""
-    types = documented(model)
+def mistakes_of_types(config: Mapping[str, Any], names: Iterable[str], model: str, own: Kinds = _NONE) -> list[str]:
+    """List which of some options have a value of another type than RecBole, or the user's own model, documents."""
+    types = {**documented(model), **own}
     return misfits(config, {name: types[name] for name in sorted(names) if name in types})
 
 

@@ -33,7 +33,7 @@ _CALLED_ELSEWHERE = {
     "dropout": "hidden_dropout_prob",
     "early_stop": "stopping_step",
     "early_stopping": "stopping_step",
-    "export": "the command export",
+    "export": "python -m recbole_bert4rec export",
     "lr": "learning_rate",
     "mask_prob": "mask_ratio",
     "max_epochs": "epochs",
@@ -64,8 +64,9 @@ def mistakes_of_names(given: Iterable[str], known: Iterable[str] = (), flags: It
     found = []
     for name in sorted(name for name in set(given) if not is_known(name, known)):
         candidates = sorted({*OPTIONS, *known, *flags, *known_to_recbole()})
-        near = nearest(name.replace("-", "_"), sorted({*OPTIONS, *known, *flags})) or nearest(name, candidates)
-        near = _CALLED_ELSEWHERE.get(name.replace("-", "_").lower(), near)
+        plain = name.replace("-", "_")
+        near = _CALLED_ELSEWHERE.get(plain.lower()) or nearest(plain, sorted({*OPTIONS, *known, *flags}))
+        near = near or nearest(name, candidates)
         hint = f"did you mean `{near}`?" if near else "neither RecBole nor BERT4Rec has an option of this name."
         found.append(f"`{name}`: {hint}")
     return found

@@ -33,7 +33,7 @@ from recbole_bert4rec.constants import FOR_THE_USER, MODEL_NAME, OUR_MODELS, RIV
 from recbole_bert4rec.datafiles.atomic import load_interactions
 from recbole_bert4rec.datafiles.conversion import read_record
 from recbole_bert4rec.datafiles.reader import keeping_ids
-from recbole_bert4rec.errors import UserError, short
+from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.options.auto import LogSize, settle
 from recbole_bert4rec.options.checks import check, mistakes_of_another_model
 from recbole_bert4rec.options.flags import literal
@@ -187,20 +187,13 @@ def check_options(original: Callable[[Config], None], self: Config) -> None:
     known = known_to(self)
     parent = parent_of(self.model)
     own = documented_in(map(Path, property_files(self.model)))
-    wrong = [
-        f"`{name}` must be {own[name].wanted}, but is {short(self[name])}."
-        for name in sorted(given & own.keys())
-        if not own[name].accepts(self[name])
-    ]
-    if wrong:
-        raise UserError(f"the configuration of {self.model} has mistakes:\n  " + "\n  ".join(wrong))
     if parent in OUR_MODELS:
-        check(self.final_config_dict, given, known, self.model)
+        check(self.final_config_dict, given, known, self.model, own)
     else:
         found = mistakes_of_gru4rec_plus(self.final_config_dict) if parent == RIVAL else []
         if not str(self["teacher"]).isidentifier():  # KD_DAGFM runs it as a program (kd_dagfm.py:44)
             found.append(f"`teacher` must be the name of a network, such as CrossNet, but is {self['teacher']!r}.")
-        found += mistakes_of_another_model(self.final_config_dict, given, known, parent)
+        found += mistakes_of_another_model(self.final_config_dict, given, known, parent, own)
         if found:
             raise UserError(f"the configuration of {self.model} has mistakes:\n  " + "\n  ".join(found))
     for name, why in without_effect(self).items():

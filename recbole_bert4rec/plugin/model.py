@@ -109,6 +109,7 @@ class BERT4Rec(Ranker, SequentialRecommender):
         sequences, lengths = interaction[self.ITEM_SEQ], interaction[self.ITEM_SEQ_LEN]
         generator = self._generator_on(sequences.device)
         shown = self.objective.label(sequences, lengths, generator)
+        self.n_averaged = len(sequences) if self.loss_mean == "sequence" else len(shown.labels)
         times = None
         if self.TIME_SEQ:
             visible = (shown.item_seq != PADDING) & ~shown.masked
@@ -127,7 +128,6 @@ class BERT4Rec(Ranker, SequentialRecommender):
             A scalar.
         """
         generator = self._generator_on(sequences.device)
-        self.n_averaged = len(sequences) if self.loss_mean == "sequence" else len(shown.labels)
         weights = mask_weights(shown.rows, len(sequences), self.loss_mean)
         scored = vectors, self.encoder.output_embedding, self.encoder.output_bias, shown.labels
         if self.loss_type == "BPR":

@@ -42,6 +42,7 @@ class ResumableTrainer(FaultyTrainer):
         warm_start: what the training began with; None before it begins, and without ``warm_start``.
         best_epoch: the epoch whose weights are kept, from 0; None before any is.
         valid_result: metrics of the last validation.
+        any_data: whether a finished training may be evaluated on other data than it was trained on.
         trained_here: whether this process has trained, too.
         batches_done: batches of the epoch under way that are trained.
         loss_sum: sum of their losses; None where there are none.
@@ -58,6 +59,7 @@ class ResumableTrainer(FaultyTrainer):
     best_valid_result: dict[str, float] | None
     valid_result: dict[str, float]
     warm_start: WarmStart | None = None
+    any_data = True
     trained_here = False
     batches_done = 0
     loss_sum: Losses | None = None
@@ -276,12 +278,8 @@ class ResumableTrainer(FaultyTrainer):
                 if not isinstance(value, torch.Tensor) or value.shape not in shapes:
                     raise ValueError(f"the optimizer's {name} is {short(value)}")
 
-    def check_data(self, training: BERT4RecDataset, any_data: bool = True) -> None:
+    def check_data(self, training: BERT4RecDataset) -> None:
         """Compare the data with those of the resumed checkpoint, and keep what says what they are for the next one.
-
-        Args:
-            training: what is to be trained on.
-            any_data: a finished training may be evaluated on other interactions.
 
         Raises:
             OtherDataError: the items are others; or other interactions are to be trained on.
@@ -293,7 +291,7 @@ class ResumableTrainer(FaultyTrainer):
             message = (
                 f"the interactions of {training.dataset_name!r} are others than {self.saved_model_file} was trained on"
             )
-            if not (self.finished and any_data):
+            if not (self.finished and self.any_data):
                 raise checkpoint.OtherDataError(
                     f"{message}; train anew, without --resume, or evaluate it on these, without training, by --epochs=1"
                 )

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
@@ -20,6 +18,7 @@ from tqdm.auto import tqdm
 
 from recbole_bert4rec.constants import FOR_THE_USER, JSON, QUIET, SCREENS, SHORT, VERBOSE
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.json_lines import json_line
 from recbole_bert4rec.scoped import replaced
 
 _SCREEN_ONLY = f"{FOR_THE_USER}.screen"
@@ -142,6 +141,5 @@ class _JsonLines(logging.Formatter):
     """An object a line: ``time`` (ISO 8601, UTC), ``level``, ``event`` or null, ``message``, and the event's values."""
 
     def format(self, record: logging.LogRecord) -> str:
-        time = datetime.fromtimestamp(record.created, timezone.utc).isoformat(timespec="milliseconds")
-        about = {"time": time, "level": record.levelname.lower(), "event": getattr(record, "event", None)}
-        return json.dumps({**about, "message": super().format(record), **getattr(record, "fields", {})}, default=str)
+        event, fields = getattr(record, "event", None), getattr(record, "fields", {})
+        return json_line(record.created, record.levelname.lower(), event, super().format(record), fields)

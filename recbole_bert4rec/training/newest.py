@@ -44,7 +44,7 @@ def newest_checkpoint(request: RunRequest) -> str | None:
         if any(given.get(name, stored.get(name)) != stored.get(name) for name in ("model", "dataset", "warm_start")):
             continue
         matter = [name for name in given if name in stored and name not in _MAY_CHANGE]
-        changed = [name for name in matter if not same(given[name], stored[name])]
+        changed = [name for name in matter if not _same(given[name], stored[name])]
         if not changed:
             return file
         refused.append(f"{file} has {', '.join(f'{name}={stored.get(name)!r}' for name in changed)}")
@@ -53,10 +53,10 @@ def newest_checkpoint(request: RunRequest) -> str | None:
     return None
 
 
-def same(given: object, stored: object) -> bool:
+def _same(given: object, stored: object) -> bool:
     """Tell whether an option has the value of a checkpoint, where the user may have written a part of it alone."""
     if isinstance(given, Mapping) and isinstance(stored, Mapping):
-        return all(name in stored and same(value, stored[name]) for name, value in given.items())
+        return all(name in stored and _same(value, stored[name]) for name, value in given.items())
     if isinstance(stored, list) and not isinstance(given, (list, tuple)):
         given = [given]
     if isinstance(given, tuple):

@@ -31,7 +31,7 @@ from recbole_bert4rec.environment import suppress_dependency_warnings
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.interrupts import Interrupted
 from recbole_bert4rec.plugin.checkpoint import best_of, last_of
-from recbole_bert4rec.ray_cluster import check_room, start_ray
+from recbole_bert4rec.ray_cluster import start_ray
 from recbole_bert4rec.training.callbacks import Callback, Metrics, Observed
 from recbole_bert4rec.training.inputs import check_ours
 from recbole_bert4rec.training.processes import Place, run_rank
@@ -154,7 +154,6 @@ def run_on_ray(request: RunRequest, workers: int, address: str | None) -> None:
     for name in ("ray", "ray.tune", "ray.train"):  # which say at length that a worker was lost
         logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
-        check_room("a worker", {"CPU": 1})
         _check_cluster(workers)
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         board = cast(Any, ray.remote)(num_cpus=0, scheduling_strategy=here)(_Board).remote()

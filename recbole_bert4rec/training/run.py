@@ -96,9 +96,9 @@ def _run(
     _log_configuration(config)
     experiment = build(config, watch.callbacks, count_flops=True)
     trainer = experiment.trainer
+    if isinstance(trainer, ResumableTrainer):
+        trainer.any_data = any_data
     with _own_files(trainer, request.checkpoint):
-        if not any_data and isinstance(trainer, ResumableTrainer) and request.checkpoint is not None:
-            trainer.check_data(experiment.data.train._dataset, any_data=False)
         again = _looks_again(trainer)
         watch.writer.path = unused(record_path(trainer)) if again else record_path(trainer)
         show_data(experiment.data)

@@ -19,6 +19,7 @@ FLOORS = [
     "resources",
     "yaml_files",
     "interrupts",
+    "json_lines",
     "workers",
     "ray_cluster",
     "options",
