@@ -41,12 +41,6 @@ def run_options(work: Path, name: str, options: dict[str, Any], model: str, *fla
     return content
 
 
-def run_records(folder: Path) -> list[dict[str, Any]]:
-    """Return the records of the runs of a comparison."""
-    names = json.loads((folder / "comparison.json").read_text())["runs"]
-    return [json.loads((folder / "runs" / f"{name}.json").read_text()) for name in names]
-
-
 def machine(record: dict[str, Any]) -> str:
     """One line on what a record was made with."""
     hardware, versions = record["machine"], record["versions"]
