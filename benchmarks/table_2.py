@@ -1,9 +1,9 @@
 """The BERT4Rec paper's Table 2 on ml-1m or beauty: nine systems, each with the best of a few settings by validation.
 
-Every system but POP has four settings (``GRIDS``), each of which trains for ``--trial`` at most; the best by validation
-trains for ``--budget`` at most, or until early stopping ends it, and is tested once: among the paper's 100 candidates, and
-in the full ranking with seen items left out. BERT4Rec and SASRec do so with three seeds. What has ended is not run again:
-the same command goes on. Both comparisons and the table are written to ``results/``.
+Every system but POP has four settings (``GRIDS``), each of which trains for ``--trial`` at most. The best by validation
+trains for ``--budget`` at most, or until early stopping ends it; BERT4Rec and SASRec do so with three seeds. Each is
+tested once: among the paper's 100 candidates, and in the full ranking with seen items left out. What has ended is not
+run again: the same command goes on.
 """
 
 from __future__ import annotations
@@ -97,7 +97,8 @@ def beside_the_paper(dataset: str, records: list[dict[str, Any]], work: Path) ->
         row |= {"HR@10": mean["hit@10"], "NDCG@10": mean["ndcg@10"], "NDCG@10 to the paper's": mean["ndcg@10"] / ndcg}
         row |= {"full HR@10": full["hit@10"], "full NDCG@10": full["ndcg@10"]}
         minutes = sum(record["seconds"]["train"] for record in tested) / len(tested) / 60
-        rows.append({**row, "search, min": f"{searched_seconds(model, work) / 60:.0f}", "training, min": f"{minutes:.0f}"})
+        row |= {"search, min": f"{searched_seconds(model, work) / 60:.0f}", "training, min": f"{minutes:.0f}"}
+        rows.append(row)
     table = pd.DataFrame(rows)
     order = table["paper NDCG@10"].corr(table["NDCG@10"], method="spearman")
     far = table[(table["NDCG@10 to the paper's"] - 1).abs() > 0.15]["system"]

@@ -71,15 +71,33 @@ def check_picture(flag: str, path: str) -> None:
     check_writable(flag, path)
 
 
-def check_table(flag: str, path: str) -> None:
+def check_table(flag: str, path: str, or_folder: bool = False) -> None:
     """Refuse a table that could not be written; arguments as of :func:`check_writable`.
 
+    Args:
+        flag: by which the user named it.
+        path: of the file.
+        or_folder: let a name without an ending be a folder of .parquet files, which replaces such a one.
+
     Raises:
-        UserError: its ending or its folder is wrong.
+        UserError: its ending or its folder is wrong, or the folder holds something else.
     """
+    if or_folder and not Path(path).suffix:
+        check_folder(flag, Path(path).resolve().parent)
+        if Path(path).exists() and (other := _no_parquet(Path(path))) is not None:
+            raise UserError(f"{flag}={path} would replace {other}, which is no .parquet file; name a new folder")
+        return
     if Path(path).suffix not in TABLES:
-        raise UserError(f"{flag} must name a .csv or .parquet file, but is {path!r}")
+        folder = ", or a folder" if or_folder else ""
+        raise UserError(f"{flag} must name a .csv or .parquet file{folder}, but is {path!r}")
     check_writable(flag, path)
+
+
+def _no_parquet(path: Path) -> Path | None:
+    """Return something that is no .parquet file: the path itself, or what is in the folder; None if there is none."""
+    if not path.is_dir():
+        return path
+    return next((child for child in path.iterdir() if child.suffix != ".parquet" or not child.is_file()), None)
 
 
 @contextmanager

@@ -23,7 +23,7 @@ def start_ray(address: str | None) -> None:
         UserError: there is no cluster at the address.
     """
     os.environ["RAY_AIR_NEW_OUTPUT"] = "0"  # which prints whatever `verbose` says
-    for name in ("ray.tune", "ray.train"):
+    for name in ("ray.tune", "ray.train", "ray._private.authentication"):
         logging.getLogger(name).setLevel(logging.ERROR)
     quiet = {"logging_level": logging.ERROR, "log_to_driver": False, "configure_logging": False}
     if address is None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from recbole_bert4rec.cli.trained import (
     add_adjustment,
     add_checkpoint,
     add_filter,
     add_input,
+    add_output,
     answer_users,
+    check_output,
     filter_viewed,
     items_of,
     open_model,
@@ -19,8 +22,13 @@ from recbole_bert4rec.cli.trained import (
     write_or_print,
 )
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.files import check_table
 from recbole_bert4rec.options.kinds import AUTO
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from recbole_bert4rec.recommend.histories import Histories
+    from recbole_bert4rec.recommend.recommender import Recommender
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add_checkpoint(parser)
     add_input(parser, "histories to recommend to (default: those in the checkpoint)")
-    add("--output", required=True, metavar="FILE", help="table of user, item, rank and score (.csv or .parquet)")
+    add_output(parser, "user, item, rank and score")
     add("--k", type=int, default=10, help="items a user (default: %(default)s)")
     add_filter(parser, AUTO)
     add("--items_to_recommend", metavar="FILE", help="text file of the only items to recommend, one a line")
@@ -50,8 +58,9 @@ def execute(options: argparse.Namespace, flags: list[str]) -> None:
     Raises:
         UserError: something that the user can mend.
     """
-    check_table("--output", options.output)
-    model = open_model(options, logit_adjustment=options.logit_adjustment, index=options.index)
+    check_output(options)
+    opened = {"logit_adjustment": options.logit_adjustment, "index": options.index}
+    model = open_model(options, **opened)
     how = {
         "k": options.k,
         "filter_viewed": filter_viewed(options),
@@ -65,8 +74,19 @@ def execute(options: argparse.Namespace, flags: list[str]) -> None:
     if options.input is None:
         write_or_print(model.recommend(**how), options.output)
         return
-    index = None if model.index is None else model.index.choice
-    answer_users(options, model, lambda histories: model.recommend(histories, **how), how=how, chosen=index)
+    asked = {"how": how, "chosen": None if model.index is None else model.index.choice}
+    answer_users(options, model, Recommending(how), asked, **opened)
+
+
+@dataclass(frozen=True)
+class Recommending:
+    """Recommends to histories; ``how`` are arguments of :meth:`Recommender.recommend`."""
+
+    how: dict[str, Any]
+
+    def __call__(self, model: Recommender, histories: Histories) -> pd.DataFrame:
+        """Return the table of some histories."""
+        return model.recommend(histories, **self.how)
 
 
 def _categories(options: argparse.Namespace, field: str) -> dict[str, Any]:

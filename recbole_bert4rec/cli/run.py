@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 
 from recbole_bert4rec.cli import compare, study
+from recbole_bert4rec.cli.engine import add_engine, check_engine
 from recbole_bert4rec.cli.inputs import add_names, add_screen, config_files, models_of, protocols
 from recbole_bert4rec.constants import VERBOSE
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.extras import need
 from recbole_bert4rec.user_models import is_ours, known_as
 
 _OF_ONE_RUN = ("recommend", "attention", "resume", "k")
@@ -31,13 +31,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--study", metavar="FILE", help="YAML file of variants to compare, or a name of properties/study")
     compare.add_comparison(parser)
     add_screen(parser, one_run=True)
-    add = parser.add_argument_group("several processes, or several machines").add_argument
+    together = parser.add_argument_group("several processes, or several machines")
+    add = together.add_argument
     add("--nproc", type=int, default=1, help="processes that train together (default: %(default)s)")
     add("--ip", default="localhost", help="address of the first process (default: %(default)s)")
     add("--port", type=int, help="port of the first process (default: a free one)")
-    add("--engine", choices=["ray"], help="train in workers of Ray Train; a lost one goes on from the last checkpoint")
-    add("--num_workers", type=int, help="with --engine=ray: workers that train together (default: 1)")
-    add("--ray_address", help="with --engine=ray: of a running cluster (default: start Ray on this machine)")
+    purpose = "train in workers of Ray Train; a lost one goes on from the last checkpoint"
+    add_engine(together, purpose, "workers that train together")
 
 
 def execute(options: argparse.Namespace, flags: list[str]) -> None:
@@ -81,7 +81,6 @@ def execute(options: argparse.Namespace, flags: list[str]) -> None:
     if starter is None:
         run(request)
     elif starter == "--engine=ray":
-        need(starter, "ray")
         from recbole_bert4rec.training.ray_train import run_on_ray
 
         run_on_ray(request, options.num_workers or 1, options.ray_address)
@@ -97,18 +96,12 @@ def _starter(options: argparse.Namespace, torchrun: bool) -> str | None:
     Raises:
         UserError: two do, or a flag goes with none of them.
     """
-    given = {"torchrun": torchrun, "--nproc": options.nproc > 1, "--engine=ray": options.engine == "ray"}
+    given = {"torchrun": torchrun, "--nproc": options.nproc > 1, "--engine=ray": check_engine(options)}
     starters = [name for name, is_given in given.items() if is_given]
     if options.nproc < 1:
         raise UserError(f"--nproc={options.nproc} must be at least 1")
     if len(starters) > 1:
         raise UserError(f"{' and '.join(starters)} start processes that train together; leave all but one out")
-    if options.engine is None:
-        for name in ("num_workers", "ray_address"):
-            if getattr(options, name) is not None:
-                raise UserError(f"--{name} goes with --engine=ray; give that too")
-    elif options.num_workers is not None and options.num_workers < 1:
-        raise UserError(f"--num_workers={options.num_workers} must be at least 1")
     if not starters:
         return None
     for name in ("attention", "budget", "also_test"):

@@ -5,13 +5,16 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from recbole_bert4rec.cli.engine import add_engine, check_engine
 from recbole_bert4rec.constants import NAMES_OF_COLUMNS
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.files import atomic_write
+from recbole_bert4rec.files import atomic_write, check_table
 from recbole_bert4rec.options.kinds import AUTO
 
 if TYPE_CHECKING:
@@ -69,14 +72,23 @@ def open_model(options: argparse.Namespace, **more: Any) -> Recommender:
     Raises:
         UserError: there is none, or it cannot compute there.
     """
+    return load_here(options.checkpoint, options.device, model=options.model, **more)
+
+
+def load_here(checkpoint: str, device: str | None, **more: Any) -> Recommender:
+    """Load the model; arguments of :func:`load`.
+
+    Raises:
+        UserError: there is none, or it cannot compute there.
+    """
     from recbole_bert4rec.recommend.load import load
 
     try:
-        return load(options.checkpoint, options.device, model=options.model, **more)
+        return load(checkpoint, device, **more)
     except (RuntimeError, AssertionError) as error:
-        if options.device is None:
+        if device is None:
             raise
-        raise UserError(f"--device={options.device} cannot be used: {str(error).splitlines()[0]}") from error
+        raise UserError(f"--device={device} cannot be used: {str(error).splitlines()[0]}") from error
 
 
 def open_input(options: argparse.Namespace, model: Recommender, path: str | None = None) -> InteractionFile:
@@ -92,33 +104,59 @@ def open_input(options: argparse.Namespace, model: Recommender, path: str | None
     return InteractionFile(path or options.input, (user, item, time))
 
 
+def add_output(parser: argparse.ArgumentParser, table: str) -> None:
+    """Add the flags that say where the table goes, and who makes it."""
+    text = f"table of {table} (.csv or .parquet; a name without an ending: a folder of .parquet files)"
+    parser.add_argument("--output", required=True, metavar="FILE", help=text)
+    purpose = "answer the users of --input in actors of Ray Data, each with a model of its own"
+    add_engine(parser, purpose, "actors; input and output lie where all machines find them")
+
+
+def check_output(options: argparse.Namespace) -> None:
+    """Refuse where and how a table cannot be written.
+
+    Raises:
+        UserError: says what is wrong.
+    """
+    check_table("--output", options.output, or_folder=options.input is not None)
+    if check_engine(options) and options.input is None:
+        raise UserError("--engine=ray answers the users of a file; give --input too")
+
+
 def answer_users(
-    options: argparse.Namespace, model: Recommender, answer: Callable[[Histories], pd.DataFrame], **asked: Any
+    options: argparse.Namespace,
+    model: Recommender,
+    answer: Callable[[Recommender, Histories], pd.DataFrame],
+    asked: Mapping[str, Any],
+    **opened: Any,
 ) -> None:
     """Write a table with the answers for all users of ``--input`` to ``--output``, and say how many there were.
 
     Args:
         options: of the command.
         model: that answers.
-        answer: makes the table of some histories.
-        **asked: what the answers depend on besides the flags, the input and the checkpoint.
+        answer: makes the table of some histories; for Ray it is pickled.
+        asked: what the answers depend on besides the flags, the input and the checkpoint.
+        **opened: what the model was opened with, besides the flags of :func:`add_checkpoint`.
     """
-    from recbole_bert4rec.recommend.bulk import answer_file
+    from recbole_bert4rec.recommend.bulk import Engine, OneAfterAnother, Question, answer_file
 
     source, status = open_input(options, model), os.stat(options.checkpoint)
-    flags = {name: value for name, value in vars(options).items() if name not in ("output", "device")}
-    users = skipped = 0
+    idle = ("output", "device", "engine", "num_workers", "ray_address")
+    flags = {name: value for name, value in vars(options).items() if name not in idle}
+    question = Question(source, answer)
+    with ExitStack() as stack:
+        engine: Engine = OneAfterAnother(question, model)
+        if options.engine is not None:
+            from recbole_bert4rec.recommend.ray_data import OnRay
 
-    def answer_part(frame: pd.DataFrame) -> pd.DataFrame:
-        nonlocal users, skipped
-        known = model.read(source.renamed(frame, model.fields), warn=False)
-        users, skipped = users + len(known), skipped + known.skipped
-        return answer(known)
-
-    made_from = {**flags, **asked, "size": status.st_size, "changed": status.st_mtime}
-    answer_file(source, options.output, made_from, answer_part)
-    left_out = f"; {skipped} interactions are left out: the model does not know their items" if skipped else ""
-    print(f"{users} users answered in {options.output}{left_out}", file=sys.stderr)
+            checkpoint = os.path.abspath(options.checkpoint)
+            load_one = partial(load_here, checkpoint, options.device, model=options.model, **opened)
+            engine = stack.enter_context(OnRay(question, load_one, options.num_workers or 1, options.ray_address))
+        made_from = {**flags, **asked, "size": status.st_size, "changed": status.st_mtime}
+        count = answer_file(source, options.output, made_from, engine)
+    left_out = f"; {count.skipped} interactions are left out: the model does not know their items"
+    print(f"{count.users} users answered in {options.output}{left_out if count.skipped else ''}", file=sys.stderr)
 
 
 def nothing_written(options: argparse.Namespace) -> str:

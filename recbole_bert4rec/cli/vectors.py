@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from typing import TYPE_CHECKING
 
-from recbole_bert4rec.cli.trained import add_checkpoint, add_input, answer_users, open_model, parts_kept, write_or_print
-from recbole_bert4rec.files import check_table
+from recbole_bert4rec.cli.trained import (
+    add_checkpoint,
+    add_input,
+    add_output,
+    answer_users,
+    check_output,
+    open_model,
+    parts_kept,
+    write_or_print,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from recbole_bert4rec.recommend.answers import Vectors
+    from recbole_bert4rec.recommend.histories import Histories
+    from recbole_bert4rec.recommend.recommender import Recommender
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of the command."""
     add_checkpoint(parser)
     add_input(parser, "write the vectors of the users instead of those of the items")
-    add = parser.add_argument
-    add(
-        "--output", required=True, metavar="FILE", help="table of an id and a column for each number (.csv or .parquet)"
-    )
-    add("--with_bias", action="store_true", help="add a last number, so that a product of both kinds is the score")
+    add_output(parser, "an id and a column for each number")
+    text = "add a last number, so that a product of both kinds is the score"
+    parser.add_argument("--with_bias", action="store_true", help=text)
 
 
 def execute(options: argparse.Namespace, flags: list[str]) -> None:
@@ -35,19 +44,20 @@ def execute(options: argparse.Namespace, flags: list[str]) -> None:
     Raises:
         UserError: something that the user can mend.
     """
-    check_table("--output", options.output)
+    check_output(options)
     model = open_model(options)
     if options.input is None:
         write_or_print(_table(model.item_vectors(options.with_bias), model.fields[1]), options.output)
         return
-    answer_users(
-        options,
-        model,
-        lambda histories: _table(model.user_vectors(histories, with_bias=options.with_bias), model.fields[0]),
-    )
+    answer_users(options, model, partial(_of_users, with_bias=options.with_bias), {})
 
 
 kept = parts_kept
+
+
+def _of_users(model: Recommender, histories: Histories, with_bias: bool) -> pd.DataFrame:
+    """Return the table of some users."""
+    return _table(model.user_vectors(histories, with_bias=with_bias), model.fields[0])
 
 
 def _table(found: Vectors, name: str) -> pd.DataFrame:

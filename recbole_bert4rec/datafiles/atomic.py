@@ -20,7 +20,7 @@ from torch import Tensor
 
 from recbole_bert4rec.datafiles.conversion import folder_read
 from recbole_bert4rec.datafiles.reader import MISSING
-from recbole_bert4rec.errors import UserError, nearest
+from recbole_bert4rec.errors import UserError, nearest, short
 
 _DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error)
 
@@ -182,23 +182,23 @@ def _find_mistakes(path: str, separator: str, encoding: str | None) -> str | Non
         None if there is neither.
     """
     wrong_values: list[tuple[int, str, str]] = []  # line, column, value
-    wrong_widths: list[tuple[int, int]] = []  # line, number of columns
+    wrong_widths: list[tuple[int, list[str]]] = []  # line, fields
     with _open(path, encoding) as file:
         rows = _split_lines(file, separator)
         _, header = next(rows)
         numbers = {index: text[: -len(":float")] for index, text in enumerate(header) if text.endswith(":float")}
         for line, fields in rows:
             if len(fields) != len(header):
-                wrong_widths.append((line, len(fields)))
+                wrong_widths.append((line, fields))
                 continue
             values = ((line, name, fields[index]) for index, name in numbers.items())
             wrong_values.extend(value for value in values if not _is_number_or_missing(value[2]))
     message = None
     if wrong_widths:
-        line, width = wrong_widths[0]
+        line, fields = wrong_widths[0]
         message = (
-            f"line {line}: the number of columns is {width}, but the header has {len(header)}, separated by "
-            f"{separator!r} ({len(wrong_widths)} such lines)"
+            f"line {line}: the number of columns is {len(fields)}, but the header has {len(header)}, separated by "
+            f"{separator!r}: {short(separator.join(fields))} ({len(wrong_widths)} such lines)"
         )
     if wrong_values:
         line, name, value = wrong_values[0]

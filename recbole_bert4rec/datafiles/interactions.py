@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -67,6 +68,14 @@ class InteractionFile:
         """Into how many parts the users are divided, so that one fits into memory with ease."""
         rows = sum(file.stat().st_size for file in self._files) // _BYTES.get(self._kind, 16)
         return min(_MOST_PARTS, 1 + rows // _PART)
+
+    def shares(self, count: int) -> list[InteractionFile]:
+        """Return at most so many, each with some of the folder's files, which stay in their order."""
+        groups = np.array_split(np.array(self._files, dtype=object), min(count, len(self._files)))
+        shares = [copy.copy(self) for _ in groups]
+        for share, files in zip(shares, groups, strict=True):
+            share._files = files.tolist()
+        return shares
 
     def divide(self, folder: Path, count: int) -> list[Path]:
         """Write the interactions of each part of the users into a file of its own, unless that was done before.
@@ -176,10 +185,13 @@ class InteractionFile:
         return table.filter(pc.and_(pc.is_valid(table[user]), pc.is_valid(table[item])))
 
 
-def read_part(file: Path) -> pd.DataFrame:
-    """Return the interactions of a part that :meth:`InteractionFile.divide` wrote."""
-    with pa.memory_map(str(file)) as source:
-        return ipc.open_file(source).read_all().to_pandas()
+def read_part(files: list[Path]) -> pd.DataFrame:
+    """Return the interactions of a part that :meth:`InteractionFile.divide` wrote for one or more shares of a file."""
+    tables = []
+    for file in files:
+        with pa.memory_map(str(file)) as source:
+            tables.append(ipc.open_file(source).read_all())
+    return pa.concat_tables(tables).to_pandas()
 
 
 def _kind(path: Path) -> str:

@@ -270,27 +270,17 @@ class _Text(_Lines):
         only = "; it has one column, or another separator: name that with --separator=..." if len(there) == 1 else ""
         self._check_columns(columns, there, only)
         wanted = [names[there.index(column)] for column in columns]
-        wrong: list[csv.InvalidRow] = []
-
-        def note(row: csv.InvalidRow) -> Literal["skip"]:
-            wrong.append(row)
-            return "skip"
-
         encoding = "utf8" if self.encoding.startswith("utf-8") else self.encoding
         kinds: dict[str, pa.DataType] = dict.fromkeys(wanted, pa.string())
         try:
             table = csv.read_csv(
                 self.path,
                 read_options=csv.ReadOptions(block_size=_BLOCK, encoding=encoding),
-                parse_options=csv.ParseOptions(
-                    delimiter=self._separator, newlines_in_values=True, invalid_row_handler=note
-                ),
+                parse_options=csv.ParseOptions(delimiter=self._separator, newlines_in_values=True),
                 convert_options=csv.ConvertOptions(column_types=kinds, include_columns=wanted),
             )
         except _UNREADABLE as error:
             raise self._unreadable(error) from error
-        if wrong:
-            raise self._unreadable(ValueError(wrong[0].text))
         return table.rename_columns(columns)
 
     def _find_header(self, columns: list[str]) -> tuple[str, list[str]]:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 from pyarrow import csv
-
-from recbole_bert4rec.errors import UserError
 
 _BLOCK = 1 << 26  # bytes read at once; each block has its own dictionary until all are unified
 MISSING = ["", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A"]
@@ -57,35 +55,21 @@ def read_columns(
         The columns in the order of the file. Those of type ``token`` are categorical, the others have ``dtype``.
 
     Raises:
-        UserError: a line and the header differ in their number of columns.
-        ValueError: a value does not have the type of its column, or a byte cannot be decoded.
+        ValueError: a line and the header differ in their number of columns, a value does not have the type of its
+            column, or a byte cannot be decoded.
     """
     kinds = {}
     for name in usecols:
         number = dtype[name] is np.float64
         kinds[name] = pa.float64() if number else _token_type(name)
-    wrong: list[csv.InvalidRow] = []
-
-    def note(row: csv.InvalidRow) -> Literal["skip"]:
-        wrong.append(row)
-        return "skip"
-
     table = csv.read_csv(
         path,
         read_options=csv.ReadOptions(block_size=_BLOCK, encoding=encoding or "utf8"),
-        parse_options=csv.ParseOptions(delimiter=delimiter, invalid_row_handler=note),
+        parse_options=csv.ParseOptions(delimiter=delimiter),
         convert_options=csv.ConvertOptions(
             column_types=kinds, include_columns=usecols, null_values=MISSING, strings_can_be_null=False
         ),
     )
-    if wrong:
-        row = wrong[0]
-        with open(path, encoding=encoding) as file:
-            line = next((f", line {n}" for n, line in enumerate(file, 1) if line.rstrip("\r\n") == row.text), "")
-        raise UserError(
-            f"{path}{line}: the number of columns is {row.actual_columns}, but the header has {row.expected_columns}, "
-            f"separated by {delimiter!r}: {row.text[:80]!r} ({len(wrong)} such lines)"
-        )
     frame = table.unify_dictionaries().to_pandas(split_blocks=True, self_destruct=True)
     for name in usecols:
         if dtype[name] is str:

@@ -6,9 +6,10 @@ import json
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import pandas as pd
 from tqdm import tqdm
@@ -17,12 +18,72 @@ from recbole_bert4rec.datafiles.interactions import InteractionFile, join_tables
 from recbole_bert4rec.errors import UserError, short
 from recbole_bert4rec.files import atomic_write, locked
 from recbole_bert4rec.recommend.answers import NobodyError
+from recbole_bert4rec.recommend.histories import Histories
 from recbole_bert4rec.recommend.recommender import Recommender
 
 
-def answer_file(
-    source: InteractionFile, output: str, asked: dict[str, Any], answer: Callable[[pd.DataFrame], pd.DataFrame]
-) -> None:
+class Part(NamedTuple):
+    """Some of the users: the files of their interactions, and the file for their answers."""
+
+    interactions: list[Path]
+    answers: Path
+
+
+class Count(NamedTuple):
+    """Users who were answered, and interactions that were left out because the model does not know their items."""
+
+    users: int
+    skipped: int
+
+
+@dataclass(frozen=True)
+class Question:
+    """What the users of a file are answered; another process can have it.
+
+    Attributes:
+        source: the interactions.
+        answer: makes the table for some histories.
+    """
+
+    source: InteractionFile
+    answer: Callable[[Recommender, Histories], pd.DataFrame]
+
+    def ask(self, model: Recommender, part: Part) -> Count:
+        """Write the answers for a part of the users."""
+        frame = self.source.renamed(read_part(part.interactions), model.fields)
+        histories = model.read(frame, warn=False)
+        table = self.answer(model, histories)
+        with atomic_write(part.answers) as temporary:
+            write_table(table, temporary, part.answers.suffix)
+        return Count(len(histories), histories.skipped)
+
+
+class Engine(Protocol):
+    """Divides users into parts, and answers them."""
+
+    def divide(self, source: InteractionFile, folder: Path) -> list[list[Path]]:
+        """Return the files of each part, as :meth:`InteractionFile.divide` writes them to ``folder``."""
+
+    def answer(self, parts: list[Part]) -> Iterator[Count]:
+        """Answer the parts in any order."""
+
+
+class OneAfterAnother:
+    """Answers part by part in this process."""
+
+    def __init__(self, question: Question, model: Recommender) -> None:
+        self._question, self._model = question, model
+
+    def divide(self, source: InteractionFile, folder: Path) -> list[list[Path]]:
+        """Divide in this process."""
+        return [[file] for file in source.divide(folder, source.n_parts)]
+
+    def answer(self, parts: list[Part]) -> Iterator[Count]:
+        """Answer the parts in their order."""
+        return (self._question.ask(self._model, part) for part in parts)
+
+
+def answer_file(source: InteractionFile, output: str, asked: dict[str, Any], engine: Engine) -> Count:
     """Write a table with the answers for all users of a file, in memory that does not grow with it.
 
     The users are divided into parts. These and their answers lie in the folder OUTPUT.parts until all are there. The
@@ -30,9 +91,12 @@ def answer_file(
 
     Args:
         source: the interactions.
-        output: .csv or .parquet file.
+        output: .csv or .parquet file; a name without an ending is a folder of .parquet files, one for each part.
         asked: plain values that the answers depend on, besides the source.
-        answer: makes the table of a part.
+        engine: that asks the model.
+
+    Returns:
+        Those that this call answered.
 
     Raises:
         UserError: the source holds nothing or cannot be read, or the folder of the parts is somebody else's.
@@ -47,17 +111,31 @@ def answer_file(
             shutil.rmtree(folder)
         with atomic_write(mark) as temporary:
             temporary.write_text(made_from, encoding="utf-8")
-        answers = []
-        for part in tqdm(source.divide(folder / "input", source.n_parts), desc="parts", ncols=100, disable=None):
-            answers.append(folder / f"{part.stem}{target.suffix}")
-            if not answers[-1].is_file():
-                table = answer(read_part(part))
-                with atomic_write(answers[-1]) as temporary:
-                    write_table(table, temporary, target.suffix)
-        with atomic_write(target) as temporary:
-            join_tables(answers, temporary, target.suffix)
+        parts = _parts(engine.divide(source, folder / "input"), folder / "answers", target.suffix or ".parquet")
+        left = [part for part in parts if not part.answers.is_file()]
+        done = len(parts) - len(left)
+        bar = tqdm(engine.answer(left), desc="parts", initial=done, total=len(parts), ncols=100, disable=None)
+        counts = list(bar)
+        _put_together([part.answers for part in parts], target)
         shutil.rmtree(folder)
     target.with_name(f".{target.name}.lock").unlink(missing_ok=True)
+    return Count(*(sum(numbers) for numbers in zip(*counts, strict=True))) if counts else Count(0, 0)
+
+
+def _parts(divided: list[list[Path]], folder: Path, ending: str) -> list[Part]:
+    """Return the parts, whose answers have the names of their interactions."""
+    folder.mkdir(exist_ok=True)
+    return [Part(files, folder / f"{files[0].stem}{ending}") for files in divided]
+
+
+def _put_together(answers: list[Path], target: Path) -> None:
+    """Make a file of the parts' answers, or move them to a folder."""
+    if target.suffix:
+        with atomic_write(target) as temporary:
+            join_tables(answers, temporary, target.suffix)
+        return
+    shutil.rmtree(target, ignore_errors=True)
+    answers[0].parent.rename(target)
 
 
 def evaluate_file(
@@ -87,12 +165,12 @@ def evaluate_file(
         if after is not None:
             after.divide(Path(folder) / "after", source.n_parts)
         for part in tqdm(parts, desc="parts", ncols=100, disable=None):
-            frame, targets = source.renamed(read_part(part), model.fields), None
+            frame, targets = source.renamed(read_part([part]), model.fields), None
             if after is not None:
                 of_part = Path(folder) / "after" / part.name
                 if not of_part.is_file():
                     continue
-                last = after.renamed(read_part(of_part), model.fields)
+                last = after.renamed(read_part([of_part]), model.fields)
                 if last[user].duplicated().any():
                     raise UserError(
                         f"{after.path}: user {short(last[user][last[user].duplicated()].iloc[0])} stands twice"

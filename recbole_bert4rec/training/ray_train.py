@@ -178,7 +178,9 @@ def _check_cluster(workers: int) -> None:
 
 def _fit(given: dict[str, Any], workers: int, scratch: str) -> None:
     on_gpu = ray.cluster_resources().get("GPU", 0) >= workers
-    of_trainer = {"trainer_resources": {"CPU": 0}} if ray.__version__.startswith("2.6.") else {}
+    old = ray.__version__.startswith("2.6.")
+    of_trainer: dict[str, Any] = {"trainer_resources": {"CPU": 0}} if old else {}
+    of_run: dict[str, Any] = {"verbose": 0} if old else {}
     with warnings.catch_warnings(), redirect_stdout(io.StringIO()):  # on which Ray says that all is done
         warnings.simplefilter("ignore")
         TorchTrainer(
@@ -187,7 +189,7 @@ def _fit(given: dict[str, Any], workers: int, scratch: str) -> None:
             torch_config=TorchConfig(backend="cpu:gloo,cuda:nccl" if on_gpu else "gloo"),
             scaling_config=ScalingConfig(num_workers=workers, use_gpu=on_gpu, **of_trainer),
             run_config=RunConfig(
-                name="run", storage_path=scratch, verbose=0, failure_config=FailureConfig(max_failures=-1)
+                name="run", storage_path=scratch, failure_config=FailureConfig(max_failures=-1), **of_run
             ),
         ).fit()
 
@@ -198,6 +200,7 @@ def _work(given: dict[str, Any]) -> None:
     suppress_dependency_warnings()
     os.chdir(given["folder"])
     sys.argv = given["argv"]  # RecBole's Config reads options from there
+    logging.getLogger().handlers.clear()  # those of Ray, which would say everything once more
     place = Place.of_environment()
     first = place is None or place.rank == 0
     mistake, checkpoint = _begun(board, first)

@@ -220,7 +220,10 @@ def test_lines_with_another_separator_are_named(write_inter: Any) -> None:
 def test_a_word_for_a_number_is_named_though_other_lines_are_too_long(write_inter: Any) -> None:
     message = error_of(write_inter([*ROWS[:3], ("u1", "i1", 5, "more"), *ROWS[3:], ("u1", "i2", "today")]))
     assert f"toy.inter, line {len(ROWS) + 3}: column 'timestamp' must be a number, but is 'today' (1 such" in message
-    assert "line 5: the number of columns is 4, but the header has 3, separated by '\\t' (1 such lines)" in message
+    assert (
+        "line 5: the number of columns is 4, but the header has 3, separated by '\\t': 'u1\\ti1\\t5\\tmore' (1 such"
+        in message
+    )
 
 
 def test_blank_lines_count_in_the_number_of_the_line(write_inter: Any) -> None:

@@ -86,7 +86,7 @@ def test_a_stopped_command_goes_on_after_its_finished_parts(
     assert ask(*command) == 130
     assert "finished parts are kept" in capsys.readouterr().err
     assert not Path("top.csv").exists()
-    done = sorted(Path("top.csv.parts").glob("*.csv"))
+    done = sorted(Path("top.csv.parts/answers").glob("*.csv"))
     assert len(done) == 2
     times = [file.stat().st_mtime_ns for file in done]
     monkeypatch.setattr(
@@ -108,7 +108,8 @@ def test_another_command_begins_anew_and_another_s_folder_is_left_alone(model: R
     assert ask("recommend", "--input=log.csv", "--output=top.csv") == 2
     assert (Path("top.csv.parts") / "mine.txt").read_text() == "mine"
     (Path("top.csv.parts") / "made_from.json").write_text("{}")
-    (Path("top.csv.parts") / "00000.csv").write_text("old\n")
+    Path("top.csv.parts/answers").mkdir()
+    Path("top.csv.parts/answers/00000.csv").write_text("old\n")
     assert ask("recommend", "--input=log.csv", "--output=top.csv", "--k=1") == 0
     assert len(pd.read_csv("top.csv")) == 30
 
