@@ -7,7 +7,7 @@ from importlib import metadata
 
 from packaging.requirements import Requirement
 
-ROOTS = ("recbole-bert4rec[tune,plots]", "recbole")
+ROOTS = ("recbole-bert4rec[tune,plots,serve,onnx,ann]", "recbole")
 HEAD = """# Licences
 
 This package is under the [MIT licence](../LICENSE). It contains nothing of the packages below, which pip

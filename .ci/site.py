@@ -17,6 +17,7 @@ TAKEN_IN = (
     "CONTRIBUTING.md",
     "CHANGELOG.md",
     "CITATION.cff",
+    "LICENSE",
     "results/**/*",
     "benchmarks/RESULTS.md",
     "benchmarks/results/*",
