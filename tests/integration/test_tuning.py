@@ -190,8 +190,11 @@ def _listening(family: list[psutil.Process]) -> set[str]:
 
 
 def _is_worker(process: psutil.Process, tool: str) -> bool:
-    words = " ".join(process.cmdline())
-    return "spawn_main" in words if tool == "Hyperopt" else words.startswith("ray::") and "IDLE" not in words
+    try:
+        words = " ".join(process.cmdline())
+    except psutil.Error:  # it has ended meanwhile
+        return False
+    return ("spawn_main" if tool == "Hyperopt" else "ray::ImplicitFunc") in words  # not an agent of Ray
 
 
 def _wait_for(condition: Any) -> None:
