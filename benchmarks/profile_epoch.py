@@ -32,11 +32,13 @@ from recbole_bert4rec.training.callbacks import WatchedLoader
 assert recbole_bert4rec.__version__  # its models are registered
 OBJECTIVES = ("cloze", "next", "prefix")
 FORMATS = {"float32": False, "bfloat16": True}
+_SIZE = 1024
+"""Of the large product; in bfloat16 some processors take seconds for it."""
 SHOWN = 12
 """Operators of each case that have a row of their own."""
 
 
-def best_of(work: Callable[[], object], times: int = 8) -> float:
+def best_of(work: Callable[[], object], times: int = 5) -> float:
     """Return the fewest seconds that some work takes."""
     took = []
     for _ in range(times):
@@ -50,8 +52,8 @@ def speeds() -> dict[str, float]:
     """Return GFLOP/s of a large product in each format, and GB/s of a large copy (read and written)."""
     found = {}
     for name, type_ in (("float32", torch.float32), ("bfloat16", torch.bfloat16)):
-        left, right = torch.randn(2048, 2048).to(type_), torch.randn(2048, 2048).to(type_)
-        found[name] = 2 * 2048**3 / best_of(lambda a=left, b=right: a @ b) / 1e9  # type: ignore[misc]
+        left, right = torch.randn(_SIZE, _SIZE).to(type_), torch.randn(_SIZE, _SIZE).to(type_)
+        found[name] = 2 * _SIZE**3 / best_of(lambda a=left, b=right: a @ b) / 1e9  # type: ignore[misc]
     source = torch.randn(1 << 26)
     target = torch.empty_like(source)
     found["copy"] = 2 * 4 * source.numel() / best_of(lambda: target.copy_(source)) / 1e9
@@ -118,8 +120,8 @@ def operators(prof: Any, speed: dict[str, float], number_format: str) -> pd.Data
 def cases(options: argparse.Namespace) -> Iterator[tuple[str, str, str]]:
     """Yield data set, objective and number format."""
     for dataset in options.dataset:
-        for objective in OBJECTIVES:
-            for number_format in FORMATS:
+        for objective in options.objective:
+            for number_format in options.format:
                 yield dataset, objective, number_format
 
 
@@ -160,6 +162,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dataset", nargs="+", default=["ml-1m", "beauty"])
     parser.add_argument("--data_path", type=Path, required=True, help="folder that holds DATASET/DATASET.inter")
+    parser.add_argument("--objective", nargs="+", choices=OBJECTIVES, default=list(OBJECTIVES))
+    parser.add_argument("--format", nargs="+", choices=FORMATS, default=list(FORMATS))
     parser.add_argument("--length", type=int, default=100, help="N")
     parser.add_argument("--batch", type=int, default=128, help="sequences in a batch")
     parser.add_argument("--batches", type=int, default=40, help="that are profiled")
