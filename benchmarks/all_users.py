@@ -25,7 +25,6 @@ from catalogues import Made, once
 from records import machine, write_tables
 
 from recbole_bert4rec import Recommender
-from recbole_bert4rec.cli.recommend import Recommending
 from recbole_bert4rec.datafiles.interactions import InteractionFile
 from recbole_bert4rec.environment import environment, peak_memory_mb
 from recbole_bert4rec.files import atomic_write
@@ -81,7 +80,8 @@ def measure(n_users: int, options: argparse.Namespace) -> dict[str, Any]:
     output = str(options.work / f"top-{n_users}.parquet")
     shutil.rmtree(f"{output}.parts", ignore_errors=True)  # of a call that was stopped
     begin = time.perf_counter()
-    answer_file(source, output, {}, OneAfterAnother(Question(source, Recommending({"k": _K})), model))
+    question = Question(source, partial(Recommender.recommend, k=_K))
+    answer_file(source, output, {}, OneAfterAnother(question, model))
     whole, memory = time.perf_counter() - begin, peak_memory_mb()
     after = parts(model, sample)
     encoding, ranking, bare = (n_users * (one + other) / 2 for one, other in zip(before, after, strict=True))

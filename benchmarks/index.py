@@ -81,7 +81,7 @@ def trained(options: argparse.Namespace) -> tuple[Recommender, Histories]:
     model = load(options.checkpoint, "cpu")
     source = InteractionFile(options.input, model.fields)
     part = source.divide(options.work / "input", source.n_parts)[0]
-    return model, model.read(source.renamed(read_part([part]), model.fields), warn=False)
+    return model, model.read(source.renamed(read_part(part), model.fields), warn=False)
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ import torch
 from recbole.config import Config
 from recbole.data import create_dataset, data_preparation
 from recbole.utils import get_model, get_trainer, init_seed
-from records import machine, write_tables
+from records import best_of, machine, write_tables
 from torch.profiler import ProfilerActivity, profile
 
 import recbole_bert4rec
@@ -38,25 +38,15 @@ SHOWN = 12
 """Operators of each case that have a row of their own."""
 
 
-def best_of(work: Callable[[], object], times: int = 5) -> float:
-    """Return the fewest seconds that some work takes."""
-    took = []
-    for _ in range(times):
-        began = time.perf_counter()
-        work()
-        took.append(time.perf_counter() - began)
-    return min(took)
-
-
 def speeds() -> dict[str, float]:
     """Return GFLOP/s of a large product in each format, and GB/s of a large copy (read and written)."""
     found = {}
     for name, type_ in (("float32", torch.float32), ("bfloat16", torch.bfloat16)):
         left, right = torch.randn(_SIZE, _SIZE).to(type_), torch.randn(_SIZE, _SIZE).to(type_)
-        found[name] = 2 * _SIZE**3 / best_of(lambda a=left, b=right: a @ b) / 1e9  # type: ignore[misc]
+        found[name] = 2 * _SIZE**3 / best_of(lambda a=left, b=right: a @ b, 5) / 1e9  # type: ignore[misc]
     source = torch.randn(1 << 26)
     target = torch.empty_like(source)
-    found["copy"] = 2 * 4 * source.numel() / best_of(lambda: target.copy_(source)) / 1e9
+    found["copy"] = 2 * 4 * source.numel() / best_of(lambda: target.copy_(source), 5) / 1e9
     return found
 
 
@@ -111,8 +101,8 @@ def operators(prof: Any, speed: dict[str, float], number_format: str) -> pd.Data
         size = 2 if number_format == "bfloat16" and flops else 4
         moved = sum(math.prod(shape) for shape in event.input_shapes if shape) * size * event.count / 1e9
         row = rows.setdefault(event.key, {"seconds": 0.0, "calls": 0, "GFLOP": 0.0, "GB": 0.0, "floor": 0.0})
-        floor = max(flops / speed[number_format], moved / speed["copy"])
-        for key, value in zip(row, (seconds, event.count, flops, moved, min(floor, seconds)), strict=True):
+        floor = min(seconds, max(flops / speed[number_format], moved / speed["copy"]))  # caches are faster than copies
+        for key, value in zip(row, (seconds, event.count, flops, moved, floor), strict=True):
             row[key] += value
     return pd.DataFrame.from_dict(rows, orient="index").sort_values("seconds", ascending=False)
 

@@ -8,6 +8,8 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +41,22 @@ def run_options(work: Path, name: str, options: dict[str, Any], model: str, *fla
     (record,) = folder.glob("*.json")
     content: dict[str, Any] = json.loads(record.read_text())
     return content
+
+
+def run_records(folder: Path) -> dict[str, dict[str, Any]]:
+    """Return the records of the runs of a comparison, by their names."""
+    names = json.loads((folder / "comparison.json").read_text())["runs"]
+    return {name: json.loads((folder / "runs" / f"{name}.json").read_text()) for name in names}
+
+
+def best_of(work: Callable[[], object], times: int) -> float:
+    """Return the fewest seconds that some work takes, of so many times."""
+    took = []
+    for _ in range(times):
+        began = time.perf_counter()
+        work()
+        took.append(time.perf_counter() - began)
+    return min(took)
 
 
 def machine(record: dict[str, Any]) -> str:

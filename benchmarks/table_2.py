@@ -17,7 +17,7 @@ from typing import Any
 
 import pandas as pd
 import yaml
-from records import RESULTS, ROOT, command, machine
+from records import RESULTS, ROOT, command, machine, run_records
 
 GRIDS: dict[str, dict[str, list[Any]]] = {
     "BERT4Rec": {"learning_rate": [0.001, 0.002], "mask_ratio": [0.2, 0.4]},
@@ -135,11 +135,12 @@ def main() -> None:
     files = [best_options(model, searched, options.trial, work) for model, grid in GRIDS.items() if grid]
     files_flag = "--config_files=" + " ".join(["protocol-paper.yaml", *(file.name for file in files)])
     compared = [*shared, files_flag, f"--also_test={FULL}", f"--budget={options.budget}", "--output_dir=compared"]
+    records: dict[str, dict[str, Any]] = {}
     for models, seeds in ((SEVERAL, 3), (list(GRIDS), 1)):
         named = f"--model={','.join(models)}"
         run([str(ROOT / "run.py"), named, *compared, f"--seeds={seeds}"], work, f"compared-{seeds}.log")
-    records = [json.loads(path.read_text()) for path in sorted((work / "compared" / "runs").glob("*.json"))]
-    text = beside_the_paper(options.dataset, records, work)
+        records |= run_records(work / "compared")
+    text = beside_the_paper(options.dataset, list(records.values()), work)
     (RESULTS / f"table-2-{options.dataset}.md").write_text(text)
     print(text)
 

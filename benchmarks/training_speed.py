@@ -20,13 +20,12 @@ import os
 import statistics
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from records import ROOT, machine, write_tables
+from records import ROOT, best_of, machine, write_tables
 
 from recbole_bert4rec.environment import environment
 
@@ -70,12 +69,7 @@ def floor_seconds(sequences: Path, length: int, masked: float, hidden_size: int)
     head = 2 * hidden_size**2 + 2 * hidden_size * float(arrays["n_items"])
     forward = 2 * mixed + rest * lengths.sum() + (rest + head) * masked
     left, right = torch.randn(2048, 2048), torch.randn(2048, 2048)
-    times = []
-    for _ in range(8):
-        began = time.perf_counter()
-        left @ right
-        times.append(time.perf_counter() - began)
-    return float(3 * forward * min(times) / (2 * 2048.0**3))
+    return float(3 * forward * best_of(lambda: left @ right, 8) / (2 * 2048.0**3))
 
 
 def main() -> None:

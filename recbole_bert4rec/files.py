@@ -35,6 +35,10 @@ def check_writable(flag: str, path: str) -> None:
     """
     if Path(path).is_dir():
         raise UserError(f"{flag}={path} is a folder; name a file")
+    _check_parent(flag, path)
+
+
+def _check_parent(flag: str, path: str) -> None:
     folder = Path(path).resolve().parent
     if not folder.is_dir():
         raise UserError(f"{flag}={path}: folder {folder} does not exist")
@@ -83,7 +87,7 @@ def check_table(flag: str, path: str, or_folder: bool = False) -> None:
         UserError: its ending or its folder is wrong, or the folder holds something else.
     """
     if or_folder and not Path(path).suffix:
-        check_folder(flag, Path(path).resolve().parent)
+        _check_parent(flag, path)
         if Path(path).exists() and (other := _no_parquet(Path(path))) is not None:
             raise UserError(f"{flag}={path} would replace {other}, which is no .parquet file; name a new folder")
         return

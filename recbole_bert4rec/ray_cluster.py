@@ -48,6 +48,18 @@ def start_ray(address: str | None) -> None:
         ) from error
 
 
+def check_workers(workers: int) -> bool:
+    """Refuse more workers than the cluster has processors; return whether it has a GPU for each.
+
+    Raises:
+        UserError: there are fewer.
+    """
+    room = ray.cluster_resources()
+    if workers > room.get("CPU", 0):
+        raise UserError(f"--num_workers={workers} needs as many CPUs, but the cluster has {room.get('CPU', 0):g}")
+    return bool(room.get("GPU", 0) >= workers)
+
+
 def check_room(what: str, wanted: Mapping[str, float]) -> None:
     """Refuse what no machine has room for, and leave the cluster: Ray would wait for one.
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.extras import need
 
 
-def add_engine(group: Any, purpose: str, workers: str) -> None:
+def add_engine(group: argparse._ActionsContainer, purpose: str, workers: str) -> None:
     """Add the flags.
 
     Args:

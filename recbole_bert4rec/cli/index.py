@@ -65,4 +65,4 @@ def _some_of(options: argparse.Namespace, model: Recommender) -> Histories | Non
     source = open_input(options, model)
     with tempfile.TemporaryDirectory() as folder:
         part = source.divide(Path(folder) / "input", source.n_parts)[0]
-        return model.read(source.renamed(read_part([part]), model.fields), warn=False)
+        return model.read(source.renamed(read_part(part), model.fields), warn=False)

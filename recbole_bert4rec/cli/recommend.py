@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 from recbole_bert4rec.cli.trained import (
     add_adjustment,
@@ -23,12 +23,6 @@ from recbole_bert4rec.cli.trained import (
 )
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.options.kinds import AUTO
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from recbole_bert4rec.recommend.histories import Histories
-    from recbole_bert4rec.recommend.recommender import Recommender
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,6 +52,8 @@ def execute(options: argparse.Namespace, flags: list[str]) -> None:
     Raises:
         UserError: something that the user can mend.
     """
+    from recbole_bert4rec.recommend.recommender import Recommender
+
     check_output(options)
     opened = {"logit_adjustment": options.logit_adjustment, "index": options.index}
     model = open_model(options, **opened)
@@ -75,18 +71,7 @@ def execute(options: argparse.Namespace, flags: list[str]) -> None:
         write_or_print(model.recommend(**how), options.output)
         return
     asked = {"how": how, "chosen": None if model.index is None else model.index.choice}
-    answer_users(options, model, Recommending(how), asked, **opened)
-
-
-@dataclass(frozen=True)
-class Recommending:
-    """Recommends to histories; ``how`` are arguments of :meth:`Recommender.recommend`."""
-
-    how: dict[str, Any]
-
-    def __call__(self, model: Recommender, histories: Histories) -> pd.DataFrame:
-        """Return the table of some histories."""
-        return model.recommend(histories, **self.how)
+    answer_users(options, model, partial(Recommender.recommend, **how), asked, **opened)
 
 
 def _categories(options: argparse.Namespace, field: str) -> dict[str, Any]:

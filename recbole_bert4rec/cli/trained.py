@@ -142,17 +142,16 @@ def answer_users(
     from recbole_bert4rec.recommend.bulk import Engine, OneAfterAnother, Question, answer_file
 
     source, status = open_input(options, model), os.stat(options.checkpoint)
-    idle = ("output", "device", "engine", "num_workers", "ray_address")
-    flags = {name: value for name, value in vars(options).items() if name not in idle}
+    flags = {name: value for name, value in vars(options).items() if name not in ("output", "device", "ray_address")}
     question = Question(source, answer)
     with ExitStack() as stack:
         engine: Engine = OneAfterAnother(question, model)
         if options.engine is not None:
-            from recbole_bert4rec.recommend.ray_data import OnRay
+            from recbole_bert4rec.recommend.ray_data import on_ray
 
             checkpoint = os.path.abspath(options.checkpoint)
             load_one = partial(load_here, checkpoint, options.device, model=options.model, **opened)
-            engine = stack.enter_context(OnRay(question, load_one, options.num_workers or 1, options.ray_address))
+            engine = stack.enter_context(on_ray(question, load_one, options.num_workers or 1, options.ray_address))
         made_from = {**flags, **asked, "size": status.st_size, "changed": status.st_mtime}
         count = answer_file(source, options.output, made_from, engine)
     left_out = f"; {count.skipped} interactions are left out: the model does not know their items"

@@ -185,7 +185,7 @@ class InteractionFile:
         return table.filter(pc.and_(pc.is_valid(table[user]), pc.is_valid(table[item])))
 
 
-def read_part(files: list[Path]) -> pd.DataFrame:
+def read_part(*files: Path) -> pd.DataFrame:
     """Return the interactions of a part that :meth:`InteractionFile.divide` wrote for one or more shares of a file."""
     tables = []
     for file in files:

@@ -50,7 +50,7 @@ class Question:
 
     def ask(self, model: Recommender, part: Part) -> Count:
         """Write the answers for a part of the users."""
-        frame = self.source.renamed(read_part(part.interactions), model.fields)
+        frame = self.source.renamed(read_part(*part.interactions), model.fields)
         histories = model.read(frame, warn=False)
         table = self.answer(model, histories)
         with atomic_write(part.answers) as temporary:
@@ -165,12 +165,12 @@ def evaluate_file(
         if after is not None:
             after.divide(Path(folder) / "after", source.n_parts)
         for part in tqdm(parts, desc="parts", ncols=100, disable=None):
-            frame, targets = source.renamed(read_part([part]), model.fields), None
+            frame, targets = source.renamed(read_part(part), model.fields), None
             if after is not None:
                 of_part = Path(folder) / "after" / part.name
                 if not of_part.is_file():
                     continue
-                last = after.renamed(read_part([of_part]), model.fields)
+                last = after.renamed(read_part(of_part), model.fields)
                 if last[user].duplicated().any():
                     raise UserError(
                         f"{after.path}: user {short(last[user][last[user].duplicated()].iloc[0])} stands twice"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import ray
@@ -13,7 +13,7 @@ from packaging.version import Version
 
 from recbole_bert4rec.datafiles.interactions import InteractionFile
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.ray_cluster import start_ray
+from recbole_bert4rec.ray_cluster import check_workers, start_ray
 from recbole_bert4rec.recommend.bulk import Count, Part, Question
 from recbole_bert4rec.recommend.recommender import Recommender
 
@@ -59,48 +59,50 @@ def _told(work: Callable[[], Count]) -> dict[str, Any]:
     return {"users": [count.users], "skipped": [count.skipped], "mistake": [mistake]}
 
 
-class OnRay:
-    """Answers parts side by side; a part whose actor is lost is answered again, and whole.
+@contextmanager
+def on_ray(
+    question: Question, load: Callable[[], Recommender], workers: int, address: str | None
+) -> Iterator[SideBySide]:
+    """Join a cluster, or start Ray for this machine alone, for as long as parts are answered.
+
+    Args:
+        question: what is asked.
+        load: opens the model, in each actor.
+        workers: number of actors.
+        address: of a running cluster, whose machines all find input and output under the same names; None to start Ray
+            here.
+
+    Raises:
+        UserError: Ray is too old; there is no such cluster, or it has no room.
+    """
+    if Version(ray.__version__) < _OLDEST:
+        raise UserError(
+            f"--engine=ray recommends with Ray {_OLDEST} or later, but {ray.__version__} is installed; "
+            "today's libraries come with requirements-current.txt"
+        )
+    from ray.data import DataContext  # which an old Ray cannot import
+
+    start_ray(address)
+    try:
+        logging.getLogger("ray.data").setLevel(logging.ERROR)
+        DataContext.get_current().enable_progress_bars = False
+        yield SideBySide(question, load, workers, check_workers(workers))
+    finally:
+        ray.shutdown()
+
+
+class SideBySide:
+    """Answers parts in actors; a part whose actor is lost is answered again, and whole.
 
     Args:
         question: what is asked.
         load: opens the model, in each actor.
         workers: number of actors, and of shares of the input that are divided at once.
-        address: of a running cluster, whose machines all find input and output under the same names; None to start Ray
-            for this machine alone.
-
-    Raises:
-        UserError: Ray is too old; there is no such cluster, or it has no room.
+        on_gpu: give each actor a GPU.
     """
 
-    def __init__(self, question: Question, load: Callable[[], Recommender], workers: int, address: str | None) -> None:
-        if Version(ray.__version__) < _OLDEST:
-            raise UserError(
-                f"--engine=ray recommends with Ray {_OLDEST} or later, but {ray.__version__} is installed; "
-                "today's libraries come with requirements-current.txt"
-            )
-        self._question, self._load, self._workers, self._address = question, load, workers, address
-
-    def __enter__(self) -> OnRay:
-        """Join the cluster."""
-        import ray.data
-
-        start_ray(self._address)
-        logging.getLogger("ray.data").setLevel(logging.ERROR)
-        context = ray.data.DataContext.get_current()
-        context.enable_progress_bars = False
-        room = ray.cluster_resources()
-        if self._workers > room.get("CPU", 0):
-            ray.shutdown()
-            raise UserError(f"--num_workers={self._workers} needs as many CPUs, but the cluster has {room['CPU']:g}")
-        self._with_gpus = room.get("GPU", 0) >= self._workers
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
-        """Leave the cluster."""
-        ray.shutdown()
+    def __init__(self, question: Question, load: Callable[[], Recommender], workers: int, on_gpu: bool) -> None:
+        self._question, self._load, self._workers, self._on_gpu = question, load, workers, on_gpu
 
     def divide(self, source: InteractionFile, folder: Path) -> list[list[Path]]:
         """Divide as many shares of the files at once as there are actors."""
@@ -117,7 +119,7 @@ class OnRay:
             "compute": ray.data.ActorPoolStrategy(size=self._workers),
             "fn_constructor_args": (self._question, self._load, parts),
         }
-        if self._with_gpus:
+        if self._on_gpu:
             actors["num_gpus"] = 1
         return _each(len(parts), _Answering, **actors)
 

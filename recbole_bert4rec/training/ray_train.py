@@ -31,7 +31,7 @@ from recbole_bert4rec.environment import suppress_dependency_warnings
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.interrupts import Interrupted
 from recbole_bert4rec.plugin.checkpoint import best_of, last_of
-from recbole_bert4rec.ray_cluster import start_ray
+from recbole_bert4rec.ray_cluster import check_workers, start_ray
 from recbole_bert4rec.training.callbacks import Callback, Metrics, Observed
 from recbole_bert4rec.training.inputs import check_ours
 from recbole_bert4rec.training.processes import Place, run_rank
@@ -154,12 +154,12 @@ def run_on_ray(request: RunRequest, workers: int, address: str | None) -> None:
     for name in ("ray", "ray.tune", "ray.train"):  # which say at length that a worker was lost
         logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
-        _check_cluster(workers)
+        on_gpu = check_workers(workers)
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         board = cast(Any, ray.remote)(num_cpus=0, scheduling_strategy=here)(_Board).remote()
         given = {"request": request, "board": board, "argv": sys.argv, "folder": os.getcwd()}
         with tempfile.TemporaryDirectory(dir=".", prefix=".ray-") as scratch, _shown(board):
-            _fit(given, workers, str(Path(scratch).resolve()))
+            _fit(given, workers, on_gpu, str(Path(scratch).resolve()))
         mistake, checkpoint = ray.get(board.state.remote())
         if mistake is not None:
             raise UserError(mistake)
@@ -170,14 +170,7 @@ def run_on_ray(request: RunRequest, workers: int, address: str | None) -> None:
         ray.shutdown()
 
 
-def _check_cluster(workers: int) -> None:
-    room = ray.cluster_resources().get("CPU", 0)
-    if workers > room:
-        raise UserError(f"--num_workers={workers} needs as many CPUs, but the cluster has {room:g}")
-
-
-def _fit(given: dict[str, Any], workers: int, scratch: str) -> None:
-    on_gpu = ray.cluster_resources().get("GPU", 0) >= workers
+def _fit(given: dict[str, Any], workers: int, on_gpu: bool, scratch: str) -> None:
     old = ray.__version__.startswith("2.6.")
     of_trainer: dict[str, Any] = {"trainer_resources": {"CPU": 0}} if old else {}
     of_run: dict[str, Any] = {"verbose": 0} if old else {}

@@ -54,10 +54,7 @@ def test_actors_answer_as_one_process_and_a_lost_one_loses_nothing(users: None) 
     alone = ask("--input=users", "--output=alone.parquet")
     assert alone.wait(300) == 0
     process = ask("--input=users", "--output=top", "--engine=ray", "--num_workers=2")
-    answers = Path("top.parts/answers")
-    while not list(answers.glob("*.parquet")):
-        assert process.poll() is None, process.stderr and process.stderr.read()
-        time.sleep(0.05)
+    _wait_for_answers(process)
     actors = [one for one in psutil.Process(process.pid).children(recursive=True) if _answers(one)]
     assert len(actors) == 2
     actors[0].kill()
@@ -70,11 +67,32 @@ def test_actors_answer_as_one_process_and_a_lost_one_loses_nothing(users: None) 
     assert not Path("top.parts").exists()
 
 
+def _wait_for_answers(process: subprocess.Popen[str]) -> None:
+    while not list(Path("top.parts/answers").glob("*.parquet")):
+        assert process.poll() is None, process.stderr and process.stderr.read()
+        time.sleep(0.05)
+
+
 def _answers(process: psutil.Process) -> bool:
     try:
         return "MapWorker" in " ".join(process.cmdline())
     except psutil.Error:
         return False
+
+
+@needs_data
+def test_a_stopped_command_with_fewer_workers_begins_anew_and_doubles_nothing(users: None) -> None:
+    process = ask("--input=users", "--output=top", "--engine=ray", "--num_workers=2")
+    _wait_for_answers(process)
+    for one in (process, *psutil.Process(process.pid).children(recursive=True)):
+        one.kill()
+    process.communicate()
+    again = ask("--input=users", "--output=top")
+    _, said = again.communicate(timeout=300)
+    assert again.returncode == 0, said
+    assert not pd.read_parquet("top").duplicated(["user_id", "rank"]).any()
+    every = {name for file in Path("users").iterdir() for name in pd.read_parquet(file)["user_id"]}
+    assert set(pd.read_parquet("top")["user_id"]) == every
 
 
 @needs_data

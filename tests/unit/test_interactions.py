@@ -51,7 +51,7 @@ def written(form: str) -> str:
 def test_every_row_is_in_the_part_of_its_user_once(form: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interactions, "_ROWS", 13)
     source = InteractionFile(written(form), FIELDS)
-    parts = [read_part([file]) for file in source.divide(Path("parts"), count)]
+    parts = [read_part(file) for file in source.divide(Path("parts"), count)]
     users = [set(part["user"]) for part in parts]
     assert sum(map(len, users)) == 7
     assert len(parts) == 1 if count == 1 else len(parts) > 1
@@ -65,7 +65,7 @@ def test_every_row_is_in_the_part_of_its_user_once(form: str, count: int, monkey
 def test_rows_without_an_id_are_left_out_and_a_time_is_not_needed() -> None:
     Path("a.csv").write_text("item,user\n1,a\n,a\n2,\n3,b\n")
     (part,) = InteractionFile("a.csv", FIELDS).divide(Path("parts"), 1)
-    found = read_part([part])
+    found = read_part(part)
     assert found.to_dict("list") == {"user": ["a", "b"], "item": ["1", "3"]}
 
 
@@ -74,7 +74,7 @@ def test_half_a_division_is_done_anew() -> None:
     unfinished = Path("parts.unfinished")
     unfinished.mkdir()
     (unfinished / "00000.arrow").write_bytes(b"half")
-    assert sum(len(read_part([file])) for file in source.divide(Path("parts"), 3)) == len(ROWS)
+    assert sum(len(read_part(file)) for file in source.divide(Path("parts"), 3)) == len(ROWS)
     assert not unfinished.exists()
 
 
