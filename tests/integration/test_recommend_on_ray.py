@@ -18,7 +18,7 @@ from packaging.version import Version
 from tests.integration.test_command_line import ROOT, assert_refused
 from tests.unit.test_recommender import trained
 
-pytestmark = [pytest.mark.slow, pytest.mark.integration]
+pytestmark = [pytest.mark.slow, pytest.mark.integration, pytest.mark.ray]
 ray = pytest.importorskip("ray")
 needs_data = pytest.mark.skipif(Version(ray.__version__) < Version("2.10"), reason="the Data of an older Ray")
 USERS, FILES = 24_000, 6

@@ -69,6 +69,7 @@ def test_two_processes_of_torchrun_learn_and_rank_what_one_does(write_inter: Any
     assert_same(alone, ended(start(*torchrun, **options)))
 
 
+@pytest.mark.ray
 def test_a_lost_worker_of_ray_changes_nothing(write_inter: Any) -> None:
     options = {**write_inter(CYCLE[:-4]), **EXACT}
     assert run_py("--nproc=2", "--port=5724", **options).returncode == 0
@@ -97,6 +98,7 @@ def _trains(process: psutil.Process) -> bool:
         return False
 
 
+@pytest.mark.ray
 def test_a_mistake_in_workers_of_ray_is_one_line(write_inter: Any) -> None:
     done = run_py("--engine=ray", "--num_workers=2", mask_ratio="7", **write_inter(CYCLE))
     assert_refused(done, "the configuration of BERT4Rec has mistakes", "`mask_ratio` must be")

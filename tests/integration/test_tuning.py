@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FAST = ["--epochs=2", "--train_batch_size=256", "--hidden_size=16", "--inner_size=16", "--n_layers=1", "--topk=[10]"]
 FAST += ["--metrics=['NDCG']", "--valid_metric=NDCG@10"]
 SPACE = "learning_rate choice [0.01, 0.003]\nmask_ratio choice [0.2, 0.4]\n"
+TOOLS = ["Hyperopt", pytest.param("Ray", marks=pytest.mark.ray)]
 # one search after the other: what is killed, and how soon, is the subject of several
 pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("searches")]
 
@@ -95,6 +96,7 @@ def test_the_best_options_are_a_file_that_run_py_takes(hyperopt_run: tuple[Path,
     assert json.loads(record.read_text())["best_valid_score"] == best["score"], done.stderr
 
 
+@pytest.mark.ray
 @pytest.mark.slow
 def test_ray_finds_the_same_scores_two_at_a_time(hyperopt_run: tuple[Path, str], tmp_path: Path) -> None:
     done = search(tmp_path, "--tool=Ray", "--cpus_per_trial=1", "--max_concurrent=2")
@@ -102,13 +104,14 @@ def test_ray_finds_the_same_scores_two_at_a_time(hyperopt_run: tuple[Path, str],
     assert scores(tmp_path) == scores(hyperopt_run[0])
 
 
+@pytest.mark.ray
 @pytest.mark.slow
 def test_recboles_own_objective_reports_to_ray(tmp_path: Path) -> None:
     program = f"""
 import recbole_bert4rec, ray
 from ray import tune
 from recbole.quick_start import objective_function
-ray.init(include_dashboard=False, log_to_driver=False, num_cpus=1)
+ray.init(address="local", include_dashboard=False, log_to_driver=False, num_cpus=1)
 options = {{"model": "BERT4Rec", "dataset": "ml-100k", "show_progress": False, "checkpoint_dir": {str(tmp_path)!r}}}
 options |= {{"epochs": 1, "hidden_size": 16, "n_layers": 1, "train_batch_size": 256}}
 
@@ -126,7 +129,7 @@ print("reported", result.error, result.metrics["ndcg@10"] > 0)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tool", ["Hyperopt", "Ray"])
+@pytest.mark.parametrize("tool", TOOLS)
 def test_a_killed_search_goes_on_without_losing_or_repeating_a_trial(
     hyperopt_run: tuple[Path, str], tmp_path: Path, tool: str
 ) -> None:
@@ -152,7 +155,7 @@ def test_a_killed_search_goes_on_without_losing_or_repeating_a_trial(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tool", ["Hyperopt", "Ray"])
+@pytest.mark.parametrize("tool", TOOLS)
 def test_a_setting_that_fails_is_listed_with_its_reason_and_stops_no_other(tmp_path: Path, tool: str) -> None:
     space = "n_heads choice [2, 3]\ninner_size choice [16, 1000000000000]\n"
     done = search(tmp_path, f"--tool={tool}", *small_log(tmp_path), space=space)
@@ -165,7 +168,7 @@ def test_a_setting_that_fails_is_listed_with_its_reason_and_stops_no_other(tmp_p
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tool", ["Hyperopt", "Ray"])
+@pytest.mark.parametrize("tool", TOOLS)
 def test_a_trial_whose_process_is_killed_is_tried_again_and_the_search_ends_well(tmp_path: Path, tool: str) -> None:
     space = "learning_rate choice [0.01, 0.003]\n"
     flags = [f"--tool={tool}", "--cpus_per_trial=1", "--epochs=12"]
@@ -205,7 +208,7 @@ def _wait_for(condition: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tool", ["Hyperopt", "Ray"])
+@pytest.mark.parametrize("tool", TOOLS)
 def test_a_trial_whose_process_is_killed_twice_is_listed_as_failed(tmp_path: Path, tool: str) -> None:
     flags = [f"--tool={tool}", "--cpus_per_trial=1", "--epochs=400", "--max_concurrent=1"]
     flags = flags if tool == "Ray" else flags[:-1]
@@ -230,6 +233,7 @@ def test_a_trial_whose_process_is_killed_twice_is_listed_as_failed(tmp_path: Pat
     assert all("ended" in trial["reason"] for trial in trials(tmp_path)), said
 
 
+@pytest.mark.ray
 @pytest.mark.slow
 def test_ctrl_c_with_ray_ends_the_search_untested(tmp_path: Path) -> None:
     process = started(tmp_path, "--tool=Ray", "--epochs=400", "--stopping_step=400")
@@ -242,7 +246,7 @@ def test_ctrl_c_with_ray_ends_the_search_untested(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tool", ["Hyperopt", "Ray"])
+@pytest.mark.parametrize("tool", TOOLS)
 def test_a_finished_search_is_only_concluded_again(hyperopt_run: tuple[Path, str], tmp_path: Path, tool: str) -> None:
     for file in hyperopt_run[0].iterdir():
         if file.is_file():
@@ -272,6 +276,7 @@ def test_two_searches_do_not_write_to_the_same_file(tmp_path: Path) -> None:
     assert "another search is writing" in done.stderr
 
 
+@pytest.mark.ray
 @pytest.mark.slow
 def test_the_median_rule_stops_trials_and_bears_failures(tmp_path: Path) -> None:
     space = "learning_rate choice [0.01, 0.008, 0.005, 1e-9, 1e-8]\nn_heads choice [2, 3]\n"
@@ -284,6 +289,7 @@ def test_the_median_rule_stops_trials_and_bears_failures(tmp_path: Path) -> None
     assert all(trial["epochs"] <= 12 for trial in found)
 
 
+@pytest.mark.ray
 @pytest.mark.slow
 def test_asha_stops_trials_early_and_keeps_a_winner(tmp_path: Path) -> None:
     space = "learning_rate choice [0.01, 0.001, 0.0001, 0.00001]\nmask_ratio choice [0.2, 0.4]\n"
