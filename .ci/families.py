@@ -29,7 +29,7 @@ MODELS = (
     "GRU4Rec",
     "NARM",
 )
-MODELS += ("Caser", "LightSANs", "CFKG")
+MODELS += ("LightSANs", "CFKG", "Caser")
 CLICKS = {
     "load_col": {
         "inter": ["user_id", "item_id", "rating"],
@@ -45,7 +45,8 @@ GRAPH = {
         "link": ["item_id", "entity_id"],
     }
 }
-SPECIAL: dict[str, dict[str, Any]] = {"DeepFM": CLICKS, "CFKG": GRAPH}
+SHORT = {"MAX_ITEM_LIST_LENGTH": 10}  # its convolutions of every height take hours of one core for 50
+SPECIAL: dict[str, dict[str, Any]] = {"DeepFM": CLICKS, "CFKG": GRAPH, "Caser": SHORT}
 
 
 def train(file: Path) -> None:
