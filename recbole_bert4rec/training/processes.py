@@ -161,6 +161,8 @@ def _free_port(ip: str, port: int | None) -> int:
         UserError: the port cannot be listened to.
     """
     with socket.socket() as listener:
+        # a run that has just ended keeps its port for a minute, and yet it can be listened to
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((ip, port or 0))
         except (OSError, OverflowError) as error:

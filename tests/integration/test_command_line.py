@@ -100,7 +100,7 @@ def test_other_models_run_to_the_end(model: str, write_inter: Any) -> None:
 @pytest.mark.slow
 def test_two_processes_train_together_on_the_cpu(write_inter: Any) -> None:
     options = {**write_inter(CYCLE), "epochs": "8", "train_batch_size": "16", "learning_rate": "0.01"}
-    done = run_py("--nproc=2", "--port=5699", **options)
+    done = run_py("--nproc=2", **options)
     assert done.returncode == 0, done.stderr
     (path,) = Path("saved").glob("*.json")
     record = json.loads(path.read_text())
@@ -112,14 +112,14 @@ def test_two_processes_train_together_on_the_cpu(write_inter: Any) -> None:
 
 @pytest.mark.slow
 def test_two_processes_of_another_model_read_the_one_checkpoint(write_inter: Any) -> None:
-    done = run_py("--model=GRU4Rec", "--nproc=2", "--port=5697", epochs="2", **write_inter(ROWS))
+    done = run_py("--model=GRU4Rec", "--nproc=2", epochs="2", **write_inter(ROWS))
     assert done.returncode == 0, done.stderr
     assert "GRU4Rec on toy" in done.stderr
 
 
 @pytest.mark.slow
 def test_a_mistake_under_two_processes_is_refused_too(write_inter: Any) -> None:
-    done = run_py("--nproc=2", "--port=5698", mask_ratio="7", **write_inter(ROWS))
+    done = run_py("--nproc=2", mask_ratio="7", **write_inter(ROWS))
     assert_refused(done, "the configuration of BERT4Rec has mistakes", "`mask_ratio` must be")
 
 

@@ -18,7 +18,7 @@ from packaging.version import Version
 from tests.integration.test_command_line import ROOT, assert_refused
 from tests.unit.test_recommender import trained
 
-pytestmark = [pytest.mark.slow, pytest.mark.integration, pytest.mark.ray]
+pytestmark = [pytest.mark.slow, pytest.mark.integration, pytest.mark.ray, pytest.mark.xdist_group("one_at_a_time")]
 ray = pytest.importorskip("ray")
 needs_data = pytest.mark.skipif(Version(ray.__version__) < Version("2.10"), reason="the Data of an older Ray")
 USERS, FILES = 24_000, 6
@@ -58,7 +58,7 @@ def test_actors_answer_as_one_process_and_a_lost_one_loses_nothing(users: None) 
     actors = [one for one in psutil.Process(process.pid).children(recursive=True) if _answers(one)]
     assert len(actors) == 2
     actors[0].kill()
-    _, said = process.communicate(timeout=300)
+    _, said = process.communicate(timeout=600)
     assert process.returncode == 0, said
     assert "users answered in top" in said
     assert "Traceback" not in said
@@ -88,7 +88,7 @@ def test_a_stopped_command_with_fewer_workers_begins_anew_and_doubles_nothing(us
         one.kill()
     process.communicate()
     again = ask("--input=users", "--output=top")
-    _, said = again.communicate(timeout=300)
+    _, said = again.communicate(timeout=600)
     assert again.returncode == 0, said
     assert not pd.read_parquet("top").duplicated(["user_id", "rank"]).any()
     every = {name for file in Path("users").iterdir() for name in pd.read_parquet(file)["user_id"]}
@@ -99,7 +99,7 @@ def test_a_stopped_command_with_fewer_workers_begins_anew_and_doubles_nothing(us
 def test_a_mistake_in_the_files_is_one_line(users: None) -> None:
     Path("users/7.parquet").write_bytes(Path("users/1.parquet").read_bytes()[:-100_000] + bytes(100_000))
     process = ask("--input=users", "--output=top", "--engine=ray")
-    _, said = process.communicate(timeout=300)
+    _, said = process.communicate(timeout=600)
     assert process.returncode == 2
     assert "users/7.parquet cannot be read" in said
     assert "Traceback" not in said
@@ -108,7 +108,7 @@ def test_a_mistake_in_the_files_is_one_line(users: None) -> None:
 @pytest.mark.skipif(Version(ray.__version__) >= Version("2.10"), reason="of an older Ray")
 def test_an_old_ray_is_refused(users: None) -> None:
     process = ask("--input=users", "--output=top", "--engine=ray")
-    _, said = process.communicate(timeout=300)
+    _, said = process.communicate(timeout=600)
     done = subprocess.CompletedProcess(process.args, process.returncode, "", said)
     for file in Path().rglob("*.pth"):
         file.unlink()
@@ -119,7 +119,7 @@ def test_a_folder_with_something_else_is_not_replaced(users: None) -> None:
     Path("top").mkdir()
     Path("top/mine.txt").write_text("mine")
     process = ask("--input=users", "--output=top")
-    _, said = process.communicate(timeout=300)
+    _, said = process.communicate(timeout=600)
     assert process.returncode == 2
     assert "--output=top would replace top/mine.txt, which is no .parquet file; name a new folder" in said
     assert Path("top/mine.txt").read_text() == "mine"
