@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.extras import need
 
@@ -184,6 +182,8 @@ def locked(lock: Path, what: str, flag: str, place: Path) -> Iterator[None]:
     Raises:
         UserError: another process holds the lock, or the folder cannot be written to.
     """
+    from filelock import FileLock, Timeout  # exported models are asked without it
+
     try:
         lock.parent.mkdir(parents=True, exist_ok=True)
         lock.touch()

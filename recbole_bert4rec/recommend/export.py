@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from recbole_bert4rec.constants import PADDING
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.extras import need
+from recbole_bert4rec.files import digest_of
 from recbole_bert4rec.ranker import Ranker
 from recbole_bert4rec.recommend.exported import CATALOGUE, FORMAT, GRAPH, OPTIONS
 from recbole_bert4rec.recommend.recommender import Recommender
@@ -121,11 +122,12 @@ def export(model: Recommender, folder: str | os.PathLike[str], int8: bool = Fals
     try:
         traced = program_of(model)
         _write_graph(traced, temporary, int8)
-        if program:
-            torch.export.save(traced, temporary / PROGRAM)
-        _write_json(temporary / OPTIONS, _options(model, int8))
         counts = model.counts.tolist()
         _write_json(temporary / CATALOGUE, {"ids": ["[PAD]", *model.items], "counts": counts})
+        digests = {file.name: digest_of(file) for file in sorted(temporary.iterdir())}
+        _write_json(temporary / OPTIONS, {**_options(model, int8), "sha256": digests})
+        if program:
+            torch.export.save(traced, temporary / PROGRAM)
         temporary.chmod(0o755)
         os.replace(temporary, folder)
     finally:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from logging import getLogger
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -17,7 +18,8 @@ from numpy.typing import NDArray
 from recbole_bert4rec.constants import PADDING
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.extras import need
-from recbole_bert4rec.options.kinds import Switch, Whole, or_null
+from recbole_bert4rec.files import digest_of
+from recbole_bert4rec.options.kinds import Real, SomeOf, Switch, Whole, or_null
 from recbole_bert4rec.recommend.answers import (
     NobodyError,
     Vectors,
@@ -30,19 +32,22 @@ from recbole_bert4rec.recommend.answers import (
 )
 from recbole_bert4rec.recommend.given import ByUser, Given, Ids, Items, by_user, places_of, read_given
 
-FORMAT = "recbole_bert4rec export 1"
+FORMAT = "recbole_bert4rec export 2"
 GRAPH, OPTIONS, CATALOGUE = "model.onnx", "options.json", "items.json"
 """Files of an exported folder."""
 BATCH_SIZE = 256
 _SCORES_AT_ONCE = 1 << 25
-_KINDS: dict[str, type | tuple[type, ...]] = {
-    "fields": list,
-    "max_items": int,
-    "exclude_seen": bool,
-    "seen_bias": (float, type(None)),
-    "inputs": list,
+_INPUTS = ("items", "times", "history")
+"""What a graph may take."""
+_RULES: dict[str, Callable[[Any], bool]] = {
+    "fields": lambda value: SomeOf().accepts(value) and len(value) == 3,
+    "max_items": Whole(1).accepts,
+    "exclude_seen": Switch().accepts,
+    "seen_bias": or_null(Real(-math.inf, brackets="()")).accepts,
+    "inputs": SomeOf(_INPUTS).accepts,
+    "sha256": lambda value: isinstance(value, dict) and {GRAPH, CATALOGUE} <= set(value),
 }
-"""Options that asking needs."""
+"""Which values of the options asking can work with."""
 
 
 class ExportedModel:
@@ -67,11 +72,13 @@ class ExportedModel:
     def __init__(self, folder: str | os.PathLike[str], batch_size: int = BATCH_SIZE) -> None:
         check("batch_size", batch_size, Whole(1))
         self.batch_size = batch_size
-        self.options = _read(Path(folder) / OPTIONS, {"format": str})
+        self._folder = Path(folder)
+        self.options = _read(self._folder / OPTIONS, {"format": lambda value: isinstance(value, str)})
         if self.options["format"] != FORMAT:
             raise UserError(f"{folder} has the format {self.options['format']!r}, but this version reads {FORMAT!r}")
-        self.options = _read(Path(folder) / OPTIONS, _KINDS)
-        catalogue = _read(Path(folder) / CATALOGUE, {"ids": list, "counts": list})
+        self.options = _read(self._folder / OPTIONS, _RULES)
+        _check_digests(self._folder, self.options["sha256"])
+        catalogue = _read(self._folder / CATALOGUE, {"ids": SomeOf().accepts, "counts": _are_counts})
         self._items = Items(catalogue["ids"])
         self._counts = np.array(catalogue["counts"], dtype=np.int64)
         if len(self._counts) != len(self._items.tokens):
@@ -79,7 +86,7 @@ class ExportedModel:
         user, item, time = self.options["fields"]
         self.fields: tuple[str, str, str] = (user, item, time)
         self.viewed: ViewedRule = viewed_rule(self.options["seen_bias"], self.options["exclude_seen"])
-        self._session = _session(Path(folder) / GRAPH)
+        self._session = _session(self._folder / GRAPH)
 
     @property
     def items(self) -> list[str]:
@@ -201,7 +208,11 @@ class ExportedModel:
             yield batch, np.tile(scores, (len(batch.rows), 1))
 
     def _run(self, output: str, inputs: Mapping[str, NDArray[Any]]) -> NDArray[np.float32]:
-        found: NDArray[np.float32] = self._session.run([output], inputs)[0]
+        try:
+            found: NDArray[np.float32] = self._session.run([output], inputs)[0]
+        except Exception as error:  # onnxruntime raises many types where options are not the graph's
+            graph, options = self._folder / GRAPH, self._folder / OPTIONS
+            raise UserError(f"{graph} cannot be asked as {options} says: {' '.join(str(error).split())}") from error
         return found
 
     def _batches(self, known: Given, size: int) -> Iterator[_Batch]:
@@ -267,22 +278,41 @@ def _without_last(known: Given) -> tuple[Given, NDArray[np.int64]]:
     return shorter, known.items[last & long[known.owners]]
 
 
-def _read(path: Path, kinds: Mapping[str, type | tuple[type, ...]]) -> dict[str, Any]:
-    """Read a file of JSON with entries of these kinds.
+def _read(path: Path, rules: Mapping[str, Callable[[Any], bool]]) -> dict[str, Any]:
+    """Read a file of JSON whose entries follow some rules.
 
     Raises:
         UserError: it is missing or damaged.
     """
     try:
         found = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{path.parent} is not a folder that `export` wrote: {path.name} ({error})") from error
-    wrong = [
-        name for name, kind in kinds.items() if not isinstance(found, dict) or not isinstance(found.get(name), kind)
-    ]
+    wrong = [name for name, fits in rules.items() if not isinstance(found, dict) or not fits(found.get(name))]
     if wrong:
         raise UserError(f"{path} is damaged: {', '.join(wrong)}; export again")
     return dict(found)
+
+
+def _are_counts(values: object) -> bool:
+    return isinstance(values, list) and all(isinstance(one, int) and 0 <= one < 1 << 62 for one in values)
+
+
+def _check_digests(folder: Path, digests: Mapping[str, Any]) -> None:
+    """Compare files with what their SHA-256 was when they were exported.
+
+    Raises:
+        UserError: one is another, or cannot be read.
+    """
+    for name, digest in digests.items():
+        if Path(name).name != name:
+            raise UserError(f"{folder / OPTIONS} is damaged: sha256 of {name!r}; export again")
+        try:
+            same = digest_of(folder / name) == digest
+        except (OSError, ValueError) as error:
+            raise UserError(f"{folder} is not whole: {name} cannot be read ({error}); export again") from error
+        if not same:
+            raise UserError(f"{folder / name} is damaged: its SHA-256 is not that of the export; export again")
 
 
 def _session(path: Path) -> Any:

@@ -20,8 +20,12 @@ import torch
 
 from recbole_bert4rec.comparison.results import read_run
 from recbole_bert4rec.comparison.study import read_study
+from recbole_bert4rec.datafiles.interactions import InteractionFile, read_part
 from recbole_bert4rec.datafiles.table import atomic_file
 from recbole_bert4rec.plugin import checkpoint
+from recbole_bert4rec.recommend import load as checkpoints
+from recbole_bert4rec.recommend.export import export
+from recbole_bert4rec.recommend.opened import load
 from recbole_bert4rec.resources import shipped
 from recbole_bert4rec.training.build import load_data
 from recbole_bert4rec.training.inputs import configure
@@ -170,6 +174,42 @@ def _resume(path: Path) -> None:
     run(resume=str(path), options={**QUIET, "data_path": "data", "epochs": 2})
 
 
+def _ask(model: Any) -> None:
+    model.recommend({"u": ["i1", "i2"], "nobody": []}, k=3)
+
+
+@cache
+def _indexed() -> bytes:
+    """Return an index of the small model."""
+    with folder_of({"a.pth": _trained()[0]["best"]}):
+        checkpoints.load("a.pth", "cpu").build_index(0.9, 3, _frame()).save("index.npz")
+        return Path("index.npz").read_bytes()
+
+
+@cache
+def _exported() -> dict[str, bytes]:
+    """Return the files of the small model's export."""
+    with folder_of({"a.pth": _trained()[0]["best"]}):
+        export(checkpoints.load("a.pth", "cpu"), "out")
+        return {str(file): file.read_bytes() for file in Path("out").iterdir()}
+
+
+def _of_export(name: str) -> Reader:
+    return Reader(
+        f"out/{name}",
+        lambda: [_exported()[f"out/{name}"]],
+        lambda path: _ask(load("out")),
+        _exported,
+    )
+
+
+def _asked_about(path: Path) -> None:
+    model = checkpoints.load("a.pth", "cpu")
+    source = InteractionFile(str(path), model.fields)
+    for part in source.divide(Path("parts"), 2):
+        model.recommend(read_part(part), k=3)
+
+
 def _run_of_comparison(path: Path) -> None:
     read_run(path.parent, "one", pd.read_parquet("rows.parquet")["user"])
 
@@ -220,6 +260,23 @@ READERS = {
     "trials": Reader("t.jsonl", _trials, lambda path: TrialLog(path, _ABOUT, resume=True)),
     "checkpoint": Reader("a.pth", lambda: [_trained()[0]["best"], _trained()[0]["last"]], _read_changed),
     "entries": Reader("a.last.pth", lambda: [_trained()[0]["best"], _trained()[0]["last"]], _resume, _toy, _resealed),
+    "model": Reader("a.pth", lambda: [_trained()[0]["best"]], lambda path: _ask(load(path)), damage=_resealed),
+    "index": Reader(
+        "index.npz",
+        lambda: [_indexed()],
+        lambda path: _ask(load("a.pth", "cpu", index=path)),
+        lambda: {"a.pth": _trained()[0]["best"]},
+    ),
+    "export-options": _of_export("options.json"),
+    "export-items": _of_export("items.json"),
+    "export-graph": _of_export("model.onnx"),
+    "asked-csv": Reader(
+        "new.csv",
+        lambda: [_frame().to_csv(index=False).encode()],
+        _asked_about,
+        lambda: {"a.pth": _trained()[0]["best"]},
+    ),
+    "asked-parquet": Reader("new.parquet", _parquet, _asked_about, lambda: {"a.pth": _trained()[0]["best"]}),
     "record": Reader("a.json", lambda: [_trained()[0]["record"]], read_record),
     "run": Reader(
         "runs/one.json",

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,7 @@ import torch
 import recbole_bert4rec
 from recbole_bert4rec import ExportedModel, Recommender, UserError, load
 from recbole_bert4rec.cli.main import main
+from recbole_bert4rec.files import digest_of
 from recbole_bert4rec.recommend.export import Scoring, export
 from recbole_bert4rec.recommend.exported import CATALOGUE, FORMAT, GRAPH, OPTIONS
 from tests.unit.test_recommender import CHOICES, Trained, trained
@@ -198,11 +202,27 @@ DAMAGES: list[tuple[str, str | None, str]] = [
     (OPTIONS, None, "is not a folder that `export` wrote"),
     (OPTIONS, "{", "is not a folder that `export` wrote"),
     (OPTIONS, "[]", "is damaged: format"),
+    (OPTIONS, "[" * 100_000, "is not a folder that `export` wrote"),
     (OPTIONS, f'{{"format": "{FORMAT[:-1]}9"}}', "export 9', but this version reads"),
     (OPTIONS, f'{{"format": "{FORMAT}"}}', "is damaged: fields, max_items"),
+    (CATALOGUE, '{"ids": ["[PAD]", "a"]}', "is damaged: its SHA-256 is not that of the export"),
+    (CATALOGUE, None, "is not whole: items.json cannot be read"),
+    (GRAPH, "no graph", "is damaged: its SHA-256 is not that of the export"),
+]
+RESEALED: list[tuple[str, str, str]] = [
     (CATALOGUE, '{"ids": ["[PAD]", "a"]}', "is damaged: counts"),
+    (CATALOGUE, '{"ids": ["[PAD]", "a"], "counts": [0, -1]}', "is damaged: counts"),
     (CATALOGUE, '{"ids": ["[PAD]", "a"], "counts": [0]}', "2 ids, but counts of 1"),
     (GRAPH, "no graph", "model.onnx cannot be read"),
+]
+OTHER_OPTIONS: list[tuple[str, Any, str]] = [
+    ("fields", ["user_id", "item_id"], "is damaged: fields"),
+    ("max_items", 0, "is damaged: max_items"),
+    ("inputs", ["items", "its"], "is damaged: inputs"),
+    ("inputs", ["history"], "model.onnx cannot be asked as .*options.json says: .*Required inputs"),
+    ("max_items", 10_000, "model.onnx cannot be asked as .*options.json says: "),
+    ("sha256", {}, "is damaged: sha256"),
+    ("sha256", {GRAPH: "", CATALOGUE: "", "../m.pth": ""}, "SHA-256|sha256 of '../m.pth'"),
 ]
 
 
@@ -218,6 +238,43 @@ def test_a_damaged_folder_is_refused_in_one_line(small: Trained) -> None:
             (folder / name).write_text(text)
         with pytest.raises(UserError, match=message):
             load(folder)
+
+
+@needs_onnx
+@pytest.mark.slow
+def test_a_folder_whose_digests_fit_is_checked_all_the_same(small: Trained) -> None:
+    both(small)
+    for number, (name, text, message) in enumerate(RESEALED):
+        folder = Path(shutil.copytree("out", f"copy{number}"))
+        (folder / name).write_text(text)
+        change_options(folder, partial(seal, file=folder / name))
+        with pytest.raises(UserError, match=message):
+            load(folder)
+
+
+@needs_onnx
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "value", "message"), OTHER_OPTIONS)
+def test_options_that_the_graph_cannot_be_asked_with_are_refused_in_one_line(
+    name: str, value: Any, message: str, small: Trained
+) -> None:
+    model, _ = both(small)
+    change_options(Path("out"), lambda options: options.update({name: value}))
+    with pytest.raises(UserError, match=message) as error:
+        load("out").recommend({"u": model.items * 20})
+    assert "\n" not in str(error.value)
+
+
+def seal(options: dict[str, Any], file: Path) -> None:
+    """Say that a changed file is as it was exported."""
+    options["sha256"][file.name] = digest_of(file)
+
+
+def change_options(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    """Write other options into an exported folder."""
+    options = json.loads((folder / OPTIONS).read_text())
+    change(options)
+    (folder / OPTIONS).write_text(json.dumps(options))
 
 
 def test_a_folder_that_is_no_export_is_refused_in_one_line(tmp_path: Path) -> None:
