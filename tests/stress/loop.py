@@ -1,36 +1,68 @@
-"""Trains small models in one process again and again, and watches its memory, its open files and its folder."""
+"""Trains and searches in one process again and again, and watches its memory, its open files and its folders."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
+from unittest import mock
 
-from recbole_bert4rec.environment import suppress_dependency_warnings
-from recbole_bert4rec.training.run import run
+from recbole_bert4rec.cli.main import main
+from tests.stress.programs import QUIET, SMALL
 
-_OPTIONS = {"epochs": 2, "hidden_size": 16, "inner_size": 16, "n_layers": 1, "MAX_ITEM_LIST_LENGTH": 20}
-_OPTIONS |= {"show_progress": False, "state": "error", "use_gpu": False}
+_FLAGS = [*SMALL, *QUIET, "--epochs=2"]
+_SPACE = "learning_rate choice [0.001, 0.003]\n"
+
+
+class Seen(NamedTuple):
+    """What a round leaves.
+
+    Attributes:
+        resident: memory of this process, in MB.
+        opened: files that it has open.
+        written: KB in the round's folder.
+        strewn: files among the machine's temporary ones.
+    """
+
+    resident: float
+    opened: int
+    written: float
+    strewn: int
 
 
 def loop(minutes: float) -> bool:
-    """Return whether memory and open files stay flat; print them along the way."""
-    suppress_dependency_warnings()
-    seen: list[tuple[float, int, int]] = []
-    with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)
+    """Return whether memory, open files and folders stay flat; print them along the way."""
+    seen: list[Seen] = []
+    with tempfile.TemporaryDirectory() as folder, mock.patch.object(tempfile, "tempdir", f"{folder}/temporary"):
+        (Path(folder) / "temporary").mkdir()
         end = time.monotonic() + 60 * minutes
         while time.monotonic() < end or len(seen) < 6:
-            run(options=_OPTIONS)
-            files = [file for file in Path(folder).rglob("*") if file.is_file()]
-            seen.append((_resident(), len(os.listdir("/proc/self/fd")), len(files)))
-            print("run {}: {:.0f} MB, {} open files, {} files".format(len(seen), *seen[-1]), flush=True)
-        os.chdir("/")
+            seen.append(_round(Path(folder)))
+            print(f"round {len(seen)}: {seen[-1]}", flush=True)
     first, last = seen[len(seen) // 2], seen[-1]
-    grown = (last[0] - first[0]) / (len(seen) - len(seen) // 2)
-    print(f"{len(seen)} runs; in their second half {grown:.2f} MB a run, {last[1] - first[1]} open files")
-    return grown < 1.0 and last[1] <= first[1]
+    grown = (last.resident - first.resident) / (len(seen) - len(seen) // 2)
+    print(f"{len(seen)} rounds of a run and a search; {grown:.2f} MB a round in their second half; {first} to {last}")
+    flat = last.opened <= first.opened and last.strewn <= first.strewn and last.written < 1.01 * first.written
+    return grown < 1.0 and flat
+
+
+def _round(folder: Path) -> Seen:
+    """Train once, search two trials, and forget both."""
+    place = folder / "round"
+    place.mkdir()
+    os.chdir(place)
+    Path("space.hyper").write_text(_SPACE)
+    codes = main(_FLAGS, name="run"), main(["tune", "--params_file=space.hyper", *_FLAGS])
+    if any(codes):
+        raise RuntimeError(f"exit codes {codes}")
+    written = sum(file.stat().st_size for file in place.rglob("*") if file.is_file()) / 1024
+    os.chdir(folder)
+    shutil.rmtree(place)
+    strewn = len(list((folder / "temporary").rglob("*")))
+    return Seen(round(_resident(), 1), len(os.listdir("/proc/self/fd")), round(written, 1), strewn)
 
 
 def _resident() -> float:

@@ -49,6 +49,12 @@ def the_one(folder: Path, ending: str) -> Path:
     return files[0]
 
 
+def is_finished(folder: Path) -> bool:
+    """Return whether a run of a folder was tested."""
+    records = [json.loads(file.read_text("utf-8")) for file in (folder / "saved").glob("*.json")]
+    return any("unfinished" not in record for record in records)
+
+
 def outcome(folder: Path) -> dict[str, Any]:
     """Return all that must not depend on interruptions: both checkpoints, and the record without its times."""
     found: dict[str, Any] = {}
