@@ -25,3 +25,10 @@ _REPR.maxstring = _REPR.maxother = 60
 def short(value: object) -> str:
     """Return the value received as an error message shows it: a ``repr`` that stays short, however the value nests."""
     return _REPR.repr(value)
+
+
+def short_list(names: Iterable[str]) -> str:
+    """Return names as an error message shows them: not more than twenty."""
+    every = list(names)
+    shown = ", ".join(map(short, every[:20]))
+    return f"[{shown}, ...]" if len(every) > 20 else f"[{shown}]"

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from recbole_bert4rec.datafiles.conversion import folder_read
 from recbole_bert4rec.datafiles.reader import MISSING
-from recbole_bert4rec.errors import UserError, nearest, short
+from recbole_bert4rec.errors import UserError, nearest, short, short_list
 
 _DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error)
 
@@ -53,14 +53,14 @@ def check_inter_file(config: Config, folder: str) -> None:
         name = config[option]
         if name not in columns:
             raise UserError(
-                f"{path}, line 1: no column {name!r} ({option}); the columns are {list(columns)}. "
+                f"{path}, line 1: no column {name!r} ({option}); the columns are {short_list(columns)}. "
                 f"Rename one or set --{option}=NAME"
             )
         if loaded != "*" and name not in loaded:
             raise UserError(f"load_col: inter must name {name!r} ({option}) too, but names {loaded}")
         if columns[name] != kind:
             raise UserError(
-                f"{path}, line 1: column {name!r} must be {name}:{kind}, but is {name}:{columns[name]} "
+                f"{path}, line 1: column {name!r} must be {name}:{kind}, but is {short(f'{name}:{columns[name]}')} "
                 f"(columns are separated by {config['field_separator']!r}; --field_separator=... changes that)"
             )
     if not first_row.strip():
@@ -204,7 +204,7 @@ def _find_mistakes(path: str, separator: str, encoding: str | None) -> str | Non
         line, name, value = wrong_values[0]
         count = sum(column == name for _, column, _ in wrong_values)
         beside = f"; {message}" if message else ""
-        message = f"line {line}: column {name!r} must be a number, but is {value!r} ({count} such lines){beside}"
+        message = f"line {line}: column {name!r} must be a number, but is {short(value)} ({count} such lines){beside}"
     return message
 
 
@@ -252,7 +252,8 @@ def check_benchmark_files(config: Config, folder: str) -> None:
         for column, kind in needed.items():
             if columns.get(column) != kind:
                 raise UserError(
-                    f"{path}, line 1: benchmark files need a column {column}:{kind}, but the columns are {header!r}"
+                    f"{path}, line 1: benchmark files need a column {column}:{kind}, but the columns are "
+                    f"{short_list(columns)}"
                 )
     if config["candidates"] == "paper":
         raise UserError(
@@ -295,6 +296,7 @@ def _column(path: str, text: str) -> tuple[str, str]:
     name, separator, kind = text.partition(":")
     if not separator:
         raise UserError(
-            f"{path}, line 1: column {text!r} must be written NAME:TYPE with TYPE token, float, token_seq or float_seq"
+            f"{path}, line 1: column {short(text)} must be written NAME:TYPE with TYPE token, float, token_seq "
+            "or float_seq"
         )
     return name, kind

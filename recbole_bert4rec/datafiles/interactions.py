@@ -18,7 +18,7 @@ from pyarrow import csv, ipc, parquet
 
 from recbole_bert4rec.datafiles.codes import as_texts
 from recbole_bert4rec.datafiles.separators import COMMON_SEPARATORS, find_separator
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.errors import UserError, short_list
 
 _IN_TURN = csv.ReadOptions(use_threads=False)
 """How texts are read: with threads, an error would not always name its row."""
@@ -153,7 +153,8 @@ class InteractionFile:
         for flag, field in zip(flags, self._fields, strict=False):
             if field not in names:
                 raise UserError(
-                    f"{file} has no column {field!r}; its columns are {list(names)}; name yours with --{flag}=NAME"
+                    f"{file} has no column {field!r}; its columns are {short_list(names)}; name yours with "
+                    f"--{flag}=NAME"
                 )
 
     def _parse(self, separator: str) -> csv.ParseOptions:

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyarrow import csv, parquet
 
 from recbole_bert4rec.datafiles.separators import COMMON_SEPARATORS, find_separator
-from recbole_bert4rec.errors import UserError, nearest, short
+from recbole_bert4rec.errors import UserError, nearest, short, short_list
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _PARQUET, _JSON_LINES = ".parquet", ".jsonl"
@@ -176,12 +176,6 @@ class Log(ABC):
                 raise UserError(f"{self.path}: two columns have the same name, {column!r}; rename one")
 
 
-def short_list(names: list[str]) -> str:
-    """Return names as an error message shows them: not more than twenty."""
-    shown = ", ".join(map(short, names[:20]))
-    return f"[{shown}, ...]" if len(names) > 20 else f"[{shown}]"
-
-
 class _Lines(Log):
     """A log of lines of text, plain or packed with gzip."""
 
@@ -332,7 +326,7 @@ class _Text(_Lines):
                 if len(fields) != len(names):
                     return UserError(
                         f"{self.path}, line {line}: the number of columns is {len(fields)}, but the header has "
-                        f"{len(names)} ({', '.join(names[:10])}), separated by {self._separator!r}: "
+                        f"{len(names)} ({short_list(names)}), separated by {self._separator!r}: "
                         f"{short(self._separator.join(fields))}"
                     )
         except UserError as failure:

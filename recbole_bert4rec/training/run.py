@@ -31,6 +31,7 @@ from recbole_bert4rec.training.callbacks import Callback, Metrics, Observed
 from recbole_bert4rec.training.epochs import EpochLog
 from recbole_bert4rec.training.inputs import check_places, configure
 from recbole_bert4rec.training.logs import logged, no_bars, say, shown
+from recbole_bert4rec.training.memory import enough_memory
 from recbole_bert4rec.training.newest import newest_checkpoint
 from recbole_bert4rec.training.ranks import RankLog, write_ranks
 from recbole_bert4rec.training.record import (
@@ -94,7 +95,8 @@ def _run(
     request: RunRequest, watch: _Watch, config: Config, protocols: Mapping[str, Config], any_data: bool
 ) -> RunResult:
     _log_configuration(config)
-    experiment = build(config, watch.callbacks, count_flops=True)
+    with enough_memory(config):
+        experiment = build(config, watch.callbacks, count_flops=True)
     trainer = experiment.trainer
     if isinstance(trainer, ResumableTrainer):
         trainer.any_data = any_data
@@ -196,9 +198,11 @@ def _looks_again(trainer: Observed) -> bool:
 
 def _train_and_test(experiment: Experiment, watch: _Watch) -> Metrics | None:
     data, trainer, show = experiment.data, experiment.trainer, experiment.data.config["show_progress"]
-    _, best_metrics = watch.saver.fit(trainer, data.train, data.valid, show_progress=show)
+    with enough_memory(data.config, trainer):
+        _, best_metrics = watch.saver.fit(trainer, data.train, data.valid, show_progress=show)
     try:
-        test_metrics: Metrics | None = trainer.evaluate(data.test, load_best_model=True, show_progress=show)
+        with enough_memory(data.config, trainer):
+            test_metrics: Metrics | None = trainer.evaluate(data.test, load_best_model=True, show_progress=show)
     except Interrupted as stop:
         stop.kept = f"the training is finished; the same command with --resume={trainer.saved_model_file} tests it"
         raise

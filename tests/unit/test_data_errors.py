@@ -106,7 +106,7 @@ def test_a_missing_column_is_named_with_the_option_that_renames_it(write_inter: 
 
 def test_a_column_of_the_wrong_type_is_named(write_inter: Any) -> None:
     message = error_of(write_inter(ROWS, header="user_id:token\titem_id:token\ttimestamp:token"))
-    assert "column 'timestamp' must be timestamp:float, but is timestamp:token" in message
+    assert "column 'timestamp' must be timestamp:float, but is 'timestamp:token'" in message
 
 
 def test_a_header_without_types_is_explained(write_inter: Any) -> None:

@@ -1,0 +1,49 @@
+"""Where memory does not suffice, a run ends in one line that names the setting to lower."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+
+import pytest
+
+from tests.integration.test_command_line import ROOT
+
+pytestmark = [pytest.mark.slow, pytest.mark.integration]
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (
+            ["--inner_size=2000000"],
+            "the data and the model; lower --hidden_size (now 64) or --inner_size (now 2000000)",
+        ),
+        (
+            ["--model=SASRec", "--train_batch_size=100000", "--train_neg_sample_args=None"],
+            "a batch that is trained; lower --train_batch_size (now 100000) or --MAX_ITEM_LIST_LENGTH (now 50)",
+        ),
+        (
+            ["--batch_tokens=5000000", "--MAX_ITEM_LIST_LENGTH=200", "--inner_size=10000"],
+            "a batch that is trained; lower --batch_tokens (now 5000000) or --MAX_ITEM_LIST_LENGTH (now 200)",
+        ),
+        (
+            ["--eval_batch_size=943", "--inner_size=9000", "--hidden_size=8", "--n_heads=1"],
+            "a batch that is ranked; lower --eval_batch_size (now 943)",
+        ),
+    ],
+)
+def test_too_little_memory_is_one_line_that_names_the_setting(flags: list[str], message: str) -> None:
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_DATA, (2 << 30, 2 << 30))
+
+    flags = ["--epochs=1", "--show_progress=False", *flags]
+    command = [sys.executable, str(ROOT / "run.py"), *flags]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, preexec_fn=limit)
+    assert done.returncode == 2, done.stderr
+    error = done.stderr[done.stderr.rindex("error: ") :]
+    assert error.startswith("error: memory does not suffice for " + message)
+    assert "allocate" in error
+    assert len(error.splitlines()) == 1
+    assert "Traceback" not in done.stderr
