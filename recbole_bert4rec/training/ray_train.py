@@ -33,10 +33,10 @@ from recbole_bert4rec.interrupts import Interrupted
 from recbole_bert4rec.plugin.checkpoint import best_of, last_of
 from recbole_bert4rec.ray_cluster import check_workers, start_ray
 from recbole_bert4rec.training.callbacks import Callback, Metrics, Observed
-from recbole_bert4rec.training.inputs import check_ours
+from recbole_bert4rec.training.inputs import check_ours, configure
 from recbole_bert4rec.training.processes import Place, run_rank
 from recbole_bert4rec.training.request import RunRequest
-from recbole_bert4rec.training.run import run
+from recbole_bert4rec.training.run import resolved, run
 
 _ATTEMPTS = 3
 """How often workers may be lost without an epoch in between."""
@@ -100,10 +100,6 @@ class _Noted(Callback):
     def __init__(self, board: Any) -> None:
         self._board = board
 
-    def on_train_begin(self, trainer: Observed) -> None:
-        """Refuse a model whose training cannot go on."""
-        check_ours("--engine=ray", trainer.config["model"])
-
     def on_selection_end(self, trainer: Observed, epoch: int, score: float) -> None:
         """An epoch is over; the next begins with a checkpoint of it."""
         self._tell(trainer)
@@ -150,6 +146,7 @@ def run_on_ray(request: RunRequest, workers: int, address: str | None) -> None:
     Raises:
         UserError: something that the caller can mend; there is no such cluster, or it has no room.
     """
+    check_ours("--engine=ray", configure(resolved(request))["model"])  # the training of other models cannot go on
     start_ray(address)
     for name in ("ray", "ray.tune", "ray.train"):  # which say at length that a worker was lost
         logging.getLogger(name).setLevel(logging.CRITICAL)

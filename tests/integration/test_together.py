@@ -100,14 +100,18 @@ def _trains(process: psutil.Process) -> bool:
 
 @pytest.mark.ray
 def test_a_mistake_in_workers_of_ray_is_one_line(write_inter: Any) -> None:
-    done = run_py("--engine=ray", "--num_workers=2", mask_ratio="7", **write_inter(CYCLE))
-    assert_refused(done, "the configuration of BERT4Rec has mistakes", "`mask_ratio` must be")
+    done = run_py("--engine=ray", "--num_workers=2", **write_inter([*CYCLE[:5], ("a", "b", "soon")]))
+    assert_refused(done, "column 'timestamp' must be a number, but is 'soon'")
     assert "Traceback" not in done.stderr
 
 
-def test_another_model_is_refused_by_the_engine(write_inter: Any) -> None:
-    done = run_py("--engine=ray", "--model=GRU4Rec", epochs="1", **write_inter(CYCLE))
-    assert_refused(done, "--engine=ray works with BERT4Rec")
+@pytest.mark.parametrize(
+    ("flag", "message"),
+    [("--mask_ratio=7", "`mask_ratio` must be"), ("--model=GRU4Rec", "--engine=ray works with BERT4Rec")],
+)
+def test_what_the_engine_cannot_run_is_refused_before_ray_begins(flag: str, message: str, write_inter: Any) -> None:
+    done = run_py("--engine=ray", "--ray_address=127.0.0.1:1", flag, **write_inter(CYCLE))
+    assert_refused(done, message)
 
 
 def test_a_port_that_is_in_use_is_refused_at_once(write_inter: Any) -> None:
