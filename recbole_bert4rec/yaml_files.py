@@ -17,6 +17,17 @@ _DEEPEST, _LARGEST = 100, 1_000_000
 class _Loader(yaml.SafeLoader):
     """Safe, and 1e-3 is a number, as RecBole's own loader has it; a key that stands twice is a mistake."""
 
+    _depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        if self._depth >= _DEEPEST:  # soon, because PyYAML takes time by the square of the depth
+            raise _too_deep(parent.start_mark.line if parent is not None else 0)
+        self._depth += 1
+        try:
+            return super().compose_node(parent, index)
+        finally:
+            self._depth -= 1
+
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         lines: dict[str, int] = {}
         for key, _ in node.value:
@@ -34,6 +45,10 @@ class _Loader(yaml.SafeLoader):
         except (ValueError, LookupError, AttributeError) as error:  # of `!!int x`, `!!bool maybe`, `!!timestamp x`
             kind = node.tag.rpartition(":")[2]
             raise yaml.YAMLError(f"line {node.start_mark.line + 1}: {short(node.value)} is no {kind}") from error
+
+
+def _too_deep(line: int) -> yaml.YAMLError:
+    return yaml.YAMLError(f"line {line + 1}: it nests more than {_DEEPEST} levels deep")
 
 
 _Loader.add_implicit_resolver(
@@ -61,8 +76,6 @@ def parse_yaml(text: str, where: str) -> Any:
             return loader.construct_document(node)
         finally:
             loader.dispose()
-    except RecursionError as error:
-        raise UserError(f"{where} cannot be read: it nests more than {_DEEPEST} levels deep") from error
     except yaml.YAMLError as error:
         raise UserError(f"{where} cannot be read: {' '.join(str(error).split())}") from error
 
@@ -80,7 +93,7 @@ def _check_size(root: yaml.Node) -> None:
         if id(node) in open_nodes:
             raise yaml.YAMLError(f"line {line}: the value holds itself, by an alias")
         if len(open_nodes) >= _DEEPEST:
-            raise yaml.YAMLError(f"line {line}: it nests more than {_DEEPEST} levels deep")
+            raise _too_deep(node.start_mark.line)
         open_nodes.add(id(node))
         parts: list[yaml.Node] = []
         if isinstance(node, yaml.SequenceNode):

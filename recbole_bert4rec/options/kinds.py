@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeGuard
+
+from recbole_bert4rec.errors import short
 
 AUTO = "auto"
 """A value that is decided when the data are known."""
@@ -22,6 +25,13 @@ class Kind(Protocol):
     def accepts(self, value: object) -> bool:
         """Tell whether ``value`` is one of the set."""
         ...
+
+
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Tell whether ``value`` is a finite number that a float can hold; True and False are none."""
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return False
+    return -sys.float_info.max <= value <= sys.float_info.max
 
 
 @dataclass(frozen=True)
@@ -58,7 +68,7 @@ class Real:
 
     def accepts(self, value: object) -> bool:
         """Tell whether ``value`` is a finite number of the interval; True and False are none."""
-        if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value):
+        if not is_number(value):
             return False
         above = value >= self.low if self.brackets[0] == "[" else value > self.low
         below = value <= self.high if self.brackets[1] == "]" else value < self.high
@@ -184,7 +194,7 @@ class Anything:
 def misfits(config: Mapping[str, Any], kinds: Mapping[str, Kind]) -> list[str]:
     """List which options have a value that their kind does not take, in words."""
     return [
-        f"`{name}` must be {kind.wanted}, but is {config.get(name)!r} instead."
+        f"`{name}` must be {kind.wanted}, but is {short(config.get(name))} instead."
         for name, kind in kinds.items()
         if not kind.accepts(config.get(name))
     ]

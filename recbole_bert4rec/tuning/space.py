@@ -13,6 +13,7 @@ from typing import Any
 from hyperopt import hp
 
 from recbole_bert4rec.errors import UserError, short
+from recbole_bert4rec.options.kinds import is_number
 from recbole_bert4rec.options.table import NOT_SEARCHED
 from recbole_bert4rec.plugin.checkpoint import is_plain
 from recbole_bert4rec.yaml_files import parse_yaml
@@ -170,7 +171,7 @@ def _line_entries(text: str) -> tuple[list[Entry], list[str]]:
         entries.append((place, name, kind, list(values) if isinstance(values, (list, tuple)) else [values]))
         if kind == "choice" and not isinstance(values, (list, tuple)):
             entries.pop()
-            found.append(f"{place}: the values must be a list such as [{values!r}], but are {short(written)}")
+            found.append(f"{place}: the values must be a list such as [{short(values)}], but are {short(written)}")
     return entries, found
 
 
@@ -200,17 +201,16 @@ def _mistake(kind: str, values: list[Any]) -> str | None:
             return f"choices must be numbers, texts, True, False, None or lists of these, but one is {short(other[0])}"
         return None if values else "there is nothing to choose from"
     if kind not in BOUNDS:
-        return f"the kind must be one of {['choice', *BOUNDS]}, but is {kind!r}"
+        return f"the kind must be one of {['choice', *BOUNDS]}, but is {short(kind)}"
     names = BOUNDS[kind]
-    numbers = [value for value in values if isinstance(value, (int, float)) and not isinstance(value, bool)]
-    if len(values) != len(names) or len(numbers) != len(values) or not all(map(math.isfinite, numbers)):
+    if len(values) != len(names) or not all(map(is_number, values)):
         return f"{kind} takes {len(names)} numbers ({', '.join(names)}), but got {short(values)}"
     if values[0] >= values[1]:
-        return f"low must be less than high, but they are {values[0]} and {values[1]}"
+        return f"low must be less than high, but they are {short(values[0])} and {short(values[1])}"
     if kind == "quniform" and values[2] <= 0:
-        return f"the step must be above 0, but is {values[2]}"
+        return f"the step must be above 0, but is {short(values[2])}"
     if kind == "loguniform10" and values[0] <= 0:
-        return f"the bounds must be above 0, but low is {values[0]}"
+        return f"the bounds must be above 0, but low is {short(values[0])}"
     if kind == "loguniform" and values[1] > 700:
         return f"the bounds are exponents of e, but high is {values[1]}; for the numbers themselves use loguniform10"
     return None

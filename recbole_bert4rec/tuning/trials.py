@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields
@@ -12,6 +11,7 @@ from typing import Any
 
 from recbole_bert4rec.errors import UserError, short
 from recbole_bert4rec.files import atomic_write
+from recbole_bert4rec.options.kinds import is_number
 from recbole_bert4rec.tuning.search import key_of
 from recbole_bert4rec.tuning.space import Parameter
 
@@ -71,23 +71,19 @@ def _trial_of(line: bytes) -> Trial:
         "number": _is_count,
         "params": lambda value: isinstance(value, dict),
         "status": lambda value: value in (FINISHED, STOPPED, FAILED),
-        "score": lambda value: value is None if content["status"] == FAILED else _is_number(value),
+        "score": lambda value: value is None if content["status"] == FAILED else is_number(value),
         "valid": lambda value: (
-            isinstance(value, dict) and all(metric is None or _is_number(metric) for metric in value.values())
+            isinstance(value, dict) and all(metric is None or is_number(metric) for metric in value.values())
         ),
         "epochs": _is_count,
         "best_epoch": lambda value: value is None or _is_count(value),
-        "seconds": _is_number,
+        "seconds": is_number,
         "reason": lambda value: isinstance(value, str),
     }
     wrong = [f"`{name}` cannot be {short(content[name])}" for name, rule in rules.items() if not rule(content[name])]
     if wrong:
         raise ValueError("; ".join(wrong))
     return Trial(**content)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _is_count(value: object) -> bool:

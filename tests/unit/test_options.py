@@ -18,7 +18,7 @@ from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.nn.encoder import ACTIVATIONS, EncoderOptions
 from recbole_bert4rec.options import pages
 from recbole_bert4rec.options.checks import check, mistakes
-from recbole_bert4rec.options.kinds import Anything, OneOf
+from recbole_bert4rec.options.kinds import Anything, OneOf, Real, misfits
 from recbole_bert4rec.options.known import FOLLOWED_BY_ALL, known_to_recbole, mistakes_of_names
 from recbole_bert4rec.options.table import (
     FIXED_ON_RESUME,
@@ -129,6 +129,12 @@ def test_every_checked_option_has_a_bad_value_above_and_a_default() -> None:
     checked = {name for name, option in OPTIONS.items() if not isinstance(option.kind, Anything)}
     assert {key for key, _, _ in BAD_VALUES} == checked
     assert all(name in DEFAULTS for name in checked)
+
+
+def test_a_number_that_no_float_holds_is_refused_and_shown_in_short() -> None:
+    (message,) = misfits({"x": 10**400}, {"x": Real(0)})
+    assert message.startswith("`x` must be a number at least 0, but is 1000")
+    assert len(message) < 200
 
 
 @pytest.mark.parametrize("name", OPTIONS)

@@ -66,6 +66,8 @@ def test_a_yaml_space_means_the_same_as_its_lines(tmp_path: Path) -> None:
         ("dropout uniform 0.5,0.1", "line 2: low must be less than high"),
         ("size quniform 1,9,0", "line 2: the step must be above 0"),
         ("rate loguniform10 0,1", "line 2: the bounds must be above 0"),
+        (f"rate uniform 0,{'9' * 400}", "line 2: uniform takes 2 numbers"),
+        (f"rate {'u' * 9000} 0,1", "line 2: the kind must be one of .*, but is 'uuu.*\\.\\.\\."),
         ("rate loguniform 1,1000", "line 2: the bounds are exponents of e"),
         ("first choice [3]", "line 2: first is there twice"),
         ("n choice [__import__('os').system('touch pwned')]", "line 2: the values must be a list"),
