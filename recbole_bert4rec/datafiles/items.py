@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyarrow import csv
 
 from recbole_bert4rec.datafiles.separators import find_separator
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.errors import UserError, short_list
 
 
 class ItemColumn(NamedTuple):
@@ -54,7 +54,7 @@ def read_items(path: str, field: str) -> dict[str, ItemColumn]:
         own, _, kind = name.partition(":")
         columns[own] = ItemColumn(kind, table[name])
     if field not in columns:
-        raise UserError(f"--items={path} has no column {field!r}, the ids of items; it has {list(columns)}")
+        raise UserError(f"--items={path} has no column {field!r}, the ids of items; it has {short_list(columns)}")
     return columns
 
 
@@ -71,7 +71,7 @@ def categories_in(path: str, field: str, column: str) -> dict[str, list[str]]:
     """
     columns = read_items(path, field)
     if column not in columns:
-        raise UserError(f"--items={path} has no column {column!r}; it has {list(columns)}")
+        raise UserError(f"--items={path} has no column {column!r}; it has {short_list(columns)}")
     kind, values = columns[column]
     ids, texts = ([str(text) for text in one.to_pylist()] for one in (columns[field].values, values))
     lists = [text.split() if kind == "token_seq" else [text] * bool(text) for text in texts]

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from recbole_bert4rec.datafiles.items import read_items
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.errors import UserError, short_list
 
 _NAMES = ("name", "title")
 _PICTURES = ("picture", "image", "img", "poster", "cover", "photo", "thumbnail")
@@ -73,7 +73,7 @@ class ItemFile:
         if name is None and picture is None:
             raise UserError(
                 f"--items={path} has nothing to show: no column is called, or ends with, "
-                f"{', '.join((*_NAMES, *_PICTURES))}; it has {list(columns)}"
+                f"{', '.join((*_NAMES, *_PICTURES))}; it has {short_list(columns)}"
             )
         for column, found in ((name, self._names), (picture, self._pictures)):
             values = [] if column is None else columns[column].values.to_pylist()

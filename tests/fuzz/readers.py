@@ -27,6 +27,7 @@ from recbole_bert4rec.recommend import load as checkpoints
 from recbole_bert4rec.recommend.export import export
 from recbole_bert4rec.recommend.opened import load
 from recbole_bert4rec.resources import shipped
+from recbole_bert4rec.serving.items import ItemFile
 from recbole_bert4rec.training.build import load_data
 from recbole_bert4rec.training.inputs import configure
 from recbole_bert4rec.training.record import read_record
@@ -210,6 +211,31 @@ def _asked_about(path: Path) -> None:
         model.recommend(read_part(part), k=3)
 
 
+_ITEMS = [(f"i{n}", f"Thing {n}", f"https://x/{n}.png", f"{n % 3} {n % 2}") for n in range(12)]
+
+
+def _items(*header: str) -> bytes:
+    """Return an .item file: id, name, picture, kinds."""
+    return "".join("\t".join(row) + "\n" for row in [header, *_ITEMS]).encode()
+
+
+def _show_items(path: Path) -> None:
+    items = ItemFile(str(path), "item_id")
+    for item in ("i1", "i2", "nothing"):
+        items.show(item)
+        items.picture_file(item)
+
+
+def _read_features(path: Path) -> None:
+    columns = {"inter": ["user_id", "item_id", "timestamp"], "item": ["item_id", "kinds"]}
+    options = {**QUIET, **SMALL, "data_path": "data", "load_col": columns, "selected_features": ["kinds"]}
+    load_data(configure(RunRequest(dataset="toy", options=options)))
+
+
+def _begin_warm(path: Path) -> None:
+    run(dataset="toy", options={**QUIET, "data_path": "data", "epochs": 0, "warm_start": str(path)})
+
+
 def _run_of_comparison(path: Path) -> None:
     read_run(path.parent, "one", pd.read_parquet("rows.parquet")["user"])
 
@@ -270,6 +296,14 @@ READERS = {
     "export-options": _of_export("options.json"),
     "export-items": _of_export("items.json"),
     "export-graph": _of_export("model.onnx"),
+    "warm-start": Reader("a.pth", lambda: [_trained()[0]["best"]], _begin_warm, _toy, _resealed),
+    "items": Reader("x.item", lambda: [_items("item_id:token", "name:token_seq", "picture", "kinds")], _show_items),
+    "features": Reader(
+        "data/toy/toy.item",
+        lambda: [_items("item_id:token", "name:token", "picture:token", "kinds:token_seq")],
+        _read_features,
+        _toy,
+    ),
     "asked-csv": Reader(
         "new.csv",
         lambda: [_frame().to_csv(index=False).encode()],
