@@ -548,6 +548,12 @@ OPTIONS: Mapping[str, Option] = {
         on_resume=OnResume.FIXED,
         help="With sampled losses and adamw: update only the embeddings that a batch touches, for huge catalogues.",
     ),
+    "enable_amp": _recboles(
+        kind=or_auto(Switch()),
+        role=Role.OPTIMISATION,
+        help="Multiply in bfloat16 while training; auto: if that is faster here, by trying both for a second. On some "
+        "processors it is twice as fast, on others half. Ranking is in float32.",
+    ),
     "stopping_step": Option(
         default=30,
         kind=Whole(0),

@@ -18,6 +18,7 @@ from torch import Tensor
 from recbole_bert4rec.constants import FOR_THE_USER
 from recbole_bert4rec.errors import UserError, short
 from recbole_bert4rec.nn.average import MovingAverage
+from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.options.table import FIXED_ON_RESUME, PROTOCOL
 from recbole_bert4rec.plugin import checkpoint
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
@@ -206,15 +207,15 @@ class ResumableTrainer(FaultyTrainer):
         self.saved_model_file = checkpoint.best_of(resume_file)
         if self.saved_model_file != str(resume_file):
             _check_pair(self.saved_model_file, resume_file, state)
+        if self.config["enable_amp"] == AUTO:
+            self.config["enable_amp"] = state["config"]["enable_amp"]  # which the first steps decided
         self.start_epoch = state["epoch"] + 1
         self._goes_on_inside = "middle" in state
         if self._goes_on_inside:
             self.batches_done, self.loss_sum = state["middle"]["batches"], state["middle"]["loss"]
         self.epoch_under_way = state["epoch"] + self._goes_on_inside
-        self.cur_step = state["cur_step"]
-        self.skipped_steps = state["skipped_steps"]
-        self.best_valid_score = state["best_valid_score"]
-        self.valid_result = state["best_valid_result"]
+        self.cur_step, self.skipped_steps = state["cur_step"], state["skipped_steps"]
+        self.best_valid_score, self.valid_result = state["best_valid_score"], state["best_valid_result"]
         self.best_valid_result = self.valid_result or None
         self.best_epoch = state["best_epoch"] if state["best_epoch"] >= 0 else None
         self.item_tokens, self.item_counts = state["item_tokens"], state["item_counts"]

@@ -6,6 +6,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import nullcontext
+from logging import getLogger
 from typing import Any, cast
 
 import recbole.trainer.trainer as recbole_trainer
@@ -17,18 +18,23 @@ from recbole.data.interaction import Interaction
 from recbole.utils import get_gpu_usage, set_color
 from torch import Tensor, optim
 
+from recbole_bert4rec.constants import FOR_THE_USER
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.nn.adam import Adam, AdamW
 from recbole_bert4rec.nn.lazy_adamw import LazyAdamW, clip
+from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.plugin import checkpoint
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.distributed import mean_of_all, of_all_labels, share_checkpoint_name, share_rows
 from recbole_bert4rec.plugin.evaluating import EvaluatingTrainer
 from recbole_bert4rec.plugin.loader import WindowDataLoader
 from recbole_bert4rec.plugin.model import BERT4Rec
+from recbole_bert4rec.plugin.precision import StepSeconds, time_steps
 from recbole_bert4rec.plugin.ranking import RankingCollector
 from recbole_bert4rec.plugin.resuming import Losses, ResumableTrainer
 
+LossFunction = Callable[[Interaction], Tensor | tuple[Tensor, ...]]
+"""Of a batch; several losses are summed."""
 _FUSED = {"adam": Adam, "adamw": AdamW}
 
 
@@ -55,12 +61,13 @@ class BERT4RecTrainer(EvaluatingTrainer, ResumableTrainer):
         self.eval_collector = RankingCollector(config)
         self.ranking_depth = max(config["topk"])
         self.clip_grad_norm = None  # RecBole would clip gradients before the scaler is taken out of them
-        if self.enable_amp:
-            self._prefer_bfloat16()
         share_checkpoint_name(self)
 
-    def _prefer_bfloat16(self) -> None:
-        """Let ``enable_amp`` mean bfloat16: RecBole's float16 overflows without a scaler."""
+    def _set_format(self, amp: bool) -> None:
+        """Train with ``enable_amp`` or without; it means bfloat16, for RecBole's float16 overflows without a scaler."""
+        self.enable_amp = amp
+        if not amp:
+            return
         if self.device.type == "cuda" and torch.cuda.is_bf16_supported():
             torch.set_autocast_dtype("cuda", torch.bfloat16)
         capabilities: dict[str, bool] = getattr(torch.cpu, "get_capabilities", dict)()  # newer than torch 2.6
@@ -111,7 +118,7 @@ class BERT4RecTrainer(EvaluatingTrainer, ResumableTrainer):
         self,
         train_data: AbstractDataLoader,
         epoch_idx: int,
-        loss_func: Callable[[Interaction], Tensor | tuple[Tensor, ...]] | None = None,
+        loss_func: LossFunction | None = None,
         show_progress: bool = False,
     ) -> Losses | None:
         """Train one pass over all users; masks, windows and order depend on (seed, epoch) alone.
@@ -127,6 +134,8 @@ class BERT4RecTrainer(EvaluatingTrainer, ResumableTrainer):
         self._training: BERT4RecDataset = train_data._dataset
         self.total_steps = self.epochs * len(train_data)
         self.step_count = epoch_idx * len(train_data) + self.batches_done
+        if self.config["enable_amp"] == AUTO:
+            self._choose_format(train_data, epoch_idx, loss_func or self.model.calculate_loss)
         cast(WindowDataLoader, train_data).set_epoch(epoch_idx, self.batches_done)
         self.model.set_epoch(epoch_idx, self._resumed_masks)
         self.model.train()
@@ -146,7 +155,39 @@ class BERT4RecTrainer(EvaluatingTrainer, ResumableTrainer):
             self.optimizer.catch_up()
         return self.loss_sum or 0.0
 
-    def _step(self, interaction: Interaction, loss_func: Callable[[Interaction], Tensor | tuple[Tensor, ...]]) -> None:
+    def _choose_format(self, train_data: AbstractDataLoader, epoch: int, loss_func: LossFunction) -> None:
+        """Give ``enable_amp: auto`` its value, by steps on the epoch's first batch; weights and draws stay as they are.
+
+        The checkpoint has the value, so a run that goes on keeps it.
+        """
+        if self.device.type == "cuda":
+            chosen, why = torch.cuda.is_bf16_supported(), "by what the GPU can do"
+        else:
+            states = self.random_states()
+            cast(WindowDataLoader, train_data).set_epoch(epoch, 0)
+            self.model.set_epoch(epoch, None)
+            self.model.train()
+            batch = next(iter(train_data)).to(self.device)
+
+            def step(amp: bool) -> None:
+                with torch.autocast(self.device.type, torch.bfloat16, enabled=amp):
+                    found = loss_func(batch)
+                cast(Tensor, sum(found) if isinstance(found, tuple) else found).backward()
+
+            took = time_steps(step)
+            if not self.config["single_spec"]:
+                took = StepSeconds(*mean_of_all(list(took), self.device))
+            self.optimizer.zero_grad()
+            masks = self._resumed_masks
+            self._restore_random_states(states)
+            self._resumed_masks = masks
+            milliseconds = [f"{1000 * seconds:.0f} ms" for seconds in took]
+            chosen, why = took.bfloat16_wins, "a step takes {} in float32, {} in bfloat16".format(*milliseconds)
+        self.config["enable_amp"] = chosen
+        self._set_format(chosen)
+        getLogger(FOR_THE_USER).info(f"{AUTO} is enable_amp {chosen}: {why}")
+
+    def _step(self, interaction: Interaction, loss_func: LossFunction) -> None:
         """Train one batch; leave it out where its loss or its gradient is not finite."""
         self.optimizer.zero_grad()
         alone: bool = self.config["single_spec"]
@@ -227,6 +268,7 @@ class BERT4RecTrainer(EvaluatingTrainer, ResumableTrainer):
         Raises:
             UserError: the resumed checkpoint was trained on other data, or ``warm_start`` names none that fits.
         """
+        self._set_format(self.config["enable_amp"] is True)
         self.begin(train_data._dataset)
         self.check_data(train_data._dataset)
         if self.finished:  # RecBole would write a checkpoint of epoch -1 over the resumed one

@@ -12,6 +12,7 @@ from recbole_bert4rec.constants import MODEL_NAME
 from recbole_bert4rec.datafiles.table import is_table
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.options.flags import literal, parse_flags
+from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.options.table import WITHOUT_EFFECT
 from recbole_bert4rec.plugin import checkpoint
 from recbole_bert4rec.resources import find_config
@@ -55,6 +56,8 @@ def newest_checkpoint(request: RunRequest) -> str | None:
 
 def _same(given: object, stored: object) -> bool:
     """Tell whether an option has the value of a checkpoint, where the user may have written a part of it alone."""
+    if given == AUTO:
+        return True
     if isinstance(given, Mapping) and isinstance(stored, Mapping):
         return all(name in stored and _same(value, stored[name]) for name, value in given.items())
     if isinstance(stored, list) and not isinstance(given, (list, tuple)):
