@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib.util import find_spec
 
 from recbole_bert4rec.errors import UserError
@@ -34,6 +35,11 @@ def is_installed(module: str) -> bool:
         return False
 
 
+def remedy(modules: Iterable[str]) -> str:
+    """Return the command that installs modules which are missing."""
+    return f"pip install -e '.[pinned,{','.join(sorted({EXTRAS[module] for module in modules}))}]'"
+
+
 def need(feature: str, *modules: str) -> None:
     """Refuse a feature, before anything is done, where its libraries are not installed.
 
@@ -46,7 +52,4 @@ def need(feature: str, *modules: str) -> None:
     """
     missing = [module for module in modules if not is_installed(module)]
     if missing:
-        extras = ",".join(sorted({EXTRAS[module] for module in missing}))
-        raise MissingExtraError(
-            f"{feature} needs {', '.join(missing)}; in the checkout: pip install -e '.[pinned,{extras}]'"
-        )
+        raise MissingExtraError(f"{feature} needs {', '.join(missing)}; in the checkout: {remedy(missing)}")

@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from recbole_bert4rec.cli.words import add_documented, check_flags, joined, unknown
-from recbole_bert4rec.constants import JSON
+from recbole_bert4rec.cli.words import Parser, add_documented, check_flags, joined, unknown
+from recbole_bert4rec.constants import INSTALL_RECBOLE, JSON
 from recbole_bert4rec.environment import suppress_dependency_warnings
 from recbole_bert4rec.errors import UserError, nearest
 from recbole_bert4rec.interrupts import Interrupted, handled
@@ -86,7 +86,9 @@ def main(arguments: list[str] | None = None, name: str | None = None) -> int:
             _tell("error", str(error), words)
             return MISSING if isinstance(error, ImportError) else MISTAKE
         except ImportError as error:
-            _tell("error", f"{error}; `python -m recbole_bert4rec doctor` says what is missing", words)
+            install = f"`{INSTALL_RECBOLE}` installs it; " if error.name == "recbole" else ""
+            active = "is the virtual environment active? " if sys.prefix == sys.base_prefix else ""
+            _tell("error", f"{error}; {active}{install}`python -m recbole_bert4rec doctor` says what is missing", words)
             return MISSING
         except Interrupted as stop:
             _tell("interrupted", stop.kept or "nothing was begun", words)
@@ -142,7 +144,7 @@ def parser_of(name: str, program: str) -> argparse.ArgumentParser:
         program: as the user calls it.
     """
     purpose = COMMANDS[name].purpose
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=program,
         description=f"{purpose[0].upper()}{purpose[1:]}. {_OPTIONS if COMMANDS[name].takes_options else ''}",
         allow_abbrev=False,

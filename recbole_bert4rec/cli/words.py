@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Collection
+from typing import NoReturn
 
 from recbole_bert4rec.constants import MODEL_NAME, OUR_MODELS
 from recbole_bert4rec.errors import UserError, nearest
@@ -41,6 +42,14 @@ def _is_switch(name: str) -> bool:
     if name in OPTIONS and isinstance(OPTIONS[name].kind, Switch):
         return True
     return name in documented(MODEL_NAME) and "bool" in documented(MODEL_NAME)[name].types
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose mistakes are one line, without the usage before it."""
+
+    def error(self, message: str) -> NoReturn:
+        """Refuse the flags; argparse calls it with what is wrong."""
+        raise UserError(f"{message}; `{self.prog} --help` lists the flags")
 
 
 def check_flags(flags: list[str], own: Collection[str]) -> None:

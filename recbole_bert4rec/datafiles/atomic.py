@@ -270,9 +270,9 @@ def _missing(config: Config, folder: str) -> str:
     found = sorted(entry.name for entry in os.scandir(parent) if entry.is_dir()) if os.path.isdir(parent) else []
     near = nearest(config["dataset"], [*found, "ml-100k"])
     beside = f"; {parent} holds {', '.join(found)}" if found else ""
-    beside += f"; did you mean --dataset={near}?" if near else ""
+    hint = f". Did you mean --dataset={near}?" if near else "."
     return (
-        f"data set {config['dataset']!r}: folder {folder} does not exist{beside}. Put NAME.inter into "
+        f"data set {config['dataset']!r}: folder {folder} does not exist{beside}{hint} Put NAME.inter into "
         f"DATA_PATH/NAME/ and pass --data_path=DATA_PATH"
     )
 

@@ -79,7 +79,9 @@ def open_log(name: str, reading: Reading) -> Log:
             raise UserError(f"--dataset={name}: the folder holds no .parquet file")
         return _Parquet(path, files, reading)
     if not path.is_file():
-        raise UserError(f"--dataset={name}: no such file")
+        beside = sorted(entry.name for entry in path.parent.iterdir()) if path.parent.is_dir() else []
+        near = nearest(path.name, beside)
+        raise UserError(f"--dataset={name}: no such file" + (f"; did you mean {near}?" if near else ""))
     kinds = {_PARQUET: _Parquet, _JSON_LINES: _JsonLines}
     return kinds.get(str(_ending(path)), _Text)(path, [path], reading)
 

@@ -13,7 +13,7 @@ from importlib import metadata
 from typing import NamedTuple
 
 from recbole_bert4rec.constants import INSTALL_RECBOLE
-from recbole_bert4rec.extras import EXTRAS, is_installed
+from recbole_bert4rec.extras import EXTRAS, is_installed, remedy
 
 _IMPORTED = "everything with RecBole, which imports it"
 
@@ -60,7 +60,7 @@ NEEDS = (
     Need("onnxruntime", "onnxruntime", "models that were exported, and export", False),
     Need("onnx", "onnx", "export", False),
     Need("onnxscript", "onnxscript", "export", False),
-    Need("plotly", "plotly", "tuning: its interactive page", False),
+    Need("plotly", "plotly", "tuning", False),
     Need("hyperopt", "hyperopt", "tuning", False),
     Need("shtab", "shtab", "completion in a shell", False),
     Need("ray", "ray.tune", "tuning side by side and on several machines", False, "ray[tune]"),
@@ -91,8 +91,11 @@ def main() -> int:
         bad += [] if works else [need]
     print(_table(rows, ("package", "version", "what does not work")))
     print(f"\nGPU: {_gpu()}\n")
-    if more := [need for need in bad if need.module.partition(".")[0] in EXTRAS]:
-        print(f"What is optional and does not work comes with: {_remedy(more)}\n")
+    optional = {need.module.partition(".")[0]: need for need in bad if not need.required}
+    if missing := [module for module in optional if module in EXTRAS and not is_installed(module)]:
+        print(f"What is optional and missing comes with, in the checkout: {remedy(missing)}\n")
+    if broken := [need for module, need in optional.items() if is_installed(module)]:
+        print(f"What is optional and broken comes with: {_remedy(broken)}\n")
     required = [need for need in bad if need.required]
     names = ", ".join(need.package for need in required)
     problem = f"{names} missing or broken" if required else unpatched

@@ -231,7 +231,10 @@ class BERT4RecDataset(FastLoading):
         whole = self.benchmark_filename_list is None and not splits_by_global_time(self)
         datasets = self._split() if whole else SequentialDataset.build(self)
         if self.config["eval_type"] == EvaluatorType.RANKING and max(self.config["topk"]) >= self.item_num:
-            raise UserError(f"topk {self.config['topk']} is more than the {self.item_num - 1} items of the catalogue")
+            raise UserError(
+                f"topk {self.config['topk']} is more than the {self.item_num - 1} items of the catalogue; give a "
+                f"smaller --topk"
+            )
         split = self.config["eval_args"]["split"]
         needed = parts_of(split) if whole else (True, True, True)
         check_not_empty([len(dataset) for dataset in datasets], needed, split, self.dataset_name)

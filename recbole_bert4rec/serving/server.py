@@ -65,7 +65,9 @@ def listen(host: str, port: int) -> socket.socket:
         listening = socket.create_server((host, port), family=family, backlog=_BACKLOG)
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else an answer waits 40 ms for the client
         return listening
-    except (OSError, OverflowError) as error:
+    except OverflowError as error:
+        raise UserError(f"--port={port} must be from 0 to 65535") from error
+    except OSError as error:
         raise UserError(
             f"--host={host} --port={port} cannot be listened at: {error}; is another program there?"
         ) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -15,6 +16,7 @@ from recbole.config import Config
 from recbole.data.dataloader import FullSortEvalDataLoader
 from recbole.utils import get_environment, init_seed, set_color
 
+from recbole_bert4rec.environment import suppress_dependency_warnings
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.files import locked
 from recbole_bert4rec.interrupts import Interrupted
@@ -68,7 +70,8 @@ def run(request: RunRequest | None = None, **fields: Any) -> RunResult:
         UserError: something that the caller can mend.
     """
     request = RunRequest.of(request, fields)
-    with shown(request.screen):
+    with shown(request.screen), warnings.catch_warnings():
+        suppress_dependency_warnings()
         found = resolved(request)
         try:
             return _logged_run(found, any_data=request.resume is not True)

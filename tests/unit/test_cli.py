@@ -254,3 +254,18 @@ def test_a_shell_completes_commands_flags_options_and_values(capsys: pytest.Capt
     assert "--mask_ratio" in completed("recbole-bert4rec", "run", "--mask_r")
     assert "--seeds" in completed("recbole-bert4rec", "compare", "--se")
     assert completed("recbole-bert4rec", "run", "--lr_schedule", "c") == ["constant", "cosine"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["tune", "--tool=ray", "--params_file=a"], "argument --tool: invalid choice: 'ray'"),
+        (["tune"], "the following arguments are required: --params_file"),
+        (["recommend", "--input=a.csv"], "the following arguments are required: --checkpoint"),
+    ],
+)
+def test_a_wrong_flag_of_a_command_is_one_line(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"error: {said}")
+    assert line.endswith(f"{words[0]} --help` lists the flags")

@@ -25,12 +25,12 @@ def test_a_missing_folder_names_what_lies_beside_it(write_inter: Any) -> None:
     message = error_of(write_inter(ROWS), dataset="toyy")
     assert "folder" in message
     assert "data/toyy does not exist" in message
-    assert "holds toy; did you mean --dataset=toy?" in message
+    assert "holds toy. Did you mean --dataset=toy?" in message
     assert "--data_path" in message
 
 
 def test_a_misspelt_data_set_is_guessed(write_inter: Any) -> None:
-    assert "did you mean --dataset=ml-100k?" in error_of(write_inter(ROWS), dataset="ml-100")
+    assert "Did you mean --dataset=ml-100k?" in error_of(write_inter(ROWS), dataset="ml-100")
 
 
 def test_filters_that_leave_nothing_are_named(write_inter: Any) -> None:

@@ -60,9 +60,10 @@ def test_without_a_library_of_convenience_it_can_run_and_what_does_not_work_is_s
 ) -> None:
     without("plotly")
     assert doctor.main() == 0
-    line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("plotly"))
-    assert line.split()[1] == "missing"
-    assert "tuning: its interactive page" in line
+    said = capsys.readouterr().out
+    line = next(line for line in said.splitlines() if line.startswith("plotly"))
+    assert line.split()[1:] == ["missing", "tuning"]
+    assert "What is optional and missing comes with, in the checkout: pip install -e '.[pinned,plots]'\n" in said
 
 
 def test_a_library_that_cannot_be_imported_is_told_from_one_that_is_missing(

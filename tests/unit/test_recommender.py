@@ -211,8 +211,8 @@ def test_what_may_be_recommended_can_be_narrowed(model: Recommender) -> None:
 @pytest.mark.parametrize(
     ("seen_bias", "options", "left_out", "words"),
     [
-        (-0.4, {}, True, "left out: the model learnt to add -0.40"),
-        (0.4, {}, False, "again: the model learnt to add 0.40"),
+        (-0.4, {}, True, "left out: the model learnt to add -0.4 to"),
+        (0.4, {}, False, "again: the model learnt to add 0.4 to"),
         (0.4, {"exclude_seen": True}, True, "are left out, as in evaluation (exclude_seen=True)"),
         (0.0, {"seen_bias": False}, False, "may be recommended again, as in evaluation (exclude_seen=False)"),
         (0.0, {"seen_bias": False, "exclude_seen": True}, True, "are left out, as in evaluation (exclude_seen=True)"),

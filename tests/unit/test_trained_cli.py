@@ -150,7 +150,7 @@ def test_info_says_what_is_in_a_checkpoint(model: Recommender, capsys: pytest.Ca
     assert said["histories"] == f"30 users, {len(ROWS)} interactions"
     assert "hidden_size 16" in said["encoder"]
     assert "keep_histories True" in said["changed"]
-    assert "the model learnt to add -3.00" in said["filter_viewed"]
+    assert "the model learnt to add -3 to" in said["filter_viewed"]
 
 
 WRONG = [
