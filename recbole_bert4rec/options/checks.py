@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from recbole_bert4rec.constants import MODEL_NAME, SAMPLED_LOSSES, UNCALIBRATED_LOSSES
+from recbole_bert4rec.constants import MODEL_NAME, NAMES_OF_COLUMNS, SAMPLED_LOSSES, UNCALIBRATED_LOSSES
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.options.evaluation import mistakes_of_evaluation
-from recbole_bert4rec.options.kinds import AUTO, Anything, Kind, misfits
+from recbole_bert4rec.options.kinds import AUTO, Anything, Kind, Text, misfits
 from recbole_bert4rec.options.known import FOLLOWED_BY_ALL, mistakes_of_names
 from recbole_bert4rec.options.recboles import documented
 from recbole_bert4rec.options.table import OPTIONS
@@ -20,6 +20,10 @@ from recbole_bert4rec.options.table import OPTIONS
 Kinds = Mapping[str, Kind]
 """What values of some options may be, by name."""
 _NONE: Kinds = MappingProxyType({})
+
+
+_TEXTS = (*NAMES_OF_COLUMNS, "LIST_SUFFIX", "ITEM_LIST_LENGTH_FIELD", "NEG_PREFIX", "field_separator", "seq_separator")
+"""RecBole's options of which parts of names are made, and which it does not check."""
 
 
 def check(
@@ -55,6 +59,7 @@ def mistakes(
     """List everything that is wrong with a configuration, in words; arguments as in :func:`check`."""
     given = set(given)
     found = mistakes_of_values(config, OPTIONS)
+    found += misfits(config, {name: Text() for name in _TEXTS if name in config})
     free = [name for name in given if name in own or name not in OPTIONS or isinstance(OPTIONS[name].kind, Anything)]
     found += mistakes_of_types(config, free, MODEL_NAME, own)
     found += _mistakes_between(config) if not found else []

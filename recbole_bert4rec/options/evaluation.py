@@ -8,10 +8,13 @@ from typing import Any
 
 from recbole.evaluator.register import metrics_dict
 
-from recbole_bert4rec.errors import nearest
+from recbole_bert4rec.errors import nearest, short, short_list
 from recbole_bert4rec.options.global_time import mistakes_of_global_time
-from recbole_bert4rec.options.kinds import Real
+from recbole_bert4rec.options.kinds import Real, Whole
 from recbole_bert4rec.options.table import OptionValues
+
+_MOST = 30
+"""Metrics whose names are looked at; there are not so many."""
 
 
 def mistakes_of_evaluation(config: Mapping[str, Any]) -> list[str]:
@@ -19,27 +22,31 @@ def mistakes_of_evaluation(config: Mapping[str, Any]) -> list[str]:
     arguments = config["eval_args"]
     if not isinstance(arguments, dict):
         example = "{'split': {'LS': 'valid_and_test'}, 'order': 'TO', 'mode': 'full'}"
-        return [f"`eval_args` must be a dictionary such as {example}, but is {arguments!r} instead."]
+        return [f"`eval_args` must be a dictionary such as {example}, but is {short(arguments)} instead."]
     if not isinstance(config["metrics"], (str, list, tuple)) or not config["metrics"]:
-        return [f"`metrics` must be a list such as ['NDCG', 'MRR'], but is {config['metrics']!r}."]
+        return [f"`metrics` must be a list such as ['NDCG', 'MRR'], but is {short(config['metrics'])}."]
+    if not _are_lengths(config["topk"]):
+        return [f"`topk` must be a whole number from 1, or a list of these, but is {short(config['topk'])}."]
     found = _mistakes_of_metric_names(config) + _mistakes_of_intervals(config)
     keys = ("split", "order", "group_by", "mode")
     found += [f"`eval_args` has no {key!r}, but {list(keys)}." for key in arguments if key not in keys]
     mode = arguments.get("mode", "full")
     modes = list(mode.values()) if isinstance(mode, dict) else [mode]
     if not all(isinstance(one, str) and re.fullmatch(r"full|labeled|(uni|pop)\d+", one) for one in modes):
-        found.append(f"`eval_args` mode must be full, uni100, pop100 (any number) or labeled, but is {mode!r}.")
+        found.append(f"`eval_args` mode must be full, uni100, pop100 (any number) or labeled, but is {short(mode)}.")
         return found
     metrics = {str(metric).lower() for metric in _listed(config["metrics"])}
     values = metrics & {"auc", "logloss", "mae", "rmse"}
     if values & {"auc", "logloss"} and "labeled" not in modes:
-        found.append(f"`metrics` {sorted(values)} judge single scores and need `eval_args` mode labeled, not {mode!r}.")
+        found.append(
+            f"`metrics` {sorted(values)} judge single scores and need `eval_args` mode labeled, not {short(mode)}."
+        )
     elif "labeled" in modes and (
         set(modes) != {"labeled"} or values != set(map(str.lower, _listed(config["metrics"])))
     ):
         found.append(
             "`eval_args` mode labeled judges single scores: use it for validation and test, with `metrics` AUC or "
-            f"LogLoss and no others, but the mode is {mode!r} and the metrics are {config['metrics']!r}."
+            f"LogLoss and no others, but the mode is {short(mode)} and the metrics are {short(config['metrics'])}."
         )
     elif "labeled" in modes and values - {"auc", "logloss"}:
         found.append(f"`metrics` of mode labeled must be AUC or LogLoss, for probabilities, but are {sorted(values)}.")
@@ -58,25 +65,32 @@ def _mistakes_of_split(split: object) -> list[str]:
     if split is None or (isinstance(split, dict) and len(split) == 1 and set(split) - {"LS", "RS", "TS", "GT"}):
         return []  # the data set says what it knows
     if not isinstance(split, dict) or len(split) != 1:
-        return [f"`eval_args` split must be a dictionary such as {{'LS': 'valid_and_test'}}, but is {split!r}."]
+        return [f"`eval_args` split must be a dictionary such as {{'LS': 'valid_and_test'}}, but is {short(split)}."]
     name, value = next(iter(split.items()))
     if name == "GT":
         return mistakes_of_global_time(value)
     if name == "LS":
         kinds = ["valid_and_test", "valid_only", "test_only"]
-        return [] if value in kinds else [f"`eval_args` split LS must be one of {kinds}, but is {value!r}."]
+        return [] if value in kinds else [f"`eval_args` split LS must be one of {kinds}, but is {short(value)}."]
     if not isinstance(value, list) or len(value) != 3 or not all(map(Real(0).accepts, value)) or sum(value) <= 0:
-        return [f"`eval_args` split {name} must have three ratios (train, valid, test), but is {value!r}."]
-    return [] if value[0] > 0 else [f"`eval_args` split {name} leaves nothing to train on: {value!r}."]
+        return [f"`eval_args` split {name} must have three ratios (train, valid, test), but is {short(value)}."]
+    return [] if value[0] > 0 else [f"`eval_args` split {name} leaves nothing to train on: {short(value)}."]
+
+
+def _are_lengths(topk: object) -> bool:
+    lengths = topk if isinstance(topk, (list, tuple)) else [topk]
+    return bool(lengths) and all(map(Whole(1).accepts, lengths))
 
 
 def _mistakes_of_metric_names(config: OptionValues) -> list[str]:
     found = []
-    for name in map(str, _listed(config["metrics"])):
+    for name in dict.fromkeys(map(str, _listed(config["metrics"])[:_MOST])):
         if name.lower() not in metrics_dict:
             known = sorted(kind.__name__ for kind in metrics_dict.values())
             near = "Hit" if name.lower() in ("hr", "hitrate", "hitratio") else nearest(name, known)
-            found.append(f"`metrics`: {name!r} is not one of {known}" + (f"; did you mean {near}?" if near else "."))
+            found.append(
+                f"`metrics`: {short(name)} is not one of {known}" + (f"; did you mean {near}?" if near else ".")
+            )
     return found
 
 
@@ -88,7 +102,7 @@ def _mistakes_of_intervals(config: Mapping[str, Any]) -> list[str]:
         return [f"`val_interval` must be a dictionary such as {{'rating': '[3,inf)'}}, but is {values!r}."]
     places |= {f"val_interval: {field}": value for field, value in values.items() if isinstance(value, str)}
     return [
-        f"`{key}` must be intervals such as '[5,inf)' or '(0,1];[3,4)', but is {value!r}."
+        f"`{key}` must be intervals such as '[5,inf)' or '(0,1];[3,4)', but is {short(value)}."
         for key, value in places.items()
         if value not in (None, "None") and not all(map(_is_interval, str(value).split(";")))
     ]
@@ -115,7 +129,10 @@ def mistakes_of_metrics(config: OptionValues) -> list[str]:
     wanted = [""] if name.lower() in _WITHOUT_K else list(map(str, topk))
     if name.lower() in [str(metric).lower() for metric in metrics] and k in wanted:
         return []
-    return [f"`valid_metric` must be one of `metrics` {metrics} at one of `topk` {topk}, but is {chosen!r} instead."]
+    return [
+        f"`valid_metric` must be one of `metrics` {short_list(metrics)} at one of `topk` {short_list(topk)}, but is "
+        f"{short(chosen)} instead."
+    ]
 
 
 def _listed(value: str | Iterable[Any]) -> list[Any]:

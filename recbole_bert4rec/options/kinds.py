@@ -92,6 +92,17 @@ class OneOf:
 
 
 @dataclass(frozen=True)
+class Text:
+    """Texts that are not empty."""
+
+    wanted = "a text"
+
+    def accepts(self, value: object) -> bool:
+        """Tell whether ``value`` is such a text."""
+        return isinstance(value, str) and value != ""
+
+
+@dataclass(frozen=True)
 class Switch:
     """True or False."""
 

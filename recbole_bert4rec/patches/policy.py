@@ -415,7 +415,16 @@ def init_logger(original: Callable[[Config], None], config: Config) -> None:
             root.addHandler(handler)
             _HANDLERS.add(handler)
 
-    with replaced(recbole_logger, "logging", StandIn(logging, basicConfig=attach, FileHandler=_LogFile)):
+    of_colorama = vars(recbole_logger)["init"]
+
+    def wrap(**how: Any) -> None:
+        if type(sys.stdout).__name__ != "StreamWrapper":  # each run would put one more around the last one
+            of_colorama(**how)
+
+    with (
+        replaced(recbole_logger, "logging", StandIn(logging, basicConfig=attach, FileHandler=_LogFile)),
+        replaced(recbole_logger, "init", wrap),
+    ):
         original(config)
 
 

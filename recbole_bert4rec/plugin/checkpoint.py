@@ -7,6 +7,7 @@ before it. Nothing in here imports RecBole, so that a trained model can be used 
 
 from __future__ import annotations
 
+import math
 import os
 import reprlib
 import warnings
@@ -231,7 +232,7 @@ def _are_weights(value: object) -> bool:
 
 def _are_metrics(value: object) -> bool:
     return isinstance(value, dict) and all(
-        isinstance(name, str) and type(score) is float for name, score in value.items()
+        isinstance(name, str) and type(score) is float and math.isfinite(score) for name, score in value.items()
     )
 
 
@@ -255,15 +256,18 @@ def _is_numpy_state(value: object) -> bool:
     kinds = [(value[0], str), (value[2], int), (value[3], int), (value[4], float), *((word, int) for word in value[1])]
     if len(value[1]) != 624 or not all(type(one) is kind for one, kind in kinds) or not 0 <= value[2] <= 624:
         return False
-    return value[0] == "MT19937" and all(0 <= word < 2**32 for word in value[1])
+    return value[0] == "MT19937" and value[3] in (0, 1) and all(0 <= word < 2**32 for word in value[1])
 
 
 def _is_python_state(value: object) -> bool:
     """Tell whether Python's generator takes a list of its version, 625 words, and the spare number."""
-    if not (isinstance(value, list) and len(value) == 3 and isinstance(value[1], list) and value[0] == 3):
+    if not (isinstance(value, list) and len(value) == 3 and isinstance(value[1], list)):
         return False
-    words = len(value[1]) == 625 and all(type(word) is int and 0 <= word < 2**32 for word in value[1])
-    return words and value[1][-1] <= 624 and (value[2] is None or type(value[2]) is float)
+    version, words, spare = value
+    if type(version) is not int or version != 3 or len(words) != 625:
+        return False
+    sound = all(type(word) is int and 0 <= word < 2**32 for word in words)
+    return sound and words[-1] <= 624 and (spare is None or type(spare) is float)
 
 
 def _are_generators(value: object) -> bool:
@@ -332,8 +336,8 @@ ENTRIES = {
     "epoch": Entry("a whole number from -1, which is that of an untrained model", _is_epoch),
     "cur_step": Entry("a whole number from 0", _is_whole),
     "best_epoch": Entry("a whole number from -1, which is that of no epoch", _is_epoch),
-    "best_valid_score": Entry("a number", lambda value: type(value) is float),
-    "best_valid_result": Entry("a dictionary of numbers", _are_metrics),
+    "best_valid_score": Entry("a number", lambda value: type(value) is float and not math.isnan(value)),
+    "best_valid_result": Entry("a dictionary of finite numbers", _are_metrics),
     "optimizer": Entry("an optimizer's state", _is_optimizer),
     "generators": Entry("the states of each process's random generators", _are_generators),
     "skipped_steps": Entry("a whole number from 0", _is_whole),

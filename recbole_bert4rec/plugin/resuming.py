@@ -28,6 +28,13 @@ from recbole_bert4rec.plugin.model import BERT4Rec
 from recbole_bert4rec.plugin.warm_start import WarmStart, begin_warm
 from recbole_bert4rec.user_models import class_name
 
+_STATES = (
+    {"step", "exp_avg", "exp_avg_sq"},  # adam, adamw
+    {"step", "exp_avg", "exp_avg_sq", "decayed", "row_step", "row_decayed"},  # with sparse_update
+    {"step", "sum"},  # adagrad
+    {"step", "square_avg"},  # rmsprop
+)
+"""What optimizers keep of a weight; sgd keeps nothing."""
 Losses = float | tuple[float, ...]
 
 
@@ -227,8 +234,7 @@ class ResumableTrainer(FaultyTrainer):
                 self._restart_average()  # as what was ranked with
                 self.average.steps = state["average_steps"]
                 self.model.load_state_dict(state["trained"])
-            self.optimizer.load_state_dict(state["optimizer"])
-            self._check_optimizer()
+            self._restore_optimizer(state["optimizer"])
         self.restore_callbacks(state["callbacks"])
         rank = rank_of(self.config)
         if rank < len(state["generators"]):
@@ -267,17 +273,27 @@ class ResumableTrainer(FaultyTrainer):
             f"the checkpoint has {name}={stored.get(name)!r}, this run {self.config[name]!r}" for name in changed
         )
 
-    def _check_optimizer(self) -> None:
-        """Refuse a state that no step could go on from.
+    def _restore_optimizer(self, stored: dict[str, Any]) -> None:
+        """Give the optimizer its state back; its settings are the options' own.
 
         Raises:
-            ValueError: a weight has a state of another shape.
+            ValueError: the state is one that no step could go on from.
         """
-        for weight, state in self.optimizer.state.items():
+        settings = [{**group} for group in self.optimizer.param_groups]
+        self.optimizer.load_state_dict(stored)
+        for group, own in zip(self.optimizer.param_groups, settings, strict=True):
+            group.clear()
+            group.update(own)
+        states: dict[Any, Any] = dict(self.optimizer.state)
+        for weight, state in states.items():
+            if not isinstance(weight, torch.Tensor) or not isinstance(state, dict):
+                raise ValueError(f"the optimizer's state of {short(weight)} is {short(state)}")
             for name, value in state.items():
                 shapes = ((), weight.shape, (*weight.shape[:1], 1))
                 if not isinstance(value, torch.Tensor) or value.shape not in shapes:
                     raise ValueError(f"the optimizer's {name} is {short(value)}")
+            if state and not any(names == set(state) for names in _STATES):
+                raise ValueError(f"the optimizer's state of a weight has {sorted(state)}")
 
     def check_data(self, training: BERT4RecDataset) -> None:
         """Compare the data with those of the resumed checkpoint, and keep what says what they are for the next one.

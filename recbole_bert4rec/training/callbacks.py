@@ -318,7 +318,7 @@ class Observed(Trainer):
             try:
                 if name in states:
                     callback.restore(states[name])
-            except (KeyError, TypeError, ValueError) as error:
+            except (KeyError, TypeError, ValueError, OverflowError) as error:
                 raise UserError(f"the checkpoint holds no state of {name}, but {short(states[name])}") from error
 
     def _named_callbacks(self) -> Iterator[tuple[str, Callback]]:

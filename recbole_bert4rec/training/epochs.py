@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypedDict, cast
 
 from recbole.data.dataloader import AbstractDataLoader
 
+from recbole_bert4rec.options.kinds import is_number
 from recbole_bert4rec.training.callbacks import Callback, Metrics, Observed
 
 
@@ -101,9 +102,9 @@ class EpochLog(Callback):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Put the epochs of the run that this one resumes before its own."""
-        if not all(map(is_epoch, state["epochs"])):
-            raise ValueError(state["epochs"])
         epoch, seconds = state["trained"]
+        if not all(map(is_epoch, state["epochs"])) or not all(map(is_number, (epoch, seconds, state["seconds"]))):
+            raise ValueError(state)
         self.epochs = cast(list[EpochRecord], list(map(dict, state["epochs"])))
         self.before, self._trained = float(state["seconds"]), _Trained(int(epoch), float(seconds))
 
@@ -189,9 +190,11 @@ class ProgressReport(EpochLog):
 
 def is_epoch(row: object) -> bool:
     """Tell whether this is the record of an epoch, by what all of them have."""
-    return isinstance(row, dict) and all(
-        isinstance(row.get(key), (int, float)) for key in ("epoch", "train_seconds", "at_second")
-    )
+    if not isinstance(row, dict) or not all(is_number(row.get(key)) for key in ("epoch", "train_seconds", "at_second")):
+        return False
+    valid = row.get("valid", {})
+    maybe = [row.get("train_loss"), row.get("valid_score"), row.get("valid_seconds")]
+    return isinstance(valid, dict) and all(value is None or is_number(value) for value in (*maybe, *valid.values()))
 
 
 def finite(value: float) -> float | None:

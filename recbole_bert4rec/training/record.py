@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import os
 import time
 from collections.abc import Mapping
@@ -159,7 +160,7 @@ def _facts(trainer: Trainer) -> _Facts:
         "parameters": sum(p.numel() for p in trainer.model.parameters()),
         "checkpoint": str(trainer.saved_model_file),
         "commit": commit(),
-        "config": {key: value for key, value in sorted(config.final_config_dict.items()) if is_plain(value)},
+        "config": {key: in_json(value) for key, value in sorted(config.final_config_dict.items()) if is_plain(value)},
         "versions": about["versions"],
         "machine": about["machine"],
     }
@@ -323,6 +324,15 @@ class RecordWriter(Callback):
 
 def _peak_gpu_memory_mb() -> float | None:
     return round(torch.cuda.max_memory_allocated() / 2**20, 1) if torch.cuda.is_available() else None
+
+
+def in_json(value: Any) -> Any:
+    """Return a plain value as JSON can hold it: numbers that are not finite are texts."""
+    if isinstance(value, dict):
+        return {key: in_json(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [in_json(item) for item in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def write_json(path: str | os.PathLike[str], content: Mapping[str, Any]) -> None:

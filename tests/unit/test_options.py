@@ -132,6 +132,12 @@ def test_every_checked_option_has_a_bad_value_above_and_a_default() -> None:
     assert all(name in DEFAULTS for name in checked)
 
 
+@pytest.mark.parametrize("topk", [None, [], 0, [10, -1]])
+def test_lengths_of_lists_that_cannot_be_are_named(topk: Any, write_inter: Any) -> None:
+    with pytest.raises(UserError, match="`topk` must be a whole number from 1, or a list of these, but is"):
+        make_config(**write_inter([("a", "b", 1)]), topk=topk)
+
+
 def test_a_number_that_no_float_holds_is_refused_and_shown_in_short() -> None:
     (message,) = misfits({"x": 10**400}, {"x": Real(0)})
     assert message.startswith("`x` must be a number at least 0, but is 1000")

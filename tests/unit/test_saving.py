@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +159,46 @@ def test_resume_without_a_file_goes_on_with_the_newest_run_that_fits(
     with pytest.raises(UserError, match=r"--resume works with BERT4Rec, .* only, but the model is SASRec"):
         run(**asked, model="SASRec", resume=True)
     assert resolved(RunRequest(**asked, model="SASRecPlus", resume=True)).checkpoint is None
+
+
+Change = Callable[[dict[str, Any]], Any]
+HOSTILE: dict[str, Change] = {
+    "a state of no weight": lambda state: state["optimizer"]["state"].update({99: {"step": 1}}),
+    "a state that is a number": lambda state: state["optimizer"]["state"].update({0: 3}),
+    "a state without exp_avg": lambda state: state["optimizer"]["state"][0].pop("exp_avg"),
+    "another number of groups": lambda state: state["optimizer"]["param_groups"].pop(),
+    "seconds that are no number": lambda state: state["callbacks"]["EpochLog"].update(seconds=float("nan")),
+    "an epoch with a text for a score": lambda state: state["callbacks"]["EpochLog"]["epochs"][0].update(
+        valid_score="x"
+    ),
+    "a metric that is no number": lambda state: state["best_valid_result"].update({"mrr@10": float("nan")}),
+    "a spare number beyond all bounds": lambda state: state["generators"][0]["numpy"].__setitem__(3, 10**30),
+    "a tensor for a version": lambda state: state["generators"][0]["python"].__setitem__(0, torch.ones(3)),
+    "a suffix that is a number": lambda state: state["config"].update(LIST_SUFFIX=0.5),
+    "no sign between columns": lambda state: state["config"].update(field_separator=""),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_checkpoint_with_a_checksum_but_hostile_entries_is_refused_in_one_line(name: str, write_inter: Any) -> None:
+    last = interrupted(inputs(write_inter, epochs=3), (1, 1))
+    state = checkpoint.read(last)
+    HOSTILE[name](state)
+    checkpoint.write(last, state)
+    with pytest.raises(UserError) as error:
+        run(resume=last)
+    assert len(str(error.value)) < 1000
+
+
+def test_the_settings_of_the_optimizer_are_the_options_own(write_inter: Any) -> None:
+    asked = inputs(write_inter, epochs=3)
+    wanted = run(**asked)
+    last = interrupted(asked, (1, 1))
+    state = checkpoint.read(last)
+    for group in state["optimizer"]["param_groups"]:
+        group.update(betas=True, eps=None, fused=True, differentiable=True, amsgrad=True)
+    checkpoint.write(last, state)
+    assert run(resume=last).test_result == wanted.test_result
 
 
 def test_the_last_checkpoint_goes_on_only_beside_the_best_one(write_inter: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+import sys
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any
@@ -270,3 +271,12 @@ def test_a_log_file_on_a_full_disk_is_one_warning(capsys: pytest.CaptureFixture[
     handler.emit(record)
     handler.close()
     assert capsys.readouterr().err == "warning: /dev/full cannot be written: No space left on device\n"
+
+
+def test_many_runs_wrap_the_screen_once(write_inter: Any) -> None:
+    config = make_config("Pop", **{**write_inter(ROWS), "state": "INFO"})
+    init_logger(config)
+    once = sys.stdout
+    for _ in range(3):
+        init_logger(config)
+    assert sys.stdout is once
