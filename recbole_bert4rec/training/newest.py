@@ -47,11 +47,27 @@ def newest_checkpoint(request: RunRequest) -> str | None:
         matter = [name for name in given if name in stored and name not in _MAY_CHANGE]
         changed = [name for name in matter if not _same(given[name], stored[name])]
         if not changed:
-            return file
+            return _furthest(file)
         refused.append(f"{file} has {', '.join(f'{name}={stored.get(name)!r}' for name in changed)}")
     other = f" with these options: {refused[0]}" if refused else ""
     getLogger().warning(f"--resume finds no run in {folder}{other}; a new one begins")
     return None
+
+
+def _furthest(file: str) -> str:
+    """Return the last state of a file's run where that is further; a clock that was set back makes it look older."""
+    last = checkpoint.last_of(file)
+    if last == file or not Path(last).is_file():
+        return file
+    try:
+        return max(file, last, key=_progress)
+    except UserError:  # a damaged one
+        return file
+
+
+def _progress(file: str) -> tuple[int, int]:
+    state = checkpoint.read(file)
+    return state["epoch"], state.get("middle", {}).get("batches", 0)
 
 
 def _same(given: object, stored: object) -> bool:

@@ -201,6 +201,15 @@ def test_the_settings_of_the_optimizer_are_the_options_own(write_inter: Any) -> 
     assert run(resume=last).test_result == wanted.test_result
 
 
+def test_a_clock_that_was_set_back_loses_no_epoch(write_inter: Any) -> None:
+    asked = inputs(write_inter, epochs=4)
+    last = interrupted(asked, (2, 1))
+    os.utime(last, (1, 1))
+    assert resolved(RunRequest(**asked, resume=True)).checkpoint == last
+    Path(last).write_bytes(Path(last).read_bytes()[:-100])
+    assert resolved(RunRequest(**asked, resume=True)).checkpoint == checkpoint.best_of(last)
+
+
 def test_the_last_checkpoint_goes_on_only_beside_the_best_one(write_inter: Any) -> None:
     asked = inputs(write_inter, epochs=4)
     last = interrupted(asked, (2, 1))
