@@ -21,6 +21,7 @@ from torch import Tensor
 from recbole_bert4rec.datafiles.conversion import folder_read
 from recbole_bert4rec.datafiles.reader import MISSING
 from recbole_bert4rec.errors import UserError, nearest, short, short_list
+from recbole_bert4rec.resources import shipped
 
 _DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error)
 
@@ -270,7 +271,10 @@ def _missing(config: Config, folder: str) -> str:
     found = sorted(entry.name for entry in os.scandir(parent) if entry.is_dir()) if os.path.isdir(parent) else []
     near = nearest(config["dataset"], [*found, "ml-100k"])
     beside = f"; {parent} holds {', '.join(found)}" if found else ""
-    hint = f". Did you mean --dataset={near}?" if near else "."
+    hint = f". Did you mean --dataset={near}?" if near and near != config["dataset"] else "."
+    about = shipped("dataset") / f"{config['dataset']}.yaml"
+    if about.is_file():
+        hint += f" {about} says where it comes from."
     return (
         f"data set {config['dataset']!r}: folder {folder} does not exist{beside}{hint} Put NAME.inter into "
         f"DATA_PATH/NAME/ and pass --data_path=DATA_PATH"

@@ -321,3 +321,8 @@ def test_times_that_float32_merges_are_counted_and_exact_time_orders_them(write_
     for dataset, wanted in ((exact, [4, 5, 6, 7, 8, 0]), (merged, [0, 8, 7, 6, 5, 4])):
         items = dataset.sequences.items[dataset.sequences.offsets[user] : dataset.sequences.offsets[user + 1]]
         assert dataset.id2token("item_id", items.long()).tolist() == [f"i{i}" for i in wanted]
+
+
+def test_a_known_data_set_that_is_not_there_names_the_file_with_its_source(tmp_path: Path) -> None:
+    message = error_of({"dataset": "beauty", "data_path": str(tmp_path)})
+    assert "beauty.yaml says where it comes from. Put NAME.inter into DATA_PATH/NAME/" in message
