@@ -417,9 +417,9 @@ def init_logger(original: Callable[[Config], None], config: Config) -> None:
 
     of_colorama = vars(recbole_logger)["init"]
 
-    def wrap(**how: Any) -> None:
+    def wrap(autoreset: bool) -> None:
         if type(sys.stdout).__name__ != "StreamWrapper":  # each run would put one more around the last one
-            of_colorama(**how)
+            of_colorama(autoreset=autoreset)
 
     with (
         replaced(recbole_logger, "logging", StandIn(logging, basicConfig=attach, FileHandler=_LogFile)),

@@ -326,7 +326,7 @@ def _peak_gpu_memory_mb() -> float | None:
     return round(torch.cuda.max_memory_allocated() / 2**20, 1) if torch.cuda.is_available() else None
 
 
-def in_json(value: Any) -> Any:
+def in_json(value: object) -> Any:
     """Return a plain value as JSON can hold it: numbers that are not finite are texts."""
     if isinstance(value, dict):
         return {key: in_json(item) for key, item in value.items()}

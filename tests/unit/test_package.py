@@ -118,7 +118,8 @@ def test_the_command_line_without_recbole_is_one_line() -> None:
     done = python(f"{BLOCKED}\nimport recbole_bert4rec.__main__ as program\nsys.exit(program.main())")
     assert done.returncode == 1
     assert done.stderr.strip() == (
-        "error: No module named 'recbole'; `python -m recbole_bert4rec doctor` says what is missing"
+        "error: No module named 'recbole'; `pip install --no-deps recbole==1.2.1` installs it; "
+        "`python -m recbole_bert4rec doctor` says what is missing"
     )
 
 
