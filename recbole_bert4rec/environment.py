@@ -16,7 +16,7 @@ _PACKAGES = ("recbole_bert4rec", "recbole", "torch", "numpy", "pandas", "scipy",
 
 
 def suppress_dependency_warnings() -> None:
-    """Hide warnings of RecBole and its dependencies, which their users cannot change; for programs, not libraries."""
+    """Hide warnings of RecBole and its dependencies, which users cannot change; a library undoes it afterwards."""
     for module in ("recbole", "ray", "hyperopt", "thop", "tensorboard", "torch.utils.tensorboard"):
         warnings.filterwarnings("ignore", module=rf"{module}(\.|$)")
 

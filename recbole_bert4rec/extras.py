@@ -21,6 +21,8 @@ EXTRAS = {
     "uvicorn": "serve",
 }
 """The extra by the library's module."""
+OF_A_SEARCH = ("hyperopt", "matplotlib", "plotly")
+"""Modules that every search needs."""
 
 
 class MissingExtraError(UserError, ImportError):

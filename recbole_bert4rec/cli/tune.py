@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from recbole_bert4rec.cli.inputs import add_names, add_screen, config_files, model_in_files, named_in_files
 from recbole_bert4rec.constants import ALGORITHMS, DEFAULT_NAMES, SCHEDULERS, TOOLS
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.extras import need
+from recbole_bert4rec.extras import OF_A_SEARCH, need
 
 if TYPE_CHECKING:
     from recbole_bert4rec.tuning.tune import SearchRequest
@@ -73,7 +73,7 @@ def execute(options: argparse.Namespace, flags: list[str]) -> None:
     Raises:
         UserError: something that the user can mend.
     """
-    need("a search", "hyperopt", "matplotlib", "plotly", *(["ray"] if options.tool == "Ray" else []))
+    need("a search", *OF_A_SEARCH, *(["ray"] if options.tool == "Ray" else []))
     from recbole_bert4rec.tuning.tune import tune
 
     tune(_request(options, flags))

@@ -20,8 +20,6 @@ from recbole_bert4rec.options.table import OPTIONS
 Kinds = Mapping[str, Kind]
 """What values of some options may be, by name."""
 _NONE: Kinds = MappingProxyType({})
-
-
 _TEXTS = (*NAMES_OF_COLUMNS, "LIST_SUFFIX", "ITEM_LIST_LENGTH_FIELD", "NEG_PREFIX", "field_separator", "seq_separator")
 """RecBole's options of which parts of names are made, and which it does not check."""
 

@@ -551,8 +551,8 @@ OPTIONS: Mapping[str, Option] = {
     "enable_amp": _recboles(
         kind=or_auto(Switch()),
         role=Role.OPTIMISATION,
-        help="Multiply in bfloat16 while training; auto: if that is faster here, by trying both for a second. On some "
-        "processors it is twice as fast, on others half. Ranking is in float32.",
+        help="Multiply in bfloat16 while training; auto: if that is faster here, by trying both for a second. Ranking "
+        "is in float32.",
     ),
     "stopping_step": Option(
         default=30,

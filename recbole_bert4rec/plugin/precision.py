@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 _SECONDS = 1.0
-"""That trying takes, but for a first step of each, which makes buffers, and one more where steps are longer."""
+"""That steps are timed for. A first step of each format, which makes buffers, comes before; a step is ended."""
 _MOST = 20
 """Steps of each that are timed."""
 

@@ -129,6 +129,10 @@ def _trained() -> tuple[dict[str, bytes], dict[str, bytes]]:
         }
 
 
+def _best() -> dict[str, bytes]:
+    return {"a.pth": _trained()[0]["best"]}
+
+
 _VALUES: list[Any] = [
     None,
     True,
@@ -182,7 +186,7 @@ def _ask(model: Any) -> None:
 @cache
 def _indexed() -> bytes:
     """Return an index of the small model."""
-    with folder_of({"a.pth": _trained()[0]["best"]}):
+    with folder_of(_best()):
         checkpoints.load("a.pth", "cpu").build_index(0.9, 3, _frame()).save("index.npz")
         return Path("index.npz").read_bytes()
 
@@ -190,7 +194,7 @@ def _indexed() -> bytes:
 @cache
 def _exported() -> dict[str, bytes]:
     """Return the files of the small model's export."""
-    with folder_of({"a.pth": _trained()[0]["best"]}):
+    with folder_of(_best()):
         export(checkpoints.load("a.pth", "cpu"), "out")
         return {str(file): file.read_bytes() for file in Path("out").iterdir()}
 
@@ -291,7 +295,7 @@ READERS = {
         "index.npz",
         lambda: [_indexed()],
         lambda path: _ask(load("a.pth", "cpu", index=path)),
-        lambda: {"a.pth": _trained()[0]["best"]},
+        _best,
     ),
     "export-options": _of_export("options.json"),
     "export-items": _of_export("items.json"),
@@ -308,9 +312,9 @@ READERS = {
         "new.csv",
         lambda: [_frame().to_csv(index=False).encode()],
         _asked_about,
-        lambda: {"a.pth": _trained()[0]["best"]},
+        _best,
     ),
-    "asked-parquet": Reader("new.parquet", _parquet, _asked_about, lambda: {"a.pth": _trained()[0]["best"]}),
+    "asked-parquet": Reader("new.parquet", _parquet, _asked_about, _best),
     "record": Reader("a.json", lambda: [_trained()[0]["record"]], read_record),
     "run": Reader(
         "runs/one.json",

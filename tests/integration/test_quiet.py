@@ -94,3 +94,12 @@ def test_on_a_terminal_no_color_means_no_color(data: dict[str, str]) -> None:
         assert process.wait() == 0, shown.decode()
         assert (b"\x1b[1;3" in shown) is coloured
         assert b"BERT4Rec" in shown
+
+
+def test_a_run_from_python_shows_no_warning_of_recboles_libraries(data: dict[str, str]) -> None:
+    options = {**data, "epochs": 1, "show_progress": False, "use_gpu": False}
+    dataset = options.pop("dataset")
+    program = f"import recbole_bert4rec; recbole_bert4rec.run(dataset={dataset!r}, options={options!r})"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert "Warning" not in done.stderr

@@ -209,7 +209,7 @@ DAMAGES: list[tuple[str, str | None, str]] = [
     (CATALOGUE, None, "is not whole: items.json cannot be read"),
     (GRAPH, "no graph", "is damaged: its SHA-256 is not that of the export"),
 ]
-RESEALED: list[tuple[str, str, str]] = [
+RESEALED: list[tuple[str, str | None, str]] = [
     (CATALOGUE, '{"ids": ["[PAD]", "a"]}', "is damaged: counts"),
     (CATALOGUE, '{"ids": ["[PAD]", "a"], "counts": [0, -1]}', "is damaged: counts"),
     (CATALOGUE, '{"ids": ["[PAD]", "a"], "counts": [0]}', "2 ids, but counts of 1"),
@@ -228,26 +228,19 @@ OTHER_OPTIONS: list[tuple[str, Any, str]] = [
 
 @needs_onnx
 @pytest.mark.slow
-def test_a_damaged_folder_is_refused_in_one_line(small: Trained) -> None:
+@pytest.mark.parametrize(("damages", "sealed"), [(DAMAGES, False), (RESEALED, True)], ids=["found", "sealed anew"])
+def test_a_damaged_folder_is_refused_in_one_line(
+    damages: list[tuple[str, str | None, str]], sealed: bool, small: Trained
+) -> None:
     both(small)
-    for number, (name, text, message) in enumerate(DAMAGES):
+    for number, (name, text, message) in enumerate(damages):
         folder = Path(shutil.copytree("out", f"copy{number}"))
         if text is None:
             (folder / name).unlink()
         else:
             (folder / name).write_text(text)
-        with pytest.raises(UserError, match=message):
-            load(folder)
-
-
-@needs_onnx
-@pytest.mark.slow
-def test_a_folder_whose_digests_fit_is_checked_all_the_same(small: Trained) -> None:
-    both(small)
-    for number, (name, text, message) in enumerate(RESEALED):
-        folder = Path(shutil.copytree("out", f"copy{number}"))
-        (folder / name).write_text(text)
-        change_options(folder, partial(seal, file=folder / name))
+        if sealed:
+            change_options(folder, partial(seal, file=folder / name))
         with pytest.raises(UserError, match=message):
             load(folder)
 

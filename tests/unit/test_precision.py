@@ -14,8 +14,7 @@ from recbole_bert4rec.plugin.precision import StepSeconds, time_steps
 from recbole_bert4rec.training.run import run
 from tests.conftest import QUIET
 from tests.unit.test_callbacks import StopAfter
-
-CYCLE = [(f"u{u}", f"i{(u * 5 + t) % 40}", t) for u in range(80) for t in range(6 + u % 5)]
+from tests.unit.test_resume import CYCLE
 
 
 def options_of(write_inter: Any, **more: Any) -> dict[str, Any]:
