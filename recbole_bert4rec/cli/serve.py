@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 
-from recbole_bert4rec.cli.trained import add_checkpoint, open_model
+from recbole_bert4rec.cli.trained import add_checkpoint, load_here
 from recbole_bert4rec.extras import need
 
 
@@ -33,9 +34,10 @@ def execute(options: argparse.Namespace, flags: list[str]) -> None:
     from recbole_bert4rec.serving.items import ItemFile
     from recbole_bert4rec.serving.server import serve
 
-    items = ItemFile(options.items, open_model(options).fields[1])
+    load = partial(load_here, device=options.device, model=options.model)
+    items = ItemFile(options.items, load(options.checkpoint).fields[1])
     checkpoints = [options.checkpoint, *filter(None, [options.compare])]
-    serve(checkpoints, options.device, items, options.host, options.port)
+    serve(checkpoints, load, items, options.host, options.port)
 
 
 def kept(options: argparse.Namespace) -> str:

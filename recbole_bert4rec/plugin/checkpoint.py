@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from recbole_bert4rec.constants import OUR_MODELS
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.errors import UserError, short
 from recbole_bert4rec.files import atomic_write, digest_of
 from recbole_bert4rec.user_models import source_of
 
@@ -192,7 +192,7 @@ def _damage(path: str | os.PathLike[str]) -> str | None:
             wrong = archive.testzip()
     except Exception as error:  # zipfile raises many types for damaged archives
         return f" or not whole ({error})"
-    return None if wrong is None else f": the checksum of {wrong} is another"
+    return None if wrong is None else f": the checksum of {short(wrong)} is another"
 
 
 class Entry(NamedTuple):

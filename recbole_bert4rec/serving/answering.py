@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.recommend.load import load
 from recbole_bert4rec.recommend.recommender import Recommender
 from recbole_bert4rec.serving.items import ItemFile, Search
 from recbole_bert4rec.serving.questions import (
@@ -42,13 +41,13 @@ class Served(NamedTuple):
 
 
 def follow_checkpoint(
-    path: str, device: str | None, items: ItemFile, observe: Callable[[bool], None]
+    path: str, load: Callable[[str], Recommender], items: ItemFile, observe: Callable[[bool], None]
 ) -> Followed[Served]:
     """Load a checkpoint, and anew when another one takes its place.
 
     Args:
         path: of the file.
-        device: as :func:`~recbole_bert4rec.recommend.load.load` takes it.
+        load: the model of a file.
         items: names of items, to search by.
         observe: is told of each later load whether it went well.
 
@@ -57,7 +56,7 @@ def follow_checkpoint(
     """
 
     def make() -> Served:
-        model = load(path, device)
+        model = load(path)
         return Served(model, Search(model.items, items.names_of(model.items)))
 
     return Followed(path, make, observe)

@@ -6,12 +6,13 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from ipaddress import ip_address
 
 import uvicorn
 
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.recommend.recommender import Recommender
 from recbole_bert4rec.serving.answering import Served, follow_checkpoint
 from recbole_bert4rec.serving.app import make_app
 from recbole_bert4rec.serving.items import ItemFile
@@ -21,12 +22,14 @@ from recbole_bert4rec.serving.reload import Followed
 _BACKLOG = 2048
 
 
-def serve(checkpoints: Sequence[str], device: str | None, items: ItemFile, host: str, port: int) -> None:
+def serve(
+    checkpoints: Sequence[str], load: Callable[[str], Recommender], items: ItemFile, host: str, port: int
+) -> None:
     """Serve until it is stopped.
 
     Args:
         checkpoints: the file and, to compare it with, another one.
-        device: where the models compute.
+        load: the model of a file.
         items: names and pictures.
         host: address to listen at.
         port: to listen at; 0 for any free one.
@@ -37,7 +40,7 @@ def serve(checkpoints: Sequence[str], device: str | None, items: ItemFile, host:
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
     logging.getLogger("recbole_bert4rec.recommend").setLevel(logging.ERROR)  # answers say which items are unknown
     metrics = Metrics()
-    served = [follow_checkpoint(path, device, items, metrics.reload) for path in checkpoints]
+    served = [follow_checkpoint(path, load, items, metrics.reload) for path in checkpoints]
     local = _is_local(host)
     app = make_app(served, items, metrics, ("localhost", "127.0.0.1", "[::1]", host) if local else ("*",))
     with listen(host, port) as listening:

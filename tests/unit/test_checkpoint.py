@@ -157,8 +157,19 @@ def test_a_flipped_bit_of_a_weight_is_refused_by_its_member(trained: Path, tmp_p
     content[largest.header_offset + 128 + largest.file_size // 2] ^= 64
     (tmp_path / "a.pth").write_bytes(content)
     torch.load(tmp_path / "a.pth", weights_only=True)  # torch sees nothing
-    with pytest.raises(UserError, match=rf"a.pth is damaged: the checksum of {largest.filename} is another"):
+    with pytest.raises(UserError, match=rf"a.pth is damaged: the checksum of '{largest.filename}' is another"):
         checkpoint.read(tmp_path / "a.pth")
+
+
+def test_a_line_break_in_the_name_of_a_damaged_member_is_told_in_one_line(trained: Path, tmp_path: Path) -> None:
+    content = bytearray(trained.read_bytes())
+    with zipfile.ZipFile(trained) as archive:
+        place = content.index(b"/data/", archive.start_dir)
+    content[place] = ord("\n")
+    (tmp_path / "a.pth").write_bytes(content)
+    with pytest.raises(UserError, match=r"a.pth is damaged: the checksum of .*\\ndata") as caught:
+        checkpoint.read(tmp_path / "a.pth")
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.99])

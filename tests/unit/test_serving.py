@@ -12,6 +12,7 @@ import time
 from base64 import b64decode
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -61,7 +62,7 @@ class Service:
 
     def __init__(self, *checkpoints: str, items: str | None = None, hosts: Sequence[str] = ("127.0.0.1",)) -> None:
         metrics, names = Metrics(), ItemFile(items, "item_id")
-        served = [follow_checkpoint(path, "cpu", names, metrics.reload) for path in checkpoints]
+        served = [follow_checkpoint(path, partial(load, device="cpu"), names, metrics.reload) for path in checkpoints]
         listening = listen("127.0.0.1", 0)
         self.address = f"http://127.0.0.1:{listening.getsockname()[1]}"
         self._server = uvicorn.Server(uvicorn.Config(make_app(served, names, metrics, hosts), log_level="warning"))

@@ -223,6 +223,20 @@ def test_only_a_class_that_the_user_names_is_loaded(
     assert found.evaluate(test, load_best_model=False) == result.test_result
 
 
+def test_serve_loads_the_class_that_the_user_names(
+    module: str, write_inter: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = pytest.importorskip("recbole_bert4rec.serving.server", reason="the service needs `[serve]`")
+    result = run(model=f"{module}:Mine", **request_of(write_inter, epochs=1))
+    monkeypatch.setattr(user_models, "_KNOWN", {})
+    served: list[Any] = []
+    monkeypatch.setattr(server, "serve", lambda *given: served.extend(given))
+    assert main(["serve", f"--checkpoint={result.checkpoint}", f"--model={module}:Mine", "--device=cpu"]) == 0
+    files, opened, *_ = served
+    monkeypatch.setattr(user_models, "_KNOWN", {})  # as when a new file takes the place of the first
+    assert type(opened(files[0]).ranker).__name__ == "Mine"
+
+
 def test_a_checkpoint_of_ours_is_not_loaded_as_another_model(module: str, write_inter: Any) -> None:
     result = run(model="BERT4Rec", **request_of(write_inter, epochs=1))
     with pytest.raises(UserError, match="holds a model of BERT4Rec, but the one given is Mine"):
