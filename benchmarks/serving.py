@@ -161,7 +161,7 @@ def main() -> None:
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 64])
     parser.add_argument("--requests", type=int, default=10_000, help="of all loads together (default: %(default)s)")
     parser.add_argument("--swaps", type=int, default=5, help="checkpoints that are put into place under load")
-    parser.add_argument("--minutes", type=float, default=0, help="then eight clients for so long, in six rows")
+    parser.add_argument("--minutes", type=float, default=0, help="instead: eight clients for so long, in six rows")
     options = parser.parse_args()
     items = load(options.checkpoint, "cpu").items
     with tempfile.TemporaryDirectory() as folder:
@@ -171,22 +171,23 @@ def main() -> None:
             try:
                 assert process.stderr is not None
                 client = Client(int(process.stderr.readline().rpartition(":")[2]))
-                rows, notes = measure(client, bodies(items, options.requests), options, path)
+                requests = bodies(items, options.requests)
+                load_with(client, 4, requests[:100])
+                busy = f"load average of the machine {os.getloadavg()[0]:.1f}"
+                notes = f"{len(items):,} items. Before: memory {client.memory():.0f} MB, {busy}."
+                if options.minutes:
+                    name, rows = "serving_long", load_long(client, requests, options.minutes)
+                else:
+                    name, rows = "serving", measure(client, requests, options, path)
             finally:
                 process.terminate()
-    write_tables("serving", machine(environment()), rows, notes)
+    write_tables(name, machine(environment()), rows, notes)
 
 
 def measure(
     client: Client, requests: list[tuple[bytes, bool]], options: argparse.Namespace, path: Path
-) -> tuple[list[dict[str, object]], str]:
-    """Load the service with each number of clients, then with eight while checkpoints change, then for long.
-
-    Returns:
-        A row for each load, and what was before all of them, in words.
-    """
-    load_with(client, 4, requests[:100])
-    notes = f"Before: memory {client.memory():.0f} MB, load average of the machine {os.getloadavg()[0]:.1f}."
+) -> list[dict[str, object]]:
+    """Load the service with each number of clients, then with eight while checkpoints change; a row for each load."""
     share = len(requests) // (len(options.clients) + 1)
     parts = [requests[begin : begin + share] for begin in range(0, share * (len(options.clients) + 1), share)]
     rows = []
@@ -202,13 +203,19 @@ def measure(
         swaps.result()
     check(found)
     rows.append(row(8, client.loads() - 1, found, time.perf_counter() - begin, client.memory()))
-    for _ in range(6 if options.minutes else 0):
+    return rows
+
+
+def load_long(client: Client, requests: list[tuple[bytes, bool]], minutes: float) -> list[dict[str, object]]:
+    """Load the service with eight clients; a row for each sixth of the time."""
+    rows = []
+    for _ in range(6):
         found, begin = [], time.perf_counter()
-        while time.perf_counter() < begin + 10 * options.minutes:
-            found += load_with(client, 8, parts[0])[0]
+        while time.perf_counter() < begin + 10 * minutes:
+            found += load_with(client, 8, requests)[0]
         check(found)
         rows.append(row(8, 0, found, time.perf_counter() - begin, client.memory()))
-    return rows, notes
+    return rows
 
 
 if __name__ == "__main__":
