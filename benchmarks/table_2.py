@@ -2,14 +2,19 @@
 
 Every system but POP has four settings (``GRIDS``), each of which trains for ``--trial`` at most. The best by validation
 trains for ``--budget`` at most, or until early stopping ends it; BERT4Rec and SASRec do so with three seeds. Each is
-tested once: among the paper's 100 candidates, and in the full ranking with seen items left out. What has ended is not
-run again: the same command goes on.
+tested once: among the paper's 100 candidates, and in the full ranking with seen items left out. All of it takes one
+thread, so the two data sets can run side by side on two cores: a system then has 40 minutes of one core, as much as 20
+of two.
+
+Searches and runs that have ended stay in ``results/table-2-DATASET``, and are committed. The same command goes on from
+there, on another machine, too.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -61,10 +66,12 @@ FULL = "protocol-full-unseen.yaml"
 
 
 def run(arguments: list[str], work: Path, log: str) -> None:
-    """Run one of our programs in ``work``; its output goes to ``log``."""
+    """Run one of our programs in ``work`` with one thread; its output goes to ``log``."""
     print(" ".join(arguments), flush=True)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     with open(work / log, "w") as file:
-        subprocess.run([sys.executable, *arguments], cwd=work, stdout=file, stderr=file, check=True)
+        command = [sys.executable, *arguments]
+        subprocess.run(command, cwd=work, stdout=file, stderr=file, check=True, env=environment)
 
 
 def best_options(model: str, shared: list[str], trial: str, work: Path) -> Path:
@@ -123,9 +130,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dataset", choices=list(PAPER), required=True)
     parser.add_argument("--data_path", type=Path, required=True, help="folder that holds DATASET/DATASET.inter")
-    parser.add_argument("--trial", default="150s", help="for each setting (default: %(default)s)")
-    parser.add_argument("--budget", default="10m", help="for each system's final training (default: %(default)s)")
-    parser.add_argument("--work", type=Path, default=Path("bench-work"))
+    parser.add_argument("--trial", default="300s", help="for each setting (default: %(default)s)")
+    parser.add_argument("--budget", default="20m", help="for each system's final training (default: %(default)s)")
+    parser.add_argument("--work", type=Path, default=ROOT / "results", help="(default: results)")
     options = parser.parse_args()
     work = (options.work / f"table-2-{options.dataset}").resolve()
     work.mkdir(parents=True, exist_ok=True)

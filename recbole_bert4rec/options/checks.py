@@ -12,7 +12,7 @@ from typing import Any
 from recbole_bert4rec.constants import MODEL_NAME, NAMES_OF_COLUMNS, SAMPLED_LOSSES, UNCALIBRATED_LOSSES
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.options.evaluation import mistakes_of_evaluation
-from recbole_bert4rec.options.kinds import AUTO, Anything, Kind, Text, misfits
+from recbole_bert4rec.options.kinds import AUTO, Anything, Kind, OneOf, Text, misfits, or_null
 from recbole_bert4rec.options.known import FOLLOWED_BY_ALL, mistakes_of_names
 from recbole_bert4rec.options.recboles import documented
 from recbole_bert4rec.options.table import OPTIONS
@@ -22,6 +22,8 @@ Kinds = Mapping[str, Kind]
 _NONE: Kinds = MappingProxyType({})
 _TEXTS = (*NAMES_OF_COLUMNS, "LIST_SUFFIX", "ITEM_LIST_LENGTH_FIELD", "NEG_PREFIX", "field_separator", "seq_separator")
 """RecBole's options of which parts of names are made, and which it does not check."""
+_CHOICES: Kinds = MappingProxyType({"rm_dup_inter": or_null(OneOf(("first", "last")))})
+"""RecBole's options with few values, which it hands on unchecked; looked at in a checkpoint, too."""
 
 
 def check(
@@ -85,8 +87,9 @@ def mistakes_of_values(config: Mapping[str, Any], names: Iterable[str]) -> list[
 
 def mistakes_of_types(config: Mapping[str, Any], names: Iterable[str], model: str, own: Kinds = _NONE) -> list[str]:
     """List which of some options have a value of another type than RecBole, or the user's own model, documents."""
-    types = {**documented(model), **own}
-    return misfits(config, {name: types[name] for name in sorted(names) if name in types})
+    types = {**documented(model), **_CHOICES, **own}
+    looked_at = {*names, *(_CHOICES.keys() & config.keys())}
+    return misfits(config, {name: types[name] for name in sorted(looked_at) if name in types})
 
 
 def _mistakes_between(config: Mapping[str, Any]) -> list[str]:

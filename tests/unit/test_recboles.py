@@ -58,6 +58,10 @@ def test_a_type_means_its_values(types: tuple[str, ...], accepted: list[Any], re
         ({"topk": "abc"}, r"`topk` must be a list such as \[1, 2\], or a whole number, or null, but is 'abc' instead"),
         ({"show_progress": "maybe"}, "`show_progress` must be True or False, but is 'maybe' instead"),
         ({"load_col": "user_id"}, "`load_col` must be a dictionary, or null, but is 'user_id' instead"),
+        (
+            {"rm_dup_inter": "both"},
+            r"`rm_dup_inter` must be one of \['first', 'last'\], or null, but is 'both' instead",
+        ),
         ({"metric_decimal_place": "four"}, "`metric_decimal_place` must be a whole number, but is 'four' instead"),
     ],
     ids=str,
