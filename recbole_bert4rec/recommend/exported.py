@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from recbole_bert4rec.constants import PADDING
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.errors import UserError, short
 from recbole_bert4rec.extras import need
 from recbole_bert4rec.files import digest_of
 from recbole_bert4rec.options.kinds import Real, SomeOf, Switch, Whole, or_null
@@ -75,7 +75,8 @@ class ExportedModel:
         self._folder = Path(folder)
         self.options = _read(self._folder / OPTIONS, {"format": lambda value: isinstance(value, str)})
         if self.options["format"] != FORMAT:
-            raise UserError(f"{folder} has the format {self.options['format']!r}, but this version reads {FORMAT!r}")
+            found = short(self.options["format"])
+            raise UserError(f"{folder} has the format {found}, but this version reads {FORMAT!r}")
         self.options = _read(self._folder / OPTIONS, _RULES)
         _check_digests(self._folder, self.options["sha256"])
         catalogue = _read(self._folder / CATALOGUE, {"ids": SomeOf().accepts, "counts": _are_counts})
@@ -288,7 +289,11 @@ def _read(path: Path, rules: Mapping[str, Callable[[Any], bool]]) -> dict[str, A
         found = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{path.parent} is not a folder that `export` wrote: {path.name} ({error})") from error
-    wrong = [name for name, fits in rules.items() if not isinstance(found, dict) or not fits(found.get(name))]
+    wrong = [
+        name
+        for name, fits in rules.items()
+        if not isinstance(found, dict) or name not in found or not fits(found[name])
+    ]
     if wrong:
         raise UserError(f"{path} is damaged: {', '.join(wrong)}; export again")
     return dict(found)
@@ -306,11 +311,12 @@ def _check_digests(folder: Path, digests: Mapping[str, Any]) -> None:
     """
     for name, digest in digests.items():
         if Path(name).name != name:
-            raise UserError(f"{folder / OPTIONS} is damaged: sha256 of {name!r}; export again")
+            raise UserError(f"{folder / OPTIONS} is damaged: sha256 of {short(name)}; export again")
         try:
             same = digest_of(folder / name) == digest
         except (OSError, ValueError) as error:
-            raise UserError(f"{folder} is not whole: {name} cannot be read ({error}); export again") from error
+            why = getattr(error, "strerror", None) or error
+            raise UserError(f"{folder} is not whole: {short(name)} cannot be read ({why}); export again") from error
         if not same:
             raise UserError(f"{folder / name} is damaged: its SHA-256 is not that of the export; export again")
 
