@@ -309,6 +309,10 @@ def _are_tokens(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(token, str) for token in value)
 
 
+def _are_items(value: object) -> bool:
+    return isinstance(value, list) and _are_tokens(value) and 1 < len(value) == len(set(value))
+
+
 def _are_whole(value: object, dtype: torch.dtype = torch.int64) -> TypeGuard[Tensor]:
     """Tell whether a value is a row of whole numbers from 0."""
     return isinstance(value, Tensor) and value.dtype == dtype and value.dim() == 1 and bool((value >= 0).all())
@@ -343,7 +347,7 @@ ENTRIES = {
     "skipped_steps": Entry("a whole number from 0", _is_whole),
     "callbacks": Entry("a dictionary of plain states", _are_callbacks),
     "fingerprint": Entry("a digest of the data", lambda value: isinstance(value, str)),
-    "item_tokens": Entry("a list of texts", _are_tokens),
+    "item_tokens": Entry("a list of padding and different items", _are_items),
     "item_counts": Entry("a row of whole numbers from 0", _are_whole),
     "state_dict": Entry("a dictionary of tensors", _are_weights),
     "trained": Entry("a dictionary of tensors", _are_weights, required=False),

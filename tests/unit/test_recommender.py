@@ -388,7 +388,8 @@ def test_a_model_with_time_bias_asks_for_times(write_inter: Any) -> None:
     ("change", "words"),
     [
         ({"item_tokens": ["[PAD]", "i1"]}, "has 2 items, but counts of 27"),
-        ({"item_tokens": ["i1"] * 27}, "different from each other"),
+        ({"item_tokens": ["i1"] * 27}, "must be a list of padding and different items"),
+        ({"item_tokens": []}, "must be a list of padding and different items"),
         ({"item_counts": torch.ones(3, dtype=torch.int64)}, "has 27 items, but counts of 3"),
         ({"histories": ["u", [27], [0, 1]]}, "hold items that are not in its catalogue"),
         ({"config": {"n_heads": 0}}, "`n_heads` must be a whole number at least 1"),
