@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from recbole_bert4rec.comparison.render import one_line
@@ -181,7 +182,7 @@ def read_run(folder: Path, name: str, users: pd.Series) -> tuple[dict[str, Any],
         _check_agreement(file, ranks_of_users, record)
     except UserError:
         raise
-    except (OSError, ValueError, KeyError, TypeError) as error:  # pyarrow's errors are among them
+    except (pa.ArrowException, OSError, ArithmeticError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"{file} is damaged: {one_line(str(error))}") from error
     return record, ranks_of_users
 

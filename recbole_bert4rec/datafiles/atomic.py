@@ -12,10 +12,12 @@ import tempfile
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from textwrap import shorten
 from typing import NoReturn, TextIO
 
 from recbole.config import Config
 from recbole.data.dataset import Dataset
+from recbole.utils import FeatureType
 from torch import Tensor
 
 from recbole_bert4rec.datafiles.conversion import folder_read
@@ -45,10 +47,7 @@ def check_inter_file(config: Config, folder: str) -> None:
         found = ", ".join(sorted(os.listdir(folder))) or "nothing"
         raise UserError(f"{path} does not exist (the folder holds {found}); RecBole reads FOLDER/NAME/NAME.inter")
     header, first_row = _first_lines(config, path)
-    named = [_column(path, text) for text in header.split(config["field_separator"])]
-    columns = dict(named)
-    if len(columns) < len(named):
-        raise UserError(f"{path}, line 1: two columns have the same name: {[name for name, _ in named]}")
+    columns = _columns(path, header, config["field_separator"])
     loaded = "*" if config["load_col"] is None else config["load_col"].get("inter", [])
     for option, kind in (("USER_ID_FIELD", "token"), ("ITEM_ID_FIELD", "token"), ("TIME_FIELD", "float")):
         name = config[option]
@@ -66,6 +65,54 @@ def check_inter_file(config: Config, folder: str) -> None:
             )
     if not first_row.strip():
         raise UserError(f"{path} has a header but no interactions")
+
+
+def check_feature_file(config: Config, path: str, field: str) -> None:
+    """Refuse a .user or .item file that RecBole would read as something else than what it says.
+
+    Where a line has more columns than the header, RecBole takes the first for the name of the row, and moves the rest.
+
+    Args:
+        config: RecBole's configuration.
+        path: of the file.
+        field: column of the ids.
+
+    Raises:
+        UserError: what is wrong, in which line.
+    """
+    separator = config["field_separator"]
+    columns = _columns(path, _first_lines(config, path)[0], separator)
+    kinds = [kind.value for kind in FeatureType]
+    if field not in columns:
+        raise UserError(f"{path}, line 1: no column {field!r}; the columns are {short_list(columns)}")
+    for name, kind in columns.items():
+        if kind not in kinds:
+            raise UserError(f"{path}, line 1: column {short(name)} must be of one of {kinds}, but is {short(kind)}")
+    place, lines = list(columns).index(field), dict[str, int]()
+    try:
+        with _open(path, config["encoding"]) as file:
+            rows = _split_lines(file, separator)
+            next(rows)
+            for line, fields in rows:
+                if len(fields) > len(columns):
+                    raise UserError(f"{path}, {_other_width(line, fields, len(columns), separator)}")
+                name = fields[place] if place < len(fields) else ""
+                if name not in MISSING and lines.setdefault(name, line) != line:
+                    raise UserError(
+                        f"{path}: {field} {short(name)} stands in lines {lines[name]} and {line}; leave one"
+                    )
+    except UnicodeDecodeError as error:
+        raise _undecodable(path, error) from error
+    except csv.Error as error:
+        raise UserError(f"{path} cannot be read: {error}") from error
+
+
+def _columns(path: str, header: str, separator: str) -> dict[str, str]:
+    """Return the types of the columns by name."""
+    named = [_column(path, text) for text in header.split(separator)]
+    if len(dict(named)) < len(named):
+        raise UserError(f"{path}, line 1: two columns have the same name: {short_list(name for name, _ in named)}")
+    return dict(named)
 
 
 def _first_lines(config: Config, path: str) -> tuple[str, str]:
@@ -173,7 +220,9 @@ def explain_load_failure(config: Config, folder: str, error: ValueError) -> NoRe
         found = None
     if found is not None:
         raise UserError(f"{path}, {found}") from error
-    raise UserError(f"data set {config['dataset']!r} cannot be read from {folder}: {error}") from error
+    raise UserError(
+        f"data set {config['dataset']!r} cannot be read from {folder}: {shorten(str(error), 300)}"
+    ) from error
 
 
 def _find_mistakes(path: str, separator: str, encoding: str | None) -> str | None:
@@ -197,16 +246,21 @@ def _find_mistakes(path: str, separator: str, encoding: str | None) -> str | Non
     message = None
     if wrong_widths:
         line, fields = wrong_widths[0]
-        message = (
-            f"line {line}: the number of columns is {len(fields)}, but the header has {len(header)}, separated by "
-            f"{separator!r}: {short(separator.join(fields))} ({len(wrong_widths)} such lines)"
-        )
+        message = f"{_other_width(line, fields, len(header), separator)} ({len(wrong_widths)} such lines)"
     if wrong_values:
         line, name, value = wrong_values[0]
         count = sum(column == name for _, column, _ in wrong_values)
         beside = f"; {message}" if message else ""
         message = f"line {line}: column {name!r} must be a number, but is {short(value)} ({count} such lines){beside}"
     return message
+
+
+def _other_width(line: int, fields: list[str], width: int, separator: str) -> str:
+    """Say that a line has another number of columns than the header."""
+    return (
+        f"line {line}: the number of columns is {len(fields)}, but the header has {width}, separated by {separator!r}: "
+        f"{short(separator.join(fields))}"
+    )
 
 
 def _split_lines(file: TextIO, separator: str) -> Iterator[tuple[int, list[str]]]:

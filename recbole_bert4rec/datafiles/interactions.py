@@ -20,6 +20,8 @@ from recbole_bert4rec.datafiles.codes import as_texts
 from recbole_bert4rec.datafiles.separators import COMMON_SEPARATORS, find_separator
 from recbole_bert4rec.errors import UserError, short_list
 
+_UNREADABLE = (pa.ArrowException, OSError, UnicodeDecodeError)
+"""What pyarrow raises for damaged files."""
 _IN_TURN = csv.ReadOptions(use_threads=False)
 """How texts are read: with threads, an error would not always name its row."""
 _SEPARATORS = {".csv": ",", ".tsv": "\t", ".inter": "\t"}
@@ -123,15 +125,16 @@ class InteractionFile:
             wanted = [name for name in self._fields if name in names]
             try:
                 for batch in self._batches(file, [names[name] for name in wanted]):
+                    batch.validate(full=True)  # Parquet does not say whether a text is one
                     yield self._as_read(pa.Table.from_batches([batch]).rename_columns(wanted))
-            except (pa.ArrowException, OSError) as error:
+            except _UNREADABLE as error:
                 raise UserError(f"{file} cannot be read: {' '.join(str(error).split())}") from error
 
     def _columns(self, file: Path) -> dict[str, str]:
         """Return the file's name of each column by its own; they differ in an atomic file, NAME:TYPE."""
         try:
             names = parquet.read_schema(file).names if self._kind == ".parquet" else self._header(file)
-        except (pa.ArrowException, OSError) as error:
+        except _UNREADABLE as error:
             raise UserError(f"{file} cannot be read: {' '.join(str(error).split())}") from error
         return {name.partition(":")[0] if self._kind == ".inter" else name: name for name in names}
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyarrow import csv
 
 from recbole_bert4rec.datafiles.separators import find_separator
-from recbole_bert4rec.errors import UserError, short_list
+from recbole_bert4rec.errors import UserError, short, short_list
 
 
 class ItemColumn(NamedTuple):
@@ -50,9 +50,11 @@ def read_items(path: str, field: str) -> dict[str, ItemColumn]:
     except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
         raise UserError(f"--items={path} cannot be read: {' '.join(str(error).split())}") from error
     columns = {}
-    for name in table.column_names:
+    for name, values in zip(table.column_names, table.columns, strict=True):
         own, _, kind = name.partition(":")
-        columns[own] = ItemColumn(kind, table[name])
+        if own in columns:
+            raise UserError(f"--items={path}: two columns are called {short(own)}; rename one")
+        columns[own] = ItemColumn(kind, values)
     if field not in columns:
         raise UserError(f"--items={path} has no column {field!r}, the ids of items; it has {short_list(columns)}")
     return columns

@@ -10,7 +10,12 @@ import recbole.data.dataset.dataset as recbole_dataset
 from recbole.data.dataset import SequentialDataset
 from recbole.utils import FeatureSource, FeatureType
 
-from recbole_bert4rec.datafiles.atomic import check_benchmark_files, check_inter_file, explain_load_failure
+from recbole_bert4rec.datafiles.atomic import (
+    check_benchmark_files,
+    check_feature_file,
+    check_inter_file,
+    explain_load_failure,
+)
 from recbole_bert4rec.datafiles.conversion import folder_read
 from recbole_bert4rec.datafiles.reader import read_columns
 from recbole_bert4rec.errors import UserError
@@ -51,13 +56,29 @@ class FastLoading(SequentialDataset):
             explain_load_failure(self.config, folder, error)
 
     def _load_feat(self, filepath: str, source: FeatureSource | str) -> pd.DataFrame | None:
-        """Load a file; those of interactions with our reader."""
+        """Load a file; those of interactions with our reader, those of users and items after a check."""
+        if source in (FeatureSource.USER, FeatureSource.ITEM):
+            return self._load_features(filepath, source)
         if source != FeatureSource.INTERACTION or len(self.config["field_separator"]) != 1:
             return super()._load_feat(filepath, source)
         # RecBole's method calls `pd.read_csv` with the slow Python engine and offers no hook. Only the name `pd` in
         # RecBole's module changes, so all others, in whatever thread, still get pandas' own reader.
         with replaced(recbole_dataset, "pd", StandIn(pd, read_csv=read_columns)):
             return super()._load_feat(filepath, source)
+
+    def _load_features(self, filepath: str, source: FeatureSource) -> pd.DataFrame | None:
+        """Load a file of users or items, without rows that lack the id."""
+        if self._get_load_and_unload_col(source)[0] == set():
+            return None
+        field = self.uid_field if source == FeatureSource.USER else self.iid_field
+        check_feature_file(self.config, filepath, field)
+        frame = super()._load_feat(filepath, source)
+        if frame is None or field not in frame or not (missing := frame.index[frame[field].isnull()]).size:
+            return frame
+        self.logger.warning(
+            f"In {source.value}_feat, line {list(missing + 2)}, {field} do not exist, so they will be removed."
+        )
+        return frame.drop(index=missing).reset_index(drop=True)
 
     def _remap(self, remap_list: list[tuple[pd.DataFrame, str, FeatureType]]) -> None:
         """Number ids by first appearance, as RecBole does; of a dictionary-encoded column only its codes are read."""

@@ -62,9 +62,12 @@ class ItemFile:
         named = self._pictures.get(item)
         if named is None or _is_remote(named) or "\0" in named:
             return None
-        file = (self._folder / named).resolve()
-        inside = file.is_relative_to(self._folder) and file.suffix.lower() in PICTURE_KINDS
-        return file if inside and file.is_file() else None
+        try:
+            file = (self._folder / named).resolve()
+            inside = file.is_relative_to(self._folder) and file.suffix.lower() in PICTURE_KINDS
+            return file if inside and file.is_file() else None
+        except OSError:  # a name that no file can have
+            return None
 
     def _read(self, path: str, field: str) -> None:
         columns = read_items(path, field)

@@ -79,3 +79,52 @@ def test_a_feature_that_is_not_there_or_not_categorical_is_refused(
     _, train, *_ = prepare(config)
     with pytest.raises(UserError, match=wanted):
         make_trainer(config, train)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("i1\tc1\ty1\t1\tmore", r"toy\.item, line 10: the number of columns is 5, but the header has 4"),
+        ("i1\tc1\ty1\t1", r"toy\.item: item_id 'i1' stands in lines 2 and 10; leave one"),
+    ],
+)
+def test_a_line_that_would_be_read_as_something_else_is_named(
+    line: str, message: str, options: dict[str, Any], tmp_path: Path
+) -> None:
+    with open(tmp_path / "data" / "toy" / "toy.item", "a") as file:
+        file.write(f"{line}\n")
+    with pytest.raises(UserError, match=message):
+        prepare(make_config(**options))
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        (
+            "item_id:token\tclass:tokens\tyear:token\tprice:float",
+            "column 'class' must be of one of .*, but is 'tokens'",
+        ),
+        ("item_id:token\tclass:token\tclass:token\tprice:float", "two columns have the same name: .*'class', 'class'"),
+        ("item:token\tclass:token\tyear:token\tprice:float", r"no column 'item_id'; the columns are \['item', 'class'"),
+        ("item_id:token\tclass\tyear:token\tprice:float", "column 'class' must be written NAME:TYPE"),
+    ],
+)
+def test_a_header_of_items_that_cannot_be_read_is_named(
+    header: str, message: str, options: dict[str, Any], tmp_path: Path
+) -> None:
+    file = tmp_path / "data" / "toy" / "toy.item"
+    file.write_text("\n".join([header, *file.read_text().splitlines()[1:]]))
+    with pytest.raises(UserError, match=rf"toy\.item, line 1: {message}"):
+        prepare(make_config(**options))
+
+
+def test_lines_without_an_item_are_left_out_and_the_others_keep_their_values(
+    options: dict[str, Any], tmp_path: Path
+) -> None:
+    whole = prepare(make_config(**options))[0].item_features(["class", "year"])
+    file = tmp_path / "data" / "toy" / "toy.item"
+    first, *rest = file.read_text().splitlines()
+    file.write_text("\n".join([first, "\tc7\ty7\t7", *rest[:3], "\t\t\t", *rest[3:]]))
+    found = prepare(make_config(**options))[0].item_features(["class", "year"])
+    assert [size for _, size in found] == [size for _, size in whole]
+    assert all(torch.equal(one, other) for (one, _), (other, _) in zip(found, whole, strict=True))

@@ -106,17 +106,27 @@ def test_tables_that_are_joined_are_one_after_the_other(kind: str) -> None:
             "user,item\na,1\nb,2,3\n",
             "a.csv cannot be read: CSV parse error: Row #3: Expected 2 columns, got 3",
         ),
+        ("a.csv", "user,\udcf5\n", "a.csv cannot be read: 'utf-8' codec can't decode byte 0xf5"),
         ("a.parquet", "user", "a.parquet cannot be read"),
         ("a.csv.gz", "user", "a.csv.gz cannot be read"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_refused_in_one_line(name: str, content: str | None, words: str) -> None:
     if content is not None:
-        Path(name).write_text(content)
+        Path(name).write_text(content, errors="surrogateescape")
     with pytest.raises(UserError, match=words) as error:
         InteractionFile(name, FIELDS).divide(Path("parts"), 2)
     assert "\n" not in str(error.value)
     assert not Path("parts").exists() or "no interactions" in str(error.value)
+
+
+def test_an_id_that_is_no_text_is_refused_in_one_line() -> None:
+    broken = pa.Array.from_buffers(pa.string(), 1, pa.array([b"i\xff0"]).buffers())
+    table = pa.table({"user": ["u"], "item": broken, "time": [1.0]})
+    parquet.write_table(table, "a.parquet")
+    with pytest.raises(UserError, match=r"a\.parquet cannot be read: .*UTF8") as error:
+        InteractionFile("a.parquet", FIELDS).divide(Path("parts"), 2)
+    assert "\n" not in str(error.value)
 
 
 def test_a_folder_without_files_is_refused() -> None:

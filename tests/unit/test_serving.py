@@ -388,6 +388,7 @@ def test_search_has_a_naive_twin() -> None:
         ("id:token\ttitle:token\n1\tx\n", "has no column 'item_id'"),
         ("item_id:token\tyear:float\n1\t2\n", "nothing to show"),
         ("item_id:token\ttitle:token\n1\t2\t3\n", "cannot be read"),
+        ("item_id:token\ttitle:token\ttitle:token\n1\t2\t3\n", "two columns are called 'title'; rename one"),
         ("", "cannot be read"),
         (None, "cannot be read"),
     ],
@@ -395,8 +396,13 @@ def test_search_has_a_naive_twin() -> None:
 def test_an_item_file_that_cannot_be_used_is_refused(text: str | None, message: str) -> None:
     if text is not None:
         Path("x.item").write_text(text)
-    with pytest.raises(UserError, match=rf"--items=x\.item .*{message}"):
+    with pytest.raises(UserError, match=rf"--items=x\.item.* {message}"):
         ItemFile("x.item", "item_id")
+
+
+def test_an_item_whose_picture_has_a_name_that_no_file_can_have_has_no_picture() -> None:
+    Path("x.item").write_text(f"item_id:token\timage:token\n1\t{'x' * 10_000}.png\n")
+    assert ItemFile("x.item", "item_id").show("1")["picture"] is None
 
 
 def test_nothing_is_loaded_from_elsewhere_and_other_names_are_refused(service: Service) -> None:
