@@ -33,7 +33,9 @@ def execute(options: argparse.Namespace, flags: list[str]) -> None:
     check_folder("--output", options.output)
     model = open_model(options, logit_adjustment=options.logit_adjustment)
     export(model, options.output, options.int8, options.program)
-    print(f"exported to {options.output}; load({options.output!r}) needs onnxruntime alone", file=sys.stderr)
+    print(
+        f"exported to {options.output}; load({options.output!r}) needs onnxruntime in place of torch", file=sys.stderr
+    )
 
 
 kept = nothing_written

@@ -49,7 +49,9 @@ def execute(options: argparse.Namespace, flags: list[str]) -> None:
         "changed": ", ".join(
             f"{name} {config.get(name)}"
             for name, option in OPTIONS.items()
-            if option.role is not Role.ARCHITECTURE and option.default not in (RECBOLES, config.get(name))
+            if option.role is not Role.ARCHITECTURE
+            and name in config
+            and option.default not in (RECBOLES, config[name])
         )
         or "nothing",
     }

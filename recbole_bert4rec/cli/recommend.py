@@ -52,11 +52,11 @@ def execute(options: argparse.Namespace, flags: list[str]) -> None:
     Raises:
         UserError: something that the user can mend.
     """
-    from recbole_bert4rec.recommend.recommender import Recommender
-
     check_output(options)
     opened = {"logit_adjustment": options.logit_adjustment, "index": options.index}
     model = open_model(options, **opened)
+    from recbole_bert4rec.recommend.recommender import Recommender
+
     how = {
         "k": options.k,
         "filter_viewed": filter_viewed(options),
@@ -68,7 +68,9 @@ def execute(options: argparse.Namespace, flags: list[str]) -> None:
     if options.filter_viewed == AUTO:
         print(f"filter_viewed is auto: {model.viewed.why}", file=sys.stderr)
     if options.input is None:
-        write_or_print(model.recommend(**how), options.output)
+        table = model.recommend(**how)
+        write_or_print(table, options.output)
+        print(f"{table[model.fields[0]].nunique()} users answered in {options.output}", file=sys.stderr)
         return
     asked = {"how": how, "chosen": None if model.index is None else model.index.choice}
     answer_users(options, model, partial(Recommender.recommend, **how), asked, **opened)

@@ -14,7 +14,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_checkpoint(parser)
     add = parser.add_argument
     add("--compare", metavar="FILE", help="another checkpoint, to look at side by side")
-    add("--items", metavar="NAME.item", help="atomic file with names, and perhaps pictures, of the items")
+    add("--items", metavar="FILE", help="names, and perhaps pictures, of the items: .item, or text with a header")
     add("--host", default="127.0.0.1", help="address to listen at (default: %(default)s, for this machine alone)")
     add("--port", type=int, default=8000, help="port to listen at; 0 for any free one (default: %(default)s)")
 

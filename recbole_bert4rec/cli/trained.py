@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from recbole_bert4rec.cli.engine import add_engine, check_engine
@@ -47,6 +48,8 @@ def add_input(parser: argparse.ArgumentParser, purpose: str) -> None:
     parser.add_argument("--input", metavar="FILE", help=text)
     for field in NAMES_OF_COLUMNS:
         parser.add_argument(f"--{field}", metavar="NAME", help="name of a column (default: that of the training)")
+    for name, of_what in (("date_format", "form of its dates"), ("timezone", "time zone of its dates")):
+        parser.add_argument(f"--{name}", help=f"{of_what} (default: that of the training)")
 
 
 def add_filter(parser: argparse.ArgumentParser, default: str | None) -> None:
@@ -66,29 +69,58 @@ def open_model(options: argparse.Namespace, **more: Any) -> Recommender:
     """Load the model.
 
     Args:
-        options: with the flags of :func:`add_checkpoint`.
+        options: with the flags of :func:`add_checkpoint`, and perhaps :func:`add_input`.
         **more: arguments of :func:`load`.
 
     Raises:
         UserError: there is none, or it cannot compute there.
     """
-    return load_here(options.checkpoint, options.device, model=options.model, **more)
+    return load_here(options.checkpoint, options.device, dates_given(options), model=options.model, **more)
 
 
-def load_here(checkpoint: str, device: str | None, **more: Any) -> Recommender:
-    """Load the model; arguments of :func:`load`.
+def dates_given(options: argparse.Namespace) -> dict[str, str]:
+    """Return what the flags say of dates, by the names of :class:`Dates`.
+
+    Raises:
+        UserError: there is no such time zone.
+    """
+    from recbole_bert4rec.datafiles.times import check_timezone
+
+    form, timezone = getattr(options, "date_format", None), getattr(options, "timezone", None)
+    if timezone is not None:
+        check_timezone(timezone)
+    return {name: value for name, value in (("form", form), ("timezone", timezone)) if value is not None}
+
+
+def load_here(
+    checkpoint: str, device: str | None, dates: Mapping[str, str] = MappingProxyType({}), **more: Any
+) -> Recommender:
+    """Load the model.
+
+    Args:
+        checkpoint: as of :func:`load`.
+        device: as of :func:`load`.
+        dates: how dates are read, where that is not as in the training; see :class:`Dates`.
+        **more: further arguments of :func:`load`.
 
     Raises:
         UserError: there is none, or it cannot compute there.
     """
+    if os.path.isdir(checkpoint):
+        raise UserError(
+            f"--checkpoint={checkpoint} is a folder, and the commands ask checkpoints; in Python load({checkpoint!r}) "
+            "asks a model that was exported to one"
+        )
     from recbole_bert4rec.recommend.load import load
 
     try:
-        return load(checkpoint, device, **more)
+        model = load(checkpoint, device, **more)
     except (RuntimeError, AssertionError) as error:
         if device is None:
             raise
         raise UserError(f"--device={device} cannot be used: {str(error).splitlines()[0]}") from error
+    model.dates = model.dates._replace(**dates)
+    return model
 
 
 def open_input(options: argparse.Namespace, model: Recommender, path: str | None = None) -> InteractionFile:
@@ -150,7 +182,9 @@ def answer_users(
             from recbole_bert4rec.recommend.ray_data import on_ray
 
             checkpoint = os.path.abspath(options.checkpoint)
-            load_one = partial(load_here, checkpoint, options.device, model=options.model, **opened)
+            load_one = partial(
+                load_here, checkpoint, options.device, dates_given(options), model=options.model, **opened
+            )
             engine = stack.enter_context(on_ray(question, load_one, options.num_workers or 1, options.ray_address))
         made_from = {**flags, **asked, "size": status.st_size, "changed": status.st_mtime}
         count = answer_file(source, options.output, made_from, engine)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
+import csv as python_csv
+import gzip
 import shutil
+import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -20,8 +23,8 @@ from recbole_bert4rec.datafiles.codes import as_texts
 from recbole_bert4rec.datafiles.separators import COMMON_SEPARATORS, find_separator
 from recbole_bert4rec.errors import UserError, short_list
 
-_UNREADABLE = (pa.ArrowException, OSError, UnicodeDecodeError)
-"""What pyarrow raises for damaged files."""
+_UNREADABLE = (pa.ArrowException, OSError, EOFError, zlib.error, UnicodeDecodeError, python_csv.Error)
+"""What is raised for damaged files."""
 _IN_TURN = csv.ReadOptions(use_threads=False)
 """How texts are read: with threads, an error would not always name its row."""
 _SEPARATORS = {".csv": ",", ".tsv": "\t", ".inter": "\t"}
@@ -147,9 +150,12 @@ class InteractionFile:
         return names
 
     def _names(self, file: Path, separator: str) -> list[str]:
-        with csv.open_csv(file, read_options=_IN_TURN, parse_options=self._parse(separator)) as reader:
-            names: list[str] = reader.schema.names
-            return names
+        opener = gzip.open if file.suffix == ".gz" else open
+        with opener(file, "rt", encoding="utf-8-sig") as text:
+            names = next((names for names in python_csv.reader(text, delimiter=separator) if names), [])
+        if not names:
+            raise UserError(f"{file} is empty; its first line must name the columns")
+        return names
 
     def _check(self, file: Path, names: dict[str, str]) -> None:
         flags = ("USER_ID_FIELD", "ITEM_ID_FIELD")

@@ -15,11 +15,12 @@ def find_separator(
     Args:
         header: gives the names by a separator.
         wanted: names that are looked for.
-        candidates: separators; the first one by which all are there is taken, or else the one by which most are.
+        candidates: separators; the first one by which all are there is taken, or else the one by which most are, and
+            of these the one that makes the most columns.
     """
     headers = {}
     for separator in dict.fromkeys(candidates):
         headers[separator] = header(separator)
         if {*wanted} <= {*headers[separator]}:
             return separator, headers[separator]
-    return max(headers.items(), key=lambda found: len({*wanted} & {*found[1]}))
+    return max(headers.items(), key=lambda found: (len({*wanted} & {*found[1]}), len(found[1])))

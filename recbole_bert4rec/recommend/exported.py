@@ -39,6 +39,8 @@ BATCH_SIZE = 256
 _SCORES_AT_ONCE = 1 << 25
 _INPUTS = ("items", "times", "history")
 """What a graph may take."""
+_OF_CHECKPOINTS = ("build_index", "explain", "item_vectors", "rank_of", "similar_items")
+"""What a :class:`Recommender` can be asked besides."""
 _RULES: dict[str, Callable[[Any], bool]] = {
     "fields": lambda value: SomeOf().accepts(value) and len(value) == 3,
     "max_items": Whole(1).accepts,
@@ -93,6 +95,11 @@ class ExportedModel:
     def items(self) -> list[str]:
         """External ids of the catalogue."""
         return list(self._items.tokens[1:])
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _OF_CHECKPOINTS:
+            raise AttributeError(f"an exported model has no {name}; load the checkpoint that it was made of")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def recommend(
         self,

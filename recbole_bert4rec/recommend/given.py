@@ -22,6 +22,21 @@ ByUser: TypeAlias = "Sequence[Ids] | Mapping[Any, Ids]"
 """A list for each user: a list of them, or a dictionary by user."""
 
 
+class Dates(NamedTuple):
+    """How dates are read that stand for times.
+
+    Attributes:
+        form: in the signs of Python's strptime; None: find it.
+        timezone: of dates without one, such as Europe/Berlin; None: UTC.
+    """
+
+    form: str | None = None
+    timezone: str | None = None
+
+
+AS_FOUND = Dates()
+
+
 class Items:
     """The catalogue's external ids.
 
@@ -154,7 +169,11 @@ def _token(value: object) -> str:
 
 
 def read_given(
-    histories: ByUser | pd.DataFrame, items: Items, fields: tuple[str, str, str], times: ByUser | None = None
+    histories: ByUser | pd.DataFrame,
+    items: Items,
+    fields: tuple[str, str, str],
+    times: ByUser | None = None,
+    dates: Dates = AS_FOUND,
 ) -> Given:
     """Read histories as :meth:`Recommender.recommend` takes them.
 
@@ -163,6 +182,7 @@ def read_given(
         items: of the model.
         fields: names of the columns of users, items and times.
         times: of the items of lists, in the same form. Where there are times, they give the order.
+        dates: how times are read that are dates.
 
     Raises:
         UserError: the form is another one, or a time or a user is missing.
@@ -170,7 +190,7 @@ def read_given(
     if isinstance(histories, pd.DataFrame):
         if times is not None:
             raise UserError(f"`times` is for lists; put the times of a frame into a column {fields[2]!r}")
-        return _of_frame(histories, items, fields)
+        return _of_frame(histories, items, fields, dates)
     users, lists = by_user(histories, "histories")
     lengths = np.array([len(one) for one in lists], dtype=np.int64)
     flat_times = None
@@ -178,7 +198,7 @@ def read_given(
         whose, of_items = by_user(times, "times")
         if list(whose) != list(users) or [len(one) for one in of_items] != lengths.tolist():
             raise UserError("`times` must have a time for each item of `histories`, in the same form")
-        flat_times = _seconds(list(itertools.chain(*of_items)), "times")
+        flat_times = _seconds(list(itertools.chain(*of_items)), "times", dates)
     flat = list(itertools.chain(*lists))
     return _sorted(users, np.repeat(np.arange(len(users)), lengths), pd.Series(flat, dtype=object), items, flat_times)
 
@@ -194,8 +214,10 @@ def by_user(values: object, what: str) -> tuple[NDArray[np.object_], list[Ids]]:
         UserError: the form is another one.
     """
     wanted = f"`{what}` must be a list of lists, a dictionary of lists or, for histories, a frame"
+    of_one = f"{wanted}; a single list is written [{what}]"
     if isinstance(values, Mapping):
         names, lists = list(values), list(values.values())
+        of_one = f"`{what}` must have a list for each user, such as {{'ann': ['50', '181']}}"
     elif isinstance(values, Iterable) and not isinstance(values, (str, bytes)):
         lists = list(values)
         names = list(range(len(lists)))
@@ -203,7 +225,7 @@ def by_user(values: object, what: str) -> tuple[NDArray[np.object_], list[Ids]]:
         raise UserError(f"{wanted}, but is {short(values)}")
     users = np.empty(len(names), dtype=object)
     users[:] = names
-    return users, [_listed(one, what, f"{wanted}; a single list is written [{what}]") for one in lists]
+    return users, [_listed(one, what, of_one) for one in lists]
 
 
 def places_of(named: NDArray[np.object_], users: NDArray[np.object_], what: str) -> NDArray[np.intp]:
@@ -229,7 +251,7 @@ def _is_list(value: object) -> TypeGuard[Iterable[Any]]:
     return isinstance(value, Iterable) and not isinstance(value, (str, bytes))
 
 
-def _of_frame(frame: pd.DataFrame, items: Items, fields: tuple[str, str, str]) -> Given:
+def _of_frame(frame: pd.DataFrame, items: Items, fields: tuple[str, str, str], dates: Dates) -> Given:
     for field in fields[:2]:
         if field not in frame:
             raise UserError(f"the histories have no column {field!r}; their columns are {list(frame.columns)}")
@@ -240,11 +262,11 @@ def _of_frame(frame: pd.DataFrame, items: Items, fields: tuple[str, str, str]) -
     names[:] = list(users)
     times = None
     if fields[2] in frame:
-        times = _seconds(frame[fields[2]], fields[2])
+        times = _seconds(frame[fields[2]], fields[2], dates)
     return _sorted(names, codes, frame[fields[1]].reset_index(drop=True), items, times)
 
 
-def _seconds(values: Ids | pd.Series, name: str) -> NDArray[np.float64]:
+def _seconds(values: Ids | pd.Series, name: str, dates: Dates) -> NDArray[np.float64]:
     """Return times as numbers; dates become Unix seconds.
 
     Raises:
@@ -256,8 +278,8 @@ def _seconds(values: Ids | pd.Series, name: str) -> NDArray[np.float64]:
         raise UserError(f"the histories: {name!r} must hold numbers only or dates only: {error}") from error
     if not len(column):
         return np.empty(0)
-    found = TimeColumn(column, name, np.arange(len(column)), lambda row: "the histories").read()
-    return found.values.astype(np.float64)
+    found = TimeColumn(column, name, np.arange(len(column)), lambda row: "the histories", *dates)
+    return found.read().values.astype(np.float64)
 
 
 def _sorted(

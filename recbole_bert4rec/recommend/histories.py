@@ -15,7 +15,17 @@ from torch import Tensor
 
 from recbole_bert4rec.data.sequences import Sequences
 from recbole_bert4rec.errors import UserError, short
-from recbole_bert4rec.recommend.given import ByUser, Ids, Items, by_user, left_out, places_of, read_given
+from recbole_bert4rec.recommend.given import (
+    AS_FOUND,
+    ByUser,
+    Dates,
+    Ids,
+    Items,
+    by_user,
+    left_out,
+    places_of,
+    read_given,
+)
 
 
 @dataclass(frozen=True)
@@ -65,10 +75,14 @@ class Histories:
 
 
 def read_histories(
-    histories: ByUser | pd.DataFrame, items: Items, fields: tuple[str, str, str], times: ByUser | None = None
+    histories: ByUser | pd.DataFrame,
+    items: Items,
+    fields: tuple[str, str, str],
+    times: ByUser | None = None,
+    dates: Dates = AS_FOUND,
 ) -> Histories:
     """Read histories as sequences; arguments and errors as of :func:`~recbole_bert4rec.recommend.given.read_given`."""
-    found = read_given(histories, items, fields, times)
+    found = read_given(histories, items, fields, times, dates)
     owners, numbers = torch.from_numpy(found.owners), torch.from_numpy(found.items)
     when = None if found.times is None else torch.from_numpy(found.times)
     sequences = Sequences.from_sorted(owners, numbers, len(found.users), when)

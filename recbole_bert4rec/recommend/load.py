@@ -80,8 +80,8 @@ def recommender_of(
     wrong = misfits(config, _NEEDED)
     wrong += [
         f"`{name}` must be a text, but is {config.get(name)!r}."
-        for name in NAMES_OF_COLUMNS
-        if type(config.get(name)) is not str
+        for name in (*NAMES_OF_COLUMNS, "date_format", "timezone")
+        if type(config[name]) is not str and (name in NAMES_OF_COLUMNS or config[name] is not None)
     ]
     if wrong:
         raise UserError(f"{path}: {' '.join(wrong)}")

@@ -30,7 +30,7 @@ from recbole_bert4rec.recommend.answers import (
     nothing_left,
     viewed_rule,
 )
-from recbole_bert4rec.recommend.given import ByUser, Ids, Items
+from recbole_bert4rec.recommend.given import ByUser, Dates, Ids, Items
 from recbole_bert4rec.recommend.histories import Histories, aligned, one_for_each, read_histories
 from recbole_bert4rec.recommend.index import Asked, ItemIndex, digest_of_weights
 from recbole_bert4rec.recommend.variety import cap, diversify
@@ -74,6 +74,7 @@ class Recommender:
 
     Attributes:
         fields: names of the columns of users, items and times.
+        dates: how times are read that are dates: as in the training log.
         index: by which :meth:`recommend` finds items; None for exact lists.
     """
 
@@ -92,6 +93,7 @@ class Recommender:
         self.ranker, self.config, self.stored, self.batch_size = ranker, config, stored, batch_size
         user, item, time = (config[field] for field in NAMES_OF_COLUMNS)
         self.fields: tuple[str, str, str] = (user, item, time)
+        self.dates = Dates(config.get("date_format"), config.get("timezone"))
         self._items, self._counts = items, counts.to(self._device)
 
     @property
@@ -131,7 +133,7 @@ class Recommender:
             return self.stored
         found = histories
         if not isinstance(found, Histories):
-            found = read_histories(found, self._items, self.fields, times)
+            found = read_histories(found, self._items, self.fields, times, self.dates)
             if warn and found.report is not None:
                 getLogger(__name__).warning(found.report)
         if self.config["time_bias"] and found.sequences.times is None:

@@ -206,13 +206,18 @@ def summary(record: RunRecord, path: Path) -> str:
         + f"  time        {seconds['total']:.1f} s, of which training and validation {seconds['train']:.1f} s\n"
         f"  memory      {record['peak_memory_mb']:.0f} MB at its peak\n"
         f"  checkpoint  {record['checkpoint']}\n"
-        f"  record      {path}"
+        + (f"  refitted    {record['refit']['checkpoint']}\n" if "refit" in record else "")
+        + f"  record      {path}"
     )
+
+
+_LITTLE = 0.25
+"""By this much more or less, an item is less than a third more or less likely."""
 
 
 def _of_seen_items(bias: float) -> str:
     """Say what ``seen_bias`` learnt."""
-    if abs(bias) < 1:
+    if abs(bias) < _LITTLE:
         return f"seen items score about as others do (seen_bias {bias:+.2g} is near 0)"
     meaning = "items are not repeated" if bias < 0 else "items are repeated"
     return f"{meaning}: {bias:+.2g} to the scores of those that were seen"

@@ -261,5 +261,6 @@ def _write_files(
         loader = data.test if len(data.test) else data.valid
         users = write_attention(cast(BERT4Rec, experiment.model), loader, request.attention)
         say(f"attention in the mean over {users} users drawn in {request.attention}")
-    about = {name: record[name] for name in ("best_epoch", "best_valid_result", "test_result", "checkpoint")}
+    shown = ("best_epoch", "best_valid_result", "test_result", "checkpoint", "refit")
+    about = {name: value for name, value in record.items() if name in shown}
     say(summary(record, path), "summary", {**about, "record": str(path)})

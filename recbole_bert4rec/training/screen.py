@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from datetime import datetime, timezone
 from typing import Any
@@ -21,6 +22,10 @@ from recbole_bert4rec.training.logs import say
 
 _EARLIEST, _LATEST = 1e8, 5e9
 """Unix seconds from 1973 to 2128: what lies outside is no date."""
+_FEW_STEPS = 2000
+"""With fewer, a training may end before the model has learnt; the defaults make as many from 30,000 interactions on."""
+_FEW_EPOCHS = 10
+"""Who asks for fewer does not ask for a good model."""
 
 
 def show_data(data: Data) -> None:
@@ -143,7 +148,7 @@ class EpochLines(Callback):
 
     def __init__(self, log: EpochLog, budget: Budget | None = None) -> None:
         self._log, self._budget = log, budget
-        self._shown = 0
+        self._shown = self._batches = 0
         self._began = time.perf_counter()
 
     def on_train_begin(self, trainer: Observed) -> None:
@@ -154,6 +159,7 @@ class EpochLines(Callback):
     def on_epoch_begin(self, trainer: Observed, epoch: int, batches: AbstractDataLoader) -> None:
         """Show the last epoch, if it was not validated."""
         self._show(trainer)
+        self._batches = len(batches)
 
     def on_selection_end(self, trainer: Observed, epoch: int, score: float) -> None:
         """Show the epoch."""
@@ -163,7 +169,22 @@ class EpochLines(Callback):
         """Show the last epoch, if it was not validated, and why there are no more."""
         self._show(trainer)
         if trainer.cur_step > trainer.stopping_step:
-            say(f"ended: {trainer.cur_step} validations were no better than the best (stopping_step)", in_file=False)
+            passed = f"{trainer.cur_step} validations in a row were no better than the best"
+            say(f"ended: {passed} (more than stopping_step, {trainer.stopping_step})", in_file=False)
+        elif self._budget is None:
+            self._say_if_short(trainer)
+
+    def _say_if_short(self, trainer: Observed) -> None:
+        """Say so where a small log was passed over too seldom, as the best epoch tells."""
+        epochs, best = len(self._log.epochs), self._log.best_epoch
+        steps = epochs * self._batches
+        if best is not None and _FEW_EPOCHS <= epochs == trainer.epochs and best >= 0.8 * epochs and steps < _FEW_STEPS:
+            enough = 100 * math.ceil(_FEW_STEPS / self._batches / 100)
+            say(
+                f"note    the best epoch, {best}, is one of the last of {epochs}, and these were {steps:,} steps only: "
+                f"--epochs={enough} may do better, and stopping_step ends it where it does not",
+                "note",
+            )
 
     def _show(self, trainer: Observed) -> None:
         if len(self._log.epochs) == self._shown:

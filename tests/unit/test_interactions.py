@@ -94,7 +94,12 @@ def test_tables_that_are_joined_are_one_after_the_other(kind: str) -> None:
     [
         ("a.csv", None, "a.csv does not exist"),
         ("a.txt", "x", "a.txt must end in .csv, .tsv, .inter, .parquet, or be a folder"),
-        ("a.csv", "", "a.csv cannot be read: Empty CSV file"),
+        ("a.csv", "", "a.csv is empty; its first line must name the columns"),
+        (
+            "a.csv",
+            "kunde;artikel;zeit\na;P03-04;2026-03-01 14:05\n",
+            "a.csv has no column 'user'; its columns are .'kunde', 'artikel', 'zeit'.; name yours with --USER_ID_FIELD",
+        ),
         (
             "a.csv",
             "who,item\n",
@@ -162,5 +167,7 @@ def test_what_items_are_is_read_from_an_item_file_and_from_csv(text: str) -> Non
 
 def test_a_file_without_the_ids_of_items_is_refused_with_its_columns() -> None:
     Path("items.txt").write_text("a,b\n1,2\n")
-    with pytest.raises(UserError, match=r"--items=items.txt has no column 'sku', the ids of items; it has \['a,b'\]"):
+    with pytest.raises(
+        UserError, match=r"--items=items.txt has no column 'sku', the ids of items; it has \['a', 'b'\]"
+    ):
         read_items("items.txt", "sku")
