@@ -78,13 +78,16 @@ def write_inter(path: Path, users: Any, items: Any, times: Any) -> None:
 def command() -> str:
     """The command line of this process as a reader would type it: the folders of this machine are left out."""
     script, *arguments = sys.orig_argv[next(i for i, word in enumerate(sys.orig_argv) if word.endswith(".py")) :]
-    words = {"--data_path": "DATA", "--checkpoint": "FILE", "--other": "FILE", "--input": "FILE"}
-    named = ((flag, [flag, word]) for flag, word in words.items())
-    for flag, said in (("--work", []), ("--environments", []), *named):
-        if flag in arguments:
-            place = arguments.index(flag)
-            arguments[place : place + 2] = said
-    return shlex.join(["python", f"benchmarks/{Path(script).name}", *arguments])
+    said = {"--data_path": "DATA", "--checkpoint": "FILE", "--other": "FILE", "--input": "FILE"}
+    kept, rest = list[str](), iter(arguments)
+    for argument in rest:
+        flag, _, value = argument.partition("=")
+        if flag in ("--work", "--environments", *said):
+            value = value or next(rest)
+            kept += [flag, said[flag]] if flag in said else []
+        else:
+            kept.append(argument)
+    return shlex.join(["python", f"benchmarks/{Path(script).name}", *kept])
 
 
 def write_tables(name: str, where: str, rows: list[dict[str, Any]], notes: str = "") -> None:
