@@ -15,7 +15,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException as AnyHTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.errors import UserError, nearest
 from recbole_bert4rec.serving.answering import Answer, Answerer, Served
 from recbole_bert4rec.serving.batching import Batcher, BusyError
 from recbole_bert4rec.serving.items import PICTURE_KINDS, ItemFile
@@ -41,6 +41,8 @@ _PAGE = {"": ("index.html", "text/html"), "page.js": ("page.js", "text/javascrip
 _PAGE |= {"page.css": ("page.css", "text/css"), "icon.svg": ("icon.svg", "image/svg+xml")}
 _MOST_MISTAKES = 5
 """Of a question, as many as are said."""
+_KEYS = {name for kind in (RecommendQuestion, SimilarQuestion, ExplainQuestion) for name in kind.model_fields}
+"""Of all questions."""
 _MISTAKES: dict[int | str, dict[str, Any]] = {
     400: {"model": Mistake, "description": "The body cannot be read"},
     413: {"model": Mistake, "description": f"The body has more than {LARGEST_BODY} bytes"},
@@ -188,7 +190,11 @@ def _in_words(mistake: dict[str, Any]) -> str:
     """Say where a question is wrong, and how."""
     if mistake["type"] == "json_invalid":
         return f"the body is no JSON, at character {mistake['loc'][-1]}: {mistake['ctx']['error']}"
-    return f"{'.'.join(map(str, mistake['loc']))}: {mistake['msg']}"
+    where = ".".join(map(str, mistake["loc"]))
+    if mistake["type"] != "extra_forbidden":
+        return f"{where}: {mistake['msg']}"
+    near = nearest(str(mistake["loc"][-1]), _KEYS)
+    return f"{where}: there is no such key{f'; did you mean {near}?' if near else ''}"
 
 
 def _add_mistakes(app: FastAPI) -> None:
