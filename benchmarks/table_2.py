@@ -136,7 +136,10 @@ def main() -> None:
     options = parser.parse_args()
     work = (options.work / f"table-2-{options.dataset}").resolve()
     work.mkdir(parents=True, exist_ok=True)
-    shared = [f"--dataset={options.dataset}", f"--data_path={options.data_path.resolve()}", "--training_rows=user"]
+    data = work / "dataset"  # what is committed must not name a folder of this machine
+    data.unlink(missing_ok=True)
+    data.symlink_to(options.data_path.resolve())
+    shared = [f"--dataset={options.dataset}", f"--data_path={data.name}", "--training_rows=user"]
     shared += ["--show_progress=False", "--stopping_step=20"]
     searched = [*shared, "--config_files=protocol-paper.yaml", "--epochs=1000"]
     files = [best_options(model, searched, options.trial, work) for model, grid in GRIDS.items() if grid]
