@@ -10,7 +10,12 @@ import recbole.data.dataset.dataset as recbole_dataset
 from recbole.data.dataset import SequentialDataset
 from recbole.utils import FeatureSource, FeatureType
 
-from recbole_bert4rec.datafiles.atomic import check_benchmark_files, check_inter_file, explain_load_failure
+from recbole_bert4rec.datafiles.atomic import (
+    check_benchmark_files,
+    check_inter_file,
+    check_not_mapped,
+    explain_load_failure,
+)
 from recbole_bert4rec.datafiles.conversion import folder_read
 from recbole_bert4rec.datafiles.reader import read_columns
 from recbole_bert4rec.errors import UserError
@@ -40,6 +45,7 @@ class FastLoading(SequentialDataset):
         folder = dataset_path
         if self.benchmark_filename_list is None:
             folder = folder_read(dataset_path, token, self.config["conversion"])
+            check_not_mapped(self.config, folder)
             check_inter_file(self.config, folder)
         else:
             check_benchmark_files(self.config, dataset_path)
