@@ -58,7 +58,7 @@ def write_log(folder: Path, interactions: int, users: int, items: int, seed: int
     for number, begin in enumerate(range(0, interactions, _AT_ONCE)):
         rows = min(_AT_ONCE, interactions - begin)
         chosen = [np.searchsorted(sums / sums[-1], draw.random(rows), "right") for sums in (share, popularity)]
-        columns = [one.take(pa.array(places)) for one, places in zip(ids, chosen, strict=True)]
+        columns = [one.take(pa.array(places, pa.int64())) for one, places in zip(ids, chosen, strict=True)]
         times = pa.array(1_600_000_000 + draw.integers(0, 63_072_000, rows), pa.timestamp("s"))
         table = pa.table([*columns, times], names=["user_id", "item_id", "timestamp"])
         parquet.write_table(table, folder / f"part-{number:03}.parquet", row_group_size=1 << 20)

@@ -15,6 +15,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
+from recbole.data import create_dataset
 
 import recbole_bert4rec.datafiles.sorting as sorting
 import recbole_bert4rec.datafiles.table as table
@@ -27,8 +28,10 @@ from recbole_bert4rec.datafiles.table import convert
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.plugin.checkpoint import read
 from recbole_bert4rec.plugin.mapped import MappedDataset
+from recbole_bert4rec.training.build import load_data
 from recbole_bert4rec.training.request import RunResult
 from recbole_bert4rec.training.run import run
+from recbole_bert4rec.training.screen import data_facts
 from tests.conftest import QUIET, make_config, prepare
 
 NAMES = ("user_id", "item_id", "timestamp")
@@ -79,9 +82,11 @@ def options_of(folder: Path, **more: Any) -> dict[str, Any]:
 
 def assert_same_data(memory: Path, disk: Path, **options: Any) -> None:
     """Check that training, validation and test read the same from both."""
-    (one, *parts), (other, *mapped) = (
-        prepare(make_config(**options_of(folder, **options))) for folder in (memory, disk)
-    )
+    found = [load_data(make_config(**options_of(folder, **options))) for folder in (memory, disk)]
+    assert data_facts(found[0]) == data_facts(found[1])
+    counts = [data.interactions.training_counts(data.train, (data.valid, data.test)) for data in found]
+    assert np.array_equal(*counts)
+    (one, *parts), (other, *mapped) = ((data.dataset, data.train, data.valid, data.test) for data in found)
     assert isinstance(other, MappedDataset)
     for field in NAMES[:2]:
         assert np.array_equal(one.field2id_token[field], other.field2id_token[field])
@@ -104,12 +109,18 @@ def weights_of(result: RunResult) -> dict[str, torch.Tensor]:
 def test_a_run_on_a_large_log_is_the_run_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     frame, found = log_of(), []
     more = {"metrics": ["MRR", "NDCG", "AveragePopularity", "ItemCoverage"], "exclude_seen": True}
+    more |= {"refit": "train+valid", "keep_histories": True}
     for place, least in (("memory", 10**9), ("disk", 0)):
         monkeypatch.setattr(table, "LARGE", least)
         log = write(frame, tmp_path / place / "log")
         saved = str(tmp_path / place / "saved")
-        found.append(run(model="BERT4Rec", dataset=log, options={**SMALL, **more, "checkpoint_dir": saved}))
+        options = {**SMALL, **more, "checkpoint_dir": saved}
+        asked = {"recommend": str(tmp_path / f"{place}.csv"), "ranks": str(tmp_path / f"{place}.parquet")}
+        found.append(run(model="BERT4Rec", dataset=log, options=options, **asked))
     memory, disk = found
+    assert (tmp_path / "memory.csv").read_text() == (tmp_path / "disk.csv").read_text()
+    assert memory.record["variety"] == disk.record["variety"]
+    assert memory.refit_test_result == disk.refit_test_result
     assert memory.test_result == disk.test_result
     assert memory.best_valid_result == disk.best_valid_result
     for one, other in zip(memory.record["epochs"], disk.record["epochs"], strict=True):
@@ -118,6 +129,8 @@ def test_a_run_on_a_large_log_is_the_run_in_memory(tmp_path: Path, monkeypatch: 
     for name in ("fingerprint", "item_tokens"):
         assert states[0][name] == states[1][name]
     assert torch.equal(states[0]["item_counts"], states[1]["item_counts"])
+    assert torch.equal(states[0]["histories"]["items"], states[1]["histories"]["items"])
+    assert states[0]["histories"]["users"] == states[1]["histories"]["users"]
     ours, theirs = map(weights_of, found)
     assert ours.keys() == theirs.keys()
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
@@ -420,10 +433,11 @@ def test_a_column_that_is_not_there_and_a_damaged_file_are_refused(large: None, 
 def test_a_data_set_that_is_not_split_yet_is_packed_without_its_log(large: None, tmp_path: Path) -> None:
     folder = convert(write(log_of(), tmp_path / "log"), *NAMES)
     config = make_config(**options_of(folder))
-    whole = prepare(config)[0]
-    assert set(whole.log.__getstate__()) == {"folder"}
-    again = pickle.loads(pickle.dumps(whole.log))
-    assert torch.equal(again.items, whole.log.items)
+    whole, train, *_ = prepare(config)
+    again = load_data(config, pickle.loads(pickle.dumps(create_dataset(config))))
+    assert again.dataset.log.folder == whole.log.folder
+    assert again.train._dataset.fingerprint() == train._dataset.fingerprint()
+    assert len(pickle.dumps(whole.log)) < 1000
 
 
 def test_processes_share_the_pages_of_one_file(large: None, tmp_path: Path) -> None:
