@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
@@ -152,12 +152,18 @@ class _Scan:
             return values.astype("<u8" if values.dtype == np.uint64 else "<i8")
         if values.dtype == np.float32:  # as they are read where they are written as text
             values = pa.array(values).cast(pa.string()).cast(pa.float64()).to_numpy()
-        return values.astype("<f8")
+        exact = values.astype("<f8")
+        if values.dtype.kind in "iu" and (exact.astype(values.dtype) != values).any():
+            raise UserError(
+                f"{self._where(len(table))(None)}: {name!r} holds whole numbers above 2**53 as texts, which cannot be "
+                "sorted on the disk; store them as whole numbers"
+            )
+        return exact
 
-    def _where(self, count: int) -> Any:
-        """Return what says where rows of this batch stand."""
+    def _where(self, count: int) -> Callable[[int | None], str]:
+        """Return what says where rows of this batch stand; a file of Parquet has no lines to name."""
         said = f"{self._source.path}, rows {self._read + 1:,} to {self._read + count:,}"
-        return lambda row=None: said
+        return lambda row: said
 
     def _check(self) -> None:
         """Refuse ids that cannot be used, a log without interactions, and times of several forms."""

@@ -114,6 +114,9 @@ class MappedDataset(BERT4RecDataset):
             interval = self._parse_intervals_str(self.config[option])
             if interval and not np.all(self._within_intervals(of_each, interval)):
                 _refuse(f"`{option}` {self.config[option]} leaves out users or items; change the log instead")
+        if self.item_feat is not None and interval and interval[0][1] > 0:  # RecBole leaves out items without any
+            in_log = np.isin(self.item_feat[self.iid_field].to_numpy(dtype=str), self.log.item_tokens)
+            self.item_feat = self.item_feat[in_log]
 
     def _remap_ID_all(self) -> None:  # noqa: N802  RecBole's name
         """Number ids as the files have them.
@@ -212,6 +215,8 @@ def _check_fields(config: Config, fields: list[str], columns: list[str]) -> None
     asked = (config["load_col"] or {}).get("inter", columns)
     if asked != "*" and set(asked) != set(columns):
         _refuse(f"`load_col` inter must be {columns}, its columns, but is {asked}")
+    if "inter" in (config["unload_col"] or {}):
+        _refuse(f"`unload_col` {config['unload_col']} must not name inter, whose columns {columns} are needed")
 
 
 def _check_options(config: Config) -> None:

@@ -190,6 +190,7 @@ def test_features_of_items_are_read_beside_a_large_log(
     columns = {"inter": list(NAMES), "item": ["item_id", "kind", "sizes"]}
     options = {"load_col": columns, "selected_features": ["kind", "sizes"]}
     assert_same_data(*folders, **options)
+    assert_same_data(*folders, **options, item_inter_num_interval="[1,inf)")
     one, other = (prepare(make_config(**options_of(folder, **options)))[1]._dataset for folder in folders)
     for (ours, size), (theirs, also) in zip(
         one.item_features(["kind", "sizes"]), other.item_features(["kind", "sizes"]), strict=True
@@ -217,6 +218,7 @@ def test_features_of_items_are_read_beside_a_large_log(
         ({"eval_args": {"mode": "pop5"}}, "candidates are drawn by popularity"),
         ({"eval_args": {"mode": "uni5"}, "candidates": "paper"}, "`candidates` paper; use mode full"),
         ({"load_col": {"inter": [*NAMES, "price"]}}, "`load_col` inter must be"),
+        ({"unload_col": {"inter": ["timestamp"]}}, "`unload_col` .* must not name inter"),
         ({"USER_ID_FIELD": "item_id", "ITEM_ID_FIELD": "user_id"}, "must be .* its columns, but are"),
         ({"threshold": {"timestamp": 3}}, "`threshold` .* is for logs that fit into memory"),
         ({"model": "GRU4Rec"}, "is of a large log, .*; GRU4Rec needs an atomic file"),
@@ -402,6 +404,10 @@ def test_times_of_every_kind_are_read_as_in_memory(
             "rows 33 to 54: 'timestamp' holds numbers, but ISO 8601 dates in .*rows 1 to 32; say how",
         ),
         ({"timestamp": [True] * 54}, "'timestamp' holds true and false"),
+        (
+            {"timestamp": [str(2**60 + step) for step in range(54)]},
+            r"rows 1 to 32: 'timestamp' holds whole numbers above 2\*\*53 as texts, .*; store them as whole numbers",
+        ),
         ({"user_id": ["a\tb"] * 54}, "some values of 'user_id' hold a tab or a line break"),
         ({"item_id": ["[PAD]"] * 54}, r"'item_id' holds '\[PAD\]', which RecBole fills histories up with"),
         ({"item_id": [[1]] * 54}, "values of 'item_id' have type list<.*> and cannot be ids"),
