@@ -432,8 +432,12 @@ class ParquetLog(Log):
         Raises:
             UserError: a file is damaged.
         """
-        with self._unreadable_explained():
-            return sum(parquet.read_metadata(file).num_rows for file in self._files if file.stat().st_size)
+        return sum(self._rows_of(file) for file in self._files if file.stat().st_size)
+
+    def _rows_of(self, file: Path) -> int:
+        with self._unreadable_explained(file):
+            rows: int = parquet.read_metadata(file).num_rows
+            return rows
 
     def batches(self, columns: list[str], rows: int) -> Iterator[pa.Table]:
         """Yield what :meth:`read` returns, in its order, at most so many rows at a time.
@@ -453,16 +457,16 @@ class ParquetLog(Log):
     def _reading_of(self, columns: list[str]) -> Iterator[dataset.Dataset]:
         """Give the files as one; a mistake inside the block is one of the log."""
         partitioned = dataset.HivePartitioning.discover(infer_dictionary=True) if self.path.is_dir() else None
-        with self._unreadable_explained():
+        with self._unreadable_explained(self.path):
             whole = dataset.dataset([str(file) for file in self._files], format="parquet", partitioning=partitioned)
             self._check_columns(columns, [str(name) for name in whole.schema.names])
             yield whole
 
     @contextmanager
-    def _unreadable_explained(self) -> Iterator[None]:
+    def _unreadable_explained(self, path: Path) -> Iterator[None]:
         try:
             yield
         except UserError:
             raise
         except _UNREADABLE as error:
-            raise UserError(f"{self.path} cannot be read: {' '.join(str(error).split())}") from error
+            raise UserError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
