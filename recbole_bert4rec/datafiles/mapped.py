@@ -17,6 +17,9 @@ ITEMS, OFFSETS, TIMES, COUNTS = "items.int32", "offsets.int64", "times.float64",
 USER_TOKENS, ITEM_TOKENS = "users.text", "items.text"
 """Files of ids, as numpy keeps texts that have one width; the first is padding's."""
 
+_AT_ONCE = 1 << 20
+"""Numbers of a file that are read at once."""
+
 
 def is_mapped(folder: str | Path) -> bool:
     """Tell whether a folder holds the files of a :class:`MappedLog`."""
@@ -72,6 +75,27 @@ class MappedLog:
     def _mapped(self, name: str, dtype: torch.dtype) -> Tensor:
         path = self.folder / name
         return torch.from_file(str(path), shared=False, size=path.stat().st_size // dtype.itemsize, dtype=dtype)
+
+    def read_at(self, positions: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+        """Return items and times at some places; the files are read once, for pages that are mapped would stay.
+
+        Args:
+            positions: ascending. *Shape:* (R,)
+
+        Returns:
+            *Shape:* (R,) each
+        """
+        return self._read(ITEMS, np.int32, positions), self._read(TIMES, np.float64, positions)
+
+    def _read(self, name: str, dtype: type[Any], positions: NDArray[np.int64]) -> NDArray[Any]:
+        found = np.empty(len(positions), dtype)
+        begin = done = 0
+        with (self.folder / name).open("rb") as file:
+            while len(block := np.fromfile(file, dtype, _AT_ONCE)):
+                here = slice(done, int(np.searchsorted(positions, begin + len(block))))
+                found[here] = block[positions[here] - begin]
+                begin, done = begin + len(block), here.stop
+        return found
 
     def _texts(self, name: str, count: int) -> NDArray[np.str_]:
         path = self.folder / name

@@ -23,8 +23,8 @@ from recbole_bert4rec.datafiles.times import TimeColumn, Times, read_as
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.files import digest_of
 
-_AT_ONCE = 1 << 20
-"""Rows that are read at once."""
+_AT_ONCE = 1 << 19
+"""Rows that are read at once; pyarrow takes about ten times what these hold."""
 _PART = 1 << 22
 """Interactions of a part, about: users are sorted as many at a time as have so many."""
 _MOST_PARTS = 500
@@ -60,6 +60,7 @@ def sort_log(
     with tqdm(total=3 * rows, delay=_DELAY, disable=no_bar, **shown) as bar:
         scan = _Scan(source, columns, reading, work / "rows", bar)
         users, items = (one.numbers(source.trim) for one in scan.ids)
+        pa.default_memory_pool().release_unused()  # else what reading took would stay to the end of the run
         parts = _Parts(scan, users, items, work, bar)
         (work / "rows").unlink()
         found = _sort(parts, len(users.tokens), len(items.tokens), reading.drop_duplicates, work, bar)

@@ -67,12 +67,12 @@ class MappedDataset(BERT4RecDataset):
             self.set_field_property(field, kind, FeatureSource.INTERACTION, 1)
         self.field2bucketnum[self.time_field] = 2
         users, self._positions = self._ends_of_sequences()
-        positions = torch.from_numpy(self._positions)
+        items, times = self.log.read_at(self._positions)
         frame: Any = pd.DataFrame(  # until RecBole makes tensors of it
             {
                 self.uid_field: users,
-                self.iid_field: self.log.items[positions].long().numpy(),
-                self.time_field: self.log.times[positions].numpy(),
+                self.iid_field: items.astype(np.int64),
+                self.time_field: times,
             }
         )
         self.inter_feat = frame
