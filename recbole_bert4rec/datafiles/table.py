@@ -29,9 +29,9 @@ from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.files import atomic_write, digest_of, keep_folder, scratch_folder
 
 LARGE = 20_000_000
-"""Rows from which on a Parquet log is sorted on the disk; that of ML-20M has as many."""
+"""A Parquet log of more rows is sorted on the disk; ML-20M has as many."""
 _SORTED_FORMAT = "sorted 1"
-"""Of such conversions."""
+"""Of conversions of such logs."""
 _FORMAT = 3
 """Of conversions: 1 kept the order of the log, 2 wrote rows without ids."""
 _MOST_LINES = 1000

@@ -86,8 +86,9 @@ class Interactions:
         """
         if hasattr(train._dataset, "moments"):  # not all that is no target is trained
             return trained_items(train._dataset)
-        counts: Ids = np.bincount(self.items, minlength=self.n_items)
-        if self._mapped is not None:
+        if self._mapped is None:
+            counts: Ids = np.bincount(self.items, minlength=self.n_items)
+        else:  # items that only the .item file has come last
             counts = np.pad(self._mapped.item_counts.numpy(), (0, self.n_items - len(self._mapped.item_counts)))
         for loader, phase in zip(loaders, PHASES, strict=True):
             counts -= np.bincount(targets_of(loader, phase)[1], minlength=self.n_items)
