@@ -32,6 +32,8 @@ _MOST_PARTS = 500
 _TOKENS_AT_ONCE = 1 << 16
 _DELAY = 2
 """Seconds before a bar is shown."""
+_SHOWN = "{l_bar}{bar}| {elapsed}<{remaining}"
+"""Of the bar, which counts each row three times."""
 
 
 def sort_log(
@@ -56,8 +58,8 @@ def sort_log(
         UserError: the log cannot be read or holds values that cannot be used.
     """
     rows = source.count()
-    shown: dict[str, Any] = {"desc": "sorting", "ncols": 100, "unit": "row", "unit_scale": True}
-    with tqdm(total=3 * rows, delay=_DELAY, disable=no_bar, **shown) as bar:
+    shown: dict[str, Any] = {"desc": "Sort the log", "ncols": 100, "bar_format": _SHOWN, "leave": False}
+    with tqdm(total=3 * rows, delay=_DELAY, disable=no_bar, **shown) as bar:  # read, divided, sorted
         scan = _Scan(source, columns, reading, work / "rows", bar)
         users, items = (one.numbers(source.trim) for one in scan.ids)
         pa.default_memory_pool().release_unused()  # else what reading took would stay to the end of the run

@@ -43,8 +43,8 @@ def reads_mapped(config: Config) -> bool:
 class MappedDataset(BERT4RecDataset):
     """A large log as :class:`BERT4RecDataset` has a small one, for leave-one-out; the rest is refused.
 
-    What training, validation and test read is the same, bit by bit. The training part has only each user's last row,
-    which says how far the sequence is trained.
+    What training, validation and test read is the same, bit by bit. Of a user's rows the training part has two, the
+    first and the last, which says how far the sequence is trained.
 
     Attributes:
         log: all interactions, in files that are mapped.

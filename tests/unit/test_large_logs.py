@@ -486,3 +486,17 @@ def test_the_report_is_that_of_a_small_log(large: None, tmp_path: Path, monkeypa
     record = json.loads((disk / "conversion.json").read_text())
     assert record["left_out"] == read_record(memory)["left_out"]
     assert record["left_out"]["user_id"]["rows"] == 1
+
+
+@pytest.mark.parametrize(("no_bar", "shown"), [(False, True), (True, False)])
+def test_a_bar_is_shown_where_sorting_takes_long(
+    no_bar: bool,
+    shown: bool,
+    large: None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(sorting, "_DELAY", 0)
+    convert(write(log_of(), tmp_path / "log"), *NAMES, no_bar=no_bar)
+    assert ("Sort the log: " in capsys.readouterr().err) is shown
