@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import hashlib
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -130,6 +131,34 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
 
 
+@contextmanager
+def scratch_folder(path: Path) -> Iterator[Path]:
+    """Give an empty folder beside ``path``, which is gone after the block unless :func:`keep_folder` named it.
+
+    What a killed process left behind is removed by the next that asks for the same path.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _remove_leftovers(path)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary.mkdir()
+    try:
+        yield temporary
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def keep_folder(folder: Path, path: Path) -> None:
+    """Let a finished folder be ``path``, after a power failure too; a folder that is there already stays."""
+    if path.is_dir():
+        return
+    for file in folder.iterdir():
+        _flush(file, os.O_RDWR)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    os.rename(folder, path)
+    if os.name == "posix":
+        _flush(path.parent, os.O_RDONLY)
+
+
 def _flush(path: Path, access: int) -> None:
     """Wait until the disk has what was written to a file, or the new names of a folder."""
     opened = os.open(path, access)
@@ -144,7 +173,10 @@ def _remove_leftovers(path: Path) -> None:
     for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
         process = leftover.name.rsplit(".", 2)[1]
         if process.isdecimal() and not _is_alive(int(process)):
-            leftover.unlink(missing_ok=True)
+            if leftover.is_dir():
+                shutil.rmtree(leftover, ignore_errors=True)
+            else:
+                leftover.unlink(missing_ok=True)
 
 
 def _is_alive(process: int) -> bool:

@@ -13,6 +13,7 @@ import torch
 from recbole.config import Config
 
 import recbole_bert4rec  # noqa: F401  registers BERT4Rec
+from recbole_bert4rec.datafiles.table import convert
 from recbole_bert4rec.training import build
 from recbole_bert4rec.training.callbacks import Callback, RankedBatch
 
@@ -36,6 +37,12 @@ def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
 
 def make_config(model: str = "BERT4Rec", dataset: str = "ml-100k", **options: Any) -> Config:
     return Config(model=model, dataset=dataset, config_dict={**QUIET, **options})
+
+
+def atomic_file(log: str, *arguments: Any, **more: Any) -> Path:
+    """The atomic file that a log is converted to."""
+    folder = convert(log, *arguments, **more)
+    return folder / f"{folder.name}.inter"
 
 
 def prepare(config: Config) -> tuple[Any, Any, Any, Any]:

@@ -26,6 +26,7 @@ from recbole_bert4rec.comparison.report import write_comparison
 from recbole_bert4rec.comparison.results import read_results, read_run
 from recbole_bert4rec.comparison.rows import check_equal_rows
 from recbole_bert4rec.constants import FOR_THE_USER, PROGRAM, SHORT
+from recbole_bert4rec.datafiles.atomic import check_not_mapped
 from recbole_bert4rec.datafiles.conversion import folder_read
 from recbole_bert4rec.environment import environment, suppress_dependency_warnings
 from recbole_bert4rec.errors import UserError
@@ -121,7 +122,8 @@ def _compare(comparison: Comparison, folder: Path, temporary: str, screen: str) 
     _check_options(comparison)
     reference = reference_config(comparison)
     metric = reference["valid_metric"].lower()
-    folder_read(reference["data_path"], dataset, reference["conversion"], getLogger(FOR_THE_USER).warning)
+    read = folder_read(reference["data_path"], dataset, reference["conversion"], getLogger(FOR_THE_USER).warning)
+    check_not_mapped(reference, read, "a comparison or a study")
     say(
         f"proving that {len(comparison.models)} models are evaluated on the same rows of {dataset}\n"
         f"logs: {folder / 'rows.log'}, then {folder / 'runs'}",

@@ -11,6 +11,9 @@ from torch import Tensor
 from recbole_bert4rec.constants import PADDING
 from recbole_bert4rec.segments import index_within_segment, pair_keys, segment_offsets, split_keys
 
+_AT_ONCE = 1 << 20
+"""Items that are counted at once, about."""
+
 
 @dataclass(frozen=True)
 class Sequences:
@@ -53,6 +56,23 @@ class Sequences:
         place = begin[row] + index_within_segment(row, length)
         times = None if self.times is None else self.times[place]
         return Sequences(self.items[place], segment_offsets(length), times)
+
+    def counts_in(self, begin: Tensor, length: Tensor, n_items: int) -> Tensor:
+        """Count how often each item is in some slices, in memory that does not grow with them.
+
+        Args:
+            begin: flat position at which each begins. *Shape:* (B,)
+            length: items of each. *Shape:* (B,)
+            n_items: N.
+
+        Returns:
+            int64. *Shape:* (N,)
+        """
+        counts = torch.zeros(n_items, dtype=torch.int64)
+        sizes = torch.unique_consecutive(length.cumsum(0) // _AT_ONCE, return_counts=True)[1].tolist()
+        for part in zip(begin.split(sizes), length.split(sizes), strict=True):
+            counts += torch.bincount(self.slices(*part).items, minlength=n_items)
+        return counts
 
     @property
     def lengths(self) -> Tensor:

@@ -20,7 +20,9 @@ from recbole.data.dataset import Dataset
 from recbole.utils import FeatureType
 from torch import Tensor
 
+from recbole_bert4rec.constants import OUR_MODELS
 from recbole_bert4rec.datafiles.conversion import folder_read
+from recbole_bert4rec.datafiles.mapped import is_mapped
 from recbole_bert4rec.datafiles.reader import MISSING
 from recbole_bert4rec.errors import UserError, nearest, short, short_list
 from recbole_bert4rec.resources import shipped
@@ -160,6 +162,7 @@ def load_interactions(original: Callable[..., None], self: Dataset, token: str, 
         UserError: the archive is damaged, or the conversion is gone.
     """
     folder = folder_read(folder, token, self.config["conversion"], self.logger.warning)
+    check_not_mapped(self.config, folder)
     packed, plain = Path(folder) / f"{token}.inter.gz", Path(folder) / f"{token}.inter"
     if self.benchmark_filename_list is not None or plain.is_file() or not packed.is_file():
         return original(self, token, folder)
@@ -174,6 +177,24 @@ def load_interactions(original: Callable[..., None], self: Dataset, token: str, 
         except UserError as error:
             raise UserError(str(error).replace(str(Path(temporary) / plain.name), str(packed))) from error
     return None
+
+
+def check_not_mapped(config: Config, folder: str, reader: str | None = None) -> None:
+    """Refuse a large log, which was not made into an atomic file.
+
+    Args:
+        config: RecBole's configuration.
+        folder: that is to be read.
+        reader: who reads it; None: the model.
+
+    Raises:
+        UserError: saying who can read it.
+    """
+    if is_mapped(folder):
+        raise UserError(
+            f"data set {config['dataset']!r} is of a large log, sorted on the disk, where {', '.join(OUR_MODELS)} read "
+            f"it; {reader or config['model']} needs an atomic file, FOLDER/NAME/NAME.inter, or a .csv file"
+        )
 
 
 def check_times(times: Tensor, column: str) -> None:

@@ -14,7 +14,7 @@ from recbole_bert4rec.errors import UserError, short
 
 NO_ID = -1
 """Code of a value that is missing."""
-_PADDING = "[PAD]"
+PADDING_ID = "[PAD]"
 """RecBole's name of the item that fills histories up."""
 
 
@@ -57,20 +57,27 @@ def read_ids(column: pa.ChunkedArray[Any], name: str, where: Callable[[int | Non
     """
     try:
         codes, values = encode(column)
-        texts = as_texts(values)
+        of_value = distinct_texts(values, trim)
     except pa.ArrowException as error:
-        raise UserError(
-            f"{where(None)}: values of {name!r} have type {column.type} and cannot be ids: {error}"
-        ) from error
+        raise no_ids(name, column.type, where, error) from error
+    ids = Ids(np.append(of_value.codes, NO_ID)[codes], of_value.tokens)
+    check_ids(ids, name, where)
+    return ids
+
+
+def no_ids(name: str, kind: pa.DataType, where: Callable[[int | None], str], error: pa.ArrowException) -> UserError:
+    """Say that values of some type cannot be ids; the arguments are those of :func:`read_ids`."""
+    return UserError(f"{where(None)}: values of {name!r} have type {kind} and cannot be ids: {error}")
+
+
+def distinct_texts(values: pa.Array[Any], trim: bool) -> Ids:
+    """Return the text of each value, which is missing where that is blank."""
+    texts = as_texts(values)
     trimmed = pc.utf8_trim_whitespace(texts)
     texts = pc.if_else(pc.equal(trimmed, pa.scalar("")), None, trimmed if trim else texts)
     distinct: Any = texts.dictionary_encode()
-    of_value = np.append(distinct.indices.fill_null(NO_ID).to_numpy(zero_copy_only=False), NO_ID)
-    ids = Ids(of_value[codes].astype(np.int64), distinct.dictionary)
-    if (ids.codes == NO_ID).all():
-        raise UserError(f"{where(None)}: all values of {name!r} are missing; it cannot be a column of ids")
-    _check(ids, name, where)
-    return ids
+    codes = distinct.indices.fill_null(NO_ID).to_numpy(zero_copy_only=False)
+    return Ids(codes.astype(np.int64), distinct.dictionary)
 
 
 def as_texts(values: pa.Array[Any]) -> pa.Array[Any]:
@@ -83,9 +90,18 @@ def as_texts(values: pa.Array[Any]) -> pa.Array[Any]:
     return values.cast(pa.string())
 
 
-def _check(ids: Ids, name: str, where: Callable[[int | None], str]) -> None:
-    """Refuse ids that RecBole's files cannot hold, or that mean something to RecBole."""
-    unfit, padding = pc.match_substring_regex(ids.tokens, r"[\t\r\n\x00]"), pc.equal(ids.tokens, pa.scalar(_PADDING))
+def check_ids(ids: Ids, name: str, where: Callable[[int | None], str]) -> None:
+    """Refuse ids that are all missing, that RecBole's files cannot hold, or that mean something to RecBole.
+
+    Raises:
+        UserError: naming the first of them.
+    """
+    if (ids.codes == NO_ID).all():
+        raise UserError(f"{where(None)}: all values of {name!r} are missing; it cannot be a column of ids")
+    unfit, padding = (
+        pc.match_substring_regex(ids.tokens, r"[\t\r\n\x00]"),
+        pc.equal(ids.tokens, pa.scalar(PADDING_ID)),
+    )
     if pc.any(unfit).as_py():
         row, token = _first(ids, unfit)
         raise UserError(

@@ -14,6 +14,8 @@ from recbole_bert4rec.files import atomic_write
 
 RECORD = "conversion.json"
 _EARLIER = "earlier"
+_SORTED = "sorted"
+"""Folder of the conversions of a large log, each in a folder named by its digest."""
 
 
 def read_record(folder: Path) -> dict[str, Any] | None:
@@ -57,8 +59,18 @@ def keep(folder: Path, name: str) -> None:
         write_record(place, record)
 
 
+def sorted_folder(folder: Path, digest: object) -> Path:
+    """Return where the files of a large log are that is sorted.
+
+    Args:
+        folder: of the data set.
+        digest: of the conversion.
+    """
+    return folder / _SORTED / str(digest)
+
+
 def folder_read(folder: str, name: str, digest: str | None, warn: Callable[[str], None] | None = None) -> str:
-    """Return the folder whose atomic file is to be read.
+    """Return the folder whose atomic file is to be read, or whose files of a large log.
 
     Args:
         folder: of the data set.
@@ -67,7 +79,7 @@ def folder_read(folder: str, name: str, digest: str | None, warn: Callable[[str]
         warn: is told if the log has changed since.
 
     Returns:
-        ``folder``, or the place of an earlier conversion in it.
+        ``folder``, or the place of an earlier conversion in it, or of one of a large log.
 
     Raises:
         UserError: that conversion is gone.
@@ -77,7 +89,10 @@ def folder_read(folder: str, name: str, digest: str | None, warn: Callable[[str]
         return folder
     log = Path(folder).parent / str(newest.get("log"))
     read, record = folder, newest
-    if digest is not None and digest != newest.get("digest"):
+    in_order = sorted_folder(Path(folder), newest.get("digest") if digest is None else digest)
+    if in_order.is_dir():
+        read, record = str(in_order), read_record(in_order) or newest
+    elif digest is not None and digest != newest.get("digest"):
         read = str(Path(folder) / _EARLIER / digest)
         if not (Path(read) / f"{name}.inter").is_file():
             raise UserError(

@@ -26,15 +26,31 @@ def facts_of(
         times: in rising order. *Shape:* (T,)
         are_dates: whether the times are Unix seconds in any case.
     """
-    of_user, of_item = (counts[counts > 0] for counts in (np.bincount(users), np.bincount(items)))
     pairs = len(np.unique(users * (items.max() + 1) + items))
+    return facts_of_counts(np.bincount(users), np.bincount(items), len(users) - pairs, (times[0], times[-1]), are_dates)
+
+
+def facts_of_counts(
+    of_user: NDArray[np.int64], of_item: NDArray[np.int64], repeats: int, ends: tuple[Any, Any], are_dates: bool
+) -> dict[str, Any]:
+    """Return what :func:`facts_of` does, of interactions that were counted.
+
+    Args:
+        of_user: interactions of each user; 0 where a number is nobody's. *Shape:* (U,)
+        of_item: interactions of each item, likewise. *Shape:* (N,)
+        repeats: interactions whose user had the item before.
+        ends: the first and the last time.
+        are_dates: whether the times are Unix seconds in any case.
+    """
+    of_user, of_item = (counts[counts > 0] for counts in (of_user, of_item))
+    first, last = (_date(time, ends, are_dates) for time in ends)
     return {
-        "interactions": len(users),
+        "interactions": int(of_user.sum()),
         "users": len(of_user),
         "items": len(of_item),
-        "repeats": len(users) - pairs,
-        "first": _date(times[0], times, are_dates),
-        "last": _date(times[-1], times, are_dates),
+        "repeats": repeats,
+        "first": first,
+        "last": last,
         "users_by_interactions": _by_count(of_user),
         "items_by_interactions": _by_count(of_item),
     }
@@ -51,9 +67,9 @@ def _by_count(counts: NDArray[np.int64]) -> dict[str, int]:
     return found
 
 
-def _date(time: Any, times: NDArray[Any], are_dates: bool) -> str | float:
+def _date(time: Any, ends: tuple[Any, Any], are_dates: bool) -> str | float:
     """Return a time as a date, where all times are plausible Unix times of one unit; else as the number that it is."""
-    units = (size for size in _UNITS.values() if _PLAUSIBLE[0] <= times[0] / size and times[-1] / size <= _PLAUSIBLE[1])
+    units = (size for size in _UNITS.values() if _PLAUSIBLE[0] <= ends[0] / size and ends[1] / size <= _PLAUSIBLE[1])
     size = 1 if are_dates else next(units, None)
     number = time.item()
     if size is None:

@@ -10,12 +10,13 @@ import json
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal, TextIO
 
 import pyarrow as pa
-from pyarrow import csv, parquet
+from pyarrow import csv, dataset, parquet
 
 from recbole_bert4rec.datafiles.separators import COMMON_SEPARATORS, find_separator
 from recbole_bert4rec.errors import UserError, nearest, short, short_list
@@ -77,12 +78,12 @@ def open_log(name: str, reading: Reading) -> Log:
         files = _parquet_files(path)
         if not files:
             raise UserError(f"--dataset={name}: the folder holds no .parquet file")
-        return _Parquet(path, files, reading)
+        return ParquetLog(path, files, reading)
     if not path.is_file():
         beside = sorted(entry.name for entry in path.parent.iterdir()) if path.parent.is_dir() else []
         near = nearest(path.name, beside)
         raise UserError(f"--dataset={name}: no such file" + (f"; did you mean {near}?" if near else ""))
-    kinds = {_PARQUET: _Parquet, _JSON_LINES: _JsonLines}
+    kinds = {_PARQUET: ParquetLog, _JSON_LINES: _JsonLines}
     return kinds.get(str(_ending(path)), _Text)(path, [path], reading)
 
 
@@ -131,6 +132,14 @@ class Log(ABC):
         Raises:
             UserError: the log cannot be read, lacks a column or has no rows.
         """
+        self._check_names(columns)
+        table = self._table(columns)
+        if not len(table):
+            raise UserError(f"{self.path} has a header but no rows")
+        return table
+
+    def _check_names(self, columns: list[str]) -> None:
+        """Refuse names that no atomic file can have, and a log without a byte."""
         if len(set(columns)) < len(columns):
             raise UserError(f"USER_ID_FIELD, ITEM_ID_FIELD and TIME_FIELD must be three columns, but are {columns}")
         for option, column in zip(_FIELDS, columns, strict=True):
@@ -140,10 +149,6 @@ class Log(ABC):
                 )
         if not any(file.stat().st_size for file in self._files):
             raise self._empty()
-        table = self._table(columns)
-        if not len(table):
-            raise UserError(f"{self.path} has a header but no rows")
-        return table
 
     def _empty(self) -> UserError:
         return UserError(f"{self.path} is empty; its first line must name the columns")
@@ -414,17 +419,54 @@ def _texts_of(rows: dict[str, list[str | None]]) -> pa.Table:
     return pa.table({column: pa.array(values, pa.string()) for column, values in rows.items()})
 
 
-class _Parquet(Log):
+class ParquetLog(Log):
     """One Parquet file, or all of a folder; folders named ``column=value`` are a column."""
 
     def _table(self, columns: list[str]) -> pa.Table:
-        partitioned = "hive" if self.path.is_dir() else None
+        with self._reading_of(columns) as whole:
+            return whole.to_table(columns=columns)
+
+    def count(self) -> int:
+        """Return how many rows the log has, which its files say without being read.
+
+        Raises:
+            UserError: a file is damaged.
+        """
+        return sum(self._rows_of(file) for file in self._files if file.stat().st_size)
+
+    def _rows_of(self, file: Path) -> int:
+        with self._unreadable_explained(file):
+            rows: int = parquet.read_metadata(file).num_rows
+            return rows
+
+    def batches(self, columns: list[str], rows: int) -> Iterator[pa.Table]:
+        """Yield what :meth:`read` returns, in its order, at most so many rows at a time.
+
+        Raises:
+            UserError: see :meth:`read`.
+        """
+        self._check_names(columns)
+        pages = dataset.ParquetFragmentScanOptions(use_buffered_stream=True, pre_buffer=False)
+        how: dict[str, Any] = {"batch_readahead": 0, "fragment_readahead": 0, "use_threads": False}
+        with self._reading_of(columns) as whole:
+            for batch in whole.to_batches(columns=columns, batch_size=rows, fragment_scan_options=pages, **how):
+                if len(batch):
+                    yield pa.Table.from_batches([batch])
+
+    @contextmanager
+    def _reading_of(self, columns: list[str]) -> Iterator[dataset.Dataset]:
+        """Give the files as one; a mistake inside the block is one of the log."""
+        partitioned = dataset.HivePartitioning.discover(infer_dictionary=True) if self.path.is_dir() else None
+        with self._unreadable_explained(self.path):
+            whole = dataset.dataset([str(file) for file in self._files], format="parquet", partitioning=partitioned)
+            self._check_columns(columns, [str(name) for name in whole.schema.names])
+            yield whole
+
+    @contextmanager
+    def _unreadable_explained(self, path: Path) -> Iterator[None]:
         try:
-            whole = parquet.ParquetDataset([str(file) for file in self._files], partitioning=partitioned)
-            there = [str(name) for name in whole.schema.names]
-            self._check_columns(columns, there)
-            return whole.read(columns=columns).select(columns)
+            yield
         except UserError:
             raise
         except _UNREADABLE as error:
-            raise UserError(f"{self.path} cannot be read: {' '.join(str(error).split())}") from error
+            raise UserError(f"{path} cannot be read: {' '.join(str(error).split())}") from error

@@ -74,6 +74,8 @@ def read_columns(
     for name in usecols:
         if dtype[name] is str:
             frame[name] = _without(frame[name], (na_values or {}).get(name, MISSING))
+        elif not frame[name].to_numpy().flags.writeable:  # of one block of the file, where RecBole would fill gaps
+            frame[name] = frame[name].to_numpy().copy()
     return frame
 
 

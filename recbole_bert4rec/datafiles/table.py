@@ -1,4 +1,4 @@
-"""Converts a log of the user's own to the atomic file that RecBole reads, once, beside the log."""
+"""Converts a log of the user's own, once, beside it: to the atomic file that RecBole reads, or to mapped files."""
 
 from __future__ import annotations
 
@@ -16,15 +16,22 @@ from filelock import FileLock
 from numpy.typing import NDArray
 from pyarrow import csv
 
+from recbole_bert4rec.constants import OUR_MODELS
 from recbole_bert4rec.datafiles.codes import NO_ID, Ids, read_ids
-from recbole_bert4rec.datafiles.conversion import keep, read_record, write_record
+from recbole_bert4rec.datafiles.conversion import keep, read_record, sorted_folder, write_record
 from recbole_bert4rec.datafiles.facts import facts_of, summary
-from recbole_bert4rec.datafiles.logs import Log, Reading, data_set_name, open_log
+from recbole_bert4rec.datafiles.logs import Log, ParquetLog, Reading, data_set_name, open_log
 from recbole_bert4rec.datafiles.logs import is_table as is_table
-from recbole_bert4rec.datafiles.times import TimeColumn, check_timezone
+from recbole_bert4rec.datafiles.mapped import is_mapped
+from recbole_bert4rec.datafiles.sorting import sort_log
+from recbole_bert4rec.datafiles.times import TimeColumn, check_timezone, read_as
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.files import atomic_write, digest_of
+from recbole_bert4rec.files import atomic_write, digest_of, keep_folder, scratch_folder
 
+LARGE = 20_000_000
+"""A Parquet log of more rows is sorted on the disk; ML-20M has as many."""
+_SORTED_FORMAT = "sorted 1"
+"""Of conversions of such logs."""
 _FORMAT = 3
 """Of conversions: 1 kept the order of the log, 2 wrote rows without ids."""
 _MOST_LINES = 1000
@@ -33,13 +40,22 @@ _AT_ONCE = 1 << 20
 """Rows that are written at once."""
 
 
-def atomic_file(
-    log: str, user: str, item: str, time: str, reading: Reading | None = None, say: Callable[[str], None] | None = None
+def convert(
+    log: str,
+    user: str,
+    item: str,
+    time: str,
+    reading: Reading | None = None,
+    say: Callable[[str], None] | None = None,
+    may_be_mapped: bool = True,
+    no_bar: bool | None = True,
 ) -> Path:
     """Write ``FOLDER/NAME/NAME.inter`` for the log ``FOLDER/NAME.csv``, and ``conversion.json`` beside it.
 
     They are written again only if the log, the columns or the way to read them have changed. A conversion that they
-    replace is kept in ``FOLDER/NAME/earlier``, for models that were trained on it.
+    replace is kept in ``FOLDER/NAME/earlier``, for models that were trained on it. Of a Parquet log of more than
+    :data:`LARGE` rows the files of a :class:`~recbole_bert4rec.datafiles.mapped.MappedLog` are written instead, into
+    ``FOLDER/NAME/sorted``, where earlier ones stay.
 
     Args:
         log: a .csv, .tsv or .jsonl file (each also .gz), a .parquet file, or a folder of .parquet files.
@@ -48,13 +64,17 @@ def atomic_file(
         time: column of times: numbers, or dates, which become Unix seconds.
         reading: how to read the log. Default: as it is found.
         say: is told what was found, in a few lines, if the log is converted now.
+        may_be_mapped: whether who asks can read mapped files.
+        no_bar: tqdm's ``disable`` while a large log is sorted.
 
     Returns:
-        The atomic file with these three columns. Its rows are in the order of time; equal times keep the log's order.
+        ``FOLDER/NAME``. The atomic file there has these three columns. Its rows are in the order of time; equal times
+        keep the log's order.
 
     Raises:
         UserError: the log cannot be read, lacks a column or holds values that cannot be used; or there is an atomic
-            file that was not made from it; or nothing can be written beside the log.
+            file that was not made from it; or nothing can be written beside the log; or the log is large and must not
+            be mapped.
     """
     reading = reading or Reading()
     if reading.timezone is not None:
@@ -63,33 +83,61 @@ def atomic_file(
     name = data_set_name(source.path)
     folder = source.path.parent / name
     target = folder / f"{name}.inter"
-    made_from = {"format": _FORMAT, "files": source.status(), "columns": [user, item, time], **asdict(reading)}
+    columns = [user, item, time]
+    large = isinstance(source, ParquetLog) and source.count() > LARGE
+    if large and not may_be_mapped:
+        raise UserError(
+            f"--dataset={log} has more than {LARGE:,} rows: it is sorted on the disk, where {', '.join(OUR_MODELS)} "
+            "read it; other models, comparisons and studies need an atomic file, FOLDER/NAME/NAME.inter, or a .csv file"
+        )
+    format_ = _SORTED_FORMAT if large else _FORMAT
+    made_from = {"format": format_, "files": source.status(), "columns": columns, **asdict(reading)}
     existing = read_record(folder)
-    if target.is_file():
-        if existing is None:
-            raise UserError(
-                f"{target} exists and was not made from {log}; use it with --dataset={name} "
-                f"--data_path={source.path.parent}, or move it away"
-            )
-        if existing.get("made_from") == made_from:
-            return target
-    interactions = _Interactions(source, [user, item, time], reading)
+    if target.is_file() and existing is None:
+        raise UserError(
+            f"{target} exists and was not made from {log}; use it with --dataset={name} "
+            f"--data_path={source.path.parent}, or move it away"
+        )
+    if existing and existing.get("made_from") == made_from and _is_there(target, existing, large):
+        return folder
     record = {
         "log": source.path.name,
         "made_at": datetime.now(timezone.utc).isoformat(sep=" ", timespec="seconds"),
-        **interactions.record,
-        "made_from": made_from,
     }
     try:
-        _write(interactions, target, record, reading.encoding)
+        if isinstance(source, ParquetLog) and large:
+            with scratch_folder(folder / "sorted") as work:
+                record |= sort_log(source, columns, reading, work, no_bar) | {"made_from": made_from}
+                _keep_sorted(work, target, record)
+        else:
+            interactions = _Interactions(source, columns, reading)
+            record |= interactions.record | {"made_from": made_from}
+            _write(interactions, target, record, reading.encoding)
     except OSError as error:
         raise UserError(
-            f"--dataset={log}: {folder} cannot be written to ({error.strerror or error}); the log is converted to an "
-            "atomic file there: make room, or copy the log elsewhere"
+            f"--dataset={log}: {folder} cannot be written to ({error.strerror or error}); the log is converted "
+            "there: make room, or copy the log elsewhere"
         ) from error
     if say is not None:
         say(summary(record) + f"\n  all of this in {folder / 'conversion.json'}")
-    return target
+    return folder
+
+
+def _is_there(target: Path, record: dict[str, Any], large: bool) -> bool:
+    """Tell whether the files are there that ``conversion.json`` tells of."""
+    return is_mapped(sorted_folder(target.parent, record.get("digest"))) if large else target.is_file()
+
+
+def _keep_sorted(work: Path, target: Path, record: dict[str, Any]) -> None:
+    """Let the files of a large log be the conversion, in the place of an atomic file, which is kept."""
+    folder = target.parent
+    with FileLock(folder / ".conversion.lock"):
+        place = sorted_folder(folder, record["digest"])
+        keep_folder(work, place)
+        write_record(place, record)
+        keep(folder, target.stem)
+        write_record(folder, record)
+        target.unlink(missing_ok=True)
 
 
 class _Interactions:
@@ -116,11 +164,12 @@ class _Interactions:
         self.users, self.items = (Ids(one.codes[rows][order], one.tokens) for one in ids)
         self.times = times.values[order]
         doubles = self._doubles()
+        form = read_as(times.form, times.without_zone, len(rows), reading.timezone)
         if reading.drop_duplicates:
             self.users, self.items = (Ids(one.codes[~doubles], one.tokens) for one in (self.users, self.items))
             self.times = self.times[~doubles]
         self.record = {
-            "read_as": {**source.read_as, columns[2]: times.read_as},
+            "read_as": {**source.read_as, columns[2]: form},
             "rows": len(table),
             "left_out": _left_out(source, columns[:2], ids),
             "exact_duplicates": int(doubles.sum()),

@@ -18,6 +18,7 @@ from recbole_bert4rec.errors import UserError, short
 
 _MISSING = ["", "NaN", "nan", "NA", "null", "NULL", "None"]
 _ISO = "ISO8601"
+_UTC = "UTC"
 _HAS_ZONE = r"\d[T ]\d{2}.*(?:[Zz]|[+-]\d{2}(?::?\d{2})?)$"
 _DAY_AND_MONTH = r"^(\d{1,2})([./-])(\d{1,2})\2\d{4}(.*)$"
 _CLOCK = re.compile(r"(,?[ T]\s*)?(\d{1,2}):\d{2}(:\d{2})?([.,]\d+)?(\s?[AaPp][Mm])?(\s?(?:[Zz]|[+-]\d{2}:?\d{2}))?")
@@ -33,12 +34,29 @@ class Times(NamedTuple):
     Attributes:
         values: whole numbers where all are, else float64; of dates Unix seconds. *Shape:* (rows,)
         are_dates: whether the log has dates.
-        read_as: how they were read, in words.
+        form: how they are written, in words.
+        without_zone: how many dates name no time zone.
     """
 
     values: NDArray[Any]
     are_dates: bool
-    read_as: str
+    form: str
+    without_zone: int = 0
+
+
+def read_as(form: str, without_zone: int, count: int, timezone: str | None) -> str:
+    """Say how times were read.
+
+    Args:
+        form: see :class:`Times`.
+        without_zone: see :class:`Times`.
+        count: of all times.
+        timezone: that dates without one were taken to be of; None: UTC.
+    """
+    if not without_zone:
+        return form
+    which = "all" if without_zone == count else f"{without_zone:,} of {count:,}"
+    return f"{form}, {which} without a time zone, taken as {timezone or _UTC}"
 
 
 class _Parsed(NamedTuple):
@@ -75,7 +93,7 @@ class TimeColumn:
             self._codes, self._values = encode(column)
         except pa.ArrowException as error:  # such as of lists
             raise self._no_times(column.type) from error
-        self._format, self._zone = date_format, timezone or "UTC"
+        self._format, self._zone = date_format, timezone or _UTC
 
     def read(self) -> Times:
         """Return the times as numbers.
@@ -223,17 +241,13 @@ class TimeColumn:
         return moments
 
     def _seconds(self, parsed: _Parsed) -> Times:
-        dates, read_as = parsed.dates, parsed.form
+        dates = parsed.dates
         if dates.dt.tz is None:
             dates = self._in_zone(dates)
         microseconds = dates.dt.as_unit("us").astype("int64").to_numpy()
         whole = not (microseconds % 10**6).any()
         seconds = microseconds // 10**6 if whole else microseconds / 10**6
-        missing = int(parsed.without_zone[self._codes].sum())
-        if missing:
-            which = "all" if missing == len(self._codes) else f"{missing:,} of {len(self._codes):,}"
-            read_as += f", {which} without a time zone, taken as {self._zone}"
-        return Times(seconds[self._codes], True, read_as)
+        return Times(seconds[self._codes], True, parsed.form, int(parsed.without_zone[self._codes].sum()))
 
 
 def _clock(text: str) -> str:

@@ -55,6 +55,7 @@ from recbole_bert4rec.plugin.global_split import (
     check_no_leak,
     splits_by_global_time,
 )
+from recbole_bert4rec.plugin.mapped import MappedDataset, reads_mapped
 from recbole_bert4rec.plugin.stored_config import StoredConfig
 from recbole_bert4rec.plugin.user_rows import CAUSAL_MODELS, has_user_rows, loss_of_windows
 from recbole_bert4rec.resources import shipped
@@ -249,7 +250,9 @@ def create_dataset(original: Callable[[Config], Any], config: Config) -> Any:
     home, name = recbole.data.dataset, f"{config['model']}Dataset"
     of_parent = getattr(home, f"{parent_of(config['model'])}Dataset", None)
     with ExitStack() as changes:
-        if not hasattr(home, name) and (has_user_rows(config) or of_parent is not None):
+        if is_ours(config["model"]) and reads_mapped(config):
+            changes.enter_context((replaced if hasattr(home, name) else added)(home, name, MappedDataset))
+        elif not hasattr(home, name) and (has_user_rows(config) or of_parent is not None):
             changes.enter_context(added(home, name, BERT4RecDataset if has_user_rows(config) else of_parent))
         if not _trusts_pickles(config, "dataset_save_path"):
             changes.enter_context(replaced(recbole_data, "os", _NO_FILE_EXISTS))

@@ -39,5 +39,6 @@ def count_interactions(dataset: Dataset) -> int:
     frame = dataset.inter_feat
     length = getattr(dataset, "item_list_length_field", None)
     if length is None or length not in frame:
-        return len(frame)
+        interactions: int = dataset.inter_num
+        return interactions
     return int((frame.groupby(dataset.uid_field)[length].max() + 1).sum())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from logging import getLogger
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from torch import Tensor
 
 from recbole_bert4rec.data.candidates import DistinctCandidates
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.plugin.mapped import MappedDataset
 
 if TYPE_CHECKING:
     from recbole.sampler.sampler import UserSampler  # a name of the stubs
@@ -191,16 +193,23 @@ def create_samplers(
     Raises:
         UserError: ``candidates`` is neither recbole nor paper, or a user has too few items left to draw from.
     """
+    if isinstance(dataset, MappedDataset) and not any(map(partial(_draws, config), ("valid", "test"))):
+        return None, None, None  # RecBole's would hold an empty set for each user, twice
     samplers = list(original(config, dataset, built_datasets))
     if config["candidates"] not in (None, "recbole", "paper"):
         raise UserError(f"`candidates` must be one of ['recbole', 'paper'], but is {config['candidates']!r} instead.")
     if config["candidates"] == "paper":
         for number, phase in ((1, "valid"), (2, "test")):
-            distribution = config[f"{phase}_neg_sample_args"]["distribution"]
-            count = config[f"{phase}_neg_sample_args"]["sample_num"]
-            if "none" in (distribution, count):
+            if not _draws(config, phase):
                 getLogger().warning(f"candidates: paper has no effect on {phase}: its mode draws no candidates")
                 continue
+            distribution, count = (config[f"{phase}_neg_sample_args"][name] for name in ("distribution", "sample_num"))
             paper = samplers[number] = PaperCandidates(dataset, distribution, config["seed"], phase)
             paper.check(built_datasets[number].inter_feat[dataset.uid_field].numpy(), count)
     return tuple(samplers)
+
+
+def _draws(config: Config, phase: str) -> bool:
+    """Tell whether the mode of validation or test draws candidates."""
+    arguments = config[f"{phase}_neg_sample_args"]
+    return "none" not in (arguments["distribution"], arguments["sample_num"])

@@ -74,13 +74,23 @@ class BERT4RecDataset(FastLoading):
         if self._own("time_bias"):
             times = torch.from_numpy(self.__dict__.pop("_times_to_learn"))[order]
             check_times(times, f"{self.time_field!r} of [{self.dataset_name}]")
-        self.sequences = Sequences.from_sorted(users, everything[self.iid_field], self.user_num, times)
-        present = (self.sequences.offsets[1:] > self.sequences.offsets[:-1]).nonzero().squeeze(1)
+        sequences = Sequences.from_sorted(users, everything[self.iid_field], self.user_num, times)
+        self._take(sequences, everything, torch.arange(len(users)))
+
+    def _take(self, sequences: Sequences, interactions: Interaction, positions: Tensor) -> None:
+        """Take the sequences of all users, and make a row of each of some interactions except a user's first.
+
+        Args:
+            sequences: of all interactions.
+            interactions: with the columns of rows. *Shape:* (R,)
+            positions: flat position of each. *Shape:* (R,)
+        """
+        self.sequences = sequences
+        present = (sequences.lengths > 0).nonzero().squeeze(1)
         self.full_sequence_of_user = (present, present)
-        targets = torch.arange(len(users))
-        targets = targets[targets > self.sequences.offsets[users]]
-        self.inter_feat = _rows(everything, targets)
-        self.inter_feat[TARGET_POSITION] = targets
+        later = (positions > sequences.offsets[interactions[self.uid_field]]).nonzero().squeeze(1)
+        self.inter_feat = _rows(interactions, later)
+        self.inter_feat[TARGET_POSITION] = positions[later]
 
     def _order_by_user_and_time(self, exact: Tensor) -> Tensor:
         """Return RecBole's order, by float32 times, or with ``exact_time`` the true one; ties keep the file's order."""
@@ -263,10 +273,7 @@ class BERT4RecDataset(FastLoading):
         *Shape:* (N,)
         """
         _, begin, length = self.slices()
-        steps = torch.zeros(len(self.sequences.items) + 1, dtype=torch.int32)
-        steps.index_add_(0, begin, torch.ones_like(begin, dtype=torch.int32))
-        steps.index_add_(0, begin + length, -torch.ones_like(begin, dtype=torch.int32))
-        return torch.bincount(self.sequences.items[steps[:-1].cumsum(0) > 0], minlength=self.item_num)
+        return self.sequences.counts_in(begin, length, self.item_num)
 
     def _report_unseen_targets(self, datasets: list[BERT4RecDataset]) -> None:
         """Say how many targets are in no training sequence; they are ranked like all others, with untrained vectors."""

@@ -14,6 +14,7 @@ from recbole_bert4rec.datafiles.atomic import (
     check_benchmark_files,
     check_feature_file,
     check_inter_file,
+    check_not_mapped,
     explain_load_failure,
 )
 from recbole_bert4rec.datafiles.conversion import folder_read
@@ -45,6 +46,7 @@ class FastLoading(SequentialDataset):
         folder = dataset_path
         if self.benchmark_filename_list is None:
             folder = folder_read(dataset_path, token, self.config["conversion"])
+            check_not_mapped(self.config, folder)
             check_inter_file(self.config, folder)
         else:
             check_benchmark_files(self.config, dataset_path)

@@ -16,7 +16,7 @@ from recbole.config import Config
 from recbole_bert4rec.constants import DEFAULT_NAMES, FORMATS, OUR_MODELS
 from recbole_bert4rec.datafiles.conversion import read_record
 from recbole_bert4rec.datafiles.logs import Reading, data_set_name, is_table
-from recbole_bert4rec.datafiles.table import atomic_file
+from recbole_bert4rec.datafiles.table import convert
 from recbole_bert4rec.errors import UserError, nearest
 from recbole_bert4rec.files import check_folder, check_picture
 from recbole_bert4rec.options.evaluation import mistakes_of_metrics
@@ -28,7 +28,7 @@ from recbole_bert4rec.plugin.warm_start import read_for
 from recbole_bert4rec.recommend.recommend import check_destination
 from recbole_bert4rec.resources import find_config, shipped
 from recbole_bert4rec.training.build import translate_errors
-from recbole_bert4rec.training.logs import say
+from recbole_bert4rec.training.logs import no_bars, say, screen_now
 from recbole_bert4rec.training.refit import check_refit
 from recbole_bert4rec.training.request import RunRequest
 from recbole_bert4rec.user_models import is_ours, known_as, known_models, named_in_file
@@ -109,7 +109,7 @@ def resolve_inputs(
 
     Args:
         model: as the user named it, or its class; None for what the files or the checkpoint name.
-        dataset: a name, or the path of a log, which is made into an atomic file.
+        dataset: a name, or the path of a log, which is converted.
         config_files: paths, or names of properties/recipe; later ones win.
         options: that win over the files.
         resume: checkpoint whose options come before those of the files.
@@ -198,17 +198,18 @@ def _from_table(
         raise UserError(
             f"--dataset={log}: {data_set_name(log)!r} names a known data set, with settings of its own; rename it"
         )
-    user, item, time = names.values()
     told: list[str] = []
-    atomic = atomic_file(log, user, item, time, Reading(**how), told.append)
-    found = read_record(atomic.parent) or {}
+    user, item, time = names.values()
+    reading, no_bar = Reading(**how), no_bars(screen_now())
+    folder = convert(log, user, item, time, reading, told.append, is_ours(model), no_bar)
+    found = read_record(folder) or {}
     for text in told:
         say(text, "conversion", found)
     columns = {**(stored.get("load_col") or {}), "inter": list(names.values())}
-    options = {**names, "data_path": str(atomic.parents[1]), "load_col": columns, "conversion": found.get("digest")}
+    options = {**names, "data_path": str(folder.parent), "load_col": columns, "conversion": found.get("digest")}
     if is_ours(model):  # for others the order of the file does it
         options["exact_time"] = True
-    return atomic.stem, options
+    return folder.name, options
 
 
 def _typed(name: str, value: Any) -> Any:

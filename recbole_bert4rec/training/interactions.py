@@ -13,6 +13,7 @@ from recbole.data.dataset import Dataset
 from recbole_bert4rec.data.global_time import earlier_interactions
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.plugin.global_split import trained_items
+from recbole_bert4rec.plugin.mapped import MappedDataset
 
 Ids = NDArray[np.int64]
 """Internal ids of users or items, or counts by id."""
@@ -23,14 +24,18 @@ class Interactions:
     """Every interaction of a data set, kept before RecBole cuts it into rows.
 
     Args:
-        frame: the data set's ``inter_feat`` as it was loaded and filtered.
-        dataset: names its columns.
+        frame: the data set's ``inter_feat`` as it was loaded and filtered; of a large log only some of each user's.
+        dataset: names its columns, and has what is counted of a large log.
     """
 
     def __init__(self, frame: pd.DataFrame, dataset: Dataset) -> None:
         self._frame, self._fields = frame, (dataset.uid_field, dataset.iid_field)
+        self._mapped = dataset.log if isinstance(dataset, MappedDataset) else None
         self._time_field: str = dataset.time_field
         self.n_items: int = dataset.item_num if dataset.iid_field else 0
+
+    def __len__(self) -> int:
+        return len(self._frame if self._mapped is None else self._mapped)
 
     @property
     def users(self) -> Ids:
@@ -81,7 +86,10 @@ class Interactions:
         """
         if hasattr(train._dataset, "moments"):  # not all that is no target is trained
             return trained_items(train._dataset)
-        counts = np.bincount(self.items, minlength=self.n_items)
+        if self._mapped is None:
+            counts: Ids = np.bincount(self.items, minlength=self.n_items)
+        else:  # items that only the .item file has come last
+            counts = np.pad(self._mapped.item_counts.numpy(), (0, self.n_items - len(self._mapped.item_counts)))
         for loader, phase in zip(loaders, PHASES, strict=True):
             counts -= np.bincount(targets_of(loader, phase)[1], minlength=self.n_items)
         return counts

@@ -70,6 +70,12 @@ def no_bars(screen: str = SHORT) -> bool | None:
     return False if Path(sys.argv[0]).name == "ipykernel_launcher.py" else None
 
 
+def screen_now() -> str:
+    """Return what is shown inside of :func:`shown`; outside, what is shown by default."""
+    screens = [handler.screen for handler in logging.getLogger().handlers if isinstance(handler, _Screen)]
+    return screens[-1] if screens else SHORT
+
+
 @contextmanager
 def logged(config: Config) -> Iterator[Path]:
     """Log a run as RecBole does, inside :func:`shown`, which decides about the screen.
@@ -83,7 +89,7 @@ def logged(config: Config) -> Iterator[Path]:
     root = logging.getLogger()
     level, before = root.level, root.handlers[:]
     screens = [handler for handler in before if isinstance(handler, _Screen)]
-    screen = screens[-1].screen if screens else SHORT
+    screen = screen_now()
     recbole_logger.init_logger(config)  # as it is patched: it attaches its handlers in any case
     added = [handler for handler in root.handlers if handler not in before]
     files = [handler for handler in added if isinstance(handler, logging.FileHandler)]

@@ -93,7 +93,7 @@ def run_rank(request: RunRequest, place: Place) -> RunResult:
 
 
 def _prepared(request: RunRequest) -> str | None:
-    """Make a log into an atomic file, before the others read it; return the checkpoint to go on from, if any."""
+    """Convert a log, before the others read it; return the checkpoint to go on from, if any."""
     request = resolved(request)
     with shown(request.screen), tempfile.TemporaryDirectory() as folder:
         resolve_inputs(

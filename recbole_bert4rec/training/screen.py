@@ -72,7 +72,7 @@ def data_facts(data: Data) -> dict[str, Any]:
             "only recommended to": everybody - len(np.unique(np.concatenate(taking))),
         },
         "items": data.dataset.item_num - 1,
-        "interactions": len(data.interactions.users),
+        "interactions": len(data.interactions),
         "period": data.interactions.period,
     }
     split = data.config["eval_args"]["split"]

@@ -21,7 +21,6 @@ import torch
 from recbole_bert4rec.comparison.results import read_run
 from recbole_bert4rec.comparison.study import read_study
 from recbole_bert4rec.datafiles.interactions import InteractionFile, read_part
-from recbole_bert4rec.datafiles.table import atomic_file
 from recbole_bert4rec.plugin import checkpoint
 from recbole_bert4rec.recommend import load as checkpoints
 from recbole_bert4rec.recommend.export import export
@@ -35,6 +34,7 @@ from recbole_bert4rec.training.request import RunRequest
 from recbole_bert4rec.training.run import run
 from recbole_bert4rec.tuning.space import read_space
 from recbole_bert4rec.tuning.trials import TrialLog
+from tests.conftest import atomic_file
 from tests.fuzz.mutants import mutant
 
 QUIET = {"show_progress": False, "state": "critical", "use_gpu": False}

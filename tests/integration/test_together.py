@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import psutil
 import pytest
 
+import recbole_bert4rec.datafiles.table as table
 from tests.integration.test_command_line import CYCLE, ROOT, assert_refused, run_py
 
 pytestmark = [pytest.mark.slow, pytest.mark.integration, pytest.mark.xdist_group("one_at_a_time")]
@@ -67,6 +70,31 @@ def test_two_processes_of_torchrun_learn_and_rank_what_one_does(write_inter: Any
     alone = the_record()
     torchrun = ["-m", "torch.distributed.run", "--nproc_per_node=2", "--master_port=5723", str(ROOT / "run.py")]
     assert_same(alone, ended(start(*torchrun, **options)))
+
+
+def test_two_processes_map_a_large_log_from_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = pd.DataFrame(CYCLE[:-4], columns=["user_id", "item_id", "timestamp"])
+    rows.to_parquet(tmp_path / "log.parquet", index=False)
+    monkeypatch.setattr(table, "LARGE", 0)
+    folder = table.convert(str(tmp_path / "log.parquet"), *rows.columns)
+    options = {"dataset": folder.name, "data_path": str(tmp_path), "exact_time": "True", **EXACT}
+    assert run_py(**options).returncode == 0
+    alone = the_record()
+    process = start(str(ROOT / "run.py"), "--nproc=2", **options)
+    assert process.stderr is not None
+    maps: list[str] = []
+    for line in process.stderr:
+        if line.startswith("epoch 1 of 4"):
+            ranks = [child for child in psutil.Process(process.pid).children(recursive=True) if _is_spawned(child)]
+            maps = [Path(f"/proc/{rank.pid}/maps").read_text() for rank in ranks]
+    assert_same(alone, ended(process))
+    (items,) = folder.rglob("items.int32")
+    assert len(maps) == 2
+    assert all(re.search(rf" {items.stat().st_ino} +{items}$", one, re.MULTILINE) for one in maps)
+
+
+def _is_spawned(process: psutil.Process) -> bool:
+    return "spawn_main" in " ".join(process.cmdline())
 
 
 @pytest.mark.ray
@@ -131,7 +159,7 @@ def test_a_killed_process_ends_the_run_in_one_line(write_inter: Any) -> None:
         said += line
         if line.startswith("epoch   1 of 200"):
             children = psutil.Process(process.pid).children(recursive=True)
-            next(one for one in children if "spawn_main" in " ".join(one.cmdline())).kill()
+            next(child for child in children if _is_spawned(child)).kill()
     assert process.wait(300) == 2
     assert "Traceback" not in said
     (line,) = [line for line in said.splitlines() if line.startswith("error: ")]

@@ -15,14 +15,13 @@ import recbole_bert4rec.comparison.compare as compare_module
 from recbole_bert4rec.comparison.comparison import Comparison
 from recbole_bert4rec.datafiles.conversion import folder_read, read_record
 from recbole_bert4rec.datafiles.logs import Reading
-from recbole_bert4rec.datafiles.table import atomic_file
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.plugin.checkpoint import ITEM_ORDER, ItemOrder
 from recbole_bert4rec.training.inputs import resolve_inputs
 from recbole_bert4rec.training.run import run
 from recbole_bert4rec.workers import FailedError
 from recbole_bert4rec.yaml_files import read_yaml
-from tests.conftest import make_config, prepare
+from tests.conftest import atomic_file, make_config, prepare
 
 NAMES = ("user_id", "item_id", "timestamp")
 ROWS = [(f"u{user}", f"i{(user + step) % 9}", 1_700_000_000 + step) for user in range(12) for step in range(6)]

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from recbole_bert4rec.datafiles.logs import Reading
-from recbole_bert4rec.datafiles.table import atomic_file
 from recbole_bert4rec.errors import UserError
+from tests.conftest import atomic_file
 
 FIELDS = ("who", "what", "when")
 NOON = 1706702400  # 2024-01-31 12:00:00 UTC

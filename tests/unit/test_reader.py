@@ -112,3 +112,11 @@ def test_while_recbole_loads_with_our_reader_everybody_else_has_pandas_own(
     prepare(make_config(**write_inter(rows), topk=[3], valid_metric="MRR@3"))
     assert readers == [pandas_own]
     assert recbole_dataset.pd is pd
+
+
+def test_a_small_file_can_be_read_without_dropping_rows_whose_gaps_recbole_fills(write_inter: Any) -> None:
+    rows = [(f"u{user}", f"i{(user + step) % 9}", step) for user in range(9) for step in range(6)]
+    whole, *_ = prepare(
+        make_config(**write_inter(rows), topk=[3], valid_metric="MRR@3", filter_inter_by_user_or_item=False)
+    )
+    assert len(whole.sequences.items) == len(rows)

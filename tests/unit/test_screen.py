@@ -19,7 +19,7 @@ from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.patches.policy import _LogFile
 from recbole_bert4rec.training.build import load_data
 from recbole_bert4rec.training.callbacks import Callback
-from recbole_bert4rec.training.logs import no_bars
+from recbole_bert4rec.training.logs import no_bars, screen_now, shown
 from recbole_bert4rec.training.record import read_record
 from recbole_bert4rec.training.run import run
 from recbole_bert4rec.training.screen import data_facts
@@ -298,3 +298,11 @@ def test_many_runs_wrap_the_screen_once(write_inter: Any) -> None:
     for _ in range(3):
         init_logger(config)
     assert sys.stdout is once
+
+
+def test_whoever_works_inside_of_a_run_knows_what_is_shown() -> None:
+    assert screen_now() == "short"
+    with shown("quiet"):
+        assert screen_now() == "quiet"
+        with shown("json"):
+            assert screen_now() == "json"

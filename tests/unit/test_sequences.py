@@ -37,6 +37,10 @@ def test_slices_become_sequences_of_their_own(histories: list[list[int]], data: 
     found = sequences.slices(begin, length)
     assert found.lengths.tolist() == length.tolist()
     wanted = [histories[user][low:high] for user, (low, high) in zip(chosen, cuts, strict=True)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("recbole_bert4rec.data.sequences._AT_ONCE", 5)
+        counts = sequences.counts_in(begin, length, 31)
+    assert counts.tolist() == [sum(items.count(item) for items in wanted) for item in range(31)]
     assert [found.items[found.offsets[n] : found.offsets[n + 1]].tolist() for n in range(len(chosen))] == wanted
 
 

@@ -13,10 +13,10 @@ import pytest
 from pyarrow import parquet
 
 from recbole_bert4rec.datafiles import table
-from recbole_bert4rec.datafiles.table import atomic_file, is_table
+from recbole_bert4rec.datafiles.table import is_table
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.training.run import run
-from tests.conftest import make_config, prepare
+from tests.conftest import atomic_file, make_config, prepare
 
 FRAME = pd.DataFrame(
     {

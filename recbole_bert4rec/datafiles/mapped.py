@@ -1,0 +1,126 @@
+"""A large log as files that are mapped: processes that read it share one copy, and the disk has what memory lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+ITEMS, OFFSETS, TIMES, COUNTS = "items.int32", "offsets.int64", "times.float64", "item_counts.int64"
+"""Files of numbers, named by their type."""
+USER_TOKENS, ITEM_TOKENS = "users.text", "items.text"
+"""Files of ids, as numpy keeps texts that have one width; the first is padding's."""
+
+_AT_ONCE = 1 << 20
+"""Numbers of a file that are read at once."""
+
+
+def is_mapped(folder: str | Path) -> bool:
+    """Tell whether a folder holds the files of a :class:`MappedLog`."""
+    return (Path(folder) / OFFSETS).is_file()
+
+
+class MappedLog:
+    """All interactions of a log, user after user, oldest first; a file is mapped when it is first asked for.
+
+    Args:
+        folder: of the files.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"folder": self.folder}  # whoever unpickles it maps the files, too
+
+    def __len__(self) -> int:
+        return (self.folder / ITEMS).stat().st_size // 4
+
+    @cached_property
+    def items(self) -> Tensor:
+        """Internal item ids, int32. *Shape:* (T,)."""
+        return self._mapped(ITEMS, torch.int32)
+
+    @cached_property
+    def offsets(self) -> Tensor:
+        """Where each user's interactions begin, padding's first, and the last ones end, int64. *Shape:* (U + 1,)."""
+        return self._mapped(OFFSETS, torch.int64)
+
+    @cached_property
+    def times(self) -> Tensor:
+        """Timestamps, float64. *Shape:* (T,)."""
+        return self._mapped(TIMES, torch.float64)
+
+    @cached_property
+    def item_counts(self) -> Tensor:
+        """How often each item is in the log, int64. *Shape:* (N,)."""
+        return self._mapped(COUNTS, torch.int64)
+
+    @cached_property
+    def user_tokens(self) -> NDArray[np.str_]:
+        """External ids of users by their internal ones. *Shape:* (U,)."""
+        return self._texts(USER_TOKENS, len(self.offsets) - 1)
+
+    @cached_property
+    def item_tokens(self) -> NDArray[np.str_]:
+        """External ids of items by their internal ones. *Shape:* (N,)."""
+        return self._texts(ITEM_TOKENS, len(self.item_counts))
+
+    def _mapped(self, name: str, dtype: torch.dtype) -> Tensor:
+        path = self.folder / name
+        return torch.from_file(str(path), shared=False, size=path.stat().st_size // dtype.itemsize, dtype=dtype)
+
+    def read_at(self, positions: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+        """Return items and times at some places; the files are read once, for pages that are mapped would stay.
+
+        Args:
+            positions: ascending. *Shape:* (R,)
+
+        Returns:
+            *Shape:* (R,) each
+        """
+        return self._read(ITEMS, np.int32, positions), self._read(TIMES, np.float64, positions)
+
+    def _read(self, name: str, dtype: type[Any], positions: NDArray[np.int64]) -> NDArray[Any]:
+        found = np.empty(len(positions), dtype)
+        begin = done = 0
+        with (self.folder / name).open("rb") as file:
+            while len(block := np.fromfile(file, dtype, _AT_ONCE)):
+                here = slice(done, int(np.searchsorted(positions, begin + len(block))))
+                found[here] = block[positions[here] - begin]
+                begin, done = begin + len(block), here.stop
+        return found
+
+    def _texts(self, name: str, count: int) -> NDArray[np.str_]:
+        path = self.folder / name
+        return np.memmap(path, dtype=f"<U{path.stat().st_size // 4 // count}", mode="r", shape=(count,))
+
+
+class NumberOf(Mapping[str, int]):
+    """The internal ids of external ones; the dictionary is made when it is first needed, which it seldom is.
+
+    Args:
+        tokens: external ids by internal ones.
+    """
+
+    def __init__(self, tokens: NDArray[np.str_]) -> None:
+        self._tokens = tokens
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {str(token): number for number, token in enumerate(self._tokens)}
+
+    def __getitem__(self, token: str) -> int:
+        return self._numbers[token]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._numbers)
+
+    def __len__(self) -> int:
+        return len(self._tokens)

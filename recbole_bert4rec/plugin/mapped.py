@@ -1,0 +1,245 @@
+"""The data set of a large log: its sequences are mapped, and only the rows that a split looks at are made."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from recbole.config import Config
+from recbole.utils import FeatureSource, FeatureType
+
+from recbole_bert4rec.data.sequences import Sequences
+from recbole_bert4rec.datafiles.atomic import check_times
+from recbole_bert4rec.datafiles.conversion import folder_read, read_record
+from recbole_bert4rec.datafiles.mapped import MappedLog, NumberOf, is_mapped
+from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.plugin.checkpoint import ITEM_ORDER, ItemOrder, OtherDataError
+from recbole_bert4rec.plugin.dataset import BERT4RecDataset
+from recbole_bert4rec.plugin.loading import FastLoading
+from recbole_bert4rec.segments import index_within_segment
+
+_FIRST, _LAST = 2, 3
+"""Interactions of each user that become rows. Leave-one-out orders users by their first row, which is the second
+interaction, and cuts the last three rows. The first one and the last one of all are the ends of the period."""
+_OF_SMALL_LOGS = (
+    *("rm_dup_inter", "val_interval", "threshold", "alias_of_user_id", "alias_of_item_id", "unused_col"),
+    *("additional_feat_suffix", "preload_weight", "discretization"),
+)
+"""Options that change interactions, or read more columns of them."""
+
+
+def reads_mapped(config: Config) -> bool:
+    """Tell whether the data set of a configuration is a large log."""
+    if config["benchmark_filename"] is not None:
+        return False
+    return is_mapped(folder_read(config["data_path"], config["dataset"], config["conversion"]))
+
+
+class MappedDataset(BERT4RecDataset):
+    """A large log as :class:`BERT4RecDataset` has a small one, for leave-one-out; the rest is refused.
+
+    What training, validation and test read is the same, bit by bit. Of a user's rows the training part has two, the
+    first and the last, which says how far the sequence is trained.
+
+    Attributes:
+        log: all interactions, in files that are mapped.
+    """
+
+    log: MappedLog
+
+    def _load_data(self, token: str, dataset_path: str) -> None:
+        """Find the files, and take what becomes rows into memory.
+
+        Raises:
+            UserError: an option asks for what a large log cannot give.
+        """
+        folder = Path(folder_read(dataset_path, token, self.config["conversion"], self.logger.warning))
+        self.log = MappedLog(folder)
+        fields = [self.uid_field, self.iid_field, self.time_field]
+        _check_fields(self.config, fields, (read_record(folder) or {}).get("made_from", {}).get("columns"))
+        _check_options(self.config)
+        for field, kind in zip(fields, (FeatureType.TOKEN, FeatureType.TOKEN, FeatureType.FLOAT), strict=True):
+            self.set_field_property(field, kind, FeatureSource.INTERACTION, 1)
+        self.field2bucketnum[self.time_field] = 2
+        users, self._positions = self._ends_of_sequences()
+        items, times = self.log.read_at(self._positions)
+        frame: Any = pd.DataFrame(  # until RecBole makes tensors of it
+            {
+                self.uid_field: users,
+                self.iid_field: items.astype(np.int64),
+                self.time_field: times,
+            }
+        )
+        self.inter_feat = frame
+        self.user_feat, self.item_feat = (
+            self._load_user_or_item_feat(token, dataset_path, source, field)
+            for source, field in ((FeatureSource.USER, "uid_field"), (FeatureSource.ITEM, "iid_field"))
+        )
+        if self.user_feat is not None:
+            _refuse("`load_col` must not load the .user file, which no model here reads")
+
+    def _ends_of_sequences(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return user and flat position of the first and the last interactions of each user, in their order.
+
+        *Shape:* (R,) each
+        """
+        begin, length = self.log.offsets[:-1].numpy(), np.diff(self.log.offsets.numpy())
+        kept = np.minimum(length, _FIRST + _LAST)
+        users = np.repeat(np.arange(len(begin)), kept)
+        rank = index_within_segment(users, kept)
+        left_out = np.where(rank < _FIRST, 0, np.maximum(length[users] - _FIRST - _LAST, 0))
+        return users, begin[users] + rank + left_out
+
+    def _filter_inter_by_user_or_item(self) -> None:
+        """Refuse an .item file that lacks items of the log, whose interactions RecBole would drop."""
+        if self.config["filter_inter_by_user_or_item"] is not True or self.item_feat is None:
+            return
+        known = np.isin(self.log.item_tokens[1:], self.item_feat[self.iid_field].to_numpy(dtype=str))
+        if not known.all():
+            _refuse(
+                f"`filter_inter_by_user_or_item` leaves out interactions, of {int((~known).sum())} items that the "
+                f".item file lacks, such as {str(self.log.item_tokens[1:][~known][0])!r}; "
+                "--filter_inter_by_user_or_item=False keeps them, without features"
+            )
+
+    def _filter_by_inter_num(self) -> None:
+        """Refuse intervals that would leave out users or items."""
+        counts = (np.diff(self.log.offsets.numpy())[1:], self.log.item_counts.numpy()[1:])
+        for option, of_each in zip(("user_inter_num_interval", "item_inter_num_interval"), counts, strict=True):
+            interval = self._parse_intervals_str(self.config[option])
+            if interval and not np.all(self._within_intervals(of_each, interval)):
+                _refuse(f"`{option}` {self.config[option]} leaves out users or items; change the log instead")
+        if (
+            self.item_feat is not None and interval and interval[0][1] > 0
+        ):  # of items: those of the file alone have none
+            in_log = np.isin(self.item_feat[self.iid_field].to_numpy(dtype=str), self.log.item_tokens)
+            self.item_feat = self.item_feat[in_log]
+
+    def _remap_ID_all(self) -> None:  # noqa: N802  RecBole's name
+        """Number ids as the files have them.
+
+        Raises:
+            UserError: a checkpoint numbers the items in another way.
+        """
+        super(FastLoading, self)._remap_ID_all()
+        order: ItemOrder | None = self.config[ITEM_ORDER]
+        if order is not None and tuple(self.field2id_token[self.iid_field]) != order.tokens:
+            raise OtherDataError(
+                f"{order.path} numbers other items than {self.dataset_name!r} now has, or in another order, and those "
+                "of a large log cannot be numbered anew; begin with it (--warm_start), or train anew"
+            )
+
+    def _remap(self, remap_list: list[tuple[pd.DataFrame, str, FeatureType]]) -> None:
+        """Give the ids of features their numbers; those of interactions have theirs, and new items come after."""
+        field = remap_list[0][1]
+        if field not in (self.uid_field, self.iid_field):
+            return super()._remap(remap_list)
+        tokens = self.log.user_tokens if field == self.uid_field else self.log.item_tokens
+        for feat, _, _ in remap_list[1:]:
+            named = np.array(feat[field].unique(), dtype=str)
+            new = named[~np.isin(named, tokens)]
+            tokens = np.append(tokens, new) if len(new) else tokens
+            feat[field] = pd.Index(tokens).get_indexer(pd.Index(feat[field]))
+        self.field2id_token[field] = tokens
+        numbers: Any = NumberOf(tokens)
+        self.field2token_id[field] = numbers
+        return None
+
+    def data_augmentation(self) -> None:
+        """Map the sequences, and make rows of what was taken into memory.
+
+        Raises:
+            UserError: ``time_bias`` cannot use the times.
+        """
+        self._aug_presets()
+        del self._times
+        times = None
+        if self._own("time_bias"):
+            times = self.log.times
+            ends = torch.from_numpy(self.__dict__.pop("_times_to_learn"))  # the first and the last of all are there
+            check_times(ends, f"{self.time_field!r} of [{self.dataset_name}]")
+        sequences = Sequences(self.log.items, self.log.offsets, times)
+        self._take(sequences, self.inter_feat, torch.from_numpy(self.__dict__.pop("_positions")))
+
+    def counter(self, field: str) -> Counter[int]:
+        """Count the rows of a training part by user or item, as RecBole does where it has a row for each.
+
+        Args:
+            field: of users or items.
+        """
+        users, begin, length = self.slices()
+        if field == self.uid_field:
+            return _counter(users.numpy(), length.numpy() - 1)
+        counts = self.sequences.counts_in(begin + 1, length - 1, self.item_num).numpy()
+        return _counter(np.arange(len(counts)), counts)
+
+    def inter_matrix(self, form: str = "coo", value_field: str | None = None) -> NoReturn:
+        """Refuse a matrix of all interactions."""
+        _refuse("there is no matrix of all its interactions")
+
+    @property
+    def inter_num(self) -> int:
+        """Number of interactions; of a part, of its rows."""
+        rows: Any = self.inter_feat
+        return len(self.log) if isinstance(rows, pd.DataFrame) else len(rows)
+
+    @property
+    def avg_actions_of_users(self) -> float:
+        """Mean number of a user's interactions."""
+        return len(self.log) / (self.user_num - 1)
+
+    @property
+    def avg_actions_of_items(self) -> float:
+        """Mean number of an item's interactions."""
+        return len(self.log) / int((self.log.item_counts > 0).sum())
+
+
+def _counter(ids: NDArray[np.int64], counts: NDArray[np.int64]) -> Counter[int]:
+    return Counter({number: count for number, count in zip(ids.tolist(), counts.tolist(), strict=True) if count})
+
+
+def _check_fields(config: Config, fields: list[str], columns: list[str]) -> None:
+    """Refuse other columns than those that the log was converted with.
+
+    Raises:
+        UserError: naming them.
+    """
+    if fields != columns:
+        _refuse(
+            f"USER_ID_FIELD, ITEM_ID_FIELD and TIME_FIELD must be {columns}, its columns, but are {fields}; name the "
+            "log by its path to read others"
+        )
+    asked = (config["load_col"] or {}).get("inter", columns)
+    if asked != "*" and set(asked) != set(columns):
+        _refuse(f"`load_col` inter must be {columns}, its columns, but is {asked}")
+    if "inter" in (config["unload_col"] or {}):
+        _refuse(f"`unload_col` {config['unload_col']} must not name inter, whose columns {columns} are needed")
+
+
+def _check_options(config: Config) -> None:
+    """Refuse what needs every interaction in memory.
+
+    Raises:
+        UserError: naming the first such option.
+    """
+    for option in _OF_SMALL_LOGS:
+        if config[option]:
+            _refuse(f"`{option}` {config[option]} is for logs that fit into memory; leave it out, or change the log")
+    if not config["exact_time"]:
+        _refuse("`exact_time` must be True: it is kept in the order of its times; --exact_time=True says so")
+    split = config["eval_args"]["split"]
+    if not isinstance(split, dict) or set(split) != {"LS"}:
+        _refuse(f"`eval_args` split must be leave-one-out, such as {{'LS': 'valid_and_test'}}, but is {split}")
+    if config["candidates"] == "paper" or any(
+        config[f"{phase}_neg_sample_args"]["distribution"] == "popularity" for phase in ("valid", "test")
+    ):
+        _refuse("candidates are drawn by popularity or with `candidates` paper; use mode full, or uni100 (any number)")
+
+
+def _refuse(why: str) -> NoReturn:
+    raise UserError(f"the log is large and read from the disk: {why}")
