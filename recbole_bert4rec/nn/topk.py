@@ -10,7 +10,9 @@ from torch import Tensor
 from recbole_bert4rec.constants import PADDING
 from recbole_bert4rec.segments import index_within_segment, pair_keys
 
-_SCORES_AT_ONCE = {"cpu": 1 << 22, "cuda": 1 << 28}  # on a processor, what stays in its cache
+_SCORES_AT_ONCE = {"cpu": 1 << 20, "cuda": 1 << 28}  # on a processor, what stays in the cache of a core
+_FIRST = 1 << 12
+"""Items of the first block, by which it is known what the others must exceed."""
 _CHUNK = 64
 
 Change = tuple[Tensor, Tensor, "Tensor | float"]
@@ -26,8 +28,8 @@ def best_items(
 ) -> tuple[Tensor, Tensor]:
     """Return the k items with the highest score ``vectors @ catalogue.T + bias``; padding is no item.
 
-    Scores are made block by block, with a running top k. Within a block, the k best items lie in the k chunks of 64
-    items whose maxima are highest, so one pass for the maxima replaces a sort of all scores.
+    Scores are made block by block, with a running top k. An item of a block is looked at only where the maximum of its
+    chunk of 64 items exceeds the k-th best score so far, which soon is seldom.
 
     Args:
         vectors: *Shape:* (B, H)
@@ -41,13 +43,14 @@ def best_items(
     """
     n_rows, n_items = len(vectors), len(catalogue)
     at_once = _SCORES_AT_ONCE["cuda" if vectors.is_cuda else "cpu"]
-    width = max(2 * _CHUNK * k, at_once // max(1, n_rows)) // _CHUNK * _CHUNK
+    width = max(1, at_once // max(1, n_rows) // _CHUNK) * _CHUNK
     changes = [_by_item(*change) for change in changes]
     best = vectors.new_empty(n_rows, 0)
     items = torch.empty(n_rows, 0, dtype=torch.int64, device=vectors.device)
     buffer = vectors.new_empty(n_rows * min(width, n_items))  # new memory for every block would cost a third more
-    for start in range(0, n_items, width):
-        end = min(start + width, n_items)
+    end = 0
+    while end < n_items:
+        start, end = end, min(end + (width if end else min(width, _FIRST)), n_items)
         scores = buffer[: n_rows * (end - start)].view(n_rows, end - start)
         torch.addmm(bias[start:end], vectors, catalogue[start:end].T, out=scores)
         if start <= PADDING < end:
@@ -56,10 +59,17 @@ def best_items(
             low, high = torch.searchsorted(columns, torch.tensor([start, end], device=columns.device)).tolist()
             index = (rows[low:high], columns[low:high] - start)
             scores.index_put_(index, torch.as_tensor(value, dtype=scores.dtype, device=scores.device), accumulate=True)
-        top, column = _top_of_block(scores, k)
-        best, items = torch.cat([best, top], 1), torch.cat([items, column + start], 1)
-        best, order = best.topk(min(k, best.shape[1]), dim=1)
-        items = items.gather(1, order)
+        if best.shape[1] < k:
+            place = torch.arange(start, end, device=items.device).expand(n_rows, -1)
+            best, order = torch.cat([best, scores], 1).topk(min(k, end), dim=1)
+        else:
+            found, place = _above(scores, best[:, -1:])
+            if not found.shape[1]:
+                continue
+            place = place + start
+            best, order = torch.cat([best, found], 1).sort(dim=1, descending=True, stable=True)  # what fills up is last
+            best, order = best[:, :k], order[:, :k]
+        items = torch.cat([items, place], 1).gather(1, order)
     return best, items
 
 
@@ -69,21 +79,28 @@ def _by_item(rows: Tensor, items: Tensor, value: Tensor | float) -> Change:
     return rows[order], items, value
 
 
-def _top_of_block(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Return ``scores.topk(k)`` along the items; chunk maxima are used if there are many more chunks than k."""
+def _above(scores: Tensor, least: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the scores of each row that exceed its least one, or are no numbers, and their places; -inf after them.
+
+    *Shape:* (B, W), (B, 1) -> (B, most of a row) each
+    """
     n_rows, width = scores.shape
     chunks = width // _CHUNK
-    if chunks < 4 * k:
-        return scores.topk(min(k, width), dim=1)
     whole = scores[:, : chunks * _CHUNK].view(n_rows, chunks, _CHUNK)
-    chosen = whole.amax(-1).topk(k, dim=1).indices  # (B, k)
-    candidates = whole.gather(1, chosen.unsqueeze(-1).expand(-1, -1, _CHUNK)).flatten(1)  # (B, 64 k)
-    index = (chosen.unsqueeze(-1) * _CHUNK + torch.arange(_CHUNK, device=scores.device)).flatten(1)
-    rest = torch.arange(chunks * _CHUNK, width, device=scores.device).expand(n_rows, -1)
-    candidates = torch.cat([candidates, scores[:, chunks * _CHUNK :]], 1)
-    index = torch.cat([index, rest], 1)
-    top, order = candidates.topk(k, dim=1)
-    return top, index.gather(1, order)
+    rows, chunk = (~(whole.amax(-1) <= least)).nonzero(as_tuple=True)  # NaN is in no order
+    within = whole[rows, chunk]  # (chunks with such a score, 64)
+    which, place = (~(within <= least[rows])).nonzero(as_tuple=True)
+    rest = scores[:, chunks * _CHUNK :]
+    rest_rows, rest_place = (~(rest <= least)).nonzero(as_tuple=True)
+    rows, found = torch.cat([rows[which], rest_rows]), torch.cat([within[which, place], rest[rest_rows, rest_place]])
+    place = torch.cat([chunk[which] * _CHUNK + place, rest_place + chunks * _CHUNK])
+    rows, order = rows.sort(stable=True)
+    count = torch.bincount(rows, minlength=n_rows)
+    column = index_within_segment(rows, count)
+    table = scores.new_full((n_rows, int(count.max()) if n_rows else 0), -torch.inf)
+    places = torch.zeros_like(table, dtype=torch.int64)
+    table[rows, column], places[rows, column] = found[order], place[order]
+    return table, places
 
 
 def best_candidates(users: Tensor, items: Tensor, scores: Tensor, k: int, n_users: int) -> tuple[Tensor, Tensor]:
