@@ -10,7 +10,7 @@ from torch import Tensor
 from recbole_bert4rec.constants import PADDING
 from recbole_bert4rec.segments import index_within_segment, pair_keys
 
-_SCORES_AT_ONCE = {"cpu": 1 << 20, "cuda": 1 << 28}  # on a processor, what stays in the cache of a core
+_SCORES_AT_ONCE = {"cpu": 1 << 21, "cuda": 1 << 28}  # on a processor, what stays in the cache of a core
 _FIRST = 1 << 12
 """Items of the first block, by which it is known what the others must exceed."""
 _CHUNK = 64
@@ -63,7 +63,7 @@ def best_items(
             place = torch.arange(start, end, device=items.device).expand(n_rows, -1)
             best, order = torch.cat([best, scores], 1).topk(min(k, end), dim=1)
         else:
-            found, place = _above(scores, best[:, -1:])
+            found, place = _above(scores, best[:, -1:], k)
             if not found.shape[1]:
                 continue
             place = place + start
@@ -79,10 +79,12 @@ def _by_item(rows: Tensor, items: Tensor, value: Tensor | float) -> Change:
     return rows[order], items, value
 
 
-def _above(scores: Tensor, least: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the scores of each row that exceed its least one, or are no numbers, and their places; -inf after them.
+def _above(scores: Tensor, least: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Return the k best scores of each row among those that exceed its least one, and their places; -inf after them.
 
-    *Shape:* (B, W), (B, 1) -> (B, most of a row) each
+    Scores that are no numbers are among the best.
+
+    *Shape:* (B, W), (B, 1) -> (B, k or fewer) each
     """
     n_rows, width = scores.shape
     chunks = width // _CHUNK
@@ -90,17 +92,20 @@ def _above(scores: Tensor, least: Tensor) -> tuple[Tensor, Tensor]:
     rows, chunk = (~(whole.amax(-1) <= least)).nonzero(as_tuple=True)  # NaN is in no order
     within = whole[rows, chunk]  # (chunks with such a score, 64)
     which, place = (~(within <= least[rows])).nonzero(as_tuple=True)
+    rows, found, place = rows[which], within[which, place], chunk[which] * _CHUNK + place
     rest = scores[:, chunks * _CHUNK :]
-    rest_rows, rest_place = (~(rest <= least)).nonzero(as_tuple=True)
-    rows, found = torch.cat([rows[which], rest_rows]), torch.cat([within[which, place], rest[rest_rows, rest_place]])
-    place = torch.cat([chunk[which] * _CHUNK + place, rest_place + chunks * _CHUNK])
-    rows, order = rows.sort(stable=True)
+    if rest.shape[1]:  # of the last block
+        rest_rows, rest_place = (~(rest <= least)).nonzero(as_tuple=True)
+        rows, order = torch.cat([rows, rest_rows]).sort(stable=True)
+        found = torch.cat([found, rest[rest_rows, rest_place]])[order]
+        place = torch.cat([place, rest_place + chunks * _CHUNK])[order]
     count = torch.bincount(rows, minlength=n_rows)
     column = index_within_segment(rows, count)
     table = scores.new_full((n_rows, int(count.max()) if n_rows else 0), -torch.inf)
     places = torch.zeros_like(table, dtype=torch.int64)
-    table[rows, column], places[rows, column] = found[order], place[order]
-    return table, places
+    table[rows, column], places[rows, column] = found, place
+    table, order = table.topk(min(k, table.shape[1]), dim=1)
+    return table, places.gather(1, order)
 
 
 def best_candidates(users: Tensor, items: Tensor, scores: Tensor, k: int, n_users: int) -> tuple[Tensor, Tensor]:

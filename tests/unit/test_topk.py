@@ -72,7 +72,7 @@ def test_equal_scores_beyond_the_first_block_name_each_item_once() -> None:
 def test_a_block_is_never_larger_than_it_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
     above = topk._above
-    monkeypatch.setattr(topk, "_above", lambda scores, least: (seen.append(scores.numel()), above(scores, least))[1])
+    monkeypatch.setattr(topk, "_above", lambda scores, *given: (seen.append(scores.numel()), above(scores, *given))[1])
     best_items(torch.randn(64, 4), torch.randn(300_000, 4), torch.randn(300_000), 10)
     assert max(seen) <= topk._SCORES_AT_ONCE["cpu"] < 64 * 300_000
 
