@@ -24,9 +24,10 @@ def execute(options: argparse.Namespace, flags: list[str]) -> None:
     Raises:
         UserError: it is damaged, or no checkpoint of this package.
     """
+    model = open_model(options)
     from recbole_bert4rec.plugin import checkpoint
 
-    state, model = checkpoint.read(options.checkpoint), open_model(options)
+    state = checkpoint.read(options.checkpoint)
     config, stored = state["config"], model.stored
     counted = int(state["item_counts"].sum())
     weights = sum(weight.numel() for weight in state["state_dict"].values())

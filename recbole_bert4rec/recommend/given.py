@@ -156,7 +156,9 @@ def left_out(skipped: int, kept: int, example: object) -> str | None:
 def as_tokens(values: Ids | pd.Series) -> NDArray[np.object_]:
     """Return ids as the texts that a log has for them; whole numbers without a decimal point."""
     column = values if isinstance(values, pd.Series) else pd.Series(list(values), dtype=object)
-    if pd.api.types.is_integer_dtype(column.dtype) and not column.hasnans:
+    if pd.api.types.infer_dtype(column, skipna=False) == "string":
+        texts = column
+    elif pd.api.types.is_integer_dtype(column.dtype) and not column.hasnans:
         texts = column.astype(str)
     else:
         texts = column.astype(object).map(_token)

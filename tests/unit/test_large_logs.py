@@ -200,7 +200,9 @@ def test_features_of_items_are_read_beside_a_large_log(
     ):
         assert torch.equal(ours, theirs)
         assert size == also
-    (folders[1] / "log-log.item").write_text("\n".join(["item_id:token\tkind:token", *(row[:9] for row in rows[5:])]))
+    (folders[1] / "log-log.item").write_text(
+        "\n".join(["item_id:token\tkind:token", *(row.rpartition("\t")[0] for row in rows[5:])])
+    )
     options = {"load_col": {"inter": list(NAMES), "item": ["item_id", "kind"]}, "selected_features": ["kind"]}
     with pytest.raises(UserError, match=r"`filter_inter_by_user_or_item` .* of 3 items that the \.item file lacks"):
         prepare(make_config(**options_of(folders[1], **options)))

@@ -192,3 +192,31 @@ def test_mistakes_are_one_line(model: Recommender, capsys: pytest.CaptureFixture
 def test_a_checkpoint_that_is_missing_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["info", "--checkpoint=no.pth"]) == 2
     assert "checkpoint no.pth does not exist" in capsys.readouterr().err
+
+
+def test_dates_are_read_by_the_form_that_is_given(model: Recommender, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("dates.csv").write_text("user_id,item_id,timestamp\nu,i1,02/01/2026\nu,i2,01/02/2026\n")
+    command = ["recommend", "--input=dates.csv", "--output=top.csv", "--k=3"]
+    assert ask(*command) == 2
+    assert "say which with --date_format" in capsys.readouterr().err
+    for form, history in (("%d/%m/%Y", ["i1", "i2"]), ("%m/%d/%Y", ["i2", "i1"])):
+        assert ask(*command, f"--date_format={form}", "--timezone=Europe/Berlin") == 0
+        wanted = model.recommend({"u": history}, k=3)
+        pd.testing.assert_frame_equal(pd.read_csv("top.csv"), wanted, check_dtype=False, atol=1e-4)
+    assert ask(*command, "--timezone=Nowhere") == 2
+    assert "--timezone=Nowhere must be a name such as" in capsys.readouterr().err
+
+
+def test_dates_are_read_as_in_the_training_where_nothing_is_given(model: Recommender) -> None:
+    model.dates = model.dates._replace(form="%d/%m/%Y")
+    frame = pd.DataFrame({"user_id": ["u"] * 2, "item_id": ["i1", "i2"], "timestamp": ["02/01/2026", "01/02/2026"]})
+    assert model.read(frame).sequences.items.tolist() == model.read([["i1", "i2"]]).sequences.items.tolist()
+    model.dates = model.dates._replace(form="%m/%d/%Y")
+    assert model.read(frame).sequences.items.tolist() == model.read([["i2", "i1"]]).sequences.items.tolist()
+
+
+def test_an_exported_folder_is_no_checkpoint(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("exported").mkdir()
+    for command in (["recommend", "--output=top.csv"], ["info"], ["similar", "--item=i1"], ["evaluate"]):
+        assert main([command[0], "--checkpoint=exported", *command[1:]]) == 2
+        assert "--checkpoint=exported is a folder, and the commands ask checkpoints" in capsys.readouterr().err
