@@ -219,7 +219,7 @@ def by_user(values: object, what: str) -> tuple[NDArray[np.object_], list[Ids]]:
     of_one = f"{wanted}; a single list is written [{what}]"
     if isinstance(values, Mapping):
         names, lists = list(values), list(values.values())
-        of_one = f"`{what}` must have a list for each user, such as {{'ann': ['50', '181']}}"
+        of_one = f"`{what}` must be a dictionary of lists, such as {{'ann': ['50', '181']}}"
     elif isinstance(values, Iterable) and not isinstance(values, (str, bytes)):
         lists = list(values)
         names = list(range(len(lists)))

@@ -347,7 +347,7 @@ WRONG = [
     (lambda m: m.recommend([["i1"]], categories=["i1"], max_per=1), "`categories` must be a dictionary by item"),
     (lambda m: m.recommend([["i1"]], filter_viewed="yes"), "`filter_viewed` must be one of .*, or auto, but is 'yes'"),
     (lambda m: m.recommend(["i1", "i2"]), r"a single list is written \[histories\], but there is 'i1' in it"),
-    (lambda m: m.recommend({"u": "i1"}), r"`histories` must have a list for each user, .* but there is 'i1' in it"),
+    (lambda m: m.recommend({"u": "i1"}), r"`histories` must be a dictionary of lists, .* but there is 'i1' in it"),
     (lambda m: m.recommend("i1"), "`histories` must be a list of lists"),
     (lambda m: m.recommend(3), "`histories` must be a list of lists"),
     (lambda m: m.recommend(), "there are no histories in this checkpoint; .* --keep_histories=True"),
