@@ -28,12 +28,13 @@ from recbole_bert4rec import Recommender
 from recbole_bert4rec.datafiles.interactions import InteractionFile
 from recbole_bert4rec.environment import environment, peak_memory_mb
 from recbole_bert4rec.files import atomic_write
+from recbole_bert4rec.nn import topk
 from recbole_bert4rec.nn.topk import best_items
 from recbole_bert4rec.recommend.bulk import OneAfterAnother, Question, answer_file
 from recbole_bert4rec.recommend.recommender import BATCH_SIZE
 
 _K, _LONGEST, _USERS_AT_ONCE = 20, 20, 10_000
-_BLOCK = (1 << 22) // BATCH_SIZE
+_BLOCK = topk._SCORES_AT_ONCE["cpu"] // BATCH_SIZE
 
 
 def write_users(catalogue: Made, n_users: int, folder: Path) -> None:

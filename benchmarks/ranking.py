@@ -10,6 +10,7 @@ import torch
 from records import machine, write_tables
 
 from recbole_bert4rec.environment import environment, peak_memory_mb
+from recbole_bert4rec.nn import topk
 from recbole_bert4rec.nn.topk import best_items
 
 
@@ -24,7 +25,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.manual_seed(0)
     catalogue, bias = torch.randn(options.items, options.hidden_size), torch.randn(options.items)
-    width = max(64, (1 << 22) // options.batch)
+    width = max(64, topk._SCORES_AT_ONCE["cpu"] // options.batch)
     rows = []
     for users in options.users:
         vectors = torch.randn(users, options.hidden_size)

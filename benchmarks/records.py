@@ -81,9 +81,10 @@ def command() -> str:
     said = {"--data_path": "DATA", "--checkpoint": "FILE", "--other": "FILE", "--input": "FILE"}
     kept, rest = list[str](), iter(arguments)
     for argument in rest:
-        flag, _, value = argument.partition("=")
+        flag, with_value, _ = argument.partition("=")
         if flag in ("--work", "--environments", *said):
-            value = value or next(rest)
+            if not with_value:
+                next(rest)
             kept += [flag, said[flag]] if flag in said else []
         else:
             kept.append(argument)

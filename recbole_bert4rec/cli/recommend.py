@@ -54,7 +54,7 @@ def execute(options: argparse.Namespace, flags: list[str]) -> None:
     """
     check_output(options)
     opened = {"logit_adjustment": options.logit_adjustment, "index": options.index}
-    model = open_model(options, **opened)
+    model = open_model(options, **opened)  # first: what it says of exported folders needs no torch
     from recbole_bert4rec.recommend.recommender import Recommender
 
     how = {

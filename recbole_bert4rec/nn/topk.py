@@ -10,7 +10,7 @@ from torch import Tensor
 from recbole_bert4rec.constants import PADDING
 from recbole_bert4rec.segments import index_within_segment, pair_keys
 
-_SCORES_AT_ONCE = {"cpu": 1 << 21, "cuda": 1 << 28}  # on a processor, what stays in the cache of a core
+_SCORES_AT_ONCE = {"cpu": 1 << 21, "cuda": 1 << 28}  # on a processor, what stays in its cache
 _FIRST = 1 << 12
 """Items of the first block, by which it is known what the others must exceed."""
 _CHUNK = 64

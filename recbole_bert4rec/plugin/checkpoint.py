@@ -305,12 +305,12 @@ def _are_callbacks(value: object) -> bool:
     return isinstance(value, dict) and is_plain(value) and all(isinstance(state, dict) for state in value.values())
 
 
-def _are_tokens(value: object) -> bool:
+def _are_tokens(value: object) -> TypeGuard[list[str]]:
     return isinstance(value, list) and all(isinstance(token, str) for token in value)
 
 
 def _are_items(value: object) -> bool:
-    return isinstance(value, list) and _are_tokens(value) and 1 < len(value) == len(set(value))
+    return _are_tokens(value) and 1 < len(value) == len(set(value))
 
 
 def _are_whole(value: object, dtype: torch.dtype = torch.int64) -> TypeGuard[Tensor]:

@@ -114,9 +114,8 @@ class MappedDataset(BERT4RecDataset):
             interval = self._parse_intervals_str(self.config[option])
             if interval and not np.all(self._within_intervals(of_each, interval)):
                 _refuse(f"`{option}` {self.config[option]} leaves out users or items; change the log instead")
-        if (
-            self.item_feat is not None and interval and interval[0][1] > 0
-        ):  # of items: those of the file alone have none
+        # the last interval is that of items, and those that only the file has have no interaction
+        if self.item_feat is not None and interval and interval[0][1] > 0:
             in_log = np.isin(self.item_feat[self.iid_field].to_numpy(dtype=str), self.log.item_tokens)
             self.item_feat = self.item_feat[in_log]
 
