@@ -111,8 +111,18 @@ def _mistakes_between(config: Mapping[str, Any]) -> list[str]:
         found.append(
             "`time_bias` needs the times of all interactions, which the rows of `benchmark_filename` do not have."
         )
+    if config["shard_items"]:
+        found += _mistakes_of_shards(config)
     found += mistakes_of_evaluation(config)
     return found
+
+
+def _mistakes_of_shards(config: Mapping[str, Any]) -> list[str]:
+    return [
+        f"`shard_items` needs `{name}` {null}, but it is {config[name]!r}: no process has all items."
+        for name, null in (("label_smoothing", "0"), ("warm_start", "null"), ("refit", "null"))
+        if config[name]
+    ]
 
 
 def _mistakes_of_loss(config: Mapping[str, Any]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -14,8 +15,11 @@ from typing import Any
 import pandas as pd
 import psutil
 import pytest
+import torch
 
 import recbole_bert4rec.datafiles.table as table
+from recbole_bert4rec import load
+from recbole_bert4rec.errors import UserError
 from tests.integration.test_command_line import CYCLE, ROOT, assert_refused, run_py
 
 pytestmark = [pytest.mark.slow, pytest.mark.integration, pytest.mark.xdist_group("one_at_a_time")]
@@ -30,6 +34,8 @@ EXACT = {
     "show_progress": "False",
     "metrics": "['Hit','NDCG','MRR','GAUC']",
 }
+WIDE = [(f"u{user}", f"i{(7 * user + 5 * step) % 160}", float(step)) for user in range(161) for step in range(9)]
+"""Users who go on in steps through 160 items."""
 
 
 def ended(process: subprocess.Popen[str]) -> dict[str, Any]:
@@ -95,6 +101,48 @@ def test_two_processes_map_a_large_log_from_one_file(tmp_path: Path, monkeypatch
 
 def _is_spawned(process: psutil.Process) -> bool:
     return "spawn_main" in " ".join(process.cmdline())
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"temperature": "0.1", "bias_init": "frequency", "exclude_seen": "True", "logit_adjustment": "0.5"},
+        {"loss_type": "sampled_softmax", "negatives": "uniform", "n_negatives": "500", "clip_grad_norm": "None"},
+        {"loss_type": "CE", "eval_args": "{'mode': 'pop100'}", "ema_decay": "0.9", "candidates": "paper"},
+    ],
+)
+def test_processes_that_share_the_items_out_learn_and_rank_what_one_does(
+    more: dict[str, str], write_inter: Any
+) -> None:
+    options = {**write_inter(WIDE), **EXACT, "shard_items": "True", "metrics": "['Hit','NDCG','MRR']", **more}
+    assert run_py(**options).returncode == 0
+    alone = the_record()
+    both = ended(start(str(ROOT / "run.py"), "--nproc=2", **options))
+    if "n_negatives" in more:  # which each process draws for itself
+        assert both["epochs"][-1]["train_loss"] < 0.8 * both["epochs"][0]["train_loss"]
+    else:
+        assert_same(alone, both)
+    assert len(list(Path("saved").glob("*.part"))) == 4
+
+
+def test_shared_items_go_on_after_an_end_and_one_process_recommends_from_them(write_inter: Any) -> None:
+    more = {"loss_type": "sampled_softmax", "sparse_update": "True", "n_negatives": "20", "lr_schedule": "constant"}
+    options = {**write_inter(WIDE), **EXACT, "metrics": "['Hit','MRR']", "hidden_dropout_prob": "0.3", **more}
+    options |= {"shard_items": "True", "warmup_steps": "0"}
+    whole = ended(start(str(ROOT / "run.py"), "--nproc=2", **options))
+    weights = [load(str(path)).ranker.state_dict() for path in Path("saved").glob("*.last.pth")]
+    shutil.rmtree("saved")
+    ended(start(str(ROOT / "run.py"), "--nproc=2", **{**options, "epochs": "2"}))
+    (last,) = Path("saved").glob("*.last.pth")
+    again = ended(start(str(ROOT / "run.py"), "--nproc=2", f"--resume={last}", **options))
+    assert_same(whole, {**again, "epochs": whole["epochs"][:2] + again["epochs"][-2:]})
+    resumed = load(str(last)).ranker.state_dict()
+    assert all(torch.equal(resumed[name], weights[0][name]) for name in weights[0])
+    assert len(resumed["encoder.item_embedding.weight"]) == load(str(last)).ranker.n_items + 1
+    next(Path("saved").glob("*.last.pth.*.1-of-2.part")).unlink()
+    with pytest.raises(UserError, match=r"1-of-2\.part, which is missing; keep the files together"):
+        load(str(last))
 
 
 @pytest.mark.ray
