@@ -1,9 +1,10 @@
-"""A table of 2 million items by 128, whole and shared out over 2 and 4 processes: loss, gradients, memory, seconds.
+"""A table of 2 million items by 128, whole and shared out over 2 and 4 processes: loss, gradients, memory, traffic.
 
 Each contestant computes the loss of the same batch, a softmax over all items, and its gradients, with weights drawn by
 the same generators. Processes have a thread each. The gradients of the table are compared row by row with those of one
 process, those of the encoder's weights after the mean that DistributedDataParallel takes. The peak of memory is read
-before they are compared. Seconds are medians of ``--times`` steps after the first.
+before they are compared. Seconds are medians of ``--times`` batches after the first. What is sent is counted by the
+system, for all that goes through the machine's loopback, beside what ``sent_bytes`` expects.
 """
 
 from __future__ import annotations
@@ -38,6 +39,32 @@ def batch(n_items: int, n_rows: int) -> tuple[torch.Tensor, torch.Tensor]:
     return items, labels
 
 
+def sent_bytes(world: int, n_rows: int, ids: int, hidden: int, dense: int = 0) -> float:
+    """Return what all processes together send for a batch and its gradients.
+
+    Args:
+        world: P, their number.
+        n_rows: M, labels of the batch.
+        ids: U, different ids that a process looks up, the mean of all.
+        hidden: H.
+        dense: weights that every process has, whose gradients are averaged.
+
+    Returns:
+        Of lookups, the ids (8 U) and the vectors there and the gradients back (8 U H), from P processes to (P - 1) / P
+        of the items. Of the softmax, rows and gradients (8 M H), labels (8 M), and logarithms of sums (4 M) by each of
+        P processes, to P - 1 others. Of the mean of gradients, 8 W (P - 1).
+    """
+    lookups = (world - 1) * ids * (8 + 8 * hidden)
+    softmax = (world - 1) * n_rows * (8 * hidden + 8 + 4 * world)
+    return float(lookups + softmax + (world - 1) * 8 * dense)
+
+
+def sent_here() -> int:
+    """Return the bytes that were sent over the loopback of this machine since it began."""
+    (line,) = (line for line in Path("/proc/net/dev").read_text().splitlines() if line.strip().startswith("lo:"))
+    return int(line.split()[9])
+
+
 def train(rank: int, world: int, store: str, n_items: int, hidden: int, n_rows: int, times: int, folder: str) -> None:
     """Compute losses and gradients as one of the processes; write what is found into ``folder``."""
     torch.set_num_threads(1)
@@ -49,6 +76,7 @@ def train(rank: int, world: int, store: str, n_items: int, hidden: int, n_rows: 
     encoder.item_embedding.sparse = True
     items, labels = (part[rank::world] for part in batch(n_items, n_rows))
     weights, workspace, took = torch.full((n_rows,), world / n_rows), Workspace(), []
+    before = sent_here()
     for _ in range(times + 1):
         encoder.zero_grad()
         dist.barrier()
@@ -56,8 +84,11 @@ def train(rank: int, world: int, store: str, n_items: int, hidden: int, n_rows: 
         loss = loss_of(encoder, shard, items, labels, weights, workspace)
         loss.backward()
         took.append(time.perf_counter() - began)
+    dist.barrier()
+    sent = (sent_here() - before) / (times + 1)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
     found = {"loss": float(shard.stacked(loss.detach()).mean()), "peak": peak, "seconds": statistics.median(took[1:])}
+    found |= {"sent": sent, "expected": sent_bytes(world, n_rows, len(torch.unique(items)), hidden)}
     torch.save({**found, **differences(encoder, shard, Path(folder))}, Path(folder, f"{world}.{rank}.pt"))
     dist.destroy_process_group()
 
@@ -116,6 +147,8 @@ def main() -> None:
             found = [torch.load(Path(folder, f"{world}.{rank}.pt")) for rank in range(world)]
             row: dict[str, Any] = {"processes": world, "loss": f"{found[0]['loss']:.6f}"}
             row["peak MB of a process"] = round(max(one["peak"] for one in found))
+            for name in ("sent", "expected"):
+                row[f"MB {name}"] = f"{statistics.mean(one[name] for one in found) / 1e6:.2f}"
             row["seconds a batch"] = f"{max(one['seconds'] for one in found):.2f}"
             for name in ("table", "dense", "bias"):
                 row[f"{name}: largest difference"] = f"{max(one.get(name, 0.0) for one in found):.1e}"
