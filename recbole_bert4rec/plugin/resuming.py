@@ -303,8 +303,11 @@ class ResumableTrainer(FaultyTrainer):
         settings = [{**group} for group in self.optimizer.param_groups]
         self.optimizer.load_state_dict(stored)
         for group, own in zip(self.optimizer.param_groups, settings, strict=True):
+            rate = group.get("lr")
             group.clear()
             group.update(own)
+            if type(rate) is float:  # that of the last step, for a checkpoint that is written before the next one
+                group["lr"] = rate
         states: dict[Any, Any] = dict(self.optimizer.state)
         for weight, state in states.items():
             if not isinstance(weight, torch.Tensor) or not isinstance(state, dict):
