@@ -205,7 +205,7 @@ class ShardedEmbedding(nn.Module):
         *Shape:* any -> (*rows.shape, H)
         """
         table: Tensor = self.weight
-        if self.sparse and torch.is_grad_enabled():
+        if self.sparse and self.weight.requires_grad and torch.is_grad_enabled():
             table = table.detach().requires_grad_()  # of the same memory, with a gradient of its own
             table.register_post_accumulate_grad_hook(self._add_gradient)
         return F.embedding(rows, table, padding_idx=PADDING, sparse=self.sparse)

@@ -119,8 +119,13 @@ def _mistakes_between(config: Mapping[str, Any]) -> list[str]:
 
 def _mistakes_of_shards(config: Mapping[str, Any]) -> list[str]:
     return [
-        f"`shard_items` needs `{name}` {null}, but it is {config[name]!r}: no process has all items."
-        for name, null in (("label_smoothing", "0"), ("warm_start", "null"), ("refit", "null"))
+        f"`shard_items` needs `{name}` {off}, but it is {config[name]!r}: no process may have all items."
+        for name, off in (
+            ("label_smoothing", "0"),
+            ("warm_start", "null"),
+            ("refit", "null"),
+            ("enable_scaler", "False"),
+        )
         if config[name]
     ]
 

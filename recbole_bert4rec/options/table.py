@@ -555,7 +555,7 @@ OPTIONS: Mapping[str, Option] = {
         source=Source.OURS,
         on_resume=OnResume.FIXED,
         searched=False,
-        help="With several processes: each holds the embeddings of other items, for catalogues that none can hold.",
+        help="With several processes: each holds the embeddings of different items, for catalogues that none can hold.",
     ),
     "enable_amp": _recboles(
         kind=or_auto(Switch()),

@@ -74,7 +74,7 @@ class ItemOrder:
     @classmethod
     def of(cls, path: str) -> ItemOrder:
         """Return the items of a checkpoint."""
-        return cls(path, tuple(read(path)["item_tokens"]))
+        return cls(path, tuple(read(path, rank=NO_ROWS)["item_tokens"]))
 
 
 class OtherDataError(UserError):
@@ -97,13 +97,16 @@ def write(path: str | os.PathLike[str], state: dict[str, Any]) -> None:
     sealed.write(path, state)
 
 
-def read(path: str | os.PathLike[str], device: torch.device | str = "cpu", rank: int | None = None) -> dict[str, Any]:
+def read(
+    path: str | os.PathLike[str], device: torch.device | str = "cpu", rank: int | None = None, processes: int = 1
+) -> dict[str, Any]:
     """Read a checkpoint; see :func:`sealed.read`.
 
     Args:
         path: the file.
         device: where its tensors go.
         rank: with ``shard_items``, the process whose rows are read; :data:`NO_ROWS`: nobody's; None: all of them.
+        processes: with ``rank``, the number of those that train together.
 
     Returns:
         The entries of :data:`ENTRIES`, each of its kind, and others that may be there.
@@ -116,7 +119,7 @@ def read(path: str | os.PathLike[str], device: torch.device | str = "cpu", rank:
     state = sealed.read(path, device)
     _check_entries(path, state)
     if PARTS in state and rank != NO_ROWS:
-        parts.add_rows(path, state, device, rank)
+        parts.add_rows(path, state, device, None if processes == 1 else rank, processes)
     return state
 
 

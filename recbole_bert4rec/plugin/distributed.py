@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import torch
 import torch.distributed as dist
 from recbole.config import Config
 from recbole.data.dataloader import AbstractDataLoader
 from recbole.trainer import Trainer
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from recbole_bert4rec.errors import UserError
@@ -18,10 +18,17 @@ from recbole_bert4rec.nn.sharding import Shard
 if TYPE_CHECKING:
     from recbole_bert4rec.plugin.model import BERT4Rec
 
+Value = TypeVar("Value")
+
 
 def rank_of(config: Config) -> int:
     """Return the number of this process among all that train together, on whatever machine; 0 where it is alone."""
     return 0 if config["single_spec"] else int(config["local_rank"] + (config["offset"] or 0))
+
+
+def place_of(config: Config) -> tuple[int, int]:
+    """Return the number of this process, and how many train together."""
+    return rank_of(config), 1 if config["single_spec"] else int(config["world_size"])
 
 
 def shard_of(config: Config, n_items: int) -> Shard | None:
@@ -67,6 +74,16 @@ def mean_of_all(values: list[float], device: torch.device) -> list[float]:
     return [float(number) for number in numbers / dist.get_world_size()]
 
 
+def n_parameters(model: nn.Module) -> int:
+    """Return the number of weights of any model, those of items that other processes hold among them."""
+    here = sum(weight.numel() for weight in model.parameters())
+    shard: Shard | None = getattr(model, "shard", None)
+    if shard is None:
+        return here
+    whole = cast("BERT4Rec", model)
+    return here + (whole.n_items - shard.n_items) * (1 + whole.encoder.options.hidden_size)
+
+
 def anywhere(flag: bool) -> bool:
     """Return whether something is so in any process."""
     if not dist.is_initialized():
@@ -74,6 +91,14 @@ def anywhere(flag: bool) -> bool:
     found = torch.tensor(flag)
     dist.all_reduce(found, dist.ReduceOp.MAX)
     return bool(found)
+
+
+def of_the_first(value: Value) -> Value:
+    """Return what the first process has."""
+    values = [value]
+    if dist.is_initialized():
+        dist.broadcast_object_list(values)
+    return values[0]
 
 
 def gathered(values: Tensor) -> list[Tensor]:

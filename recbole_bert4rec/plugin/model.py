@@ -17,6 +17,7 @@ from recbole_bert4rec.constants import PADDING, SAMPLED_LOSSES, UNCALIBRATED_LOS
 from recbole_bert4rec.data.batching import epoch_generator
 from recbole_bert4rec.data.labelled import Labelled, seen_pairs
 from recbole_bert4rec.data.negatives import SharedNegatives, items_outside
+from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.nn.cross_entropy import LogitOffset, Workspace, cross_entropy
 from recbole_bert4rec.nn.growth import ITEM_EMBEDDING, OUTPUT_BIAS
 from recbole_bert4rec.nn.losses import (
@@ -212,6 +213,7 @@ class BERT4Rec(Ranker, SequentialRecommender):
 
         *Shape:* (M, H) -> (M, N)
         """
+        self._check_whole()
         logits = self.encoder.scores(vectors)
         offset = self._seen_offset(shown)
         if offset is not None:
@@ -314,8 +316,17 @@ class BERT4Rec(Ranker, SequentialRecommender):
         Returns:
             *Shape:* (B, N)
         """
+        self._check_whole()
         vectors, sequences = self.encode(*self.histories(interaction))
         return self.scores_of(vectors, sequences, seen)
+
+    def _check_whole(self) -> None:
+        """Refuse to score all items where other processes hold some of them."""
+        if self.shard is not None and self.shard.world > 1:
+            raise UserError(
+                f"{type(self).__name__} needs the scores of all items, which no process has with `shard_items`; leave "
+                "it out"
+            )
 
 
 class BERT4RecPlus(BERT4Rec):

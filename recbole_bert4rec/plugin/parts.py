@@ -72,7 +72,9 @@ def tidy(path: str, token: str) -> None:
             Path(file).unlink(missing_ok=True)
 
 
-def add_rows(path: str | os.PathLike[str], state: dict[str, Any], device: torch.device | str, rank: int | None) -> None:
+def add_rows(
+    path: str | os.PathLike[str], state: dict[str, Any], device: torch.device | str, rank: int | None, here: int = 1
+) -> None:
     """Put the rows of one process, or of all, where a checkpoint has its weights; ``parts`` is taken out.
 
     Args:
@@ -80,12 +82,19 @@ def add_rows(path: str | os.PathLike[str], state: dict[str, Any], device: torch.
         state: the checkpoint, which is changed.
         device: where tensors go.
         rank: of the process; its part of the optimizer's state is added, too. None: all rows, without that state.
+        here: with ``rank``, the number of processes.
 
     Raises:
-        UserError: a file is missing, damaged, or of another checkpoint.
+        UserError: a file is missing, damaged, or of another checkpoint; or another number of processes wrote it.
     """
     token, processes = state[PARTS]["token"], state[PARTS]["processes"]
-    if rank is not None and rank < processes:
+    del state[PARTS]
+    if rank is not None and here != processes:
+        raise UserError(
+            f"{path} has its items in the files of {processes} processes, but here are {here}; give "
+            f"--nproc={processes}, or one process, which takes them all"
+        )
+    if rank is not None:
         own = _read(path, token, rank, processes, device)
         for entry in _WEIGHTS:
             if entry in state:
@@ -97,7 +106,6 @@ def add_rows(path: str | os.PathLike[str], state: dict[str, Any], device: torch.
         if entry in state:
             for name in SHARED:
                 state[entry][name] = _joined([one[entry][name] for one in found], name == ITEM_EMBEDDING)
-    del state[PARTS]
 
 
 def _joined(rows: list[Tensor], with_mask: bool) -> Tensor:

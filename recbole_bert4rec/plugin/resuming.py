@@ -23,7 +23,7 @@ from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.options.table import FIXED_ON_RESUME, PROTOCOL
 from recbole_bert4rec.plugin import checkpoint, parts
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
-from recbole_bert4rec.plugin.distributed import rank_of
+from recbole_bert4rec.plugin.distributed import place_of, rank_of
 from recbole_bert4rec.plugin.faults import FaultyTrainer
 from recbole_bert4rec.plugin.model import BERT4Rec
 from recbole_bert4rec.plugin.parts import NO_ROWS
@@ -220,7 +220,7 @@ class ResumableTrainer(FaultyTrainer):
                 would be selected under another protocol than the current best; or the best epoch's checkpoint, which
                 the last one needs beside it, is missing, damaged or of another training.
         """
-        state = checkpoint.read(resume_file, self.device, rank_of(self.config))
+        state = checkpoint.read(resume_file, self.device, *place_of(self.config))
         if not state["optimizer"]["param_groups"]:
             raise UserError(
                 f"{resume_file} cannot be resumed: items were appended to it; --warm_start={resume_file} begins with it"

@@ -26,10 +26,12 @@ from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.plugin import checkpoint
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.distributed import (
+    anywhere,
     keep_shares_apart,
     mean_of_all,
     of_all_labels,
-    rank_of,
+    of_the_first,
+    place_of,
     share_checkpoint_name,
     share_rows,
 )
@@ -188,7 +190,7 @@ class BERT4RecTrainer(EvaluatingTrainer, ResumableTrainer):
                     found = loss_func(batch)
                 cast(Tensor, sum(found) if isinstance(found, tuple) else found).backward()
 
-            took = time_steps(step)
+            took = time_steps(step, anywhere)
             if not self.config["single_spec"]:
                 took = StepSeconds(*mean_of_all(list(took), self.device))
             self.optimizer.zero_grad()
@@ -260,7 +262,9 @@ class BERT4RecTrainer(EvaluatingTrainer, ResumableTrainer):
         self, valid_data: AbstractDataLoader, show_progress: bool = False
     ) -> tuple[float, dict[str, float]]:
         self._check_weights()
-        score, self.valid_result = super()._valid_epoch(valid_data, show_progress)
+        found: tuple[float, dict[str, float]] = super()._valid_epoch(valid_data, show_progress)
+        # all processes rank all rows with `shard_items`, and must stop alike, whatever their processors round
+        score, self.valid_result = found if self.model.shard is None else of_the_first(found)
         return score, self.valid_result
 
     def evaluate(
@@ -285,7 +289,7 @@ class BERT4RecTrainer(EvaluatingTrainer, ResumableTrainer):
 
     def _load_best(self, file: str) -> None:
         """Give the model the weights that a checkpoint ranks with."""
-        self.model.load_state_dict(checkpoint.read(file, self.device, rank_of(self.config))["state_dict"])
+        self.model.load_state_dict(checkpoint.read(file, self.device, *place_of(self.config))["state_dict"])
         self._restart_average()
         self.logger.info(f"Loading model structure and parameters from {file}")
 

@@ -58,12 +58,18 @@ def test_rows_of_all_processes_are_joined(shared: Path, whole: dict[str, Any]) -
 
 
 def test_a_process_reads_its_own_rows_and_nobody_none(shared: Path, whole: dict[str, Any]) -> None:
-    own = checkpoint.read(shared, rank=1)
+    own = checkpoint.read(shared, rank=1, processes=3)
     table: Tensor = own["state_dict"][ITEM_EMBEDDING]
     each = len(table) - 2
     assert torch.equal(table[1:-1], whole["state_dict"][ITEM_EMBEDDING][1 + each : 1 + 2 * each])
     assert torch.equal(own["optimizer"]["state"][7]["exp_avg"][:-1], table[:-1])
     assert ITEM_EMBEDDING not in checkpoint.read(shared, rank=parts.NO_ROWS)["state_dict"]
+
+
+def test_another_number_of_processes_is_refused_and_a_single_one_takes_all(shared: Path) -> None:
+    with pytest.raises(UserError, match="in the files of 3 processes, but here are 2; give --nproc=3, or one process"):
+        checkpoint.read(shared, rank=0, processes=2)
+    assert parts.PARTS not in checkpoint.read(shared, rank=0, processes=1)
 
 
 def file_of(path: Path, rank: int = 1) -> Path:
@@ -114,7 +120,7 @@ def test_a_file_that_is_missing_or_damaged_is_named(shared: Path) -> None:
     file.unlink()
     with pytest.raises(UserError, match="which is missing; keep the files together"):
         checkpoint.read(shared)
-    assert checkpoint.read(shared, rank=0)["epoch"] == 0
+    assert checkpoint.read(shared, rank=0, processes=3)["epoch"] == 0
 
 
 @pytest.mark.parametrize(
