@@ -77,7 +77,7 @@ def whole_problem() -> dict[str, Tensor]:
 def in_processes(what: Any, world: int = WORLD) -> None:
     """Run ``what(rank)`` in processes that are connected."""
     with tempfile.TemporaryDirectory() as folder:
-        start_processes(_connected, args=(world, str(Path(folder, "store")), what), nprocs=world, start_method="fork")
+        start_processes(_connected, args=(world, str(Path(folder, "store")), what), nprocs=world)
 
 
 def _connected(rank: int, world: int, store: str, what: Any) -> None:
