@@ -10,6 +10,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from recbole_bert4rec.constants import PADDING
+from recbole_bert4rec.nn.sharding import Shard
+
 _LOG2_E = 1 / math.log(2)
 _KEPT = 1 << 23  # exponentials kept at once: so many rows of them as fit, all items
 _LEAST_ROWS = 32  # fewer make the products slow: a million items take 128 MB
@@ -60,6 +63,7 @@ def cross_entropy(
     weights: Tensor,
     offset: LogitOffset | None = None,
     workspace: Workspace | None = None,
+    shard: Shard | None = None,
 ) -> Tensor:
     """Return the weighted negative log-likelihood of the labels under the softmax over all items.
 
@@ -71,14 +75,20 @@ def cross_entropy(
     autocast with bfloat16 the operands of the products, the exponentials among them, are rounded to it; sums and
     gradients are fp32.
 
+    With a ``shard``, this process has some of the items, and the rows are those of all processes. The logarithm of the
+    sum of exponentials is then taken over the sums of all processes. The loss is this process's part, the terms of its
+    own labels among them: the mean over the processes is the loss of ``weights`` divided by their number. The gradients
+    are whole: with respect to the items here, and this process's part of those with respect to ``hidden``.
+
     Args:
         hidden: output of the output layer at the masked positions. *Shape:* (M, H)
         item_embedding: rows of the N items, padding first; rows after them take no part. *Shape:* (N or more, H)
         bias: output bias. *Shape:* (N,)
-        labels: items to predict. *Shape:* (M,)
+        labels: items to predict; padding where another process has the item. *Shape:* (M,)
         weights: w. *Shape:* (M,)
         offset: a number that is added to some logits.
         workspace: memory to use again; by default the call takes its own.
+        shard: the items that this process has; None: all.
 
     Returns:
         A scalar; its gradient can be asked for once.
@@ -87,7 +97,7 @@ def cross_entropy(
     workspace = workspace or Workspace()
     recording = torch.is_grad_enabled()  # inside a Function it is always off
     loss: Tensor = _CrossEntropy.apply(  # type: ignore[no-untyped-call]  # torch gives it no types
-        recording, workspace, hidden, item_embedding, bias, labels, weights, value, rows, items
+        recording, workspace, shard, hidden, item_embedding, bias, labels, weights, value, rows, items
     )
     return loss
 
@@ -131,6 +141,7 @@ class _CrossEntropy(torch.autograd.Function):
         ctx: Any,
         recording: bool,
         workspace: Workspace,
+        shard: Shard | None,
         hidden: Tensor,
         item_embedding: Tensor,
         bias: Tensor,
@@ -144,7 +155,7 @@ class _CrossEntropy(torch.autograd.Function):
         device = hidden.device.type
         rounded = torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device) == torch.bfloat16
         kind = torch.bfloat16 if rounded else bias.dtype  # float16 is too small for unscaled gradients
-        _, _, *asked = ctx.needs_input_grad
+        _, _, _, *asked = ctx.needs_input_grad
         gradients = _Gradients(
             torch.zeros_like(hidden, dtype=bias.dtype) if recording and asked[0] else None,
             torch.zeros_like(item_embedding) if recording and asked[1] else None,
@@ -152,7 +163,7 @@ class _CrossEntropy(torch.autograd.Function):
             torch.zeros_like(bias[0]) if recording and asked[5] else None,
         )
         low, table, weights = hidden.to(kind), item_embedding.to(kind), weights.to(bias.dtype)
-        n_rows = min(len(hidden), max(_LEAST_ROWS, _KEPT // len(bias)))
+        n_rows = min(len(hidden), max(_LEAST_ROWS, _KEPT // (len(bias) if shard is None else shard.widest)))
         memory = workspace.take(n_rows * len(bias), low)
         loss = bias.new_zeros(())
         with torch.autocast(device, enabled=False):
@@ -162,7 +173,10 @@ class _CrossEntropy(torch.autograd.Function):
                 operands = _Operands(low[part], table, bias)
                 blocks = list(_blocks(operands, offset, memory))
                 logsumexp = torch.stack([block.highest + block.total.log() for block in blocks]).logsumexp(0)  # (R,)
-                loss += _loss_of_rows(operands, labels[part], weights[part], offset, logsumexp)
+                if shard is not None:
+                    logsumexp = shard.stacked(logsumexp).logsumexp(0)
+                share = 1.0 if shard is None else 1.0 / shard.world
+                loss += _loss_of_rows(operands, labels[part], weights[part], offset, logsumexp * share)
                 own = gradients if gradients.hidden is None else gradients._replace(hidden=gradients.hidden[part])
                 _add_softmax_gradients(operands, weights[part], offset, blocks, logsumexp, own)
                 _subtract_label_gradients(operands, labels[part], weights[part], offset, own)
@@ -178,7 +192,7 @@ class _CrossEntropy(torch.autograd.Function):
             raise RuntimeError("the gradients of this loss were asked for before; compute the loss again")
         hidden, table, bias, value = (None if one is None else one.mul_(gradient) for one in ctx.gradients)
         ctx.gradients = None
-        return None, None, hidden, table, bias, None, None, value, None, None
+        return None, None, None, hidden, table, bias, None, None, value, None, None
 
 
 def _blocks(operands: _Operands, offset: LogitOffset | None, memory: Tensor) -> Iterator[_Block]:
@@ -202,7 +216,7 @@ def _blocks(operands: _Operands, offset: LogitOffset | None, memory: Tensor) -> 
 def _loss_of_rows(
     operands: _Operands, labels: Tensor, weights: Tensor, offset: LogitOffset | None, logsumexp: Tensor
 ) -> Tensor:
-    """Return sum_m w_m (logsumexp_m - s_m,label) over some rows."""
+    """Return sum_m w_m (logsumexp_m - s_m,label) over some rows; a label that is padding has the score 0."""
     hidden, table, bias = operands
     scores = (hidden * table[labels]).to(bias.dtype).sum(1) + bias[labels]
     if offset is not None:
@@ -240,8 +254,9 @@ def _add_softmax_gradients(
 def _subtract_label_gradients(
     operands: _Operands, labels: Tensor, weights: Tensor, offset: LogitOffset | None, gradients: _Gradients
 ) -> None:
-    """Subtract the gradients of sum_m w_m s_m,label."""
+    """Subtract the gradients of sum_m w_m s_m,label; a label that is padding has none."""
     hidden, table, bias = operands
+    weights = weights.masked_fill(labels == PADDING, 0.0)
     if gradients.hidden is not None:
         gradients.hidden.sub_(weights.unsqueeze(1) * table[labels])
     if gradients.table is not None:

@@ -56,6 +56,7 @@ from recbole_bert4rec.plugin.global_split import (
     splits_by_global_time,
 )
 from recbole_bert4rec.plugin.mapped import MappedDataset, reads_mapped
+from recbole_bert4rec.plugin.sealed import ForeignFileError
 from recbole_bert4rec.plugin.stored_config import StoredConfig
 from recbole_bert4rec.plugin.user_rows import CAUSAL_MODELS, has_user_rows, loss_of_windows
 from recbole_bert4rec.resources import shipped
@@ -460,9 +461,9 @@ def load_data_and_model(
     try:
         state = checkpoint.read(model_file)
         config = StoredConfig(state["config"])
-    except checkpoint.ForeignFileError as error:
+    except ForeignFileError as error:
         if not unpickle:
-            raise checkpoint.ForeignFileError(f"{error}; if RecBole wrote it, {TRUST}") from error
+            raise ForeignFileError(f"{error}; if RecBole wrote it, {TRUST}") from error
         state = torch.load(model_file, map_location="cpu", weights_only=False)
         if not isinstance(state, dict) or not isinstance(state.get("config"), Config):
             raise UserError(f"{model_file} is not a checkpoint of RecBole: there is no configuration in it") from error

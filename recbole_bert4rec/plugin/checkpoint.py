@@ -1,8 +1,9 @@
 """Checkpoints of plain tensors and plain values, written whole or not at all, read without unpickling code.
 
 A run has two beside each other: ``NAME.pth`` with the best epoch, which is used, and ``NAME.last.pth`` with the state
-that training goes on from. Each is an archive of torch whose comment, the file's last bytes, is a checksum of all bytes
-before it. Nothing in here imports RecBole, so that a trained model can be used where it is not installed.
+that training goes on from. Each is a sealed archive (``sealed.py``). With ``shard_items`` every process writes the rows
+that it holds into a file beside it (``parts.py``). Nothing in here imports RecBole, so that a trained model can be used
+where it is not installed.
 """
 
 from __future__ import annotations
@@ -10,20 +11,18 @@ from __future__ import annotations
 import math
 import os
 import reprlib
-import warnings
-import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 import torch
 from torch import Tensor
 
 from recbole_bert4rec.constants import OUR_MODELS
-from recbole_bert4rec.errors import UserError, short
-from recbole_bert4rec.files import atomic_write, digest_of
+from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.plugin import parts, sealed
+from recbole_bert4rec.plugin.parts import NO_ROWS, PARTS
 from recbole_bert4rec.user_models import source_of
 
 if TYPE_CHECKING:
@@ -32,14 +31,9 @@ if TYPE_CHECKING:
 
     from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 
-_FORMATS = "recbole_bert4rec checkpoint "
-FORMAT = f"{_FORMATS}4"
-
 ITEM_ORDER = "item_order"
 """Where the configuration of a run that goes on from a checkpoint has an :class:`ItemOrder`."""
 
-_SEAL = b"sha256 of all bytes before it: "
-_DIGITS = 64
 _LAST = ".last.pth"
 
 _DERIVED = {
@@ -80,15 +74,11 @@ class ItemOrder:
     @classmethod
     def of(cls, path: str) -> ItemOrder:
         """Return the items of a checkpoint."""
-        return cls(path, tuple(read(path)["item_tokens"]))
+        return cls(path, tuple(read(path, rank=NO_ROWS)["item_tokens"]))
 
 
 class OtherDataError(UserError):
     """A checkpoint was trained on other data than those at hand."""
-
-
-class ForeignFileError(UserError):
-    """A file that this package did not write."""
 
 
 def last_of(path: str | os.PathLike[str]) -> str:
@@ -103,30 +93,20 @@ def best_of(path: str | os.PathLike[str]) -> str:
 
 
 def write(path: str | os.PathLike[str], state: dict[str, Any]) -> None:
-    """Save ``state``, whole or not at all.
-
-    Raises:
-        UserError: the disk is full, or the folder cannot be written to; a checkpoint that was there is as it was.
-    """
-    with atomic_write(path) as temporary:
-        with open(temporary, "w+b") as file:
-            try:
-                torch.save({"format": FORMAT, **state}, file)
-            except RuntimeError as error:  # torch's word for a write that failed
-                raise error.__context__ if isinstance(error.__context__, OSError) else error from None
-            file.seek(-2, os.SEEK_END)  # where an archive says how long its comment is
-            file.write((len(_SEAL) + _DIGITS).to_bytes(2, "little") + _SEAL)
-        digest = digest_of(temporary)
-        with open(temporary, "ab") as file:
-            file.write(digest.encode())
+    """Save ``state``, whole or not at all; see :func:`sealed.write`."""
+    sealed.write(path, state)
 
 
-def read(path: str | os.PathLike[str], device: torch.device | str = "cpu") -> dict[str, Any]:
-    """Load a checkpoint with ``weights_only=True``, after its checksum was compared: one changed bit is noticed.
+def read(
+    path: str | os.PathLike[str], device: torch.device | str = "cpu", rank: int | None = None, processes: int = 1
+) -> dict[str, Any]:
+    """Read a checkpoint; see :func:`sealed.read`.
 
     Args:
         path: the file.
         device: where its tensors go.
+        rank: with ``shard_items``, the process whose rows are read; :data:`NO_ROWS`: nobody's; None: all of them.
+        processes: with ``rank``, the number of those that train together.
 
     Returns:
         The entries of :data:`ENTRIES`, each of its kind, and others that may be there.
@@ -134,65 +114,13 @@ def read(path: str | os.PathLike[str], device: torch.device | str = "cpu") -> di
     Raises:
         ForeignFileError: the file is no checkpoint of this package. RecBole's own are pickles, which can run code;
             they are refused here.
-        UserError: the file is missing, damaged, of another format, or lacks an entry.
+        UserError: the file, or one beside it, is missing, damaged, of another format, or lacks an entry.
     """
-    if not Path(path).is_file():
-        raise UserError(f"checkpoint {path} does not exist")
-    sealed = _check_whole(path)
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Detected pickle protocol", UserWarning)  # said of RecBole's own
-            state: object = torch.load(path, map_location=device, weights_only=True)
-    except (MemoryError, torch.OutOfMemoryError):
-        raise
-    except Exception as error:  # torch raises many types for pickles and for archives of other things
-        raise ForeignFileError(f"{path} is not a checkpoint of recbole_bert4rec ({type(error).__name__})") from error
-    said = state.get("format") if isinstance(state, dict) else None
-    if not isinstance(state, dict) or not isinstance(said, str) or not said.startswith(_FORMATS):
-        raise ForeignFileError(f"{path} is not a checkpoint of recbole_bert4rec (no format {FORMAT!r} in it)")
-    if said != FORMAT:
-        raise UserError(f"{path} has the format {said!r}, but this version reads {FORMAT!r} only; train anew")
-    if not sealed:
-        raise UserError(f"checkpoint {path} is damaged: it has no checksum; copy it again or train anew")
+    state = sealed.read(path, device)
     _check_entries(path, state)
+    if PARTS in state and rank != NO_ROWS:
+        parts.add_rows(path, state, device, None if processes == 1 else rank, processes)
     return state
-
-
-def _check_whole(path: str | os.PathLike[str]) -> bool:
-    """Compare the file with its checksum, or, where it has none, its members with theirs; return whether it has one.
-
-    Raises:
-        ForeignFileError: it is no archive.
-        UserError: it cannot be read, or a checksum is another.
-    """
-    try:
-        with open(path, "rb") as file:
-            is_archive = file.read(4) == b"PK\x03\x04"
-            file.seek(max(0, file.seek(0, os.SEEK_END) - len(_SEAL) - _DIGITS))
-            seal = file.read()
-        sealed = seal.startswith(_SEAL)
-        whole = sealed and seal.removeprefix(_SEAL) == digest_of(path, but=_DIGITS).encode()
-    except OSError as error:
-        raise UserError(f"checkpoint {path} cannot be read ({error.strerror or error})") from error
-    if not os.path.getsize(path):
-        raise ForeignFileError(f"{path} is empty")
-    if not is_archive:
-        raise ForeignFileError(f"{path} is not a checkpoint of recbole_bert4rec (no archive)")
-    damage = None if whole else _damage(path)
-    if damage or whole != sealed:
-        damage = damage or ": its checksum is another"
-        raise UserError(f"checkpoint {path} is damaged{damage}; copy it again or train anew")
-    return sealed
-
-
-def _damage(path: str | os.PathLike[str]) -> str | None:
-    """Say which member of an archive is damaged; None where each has its own checksum."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            wrong = archive.testzip()
-    except Exception as error:  # zipfile raises many types for damaged archives
-        return f" or not whole ({error})"
-    return None if wrong is None else f": the checksum of {short(wrong)} is another"
 
 
 class Entry(NamedTuple):
@@ -354,6 +282,7 @@ ENTRIES = {
     "average_steps": Entry("a whole number from 0", _is_whole, required=False),
     "histories": Entry("users, and the items, bounds and times of their histories", _are_histories, required=False),
     "middle": Entry("the batches of an epoch that are done, and their loss", _is_middle, required=False),
+    PARTS: Entry("a token and the number of processes", parts.is_entry, required=False),
     "warm_start": Entry("the file that a training began with, and numbers of items", _is_warm_start, required=False),
 }
 """What a checkpoint holds; whoever stores more adds it here."""

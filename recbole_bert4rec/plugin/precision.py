@@ -30,17 +30,18 @@ class StepSeconds(NamedTuple):
         return self.bfloat16 < 0.97 * self.float32
 
 
-def time_steps(step: Callable[[bool], object]) -> StepSeconds:
+def time_steps(step: Callable[[bool], object], agreed: Callable[[bool], bool] = bool) -> StepSeconds:
     """Time a step in both formats, in turn, so that both see the same machine.
 
     Args:
         step: does it, in bfloat16 where its argument is true.
+        agreed: tells whether any process has time left, where their steps wait for each other.
     """
     took: dict[bool, list[float]] = {False: [], True: []}
     for amp in took:
         step(amp)
     end = time.perf_counter() + _SECONDS
-    while not took[True] or (len(took[True]) < _MOST and time.perf_counter() < end):
+    while not took[True] or (len(took[True]) < _MOST and agreed(time.perf_counter() < end)):
         for amp, mine in took.items():
             begin = time.perf_counter()
             step(amp)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import secrets
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from logging import getLogger
@@ -20,11 +21,12 @@ from recbole_bert4rec.errors import UserError, short
 from recbole_bert4rec.nn.average import MovingAverage
 from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.options.table import FIXED_ON_RESUME, PROTOCOL
-from recbole_bert4rec.plugin import checkpoint
+from recbole_bert4rec.plugin import checkpoint, parts
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
-from recbole_bert4rec.plugin.distributed import rank_of
+from recbole_bert4rec.plugin.distributed import place_of, rank_of
 from recbole_bert4rec.plugin.faults import FaultyTrainer
 from recbole_bert4rec.plugin.model import BERT4Rec
+from recbole_bert4rec.plugin.parts import NO_ROWS
 from recbole_bert4rec.plugin.warm_start import WarmStart, begin_warm
 from recbole_bert4rec.user_models import class_name
 
@@ -156,10 +158,12 @@ class ResumableTrainer(FaultyTrainer):
         """Write a checkpoint of what is finished after ``epoch``, and of the ``middle`` of the next one."""
         self._check_weights()
         generators = [random_states]
+        shard = self.model.shard
+        shares_rows = shard is not None and shard.world > 1
         if not self.config["single_spec"]:
             generators *= self.config["world_size"]
             dist.all_gather_object(generators, random_states)
-            if rank_of(self.config) != 0:
+            if rank_of(self.config) != 0 and not shares_rows:
                 return
         state = {
             "config": checkpoint.plain_config(self.config),
@@ -186,7 +190,24 @@ class ResumableTrainer(FaultyTrainer):
             trained = {name: weight.clone() for name, weight in self.model.state_dict().items()}
             state |= {"trained": trained, "average_steps": self.average.steps}
         with self._ranking_weights():
-            checkpoint.write(file, {**state, "state_dict": self.model.state_dict()})
+            state["state_dict"] = self.model.state_dict()
+            if shares_rows:
+                self._write_with_parts(file, state)
+            else:
+                checkpoint.write(file, state)
+
+    def _write_with_parts(self, file: str, state: dict[str, Any]) -> None:
+        """Write a checkpoint whose item table lies in several processes: first their rows, then what names them."""
+        rank, token = rank_of(self.config), [secrets.token_hex(4)]
+        dist.broadcast_object_list(token)
+        weights = [weight for group in self.optimizer.param_groups for weight in group["params"]]
+        shared = {id(weight) for weight in self.model.shared_weights().values()}
+        places = [place for place, weight in enumerate(weights) if id(weight) in shared]
+        kept = parts.write(file, state, rank, token[0], self.config["world_size"], places)
+        dist.barrier()
+        if rank == 0:
+            checkpoint.write(file, kept)
+            parts.tidy(file, token[0])
 
     def resume_checkpoint(self, resume_file: str | os.PathLike[str]) -> None:
         """Go on from a checkpoint as if never stopped: weights, optimizer, early stopping, random numbers.
@@ -199,7 +220,7 @@ class ResumableTrainer(FaultyTrainer):
                 would be selected under another protocol than the current best; or the best epoch's checkpoint, which
                 the last one needs beside it, is missing, damaged or of another training.
         """
-        state = checkpoint.read(resume_file, self.device)
+        state = checkpoint.read(resume_file, self.device, *place_of(self.config))
         if not state["optimizer"]["param_groups"]:
             raise UserError(
                 f"{resume_file} cannot be resumed: items were appended to it; --warm_start={resume_file} begins with it"
@@ -282,8 +303,11 @@ class ResumableTrainer(FaultyTrainer):
         settings = [{**group} for group in self.optimizer.param_groups]
         self.optimizer.load_state_dict(stored)
         for group, own in zip(self.optimizer.param_groups, settings, strict=True):
+            rate = group.get("lr")
             group.clear()
             group.update(own)
+            if type(rate) is float:  # that of the last step, for a checkpoint that is written before the next one
+                group["lr"] = rate
         states: dict[Any, Any] = dict(self.optimizer.state)
         for weight, state in states.items():
             if not isinstance(weight, torch.Tensor) or not isinstance(state, dict):
@@ -329,7 +353,7 @@ def _check_pair(best: str, last: str | os.PathLike[str], state: Mapping[str, Any
         return
     if not os.path.isfile(best):
         raise UserError(f"{last} goes on only beside {best}, which holds the best epoch so far and is missing")
-    kept = checkpoint.read(best)
+    kept = checkpoint.read(best, rank=NO_ROWS)
     same = kept["epoch"] == state["best_epoch"] and kept["best_valid_score"] == state["best_valid_score"]
     if not (same or kept["epoch"] > state["best_epoch"]):
         raise UserError(f"{best} does not hold the best epoch that {last} speaks of; go on with --resume={best}")

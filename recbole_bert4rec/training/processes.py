@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from signal import SIGTERM
@@ -25,6 +27,8 @@ from recbole_bert4rec.training.request import RunRequest, RunResult
 from recbole_bert4rec.training.run import resolved, run
 from recbole_bert4rec.workers import end_with_parent
 
+_SORTING = timedelta(days=1)
+"""How long the other processes wait for the first one, which may have a large log to sort."""
 _PATIENCE = 10
 """Seconds that the other processes have to end, once one has failed."""
 
@@ -105,12 +109,13 @@ def _prepared(request: RunRequest) -> str | None:
 def _of_the_first(place: Place, step: Callable[[], str | None]) -> str | None:
     """Return in every process what a step returns in the first, which runs it alone; a mistake is one of all."""
     found: list[str | None] = [None, None]
+    waiting = dist.new_group(timeout=_SORTING, backend="gloo")
     if place.rank == 0:
         try:
             found[0] = step()
         except UserError as error:
             found[1] = str(error)
-    dist.broadcast_object_list(found)
+    dist.broadcast_object_list(found, group=waiting)
     if found[1] is not None:
         raise UserError(found[1])
     return found[0]
@@ -148,10 +153,10 @@ def run_processes(request: RunRequest, nproc: int, ip: str, port: int | None) ->
             "goes on"
         ) from error
     except ProcessRaisedException as error:
-        _, found, message = str(error).partition("UserError: ")
-        if not found:
+        found = re.search(r"^recbole_bert4rec\.[\w.]+Error: (.*)", str(error), re.DOTALL | re.MULTILINE)
+        if found is None:
             raise
-        raise UserError(message.strip()) from error
+        raise UserError(found[1].strip()) from error
 
 
 def _free_port(ip: str, port: int | None) -> int:

@@ -12,13 +12,14 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import ray
 import torch
+from ray.exceptions import RayError
 from ray.train.torch import TorchConfig, TorchTrainer
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -236,7 +237,8 @@ def _shown(board: Any) -> Iterator[None]:
     def show() -> None:
         while not over.is_set():
             time.sleep(_PAUSE)
-            sys.stderr.write(ray.get(board.take.remote()))
+            with suppress(RayError):  # Ray has ended before this program
+                sys.stderr.write(ray.get(board.take.remote()))
 
     thread = threading.Thread(target=show, daemon=True)
     thread.start()
@@ -245,4 +247,5 @@ def _shown(board: Any) -> Iterator[None]:
     finally:
         over.set()
         thread.join(5)
-        sys.stderr.write(ray.get(board.take.remote()))
+        with suppress(RayError):
+            sys.stderr.write(ray.get(board.take.remote()))

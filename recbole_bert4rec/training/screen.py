@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from recbole.data.dataloader import AbstractDataLoader
 from recbole.data.dataset import Dataset
 
+from recbole_bert4rec.plugin.distributed import n_parameters
 from recbole_bert4rec.plugin.user_rows import why_slow
 from recbole_bert4rec.training.budget import Budget
 from recbole_bert4rec.training.build import Data, Experiment
@@ -123,7 +124,7 @@ def _date(time: float) -> str | None:
 def show_plan(experiment: Experiment) -> None:
     """Say how large the model is and how much there is to do."""
     trainer, batches = experiment.trainer, len(experiment.data.train)
-    parameters = sum(weight.numel() for weight in experiment.model.parameters())
+    parameters = n_parameters(experiment.model)
     device = experiment.data.config["device"]
     on_gpu = device.type == "cuda"
     where = torch.cuda.get_device_name(device) if on_gpu else f"the processor, threads: {torch.get_num_threads()}"

@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 import recbole_bert4rec  # noqa: F401  registers BERT4Rec
+from tests.stress.cluster import cluster
 from tests.stress.disks import disks
 from tests.stress.flips import flips
 from tests.stress.kills import kills
@@ -19,8 +20,10 @@ from tests.stress.programs import run_to_end, the_one
 def main() -> int:
     """Run one kind of stress; flags that are not its own go to run.py."""
     parser = argparse.ArgumentParser(prog="python -m tests.stress", description="What a run of ml-100k survives.")
-    parser.add_argument("kind", choices=["kills", "flips", "disks", "pairs", "loop"])
-    parser.add_argument("--count", type=int, help="kills, pairs, or changed bytes (default: 10; of flips all)")
+    parser.add_argument("kind", choices=["kills", "flips", "disks", "pairs", "loop", "cluster"])
+    parser.add_argument(
+        "--count", type=int, help="kills, pairs, or changed bytes (default: 10; of cluster 20, of flips all)"
+    )
     parser.add_argument("--minutes", type=float, default=60.0, help="of loop (default: %(default)s)")
     parser.add_argument("--stress_seed", type=int, default=1, help="of moments and bytes (default: %(default)s)")
     options, flags = parser.parse_known_args()
@@ -33,6 +36,10 @@ def main() -> int:
         elif options.kind == "flips":
             run_to_end(folder, "--epochs=1", "--hidden_size=4", "--inner_size=4", "--n_heads=1", *flags)
             good = flips(the_one(folder, ".last.pth"), folder / "changed.pth", options.count, options.stress_seed)
+        elif options.kind == "cluster":
+            good = cluster(
+                folder, options.count or 20, 3, ["--epochs=30", "--stopping_step=99", *flags], options.stress_seed
+            )
         elif options.kind == "disks":
             good = disks(folder)
         elif options.kind == "pairs":

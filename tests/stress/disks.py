@@ -5,9 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest import mock
+
+import torch
 
 from recbole_bert4rec.cli.main import main
 from recbole_bert4rec.plugin import checkpoint
@@ -38,7 +41,7 @@ def _one(place: Path, number: int, stage: str) -> str:
     """Train until the third checkpoint cannot be written; return what is wrong with the end, or nothing."""
     os.chdir(place)
     left = 2
-    originals = {"fsync": os.fsync, "replace": os.replace, "save": checkpoint.torch.save}
+    originals: dict[str, Callable[..., Any]] = {"fsync": os.fsync, "replace": os.replace, "save": torch.save}
 
     def failing(name: str, *arguments: Any, **more: Any) -> Any:
         nonlocal left
@@ -55,7 +58,7 @@ def _one(place: Path, number: int, stage: str) -> str:
     with (
         mock.patch.object(os, "fsync", lambda *a: failing("fsync", *a)),
         mock.patch.object(os, "replace", lambda *a: failing("replace", *a)),
-        mock.patch.object(checkpoint.torch, "save", lambda *a, **k: failing("save", *a, **k)),
+        mock.patch.object(torch, "save", lambda *a, **k: failing("save", *a, **k)),
         mock.patch.object(sys.stderr, "write", lambda text: printed.append(text)),
     ):
         code = main([*SMALL, *QUIET, "--epochs=3"], name="run")

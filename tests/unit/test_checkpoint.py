@@ -16,7 +16,7 @@ import yaml
 from recbole.quick_start import load_data_and_model
 
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.plugin import checkpoint
+from recbole_bert4rec.plugin import checkpoint, sealed
 from recbole_bert4rec.plugin.stored_config import StoredConfig
 from recbole_bert4rec.training.run import run
 from tests.conftest import make_config, make_trainer, prepare
@@ -61,7 +61,7 @@ LACKING = object()
 
 def test_a_checkpoint_is_read_by_torch_with_weights_only(trained: Path) -> None:
     state = torch.load(trained, weights_only=True)
-    assert set(state) == {"format", *checkpoint.ENTRIES} - {"middle", "histories", "warm_start"}
+    assert set(state) == {"format", *checkpoint.ENTRIES} - {"middle", "histories", "warm_start", "parts"}
     read = checkpoint.read(trained)
     assert read["item_tokens"] == state["item_tokens"]
     for name, weight in state["state_dict"].items():
@@ -102,7 +102,7 @@ RIGHT = {
 
 @pytest.mark.parametrize("name", checkpoint.ENTRIES)
 def test_an_entry_that_is_missing_or_of_another_kind_is_named(trained: Path, tmp_path: Path, name: str) -> None:
-    if name not in ("middle", "histories", "warm_start"):
+    if name not in ("middle", "histories", "warm_start", "parts"):
         with pytest.raises(UserError, match=f"has no entry '{name}'"):
             checkpoint.read(changed(trained, tmp_path / "a.pth", **{name: LACKING}))
     for kind, value in WRONG.items():
@@ -186,7 +186,7 @@ def test_a_file_of_another_kind_is_refused_in_one_line_and_runs_no_code(tmp_path
     if kind == "pickle":
         path.write_bytes(pickle.dumps(Evil()))
     elif kind == "torch":
-        torch.save({"format": checkpoint.FORMAT, "config": Evil()}, path)
+        torch.save({"format": sealed.FORMAT, "config": Evil()}, path)
     elif kind == "recbole":
         torch.save({"config": Evil()}, path, pickle_protocol=4)
     elif kind == "text":
@@ -199,7 +199,7 @@ def test_a_file_of_another_kind_is_refused_in_one_line_and_runs_no_code(tmp_path
     assert "\n" not in str(error.value)
     assert not Path("pwned").exists()
     if kind != "missing":
-        assert isinstance(error.value, checkpoint.ForeignFileError)
+        assert isinstance(error.value, sealed.ForeignFileError)
 
 
 def test_a_stored_configuration_comes_back_equal(monkeypatch: pytest.MonkeyPatch) -> None:

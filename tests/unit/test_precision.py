@@ -32,7 +32,7 @@ def test_a_run_that_chooses_is_the_run_that_is_told(amp: bool, write_inter: Any,
     told = run(options=options_of(write_inter, enable_amp=amp))
     tried = []
 
-    def steps(step: Any) -> StepSeconds:
+    def steps(step: Any, agreed: Any) -> StepSeconds:
         tried.extend([step(False), step(True)])
         return StepSeconds(1.0, 0.5 if amp else 2.0)
 
@@ -46,12 +46,12 @@ def test_a_run_that_chooses_is_the_run_that_is_told(amp: bool, write_inter: Any,
 
 
 def test_a_run_that_goes_on_keeps_what_was_chosen(write_inter: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(trainer, "time_steps", lambda step: StepSeconds(1.0, 0.5))
+    monkeypatch.setattr(trainer, "time_steps", lambda step, agreed: StepSeconds(1.0, 0.5))
     options = options_of(write_inter, enable_amp="auto")
     whole = run(options=options)
     stopped = run(options=options, callbacks=[StopAfter(0)])
 
-    def never(step: Any) -> StepSeconds:
+    def never(step: Any, agreed: Any) -> StepSeconds:
         raise AssertionError("tried again")
 
     monkeypatch.setattr(trainer, "time_steps", never)
@@ -93,3 +93,16 @@ def test_a_little_faster_is_not_enough() -> None:
 def test_recboles_models_do_not_choose(write_inter: Any) -> None:
     with pytest.raises(UserError, match="`enable_amp` must be True or False, but is 'auto'"):
         run(model="SASRec", options={**QUIET, **write_inter(CYCLE), "enable_amp": "auto"})
+
+
+def test_whether_there_is_time_left_is_what_all_processes_agree_on() -> None:
+    calls: list[bool] = []
+    asked: list[bool] = []
+
+    def agreed(left: bool) -> bool:
+        asked.append(left)
+        return len(asked) < 3
+
+    time_steps(calls.append, agreed)
+    assert asked == [True, True, True]
+    assert calls == [False, True] * 4

@@ -94,6 +94,15 @@ def test_a_run_that_is_interrupted_anywhere_ends_as_one_that_is_not(more: dict[s
     assert resumed.record_path == Path(last.replace(".last.pth", ".json"))
 
 
+def test_the_best_epoch_is_kept_alike_where_its_validation_was_interrupted(write_inter: Any) -> None:
+    asked = inputs(write_inter, epochs=2)
+    whole = run(**asked)
+    last = interrupted(asked, (whole.record["best_epoch"], None))
+    wanted, found = (checkpoint.read(one)["optimizer"] for one in (whole.checkpoint, run(resume=last).checkpoint))
+    assert same(wanted, found)
+    assert wanted["param_groups"][0]["lr"] < whole.record["config"]["learning_rate"]  # the schedule's
+
+
 def same(one: Any, other: Any) -> bool:
     if isinstance(one, torch.Tensor):
         return torch.equal(one, other)
