@@ -56,6 +56,7 @@ from recbole_bert4rec.plugin.global_split import (
     splits_by_global_time,
 )
 from recbole_bert4rec.plugin.mapped import MappedDataset, reads_mapped
+from recbole_bert4rec.plugin.once_a_user import score_candidates
 from recbole_bert4rec.plugin.sealed import ForeignFileError
 from recbole_bert4rec.plugin.stored_config import StoredConfig
 from recbole_bert4rec.plugin.user_rows import CAUSAL_MODELS, has_user_rows, loss_of_windows
@@ -637,6 +638,13 @@ PATCHES = (
         "load_data_and_model",
         load_data_and_model,
         "Checkpoints of BERT4Rec are read without unpickling, those of RecBole on request (quick_start.py:250).",
+        Scope.POLICY,
+    ),
+    Patch(
+        "recbole.trainer.trainer:Trainer",
+        "_neg_sample_batch_eval",
+        score_candidates,
+        "RecBole encodes a history once for each of a user's candidates, 101 times with the paper's (trainer.py:542).",
         Scope.POLICY,
     ),
     *(
