@@ -10,11 +10,8 @@ there, on another machine, too.
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
-
 from records import ROOT
-from table_2 import PAPER, run
+from table_2 import folder_of, parser_of, run
 
 STUDIES = {
     "ml-1m": ["one-mask", "max-length-ml-1m", "ablation", "hidden-size", "mask-ratio"],
@@ -25,28 +22,20 @@ LONGEST = {"ml-1m": 200, "beauty": 50}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--dataset", choices=list(PAPER), required=True)
-    parser.add_argument("--data_path", type=Path, required=True, help="folder that holds DATASET/DATASET.inter")
+    parser = parser_of(__doc__)
     parser.add_argument("--budget", default="8m", help="for each variant (default: %(default)s)")
     parser.add_argument("--studies", nargs="+", help="(default: all five)")
-    parser.add_argument("--work", type=Path, default=ROOT / "results", help="(default: results)")
     options = parser.parse_args()
-    searched = f"table-2-{options.dataset}"
-    data = options.work / searched / "dataset"  # what is committed must not name a folder of this machine
-    data.unlink(missing_ok=True)
-    data.symlink_to(options.data_path.resolve())
+    searched = folder_of(options).name
     shared = [f"--dataset={options.dataset}", f"--data_path={searched}/dataset", "--position=start", "--eval_step=2"]
     shared += [f"--config_files=protocol-paper.yaml {searched}/BERT4Rec.best.yaml", "--show_progress=False"]
     shared += [f"--budget={options.budget}", "--training_rows=user"]
     for study in options.studies or STUDIES[options.dataset]:
         own = [f"--study={study}.yaml", f"--output_dir={options.dataset}-{study.removesuffix(f'-{options.dataset}')}"]
-        own += (
-            []
-            if study.startswith(("max-length", "one-mask"))
-            else [f"--MAX_ITEM_LIST_LENGTH={LONGEST[options.dataset]}"]
-        )
-        own += ["--hidden_size=256", "--inner_size=1024", "--n_heads=8"] if study == "one-mask" else []
+        if not study.startswith(("max-length", "one-mask")):
+            own.append(f"--MAX_ITEM_LIST_LENGTH={LONGEST[options.dataset]}")
+        if study == "one-mask":
+            own += ["--hidden_size=256", "--inner_size=1024", "--n_heads=8"]
         run([str(ROOT / "run.py"), *own, *shared], options.work, f"{options.dataset}-{study}.log")
 
 

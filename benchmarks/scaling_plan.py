@@ -7,7 +7,7 @@ backward. Bytes are those of ``sharded_table.py``, which counts them. The networ
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -56,7 +56,7 @@ def rows_of(options: argparse.Namespace) -> list[dict[str, Any]]:
     encoder = seconds_of_encoder(hidden, 64) * batch
     labels, seen = batch * _MASKED, batch * (_LENGTH - _MASKED)
     batches = options.interactions / _LENGTH / batch / workers
-    of_label: Callable[[int], float] = lambda items: seconds_of_softmax(items, hidden, 256)  # noqa: E731
+    of_label = partial(seconds_of_softmax, hidden=hidden, n_rows=256)
     cases = {
         "softmax over all": (of_label(held) * labels * workers, seen, labels * workers, 4),
         f"sampled, {options.negatives:,}": (

@@ -126,20 +126,35 @@ def beside_the_paper(dataset: str, records: list[dict[str, Any]], work: Path) ->
     )
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def parser_of(description: str | None) -> argparse.ArgumentParser:
+    """Return a parser of what all of the paper's tables take: data set, its folder, and where results go."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dataset", choices=list(PAPER), required=True)
     parser.add_argument("--data_path", type=Path, required=True, help="folder that holds DATASET/DATASET.inter")
-    parser.add_argument("--trial", default="300s", help="for each setting (default: %(default)s)")
-    parser.add_argument("--budget", default="20m", help="for each system's final training (default: %(default)s)")
     parser.add_argument("--work", type=Path, default=ROOT / "results", help="(default: results)")
-    options = parser.parse_args()
-    work = (options.work / f"table-2-{options.dataset}").resolve()
+    return parser
+
+
+def folder_of(options: argparse.Namespace) -> Path:
+    """Return the folder of a data set's searches, where ``dataset`` leads to the data.
+
+    What is committed must not name a folder of this machine.
+    """
+    work: Path = (options.work / f"table-2-{options.dataset}").resolve()
     work.mkdir(parents=True, exist_ok=True)
-    data = work / "dataset"  # what is committed must not name a folder of this machine
+    data = work / "dataset"
     data.unlink(missing_ok=True)
     data.symlink_to(options.data_path.resolve())
-    shared = [f"--dataset={options.dataset}", f"--data_path={data.name}", "--training_rows=user"]
+    return work
+
+
+def main() -> None:
+    parser = parser_of(__doc__)
+    parser.add_argument("--trial", default="300s", help="for each setting (default: %(default)s)")
+    parser.add_argument("--budget", default="20m", help="for each system's final training (default: %(default)s)")
+    options = parser.parse_args()
+    work = folder_of(options)
+    shared = [f"--dataset={options.dataset}", "--data_path=dataset", "--training_rows=user"]
     shared += ["--show_progress=False", "--stopping_step=20"]
     searched = [*shared, "--config_files=protocol-paper.yaml", "--epochs=1000"]
     files = [best_options(model, searched, options.trial, work) for model, grid in GRIDS.items() if grid]

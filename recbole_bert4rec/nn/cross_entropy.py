@@ -166,6 +166,7 @@ class _CrossEntropy(torch.autograd.Function):
         n_rows = min(len(hidden), max(_LEAST_ROWS, _KEPT // (len(bias) if shard is None else shard.widest)))
         memory = workspace.take(n_rows * len(bias), low)
         loss = bias.new_zeros(())
+        share = 1.0 if shard is None else 1.0 / shard.world  # of the terms that all processes have
         with torch.autocast(device, enabled=False):
             for start in range(0, len(hidden), n_rows):
                 part = slice(start, start + n_rows)
@@ -175,7 +176,6 @@ class _CrossEntropy(torch.autograd.Function):
                 logsumexp = torch.stack([block.highest + block.total.log() for block in blocks]).logsumexp(0)  # (R,)
                 if shard is not None:
                     logsumexp = shard.stacked(logsumexp).logsumexp(0)
-                share = 1.0 if shard is None else 1.0 / shard.world
                 loss += _loss_of_rows(operands, labels[part], weights[part], offset, logsumexp * share)
                 own = gradients if gradients.hidden is None else gradients._replace(hidden=gradients.hidden[part])
                 _add_softmax_gradients(operands, weights[part], offset, blocks, logsumexp, own)

@@ -43,12 +43,12 @@ def shard_of(config: Config, n_items: int) -> Shard | None:
     """
     if not config["shard_items"]:
         return None
-    world = 1 if config["single_spec"] else dist.get_world_size()
+    rank, world = place_of(config)
     if n_items < 2 * world * world:  # then each process has an item
         raise UserError(
             f"`shard_items` is for huge catalogues: {n_items - 1} items are too few for {world} processes; leave it out"
         )
-    return Shard(n_items, rank_of(config), world, config["seed"])
+    return Shard(n_items, rank, world, config["seed"])
 
 
 def of_all_labels(loss: Tensor, count: int) -> Tensor:
@@ -120,15 +120,11 @@ def share_rows(loader: AbstractDataLoader, items_are_shared: bool) -> None:
 
 def keep_shares_apart(model: BERT4Rec) -> None:
     """Have DistributedDataParallel leave alone what is another in each process."""
-    if model.shard is not None and model.shard.world > 1:
+    if shared := model.shared_weights():
         # torch has no public way, and FSDP and TorchRec take this one
-        ignored = [*model.shared_weights(), "adjustment"]
-        DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, ignored)
+        DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, [*shared, "adjustment"])
 
 
 def share_checkpoint_name(trainer: Trainer) -> None:
     """Every rank names its checkpoint by the second, but only rank 0 writes one: let all use that name."""
-    if dist.is_initialized():
-        names = [trainer.saved_model_file]
-        dist.broadcast_object_list(names)
-        trainer.saved_model_file = names[0]
+    trainer.saved_model_file = of_the_first(trainer.saved_model_file)

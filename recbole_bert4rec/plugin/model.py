@@ -19,7 +19,6 @@ from recbole_bert4rec.data.labelled import Labelled, seen_pairs
 from recbole_bert4rec.data.negatives import SharedNegatives, items_outside
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.nn.cross_entropy import LogitOffset, Workspace, cross_entropy
-from recbole_bert4rec.nn.growth import ITEM_EMBEDDING, OUTPUT_BIAS
 from recbole_bert4rec.nn.losses import (
     binary_cross_entropy,
     bpr,
@@ -34,6 +33,7 @@ from recbole_bert4rec.nn.time_bias import visible_times
 from recbole_bert4rec.nn.topk import Change
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.distributed import of_all_labels, shard_of
+from recbole_bert4rec.plugin.parts import SHARED
 from recbole_bert4rec.ranker import Pairs, Ranker
 
 
@@ -74,9 +74,11 @@ class BERT4Rec(Ranker, SequentialRecommender):
         self.set_epoch(0)
 
     def shared_weights(self) -> dict[str, nn.Parameter]:
-        """Return the weights of which each process has other rows with ``shard_items``, by their names."""
+        """Return the weights of which other processes have other rows, by their names; none without ``shard_items``."""
+        if self.shard is None or self.shard.world == 1:
+            return {}
         named = dict(self.named_parameters())
-        return {name: named[name] for name in (ITEM_EMBEDDING, OUTPUT_BIAS)}
+        return {name: named[name] for name in SHARED}
 
     def set_epoch(self, epoch: int, generator_state: Tensor | None = None) -> None:
         """Start an epoch: its masks and negatives depend on the seed and the epoch alone.
@@ -322,7 +324,7 @@ class BERT4Rec(Ranker, SequentialRecommender):
 
     def _check_whole(self) -> None:
         """Refuse to score all items where other processes hold some of them."""
-        if self.shard is not None and self.shard.world > 1:
+        if self.shared_weights():
             raise UserError(
                 f"{type(self).__name__} needs the scores of all items, which no process has with `shard_items`; leave "
                 "it out"

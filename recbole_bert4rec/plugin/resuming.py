@@ -23,7 +23,7 @@ from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.options.table import FIXED_ON_RESUME, PROTOCOL
 from recbole_bert4rec.plugin import checkpoint, parts
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
-from recbole_bert4rec.plugin.distributed import place_of, rank_of
+from recbole_bert4rec.plugin.distributed import of_the_first, place_of, rank_of
 from recbole_bert4rec.plugin.faults import FaultyTrainer
 from recbole_bert4rec.plugin.model import BERT4Rec
 from recbole_bert4rec.plugin.parts import NO_ROWS
@@ -158,12 +158,11 @@ class ResumableTrainer(FaultyTrainer):
         """Write a checkpoint of what is finished after ``epoch``, and of the ``middle`` of the next one."""
         self._check_weights()
         generators = [random_states]
-        shard = self.model.shard
-        shares_rows = shard is not None and shard.world > 1
+        shared = self.model.shared_weights()
         if not self.config["single_spec"]:
             generators *= self.config["world_size"]
             dist.all_gather_object(generators, random_states)
-            if rank_of(self.config) != 0 and not shares_rows:
+            if rank_of(self.config) != 0 and not shared:
                 return
         state = {
             "config": checkpoint.plain_config(self.config),
@@ -191,23 +190,22 @@ class ResumableTrainer(FaultyTrainer):
             state |= {"trained": trained, "average_steps": self.average.steps}
         with self._ranking_weights():
             state["state_dict"] = self.model.state_dict()
-            if shares_rows:
-                self._write_with_parts(file, state)
+            if shared:
+                self._write_with_parts(file, state, shared.values())
             else:
                 checkpoint.write(file, state)
 
-    def _write_with_parts(self, file: str, state: dict[str, Any]) -> None:
+    def _write_with_parts(self, file: str, state: dict[str, Any], shared: Iterable[Tensor]) -> None:
         """Write a checkpoint whose item table lies in several processes: first their rows, then what names them."""
-        rank, token = rank_of(self.config), [secrets.token_hex(4)]
-        dist.broadcast_object_list(token)
+        (rank, processes), token = place_of(self.config), of_the_first(secrets.token_hex(4))
         weights = [weight for group in self.optimizer.param_groups for weight in group["params"]]
-        shared = {id(weight) for weight in self.model.shared_weights().values()}
-        places = [place for place, weight in enumerate(weights) if id(weight) in shared]
-        kept = parts.write(file, state, rank, token[0], self.config["world_size"], places)
+        ours = {id(weight) for weight in shared}
+        places = [place for place, weight in enumerate(weights) if id(weight) in ours]
+        kept = parts.write(file, state, rank, token, processes, places)
         dist.barrier()
         if rank == 0:
             checkpoint.write(file, kept)
-            parts.tidy(file, token[0])
+            parts.tidy(file, token)
 
     def resume_checkpoint(self, resume_file: str | os.PathLike[str]) -> None:
         """Go on from a checkpoint as if never stopped: weights, optimizer, early stopping, random numbers.

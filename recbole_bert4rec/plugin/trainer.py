@@ -238,11 +238,8 @@ class BERT4RecTrainer(EvaluatingTrainer, ResumableTrainer):
 
     def _replicated_and_shared(self) -> tuple[list[Tensor], list[Tensor]]:
         """Return the weights that all processes have, and those of which each has other rows."""
-        shard = self.model.shard
-        if shard is None or shard.world == 1:
-            return list(self.model.parameters()), []
-        shared: list[Tensor] = list(self.model.shared_weights().values())
-        return [one for one in self.model.parameters() if not any(one is own for own in shared)], shared
+        shared = self.model.shared_weights()
+        return [weight for name, weight in self.model.named_parameters() if name not in shared], [*shared.values()]
 
     def sync_grad_loss(self) -> Tensor | int:
         """Return 0 with a gradient for all weights whose gradients processes average, as RecBole does."""

@@ -20,7 +20,7 @@ _PATIENCE = 300
 
 
 def cluster(folder: Path, count: int, machines: int, flags: list[str], seed: int) -> bool:
-    """Return whether ``count`` workers and two machines, killed at some moment, changed nothing; print it.
+    """Return whether runs end as an undisturbed one, although workers and machines are killed; print each end.
 
     Args:
         folder: empty; gets the runs.

@@ -327,6 +327,8 @@ def test_all_mistakes_come_in_one_message() -> None:
         ),
         ({"shard_items": True, "label_smoothing": 0.1}, "`shard_items` needs `label_smoothing` 0, but it is 0.1"),
         ({"shard_items": True, "warm_start": "a.pth"}, "`shard_items` needs `warm_start` null, but it is 'a.pth'"),
+        ({"shard_items": True, "refit": "train+valid"}, "`shard_items` needs `refit` null, but it is 'train+valid'"),
+        ({"shard_items": True, "enable_scaler": True}, "`shard_items` needs `enable_scaler` False, but it is True"),
         ({"valid_metric": "NDCG@7"}, "`valid_metric` must be one of"),
     ],
 )
