@@ -160,7 +160,7 @@ def answer_users(
     model: Recommender,
     answer: Callable[[Recommender, Histories], pd.DataFrame],
     asked: Mapping[str, Any],
-    **opened: Any,
+    **opened: object,
 ) -> None:
     """Write a table with the answers for all users of ``--input`` to ``--output``, and say how many there were.
 

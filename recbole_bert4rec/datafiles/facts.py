@@ -67,7 +67,7 @@ def _by_count(counts: NDArray[np.int64]) -> dict[str, int]:
     return found
 
 
-def _date(time: Any, ends: tuple[Any, Any], are_dates: bool) -> str | float:
+def _date(time: np.generic, ends: tuple[Any, Any], are_dates: bool) -> str | float:
     """Return a time as a date, where all times are plausible Unix times of one unit; else as the number that it is."""
     units = (size for size in _UNITS.values() if _PLAUSIBLE[0] <= ends[0] / size and ends[1] / size <= _PLAUSIBLE[1])
     size = 1 if are_dates else next(units, None)

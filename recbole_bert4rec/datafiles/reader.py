@@ -25,7 +25,7 @@ def keeping_ids(read_csv: Callable[..., pd.DataFrame], fields: Iterable[str]) ->
     """
     ids = {f"{field}:token" for field in fields}
 
-    def read(*arguments: Any, **options: Any) -> pd.DataFrame:
+    def read(*arguments: object, **options: Any) -> pd.DataFrame:
         missing = {column: [""] if column in ids else MISSING for column in options["usecols"]}
         return read_csv(*arguments, **{**options, "keep_default_na": False, "na_values": missing})
 

@@ -7,14 +7,18 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from recbole_bert4rec.constants import PADDING
+from recbole_bert4rec.nn.products import by_mkl
 from recbole_bert4rec.nn.sharding import Shard
 
 _LOG2_E = 1 / math.log(2)
 _KEPT = 1 << 23  # exponentials kept at once: so many rows of them as fit, all items
+_MOST_ROWS = {"cpu": 1 << 10, "cuda": 1 << 20}
+_ROWS = 128  # their number is rounded up to a multiple of it: oneDNN makes kernels for each, in milliseconds
 _LEAST_ROWS = 32  # fewer make the products slow: a million items take 128 MB
 _BLOCK = {"cpu": 1 << 20, "cuda": 1 << 24}  # logits made at once; on a processor, what stays in its cache
 
@@ -96,6 +100,8 @@ def cross_entropy(
     value, rows, items = offset or (None, None, None)
     workspace = workspace or Workspace()
     recording = torch.is_grad_enabled()  # inside a Function it is always off
+    extra = -len(hidden) % _ROWS
+    hidden, labels, weights = F.pad(hidden, [0, 0, 0, extra]), F.pad(labels, [0, extra]), F.pad(weights, [0, extra])
     loss: Tensor = _CrossEntropy.apply(  # type: ignore[no-untyped-call]  # torch gives it no types
         recording, workspace, shard, hidden, item_embedding, bias, labels, weights, value, rows, items
     )
@@ -163,7 +169,8 @@ class _CrossEntropy(torch.autograd.Function):
             torch.zeros_like(bias[0]) if recording and asked[5] else None,
         )
         low, table, weights = hidden.to(kind), item_embedding.to(kind), weights.to(bias.dtype)
-        n_rows = min(len(hidden), max(_LEAST_ROWS, _KEPT // (len(bias) if shard is None else shard.widest)))
+        most = _KEPT // (len(bias) if shard is None else shard.widest)
+        n_rows = min(len(hidden), _MOST_ROWS["cuda" if hidden.is_cuda else "cpu"], max(_LEAST_ROWS, most))
         memory = workspace.take(n_rows * len(bias), low)
         loss = bias.new_zeros(())
         share = 1.0 if shard is None else 1.0 / shard.world  # of the terms that all processes have
@@ -281,7 +288,8 @@ def _add_product(to: Tensor, left: Tensor, right: Tensor) -> None:
     if to.dtype != left.dtype:
         to.add_(left @ right)
     elif right.dim() == 1:
-        to.addmv_(left, right)
+        with by_mkl():  # which is faster with vectors
+            to.addmv_(left, right)
     else:
         to.addmm_(left, right)
 

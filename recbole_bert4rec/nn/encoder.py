@@ -12,9 +12,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from recbole_bert4rec.constants import PADDING
+from recbole_bert4rec.nn.attention import Mask, attention, split_heads
 from recbole_bert4rec.nn.dropout import Dropout
 from recbole_bert4rec.nn.features import ItemFeatures
 from recbole_bert4rec.nn.position_bias import PositionBias
+from recbole_bert4rec.nn.position_wise import feed_forward, linear
 from recbole_bert4rec.nn.sharding import Shard, ShardedEmbedding
 from recbole_bert4rec.nn.time_bias import TimeBias
 from recbole_bert4rec.options.table import OPTIONS, OptionValues, default
@@ -98,6 +100,11 @@ class EncoderOptions:
         return cls(n_items, config["MAX_ITEM_LIST_LENGTH"], features, shard, **named)
 
 
+def affine(layer: nn.Linear) -> tuple[Tensor, Tensor]:
+    """Return a layer's weight and bias."""
+    return layer.weight, layer.bias
+
+
 def attended(two_sided: Tensor, width: int) -> Tensor:
     """Return which positions each position may attend to: see :meth:`BERT4RecEncoder.forward`.
 
@@ -163,31 +170,32 @@ class MultiHeadAttention(Sublayer):
         self.output = nn.Linear(hidden, hidden)
         self._init_residual(options)
 
-    def forward(self, hidden: Tensor, attn_mask: Tensor | None, query_positions: Positions | None = None) -> Tensor:
-        """Let positions attend to all positions of their sequence.
+    def forward(self, hidden: Tensor, mask: Mask, query_positions: Positions | None = None) -> Tensor:
+        """Let positions attend to positions of their sequence.
 
         Args:
             hidden: *Shape:* (B, L, H)
-            attn_mask: which positions may be attended to, (B, 1, 1, L) of bool, or (B, 1, L, L) by query and key; or
-                numbers that are added to the logits of equation 2, (B, A, L, L); None if all positions may.
+            mask: which positions each attends to.
             query_positions: the M positions to compute; all by default.
 
         Returns:
             *Shape:* (B, L, H), or (M, H) with ``query_positions``.
         """
         if query_positions is None:
-            return self._attend_everywhere(hidden, attn_mask)
-        return self._attend_at(hidden, attn_mask, query_positions)
+            return self._attend_everywhere(hidden, mask)
+        return self._attend_at(hidden, mask, query_positions)
 
-    def _attend_everywhere(self, hidden: Tensor, attn_mask: Tensor | None) -> Tensor:
+    def _attend_everywhere(self, hidden: Tensor, mask: Mask) -> Tensor:
         """Compute every position.
 
         *Shape:* (B, L, H) -> (B, L, H)
         """
-        query, key, value = self.query_key_value(self._pre_norm(hidden)).chunk(3, dim=-1)  # each (B, L, H)
-        return self._add_and_norm(hidden, self.output(self._heads_of(query, key, value, attn_mask)))
+        projected = linear(self._pre_norm(hidden), affine(self.query_key_value))
+        query, key, value = projected.chunk(3, dim=-1)  # each (B, L, H)
+        heads = self._heads_of(query, key, value, mask)
+        return self._add_and_norm(hidden, linear(heads, affine(self.output)))
 
-    def _attend_at(self, hidden: Tensor, attn_mask: Tensor | None, query_positions: Positions) -> Tensor:
+    def _attend_at(self, hidden: Tensor, mask: Mask, query_positions: Positions) -> Tensor:
         """Compute some positions: keys and values of all, queries of these alone.
 
         *Shape:* (B, L, H) -> (M, H)
@@ -195,53 +203,35 @@ class MultiHeadAttention(Sublayer):
         normed = self._pre_norm(hidden)
         query_weight, key_value_weight = self.query_key_value.weight.tensor_split([hidden.shape[-1]])
         query_bias, key_value_bias = self.query_key_value.bias.tensor_split([hidden.shape[-1]])
-        key, value = F.linear(normed, key_value_weight, key_value_bias).chunk(2, dim=-1)  # each (B, L, H)
+        key, value = linear(normed, (key_value_weight, key_value_bias)).chunk(2, dim=-1)  # each (B, L, H)
         rows, columns = query_positions
         index = _index_within_row(rows, len(hidden))  # (M,)
         n_queries = int(index.max()) + 1  # Q, most queries of a sequence
         hidden = hidden[query_positions]  # (M, H)
         query = hidden.new_zeros(len(key), n_queries, hidden.shape[-1])  # (B, Q, H), padded
-        projected = F.linear(normed[query_positions], query_weight, query_bias)  # (M, H)
-        query = query.index_put((rows, index), projected.to(query.dtype))
-        if attn_mask is not None and attn_mask.shape[2] > 1:  # by query; those that pad Q attend everywhere
-            everywhere = attn_mask.dtype == torch.bool
-            of_queries = attn_mask.new_full((len(key), n_queries, *attn_mask.shape[1::2]), everywhere)  # (B, Q, A, L)
-            attn_mask = of_queries.index_put((rows, index), attn_mask[rows, :, columns]).transpose(1, 2)
-        heads = self._heads_of(query.to(key.dtype), key, value, attn_mask)[rows, index]  # (M, H)
-        return self._add_and_norm(hidden, self.output(heads))
+        projected = linear(normed[query_positions], (query_weight, query_bias))  # (M, H)
+        query = query.index_put((rows, index), projected.to(query.dtype)).to(key.dtype)
+        heads = self._heads_of(query, key, value, mask.at(rows, columns, index, n_queries))[rows, index]  # (M, H)
+        return self._add_and_norm(hidden, linear(heads, affine(self.output)))
 
-    def _heads_of(self, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None) -> Tensor:
+    def _heads_of(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
         """Return all heads side by side (equation 2).
 
         *Shape:* (B, Q, H), (B, L, H), (B, L, H) -> (B, Q, H)
         """
-        query, key, value = map(self._split_heads, (query, key, value))
-        dropout = self.attn_dropout_prob if self.training else 0.0
-        if attn_mask is not None and attn_mask.is_floating_point():
-            attn_mask = attn_mask.to(query.dtype)
-        heads: Tensor = F.scaled_dot_product_attention(query, key, value, attn_mask=attn_mask, dropout_p=dropout)
-        return heads.transpose(1, 2).flatten(2)  # from (B, A, Q, H / A)
+        return attention(query, key, value, self.n_heads, mask, self.attn_dropout_prob if self.training else 0.0)
 
-    def _split_heads(self, projected: Tensor) -> Tensor:
-        """Split the last dimension into heads.
-
-        *Shape:* (B, L, H) -> (B, A, L, H / A)
-        """
-        heads: Tensor = projected.unflatten(-1, (self.n_heads, -1))
-        return heads.transpose(1, 2)
-
-    def weights(self, hidden: Tensor, attn_mask: Tensor | None) -> Tensor:
-        """Return the softmax of equation 2, for pictures; the mask as in :meth:`forward`.
+    def weights(self, hidden: Tensor, mask: Mask) -> Tensor:
+        """Return the softmax of equation 2, for pictures.
 
         *Shape:* (B, L, H) -> (B, A, L, L), by query and key position.
         """
         query, key, _ = self.query_key_value(self._pre_norm(hidden)).chunk(3, dim=-1)
-        query, key = map(self._split_heads, (query, key))
+        query, key = split_heads(query, self.n_heads), split_heads(key, self.n_heads)
         logits = query @ key.transpose(2, 3) / query.shape[-1] ** 0.5
-        if attn_mask is not None:
-            additive = attn_mask.is_floating_point()
-            logits = logits + attn_mask if additive else logits.masked_fill(~attn_mask, -torch.inf)
-        return torch.softmax(logits, dim=-1)
+        if mask.bias is not None:
+            logits = logits + mask.bias
+        return torch.softmax(logits.masked_fill(~mask.allowed, -torch.inf), dim=-1)
 
     @torch.no_grad()
     def init_identity_values_(self) -> None:
@@ -284,8 +274,8 @@ class FeedForward(Sublayer):
 
         *Shape:* (..., H) in, out
         """
-        inner = self.activation(self.inner(self._pre_norm(hidden)))
-        return self._add_and_norm(hidden, self.output(inner))
+        transformed = feed_forward(self._pre_norm(hidden), affine(self.inner), affine(self.output), self.activation)
+        return self._add_and_norm(hidden, transformed)
 
 
 class TransformerLayer(nn.Module):
@@ -296,9 +286,9 @@ class TransformerLayer(nn.Module):
         self.attention = MultiHeadAttention(options)
         self.feed_forward = nn.Identity() if "feed_forward" in options.ablate else FeedForward(options)
 
-    def forward(self, hidden: Tensor, attn_mask: Tensor | None, query_positions: Positions | None = None) -> Tensor:
+    def forward(self, hidden: Tensor, mask: Mask, query_positions: Positions | None = None) -> Tensor:
         """Apply both sublayers; arguments, shapes and result as in :class:`MultiHeadAttention`."""
-        transformed: Tensor = self.feed_forward(self.attention(hidden, attn_mask, query_positions))
+        transformed: Tensor = self.feed_forward(self.attention(hidden, mask, query_positions))
         return transformed
 
 
@@ -384,16 +374,14 @@ class BERT4RecEncoder(nn.Module):
         present = item_seq != PADDING  # (B, L)
         hidden = self.embedding_dropout(self.embedding_norm(self.embed(item_seq)))
         if two_sided is None:
-            attn_mask = present[:, None, None, :]
+            allowed = present[:, None, None, :]
         else:  # padding comes after all items, so none of them attends to it
-            attn_mask = attended(two_sided, item_seq.shape[1]).unsqueeze(1)
-        bias = self._attention_bias(item_seq.shape[1], times)
-        if bias is not None:
-            attn_mask = bias.masked_fill(~attn_mask, -torch.inf)
+            allowed = attended(two_sided, item_seq.shape[1]).unsqueeze(1)
+        mask = Mask(allowed, self._attention_bias(item_seq.shape[1], times))
         *lower, last = self.layers
         for layer in lower:
-            hidden = layer(hidden, attn_mask)
-        encoded: Tensor = self.last_norm(last(hidden, attn_mask, query_positions))
+            hidden = layer(hidden, mask)
+        encoded: Tensor = self.last_norm(last(hidden, mask, query_positions))
         return encoded
 
     def embed(self, item_seq: Tensor) -> Tensor:
@@ -446,8 +434,9 @@ class BERT4RecEncoder(nn.Module):
 
         *Shape:* (..., H) in, out
         """
-        projected = self.options.output_projection
-        vectors: Tensor = self.head_norm(F.gelu(self.head(hidden))) if projected else hidden
+        vectors = hidden
+        if isinstance(self.head, nn.Linear):
+            vectors = self.head_norm(F.gelu(linear(hidden, affine(self.head))))
         temperature = self.options.temperature
         return vectors if temperature is None else F.normalize(vectors, dim=-1) / temperature
 

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from recbole_bert4rec.nn.cross_entropy import LogitOffset
+from recbole_bert4rec.nn.position_wise import linear
 from recbole_bert4rec.segments import index_within_segment
 
 
@@ -123,7 +124,8 @@ def sampled_scores(
         sparse: make the gradient of ``item_embedding`` a sparse tensor.
     """
     positive = (hidden * F.embedding(labels, item_embedding, sparse=sparse)).sum(1) + bias[labels]
-    negative = hidden @ F.embedding(negatives, item_embedding, sparse=sparse).T + bias[negatives]
+    drawn = F.embedding(negatives, item_embedding, sparse=sparse)  # (K, H)
+    negative = linear(hidden, (drawn, bias.new_zeros(len(drawn)))) + bias[negatives]
     if offset is not None:
         own = offset.rows[offset.items == labels[offset.rows]]
         positive = positive.index_put((own,), offset.value, accumulate=True)

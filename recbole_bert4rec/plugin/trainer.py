@@ -22,6 +22,7 @@ from recbole_bert4rec.constants import FOR_THE_USER
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.nn.adam import Adam, AdamW
 from recbole_bert4rec.nn.lazy_adamw import LazyAdamW, clip
+from recbole_bert4rec.nn.products import faster_products, measured
 from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.plugin import checkpoint
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
@@ -130,6 +131,7 @@ class BERT4RecTrainer(EvaluatingTrainer, ResumableTrainer):
         if self.average is not None:
             self.average.update()
 
+    @faster_products()
     def _train_epoch(
         self,
         train_data: AbstractDataLoader,
@@ -264,6 +266,7 @@ class BERT4RecTrainer(EvaluatingTrainer, ResumableTrainer):
         score, self.valid_result = found if self.model.shard is None else of_the_first(found)
         return score, self.valid_result
 
+    @faster_products()
     def evaluate(
         self,
         eval_data: AbstractDataLoader,
@@ -301,6 +304,9 @@ class BERT4RecTrainer(EvaluatingTrainer, ResumableTrainer):
             UserError: the resumed checkpoint was trained on other data, or ``warm_start`` names none that fits.
         """
         self._set_format(self.config["enable_amp"] is True)
+        if self.device.type == "cpu" and measured().onednn_wins:
+            gain = measured().mkl / measured().onednn
+            self.logger.info(f"float32 products are oneDNN's, which takes 1/{gain:.1f} of MKL's time here")
         self.begin(train_data._dataset)
         self.check_data(train_data._dataset)
         if self.finished:  # RecBole would write a checkpoint of epoch -1 over the resumed one

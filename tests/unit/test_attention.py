@@ -10,6 +10,7 @@ import torch
 
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.files import check_picture
+from recbole_bert4rec.nn.attention import Mask
 from recbole_bert4rec.nn.encoder import BERT4RecEncoder, EncoderOptions
 from recbole_bert4rec.recommend.attention import mean_attention, write_attention
 from tests.conftest import make_config, make_trainer, prepare
@@ -33,8 +34,9 @@ def test_the_weights_are_those_that_the_layers_mix_with(norm: str) -> None:
     entered = attention._pre_norm(inputs[0])
     value = attention.query_key_value(entered).chunk(3, -1)[2].unflatten(-1, (3, 4)).transpose(1, 2)
     mixed = (weights[:, 1] @ value).transpose(1, 2).flatten(2)
+    mask = Mask((sequences != 0)[:, None, None, :])
     wanted = attention._add_and_norm(inputs[0], attention.output(mixed))
-    torch.testing.assert_close(wanted, attention(inputs[0], (sequences != 0)[:, None, None, :]), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(wanted, attention(inputs[0], mask), atol=1e-5, rtol=1e-5)
 
 
 def test_the_mean_is_over_users_with_enough_items_lined_up_at_the_mask(write_inter: Any, tmp_path: Path) -> None:

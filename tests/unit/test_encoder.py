@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recbole_bert4rec.constants import ABLATABLE
+from recbole_bert4rec.nn.attention import Mask
 from recbole_bert4rec.nn.dropout import Dropout
 from recbole_bert4rec.nn.encoder import ACTIVATIONS, BERT4RecEncoder, EncoderOptions, MultiHeadAttention
 
@@ -181,8 +182,9 @@ def test_an_identity_start_lets_values_through_and_changes_no_other_weight() -> 
         assert torch.allclose(added, torch.eye(12) if identity else torch.zeros_like(weight), atol=1e-6), name
     layer = encoders["identity"].eval().layers[0].attention
     hidden = torch.randn(1, 5, 12)
+    everywhere = Mask(torch.ones(1, 1, 1, 5, dtype=torch.bool))
     average = hidden + hidden.mean(1, keepdim=True)  # queries and keys near 0 attend to all alike
-    assert F.cosine_similarity(layer(hidden, None), layer.norm(average), dim=-1).min() > 0.97
+    assert F.cosine_similarity(layer(hidden, everywhere), layer.norm(average), dim=-1).min() > 0.97
 
 
 def test_a_bias_from_frequencies_predicts_them_without_a_history() -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from recbole.data.interaction import Interaction
 
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.nn.attention import Mask
 from recbole_bert4rec.nn.encoder import BERT4RecEncoder, EncoderOptions
 from recbole_bert4rec.nn.time_bias import TimeBias, visible_times
 from recbole_bert4rec.recommend.attention import mean_attention
@@ -62,7 +63,7 @@ def test_attention_with_a_time_bias_equals_equation_2_with_it_added_gradients_to
     times = visible_times(TIMES, (SEQUENCES != 0) & (SEQUENCES != MASK))
     hidden = torch.randn(3, 5, 12, dtype=torch.float64)
     present = (SEQUENCES != 0)[:, None, None, :]
-    fast = layer(hidden, encoder.time_bias(times).masked_fill(~present, -torch.inf))
+    fast = layer(hidden, Mask(present, encoder.time_bias(times)))
     twin = []
     for row, length in enumerate([3, 5, 5]):
         bias = naive_bias(encoder.time_bias, times[row].tolist())

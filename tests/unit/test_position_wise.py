@@ -1,0 +1,85 @@
+"""Layers of each position, in blocks, are torch's own: values and gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recbole_bert4rec.nn import position_wise
+from recbole_bert4rec.nn.encoder import ACTIVATIONS
+from recbole_bert4rec.nn.position_wise import feed_forward, linear
+from recbole_bert4rec.nn.products import by_onednn
+from tests.unit.test_products import needs_a_switch
+
+pytestmark = needs_a_switch
+Tensors = list[torch.Tensor]
+
+
+def draw(*shapes: tuple[int, ...], seed: int = 0) -> Tensors:
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randn(shape, generator=generator, requires_grad=True) for shape in shapes]
+
+
+def with_gradients(make: Callable[..., torch.Tensor], inputs: Tensors) -> Tensors:
+    found = make(*inputs)
+    factor = torch.randn(found.shape, generator=torch.Generator().manual_seed(1))
+    return [found, *torch.autograd.grad((found.float() * factor).sum(), inputs)]
+
+
+def assert_same(make: Callable[..., torch.Tensor], naive: Callable[..., torch.Tensor], inputs: Tensors) -> None:
+    with by_onednn():
+        found = with_gradients(make, inputs)
+    for own, plain in zip(found, with_gradients(naive, inputs), strict=True):
+        assert own.dtype == plain.dtype
+        assert torch.allclose(own, plain, rtol=1e-4, atol=1e-4)
+
+
+@given(rows=st.integers(0, 200), block=st.integers(1, 90), last=st.integers(1, 70))
+def test_a_linear_layer_is_torchs_for_any_number_of_positions(rows: int, block: int, last: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(position_wise, "_BLOCK", block)
+        patch.setattr(position_wise, "_LAST", last)
+        assert_same(lambda x, w, b: linear(x, (w, b)), F.linear, draw((rows, 5), (3, 5), (3,)))
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("shape", [(4, 7), (1,), (3000,), (2, 0)])
+def test_a_feed_forward_network_is_equation_3(activation: str, shape: tuple[int, ...]) -> None:
+    act, width = ACTIVATIONS[activation], 16 if activation == "swiglu" else 8
+
+    def naive(x: torch.Tensor, w1: torch.Tensor, b1: torch.Tensor, w2: torch.Tensor, b2: torch.Tensor) -> torch.Tensor:
+        return act(x @ w1.T + b1) @ w2.T + b2
+
+    inputs = draw((*shape, 6), (width, 6), (width,), (6, 8), (6,))
+    assert_same(lambda x, w1, b1, w2, b2: feed_forward(x, (w1, b1), (w2, b2), act), naive, inputs)
+
+
+def test_no_gradient_is_made_where_none_is_asked_for() -> None:
+    x, w, b = draw((9, 4), (3, 4), (3,))
+    with by_onednn():
+        assert not linear(x.detach(), (w.detach(), b.detach())).requires_grad
+        with torch.no_grad():
+            assert not linear(x, (w, b)).requires_grad
+
+
+def test_autocast_rounds_the_operands_and_leaves_gradients_in_float32(monkeypatch: Any) -> None:
+    monkeypatch.setattr(position_wise, "_BLOCK", 64)
+    inputs = draw((150, 16), (32, 16), (32,), (16, 32), (16,))
+
+    def own(x: torch.Tensor, *rest: torch.Tensor) -> torch.Tensor:
+        return feed_forward(x, (rest[0], rest[1]), (rest[2], rest[3]), F.gelu)
+
+    with by_onednn(), torch.autocast("cpu", torch.bfloat16):
+        found = with_gradients(own, inputs)
+    exact = with_gradients(own, inputs)
+    assert found[0].dtype == torch.bfloat16
+    for one, plain in zip(found, exact, strict=True):
+        assert one.dtype in (torch.bfloat16 if one is found[0] else torch.float32,)
+        difference = (one.float() - plain).norm() / plain.norm()
+        assert 1e-5 < difference < 0.02
