@@ -43,7 +43,8 @@ def feed_forward(hidden: Tensor, inner: Affine, output: Affine, activation: Call
 
 
 def _in_blocks(hidden: Tensor) -> bool:
-    return hidden.device.type == "cpu" and onednn_multiplies()
+    """Return whether blocks are faster: not with bfloat16, whose matrices are half as large."""
+    return hidden.device.type == "cpu" and onednn_multiplies() and not torch.is_autocast_enabled("cpu")
 
 
 def _apply(activation: Callable[[Tensor], Tensor] | None, hidden: Tensor, inner: Affine, output: Affine) -> Tensor:
@@ -57,29 +58,26 @@ def _apply(activation: Callable[[Tensor], Tensor] | None, hidden: Tensor, inner:
 
 
 class _InBlocks(torch.autograd.Function):
-    """Two affine maps with an activation between them; without an activation the first one alone.
-
-    Under autocast the operands of the products are rounded to its dtype, as torch's own layers do.
-    """
+    """Two affine maps with an activation between them; without an activation the first one alone."""
 
     @staticmethod
     def forward(
-        ctx: Any, activation: Callable[[Tensor], Tensor] | None, hidden: Tensor, *weights_and_biases: Tensor
+        ctx: Any,
+        activation: Callable[[Tensor], Tensor] | None,
+        hidden: Tensor,
+        inner_weight: Tensor,
+        inner_bias: Tensor,
+        output_weight: Tensor,
+        output_bias: Tensor,
     ) -> Tensor:
-        rounded = torch.is_autocast_enabled("cpu")
-        operands = [hidden, *weights_and_biases]
-        ctx.kinds = [one.dtype for one in operands]
-        hidden, *affines = [one.to(torch.get_autocast_dtype("cpu")) if rounded else one for one in operands]
-        inner_weight, inner_bias, output_weight, output_bias = affines
         ctx.activation = activation
         ctx.save_for_backward(hidden, inner_weight, inner_bias, output_weight)
         found = hidden.new_empty(len(hidden), len(output_weight))
-        with torch.autocast("cpu", enabled=False):
-            for part in _parts(hidden):
-                rows = hidden[part]
-                if activation is not None:
-                    rows = activation(torch.addmm(inner_bias, rows, inner_weight.T))
-                torch.addmm(output_bias, rows, output_weight.T, out=found[part])
+        for part in _parts(hidden):
+            rows = hidden[part]
+            if activation is not None:
+                rows = activation(torch.addmm(inner_bias, rows, inner_weight.T))
+            torch.addmm(output_bias, rows, output_weight.T, out=found[part])
         return found
 
     @staticmethod
@@ -89,8 +87,7 @@ class _InBlocks(torch.autograd.Function):
         activation = ctx.activation
         gradient = gradient.contiguous()
         of_hidden = torch.empty_like(hidden)
-        of_inner, of_output = (torch.zeros_like(one, dtype=ctx.kinds[1]) for one in (inner_weight, output_weight))
-        of_inner_bias = torch.zeros_like(inner_bias, dtype=ctx.kinds[2])
+        of_inner, of_inner_bias, of_output = map(torch.zeros_like, (inner_weight, inner_bias, output_weight))
         for part in _parts(hidden):
             rows, of_rows = hidden[part], gradient[part]
             if activation is not None:
@@ -102,10 +99,10 @@ class _InBlocks(torch.autograd.Function):
                 of_inner_bias.add_(of_rows.sum(0))
             of_inner.add_(of_rows.T @ rows)
             torch.mm(of_rows, inner_weight, out=of_hidden[part])
-        of_output_bias = gradient.sum(0, dtype=ctx.kinds[4])
+        of_output_bias = gradient.sum(0)
         if activation is None:
-            return None, of_hidden.to(ctx.kinds[0]), of_inner, of_output_bias, None, None
-        return None, of_hidden.to(ctx.kinds[0]), of_inner, of_inner_bias, of_output, of_output_bias
+            return None, of_hidden, of_inner, of_output_bias, None, None
+        return None, of_hidden, of_inner, of_inner_bias, of_output, of_output_bias
 
 
 def _parts(rows: Tensor) -> Iterator[slice]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
@@ -68,18 +67,15 @@ def test_no_gradient_is_made_where_none_is_asked_for() -> None:
             assert not linear(x, (w, b)).requires_grad
 
 
-def test_autocast_rounds_the_operands_and_leaves_gradients_in_float32(monkeypatch: Any) -> None:
-    monkeypatch.setattr(position_wise, "_BLOCK", 64)
-    inputs = draw((150, 16), (32, 16), (32,), (16, 32), (16,))
+def test_autocast_is_torchs() -> None:
+    inputs = draw((150, 16), (32, 16), (32,))
 
-    def own(x: torch.Tensor, *rest: torch.Tensor) -> torch.Tensor:
-        return feed_forward(x, (rest[0], rest[1]), (rest[2], rest[3]), F.gelu)
+    def own(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return linear(x, (w, b))
 
-    with by_onednn(), torch.autocast("cpu", torch.bfloat16):
-        found = with_gradients(own, inputs)
-    exact = with_gradients(own, inputs)
+    with torch.autocast("cpu", torch.bfloat16):
+        wanted = with_gradients(F.linear, inputs)
+        with by_onednn():
+            found = with_gradients(own, inputs)
     assert found[0].dtype == torch.bfloat16
-    for one, plain in zip(found, exact, strict=True):
-        assert one.dtype in (torch.bfloat16 if one is found[0] else torch.float32,)
-        difference = (one.float() - plain).norm() / plain.norm()
-        assert 1e-5 < difference < 0.02
+    assert all(torch.equal(one, plain) for one, plain in zip(found, wanted, strict=True))
