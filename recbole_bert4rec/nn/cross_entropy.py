@@ -12,13 +12,14 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from recbole_bert4rec.constants import PADDING
-from recbole_bert4rec.nn.products import by_mkl
+from recbole_bert4rec.nn.products import by_mkl, faster_products, onednn_multiplies
 from recbole_bert4rec.nn.sharding import Shard
 
 _LOG2_E = 1 / math.log(2)
 _KEPT = 1 << 23  # exponentials kept at once: so many rows of them as fit, all items
 _MOST_ROWS = {"cpu": 1 << 10, "cuda": 1 << 20}
-_ROWS = 128  # their number is rounded up to a multiple of it: oneDNN makes kernels for each, in milliseconds
+_ROWS = 128  # with oneDNN their number is rounded up to a multiple of it, so that it makes few kernels
+_LARGE = 1 << 23  # logits, above which products may be oneDNN's
 _LEAST_ROWS = 32  # fewer make the products slow: a million items take 128 MB
 _BLOCK = {"cpu": 1 << 20, "cuda": 1 << 24}  # logits made at once; on a processor, what stays in its cache
 
@@ -100,11 +101,17 @@ def cross_entropy(
     value, rows, items = offset or (None, None, None)
     workspace = workspace or Workspace()
     recording = torch.is_grad_enabled()  # inside a Function it is always off
-    extra = -len(hidden) % _ROWS
-    hidden, labels, weights = F.pad(hidden, [0, 0, 0, extra]), F.pad(labels, [0, extra]), F.pad(weights, [0, extra])
-    loss: Tensor = _CrossEntropy.apply(  # type: ignore[no-untyped-call]  # torch gives it no types
-        recording, workspace, shard, hidden, item_embedding, bias, labels, weights, value, rows, items
-    )
+    with faster_products(not hidden.is_cuda and len(hidden) * len(bias) >= _LARGE):
+        if onednn_multiplies():
+            more = -len(hidden) % _ROWS
+            hidden, labels, weights = (
+                F.pad(hidden, [0, 0, 0, more]),
+                F.pad(labels, [0, more]),
+                F.pad(weights, [0, more]),
+            )
+        loss: Tensor = _CrossEntropy.apply(  # type: ignore[no-untyped-call]  # torch gives it no types
+            recording, workspace, shard, hidden, item_embedding, bias, labels, weights, value, rows, items
+        )
     return loss
 
 

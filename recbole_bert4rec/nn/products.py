@@ -65,13 +65,16 @@ def onednn_multiplies() -> bool:
 
 
 @contextmanager
-def faster_products() -> Iterator[None]:
+def faster_products(large: bool) -> Iterator[None]:
     """Let oneDNN multiply in the block where it is faster than MKL, in float32, too.
 
     On AMD's processors with AVX-512 it takes less than half of MKL's time. The first block of a process tries both, for
     a tenth of a second.
+
+    Args:
+        large: whether the products are large enough to be worth a kernel for each shape; else nothing changes.
     """
-    with by_onednn() if measured().onednn_wins else nullcontext():
+    with by_onednn() if large and measured().onednn_wins else nullcontext():
         yield
 
 

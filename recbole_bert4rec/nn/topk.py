@@ -8,12 +8,15 @@ import torch
 from torch import Tensor
 
 from recbole_bert4rec.constants import PADDING
+from recbole_bert4rec.nn.products import faster_products
 from recbole_bert4rec.segments import index_within_segment, pair_keys
 
 _SCORES_AT_ONCE = {"cpu": 1 << 21, "cuda": 1 << 28}  # on a processor, what stays in its cache
 _FIRST = 1 << 12
 """Items of the first block, by which it is known what the others must exceed."""
 _CHUNK = 64
+_LARGE = 1 << 25
+"""Scores of all blocks, above which their products may be oneDNN's."""
 
 Change = tuple[Tensor, Tensor, "Tensor | float"]
 """Rows, items and the number to add to their scores; -inf excludes an item.
@@ -42,6 +45,7 @@ def best_items(
         Scores and items, best first. *Shape:* (B, k) each.
     """
     n_rows, n_items = len(vectors), len(catalogue)
+    large = not vectors.is_cuda and n_rows * n_items >= _LARGE
     at_once = _SCORES_AT_ONCE["cuda" if vectors.is_cuda else "cpu"]
     width = max(1, at_once // max(1, n_rows) // _CHUNK) * _CHUNK
     changes = [_by_item(*change) for change in changes]
@@ -52,7 +56,8 @@ def best_items(
     while end < n_items:
         start, end = end, min(end + (width if end else min(width, _FIRST)), n_items)
         scores = buffer[: n_rows * (end - start)].view(n_rows, end - start)
-        torch.addmm(bias[start:end], vectors, catalogue[start:end].T, out=scores)
+        with faster_products(large):
+            torch.addmm(bias[start:end], vectors, catalogue[start:end].T, out=scores)
         if start <= PADDING < end:
             scores[:, PADDING - start] = -torch.inf
         for rows, columns, value in changes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from logging import getLogger
 from typing import Any, cast
 
@@ -22,7 +22,7 @@ from recbole_bert4rec.constants import FOR_THE_USER
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.nn.adam import Adam, AdamW
 from recbole_bert4rec.nn.lazy_adamw import LazyAdamW, clip
-from recbole_bert4rec.nn.products import faster_products, measured
+from recbole_bert4rec.nn.products import faster_products
 from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.plugin import checkpoint
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
@@ -45,6 +45,8 @@ from recbole_bert4rec.plugin.resuming import Losses, ResumableTrainer
 
 LossFunction = Callable[[Interaction], Tensor | tuple[Tensor, ...]]
 """Of a batch; several losses are summed."""
+_MANY = 1 << 13
+"""Positions of a batch, from which on its products may be oneDNN's; with fewer, blocks cost what they save."""
 _FUSED = {"adam": Adam, "adamw": AdamW}
 
 
@@ -131,7 +133,6 @@ class BERT4RecTrainer(EvaluatingTrainer, ResumableTrainer):
         if self.average is not None:
             self.average.update()
 
-    @faster_products()
     def _train_epoch(
         self,
         train_data: AbstractDataLoader,
@@ -188,9 +189,10 @@ class BERT4RecTrainer(EvaluatingTrainer, ResumableTrainer):
             batch = next(iter(train_data)).to(self.device)
 
             def step(amp: bool) -> None:
-                with torch.autocast(self.device.type, torch.bfloat16, enabled=amp):
-                    found = loss_func(batch)
-                cast(Tensor, sum(found) if isinstance(found, tuple) else found).backward()
+                with self._multiplying(batch):
+                    with torch.autocast(self.device.type, torch.bfloat16, enabled=amp):
+                        found = loss_func(batch)
+                    cast(Tensor, sum(found) if isinstance(found, tuple) else found).backward()
 
             took = time_steps(step, anywhere)
             if not self.config["single_spec"]:
@@ -205,20 +207,25 @@ class BERT4RecTrainer(EvaluatingTrainer, ResumableTrainer):
         self._set_format(chosen)
         getLogger(FOR_THE_USER).info(f"{AUTO} is enable_amp {chosen}: {why}")
 
+    def _multiplying(self, batch: Interaction) -> AbstractContextManager[None]:
+        """Return the block in which a batch's products are made."""
+        return faster_products(self.device.type == "cpu" and batch[self.model.ITEM_SEQ].numel() >= _MANY)
+
     def _step(self, interaction: Interaction, loss_func: LossFunction) -> None:
         """Train one batch; leave it out where its loss or its gradient is not finite."""
         self.optimizer.zero_grad()
         alone: bool = self.config["single_spec"]
         if not alone:
             self.set_reduce_hook()
-        with torch.autocast(device_type=self.device.type, enabled=self.enable_amp):
-            found = loss_func(interaction.to(self.device))
-        losses = found if isinstance(found, tuple) else (found,)
-        if not alone:
-            count = getattr(self.model, "n_averaged", len(interaction))
-            losses = tuple(of_all_labels(loss, count) for loss in losses)
-        loss = cast(Tensor, sum(losses))
-        self._scaler.scale(loss if alone else loss + self.sync_grad_loss()).backward()
+        with self._multiplying(interaction):
+            with torch.autocast(device_type=self.device.type, enabled=self.enable_amp):
+                found = loss_func(interaction.to(self.device))
+            losses = found if isinstance(found, tuple) else (found,)
+            if not alone:
+                count = getattr(self.model, "n_averaged", len(interaction))
+                losses = tuple(of_all_labels(loss, count) for loss in losses)
+            loss = cast(Tensor, sum(losses))
+            self._scaler.scale(loss if alone else loss + self.sync_grad_loss()).backward()
         self._before_step(self.optimizer)
         self._scaler.unscale_(self.optimizer)
         replicated, shared = self._replicated_and_shared()
@@ -266,7 +273,6 @@ class BERT4RecTrainer(EvaluatingTrainer, ResumableTrainer):
         score, self.valid_result = found if self.model.shard is None else of_the_first(found)
         return score, self.valid_result
 
-    @faster_products()
     def evaluate(
         self,
         eval_data: AbstractDataLoader,
@@ -304,9 +310,6 @@ class BERT4RecTrainer(EvaluatingTrainer, ResumableTrainer):
             UserError: the resumed checkpoint was trained on other data, or ``warm_start`` names none that fits.
         """
         self._set_format(self.config["enable_amp"] is True)
-        if self.device.type == "cpu" and measured().onednn_wins:
-            gain = measured().mkl / measured().onednn
-            self.logger.info(f"float32 products are oneDNN's, which takes 1/{gain:.1f} of MKL's time here")
         self.begin(train_data._dataset)
         self.check_data(train_data._dataset)
         if self.finished:  # RecBole would write a checkpoint of epoch -1 over the resumed one

@@ -17,7 +17,6 @@ from tqdm import tqdm
 from recbole_bert4rec.datafiles.interactions import InteractionFile, join_tables, read_part, write_table
 from recbole_bert4rec.errors import UserError, short
 from recbole_bert4rec.files import atomic_write, locked
-from recbole_bert4rec.nn.products import faster_products
 from recbole_bert4rec.recommend.answers import NobodyError
 from recbole_bert4rec.recommend.histories import Histories
 from recbole_bert4rec.recommend.recommender import Recommender
@@ -81,8 +80,7 @@ class OneAfterAnother:
 
     def answer(self, parts: list[Part]) -> Iterator[Count]:
         """Answer the parts in their order."""
-        ask = faster_products()(self._question.ask)
-        return (ask(self._model, part) for part in parts)
+        return (self._question.ask(self._model, part) for part in parts)
 
 
 def answer_file(source: InteractionFile, output: str, asked: dict[str, Any], engine: Engine) -> Count:

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 import torch
 
-from recbole_bert4rec.nn import products
+from recbole_bert4rec.nn import cross_entropy, products, topk
+from recbole_bert4rec.nn.encoder import BERT4RecEncoder
 from recbole_bert4rec.nn.products import Products, by_mkl, by_onednn, faster_products, measured, onednn_multiplies
+from recbole_bert4rec.plugin import trainer
 from recbole_bert4rec.training.run import run
 from tests.conftest import QUIET
 from tests.unit.test_resume import CYCLE
@@ -28,7 +30,9 @@ needs_a_switch = pytest.mark.skipif(products._SWITCH is None, reason="torch has 
 @needs_a_switch
 def test_onednn_multiplies_where_it_is_faster_and_in_float32(found: Products, wins: bool, monkeypatch: Any) -> None:
     monkeypatch.setattr(products, "measured", lambda: found)
-    with faster_products():
+    with faster_products(large=False):
+        assert not onednn_multiplies()
+    with faster_products(large=True):
         assert onednn_multiplies() == wins
         with by_mkl():
             assert not onednn_multiplies()
@@ -66,24 +70,25 @@ def test_products_that_are_rounded_to_bfloat16_are_not_exact(monkeypatch: Any) -
 def test_without_a_switch_nothing_changes(monkeypatch: Any) -> None:
     monkeypatch.setattr(products, "_SWITCH", None)
     assert not measured.__wrapped__().onednn_wins
-    with by_onednn(), faster_products():
+    with by_onednn(), faster_products(large=True):
         assert not onednn_multiplies()
 
 
 @needs_a_switch
-def test_a_run_trains_and_evaluates_with_the_faster_library_and_learns_the_same(
-    write_inter: Any, monkeypatch: Any
+@pytest.mark.parametrize("positions", [1, 1 << 20])
+def test_large_batches_train_with_the_faster_library_and_learn_the_same(
+    positions: int, write_inter: Any, monkeypatch: Any
 ) -> None:
-    from recbole_bert4rec.nn.encoder import BERT4RecEncoder
-
-    seen: set[tuple[bool, bool]] = set()
+    seen: set[bool] = set()
     forward = BERT4RecEncoder.forward
 
     def watched(self: BERT4RecEncoder, *args: Any, **named: Any) -> Any:
-        seen.add((self.training, onednn_multiplies()))
+        if self.training:
+            seen.add(onednn_multiplies())
         return forward(self, *args, **named)
 
     monkeypatch.setattr(BERT4RecEncoder, "forward", watched)
+    monkeypatch.setattr(trainer, "_MANY", positions)
     options = {**QUIET, **write_inter(CYCLE), "hidden_size": 16, "epochs": 3, "enable_amp": False}
     results = []
     for wins in (True, False):
@@ -91,7 +96,35 @@ def test_a_run_trains_and_evaluates_with_the_faster_library_and_learns_the_same(
         monkeypatch.setattr(products, "measured", lambda found=found: found)
         seen.clear()
         results.append(run(options=options))
-        seen.discard((False, False))  # RecBole counts a forward pass's multiplications before
-        assert seen == ({(True, True), (False, True)} if wins else {(True, False)})
+        assert seen == {wins and positions == 1}
     losses = [[epoch["train_loss"] for epoch in one.record["epochs"]] for one in results]
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+
+
+@needs_a_switch
+def test_large_softmaxes_and_rankings_use_the_faster_library_and_find_the_same(monkeypatch: Any) -> None:
+    generator = torch.Generator().manual_seed(0)
+    hidden = torch.randn(70, 8, generator=generator, requires_grad=True)
+    table = torch.randn(300, 8, generator=generator, requires_grad=True)
+    bias = torch.randn(300, generator=generator, requires_grad=True)
+    labels, weights = torch.randint(1, 300, (70,), generator=generator), torch.rand(70, generator=generator)
+    seen: list[bool] = []
+    real = products.replaced
+    monkeypatch.setattr(
+        products, "replaced", lambda *given: (seen.append(given[2] == products._ONEDNN), real(*given))[1]
+    )
+    found = {}
+    for wins in (True, False):
+        monkeypatch.setattr(products, "measured", lambda wins=wins: Products(2.0 if wins else 1.0, 1.0, exact=True))
+        for module in (cross_entropy, topk):
+            monkeypatch.setattr(module, "_LARGE", 70 * 300)
+        loss = cross_entropy.cross_entropy(hidden, table, bias, labels, weights)
+        gradients = torch.autograd.grad(loss, [hidden, table, bias])
+        assert (True in seen) == wins
+        seen.clear()
+        scores, items = topk.best_items(hidden, table, bias, 5)
+        assert (True in seen) == wins
+        seen.clear()
+        found[wins] = [loss, *gradients, scores, items]
+    for own, plain in zip(found[True], found[False], strict=True):
+        torch.testing.assert_close(own, plain, rtol=1e-4, atol=1e-5)
