@@ -9,6 +9,13 @@ import time
 from typing import Any
 
 import numpy as np
+import torch
+
+
+def finish() -> None:
+    """Wait for what a GPU still computes."""
+    if torch.cuda.is_initialized():
+        torch.cuda.synchronize()
 
 
 class Task:
@@ -31,6 +38,7 @@ class Task:
     mask_ratio: float
     epochs: int
     architecture: str = "BERT4Rec"
+    device: str = "cpu"
 
 
 class Stopwatch:
@@ -47,6 +55,7 @@ class Stopwatch:
         self.masked += int(masked)
 
     def stop(self) -> None:
+        finish()
         self.add(time.perf_counter() - self._began, self.masked)
 
     def add(self, seconds: float, masked: int) -> None:

@@ -10,7 +10,7 @@ TASK = json.loads(sys.argv[1])
 sys.argv = sys.argv[:1]
 
 import recbole  # noqa: E402
-from common import Stopwatch  # noqa: E402
+from common import Stopwatch, finish  # noqa: E402
 from recbole.config import Config  # noqa: E402
 from recbole.data import create_dataset, data_preparation  # noqa: E402
 from recbole.utils import get_model, get_trainer, init_seed  # noqa: E402
@@ -49,7 +49,7 @@ def main():
         "epochs": TASK["epochs"],
         "state": "error",
         "show_progress": False,
-        "use_gpu": False,
+        "use_gpu": TASK.get("device") == "cuda",
     }
     options |= {**PAPER, "train_batch_size": TASK["batch"]} if model_name == "BERT4Rec" else {}
     options |= TASK["options"]
@@ -77,6 +77,7 @@ def main():
         trainer.optimizer.zero_grad()
         model.calculate_loss(batch).backward()
         trainer.optimizer.step()
+        finish()
         times.append(time.perf_counter() - began)
     median = sorted(times[1:])[len(times[1:]) // 2]  # the first is warm-up
     watch.record["extrapolated"] = True

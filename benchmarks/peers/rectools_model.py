@@ -21,7 +21,9 @@ def model_of(task, callback):
 
     def trainer():
         quiet = dict.fromkeys(("enable_progress_bar", "logger", "enable_checkpointing", "enable_model_summary"), False)
-        return Trainer(max_epochs=task.epochs, accelerator="cpu", callbacks=[callback], **quiet)
+        return Trainer(
+            max_epochs=task.epochs, accelerator="gpu" if task.device == "cuda" else "cpu", callbacks=[callback], **quiet
+        )
 
     sizes = {"n_blocks": 2, "n_heads": 2, "n_factors": task.hidden_size, "session_max_len": task.length}
     shared = {**sizes, "batch_size": task.batch, "epochs": task.epochs, "get_trainer_func": trainer}

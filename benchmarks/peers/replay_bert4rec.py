@@ -40,5 +40,6 @@ loader = DataLoader(Bert4RecTrainingDataset(data, task.length, mask_prob=task.ma
 sizes = {"block_count": 2, "head_count": 2, "hidden_size": task.hidden_size, "max_seq_len": task.length}
 model = Bert4Rec(schema, dropout_rate=0.2, **sizes)
 quiet = dict.fromkeys(("enable_progress_bar", "logger", "enable_checkpointing", "enable_model_summary"), False)
-trainer = lightning.Trainer(max_epochs=task.epochs, accelerator="cpu", callbacks=[Timing()], **quiet)
+accelerator = "gpu" if task.device == "cuda" else "cpu"
+trainer = lightning.Trainer(max_epochs=task.epochs, accelerator=accelerator, callbacks=[Timing()], **quiet)
 trainer.fit(model, loader)
