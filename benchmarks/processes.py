@@ -29,7 +29,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data_path", type=Path, required=True, help="folder that holds ml-1m/ml-1m.inter")
     parser.add_argument("--epochs", type=int, default=4)
-    parser.add_argument("--batch_tokens", type=int, nargs="+", default=[1_000, 16_000], help="items in a batch")
+    parser.add_argument("--batch_tokens", type=int, nargs="+", default=[1_000, 20_000], help="items in a batch")
     parser.add_argument("--work", type=Path, default=Path("bench-work/processes"))
     options = parser.parse_args()
     os.environ |= {"OMP_NUM_THREADS": "1", "RAY_worker_niceness": "0"}

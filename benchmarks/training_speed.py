@@ -79,6 +79,21 @@ def floor_seconds(sequences: Path, length: int, masked: float, hidden_size: int,
     return float(3 * forward * best_of(multiply, 8) / (2 * 2048.0**3))
 
 
+def write(rows: list[dict[str, Any]], options: argparse.Namespace) -> None:
+    """Write the page."""
+    columns = ("contestant", "version", "seconds an epoch", "to ours", "masked positions", "peak memory MB")
+    rows = [{column: row.get(column, "") for column in columns} for row in rows]
+    size = f"{options.dataset}, N {options.length}, H 64, batch {options.batch}, mask ratio {options.mask_ratio}"
+    note = (
+        f"{size}; hidden dropout 0.2, else each contestant's defaults (attention dropout 0.2 in RecTools and RePlay, "
+        "0 in ours and the Hugging Face loop; ours takes a random window of long histories, the others the last). An "
+        "epoch is a window of every user; RecBole's own is every prefix of every user. Median without the first epoch; "
+        "float32."
+    )
+    name = f"training_speed_{options.dataset}_{options.length}" + ("_cuda" if options.device == "cuda" else "")
+    write_tables(name, machine(environment()), rows, note)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dataset", default="ml-1m")
@@ -125,17 +140,7 @@ def main() -> None:
             floor = {"contestant": "floor", "seconds an epoch": f"{least:.2f}", "to ours": f"{least / seconds:.2f}"}
             rows.append(floor)
         print(rows[-1], flush=True)
-    columns = ("contestant", "version", "seconds an epoch", "to ours", "masked positions", "peak memory MB")
-    rows = [{column: row.get(column, "") for column in columns} for row in rows]
-    size = f"{options.dataset}, N {options.length}, H 64, batch {options.batch}, mask ratio {options.mask_ratio}"
-    note = (
-        f"{size}; hidden dropout 0.2, else each contestant's defaults (attention dropout 0.2 in RecTools and RePlay, "
-        "0 in ours and the Hugging Face loop; ours takes a random window of long histories, the others the last). An "
-        "epoch is a window of every user; RecBole's own is every prefix of every user. Median without the first epoch; "
-        "float32."
-    )
-    name = f"training_speed_{options.dataset}_{options.length}" + ("_cuda" if options.device == "cuda" else "")
-    write_tables(name, machine(environment()), rows, note)
+    write(rows, options)
 
 
 if __name__ == "__main__":
