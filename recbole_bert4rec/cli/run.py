@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 
 from recbole_bert4rec.cli import compare, study
 from recbole_bert4rec.cli.engine import add_engine, check_engine
@@ -114,6 +115,8 @@ def kept(options: argparse.Namespace) -> str:
     """Say what an interrupted command leaves behind."""
     if _is_comparison(options):
         return compare.kept(options)
+    if "LOCAL_RANK" in os.environ:  # torchrun ends its processes when one is lost
+        return "the same command with --resume goes on from the last checkpoint, if there is one"
     return "nothing was trained; the same command begins anew"
 
 

@@ -92,7 +92,7 @@ def add_rows(
     if rank is not None and here != processes:
         raise UserError(
             f"{path} has its items in the files of {processes} processes, but here are {here}; give "
-            f"--nproc={processes}, or one process, which takes them all"
+            f"--nproc={processes} to train on (what recommends or evaluates loads it in one process)"
         )
     if rank is not None:
         own = _read(path, token, rank, processes, device)

@@ -61,7 +61,7 @@ class _Board:
         self._attempts += 1
         if self._attempts > _ATTEMPTS and self.mistake is None:
             self.mistake = f"workers were lost {_ATTEMPTS} times within one epoch"
-            if self.checkpoint is not None:
+            if self.checkpoint is not None and Path(self.checkpoint).exists():
                 self.mistake += f"; the same command with --resume={self.checkpoint} goes on"
         return again
 
@@ -70,8 +70,12 @@ class _Board:
         return self.mistake, self.checkpoint
 
     def note(self, checkpoint: str) -> None:
-        """Keep where the run goes on."""
-        self.checkpoint, self._attempts = checkpoint, 0
+        """Keep where the run goes on, once that file is there."""
+        self.checkpoint = checkpoint
+
+    def progress(self) -> None:
+        """Keep that an epoch is over since workers were last lost."""
+        self._attempts = 0
 
     def fail(self, mistake: str) -> None:
         """Keep what the user can mend."""
@@ -101,18 +105,23 @@ class _Noted(Callback):
     def __init__(self, board: Any) -> None:
         self._board = board
 
+    def on_train_begin(self, trainer: Observed) -> None:
+        """Name the checkpoint before it is written, for a worker may be lost right after that."""
+        if _is_first():
+            ray.get(self._board.note.remote(str(Path(last_of(trainer.saved_model_file)).resolve())))
+
     def on_selection_end(self, trainer: Observed, epoch: int, score: float) -> None:
-        """An epoch is over; the next begins with a checkpoint of it."""
-        self._tell(trainer)
+        """An epoch is over."""
+        if _is_first():
+            ray.get(self._board.progress.remote())
 
     def on_train_end(self, trainer: Observed, best_score: float, best_metrics: Metrics | None) -> None:
         """All epochs are over."""
-        self._tell(trainer)
+        self.on_selection_end(trainer, 0, best_score)
 
-    def _tell(self, trainer: Observed) -> None:
-        if torch.distributed.is_initialized() and torch.distributed.get_rank():
-            return
-        ray.get(self._board.note.remote(str(Path(last_of(trainer.saved_model_file)).resolve())))
+
+def _is_first() -> bool:
+    return not (torch.distributed.is_initialized() and torch.distributed.get_rank())
 
 
 class _Screen:
@@ -162,8 +171,9 @@ def run_on_ray(request: RunRequest, workers: int, address: str | None) -> None:
         if mistake is not None:
             raise UserError(mistake)
         if not ray.get(board.is_finished.remote()):
-            kept = f"the same command with --resume={checkpoint} goes on" if checkpoint else ""
-            raise Interrupted(signal.SIGINT, kept)  # Ray took the signal and ended the run
+            kept = checkpoint is not None and Path(checkpoint).exists()
+            how = f"the same command with --resume={checkpoint} goes on" if kept else ""
+            raise Interrupted(signal.SIGINT, how)  # Ray took the signal and ended the run
     finally:
         ray.shutdown()
 

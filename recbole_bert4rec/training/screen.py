@@ -125,9 +125,12 @@ def show_plan(experiment: Experiment) -> None:
     """Say how large the model is and how much there is to do."""
     trainer, batches = experiment.trainer, len(experiment.data.train)
     parameters = n_parameters(experiment.model)
-    device = experiment.data.config["device"]
+    config = experiment.data.config
+    device = config["device"]
     on_gpu = device.type == "cuda"
     where = torch.cuda.get_device_name(device) if on_gpu else f"the processor, threads: {torch.get_num_threads()}"
+    if not config["single_spec"]:
+        where += f", processes: {config['world_size']}" + (" (items shared out)" if config["shard_items"] else "")
     epochs = max(0, trainer.epochs - trainer.start_epoch)
     training = f"at most {epochs:,} epochs" if epochs else "nothing to train"
     say(

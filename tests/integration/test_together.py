@@ -9,6 +9,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -197,14 +198,16 @@ def test_a_finished_run_is_ranked_anew_by_one_process_or_by_as_many_as_trained_i
         )
     done = run_py("--nproc=3", f"--resume={best}", **options)
     assert done.returncode == 2
-    assert "has its items in the files of 2 processes, but here are 3; give --nproc=2, or one process" in done.stderr
+    assert "has its items in the files of 2 processes, but here are 3; give --nproc=2 to train on" in done.stderr
     assert "Traceback" not in done.stderr
 
 
 @pytest.mark.ray
 def test_a_lost_worker_of_ray_changes_nothing(write_inter: Any) -> None:
     options = {**write_inter(CYCLE[:-4]), **EXACT}
-    assert run_py("--nproc=2", **options).returncode == 0
+    done = run_py("--nproc=2", **options)
+    assert done.returncode == 0
+    assert "on the processor, threads: 1, processes: 2" in done.stderr
     whole = the_record()
     process = start(str(ROOT / "run.py"), "--engine=ray", "--num_workers=2", **options)
     assert process.stderr is not None
@@ -221,6 +224,20 @@ def test_a_lost_worker_of_ray_changes_nothing(write_inter: Any) -> None:
     assert [row["epoch"] for row in record["epochs"]] == [0, 1, 2, 3]
     assert_same(whole, record)
     assert not list(Path().glob(".ray-*"))
+
+
+@pytest.mark.ray
+def test_a_worker_that_is_lost_right_after_the_first_checkpoint_goes_on_from_it(write_inter: Any) -> None:
+    process = start(str(ROOT / "run.py"), "--engine=ray", "--num_workers=2", **write_inter(CYCLE[:-4]), **EXACT)
+    while not list(Path().glob("saved/*.last.pth")):
+        assert process.poll() is None
+        time.sleep(0.01)
+    workers = [one for one in psutil.Process(process.pid).children(recursive=True) if _trains(one)]
+    workers[0].kill()
+    _, said = process.communicate(timeout=600)
+    assert process.returncode == 0, said
+    assert "warning: a worker was lost; the run goes on from" in said
+    assert len(list(Path().glob("saved/*.last.pth"))) == 1
 
 
 def _trains(process: psutil.Process) -> bool:

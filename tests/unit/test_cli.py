@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import shutil
@@ -269,3 +270,12 @@ def test_a_wrong_flag_of_a_command_is_one_line(words: list[str], said: str, caps
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"error: {said}")
     assert line.endswith(f"{words[0]} --help` lists the flags")
+
+
+def test_a_process_that_torchrun_ends_does_not_say_that_nothing_was_trained(monkeypatch: Any) -> None:
+    from recbole_bert4rec.cli import run as command
+
+    monkeypatch.setattr(command, "_is_comparison", lambda options: False)
+    assert command.kept(argparse.Namespace()) == "nothing was trained; the same command begins anew"
+    monkeypatch.setenv("LOCAL_RANK", "0")
+    assert command.kept(argparse.Namespace()).startswith("the same command with --resume goes on")
