@@ -67,7 +67,7 @@ def test_a_process_reads_its_own_rows_and_nobody_none(shared: Path, whole: dict[
 
 
 def test_another_number_of_processes_is_refused_and_a_single_one_takes_all(shared: Path) -> None:
-    with pytest.raises(UserError, match="in the files of 3 processes, but here are 2; give --nproc=3, or one process"):
+    with pytest.raises(UserError, match="in the files of 3 processes, but here are 2; give --nproc=3 to train on"):
         checkpoint.read(shared, rank=0, processes=2)
     assert parts.PARTS not in checkpoint.read(shared, rank=0, processes=1)
 
