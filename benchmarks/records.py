@@ -8,7 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-import time
+import timeit
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -51,12 +51,7 @@ def run_records(folder: Path) -> dict[str, dict[str, Any]]:
 
 def best_of(work: Callable[[], object], times: int) -> float:
     """Return the fewest seconds that some work takes, of so many times."""
-    took = []
-    for _ in range(times):
-        began = time.perf_counter()
-        work()
-        took.append(time.perf_counter() - began)
-    return min(took)
+    return min(timeit.repeat(work, number=1, repeat=times))
 
 
 def machine(record: dict[str, Any]) -> str:

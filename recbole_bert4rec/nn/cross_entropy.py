@@ -19,7 +19,7 @@ _LOG2_E = 1 / math.log(2)
 _KEPT = 1 << 23  # exponentials kept at once: so many rows of them as fit, all items
 _MOST_ROWS = {"cpu": 1 << 10, "cuda": 1 << 20}
 _ROWS = 128  # with oneDNN their number is rounded up to a multiple of it, so that it makes few kernels
-_LARGE = 1 << 23  # logits, above which products may be oneDNN's
+_LARGE = 1 << 23  # logits, from which on products may be oneDNN's
 _LEAST_ROWS = 32  # fewer make the products slow: a million items take 128 MB
 _BLOCK = {"cpu": 1 << 20, "cuda": 1 << 24}  # logits made at once; on a processor, what stays in its cache
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
-from contextlib import _GeneratorContextManager, contextmanager, nullcontext
+import timeit
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ _SWITCH = getattr(torch.backends.mkldnn, "matmul", None)
 """Its ``fp32_precision`` decides who multiplies; torch before 2.9 has no such switch."""
 _ONEDNN = "bf16"  # lets oneDNN round, which it does on processors with tiles (AMX) alone
 _MKL = "ieee"
+_TIMES = 20
 _LEAST_GAIN = 1.3  # less may be chance, and a run that goes on would not choose as before
 _FLOAT32 = 16.0  # times MKL's error, at most: float32 summed in another order is below, bfloat16 is thousands
 
@@ -40,23 +41,22 @@ class Products(NamedTuple):
         return self.exact and self.mkl >= _LEAST_GAIN * self.onednn
 
 
+def _multiplied_by(library: str) -> AbstractContextManager[None]:
+    return nullcontext() if _SWITCH is None else replaced(_SWITCH, "fp32_precision", library)
+
+
 @contextmanager
-def _multiplied_by(library: str) -> Iterator[None]:
-    if _SWITCH is None:
-        yield
-        return
-    with replaced(_SWITCH, "fp32_precision", library):
+def by_onednn() -> Iterator[None]:
+    """Let oneDNN multiply in the block, where torch has the switch."""
+    with _multiplied_by(_ONEDNN):
         yield
 
 
-def by_onednn() -> _GeneratorContextManager[None]:
-    """Let oneDNN multiply in the block, where torch has the switch; a decorator, too, as all of these."""
-    return _multiplied_by(_ONEDNN)
-
-
-def by_mkl() -> _GeneratorContextManager[None]:
+@contextmanager
+def by_mkl() -> Iterator[None]:
     """Let MKL multiply in the block; oneDNN makes a kernel for each new shape, which takes it a millisecond."""
-    return _multiplied_by(_MKL)
+    with _multiplied_by(_MKL):
+        yield
 
 
 def onednn_multiplies() -> bool:
@@ -68,7 +68,7 @@ def onednn_multiplies() -> bool:
 def faster_products(large: bool) -> Iterator[None]:
     """Let oneDNN multiply in the block where it is faster than MKL, in float32, too.
 
-    On AMD's processors with AVX-512 it takes less than half of MKL's time. The first block of a process tries both, for
+    On an AMD EPYC with AVX-512 it takes less than half of MKL's time. The first block of a process tries both, for
     a tenth of a second.
 
     Args:
@@ -95,16 +95,7 @@ def measured() -> Products:
         return max(float((own - true).abs().max()) for own, true in zip(multiply(), exact, strict=True))
 
     with by_mkl():
-        mkl, mkl_error = _least_seconds(multiply), error()
+        mkl, mkl_error = min(timeit.repeat(multiply, number=1, repeat=_TIMES)), error()
     with by_onednn():
-        onednn, onednn_error = _least_seconds(multiply), error()
+        onednn, onednn_error = min(timeit.repeat(multiply, number=1, repeat=_TIMES)), error()
     return Products(mkl, onednn, onednn_error <= _FLOAT32 * mkl_error)
-
-
-def _least_seconds(work: Callable[[], object], times: int = 20) -> float:
-    found = []
-    for _ in range(times):
-        began = time.perf_counter()
-        work()
-        found.append(time.perf_counter() - began)
-    return min(found)

@@ -16,7 +16,7 @@ _FIRST = 1 << 12
 """Items of the first block, by which it is known what the others must exceed."""
 _CHUNK = 64
 _LARGE = 1 << 25
-"""Scores of all blocks, above which their products may be oneDNN's."""
+"""Scores of all blocks, from which on their products may be oneDNN's."""
 
 Change = tuple[Tensor, Tensor, "Tensor | float"]
 """Rows, items and the number to add to their scores; -inf excludes an item.

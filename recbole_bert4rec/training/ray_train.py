@@ -32,6 +32,7 @@ from recbole_bert4rec.environment import suppress_dependency_warnings
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.interrupts import Interrupted
 from recbole_bert4rec.plugin.checkpoint import best_of, last_of
+from recbole_bert4rec.plugin.distributed import rank_of
 from recbole_bert4rec.ray_cluster import check_workers, start_ray
 from recbole_bert4rec.training.callbacks import Callback, Metrics, Observed
 from recbole_bert4rec.training.inputs import check_ours, configure
@@ -60,14 +61,18 @@ class _Board:
         again, self._begun = self._begun, True
         self._attempts += 1
         if self._attempts > _ATTEMPTS and self.mistake is None:
-            self.mistake = f"workers were lost {_ATTEMPTS} times within one epoch"
-            if self.checkpoint is not None and Path(self.checkpoint).exists():
-                self.mistake += f"; the same command with --resume={self.checkpoint} goes on"
+            lost, kept = f"workers were lost {_ATTEMPTS} times within one epoch", self.kept()
+            self.mistake = f"{lost}; {kept}" if kept else lost
         return again
 
     def state(self) -> tuple[str | None, str | None]:
         """Return the mistake that ends the run, and the checkpoint to go on from, if any."""
         return self.mistake, self.checkpoint
+
+    def kept(self) -> str:
+        """Say how the run goes on; nothing where no checkpoint was written."""
+        there = self.checkpoint is not None and Path(self.checkpoint).exists()
+        return f"the same command with --resume={self.checkpoint} goes on" if there else ""
 
     def note(self, checkpoint: str) -> None:
         """Keep where the run goes on, once that file is there."""
@@ -107,21 +112,20 @@ class _Noted(Callback):
 
     def on_train_begin(self, trainer: Observed) -> None:
         """Name the checkpoint before it is written, for a worker may be lost right after that."""
-        if _is_first():
+        if rank_of(trainer.config) == 0:
             ray.get(self._board.note.remote(str(Path(last_of(trainer.saved_model_file)).resolve())))
 
     def on_selection_end(self, trainer: Observed, epoch: int, score: float) -> None:
         """An epoch is over."""
-        if _is_first():
-            ray.get(self._board.progress.remote())
+        self._progress(trainer)
 
     def on_train_end(self, trainer: Observed, best_score: float, best_metrics: Metrics | None) -> None:
         """All epochs are over."""
-        self.on_selection_end(trainer, 0, best_score)
+        self._progress(trainer)
 
-
-def _is_first() -> bool:
-    return not (torch.distributed.is_initialized() and torch.distributed.get_rank())
+    def _progress(self, trainer: Observed) -> None:
+        if rank_of(trainer.config) == 0:
+            ray.get(self._board.progress.remote())
 
 
 class _Screen:
@@ -167,13 +171,11 @@ def run_on_ray(request: RunRequest, workers: int, address: str | None) -> None:
         given = {"request": request, "board": board, "argv": sys.argv, "folder": os.getcwd()}
         with tempfile.TemporaryDirectory(dir=".", prefix=".ray-") as scratch, _shown(board):
             _fit(given, workers, on_gpu, str(Path(scratch).resolve()))
-        mistake, checkpoint = ray.get(board.state.remote())
+        mistake, _ = ray.get(board.state.remote())
         if mistake is not None:
             raise UserError(mistake)
         if not ray.get(board.is_finished.remote()):
-            kept = checkpoint is not None and Path(checkpoint).exists()
-            how = f"the same command with --resume={checkpoint} goes on" if kept else ""
-            raise Interrupted(signal.SIGINT, how)  # Ray took the signal and ended the run
+            raise Interrupted(signal.SIGINT, ray.get(board.kept.remote()))  # Ray took the signal and ended the run
     finally:
         ray.shutdown()
 
