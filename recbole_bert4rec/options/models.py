@@ -8,7 +8,7 @@ from typing import Any
 from recbole_bert4rec.constants import OUR_MODELS
 from recbole_bert4rec.options.kinds import AUTO
 
-_NEXT: Mapping[str, Any] = {"epochs": AUTO}
+_NEXT: Mapping[str, Any] = {"epochs": AUTO, "learning_rate": 0.001, "hidden_dropout_prob": AUTO}
 
 MODEL_DEFAULTS: Mapping[str, Mapping[str, Any]] = dict(
     zip(OUR_MODELS, ({}, {**_NEXT, "objective": "prefix"}, {**_NEXT, "objective": "next"}), strict=True)

@@ -445,10 +445,10 @@ OPTIONS: Mapping[str, Option] = {
     ),
     # ---- Training
     "epochs": Option(
-        default=60,
+        default=20,
         kind=or_auto(Whole(0)),
         role=Role.OPTIMISATION,
-        source=Source.OURS,
+        source=Source.VALIDATION,
         shared=True,
         help="Passes over all users; the learning rate reaches 0 at the last. auto: 40, fewer where items have fewer "
         "than 14 interactions.",
@@ -470,12 +470,13 @@ OPTIONS: Mapping[str, Option] = {
         help="Items in a batch, padding counted; null: train_batch_size counts its sequences.",
     ),
     "hidden_dropout_prob": Option(
-        default=AUTO,
+        default=0.2,
         kind=or_auto(Real(0, 1)),
         role=Role.OPTIMISATION,
         source=Source.VALIDATION,
         shared=True,
-        help="Dropout of embeddings and layer outputs.",
+        help="Dropout of embeddings and layer outputs. auto: .5 where items have 16 interactions, less where they have "
+        "more or fewer.",
     ),
     "attn_dropout_prob": Option(
         default=0.0,
@@ -495,12 +496,12 @@ OPTIONS: Mapping[str, Option] = {
         help="Optimizer; adam and adamw run fused.",
     ),
     "learning_rate": Option(
-        default=0.001,
+        default=0.003,
         kind=Real(0, brackets="()"),
         role=Role.OPTIMISATION,
         source=Source.VALIDATION,
         shared=True,
-        help="Highest learning rate; with 0.002 some seeds stay on the first plateau.",
+        help="Highest learning rate.",
     ),
     "lr_schedule": Option(
         default="cosine",
