@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import torch
@@ -127,6 +128,7 @@ class _Block(NamedTuple):
     """Unnormalised softmax of a block of W items: exp(logit - highest) (R, W), highest (R,), and the row sums (R,)."""
 
     items: slice
+    offset: LogitOffset | None  # its items are counted from the block's first
     exponentials: Tensor
     highest: Tensor
     total: Tensor
@@ -192,7 +194,7 @@ class _CrossEntropy(torch.autograd.Function):
                     logsumexp = shard.stacked(logsumexp).logsumexp(0)
                 loss += _loss_of_rows(operands, labels[part], weights[part], offset, logsumexp * share)
                 own = gradients if gradients.hidden is None else gradients._replace(hidden=gradients.hidden[part])
-                _add_softmax_gradients(operands, weights[part], offset, blocks, logsumexp, own)
+                _add_softmax_gradients(operands, weights[part], blocks, logsumexp, own)
                 _subtract_label_gradients(operands, labels[part], weights[part], offset, own)
         if gradients.hidden is not None:
             gradients = gradients._replace(hidden=gradients.hidden.to(hidden.dtype))
@@ -214,17 +216,16 @@ def _blocks(operands: _Operands, offset: LogitOffset | None, memory: Tensor) -> 
     hidden, table, bias = operands
     n_rows = len(hidden)
     width = max(1, _BLOCK["cuda" if hidden.is_cuda else "cpu"] // n_rows)
+    parts = [slice(begin, min(begin + width, len(bias))) for begin in range(1, len(bias), width)]
     binary = hidden * _LOG2_E  # powers of 2 take less time than those of e
-    for begin in range(1, len(bias), width):
-        items = slice(begin, min(begin + width, len(bias)))
-        kept = memory[n_rows * begin : n_rows * items.stop].view(n_rows, -1)
+    for items, own in zip(parts, _by_items(offset, parts), strict=True):
+        kept = memory[n_rows * items.start : n_rows * items.stop].view(n_rows, -1)
         logits = torch.mm(binary, table[items].T, out=kept).to(bias.dtype).add_(bias[items], alpha=_LOG2_E)
-        if offset is not None:
-            own = _of_items(offset, items)
-            logits.index_put_((own.rows, own.items - begin), own.value.to(bias.dtype) * _LOG2_E, accumulate=True)
+        if own is not None:
+            logits.index_put_((own.rows, own.items), own.value.to(bias.dtype) * _LOG2_E, accumulate=True)
         highest = logits.amax(1)
         exponentials = logits.sub_(highest.unsqueeze(1)).exp2_()
-        yield _Block(items, kept.copy_(exponentials), highest / _LOG2_E, exponentials.sum(1))
+        yield _Block(items, own, kept.copy_(exponentials), highest / _LOG2_E, exponentials.sum(1))
 
 
 def _loss_of_rows(
@@ -241,7 +242,6 @@ def _loss_of_rows(
 def _add_softmax_gradients(
     operands: _Operands,
     weights: Tensor,
-    offset: LogitOffset | None,
     blocks: list[_Block],
     logsumexp: Tensor,
     gradients: _Gradients,
@@ -259,10 +259,9 @@ def _add_softmax_gradients(
             _add_product(gradients.table[block.items], block.exponentials.T, scaled)
         if gradients.bias is not None:
             _add_product(gradients.bias[block.items], block.exponentials.T, share.to(hidden.dtype))
-        if gradients.offset is not None and offset is not None:
-            own = _of_items(offset, block.items)
-            changed = block.exponentials[own.rows, own.items - block.items.start]
-            gradients.offset.add_(changed.to(share.dtype) @ share[own.rows])
+        if gradients.offset is not None and block.offset is not None:
+            _, rows, items = block.offset
+            gradients.offset.add_(block.exponentials[rows, items].to(share.dtype) @ share[rows])
 
 
 def _subtract_label_gradients(
@@ -302,15 +301,24 @@ def _add_product(to: Tensor, left: Tensor, right: Tensor) -> None:
 
 
 def _of_rows(offset: LogitOffset, start: int, stop: int) -> LogitOffset:
-    """Return the pairs of rows ``start`` to ``stop``, sorted by item; their rows are counted from ``start``."""
-    bounds = torch.searchsorted(offset.rows, torch.tensor([start, stop], device=offset.rows.device)).tolist()
-    rows, items = offset.rows[slice(*bounds)], offset.items[slice(*bounds)]
+    """Return the pairs of rows ``start`` to ``stop``; their rows are counted from ``start``."""
+    bounds = torch.searchsorted(offset.rows, torch.tensor([start, stop], device=offset.rows.device))
+    own = slice(*bounds.tolist())
+    return LogitOffset(offset.value, offset.rows[own] - start, offset.items[own])
+
+
+def _by_items(offset: LogitOffset | None, parts: list[slice]) -> list[LogitOffset | None]:
+    """Return the pairs of each block of items, counted from the block's first; the blocks hold all items."""
+    if offset is None:
+        return [None] * len(parts)
+    value, rows, items = offset
+    if len(parts) == 1:  # nothing to sort
+        return [LogitOffset(value, rows, items - parts[0].start)]
     items, order = items.sort()
-    return LogitOffset(offset.value, rows[order] - start, items)
-
-
-def _of_items(offset: LogitOffset, items: slice) -> LogitOffset:
-    """Return the pairs of some items; ``offset`` is sorted by item."""
-    bounds = torch.searchsorted(offset.items, torch.tensor([items.start, items.stop], device=offset.items.device))
-    chosen = slice(*bounds.tolist())
-    return LogitOffset(offset.value, offset.rows[chosen], offset.items[chosen])
+    rows = rows[order]
+    ends = torch.tensor([part.stop for part in parts], device=items.device)
+    bounds = pairwise([0, *torch.searchsorted(items, ends).tolist()])
+    return [
+        LogitOffset(value, rows[begin:end], items[begin:end] - part.start)
+        for part, (begin, end) in zip(parts, bounds, strict=True)
+    ]
