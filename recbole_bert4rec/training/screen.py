@@ -24,7 +24,7 @@ from recbole_bert4rec.training.logs import say
 _EARLIEST, _LATEST = 1e8, 5e9
 """Unix seconds from 1973 to 2128: what lies outside is no date."""
 _FEW_STEPS = 1500
-"""With fewer, a training may end before the model has learnt; BERT4Rec's defaults make them from 75,000 interactions on."""
+"""With fewer, a training may end before the model has learnt; BERT4Rec's defaults make as many from 75,000 rows on."""
 _FEW_EPOCHS = 10
 """Who asks for fewer does not ask for a good model."""
 
@@ -182,11 +182,11 @@ class EpochLines(Callback):
         """Say so where a small log was passed over too seldom, as the best epoch tells."""
         epochs, best = len(self._log.epochs), self._log.best_epoch
         steps = epochs * self._batches
-        if best is not None and _FEW_EPOCHS <= epochs == trainer.epochs and best >= 0.8 * epochs and steps < _FEW_STEPS:
+        if best is not None and _FEW_EPOCHS <= epochs == trainer.epochs and 2 * best >= epochs and steps < _FEW_STEPS:
             enough = 100 * math.ceil(_FEW_STEPS / self._batches / 100)
             say(
-                f"note    the best epoch, {best}, is one of the last of {epochs}, and these were {steps:,} steps only: "
-                f"--epochs={enough} may do better, and stopping_step ends it where it does not",
+                f"note    the best epoch, {best}, is in the last half of {epochs}, and these were {steps:,} steps "
+                f"only: --epochs={enough} may do better, and stopping_step ends it where it does not",
                 "note",
             )
 
