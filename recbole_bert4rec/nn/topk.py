@@ -31,8 +31,9 @@ def best_items(
 ) -> tuple[Tensor, Tensor]:
     """Return the k items with the highest score ``vectors @ catalogue.T + bias``; padding is no item.
 
-    Scores are made block by block, with a running top k. An item of a block is looked at only where the maximum of its
-    chunk of 64 items exceeds the k-th best score so far, which soon is seldom.
+    Scores are made block by block. Of a block only what exceeds the k-th best score so far is kept, and looked for only
+    where the maximum of a chunk of 64 items does, which soon is seldom. It is merged with the best each time that the
+    catalogue's part that they are from has doubled.
 
     Args:
         vectors: *Shape:* (B, H)
@@ -52,7 +53,8 @@ def best_items(
     best = vectors.new_empty(n_rows, 0)
     items = torch.empty(n_rows, 0, dtype=torch.int64, device=vectors.device)
     buffer = vectors.new_empty(n_rows * min(width, n_items))  # new memory for every block would cost a third more
-    end = 0
+    waiting: list[tuple[Tensor, Tensor, Tensor]] = []
+    end = merged = 0
     while end < n_items:
         start, end = end, min(end + (width if end else min(width, _FIRST)), n_items)
         scores = buffer[: n_rows * (end - start)].view(n_rows, end - start)
@@ -67,14 +69,13 @@ def best_items(
         if best.shape[1] < k:
             place = torch.arange(start, end, device=items.device).expand(n_rows, -1)
             best, order = torch.cat([best, scores], 1).topk(min(k, end), dim=1)
-        else:
-            found, place = _above(scores, best[:, -1:], k)
-            if not found.shape[1]:
-                continue
-            place = place + start
-            best, order = torch.cat([best, found], 1).sort(dim=1, descending=True, stable=True)  # what fills up is last
-            best, order = best[:, :k], order[:, :k]
-        items = torch.cat([items, place], 1).gather(1, order)
+            items, merged = torch.cat([items, place], 1).gather(1, order), end
+            continue
+        rows, place, above = _above(scores, best[:, -1:])
+        waiting.append((rows, place + start, above))
+        if end >= 2 * merged or end == n_items or sum(len(rows) for rows, _, _ in waiting) > width:
+            best, items = _merge(best, items, waiting)
+            waiting, merged = [], end
     return best, items
 
 
@@ -84,12 +85,10 @@ def _by_item(rows: Tensor, items: Tensor, value: Tensor | float) -> Change:
     return rows[order], items, value
 
 
-def _above(scores: Tensor, least: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Return the k best scores of each row among those that exceed its least one, and their places; -inf after them.
+def _above(scores: Tensor, least: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return rows, places and values of the scores that exceed the least one of their row, or are no numbers.
 
-    Scores that are no numbers are among the best.
-
-    *Shape:* (B, W), (B, 1) -> (B, k or fewer) each
+    *Shape:* (B, W), (B, 1) -> (P,) each
     """
     n_rows, width = scores.shape
     chunks = width // _CHUNK
@@ -101,16 +100,23 @@ def _above(scores: Tensor, least: Tensor, k: int) -> tuple[Tensor, Tensor]:
     rest = scores[:, chunks * _CHUNK :]
     if rest.shape[1]:  # of the last block
         rest_rows, rest_place = (~(rest <= least)).nonzero(as_tuple=True)
-        rows, order = torch.cat([rows, rest_rows]).sort(stable=True)
-        found = torch.cat([found, rest[rest_rows, rest_place]])[order]
-        place = torch.cat([place, rest_place + chunks * _CHUNK])[order]
+        found = torch.cat([found, rest[rest_rows, rest_place]])
+        rows, place = torch.cat([rows, rest_rows]), torch.cat([place, rest_place + chunks * _CHUNK])
+    return rows, place, found
+
+
+def _merge(best: Tensor, items: Tensor, waiting: list[tuple[Tensor, Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    """Return the k best of the best so far, (B, k) scores and items, and of the rows, items and scores that wait."""
+    n_rows, k = best.shape
+    rows, places, found = (torch.cat(one) for one in zip(*waiting, strict=True))
+    rows, order = rows.sort(stable=True)
     count = torch.bincount(rows, minlength=n_rows)
     column = index_within_segment(rows, count)
-    table = scores.new_full((n_rows, int(count.max()) if n_rows else 0), -torch.inf)
-    places = torch.zeros_like(table, dtype=torch.int64)
-    table[rows, column], places[rows, column] = found, place
-    table, order = table.topk(min(k, table.shape[1]), dim=1)
-    return table, places.gather(1, order)
+    table = best.new_full((n_rows, int(count.max()) if n_rows else 0), -torch.inf)
+    names = torch.zeros_like(table, dtype=torch.int64)
+    table[rows, column], names[rows, column] = found[order], places[order]
+    best, order = torch.cat([best, table], 1).sort(dim=1, descending=True, stable=True)  # what fills up is last
+    return best[:, :k], torch.cat([items, names], 1).gather(1, order[:, :k])
 
 
 def best_candidates(users: Tensor, items: Tensor, scores: Tensor, k: int, n_users: int) -> tuple[Tensor, Tensor]:

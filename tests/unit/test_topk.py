@@ -77,6 +77,25 @@ def test_a_block_is_never_larger_than_it_may_be(monkeypatch: pytest.MonkeyPatch)
     assert max(seen) <= topk._SCORES_AT_ONCE["cpu"] < 64 * 300_000
 
 
+def test_scores_that_only_rise_wait_for_no_more_than_two_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited, merge = [], topk._merge
+    monkeypatch.setitem(topk._SCORES_AT_ONCE, "cpu", 4 * 640)  # 640 items a block
+    monkeypatch.setattr(
+        topk, "_merge", lambda *given: (waited.append(sum(len(rows) for rows, _, _ in given[2])), merge(*given))[1]
+    )
+    scores, items = best_items(torch.zeros(4, 8), torch.randn(30_000, 8), torch.arange(30_000.0), 10)
+    assert items.tolist() == [list(range(29_999, 29_989, -1))] * 4
+    assert torch.equal(scores, items.float())
+    assert max(waited) <= 640 + 4 * 640
+
+
+def test_what_waits_is_merged_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
+    merged, merge = [], topk._merge
+    monkeypatch.setattr(topk, "_merge", lambda *given: (merged.append(1), merge(*given))[1])
+    best_items(torch.randn(256, 8), torch.randn(200_000, 8), torch.randn(200_000), 10)
+    assert len(merged) < 12  # of 25 blocks
+
+
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 9), st.integers(-50, 50)), min_size=1), st.integers(1, 12))
 def test_best_candidates_are_a_users_own_and_the_last_score_counts(rows: list[tuple[int, int, int]], k: int) -> None:
     users, items, scores = (torch.tensor(column) for column in zip(*rows, strict=True))
