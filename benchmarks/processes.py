@@ -34,7 +34,13 @@ def main() -> None:
     options = parser.parse_args()
     os.environ |= {"OMP_NUM_THREADS": "1", "RAY_worker_niceness": "0"}
     task = {"dataset": "ml-1m", "data_path": str(options.data_path.resolve()), "epochs": options.epochs}
-    task |= {"objective": "next", "hidden_dropout_prob": 0.0, "use_gpu": False, "eval_args": {"mode": "full"}}
+    task |= {
+        "objective": "next",
+        "hidden_dropout_prob": 0.0,
+        "learning_rate": 0.001,
+        "use_gpu": False,
+        "eval_args": {"mode": "full"},
+    }
     rows: list[dict[str, Any]] = []
     for number, (tokens, (name, flags)) in enumerate(product(options.batch_tokens, CONTESTANTS.items())):
         more = {**task, "batch_tokens": tokens}
@@ -56,7 +62,8 @@ def main() -> None:
             }
         )
         print(rows[-1], flush=True)
-    write_tables("processes", machine(record), rows, "ml-1m, defaults of BERT4Rec but for the objective and dropout.")
+    given = "`--model=BERT4Rec --objective=next --hidden_dropout_prob=0 --learning_rate=0.001`"
+    write_tables("processes", machine(record), rows, f"ml-1m, {given}, else the defaults.")
 
 
 if __name__ == "__main__":
