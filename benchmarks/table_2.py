@@ -25,7 +25,7 @@ import yaml
 from records import RESULTS, ROOT, command, machine, run_records
 
 GRIDS: dict[str, dict[str, list[Any]]] = {
-    "BERT4Rec": {"learning_rate": [0.002, 0.003], "mask_ratio": [0.2, 0.4]},
+    "BERT4Rec": {"mask_ratio": [0.2, 0.4], "hidden_dropout_prob": [0.2, 0.4]},
     "Pop": {},
     "BPR": {"learning_rate": [0.001, 0.003], "embedding_size": [64, 128]},
     "NeuMF": {"learning_rate": [0.0005, 0.001], "dropout_prob": [0.1, 0.3]},
