@@ -61,6 +61,11 @@ def machine(record: dict[str, Any]) -> str:
     return f"{chip}; Python {versions['python']}, torch {versions['torch']}, RecBole {versions['recbole']}"
 
 
+def machines(records: list[dict[str, Any]]) -> str:
+    """One line on all that records were made with."""
+    return "; ".join(sorted({machine(record) for record in records}))
+
+
 def write_inter(path: Path, users: Any, items: Any, times: Any) -> None:
     """A RecBole atomic file of three columns of numbers."""
     path.parent.mkdir(parents=True, exist_ok=True)
