@@ -11,6 +11,7 @@ from recbole_bert4rec.comparison.results import Results, epochs_trained
 from recbole_bert4rec.comparison.significance import Difference, difference, holm
 from recbole_bert4rec.constants import RIVAL
 from recbole_bert4rec.plugin.user_rows import CAUSAL_MODELS
+from recbole_bert4rec.training.epochs import counted
 from recbole_bert4rec.user_models import is_ours, parent_of
 
 LEVEL = 0.05
@@ -150,7 +151,7 @@ def _was_cut_off(record: dict[str, Any]) -> bool:
 def _limit(record: dict[str, Any]) -> str:
     if ended_by(record) == "budget":
         return f"{record['budget']['seconds']:g} s"
-    return f"{record['config']['epochs']} epochs"
+    return counted(record["config"]["epochs"])
 
 
 def _was_best_at_the_end(record: dict[str, Any]) -> bool:

@@ -12,6 +12,7 @@ from tabulate import tabulate
 from tqdm.auto import tqdm
 
 from recbole_bert4rec.comparison.findings import distinct_metrics
+from recbole_bert4rec.training.epochs import counted
 from recbole_bert4rec.training.logs import say
 
 _SECONDS = 60
@@ -87,7 +88,7 @@ class RunProgress:
         self._seconds[model] = time.monotonic() - self._began if new else record["seconds"]["total"]
         values = [record["best_valid_result"].get(self._metric), record["test_result"].get(self._metric)]
         valid, test = (f"{value:.4f}" if value is not None else "none" for value in values)
-        how = f"{len(record['epochs'])} epochs, {record['seconds']['train']:.1f} s" if new else "kept from before"
+        how = f"{counted(len(record['epochs']))}, {record['seconds']['train']:.1f} s" if new else "kept from before"
         about = {name: record.get(name) for name in ("best_epoch", "best_valid_result", "test_result")}
         text = f"{model}, seed {seed}: {self._metric} valid {valid}, test {test}; {how}"
         self._say(model, seed, text, "run", {**about, "seconds": record["seconds"]["train"], "new": new}, guess=new)

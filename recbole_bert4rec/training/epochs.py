@@ -197,6 +197,11 @@ def is_epoch(row: object) -> bool:
     return isinstance(valid, dict) and all(value is None or is_number(value) for value in (*maybe, *valid.values()))
 
 
+def counted(epochs: int, which: str = "") -> str:
+    """Return ``1 epoch``, ``20 epochs`` or, with ``which``, ``13 more epochs``."""
+    return " ".join([f"{epochs:,}", *which.split(), "epoch" if epochs == 1 else "epochs"])
+
+
 def finite(value: float) -> float | None:
     """Return a number as JSON can hold it: None where it is not finite."""
     return float(value) if math.isfinite(value) else None

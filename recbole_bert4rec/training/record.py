@@ -21,7 +21,7 @@ from recbole_bert4rec.plugin.checkpoint import is_plain
 from recbole_bert4rec.plugin.distributed import n_parameters, rank_of
 from recbole_bert4rec.plugin.warm_start import WarmStart, words
 from recbole_bert4rec.training.callbacks import Callback, Metrics, Observed
-from recbole_bert4rec.training.epochs import EpochLog, EpochRecord, finite, finite_values
+from recbole_bert4rec.training.epochs import EpochLog, EpochRecord, counted, finite, finite_values
 
 SCHEMA = 1
 """Version of :class:`RunRecord`; raise it when a key changes its name or meaning."""
@@ -191,7 +191,7 @@ def summary(record: RunRecord, path: Path) -> str:
     seconds = record["seconds"]
     return (
         f"\n{record['model']} on {record['dataset']}, seed {record['seed']}: "
-        f"{len(record['epochs'])} epochs, best epoch {record['best_epoch']} (counted from 0)\n"
+        f"{counted(len(record['epochs']))}, best epoch {record['best_epoch']} (counted from 0)\n"
         + (f"  warm start  {words(record['warm_start'])}\n" if "warm_start" in record else "")
         + f"  valid       {line(record['best_valid_result'])}\n"
         f"  test        {line(record['test_result'])}\n"

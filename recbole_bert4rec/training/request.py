@@ -11,6 +11,7 @@ from recbole_bert4rec.constants import SHORT
 from recbole_bert4rec.errors import UserError, nearest
 from recbole_bert4rec.training import display
 from recbole_bert4rec.training.callbacks import Callback, Metrics
+from recbole_bert4rec.training.epochs import counted
 from recbole_bert4rec.training.record import RunRecord
 
 
@@ -128,7 +129,7 @@ class RunResult:
         scores = [(row["epoch"], score) for row in epochs if (score := row.get("valid_score")) is not None]
         losses = [(row["epoch"], loss) for row in epochs if (loss := row["train_loss"]) is not None]
         return display.page(
-            f"{record['model']} on {record['dataset']}, seed {record['seed']}: {len(epochs)} epochs, best epoch "
+            f"{record['model']} on {record['dataset']}, seed {record['seed']}: {counted(len(epochs))}, best epoch "
             f"{record['best_epoch']}, {record['seconds']['total']:.0f} s",
             display.table([{"": name, **metrics} for name, metrics in found.items() if metrics]),
             display.curves({"validation": scores}, "epoch", f"validation {record['config']['valid_metric']}"),

@@ -18,7 +18,7 @@ from recbole_bert4rec.plugin.user_rows import why_slow
 from recbole_bert4rec.training.budget import Budget
 from recbole_bert4rec.training.build import Data, Experiment
 from recbole_bert4rec.training.callbacks import Callback, Metrics, Observed
-from recbole_bert4rec.training.epochs import EpochLog, EpochRecord
+from recbole_bert4rec.training.epochs import EpochLog, EpochRecord, counted
 from recbole_bert4rec.training.logs import say
 
 _EARLIEST, _LATEST = 1e8, 5e9
@@ -132,7 +132,8 @@ def show_plan(experiment: Experiment) -> None:
     if not config["single_spec"]:
         where += f", processes: {config['world_size']}" + (" (items shared out)" if config["shard_items"] else "")
     epochs = max(0, trainer.epochs - trainer.start_epoch)
-    training = f"at most {epochs:,} epochs" if epochs else "nothing to train"
+    more = "more" if trainer.start_epoch else ""
+    training = f"at most {counted(epochs, more)}" if epochs else "nothing to train"
     say(
         f"plan    {parameters:,} parameters, {batches:,} batches an epoch, {training}, on {where}",
         "plan",

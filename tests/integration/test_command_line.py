@@ -57,7 +57,7 @@ def test_one_epoch_of_ml_100k_ends_with_metrics_summary_record_and_recommendatio
         "users   943 are trained, 943 validated, 943 tested, 0 only recommended to",
         "parameters, ",
         "epoch 0 of 1  loss ",
-        "BERT4Rec on ml-100k, seed 2020: 1 epochs, best epoch 0",
+        "BERT4Rec on ml-100k, seed 2020: 1 epoch, best epoch 0",
     ):
         assert line in done.stderr
     assert len(done.stderr.splitlines()) < 30

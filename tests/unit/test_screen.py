@@ -186,6 +186,14 @@ def test_a_run_that_is_killed_leaves_its_epochs_in_its_record(model: str, write_
     assert record["best_valid_score"] == max(row["valid_score"] for row in record["epochs"])
 
 
+def test_a_resumed_run_says_how_many_epochs_are_left(write_inter: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = inputs(write_inter)
+    first = run(model="BERT4Rec", callbacks=[StopAfter(1)], **asked)
+    assert ", at most 3 epochs, on" in capsys.readouterr().err
+    run(resume=str(first.checkpoint), options=asked["options"])
+    assert ", at most 1 more epoch, on" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("model", ["BERT4Rec", "GRU4Rec", "Pop"])
 def test_run_recbole_leaves_the_record_that_run_leaves(model: str, write_inter: Any) -> None:
     asked = inputs(write_inter, **QUIET)
