@@ -154,6 +154,9 @@ def _run_search(request: SearchRequest, space: Space, config: Config, folder: Pa
     search = Search(space, request.algorithm, request.max_trials, config["seed"], config["valid_metric_bigger"])
     log = TrialLog(request.beside(".jsonl"), _metadata(request, config, space), request.resume)
     search.go_on([(trial.number, trial.params, trial.score) for trial in log.trials])
+    if not request.resume:
+        for weights in folder.glob("*.pth"):
+            weights.unlink()  # an earlier search's, whose list of trials is gone
     data = None
     if not changes_dataset([parameter.name for parameter in space.parameters]):
         data = translate_errors(lambda: packed_data(request.task), f"data set {request.task.dataset!r}")

@@ -304,6 +304,16 @@ def test_asha_stops_trials_early_and_keeps_a_winner(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_new_search_goes_on_from_no_weights_of_an_earlier_one(tmp_path: Path) -> None:
+    (tmp_path / "hyper.trials").mkdir()
+    for name in ("trial-0.pth", "trial-0.last.pth", "trial-7.pth"):
+        (tmp_path / "hyper.trials" / name).write_text("of an earlier search")
+    done = search(tmp_path, "--epochs=1", *small_log(tmp_path), space="mask_ratio choice [0.2]\n")
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "hyper.trials").exists()
+
+
+@pytest.mark.slow
 def test_other_models_and_continuous_spaces_are_searched(tmp_path: Path) -> None:
     space = "learning_rate loguniform10 1e-4,1e-2\ntrain_batch_size quniform 4096,8192,2048\n"
     flags = ["--model=GRU4Rec", "--algo=bayes", "--max_evals=2", "--embedding_size=8", "--epochs=1"]
