@@ -33,7 +33,12 @@ GRIDS: dict[str, dict[str, list[Any]]] = {
     "FPMC": {"learning_rate": [0.001, 0.003], "embedding_size": [64, 128]},
     "GRU4Rec": {"learning_rate": [0.001, 0.003], "dropout_prob": [0.1, 0.3]},
     "GRU4RecPlus": {"learning_rate": [0.001, 0.003], "loss_type": ["BPR-max", "CE"]},
-    "Caser": {"MAX_ITEM_LIST_LENGTH": [5], "learning_rate": [0.001, 0.003], "loss_type": ["BPR", "CE"]},
+    "Caser": {
+        "MAX_ITEM_LIST_LENGTH": [5],
+        "train_batch_size": [512],
+        "learning_rate": [0.001, 0.003],
+        "loss_type": ["BPR", "CE"],
+    },
     "SASRec": {"learning_rate": [0.001, 0.002], "hidden_dropout_prob": [0.2, 0.5]},
 }
 SEVERAL = ["BERT4Rec", "SASRec"]
