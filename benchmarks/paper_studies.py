@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 import yaml
 from paper import TABLE_3, TABLE_4, TABLE_5, USERS
-from records import RESULTS, ROOT, command, machines, run_records
+from records import ROOT, command, machines, run_records, write_page
 from table_2 import folder_of, parser_of, run
 
 
@@ -98,7 +98,7 @@ def beside_the_paper(study: Study, dataset: str, records: list[dict[str, Any]]) 
         rows.append(row)
     table = pd.DataFrame(rows).to_markdown(index=False, floatfmt=".4f")
     report = f"../../results/{dataset}-{study.name}/report.md"
-    return f"## {study.title}\n\n[The study's report]({report}), with curves and p.\n\n{table}\n"
+    return f"### {study.title}\n\n[The study's report]({report}), with curves and p.\n\n{table}\n"
 
 
 def main() -> None:
@@ -115,8 +115,8 @@ def main() -> None:
         records += of_study
     if options.studies:
         return
-    head = [f"# The paper's analyses on {options.dataset}", f"`{command()}`", f"Machines: {machines(records)}."]
-    (RESULTS / f"paper_studies_{options.dataset}.md").write_text("\n\n".join([*head, *parts]))
+    head = [f"`{command()}`", f"Machines: {machines(records)}."]
+    write_page(f"paper_studies_{options.dataset}", "\n\n".join([*head, *parts]))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shlex
 import shutil
 import subprocess
@@ -103,7 +104,13 @@ def write_tables(name: str, where: str, rows: list[dict[str, Any]], notes: str =
     lines += ["|" + "-|" * len(header)]
     lines += ["| " + " | ".join(str(row[column]) for column in header) + " |" for row in rows]
     text = "\n".join([*lines, "", notes]).strip() + "\n"
+    write_page(name, text)
+
+
+def write_page(name: str, text: str) -> None:
+    """Write ``results/NAME.md``, and all pages into ``RESULTS.md``."""
     (RESULTS / f"{name}.md").write_text(text)
-    tables = [f"## {path.stem}\n\n{path.read_text()}" for path in sorted(RESULTS.glob("*.md"))]
-    (RESULTS.parent / "RESULTS.md").write_text("\n".join(["# Benchmarks\n", *tables]))
+    pages = [f"## {path.stem}\n\n{path.read_text()}" for path in sorted(RESULTS.glob("*.md"))]
+    text_of_all = re.sub(r"\]\((?!https?:|#)", "](results/", "\n".join(["# Benchmarks\n", *pages]))
+    (RESULTS.parent / "RESULTS.md").write_text(text_of_all)
     print(text)
