@@ -129,6 +129,7 @@ def plot(dataset: str, table: pd.DataFrame) -> None:
     axes.set(xlabel="test NDCG@10 among the paper's 100 candidates", title=f"Table 2, {dataset}")
     axes.legend()
     axes.grid(axis="x", alpha=0.3)
+    axes.set_axisbelow(True)
     figure.tight_layout()
     figure.savefig(RESULTS / f"table_2_{dataset}.png", dpi=150)
 
