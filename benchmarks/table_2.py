@@ -114,6 +114,8 @@ def notes_of(dataset: str, table: pd.DataFrame) -> str:
         *(f"- {system}: {WHY[dataset].get(system, 'not explained')}" for system in far),
         "",
         f"![Table 2 of the paper, and here](table_2_{dataset}.png)",
+        "",
+        f"BERT4RecPlus, which the paper does not have, under this protocol: [{dataset}](../../results/{dataset}.md).",
     ]
     return "\n".join(lines)
 
