@@ -51,7 +51,8 @@ SEVERAL = ["BERT4Rec", "SASRec"]
 FULL = "protocol-full-unseen.yaml"
 WHY: dict[str, dict[str, str]] = {
     "ml-1m": {
-        "BPR": "probably for lack of an ℓ2 term, which the paper searches and RecBole's BPR has not. Early stopping ended it.",
+        "BPR": "probably for lack of an ℓ2 term, which the paper searches and RecBole's BPR has not. Early stopping "
+        "ended it.",
         "NeuMF": "as good as BPR here. The paper's is far below its BPR-MF; how it was trained is not said.",
         "GRU4Rec": "RecBole's learns a softmax over all items at every position of whole histories. The paper's code "
         "compares a label with the other labels of its batch.",
