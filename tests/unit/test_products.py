@@ -126,5 +126,7 @@ def test_large_softmaxes_and_rankings_use_the_faster_library_and_find_the_same(m
         assert (True in seen) == wins
         seen.clear()
         found[wins] = [loss, *gradients, scores, items]
+    if not measured().exact:
+        pytest.skip("oneDNN multiplies float32 in bfloat16 on this processor, so it is not used there")
     for own, plain in zip(found[True], found[False], strict=True):
         torch.testing.assert_close(own, plain, rtol=1e-4, atol=1e-5)
