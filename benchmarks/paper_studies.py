@@ -38,9 +38,10 @@ class Study(NamedTuple):
 
 
 EPOCHS = ("--epochs=25", "--eval_step=5")
-TABLE_3_SIZE = ("--hidden_size=256", "--inner_size=1024", "--n_heads=8")
+SIZE_OF_TABLE_3 = ("--hidden_size=256", "--inner_size=1024", "--n_heads=8")
+FLAGS_OF_TABLE_3 = ("--budget=15m", "--eval_step=2", "--training_rows=user", *SIZE_OF_TABLE_3)
 STUDIES = [
-    Study("one-mask.yaml", "Table 3: one mask, and SASRec", TABLE_3, ("--budget=15m", "--eval_step=2", *TABLE_3_SIZE)),
+    Study("one-mask.yaml", "Table 3: one mask, and SASRec", TABLE_3, FLAGS_OF_TABLE_3),
     Study("max-length-{dataset}.yaml", "Table 4: longest input", TABLE_4, ("--budget=6m", "--eval_step=5")),
     Study("ablation.yaml", "Table 5: parts, layers, heads", TABLE_5, EPOCHS),
     Study("hidden-size.yaml", "Figure 3: size of hidden states", {}, EPOCHS),
@@ -71,7 +72,7 @@ def run_study(study: Study, options: argparse.Namespace) -> Path:
     own = [f"--study={study_file(study, options.dataset, searched)}", f"--output_dir={folder}", *study.flags]
     if "MAX_ITEM_LIST_LENGTH" not in (ROOT / "properties" / "study" / study.file.format(**vars(options))).read_text():
         own.append(f"--MAX_ITEM_LIST_LENGTH={LONGEST[options.dataset]}")
-    shared = [f"--dataset={options.dataset}", f"--data_path={searched.name}/dataset", "--training_rows=user"]
+    shared = [f"--dataset={options.dataset}", f"--data_path={searched.name}/dataset"]
     shared += [f"--config_files=protocol-paper.yaml {searched.name}/BERT4Rec.best.yaml", "--position=start"]
     run([str(ROOT / "run.py"), *own, *shared, "--show_progress=False"], options.work, f"{folder}.log")
     return Path(options.work) / folder
