@@ -1,7 +1,7 @@
 """The BERT4Rec paper's Tables 3, 4 and 5 and Figures 3 and 4 on ml-1m or beauty, each as a study of this package.
 
 The model is BERT4Rec with the options that ``table_2.py`` chose, which must have run its search; its positions are
-relative, with which it learns in a third of the epochs (the paper's are a variant of the ablation). SASRec in Table 3
+relative, with which it learns in fewer epochs (the paper's are a variant of the ablation). SASRec in Table 3
 has those that were chosen for it. Variants train for equally many epochs;
 where an epoch does not show them equally much (Tables 3 and 4), for equally long. In either, the learning rate of
 BERT4Rec falls to 0. Each is tested once among the paper's 100 candidates. A thread each, so the two data sets can run
