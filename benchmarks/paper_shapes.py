@@ -15,6 +15,8 @@ import numpy as np
 import yaml
 from records import ROOT, machine, run_options, write_inter, write_tables
 
+from recbole_bert4rec.comparison.results import epochs_trained
+
 
 class Shape(NamedTuple):
     """Users, items and interactions, and the fewest that a user has."""
@@ -49,7 +51,7 @@ def options_of(*recipes: str) -> dict[str, Any]:
 def row_of(training: str, shape: Shape, record: dict[str, Any]) -> dict[str, str]:
     """Return what a run took, and the whole of it as reckoned from that."""
     config, seconds, last = record["config"], record["seconds"], record["epochs"][-1]
-    trained = len(record["epochs"]) - 1 + record["budget"]["last_epoch_share"]
+    trained = epochs_trained(record)
     epoch = sum(row["train_seconds"] for row in record["epochs"]) / trained
     whole = config["epochs"] * (epoch + last["valid_seconds"] / config["eval_step"])
     return {

@@ -1,11 +1,12 @@
 """The BERT4Rec paper's Tables 3, 4 and 5 and Figures 3 and 4 on ml-1m or beauty, each as a study of this package.
 
-The model is BERT4Rec with the options that ``table_2.py`` chose, which must have run its search; its positions are
-relative, with which it learns in fewer epochs (the paper's are a variant of the ablation). SASRec in Table 3
-has those that were chosen for it. Variants train for equally many epochs;
-where an epoch does not show them equally much (Tables 3 and 4), for equally long. In either, the learning rate of
-BERT4Rec falls to 0. Each is tested once among the paper's 100 candidates. A thread each, so the two data sets can run
-side by side on two cores.
+The model is BERT4Rec with the options that ``table_2.py`` chose, which must have run its search. SASRec in Table 3 has
+those that were chosen for it. Positions are relative, with which BERT4Rec learns in fewer epochs; the paper's are a
+variant of the ablation.
+
+Variants train for equally many epochs. Where an epoch does not show them equally much (Tables 3 and 4), they train for
+equally long. In either, the learning rate of BERT4Rec falls to 0. Each is tested once among the paper's 100
+candidates, with one thread, so the two data sets can run side by side on two cores.
 
 Reports go to ``results/DATASET-STUDY``, and the paper's figures beside ours to ``paper_studies_DATASET.md``. The same
 command goes on where it was stopped.
@@ -22,6 +23,8 @@ import yaml
 from paper import TABLE_3, TABLE_4, TABLE_5, USERS
 from records import ROOT, command, machines, run_records, write_page
 from table_2 import folder_of, parser_of, run
+
+from recbole_bert4rec.comparison.results import epochs_trained
 
 
 class Study(NamedTuple):
@@ -92,7 +95,7 @@ def beside_the_paper(study: Study, dataset: str, records: list[dict[str, Any]]) 
             row |= {f"paper's {name}": figure for name, figure in printed.items()}
             if printed:
                 row["paper's to the first"] = printed["NDCG@10"] / paper[first["contestant"]]["NDCG@10"]
-        trained = len(epochs) - 1 + record["budget"].get("last_epoch_share", 1)
+        trained = epochs_trained(record)
         seconds = sum(epoch["train_seconds"] for epoch in epochs)
         if study.paper is TABLE_4:
             row["sequences/s"] = f"{USERS[dataset] * trained / seconds:.0f}"

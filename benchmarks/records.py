@@ -64,7 +64,7 @@ def machine(record: dict[str, Any]) -> str:
 
 def machines(records: list[dict[str, Any]]) -> str:
     """One line on all that records were made with."""
-    return "; ".join(sorted({machine(record) for record in records}))
+    return "; and ".join(sorted({machine(record) for record in records}))
 
 
 def write_inter(path: Path, users: Any, items: Any, times: Any) -> None:
