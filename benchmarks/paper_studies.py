@@ -41,7 +41,8 @@ class Study(NamedTuple):
         return self.file.removesuffix("-{dataset}.yaml").removesuffix(".yaml")
 
 
-EPOCHS = ("--epochs=25", "--eval_step=5")
+EPOCHS = ("--epochs=20", "--eval_step=5")
+"""As many as by default, and fewer validations."""
 SIZE_OF_TABLE_3 = ("--hidden_size=256", "--inner_size=1024", "--n_heads=8")
 FLAGS_OF_TABLE_3 = ("--budget=15m", "--eval_step=2", "--training_rows=user", *SIZE_OF_TABLE_3)
 STUDIES = [
