@@ -49,11 +49,15 @@ GRIDS: dict[str, dict[str, list[Any]]] = {
 SEVERAL = ["BERT4Rec", "SASRec"]
 """Trained with three seeds."""
 FULL = "protocol-full-unseen.yaml"
-_SOFTMAX = "RecBole's learns a softmax over all items at every position of whole histories. The paper's code compares a "
-_SOFTMAX += "label with the other labels of its batch."
-_DRAWN = "a softmax over the labels of the batch and 2,048 drawn items, at every position of whole histories, by Adam. "
-_DRAWN += "The paper took its authors' code, with settings that it does not name. Items are drawn by popularity, as the "
-_DRAWN += "100 candidates are; in the full ranking it is behind SASRec and BERT4Rec."
+_SOFTMAX = (
+    "RecBole's learns a softmax over all items at every position of whole histories. The paper's code compares a label "
+    "with the other labels of its batch."
+)
+_DRAWN = (
+    "a softmax over the labels of the batch and 2,048 drawn items, at every position of whole histories, by Adam. The "
+    "paper took its authors' code, with settings that it does not name. Items are drawn by popularity, as the 100 "
+    "candidates are; in the full ranking it is behind SASRec and BERT4Rec."
+)
 WHY: dict[str, dict[str, str]] = {
     "ml-1m": {
         "BPR": "probably for lack of an ℓ2 term, which the paper searches and RecBole's BPR has not. Early stopping "

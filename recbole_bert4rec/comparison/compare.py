@@ -34,9 +34,9 @@ from recbole_bert4rec.extras import need
 from recbole_bert4rec.files import atomic_write, locked
 from recbole_bert4rec.options.flags import parse_flags
 from recbole_bert4rec.options.table import WITHOUT_EFFECT
+from recbole_bert4rec.plugin.advice import advice
 from recbole_bert4rec.plugin.checkpoint import is_plain, last_of
 from recbole_bert4rec.plugin.effects import without_effect
-from recbole_bert4rec.plugin.user_rows import why_slow
 from recbole_bert4rec.scoped import restored_environment
 from recbole_bert4rec.training import display
 from recbole_bert4rec.training.build import translate_errors
@@ -188,8 +188,7 @@ def _check_options(comparison: Comparison) -> None:
         mistakes += [f"{model}: `{name}` {why}" for name, why in without_effect(config, own).items()]
         for name in without_effect(config).keys() - own.keys():
             ignored.setdefault(name, []).append(model)
-        if slow := why_slow(config):
-            notes.append(f"{model} {slow}")
+        notes += [f"{model} {said}" for said in advice(config)]
         if config["MODEL_TYPE"] not in (ModelType.SEQUENTIAL, ModelType.GENERAL, ModelType.TRADITIONAL):
             mistakes.append(
                 f"{model} predicts clicks or needs a knowledge graph; it cannot be compared by ranking items"

@@ -40,13 +40,6 @@ def has_user_rows(config: Config) -> bool:
     return True
 
 
-def why_slow(config: Config) -> str | None:
-    """Say that a model is trained on padded rows where whole windows were possible; None for others."""
-    if config["model"] not in CAUSAL_MODELS or config["loss_type"] != "CE" or config["training_rows"] is not None:
-        return None
-    return "trains a padded row for each prefix of a history; --training_rows=user trains whole histories, much faster"
-
-
 class UserRowsDataLoader(WindowDataLoader):
     """Windows that hold each label of a user once, in batches of about ``train_batch_size`` items.
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from recbole.data.dataloader import AbstractDataLoader
 from recbole.data.dataset import Dataset
 
+from recbole_bert4rec.plugin.advice import advice
 from recbole_bert4rec.plugin.distributed import n_parameters
-from recbole_bert4rec.plugin.user_rows import why_slow
 from recbole_bert4rec.training.budget import Budget
 from recbole_bert4rec.training.build import Data, Experiment
 from recbole_bert4rec.training.callbacks import Callback, Metrics, Observed
@@ -139,8 +139,8 @@ def show_plan(experiment: Experiment) -> None:
         "plan",
         {"parameters": parameters, "batches": batches, "epochs": epochs, "device": str(device)},
     )
-    if epochs and (slow := why_slow(experiment.data.config)):
-        say(f"note    {experiment.data.config['model']} {slow}", "note")
+    for said in advice(config) if epochs else []:
+        say(f"note    {config['model']} {said}", "note")
 
 
 class EpochLines(Callback):

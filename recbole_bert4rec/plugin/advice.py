@@ -1,0 +1,36 @@
+"""What is said of a configuration before it is trained: that it would be slow, or learn little."""
+
+from __future__ import annotations
+
+from recbole.config import Config
+
+from recbole_bert4rec.plugin.user_rows import CAUSAL_MODELS
+from recbole_bert4rec.user_models import is_ours
+
+_RATE_BY_SIZE = 0.192
+"""``learning_rate`` times ``hidden_size`` by default, .003 times 64."""
+_STEEPEST = 0.3
+"""Where it is more, BERT4Rec learnt less on ml-1m (results/objectives.md)."""
+
+
+def advice(config: Config) -> list[str]:
+    """Return what speaks against the configuration, as sentences that the model's name begins."""
+    return [said for said in (_why_slow(config), _why_steep(config)) if said is not None]
+
+
+def _why_slow(config: Config) -> str | None:
+    """Say that a model is trained on padded rows where whole windows were possible; None for others."""
+    if config["model"] not in CAUSAL_MODELS or config["loss_type"] != "CE" or config["training_rows"] is not None:
+        return None
+    return "trains a padded row for each prefix of a history; --training_rows=user trains whole histories, much faster"
+
+
+def _why_steep(config: Config) -> str | None:
+    """Say that a learning rate is too high for the size of the hidden states; None for others."""
+    if not is_ours(config["model"]):
+        return None
+    rate, size = float(config["learning_rate"]), int(config["hidden_size"])
+    if rate * size <= _STEEPEST:
+        return None
+    better = f"{_RATE_BY_SIZE / size:.2g}"
+    return f"may learn little: learning_rate {rate:g} is high for hidden_size {size}; --learning_rate={better} suits it"
