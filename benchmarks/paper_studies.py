@@ -64,22 +64,23 @@ def study_file(study: Study, dataset: str, searched: Path) -> str:
     chosen = yaml.safe_load((searched / "SASRec.best.yaml").read_text())
     space = yaml.safe_load((searched / "SASRec.yaml").read_text())["choice"]
     content["variants"]["SASRec"] |= {name: chosen[name] for name in space}
-    path = searched.parent / f"{dataset}-{study.file}"
+    path = searched / study.file
     path.write_text(yaml.safe_dump(content, sort_keys=False))
-    return path.name
+    return str(path.relative_to(ROOT))
 
 
 def run_study(study: Study, options: argparse.Namespace) -> Path:
-    """Run a study; return its folder."""
-    searched = folder_of(options)
-    folder = f"{options.dataset}-{study.name}"
-    own = [f"--study={study_file(study, options.dataset, searched)}", f"--output_dir={folder}", *study.flags]
+    """Run a study; return its folder. Its report names the command, which works from the project's root."""
+    work = folder_of(options)
+    file, searched = study_file(study, options.dataset, work), work.relative_to(ROOT)
+    folder = searched.with_name(f"{options.dataset}-{study.name}")
+    own = [f"--study={file}", f"--output_dir={folder}", *study.flags]
     if "MAX_ITEM_LIST_LENGTH" not in (ROOT / "properties" / "study" / study.file.format(**vars(options))).read_text():
         own.append(f"--MAX_ITEM_LIST_LENGTH={LONGEST[options.dataset]}")
-    shared = [f"--dataset={options.dataset}", f"--data_path={searched.name}/dataset"]
-    shared += [f"--config_files=protocol-paper.yaml {searched.name}/BERT4Rec.best.yaml"]
-    run([str(ROOT / "run.py"), *own, *shared, "--show_progress=False"], options.work, f"{folder}.log")
-    return Path(options.work) / folder
+    shared = [f"--dataset={options.dataset}", f"--data_path={searched}/dataset"]
+    shared += [f"--config_files=protocol-paper.yaml {searched}/BERT4Rec.best.yaml"]
+    run(["run.py", *own, *shared, "--show_progress=False"], ROOT, f"{folder}.log")
+    return ROOT / folder
 
 
 def beside_the_paper(study: Study, dataset: str, records: list[dict[str, Any]]) -> str:
@@ -111,7 +112,6 @@ def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("--studies", nargs="+", choices=[study.name for study in STUDIES], help="(default: all)")
     options = parser.parse_args()
-    options.work = options.work.resolve()
     parts, records = [], list[dict[str, Any]]()
     for study in STUDIES:
         if options.studies and study.name not in options.studies:

@@ -176,11 +176,10 @@ def plot(dataset: str, table: pd.DataFrame) -> None:
 
 
 def parser_of(description: str | None) -> argparse.ArgumentParser:
-    """Return a parser of what all of the paper's tables take: data set, its folder, and where results go."""
+    """Return a parser of what all of the paper's tables take: the data set and its folder."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dataset", choices=list(TABLE_2), required=True)
     parser.add_argument("--data_path", type=Path, required=True, help="folder that holds DATASET/DATASET.inter")
-    parser.add_argument("--work", type=Path, default=ROOT / "results", help="(default: results)")
     return parser
 
 
@@ -189,8 +188,8 @@ def folder_of(options: argparse.Namespace) -> Path:
 
     What is committed must not name a folder of this machine.
     """
-    work: Path = (options.work / f"table-2-{options.dataset}").resolve()
-    work.mkdir(parents=True, exist_ok=True)
+    work: Path = ROOT / "results" / f"table-2-{options.dataset}"
+    work.mkdir(exist_ok=True)
     data = work / "dataset"
     data.unlink(missing_ok=True)
     data.symlink_to(options.data_path.resolve())

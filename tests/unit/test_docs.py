@@ -150,6 +150,7 @@ def _files_of_the_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     for page in DOCS:
         for name, text in TITLED.findall(page.read_text("utf-8")):
             Path(name).write_text(text)
+    Path("results").symlink_to(ROOT / "results")
     monkeypatch.syspath_prepend(str(tmp_path))  # as the folder of a script
 
 
