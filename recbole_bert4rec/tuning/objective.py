@@ -19,6 +19,7 @@ from recbole.utils import dataset_arguments
 from recbole_bert4rec.constants import PROGRAM
 from recbole_bert4rec.environment import suppress_dependency_warnings
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.nn.denormals import denormals_as_zero
 from recbole_bert4rec.plugin.checkpoint import last_of, read
 from recbole_bert4rec.scoped import replaced
 from recbole_bert4rec.training import retest
@@ -148,7 +149,8 @@ def _worker_context(task: Task) -> Iterator[None]:
     os.chdir(task.folder)
     torch.set_num_threads(task.threads)
     try:
-        yield
+        with denormals_as_zero():
+            yield
     finally:
         os.chdir(folder)
         torch.set_num_threads(threads)

@@ -1,0 +1,65 @@
+"""Denormal numbers are zero in training, and nowhere else."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+import torch
+
+from recbole_bert4rec.nn.denormals import are_zero, denormals_as_zero
+from recbole_bert4rec.nn.encoder import BERT4RecEncoder
+from recbole_bert4rec.training.run import run
+from tests.conftest import QUIET
+from tests.unit.test_resume import CYCLE
+
+pytestmark = pytest.mark.skipif(not torch.set_flush_denormal(False), reason="the processor cannot")
+
+
+def test_denormals_are_zero_inside_the_block_alone() -> None:
+    assert not are_zero()
+    with denormals_as_zero():
+        assert are_zero()
+        with denormals_as_zero():
+            assert are_zero()
+        assert are_zero()
+    assert not are_zero()
+
+
+def test_the_block_ends_with_an_error_too() -> None:
+    with pytest.raises(KeyError), denormals_as_zero():
+        raise KeyError
+    assert not are_zero()
+
+
+def test_a_run_takes_them_as_zero_in_training(write_inter: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: set[bool] = set()
+    forward = BERT4RecEncoder.forward
+
+    def watched(self: BERT4RecEncoder, *args: Any, **named: Any) -> Any:
+        if self.training:
+            seen.add(are_zero())
+        return forward(self, *args, **named)
+
+    monkeypatch.setattr(BERT4RecEncoder, "forward", watched)
+    run(options={**QUIET, **write_inter(CYCLE), "hidden_size": 16, "epochs": 1})
+    assert seen == {True}
+    assert not are_zero()
+
+
+_OF_ALL_THREADS = """
+import torch
+from recbole_bert4rec.nn.denormals import denormals_as_zero
+torch.set_num_threads(2)
+small = torch.tensor([1e-30])
+with denormals_as_zero():
+    products = small.expand(4_000_000).clone() * 1e-10
+print(int(products.count_nonzero()))
+"""
+
+
+def test_threads_that_begin_inside_the_block_take_them_as_zero_too() -> None:
+    done = subprocess.run([sys.executable, "-c", _OF_ALL_THREADS], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "0"
