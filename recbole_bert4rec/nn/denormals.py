@@ -20,8 +20,8 @@ def are_zero() -> bool:
 def denormals_as_zero() -> Iterator[None]:
     """Take denormal numbers as zero inside the block, if the processor can.
 
-    Adam's moments of a row that has no gradient for some hundred steps decay into them and stay there. A sum or product
-    with one takes an Intel processor twenty times as long as with another number.
+    Adam's moments of a row that has no gradient for some hundred steps decay into them and stay there. A step
+    over such moments alone took an Intel processor twenty times as long as over others.
 
     Threads that torch starts inside the block do the same, as long as they live; its threads from before do not.
     """

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from recbole.config import Config
 
+from recbole_bert4rec.options.table import OPTIONS
 from recbole_bert4rec.plugin.user_rows import CAUSAL_MODELS
 from recbole_bert4rec.user_models import is_ours
 
-_RATE_BY_SIZE = 0.192
-"""``learning_rate`` times ``hidden_size`` by default, .003 times 64."""
+_RATE_BY_SIZE = OPTIONS["learning_rate"].default * OPTIONS["hidden_size"].default
 _STEEPEST = 0.3
-"""Where it is more, BERT4Rec learnt less on ml-1m (results/objectives.md)."""
+"""Where ``learning_rate`` times ``hidden_size`` is more, BERT4Rec learnt less on ml-1m (results/objectives.md)."""
 
 
 def advice(config: Config) -> list[str]:
