@@ -1,12 +1,14 @@
-"""A small log, a small model, and a trainer for both."""
+"""A small log, a small model, a trainer for both, and what is seen while it trains."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 
+from recbole_bert4rec.nn.encoder import BERT4RecEncoder
 from tests.conftest import make_config, make_trainer, prepare
 
 ROWS = [(f"u{u}", f"i{(u * t + t) % 23}", t) for u in range(1, 31) for t in range(3 + u % 12)]
@@ -34,3 +36,22 @@ def weights(trainer: Any) -> dict[str, torch.Tensor]:
 def equal(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
     """Whether two copies of weights are the same to the last bit."""
     return all(torch.equal(a[name], b[name]) for name in a)
+
+
+@pytest.fixture
+def seen_in_training(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], bool]], set[bool]]:
+    """Collect the answers to a question that is asked whenever an encoder trains."""
+
+    def collected(question: Callable[[], bool]) -> set[bool]:
+        seen: set[bool] = set()
+        forward = BERT4RecEncoder.forward
+
+        def watched(self: BERT4RecEncoder, *args: Any, **named: Any) -> Any:
+            if self.training:
+                seen.add(question())
+            return forward(self, *args, **named)
+
+        monkeypatch.setattr(BERT4RecEncoder, "forward", watched)
+        return seen
+
+    return collected

@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from recbole_bert4rec.nn.denormals import are_zero, denormals_as_zero
-from recbole_bert4rec.nn.encoder import BERT4RecEncoder
 from recbole_bert4rec.training.run import run
 from tests.conftest import QUIET
 from tests.unit.test_resume import CYCLE
@@ -34,16 +33,8 @@ def test_the_block_ends_with_an_error_too() -> None:
     assert not are_zero()
 
 
-def test_a_run_takes_them_as_zero_in_training(write_inter: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: set[bool] = set()
-    forward = BERT4RecEncoder.forward
-
-    def watched(self: BERT4RecEncoder, *args: Any, **named: Any) -> Any:
-        if self.training:
-            seen.add(are_zero())
-        return forward(self, *args, **named)
-
-    monkeypatch.setattr(BERT4RecEncoder, "forward", watched)
+def test_a_run_takes_them_as_zero_in_training(write_inter: Any, seen_in_training: Any) -> None:
+    seen = seen_in_training(are_zero)
     run(options={**QUIET, **write_inter(CYCLE), "hidden_size": 16, "epochs": 1})
     assert seen == {True}
     assert not are_zero()

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from recbole_bert4rec.nn import cross_entropy, products, topk
-from recbole_bert4rec.nn.encoder import BERT4RecEncoder
 from recbole_bert4rec.nn.products import Products, by_mkl, by_onednn, faster_products, measured, onednn_multiplies
 from recbole_bert4rec.plugin import trainer
 from recbole_bert4rec.training.run import run
@@ -77,17 +76,9 @@ def test_without_a_switch_nothing_changes(monkeypatch: Any) -> None:
 @needs_a_switch
 @pytest.mark.parametrize("positions", [1, 1 << 20])
 def test_large_batches_train_with_the_faster_library_and_learn_the_same(
-    positions: int, write_inter: Any, monkeypatch: Any
+    positions: int, write_inter: Any, seen_in_training: Any, monkeypatch: Any
 ) -> None:
-    seen: set[bool] = set()
-    forward = BERT4RecEncoder.forward
-
-    def watched(self: BERT4RecEncoder, *args: Any, **named: Any) -> Any:
-        if self.training:
-            seen.add(onednn_multiplies())
-        return forward(self, *args, **named)
-
-    monkeypatch.setattr(BERT4RecEncoder, "forward", watched)
+    seen = seen_in_training(onednn_multiplies)
     monkeypatch.setattr(trainer, "_MANY", positions)
     options = {**QUIET, **write_inter(CYCLE), "hidden_size": 16, "epochs": 3, "enable_amp": False}
     results = []
