@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import subprocess
 import sys
@@ -12,13 +13,16 @@ from tests.integration.test_command_line import ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.integration]
 
+LARGE_RANKED_BATCH = ["--eval_batch_size=943", "--MAX_ITEM_LIST_LENGTH=200", "--batch_tokens=200"]
+"""Far larger a batch than one that is trained."""
+
 
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
         (
-            ["--inner_size=2000000"],
-            "the data and the model; lower --hidden_size (now 64) or --inner_size (now 2000000)",
+            ["--inner_size=4000000"],
+            "the data and the model; lower --hidden_size (now 64) or --inner_size (now 4000000)",
         ),
         (
             ["--model=SASRec", "--train_batch_size=100000", "--train_neg_sample_args=None"],
@@ -29,18 +33,19 @@ pytestmark = [pytest.mark.slow, pytest.mark.integration]
             "a batch that is trained; lower --batch_tokens (now 5000000) or --MAX_ITEM_LIST_LENGTH (now 200)",
         ),
         (
-            ["--eval_batch_size=943", "--inner_size=9000", "--hidden_size=8", "--n_heads=1"],
+            [*LARGE_RANKED_BATCH, "--inner_size=12000", "--hidden_size=8", "--n_heads=1"],
             "a batch that is ranked; lower --eval_batch_size (now 943)",
         ),
     ],
 )
 def test_too_little_memory_is_one_line_that_names_the_setting(flags: list[str], message: str) -> None:
     def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_DATA, (2 << 30, 2 << 30))
+        resource.setrlimit(resource.RLIMIT_DATA, (3 << 30, 3 << 30))
 
     flags = ["--epochs=1", "--show_progress=False", *flags]
     command = [sys.executable, str(ROOT / "run.py"), *flags]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, preexec_fn=limit)
+    one_thread = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # each takes memory as it starts
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, preexec_fn=limit, env=one_thread)
     assert done.returncode == 2, done.stderr
     error = done.stderr[done.stderr.rindex("error: ") :]
     assert error.startswith("error: memory does not suffice for " + message)
