@@ -501,7 +501,7 @@ OPTIONS: Mapping[str, Option] = {
         role=Role.OPTIMISATION,
         source=Source.VALIDATION,
         shared=True,
-        help="Highest learning rate; lower for larger hidden states: 0.0015 for hidden_size 128, 0.001 for 256.",
+        help="Highest learning rate; lower for hidden states above 64, about 0.2 / hidden_size (0.0015 for 128).",
     ),
     "lr_schedule": Option(
         default="cosine",
