@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 USERS = {"ml-1m": 6_040, "beauty": 40_226}
-"""Of Table 1, by data set: the two that are here."""
+"""Table 1, of the two data sets that are here."""
 
 
 def _figures(hit: float, ndcg: float) -> dict[str, float]:

@@ -99,12 +99,15 @@ def write_tables(name: str, where: str, rows: list[dict[str, Any]], notes: str =
         writer = csv.DictWriter(file, fieldnames=list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
+    lines = [f"`{command()}`", "", f"Machine: {where}.", "", *table_lines(rows), "", notes]
+    write_page(name, "\n".join(lines).strip() + "\n")
+
+
+def table_lines(rows: list[dict[str, Any]]) -> list[str]:
+    """Return the lines of a Markdown table."""
     header = list(rows[0])
-    lines = [f"`{command()}`", "", f"Machine: {where}.", "", " | ".join(["", *header, ""]).strip()]
-    lines += ["|" + "-|" * len(header)]
-    lines += ["| " + " | ".join(str(row[column]) for column in header) + " |" for row in rows]
-    text = "\n".join([*lines, "", notes]).strip() + "\n"
-    write_page(name, text)
+    lines = [f"| {' | '.join(header)} |", "|" + "-|" * len(header)]
+    return lines + ["| " + " | ".join(str(row[column]) for column in header) + " |" for row in rows]
 
 
 def write_page(name: str, text: str) -> None:

@@ -139,7 +139,10 @@ def ended_by(record: dict[str, Any]) -> str:
     """Say what ended a training: ``limit`` of epochs, ``budget`` or ``early stopping``."""
     if len(record["epochs"]) >= record["config"]["epochs"] and epochs_trained(record) == len(record["epochs"]):
         return "limit"
-    return "budget" if record.get("budget") else "early stopping"
+    if not record.get("budget"):
+        return "early stopping"
+    worse = sum(epoch["epoch"] > record["best_epoch"] for epoch in record["epochs"] if epoch.get("valid"))
+    return "early stopping" if worse > record["config"]["stopping_step"] else "budget"
 
 
 def _was_cut_off(record: dict[str, Any]) -> bool:

@@ -87,8 +87,13 @@ class SharedNegatives(nn.Module):
             labels: items to predict. *Shape:* (M,)
             generator: on the device of ``labels``.
         """
-        items = labels
-        if self.how != "batch":
-            draw = torch.rand(count, generator=generator, device=labels.device, dtype=torch.float64)
-            items = torch.searchsorted(self.cumulative, draw, right=True).clamp(max=len(self.cumulative) - 1)
+        items = labels if self.how == "batch" else self.draw_items(count, labels, generator)
         return Negatives(items, self.log_share[items] + math.log(len(items)))
+
+    def draw_items(self, count: int, labels: Tensor, generator: torch.Generator | None) -> Tensor:
+        """Draw items alone, on the device of ``labels``; without a generator by torch's own of that device.
+
+        *Shape:* (K,)
+        """
+        draw = torch.rand(count, generator=generator, device=labels.device, dtype=torch.float64)
+        return torch.searchsorted(self.cumulative, draw, right=True).clamp(max=len(self.cumulative) - 1)

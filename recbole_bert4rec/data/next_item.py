@@ -13,7 +13,7 @@ def next_items(
     sequences: Tensor,
     lengths: Tensor,
     mask_token: int,
-    generator: torch.Generator,
+    generator: torch.Generator | None,
     prefix_share: float = 0.0,
     mask_ratio: float = 0.0,
 ) -> Labelled:
@@ -28,7 +28,7 @@ def next_items(
         sequences: items padded on the right. *Shape:* (B, L + 1)
         lengths: items of each sequence. *Shape:* (B,)
         mask_token: id of [MASK].
-        generator: on the device of ``sequences``.
+        generator: on the device of ``sequences``; nothing is drawn without a prefix.
         prefix_share: probability that a sequence has a prefix; the others are causal (Radford et al., 2018; SASRec,
             Kang and McAuley, ICDM 2018).
         mask_ratio: share of the items of a prefix, its first one aside, that are masked.

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import torch
 
 _DENORMAL = 1e-39
-"""The smallest number with all digits is 1.2e-38."""
+"""Below 1.2e-38, the smallest number with all digits."""
 
 
 def are_zero() -> bool:

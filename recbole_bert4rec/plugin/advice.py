@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from recbole.config import Config
 
+from recbole_bert4rec.constants import MODEL_NAME
 from recbole_bert4rec.options.table import OPTIONS
 from recbole_bert4rec.plugin.user_rows import CAUSAL_MODELS
-from recbole_bert4rec.user_models import is_ours
 
 _RATE_BY_SIZE = OPTIONS["learning_rate"].default * OPTIONS["hidden_size"].default
 _STEEPEST = 0.3
-"""Where ``learning_rate`` times ``hidden_size`` is more, BERT4Rec learnt less on ml-1m (results/objectives.md)."""
+"""Where ``learning_rate`` times ``hidden_size`` was more, BERT4Rec learnt less, or no more (results/objectives.md)."""
 
 
 def advice(config: Config) -> list[str]:
-    """Return what speaks against the configuration, as sentences that the model's name begins."""
+    """Return what speaks against the configuration: sentences without their subject, the model's name."""
     return [said for said in (_why_slow(config), _why_steep(config)) if said is not None]
 
 
@@ -27,10 +27,10 @@ def _why_slow(config: Config) -> str | None:
 
 def _why_steep(config: Config) -> str | None:
     """Say that a learning rate is too high for the size of the hidden states; None for others."""
-    if not is_ours(config["model"]):
+    if config["model"] != MODEL_NAME:
         return None
     rate, size = float(config["learning_rate"]), int(config["hidden_size"])
     if rate * size <= _STEEPEST:
         return None
     better = f"{_RATE_BY_SIZE / size:.2g}"
-    return f"may learn little: learning_rate {rate:g} is high for hidden_size {size}; --learning_rate={better} suits it"
+    return f"may learn less: learning_rate {rate:g} is high for hidden_size {size}; try --learning_rate={better}"

@@ -21,9 +21,10 @@ class GRU4RecPlus(SequentialRecommender):
 
     Hidasi, Karatzoglou: Recurrent Neural Networks with Top-k Gains for Session-based Recommendations. CIKM 2018.
 
-    The network is RecBole's GRU4Rec (embeddings that input and output share, a GRU, a projection), with an output bias.
-    Every position of a user's window predicts the item after it; the authors cut sessions into steps instead and carry
-    the state over.
+    The network is that of RecBole's GRU4Rec (embeddings that input and output share, a GRU, a projection), with biases
+    in the GRU and the output. Every position of a user's window predicts the item after it, and its negatives are the
+    labels of all positions. The authors' batch has one step of each session and carries the state over, so a session
+    is never its own negative.
 
     Args:
         config: RecBole's configuration with the options of ``properties/model/GRU4RecPlus.yaml``.
@@ -51,7 +52,7 @@ class GRU4RecPlus(SequentialRecommender):
     def forward(self, item_seq: Tensor) -> Tensor:
         """Return the output vector of each position, which has seen the items up to it.
 
-        *Shape:* (B, L) -> (B, L, H)
+        *Shape:* (B, L) -> (B, L, ``embedding_size``)
         """
         hidden, _ = self.gru(self.dropout(self.item_embedding(item_seq)))
         vectors: Tensor = self.dense(hidden)
@@ -67,10 +68,9 @@ class GRU4RecPlus(SequentialRecommender):
             A scalar.
         """
         sequences, lengths = interaction[self.ITEM_SEQ], interaction[self.ITEM_SEQ_LEN]
-        shown = next_items(sequences, lengths, self.n_items, torch.default_generator)
+        shown = next_items(sequences, lengths, self.n_items, None)
         vectors = self.forward(shown.item_seq)[shown.rows, shown.columns]  # (M, H)
-        drawn = self.negatives.draw(self.n_sample, shown.labels, torch.default_generator).items
-        negatives = torch.cat([shown.labels, drawn])  # (K,)
+        negatives = torch.cat([shown.labels, self.negatives.draw_items(self.n_sample, shown.labels, None)])  # (K,)
         scores = sampled_scores(vectors, self.item_embedding.weight, self.output_bias, shown.labels, negatives)
         weights = mask_weights(shown.rows, len(sequences), "mask")
         if self.loss_type == "CE":
@@ -80,7 +80,7 @@ class GRU4RecPlus(SequentialRecommender):
     def _last(self, interaction: Interaction) -> Tensor:
         """Return the output vector of the last item of each history.
 
-        *Shape:* (B, H)
+        *Shape:* (B, ``embedding_size``)
         """
         lengths = interaction[self.ITEM_SEQ_LEN]
         vectors = self.forward(interaction[self.ITEM_SEQ])

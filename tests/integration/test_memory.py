@@ -14,7 +14,7 @@ from tests.integration.test_command_line import ROOT
 pytestmark = [pytest.mark.slow, pytest.mark.integration]
 
 LARGE_RANKED_BATCH = ["--eval_batch_size=943", "--MAX_ITEM_LIST_LENGTH=200", "--batch_tokens=200"]
-"""Far larger a batch than one that is trained."""
+"""It takes far more memory than a batch that is trained."""
 
 
 @pytest.mark.parametrize(

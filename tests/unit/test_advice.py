@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -10,7 +11,9 @@ import yaml
 from recbole_bert4rec.constants import OUR_MODELS
 from recbole_bert4rec.plugin.advice import advice
 from recbole_bert4rec.resources import find_config
-from tests.conftest import make_config
+from recbole_bert4rec.training.run import run
+from tests.conftest import QUIET, make_config
+from tests.unit.test_resume import CYCLE
 
 
 @pytest.mark.parametrize(
@@ -18,9 +21,7 @@ from tests.conftest import make_config
 )
 def test_a_rate_too_high_for_the_hidden_states_is_pointed_at(size: int, rate: float, better: str | None) -> None:
     said = advice(make_config(hidden_size=size, learning_rate=rate))
-    expected = (
-        f"may learn little: learning_rate {rate:g} is high for hidden_size {size}; --learning_rate={better} suits it"
-    )
+    expected = f"may learn less: learning_rate {rate:g} is high for hidden_size {size}; try --learning_rate={better}"
     assert said == ([] if better is None else [expected])
 
 
@@ -29,8 +30,14 @@ def test_defaults_need_no_advice(model: str) -> None:
     assert advice(make_config(model)) == []
 
 
-def test_the_rate_of_another_model_is_not_judged() -> None:
-    assert advice(make_config("SASRec", hidden_size=256, learning_rate=0.01, training_rows="user")) == []
+@pytest.mark.parametrize("model", ["SASRec", "SASRecPlus"])
+def test_the_rate_of_another_model_is_not_judged(model: str) -> None:
+    assert advice(make_config(model, hidden_size=256, learning_rate=0.01, training_rows="user")) == []
+
+
+def test_a_run_says_it(write_inter: Any, caplog: pytest.LogCaptureFixture) -> None:
+    run(options={**QUIET, **write_inter(CYCLE), "hidden_size": 16, "learning_rate": 0.03, "epochs": 1})
+    assert "note    BERT4Rec may learn less: learning_rate 0.03 is high" in caplog.text
 
 
 def test_no_variant_of_the_study_of_hidden_sizes_needs_advice() -> None:

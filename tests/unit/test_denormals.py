@@ -1,4 +1,4 @@
-"""Denormal numbers are zero in training, and nowhere else."""
+"""Denormal numbers are zero in a run, and no longer in its thread when it is over."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import torch
 
 from recbole_bert4rec.nn.denormals import are_zero, denormals_as_zero
 from recbole_bert4rec.training.run import run
+from recbole_bert4rec.tuning.objective import Task, run_trial
 from tests.conftest import QUIET
 from tests.unit.test_resume import CYCLE
 
@@ -36,6 +37,14 @@ def test_the_block_ends_with_an_error_too() -> None:
 def test_a_run_takes_them_as_zero_in_training(write_inter: Any, seen_in_training: Any) -> None:
     seen = seen_in_training(are_zero)
     run(options={**QUIET, **write_inter(CYCLE), "hidden_size": 16, "epochs": 1})
+    assert seen == {True}
+    assert not are_zero()
+
+
+def test_a_trial_of_a_search_does_too(write_inter: Any, seen_in_training: Any) -> None:
+    seen = seen_in_training(are_zero)
+    options = {**QUIET, **write_inter(CYCLE), "hidden_size": 16, "epochs": 1}
+    run_trial(Task("BERT4Rec", options.pop("dataset"), fixed=options), {}, None, None, lambda news: None)
     assert seen == {True}
     assert not are_zero()
 

@@ -10,7 +10,7 @@ import torch
 
 from recbole_bert4rec.nn.cross_entropy import LogitOffset, cross_entropy
 from recbole_bert4rec.nn.encoder import BERT4RecEncoder, EncoderOptions
-from recbole_bert4rec.nn.losses import binary_cross_entropy, bpr, sampled_scores, sampled_softmax
+from recbole_bert4rec.nn.losses import binary_cross_entropy, bpr, bpr_max, sampled_scores, sampled_softmax
 from recbole_bert4rec.nn.topk import best_items
 from recbole_bert4rec.training.run import run
 from tests.conftest import QUIET
@@ -53,6 +53,7 @@ def of_sampled_items(on: str) -> Tensors:
     scores = sampled_scores(inputs[0], inputs[1], inputs[2], labels, items_of(9, on=on))
     loss = sampled_softmax(scores, torch.zeros(9, device=on), weights) + binary_cross_entropy(scores, weights)
     loss = loss + bpr(inputs[0], inputs[1], inputs[2], labels, items_of(MASKED, on=on), weights)
+    loss = loss + bpr_max(scores, weights, 1.0)
     return with_gradients(loss, inputs)
 
 
@@ -101,3 +102,9 @@ def test_a_run_on_a_gpu_learns_what_comes_next(more: dict[str, Any], write_inter
     epochs = found.record["epochs"]
     assert epochs[-1]["train_loss"] < 0.7 * epochs[0]["train_loss"]
     assert found.record["peak_gpu_memory_mb"] > 0
+
+
+@only_with_a_gpu
+def test_gru4rec_plus_trains_on_a_gpu(write_inter: Any) -> None:
+    options = {**QUIET, **write_inter(CYCLE), "hidden_size": 16, "epochs": 1, "use_gpu": True}
+    assert run(model="GRU4RecPlus", options=options).record["peak_gpu_memory_mb"] > 0

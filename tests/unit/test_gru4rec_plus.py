@@ -25,9 +25,10 @@ def made(write_inter: Any, **more: Any) -> tuple[Any, Any, Any]:
     return make_trainer(train.config, train).model, train, valid
 
 
+@pytest.mark.parametrize("n_sample", [0, 20])
 @pytest.mark.parametrize("loss_type", ["BPR-max", "CE"])
-def test_the_loss_is_that_of_every_prefix_on_its_own(loss_type: str, write_inter: Any) -> None:
-    model, train, _ = made(write_inter, loss_type=loss_type, train_batch_size=1000)
+def test_the_loss_is_that_of_every_prefix_on_its_own(loss_type: str, n_sample: int, write_inter: Any) -> None:
+    model, train, _ = made(write_inter, loss_type=loss_type, n_sample=n_sample, train_batch_size=1000)
     (batch,) = train
     torch.manual_seed(3)
     found = model.calculate_loss(batch)
@@ -38,13 +39,13 @@ def test_the_loss_is_that_of_every_prefix_on_its_own(loss_type: str, write_inter
             vectors.append(model(items[:end].unsqueeze(0))[0, -1])
             labels.append(items[end])
     label = torch.stack(labels)
-    drawn = model.negatives.draw(20, label, torch.default_generator).items
+    drawn = model.negatives.draw_items(n_sample, label, torch.default_generator)
     arguments = torch.stack(vectors), model.item_embedding.weight, model.output_bias, label
     scores = sampled_scores(*arguments, torch.cat([label, drawn]))
     weights = torch.full((len(label),), 1 / len(label))
     wanted = bpr_max(scores, weights, 1.0)
     if loss_type == "CE":
-        wanted = sampled_softmax(scores, torch.zeros(len(label) + 20), weights)
+        wanted = sampled_softmax(scores, torch.zeros(len(label) + n_sample), weights)
     torch.testing.assert_close(found, wanted)
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from recbole_bert4rec.comparison.compare import _finished, _say_what_is_replaced
 from recbole_bert4rec.comparison.comparison import Comparison
+from recbole_bert4rec.comparison.findings import ended_by
 from recbole_bert4rec.comparison.render import escape_markdown, render
 from recbole_bert4rec.comparison.report import write_comparison
 from recbole_bert4rec.comparison.results import metric_of, read_results, read_run
@@ -42,7 +43,7 @@ def record_of(model: str, seed: int, **changes: Any) -> dict[str, Any]:
         "epochs": [epoch],
         "machine": {"processor": TAG, "cores": 2, "threads": 1, "gpu": None},
         "versions": {"torch": "2"},
-        "config": {"epochs": 9},
+        "config": {"epochs": 9, "stopping_step": 2},
         **changes,
     }
 
@@ -175,6 +176,12 @@ def test_a_table_says_beside_the_figure_why_it_may_be_too_low(make_folder: Calla
     assert "runs ended: 6 by early stopping on validation, 1 by the budget, 1 by the limit of epochs" in text
     assert ". But a: 1 of 2 runs were best at their last epoch" in text.splitlines()[2]
     assert r"{\footnotesize $^{b}$ trained for 25\% of one epoch only\par}" in report_on(folder)["LaTeX"]
+
+
+@pytest.mark.parametrize(("best", "ended"), [(0, "early stopping"), (1, "budget"), (3, "budget")])
+def test_a_run_with_a_budget_was_ended_by_early_stopping_where_it_had_no_patience_left(best: int, ended: str) -> None:
+    budget = {"last_epoch_share": 1.0, "seconds": 7}
+    assert ended_by(record_of("a", 1, epochs=epochs_of(4), best_epoch=best, budget=budget)) == ended
 
 
 def epochs_of(number: int) -> list[dict[str, Any]]:
