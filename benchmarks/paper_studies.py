@@ -18,35 +18,48 @@ import argparse
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pandas as pd
 import yaml
 from paper import TABLE_3, TABLE_4, TABLE_5, USERS
-from records import ROOT, command, machines, run_records, write_page
+from records import ROOT, command, machines, run_records, table_lines, write_page
 from table_2 import folder_of, parser_of, run
 
 from recbole_bert4rec.comparison.results import epochs_trained
 
 
 class Study(NamedTuple):
-    """A study: its file, what of the paper it repeats, the paper's figures by data set, and flags of its own."""
+    """A study of the paper.
+
+    Attributes:
+        file: its options; ``{dataset}`` stands for the name of the data set.
+        title: what of the paper it repeats.
+        paper: the figures that the paper prints, by data set and variant.
+        flags: its own, such as how long a variant trains.
+        sets_length: whether its variants set MAX_ITEM_LIST_LENGTH; else all have the paper's.
+        has_sasrec: whether SASRec is a variant, which has the options that ``table_2.py`` chose.
+        prints_speed: whether the paper prints sequences a second.
+    """
 
     file: str
     title: str
     paper: dict[str, dict[str, dict[str, float]]]
     flags: tuple[str, ...]
+    sets_length: bool = False
+    has_sasrec: bool = False
+    prints_speed: bool = False
 
     @property
     def name(self) -> str:
         """What its folder is named after."""
-        return self.file.removesuffix("-{dataset}.yaml").removesuffix(".yaml")
+        return self.file.removesuffix(".yaml").removesuffix("-{dataset}")
 
 
 EPOCHS = ("--epochs=20", "--eval_step=5")
 """As many as by default, and fewer validations."""
 FLAGS_OF_TABLE_3 = ("--budget=15m", "--eval_step=2", "--training_rows=user")
+FLAGS_OF_TABLE_4 = ("--budget=6m", "--eval_step=5")
 STUDIES = [
-    Study("one-mask.yaml", "Table 3: one mask, and SASRec", TABLE_3, FLAGS_OF_TABLE_3),
-    Study("max-length-{dataset}.yaml", "Table 4: longest input", TABLE_4, ("--budget=6m", "--eval_step=5")),
+    Study("one-mask.yaml", "Table 3: one mask, and SASRec", TABLE_3, FLAGS_OF_TABLE_3, True, has_sasrec=True),
+    Study("max-length-{dataset}.yaml", "Table 4: longest input", TABLE_4, FLAGS_OF_TABLE_4, True, prints_speed=True),
     Study("ablation.yaml", "Table 5: parts, layers, heads", TABLE_5, EPOCHS),
     Study("hidden-size.yaml", "Figure 3: size of hidden states", {}, EPOCHS),
     Study("mask-ratio.yaml", "Figure 4: share of masked items", {}, EPOCHS),
@@ -56,26 +69,26 @@ LONGEST = {"ml-1m": 200, "beauty": 50}
 """N of the paper, where a study does not vary it."""
 
 
-def study_file(study: Study, dataset: str, searched: Path) -> str:
-    """Return the file of a study; that of Table 3 is written anew, with the options that were chosen for SASRec."""
-    if study.paper is not TABLE_3:
-        return study.file.format(dataset=dataset)
-    content = yaml.safe_load((ROOT / "properties" / "study" / study.file).read_text())
+def with_chosen_sasrec(file: str, searched: Path) -> str:
+    """Write a study anew, with the options that were chosen for SASRec; return the new file."""
+    content = yaml.safe_load((ROOT / "properties" / "study" / file).read_text())
     chosen = yaml.safe_load((searched / "SASRec.best.yaml").read_text())
     space = yaml.safe_load((searched / "SASRec.yaml").read_text())["choice"]
     content["variants"]["SASRec"] |= {name: chosen[name] for name in space}
-    path = searched / study.file
+    path = searched / file
     path.write_text(yaml.safe_dump(content, sort_keys=False))
     return str(path.relative_to(ROOT))
 
 
 def run_study(study: Study, options: argparse.Namespace) -> Path:
     """Run a study; return its folder. Its report names the command, which works from the project's root."""
-    work = folder_of(options)
-    file, searched = study_file(study, options.dataset, work), work.relative_to(ROOT)
+    work, file = folder_of(options), study.file.format(dataset=options.dataset)
+    if study.has_sasrec:
+        file = with_chosen_sasrec(file, work)
+    searched = work.relative_to(ROOT)
     folder = searched.with_name(f"{options.dataset}-{study.name}")
     own = [f"--study={file}", f"--output_dir={folder}", *study.flags]
-    if "MAX_ITEM_LIST_LENGTH" not in (ROOT / "properties" / "study" / study.file.format(**vars(options))).read_text():
+    if not study.sets_length:
         own.append(f"--MAX_ITEM_LIST_LENGTH={LONGEST[options.dataset]}")
     shared = [f"--dataset={options.dataset}", f"--data_path={searched}/dataset"]
     shared += [f"--config_files=protocol-paper.yaml {searched}/BERT4Rec.best.yaml"]
@@ -83,45 +96,44 @@ def run_study(study: Study, options: argparse.Namespace) -> Path:
     return ROOT / folder
 
 
-def beside_the_paper(study: Study, dataset: str, records: list[dict[str, Any]]) -> str:
-    """Return the table of a study: ours, the paper's where it prints figures, and both against the first variant."""
-    paper = study.paper.get(dataset, {})
-    rows, first = [], records[0]
-    for record in records:
-        epochs, test = record["epochs"], record["test_result"]
-        row: dict[str, Any] = {"variant": record["contestant"], "HR@10": test["hit@10"], "NDCG@10": test["ndcg@10"]}
-        row["to the first"] = test["ndcg@10"] / first["test_result"]["ndcg@10"]
-        if paper:
-            printed = paper.get(record["contestant"], {})
-            row |= {f"paper's {name}": figure for name, figure in printed.items()}
-            if printed:
-                row["paper's to the first"] = printed["NDCG@10"] / paper[first["contestant"]]["NDCG@10"]
-        trained = epochs_trained(record)
-        seconds = sum(epoch["train_seconds"] for epoch in epochs)
-        if study.paper is TABLE_4:
-            row["sequences/s"] = f"{USERS[dataset] * trained / seconds:.0f}"
-        row |= {"epochs": f"{trained:.0f}", "best validation NDCG@10": record["best_valid_score"]}
-        row["training, min"] = f"{seconds / 60:.1f}"
-        rows.append(row)
-    table = pd.DataFrame(rows).to_markdown(index=False, floatfmt=".4f")
-    report = f"../../results/{dataset}-{study.name}/report.md"
+def row_of(record: dict[str, Any], first: dict[str, Any], study: Study, dataset: str) -> dict[str, str]:
+    """Return what a variant reached and took, beside what the paper prints, and both against the first variant."""
+    figures, printed = record["test_result"], study.paper.get(dataset, {})
+    variant, paper = record["contestant"], printed.get(record["contestant"], {})
+    trained, seconds = epochs_trained(record), sum(epoch["train_seconds"] for epoch in record["epochs"])
+    row = {"variant": variant, "HR@10": f"{figures['hit@10']:.4f}", "NDCG@10": f"{figures['ndcg@10']:.4f}"}
+    row["to the first"] = f"{figures['ndcg@10'] / first['test_result']['ndcg@10']:.3f}"
+    if study.prints_speed:
+        row["sequences/s"] = f"{USERS[dataset] * trained / seconds:,.0f}"
+    for name in next(iter(printed.values()), {}):
+        row[f"paper's {name}"] = f"{paper[name]:{',' if name == 'sequences/s' else '.4f'}}" if paper else ""
+    if printed:
+        of_first = printed[first["contestant"]]["NDCG@10"]
+        row["paper's to the first"] = f"{paper['NDCG@10'] / of_first:.3f}" if paper else ""
+    row |= {"epochs": f"{trained:.1f}", "validation NDCG@10": f"{record['best_valid_score']:.4f}"}
+    return {**row, "training, min": f"{seconds / 60:.1f}"}
+
+
+def beside_the_paper(study: Study, dataset: str, folder: Path) -> str:
+    """Return the part of the page on a study, with a row for each variant."""
+    records = [*run_records(folder).values()]
+    table = "\n".join(table_lines([row_of(record, records[0], study, dataset) for record in records]))
+    report = f"../../results/{folder.name}/report.md"
     return f"### {study.title}\n\n[The study's report]({report}), with curves and p.\n\n{table}\n"
 
 
 def main() -> None:
     parser = parser_of(__doc__)
-    parser.add_argument("--studies", nargs="+", choices=[study.name for study in STUDIES], help="(default: all)")
+    names = [study.name for study in STUDIES]
+    parser.add_argument("--studies", nargs="+", choices=names, help="only these, without the page (default: all)")
     options = parser.parse_args()
-    parts, records = [], list[dict[str, Any]]()
-    for study in STUDIES:
-        if options.studies and study.name not in options.studies:
-            continue
-        of_study = list(run_records(run_study(study, options)).values())
-        parts.append(beside_the_paper(study, options.dataset, of_study))
-        records += of_study
+    wanted = [study for study in STUDIES if study.name in (options.studies or names)]
+    folders = [run_study(study, options) for study in wanted]
     if options.studies:
         return
-    head = [f"`{command()}`", f"Machines: {machines(records)}."]
+    parts = [beside_the_paper(study, options.dataset, folder) for study, folder in zip(STUDIES, folders, strict=True)]
+    records = [record for folder in folders for record in run_records(folder).values()]
+    head = [f"`{command()}`", f"Machine: {machines(records)}."]
     write_page(f"paper_studies_{options.dataset}", "\n\n".join([*head, *parts]))
 
 
