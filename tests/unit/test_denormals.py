@@ -49,6 +49,20 @@ def test_a_trial_of_a_search_does_too(write_inter: Any, seen_in_training: Any) -
     assert not are_zero()
 
 
+_LIMITS = """
+import numpy as np
+from recbole_bert4rec.nn.denormals import denormals_as_zero
+with denormals_as_zero():
+    said = str(np.finfo(np.float64))
+print(float(np.finfo(np.float64).smallest_subnormal))
+"""
+
+
+def test_numpy_knows_its_smallest_number_inside_the_block() -> None:
+    done = subprocess.run([sys.executable, "-W", "error", "-c", _LIMITS], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "5e-324"
+
+
 _OF_ALL_THREADS = """
 import torch
 from recbole_bert4rec.nn.denormals import denormals_as_zero
