@@ -140,7 +140,7 @@ def table_of(dataset: str, records: list[dict[str, Any]], p: dict[str, float]) -
         row |= {f"paper {name}": figure for name, figure in paper.items()}
         row |= {"HR@10": mean["hit@10"], "NDCG@10": mean["ndcg@10"], "MRR": mean["mrr@101"]}
         row |= {"NDCG@10 to the paper's": mean["ndcg@10"] / paper["NDCG@10"]}
-        row["p"] = f"{p[model]:.4f}" if model in p else ""
+        row["p"] = "" if model not in p else f"{p[model]:.4f}" if p[model] >= 0.0001 else "< 0.0001"
         rows.append({**row, "full HR@10": full["hit@10"], "full NDCG@10": full["ndcg@10"]})
     return pd.DataFrame(rows)
 
@@ -183,8 +183,8 @@ def notes_of(dataset: str, table: pd.DataFrame, trainings: str, work: Path) -> s
     far = table.loc[(table["NDCG@10 to the paper's"] - 1).abs().round(4) >= 0.15, "system"]
     lines = [
         "HR@10, NDCG@10 and MRR are among the paper's 100 candidates, by which the best epoch and setting were chosen, "
-        "too; MRR is over all 101. The full ranking leaves out seen items, with the same weights. p is of the difference "
-        "of NDCG@10 to BERT4Rec's, over users, seed 2020 of both, with Holm's correction.",
+        "too; MRR is over all 101. The full ranking leaves out seen items, with the same weights. p is of the "
+        "difference of NDCG@10 to BERT4Rec's, over users, seed 2020 of both, with Holm's correction.",
         "",
         f"The order of the systems by NDCG@10 against the paper's: Spearman's rank correlation {order:.2f}.",
         "",
