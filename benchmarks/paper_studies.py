@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
-from paper import TABLE_3, TABLE_4, TABLE_5, USERS
+from paper import LONGEST, TABLE_3, TABLE_4, TABLE_5, USERS
 from records import ROOT, command, machines, run_records, table_lines, write_page
 from table_2 import folder_of, parser_of, run
 
@@ -65,8 +65,6 @@ STUDIES = [
     Study("mask-ratio.yaml", "Figure 4: share of masked items", {}, EPOCHS),
     Study("cloze.yaml", "Choices in the Cloze task", {}, EPOCHS),
 ]
-LONGEST = {"ml-1m": 200, "beauty": 50}
-"""N of the paper, where a study does not vary it."""
 
 
 def with_chosen_sasrec(file: str, searched: Path) -> str:

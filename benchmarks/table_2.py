@@ -3,8 +3,8 @@
 Every system but POP has four settings (``GRIDS``), each of which trains and validates for ``--trial`` at most. The best
 by validation trains and validates for ``--budget`` at most, or until early stopping ends it; BERT4Rec and SASRec do so
 with three seeds. Each of these runs is tested once: among the paper's 100 candidates, and in the full ranking with seen
-items left out. All of it takes one thread, so the two data sets can run side by side on two cores: a system then has 40
-minutes of one core, as much as 20 of two.
+items left out. Where N matters, rivals are trained once more with the paper's. All of it takes one thread, so the two
+data sets can run side by side on two cores: a system then has 40 minutes of one core, as much as 20 of two.
 
 Searches and runs that have ended stay in ``results/table-2-DATASET``, and are committed. The same command goes on from
 there, on another machine, too. A search that has ended is not made again with another ``--trial``.
@@ -17,6 +17,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ import matplotlib
 import numpy as np
 import pandas as pd
 import yaml
-from paper import TABLE_2
+from paper import LONGEST, TABLE_2
 from records import RESULTS, ROOT, machines, run_records, table_lines, write_tables
 
 matplotlib.use("Agg")
@@ -52,6 +53,8 @@ GRIDS: dict[str, dict[str, list[Any]]] = {
 }
 SEVERAL = ["BERT4Rec", "SASRec"]
 """Trained with three seeds."""
+LONGER = {"ml-1m": ["SASRec", "GRU4Rec", "GRU4RecPlus"], "beauty": []}
+"""Trained with the paper's N, too, by data set: where many histories are longer than what they see by default."""
 HOW_TRAINED = (
     "How each was trained. *best*: the epoch that was tested, counted from 1. What is not chosen here is the model's "
     "default. BERT4Rec's were chosen by validation on these two logs and others (results/objectives.md). Its N is "
@@ -129,24 +132,47 @@ def against_bert4rec(folder: Path) -> dict[str, float]:
     return {finding.rival: finding.p for finding in found if finding.metric == "ndcg@10"}
 
 
+def figures_of(tested: list[dict[str, Any]]) -> dict[str, float]:
+    """Return the mean figures of runs among the paper's candidates and in the full ranking."""
+    mean = pd.DataFrame([record["test_result"] for record in tested]).mean()
+    full = pd.DataFrame([record["also"][FULL] for record in tested]).mean()
+    candidates = {"HR@10": mean["hit@10"], "NDCG@10": mean["ndcg@10"], "MRR": mean["mrr@101"]}
+    return {**candidates, "full HR@10": full["hit@10"], "full NDCG@10": full["ndcg@10"]}
+
+
 def table_of(dataset: str, records: list[dict[str, Any]], p: dict[str, float]) -> pd.DataFrame:
-    """Return a row for each system: the paper's figures, ours, p, and the full ranking."""
+    """Return a row for each system: the paper's figures, ours, the full ranking, and p."""
     rows = []
     for model, paper in TABLE_2[dataset].items():
         tested = records_of(model, records)
-        mean = pd.DataFrame([record["test_result"] for record in tested]).mean()
-        full = pd.DataFrame([record["also"][FULL] for record in tested]).mean()
         row: dict[str, Any] = {"system": model, "seeds": len(tested)}
         row |= {f"paper {name}": figure for name, figure in paper.items()}
-        row |= {"HR@10": mean["hit@10"], "NDCG@10": mean["ndcg@10"], "MRR": mean["mrr@101"]}
-        row |= {"NDCG@10 to the paper's": mean["ndcg@10"] / paper["NDCG@10"]}
+        row |= figures_of(tested)
+        row["NDCG@10 to the paper's"] = row["NDCG@10"] / paper["NDCG@10"]
         row["p"] = "" if model not in p else f"{p[model]:.4f}" if p[model] >= 0.0001 else "< 0.0001"
-        rows.append({**row, "full HR@10": full["hit@10"], "full NDCG@10": full["ndcg@10"]})
+        rows.append(row)
     return pd.DataFrame(rows)
 
 
-def trainings_of(records: list[dict[str, Any]], work: Path) -> str:
-    """Return a table of how each system was trained: what was chosen, what it took, and what ended it."""
+def rounded(row: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return a row with four decimals."""
+    return {str(name): f"{value:.4f}" if isinstance(value, float) else value for name, value in row.items()}
+
+
+def longer_of(records: list[dict[str, Any]], dataset: str) -> list[str]:
+    """Return what the rivals reached with the paper's N; nothing where none was trained so."""
+    if not records:
+        return []
+    rows = [
+        {"system": record["model"], **rounded(figures_of([record])), "epochs": f"{epochs_trained(record):.1f}"}
+        for record in records
+    ]
+    said = f"With the paper's N, {LONGEST[dataset]}, and else the same settings and budget, seed 2020:"
+    return [said, "", *table_lines(rows), ""]
+
+
+def trainings_of(records: list[dict[str, Any]], work: Path) -> list[str]:
+    """Return the lines of a table of how each system was trained: what was chosen, what it took, and what ended it."""
     rows = []
     for model in GRIDS:
         tested = records_of(model, records)
@@ -163,7 +189,7 @@ def trainings_of(records: list[dict[str, Any]], work: Path) -> str:
         row["best"] = ", ".join(str(record["best_epoch"] + 1) for record in tested)
         row["ended by"] = ", ".join(sorted({ended_by(record) for record in tested})) if choices else ""
         rows.append(row)
-    return "\n".join(table_lines(rows))
+    return table_lines(rows)
 
 
 def other_grids(work: Path) -> list[str]:
@@ -177,7 +203,7 @@ def other_grids(work: Path) -> list[str]:
     return lines
 
 
-def notes_of(dataset: str, table: pd.DataFrame, trainings: str, work: Path) -> str:
+def notes_of(dataset: str, table: pd.DataFrame, longer: list[str], trainings: list[str], work: Path) -> str:
     """Return how the order of the systems compares, why a system is 15 % or more from the paper, and the trainings."""
     order = table["paper NDCG@10"].corr(table["NDCG@10"], method="spearman")
     far = table.loc[(table["NDCG@10 to the paper's"] - 1).abs().round(4) >= 0.15, "system"]
@@ -195,9 +221,10 @@ def notes_of(dataset: str, table: pd.DataFrame, trainings: str, work: Path) -> s
         "",
         f"![Table 2 of the paper, and here](table_2_{dataset}.png)",
         "",
+        *longer,
         HOW_TRAINED,
         "",
-        trainings,
+        *trainings,
         "",
         f"BERT4RecPlus, which the paper does not have, under this protocol: [{dataset}](../../results/{dataset}.md).",
     ]
@@ -253,21 +280,24 @@ def main() -> None:
     searched = [*shared, "--config_files=protocol-paper.yaml", "--epochs=1000"]
     files = [best_options(model, searched, options.trial, work) for model, grid in GRIDS.items() if grid]
     files_flag = "--config_files=" + " ".join(["protocol-paper.yaml", *(file.name for file in files)])
-    compared = [*shared, files_flag, f"--also_test={FULL}", f"--budget={options.budget}", "--output_dir=compared"]
+    compared = [*shared, files_flag, f"--also_test={FULL}", f"--budget={options.budget}"]
     records: dict[str, dict[str, Any]] = {}
     for models, seeds in ((SEVERAL, 3), (list(GRIDS), 1)):
         named = f"--model={','.join(models)}"
-        run([str(ROOT / "run.py"), named, *compared, f"--seeds={seeds}"], work, f"compared-{seeds}.log")
+        own = ["--output_dir=compared", f"--seeds={seeds}"]
+        run([str(ROOT / "run.py"), named, *compared, *own], work, f"compared-{seeds}.log")
         records |= run_records(work / "compared")
+    longer: dict[str, dict[str, Any]] = {}
+    if LONGER[options.dataset]:
+        named = f"--model={','.join(LONGER[options.dataset])}"
+        own = ["--output_dir=longer", f"--MAX_ITEM_LIST_LENGTH={LONGEST[options.dataset]}"]
+        run([str(ROOT / "run.py"), named, *compared, *own], work, "longer.log")
+        longer = run_records(work / "longer")
     table = table_of(options.dataset, list(records.values()), against_bert4rec(work / "compared"))
     plot(options.dataset, table)
-    rows = [
-        {str(name): f"{value:.4f}" if isinstance(value, float) else value for name, value in row.items()}
-        for row in table.to_dict("records")
-    ]
-    where = machines(list(records.values()))
-    notes = notes_of(options.dataset, table, trainings_of(list(records.values()), work), work)
-    write_tables(f"table_2_{options.dataset}", where, rows, notes)
+    where, trainings = machines([*records.values(), *longer.values()]), trainings_of(list(records.values()), work)
+    notes = notes_of(options.dataset, table, longer_of(list(longer.values()), options.dataset), trainings, work)
+    write_tables(f"table_2_{options.dataset}", where, [rounded(row) for row in table.to_dict("records")], notes)
 
 
 if __name__ == "__main__":
