@@ -1,4 +1,4 @@
-"""README and docs/: links lead somewhere, commands are understood, Python imports what exists."""
+"""README and docs/: links lead somewhere, tables are whole, commands are understood, Python imports what exists."""
 
 from __future__ import annotations
 
@@ -70,6 +70,15 @@ def mistakes_of_links(text: str, folder: Path) -> list[str]:
         if not target.exists() or (anchor and anchor not in anchors(target.read_text("utf-8") if path else text)):
             mistakes.append(link)
     return mistakes
+
+
+def mistakes_of_tables(text: str) -> list[str]:
+    """The rows that have more or fewer cells than the line of their table above them."""
+    lines = text.splitlines()
+    cells = [len(re.findall(r"(?<!\\)\|", line)) if line.startswith("|") else 0 for line in lines]
+    return [
+        line for line, above, own in zip(lines[1:], cells, cells[1:], strict=False) if own and above and own != above
+    ]
 
 
 def commands(text: str) -> Iterator[list[str]]:
@@ -163,6 +172,11 @@ def test_links_lead_to_files_and_headings(page: Path) -> None:
     assert not mistakes_of_links(page.read_text("utf-8"), page.parent)
 
 
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_rows_of_tables_have_the_cells_of_their_header(page: Path) -> None:
+    assert not mistakes_of_tables(page.read_text("utf-8"))
+
+
 @pytest.mark.parametrize("page", [page for page in PAGES if any(commands(page.read_text("utf-8")))], ids=name_of)
 def test_commands_of_the_pages_are_understood(page: Path) -> None:
     found = {shlex.join(words): mistakes_of_command(words) for words in commands(page.read_text("utf-8"))}
@@ -226,6 +240,11 @@ def test_a_wrong_command_is_found(command: str, words: str) -> None:
 def test_a_wrong_link_is_found() -> None:
     text = "# A page\n[a](#a-page) [b](#b-page) [c](README.md#install) [d](README.md#none) [e](none.md)\n[f]: none.py\n"
     assert mistakes_of_links(text, ROOT) == ["#b-page", "README.md#none", "none.md", "none.py"]
+
+
+def test_a_broken_row_is_found() -> None:
+    text = "| a | b |\n|-|-|\n| 1 \\| 2 | 3 |\n| 4\n[a]: b.md\n\n| c |\n|-|\n"
+    assert mistakes_of_tables(text) == ["| 4"]
 
 
 def test_a_wrong_import_is_found() -> None:
