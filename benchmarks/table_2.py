@@ -32,8 +32,9 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from recbole.utils import ModelType, get_model
 
-from recbole_bert4rec.comparison.findings import ended_by, find
+from recbole_bert4rec.comparison.findings import ended_by, p_text
 from recbole_bert4rec.comparison.results import epochs_trained, read_results
+from recbole_bert4rec.comparison.significance import difference, holm
 
 GRIDS: dict[str, dict[str, list[Any]]] = {
     "BERT4Rec": {"mask_ratio": [0.2, 0.4], "hidden_dropout_prob": [0.2, 0.4]},
@@ -125,11 +126,13 @@ def records_of(model: str, records: list[dict[str, Any]]) -> list[dict[str, Any]
     return [record for record in records if record["model"] == model]
 
 
-def against_bert4rec(folder: Path) -> dict[str, float]:
+def against_bert4rec(folder: Path) -> dict[str, str]:
     """Return p of the difference in NDCG@10 between BERT4Rec and each other system of a comparison."""
-    names = json.loads((folder / "comparison.json").read_text())["runs"]
-    found = find(read_results(folder, names, {}))
-    return {finding.rival: finding.p for finding in found if finding.metric == "ndcg@10"}
+    results = read_results(folder, [*run_records(folder)], {})
+    rivals = [model for model in results.models if model != "BERT4Rec"]
+    ours = results.by_user("BERT4Rec", "ndcg@10")
+    p = holm([difference(ours, results.by_user(rival, "ndcg@10")).p for rival in rivals])
+    return dict(zip(rivals, map(p_text, p), strict=True))
 
 
 def figures_of(tested: list[dict[str, Any]]) -> dict[str, float]:
@@ -140,7 +143,7 @@ def figures_of(tested: list[dict[str, Any]]) -> dict[str, float]:
     return {**candidates, "full HR@10": full["hit@10"], "full NDCG@10": full["ndcg@10"]}
 
 
-def table_of(dataset: str, records: list[dict[str, Any]], p: dict[str, float]) -> pd.DataFrame:
+def table_of(dataset: str, records: list[dict[str, Any]], p: dict[str, str]) -> pd.DataFrame:
     """Return a row for each system: the paper's figures, ours, the full ranking, and p."""
     rows = []
     for model, paper in TABLE_2[dataset].items():
@@ -149,8 +152,7 @@ def table_of(dataset: str, records: list[dict[str, Any]], p: dict[str, float]) -
         row |= {f"paper {name}": figure for name, figure in paper.items()}
         row |= figures_of(tested)
         row["NDCG@10 to the paper's"] = row["NDCG@10"] / paper["NDCG@10"]
-        row["p"] = "" if model not in p else f"{p[model]:.4f}" if p[model] >= 0.0001 else "< 0.0001"
-        rows.append(row)
+        rows.append({**row, "p": p.get(model, "")})
     return pd.DataFrame(rows)
 
 
