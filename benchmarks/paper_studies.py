@@ -15,13 +15,16 @@ command goes on where it was stopped.
 from __future__ import annotations
 
 import argparse
+import os
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import yaml
 from paper import LONGEST, TABLE_3, TABLE_4, TABLE_5, USERS
 from records import ROOT, command, machines, run_records, table_lines, write_page
-from table_2 import folder_of, parser_of, run
+from table_2 import against, parser_of, run, work_of
 
 from recbole_bert4rec.comparison.results import epochs_trained
 
@@ -35,6 +38,8 @@ class Study(NamedTuple):
         paper: the figures that the paper prints, by data set and variant.
         flags: its own, such as how long a variant trains.
         sets_length: whether its variants set MAX_ITEM_LIST_LENGTH; else all have the paper's.
+        against: the variant that the others are compared with, by data set: where one is best, the paper's best. The
+            first variant by default.
         has_sasrec: whether SASRec is a variant, which has the options that ``table_2.py`` chose.
         prints_speed: whether the paper prints sequences a second.
     """
@@ -44,6 +49,7 @@ class Study(NamedTuple):
     paper: dict[str, dict[str, dict[str, float]]]
     flags: tuple[str, ...]
     sets_length: bool = False
+    against: Mapping[str, str] = MappingProxyType({})
     has_sasrec: bool = False
     prints_speed: bool = False
 
@@ -59,10 +65,18 @@ FLAGS_OF_TABLE_3 = ("--budget=15m", "--eval_step=2", "--training_rows=user")
 FLAGS_OF_TABLE_4 = ("--budget=6m", "--eval_step=5")
 STUDIES = [
     Study("one-mask.yaml", "Table 3: one mask, and SASRec", TABLE_3, FLAGS_OF_TABLE_3, True, has_sasrec=True),
-    Study("max-length-{dataset}.yaml", "Table 4: longest input", TABLE_4, FLAGS_OF_TABLE_4, True, prints_speed=True),
+    Study(
+        "max-length-{dataset}.yaml",
+        "Table 4: longest input",
+        TABLE_4,
+        FLAGS_OF_TABLE_4,
+        True,
+        {"ml-1m": "N=200", "beauty": "N=20"},
+        prints_speed=True,
+    ),
     Study("ablation.yaml", "Table 5: parts, layers, heads", TABLE_5, EPOCHS),
-    Study("hidden-size.yaml", "Figure 3: size of hidden states", {}, EPOCHS),
-    Study("mask-ratio.yaml", "Figure 4: share of masked items", {}, EPOCHS),
+    Study("hidden-size.yaml", "Figure 3: hidden size", {}, EPOCHS, against={"ml-1m": "H=64", "beauty": "H=64"}),
+    Study("mask-ratio.yaml", "Figure 4: masked share", {}, EPOCHS, against={"ml-1m": "rho=.2", "beauty": "rho=.6"}),
     Study("cloze.yaml", "Choices in the Cloze task", {}, EPOCHS),
 ]
 
@@ -80,7 +94,7 @@ def with_chosen_sasrec(file: str, searched: Path) -> str:
 
 def run_study(study: Study, options: argparse.Namespace) -> Path:
     """Run a study; return its folder. Its report names the command, which works from the project's root."""
-    work, file = folder_of(options), study.file.format(dataset=options.dataset)
+    work, file = work_of(options.dataset), study.file.format(dataset=options.dataset)
     if study.has_sasrec:
         file = with_chosen_sasrec(file, work)
     searched = work.relative_to(ROOT)
@@ -88,36 +102,56 @@ def run_study(study: Study, options: argparse.Namespace) -> Path:
     own = [f"--study={file}", f"--output_dir={folder}", *study.flags]
     if not study.sets_length:
         own.append(f"--MAX_ITEM_LIST_LENGTH={LONGEST[options.dataset]}")
-    shared = [f"--dataset={options.dataset}", f"--data_path={searched}/dataset"]
+    shared = [f"--dataset={options.dataset}", f"--data_path={os.path.relpath(options.data_path, ROOT)}"]
     shared += [f"--config_files=protocol-paper.yaml {searched}/BERT4Rec.best.yaml"]
     run(["run.py", *own, *shared, "--show_progress=False"], ROOT, f"{folder}.log")
     return ROOT / folder
 
 
-def row_of(record: dict[str, Any], first: dict[str, Any], study: Study, dataset: str) -> dict[str, str]:
-    """Return what a variant reached and took, beside what the paper prints, and both against the first variant."""
-    figures, printed = record["test_result"], study.paper.get(dataset, {})
-    variant, paper = record["contestant"], printed.get(record["contestant"], {})
+def row_of(
+    record: dict[str, Any], first: dict[str, Any], p: str, study: Study, printed: dict[str, dict[str, float]]
+) -> dict[str, str]:
+    """Return what a variant reached and took, beside what the paper prints, and both against one of the variants."""
+    figures, paper = record["test_result"], printed.get(record["contestant"], {})
     trained, seconds = epochs_trained(record), sum(epoch["train_seconds"] for epoch in record["epochs"])
-    row = {"variant": variant, "HR@10": f"{figures['hit@10']:.4f}", "NDCG@10": f"{figures['ndcg@10']:.4f}"}
-    row["to the first"] = f"{figures['ndcg@10'] / first['test_result']['ndcg@10']:.3f}"
+    validated = [epoch for epoch in record["epochs"] if epoch.get("valid")]
+    row = {"variant": record["contestant"], "HR@10": f"{figures['hit@10']:.4f}", "NDCG@10": f"{figures['ndcg@10']:.4f}"}
+    row[f"to {first['contestant']}"] = f"{figures['ndcg@10'] / first['test_result']['ndcg@10']:.3f}"
+    row["p"] = p
     if study.prints_speed:
-        row["sequences/s"] = f"{USERS[dataset] * trained / seconds:,.0f}"
+        row["sequences/s"] = f"{USERS[record['dataset']] * trained / seconds:,.0f}"
     for name in next(iter(printed.values()), {}):
         row[f"paper's {name}"] = f"{paper[name]:{',' if name == 'sequences/s' else '.4f'}}" if paper else ""
     if printed:
         of_first = printed[first["contestant"]]["NDCG@10"]
-        row["paper's to the first"] = f"{paper['NDCG@10'] / of_first:.3f}" if paper else ""
-    row |= {"epochs": f"{trained:.1f}", "validation NDCG@10": f"{record['best_valid_score']:.4f}"}
-    return {**row, "training, min": f"{seconds / 60:.1f}"}
+        row[f"paper's to {first['contestant']}"] = f"{paper['NDCG@10'] / of_first:.3f}" if paper else ""
+    row |= {
+        "epochs": f"{trained:.1f}",
+        "training, min": f"{seconds / 60:.1f}",
+        "best epoch": f"{record['best_epoch'] + 1}",
+    }
+    row["first validation"] = f"{validated[0]['valid_score']:.4f} (epoch {validated[0]['epoch'] + 1})"
+    return {**row, "best validation": f"{record['best_valid_score']:.4f}"}
 
 
 def beside_the_paper(study: Study, dataset: str, folder: Path) -> str:
     """Return the part of the page on a study, with a row for each variant."""
-    records = [*run_records(folder).values()]
-    table = "\n".join(table_lines([row_of(record, records[0], study, dataset) for record in records]))
+    records = {record["contestant"]: record for record in run_records(folder).values()}
+    first = records[study.against.get(dataset, next(iter(records)))]
+    found = against(folder, first["contestant"])
+    printed = study.paper.get(dataset, {})
+    rows = [row_of(one, first, found.get(name, (0, ""))[1], study, printed) for name, one in records.items()]
     report = f"../../results/{folder.name}/report.md"
-    return f"### {study.title}\n\n[The study's report]({report}), with curves and p.\n\n{table}\n"
+    table = "\n".join(table_lines(rows))
+    return f"### {study.title}\n\n[The study's report]({report}), with options and curves.\n\n{table}\n"
+
+
+NOTE = """BERT4Rec has the options that [Table 2](table_2_{dataset}.md) chose for it, relative positions and H 64, where
+no variant says otherwise. One seed each. The target is ranked among the paper's 100 candidates. The best epoch was
+chosen by NDCG@10 on validation, which the last columns show. p is of the difference of NDCG@10 to the variant that
+the others are divided by, over users, with Holm's correction; how much seeds differ it does not know. Where the best
+epoch is the last, more epochs may change the order. Other programs ran on the other core, and beside some of the
+runs on the same one, so minutes say little; sequences a second may be compared with care."""
 
 
 def main() -> None:
@@ -131,7 +165,7 @@ def main() -> None:
         return
     parts = [beside_the_paper(study, options.dataset, folder) for study, folder in zip(STUDIES, folders, strict=True)]
     records = [record for folder in folders for record in run_records(folder).values()]
-    head = [f"`{command()}`", f"Machine: {machines(records)}."]
+    head = [f"`{command()}`", f"Machine: {machines(records)}.", NOTE.format(dataset=options.dataset)]
     write_page(f"paper_studies_{options.dataset}", "\n\n".join([*head, *parts]))
 
 

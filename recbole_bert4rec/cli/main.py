@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import signal
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -58,6 +61,20 @@ COMMANDS = {
 _OPTIONS = "Any option of RecBole or of the model can be given as --key=value."
 
 
+@contextmanager
+def _reader_may_leave() -> Iterator[None]:
+    """End quietly when nobody reads on, as after ``| head``."""
+    try:
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python writes the rest at its end
+        sys.exit(128 + signal.SIGPIPE)
+
+
+@_reader_may_leave()
 def main(arguments: list[str] | None = None, name: str | None = None) -> int:
     """Run a sub-command.
 

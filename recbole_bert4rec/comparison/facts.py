@@ -16,8 +16,10 @@ def facts(results: Results) -> list[str]:
     """Return what one must know to read the tables, a line each."""
     about, rules = results.about, results.about["rules"]
     valid_mode, mode = (rules["eval_args"]["mode"][phase] for phase in ("valid", "test"))
-    among = "all items" if mode == "full" else f"{candidates(mode)}, the same for every model"
     seen = "left out" if rules["exclude_seen"] else "ranked like all others (RecBole's protocol)"
+    among = f"all items; seen items {seen}"
+    if mode != "full":
+        among = f"{candidates(mode)}, none of them an item of the user, the same for every model"
     dropped = about["dropped"]
     records = [record for of_model in results.records.values() for record in of_model]
     ended = _ended(records)
@@ -31,8 +33,7 @@ def facts(results: Results) -> list[str]:
         + (f"; {dropped:,} users with fewer than 4 interactions left out for all models" if dropped else ""),
         f"Split: {_split(rules['eval_args']['split'])}; the rows of all models were proven equal before training",
         *([f"Parts: {about['parts']}"] if about.get("parts") else []),
-        f"Ranking: the target among {among}; seen items {seen}"
-        + ("" if valid_mode == mode else f"; in validation {valid_mode}"),
+        f"Ranking: the target among {among}" + ("" if valid_mode == mode else f"; in validation {valid_mode}"),
         f"Selection: by validation {results.main_metric}; {ended}; every run tested once; seeds "
         f"{', '.join(map(str, about['seeds']))}",
         f"Machine: {machine['processor']}, {_count(machine['cores'], 'core')}, {_count(machine['threads'], 'thread')}, "

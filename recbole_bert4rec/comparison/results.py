@@ -134,9 +134,19 @@ def read_results(folder: Path, runs: list[str], failed: dict[str, str]) -> Resul
         records.setdefault(model, []).append(record)
         ranks.setdefault(model, []).append(ranks_of_run)
     models = [model for model in about["models"] if model in records]
-    metrics = list(records[models[0]][0]["test_result"])
+    metrics = _telling(list(records[models[0]][0]["test_result"]), about["rules"]["eval_args"]["mode"]["test"])
     stacked = {model: np.stack(of_model) for model, of_model in ranks.items()}
     return Results(about, models, metrics, records, stacked, rows, failed)
+
+
+def _telling(metrics: list[str], mode: str) -> list[str]:
+    """Leave out hits among all candidates of a mode such as ``pop100``, and what equals them: they are sure."""
+    if mode == "full":
+        return metrics
+    ranked = int(mode.removeprefix("pop").removeprefix("uni")) + 1
+    sure = ("hit", "recall", "precision")
+    cuts = {metric: metric.partition("@") for metric in metrics}
+    return [metric for metric, (name, _, cut) in cuts.items() if name not in sure or int(cut) < ranked] or metrics
 
 
 _NUMBER = (int, float)

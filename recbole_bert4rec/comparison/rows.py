@@ -13,7 +13,6 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 from recbole.config import Config
-from recbole.data import create_dataset
 from recbole.data.dataset import Dataset, SequentialDataset
 from recbole.utils import dataset_arguments
 
@@ -25,7 +24,7 @@ from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.files import digest_of
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.global_split import asks_for_global_time
-from recbole_bert4rec.training.build import load_data
+from recbole_bert4rec.training.build import load_data, read_dataset
 from recbole_bert4rec.training.interactions import PHASES, targets_of
 from recbole_bert4rec.training.screen import data_facts, parts_text
 
@@ -51,14 +50,14 @@ def check_equal_rows(comparison: Comparison, report: Callable[[str], None]) -> d
     """
     reference = reference_config(comparison)
     comparison.check_metrics(reference)
-    counts = _interactions_of_users(create_dataset(reference))
+    counts = _interactions_of_users(read_dataset(reference))
     few = bool((counts < LEAST_INTERACTIONS).any()) and not asks_for_global_time(reference["eval_args"])
     rules = comparison.rules(reference, few)
     reference_rows = ReferenceRows(replace(comparison, study=Study()).config(reference["model"], rules))
     compared: set[str] = set()
     for model in comparison.models:
         config = comparison.config(model, comparison.rules_of(model, rules, reference["seed"]))
-        dataset = create_dataset(config)
+        dataset = read_dataset(config)
         kind = type(dataset).__name__ + str([config[name] for name in (*dataset_arguments, *_SHAPING)])
         if kind not in compared:
             reference_rows.compare(model, config, dataset)

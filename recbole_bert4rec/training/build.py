@@ -10,6 +10,7 @@ import os
 import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from logging import getLogger
 from typing import TypeVar
 from urllib.error import URLError
@@ -111,8 +112,25 @@ def load_data(config: Config, dataset: Dataset | None = None) -> Data:
         getLogger().info(whole)
         return Data(config, whole, interactions, *data_preparation(config, whole))
 
+    return _of_data(config, read)
+
+
+def read_dataset(config: Config) -> Dataset:
+    """Read the files of the data set, which is not yet split.
+
+    Args:
+        config: RecBole's configuration.
+
+    Raises:
+        UserError: the data have a mistake, or are not here.
+    """
+    return _of_data(config, partial(create_dataset, config))
+
+
+def _of_data(config: Config, step: Callable[[], Result]) -> Result:
+    """Run a step on the files of the data set; a mistake in them becomes one line."""
     name = config["dataset"]
-    return translate_errors(read, f"data set {name!r}", os.path.join(config["data_path"], f"{name}.inter"))
+    return translate_errors(step, f"data set {name!r}", os.path.join(config["data_path"], f"{name}.inter"))
 
 
 def make_model(config: Config, train_data: AbstractDataLoader) -> AbstractRecommender:

@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 from recbole.config import Config
-from recbole.data import create_dataset
 from recbole.utils import dataset_arguments
 
 from recbole_bert4rec.constants import PROGRAM
@@ -24,7 +23,7 @@ from recbole_bert4rec.plugin.checkpoint import last_of, read
 from recbole_bert4rec.scoped import replaced
 from recbole_bert4rec.training import retest
 from recbole_bert4rec.training.budget import Budget
-from recbole_bert4rec.training.build import Experiment, build
+from recbole_bert4rec.training.build import Experiment, build, read_dataset
 from recbole_bert4rec.training.callbacks import Callback
 from recbole_bert4rec.training.epochs import ProgressReport, Report
 from recbole_bert4rec.training.saving import Saver
@@ -73,7 +72,7 @@ def changes_dataset(names: list[str]) -> bool:
 def packed_data(task: Task) -> bytes:
     """Read the data set, which is not split yet, once for all trials; :func:`run_trial` unpacks a copy of its own."""
     with _worker_context(task):
-        return pickle.dumps(create_dataset(task.config({})))
+        return pickle.dumps(read_dataset(task.config({})))
 
 
 def run_trial(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -18,7 +20,7 @@ import torch
 from recbole_bert4rec.cli.main import main
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.recommend.recommend import recommendations
-from recbole_bert4rec.training.build import translate_errors
+from recbole_bert4rec.training.build import read_dataset, translate_errors
 from recbole_bert4rec.training.run import run
 from tests.conftest import QUIET, make_config, make_trainer, prepare
 
@@ -302,3 +304,13 @@ def test_a_user_who_has_seen_nearly_all_gets_fewer_recommendations(write_inter: 
 def test_a_download_that_fails_is_one_line() -> None:
     with pytest.raises(UserError, match=r"data set 'ml-1m' is not here and cannot be downloaded \(.*\); write it to x"):
         translate_errors(lambda: urlopen("http://127.0.0.1:9/ml-1m.zip"), "data set 'ml-1m'", "x")
+
+
+def test_a_data_set_that_is_not_here_says_where_to_write_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(urllib.request, "_opener", None)  # it would keep the proxies of an earlier call
+    for name in ("http_proxy", "https_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    config = make_config(dataset="ml-1m", data_path=str(tmp_path))
+    file = re.escape(str(tmp_path / "ml-1m" / "ml-1m.inter"))
+    with pytest.raises(UserError, match=rf"data set 'ml-1m' is not here .*; write it to {file}"):
+        read_dataset(config)

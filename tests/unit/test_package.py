@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -112,6 +113,17 @@ sys.exit(main())
     assert (
         "BERT4Rec cannot run: recbole missing or broken. Mend it with: pip install --no-deps recbole==" in done.stdout
     )
+
+
+@pytest.mark.parametrize("words", [["doctor"], ["--help"]])
+def test_a_reader_that_leaves_ends_a_command_without_a_traceback(words: list[str]) -> None:
+    command = [sys.executable, "-m", "recbole_bert4rec", *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+    assert process.returncode == 128 + signal.SIGPIPE
 
 
 def test_the_command_line_without_recbole_is_one_line() -> None:

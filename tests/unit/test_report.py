@@ -126,6 +126,18 @@ def test_raw_tags_links_and_columns_are_text_in_markdown_and_html(make_folder: C
     assert "&lt;img src=x onerror=alert(1)&gt;" in texts["page"]
 
 
+def test_hits_among_all_candidates_are_left_out_since_they_are_sure(make_folder: Callable[..., Path]) -> None:
+    folder = make_folder({"a": {}, "b": {}})
+    for mode, is_shown in (("pop4", False), ("pop5", True)):
+        about = json.loads((folder / "comparison.json").read_text())
+        about["rules"]["eval_args"]["mode"] = {"valid": mode, "test": mode}
+        (folder / "comparison.json").write_text(json.dumps(about))
+        text = report_on(folder)["Markdown"]
+        assert "ndcg@5" in text
+        assert ("hit@5" in text) == is_shown
+        assert f"{mode[3:]} candidates ({mode}), none of them an item of the user" in text
+
+
 def test_the_three_formats_show_the_same_figures_and_mark_the_same_best(make_folder: Callable[..., Path]) -> None:
     folder = make_folder({"a": {}, "b": {}})
     better = record_of("b", 1)
