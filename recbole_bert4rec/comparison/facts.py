@@ -19,7 +19,7 @@ def facts(results: Results) -> list[str]:
     seen = "left out" if rules["exclude_seen"] else "ranked like all others (RecBole's protocol)"
     among = f"all items; seen items {seen}"
     if mode != "full":
-        among = f"{candidates(mode)}, none of them an item of the user, the same for every model"
+        among = f"{candidates(mode)}, the same for every model"
     dropped = about["dropped"]
     records = [record for of_model in results.records.values() for record in of_model]
     ended = _ended(records)
@@ -48,7 +48,7 @@ def facts(results: Results) -> list[str]:
 
 def candidates(mode: str) -> str:
     """Say among which candidates a mode such as ``pop100`` ranks."""
-    return f"{mode[3:]} candidates ({mode})"
+    return f"{mode[3:]} candidates ({mode}), none of them an item of the user"
 
 
 def _ended(records: list[dict[str, Any]]) -> str:

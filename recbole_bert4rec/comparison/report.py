@@ -64,13 +64,13 @@ def _caption(results: Results) -> str:
     figures = f"mean ± standard deviation of {seeds} seeds" if seeds > 1 else "one seed"
     rules = results.about["rules"]
     mode = rules["eval_args"]["mode"]["test"]
-    among = "full ranking" if mode == "full" else candidates(mode)
     seen = "left out" if rules["exclude_seen"] else "ranked"
+    among = f"full ranking, seen items {seen}" if mode == "full" else candidates(mode)
     several = len(results.models) > 1
     order = " Best bold, second underlined." if several else ""
     first = results.reference if several else None
     stars = f" * differs from {first} (paired t-test, Holm, p < {LEVEL:g})." if first else ""
-    return f"Test metrics on {results.about['dataset']}, {figures}; {among}, seen items {seen}.{order}{stars}"
+    return f"Test metrics on {results.about['dataset']}, {figures}; {among}.{order}{stars}"
 
 
 def _label(results: Results) -> str:

@@ -132,10 +132,12 @@ def test_hits_among_all_candidates_are_left_out_since_they_are_sure(make_folder:
         about = json.loads((folder / "comparison.json").read_text())
         about["rules"]["eval_args"]["mode"] = {"valid": mode, "test": mode}
         (folder / "comparison.json").write_text(json.dumps(about))
-        text = report_on(folder)["Markdown"]
-        assert "ndcg@5" in text
-        assert ("hit@5" in text) == is_shown
-        assert f"{mode[3:]} candidates ({mode}), none of them an item of the user" in text
+        texts = report_on(folder)
+        for text in texts["Markdown"], texts["LaTeX"]:
+            assert "ndcg@5" in text
+            assert ("hit@5" in text) == is_shown
+            assert f"{mode[3:]} candidates ({mode}), none of them an item of the user" in text
+            assert "seen items" not in text
 
 
 def test_the_three_formats_show_the_same_figures_and_mark_the_same_best(make_folder: Callable[..., Path]) -> None:
