@@ -89,7 +89,10 @@ def main() -> None:
             folder = f"{name}-{arguments.scale:g}-{'paper' if recipes else 'ours'}"
             record = run_options(work, folder, given, "BERT4Rec", f"--budget={arguments.budget}")
             rows.append({"log": f"like {name}", **row_of(training, shape, record)})
-    note = "Of an epoch as much was trained as the budget allows; all of it is reckoned from the epochs trained."
+    note = (
+        f"Each run trained for {arguments.budget}. All of it, with a validation every `eval_step` epochs, is reckoned "
+        "from that. Who took what is drawn, so quality says nothing."
+    )
     write_tables("paper_shapes", machine(record), rows, note)
 
 
