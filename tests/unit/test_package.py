@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 import recbole_bert4rec
+from recbole_bert4rec.cli.main import _reader_may_leave
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.extras import EXTRAS
 from tests.conftest import histories_to_rows, overlapping_histories
@@ -124,6 +125,11 @@ def test_a_reader_that_leaves_ends_a_command_without_a_traceback(words: list[str
         assert process.stderr is not None
         assert process.stderr.read() == ""
     assert process.returncode == 128 + signal.SIGPIPE
+
+
+def test_a_pipe_that_is_not_the_output_breaks_as_ever() -> None:
+    with pytest.raises(BrokenPipeError), _reader_may_leave():
+        raise BrokenPipeError
 
 
 def test_the_command_line_without_recbole_is_one_line() -> None:
