@@ -31,7 +31,8 @@ from recbole_bert4rec.user_models import known_as, options_read_by
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-PAGES = [*DOCS, ROOT / "CONTRIBUTING.md", *sorted((ROOT / "results").rglob("*.md")), ROOT / "benchmarks/RESULTS.md"]
+REPORTS = [*(ROOT / "results").glob("*.md"), *(ROOT / "results").glob("*/report.md")]
+PAGES = [*DOCS, ROOT / "CONTRIBUTING.md", *sorted(REPORTS), ROOT / "benchmarks/RESULTS.md"]
 OF_THE_READER = ("my.yaml", "shop.yaml", "hyper.best.yaml")
 """Files that a page tells its reader to make, or that an earlier command makes."""
 SHELL = (">", "2>", "|", "||")
