@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import yaml
 from paper import LONGEST, TABLE_3, TABLE_4, TABLE_5, USERS
 from records import ROOT, command, machines, run_records, table_lines, write_page
-from table_2 import against, parser_of, run, work_of
+from table_2 import ahead_of, parser_of, run, work_of
 
 from recbole_bert4rec.comparison.results import epochs_trained
 
@@ -64,14 +64,16 @@ EPOCHS = ("--epochs=20", "--eval_step=5")
 FLAGS_OF_TABLE_3 = ("--budget=15m", "--eval_step=2", "--training_rows=user")
 FLAGS_OF_TABLE_4 = ("--budget=6m", "--eval_step=5")
 STUDIES = [
-    Study("one-mask.yaml", "Table 3: one mask, and SASRec", TABLE_3, FLAGS_OF_TABLE_3, True, has_sasrec=True),
+    Study(
+        "one-mask.yaml", "Table 3: one mask, and SASRec", TABLE_3, FLAGS_OF_TABLE_3, sets_length=True, has_sasrec=True
+    ),
     Study(
         "max-length-{dataset}.yaml",
         "Table 4: longest input",
         TABLE_4,
         FLAGS_OF_TABLE_4,
-        True,
-        {"ml-1m": "N=200", "beauty": "N=20"},
+        sets_length=True,
+        against={"ml-1m": "N=200", "beauty": "N=20"},
         prints_speed=True,
     ),
     Study("ablation.yaml", "Table 5: parts, layers, heads", TABLE_5, EPOCHS),
@@ -109,22 +111,22 @@ def run_study(study: Study, options: argparse.Namespace) -> Path:
 
 
 def row_of(
-    record: dict[str, Any], first: dict[str, Any], p: str, study: Study, printed: dict[str, dict[str, float]]
+    record: dict[str, Any], base: dict[str, Any], p: str, study: Study, printed: dict[str, dict[str, float]]
 ) -> dict[str, str]:
     """Return what a variant reached and took, beside what the paper prints, and both against one of the variants."""
     figures, paper = record["test_result"], printed.get(record["contestant"], {})
     trained, seconds = epochs_trained(record), sum(epoch["train_seconds"] for epoch in record["epochs"])
     validated = [epoch for epoch in record["epochs"] if epoch.get("valid")]
     row = {"variant": record["contestant"], "HR@10": f"{figures['hit@10']:.4f}", "NDCG@10": f"{figures['ndcg@10']:.4f}"}
-    row[f"to {first['contestant']}"] = f"{figures['ndcg@10'] / first['test_result']['ndcg@10']:.3f}"
+    row[f"to {base['contestant']}"] = f"{figures['ndcg@10'] / base['test_result']['ndcg@10']:.3f}"
     row["p"] = p
     if study.prints_speed:
         row["sequences/s"] = f"{USERS[record['dataset']] * trained / seconds:,.0f}"
     for name in next(iter(printed.values()), {}):
         row[f"paper's {name}"] = f"{paper[name]:{',' if name == 'sequences/s' else '.4f'}}" if paper else ""
     if printed:
-        of_first = printed[first["contestant"]]["NDCG@10"]
-        row[f"paper's to {first['contestant']}"] = f"{paper['NDCG@10'] / of_first:.3f}" if paper else ""
+        of_base = printed[base["contestant"]]["NDCG@10"]
+        row[f"paper's to {base['contestant']}"] = f"{paper['NDCG@10'] / of_base:.3f}" if paper else ""
     row |= {
         "epochs": f"{trained:.1f}",
         "training, min": f"{seconds / 60:.1f}",
@@ -137,10 +139,10 @@ def row_of(
 def beside_the_paper(study: Study, dataset: str, folder: Path) -> str:
     """Return the part of the page on a study, with a row for each variant."""
     records = {record["contestant"]: record for record in run_records(folder).values()}
-    first = records[study.against.get(dataset, next(iter(records)))]
-    found = against(folder, first["contestant"])
+    base = study.against.get(dataset, next(iter(records)))
+    p = {rival: text for rival, (_, text) in ahead_of(folder, base).items()}
     printed = study.paper.get(dataset, {})
-    rows = [row_of(one, first, found.get(name, (0, ""))[1], study, printed) for name, one in records.items()]
+    rows = [row_of(one, records[base], p.get(name, ""), study, printed) for name, one in records.items()]
     report = f"../../results/{folder.name}/report.md"
     table = "\n".join(table_lines(rows))
     return f"### {study.title}\n\n[The study's report]({report}), with options and curves.\n\n{table}\n"

@@ -32,9 +32,8 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from recbole.utils import ModelType, get_model
 
-from recbole_bert4rec.comparison.findings import ended_by, p_text
+from recbole_bert4rec.comparison.findings import against, ended_by, p_text
 from recbole_bert4rec.comparison.results import epochs_trained, read_results
-from recbole_bert4rec.comparison.significance import difference, holm
 
 GRIDS: dict[str, dict[str, list[Any]]] = {
     "BERT4Rec": {"mask_ratio": [0.2, 0.4], "hidden_dropout_prob": [0.2, 0.4]},
@@ -126,14 +125,10 @@ def records_of(model: str, records: list[dict[str, Any]]) -> list[dict[str, Any]
     return [record for record in records if record["model"] == model]
 
 
-def against(folder: Path, first: str) -> dict[str, tuple[float, str]]:
-    """Compare one contestant of a comparison with each other one; return by how much it is ahead in NDCG@10, and p."""
-    results = read_results(folder, [*run_records(folder)], {})
-    rivals = [model for model in results.models if model != first]
-    ours = results.by_user(first, "ndcg@10")
-    found = [difference(ours, results.by_user(rival, "ndcg@10")) for rival in rivals]
-    p = holm([one.p for one in found])
-    return {rival: (one.mean, p_text(value)) for rival, one, value in zip(rivals, found, p, strict=True)}
+def ahead_of(folder: Path, contestant: str) -> dict[str, tuple[str, str]]:
+    """Return by how much a contestant of a comparison is ahead of each other one in NDCG@10, and p."""
+    found = against(read_results(folder, [*run_records(folder)], {}), contestant, "ndcg@10")
+    return {rival: (f"{one.mean:+.4f}", p_text(p)) for rival, (one, p) in found.items()}
 
 
 def figures_of(tested: list[dict[str, Any]]) -> dict[str, float]:
@@ -144,7 +139,7 @@ def figures_of(tested: list[dict[str, Any]]) -> dict[str, float]:
     return {**candidates, "full HR@10": full["hit@10"], "full NDCG@10": full["ndcg@10"]}
 
 
-def table_of(dataset: str, records: list[dict[str, Any]], found: dict[str, tuple[float, str]]) -> pd.DataFrame:
+def table_of(dataset: str, records: list[dict[str, Any]], found: dict[str, tuple[str, str]]) -> pd.DataFrame:
     """Return a row for each system: the paper's figures, ours, the full ranking, how far behind BERT4Rec, and p."""
     rows = []
     for model, paper in TABLE_2[dataset].items():
@@ -153,9 +148,8 @@ def table_of(dataset: str, records: list[dict[str, Any]], found: dict[str, tuple
         row |= {f"paper {name}": figure for name, figure in paper.items()}
         row |= figures_of(tested)
         row["NDCG@10 to the paper's"] = row["NDCG@10"] / paper["NDCG@10"]
-        ahead, p = found.get(model, (None, ""))
-        row["BERT4Rec ahead by"] = "" if ahead is None else f"{ahead:+.4f}"
-        rows.append({**row, "p": p})
+        row["BERT4Rec ahead by"], row["p"] = found.get(model, ("", ""))
+        rows.append(row)
     return pd.DataFrame(rows)
 
 
@@ -297,7 +291,7 @@ def main() -> None:
         own = ["--output_dir=longer", f"--MAX_ITEM_LIST_LENGTH={LONGEST[options.dataset]}"]
         run([str(ROOT / "run.py"), named, *compared, *own], work, "longer.log")
         longer = run_records(work / "longer")
-    table = table_of(options.dataset, list(records.values()), against(work / "compared", "BERT4Rec"))
+    table = table_of(options.dataset, list(records.values()), ahead_of(work / "compared", "BERT4Rec"))
     plot(options.dataset, table)
     where, trainings = machines([*records.values(), *longer.values()]), trainings_of(list(records.values()), work)
     notes = notes_of(options, table, longer_of(list(longer.values()), options.dataset), trainings)

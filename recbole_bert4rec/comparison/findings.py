@@ -47,14 +47,24 @@ def find(results: Results) -> list[Finding]:
     first = results.reference
     if first is None:
         return []
-    rivals, found = [model for model in results.models if model != first], []
+    found = []
     for metric in distinct_metrics(results.metrics):
-        ours = results.by_user(first, metric)
-        of_rivals = [difference(ours, results.by_user(rival, metric)) for rival in rivals]
         best = results.best_rival(metric)
-        for rival, one, p in zip(rivals, of_rivals, holm([one.p for one in of_rivals]), strict=True):
+        for rival, (one, p) in against(results, first, metric).items():
             found.append(Finding(metric, rival, rival == best, one, p))
     return found
+
+
+def against(results: Results, model: str, metric: str) -> dict[str, tuple[Difference, float]]:
+    """Compare a model with each other one in one metric.
+
+    Returns:
+        By rival the model less it, and p corrected by Holm for the rivals.
+    """
+    rivals = [rival for rival in results.models if rival != model]
+    ours = results.by_user(model, metric)
+    found = [difference(ours, results.by_user(rival, metric)) for rival in rivals]
+    return dict(zip(rivals, zip(found, holm([one.p for one in found]), strict=True), strict=True))
 
 
 def distinct_metrics(metrics: list[str]) -> dict[str, list[str]]:

@@ -143,7 +143,7 @@ def _telling(metrics: list[str], mode: str) -> list[str]:
     """Leave out hits among all candidates of a mode such as ``pop100``, and what equals them: they are sure."""
     if mode == "full":
         return metrics
-    ranked = int(mode.removeprefix("pop").removeprefix("uni")) + 1
+    ranked = int(mode[3:]) + 1
     sure = ("hit", "recall", "precision")
     cuts = {metric: metric.partition("@") for metric in metrics}
     return [metric for metric, (name, _, cut) in cuts.items() if name not in sure or int(cut) < ranked] or metrics
