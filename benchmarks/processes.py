@@ -29,7 +29,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data_path", type=Path, required=True, help="folder that holds ml-1m/ml-1m.inter")
     parser.add_argument("--epochs", type=int, default=4)
-    parser.add_argument("--batch_tokens", type=int, nargs="+", default=[1_000, 20_000], help="items in a batch")
+    parser.add_argument("--train_batch_size", type=int, nargs="+", default=[1_000, 20_000], help="items in a batch")
     parser.add_argument("--work", type=Path, default=Path("bench-work/processes"))
     options = parser.parse_args()
     os.environ |= {"OMP_NUM_THREADS": "1", "RAY_worker_niceness": "0"}
@@ -42,8 +42,8 @@ def main() -> None:
         "eval_args": {"mode": "full"},
     }
     rows: list[dict[str, Any]] = []
-    for number, (tokens, (name, flags)) in enumerate(product(options.batch_tokens, CONTESTANTS.items())):
-        more = {**task, "batch_tokens": tokens}
+    for number, (items, (name, flags)) in enumerate(product(options.train_batch_size, CONTESTANTS.items())):
+        more = {**task, "train_batch_size": items}
         record = run_options(options.work.resolve(), str(number), more, "BERT4Rec", *flags)
         epochs = record["epochs"]
         seconds = statistics.median(row["train_seconds"] for row in epochs[1:])
@@ -51,7 +51,7 @@ def main() -> None:
             alone = seconds
         rows.append(
             {
-                "items a batch": f"{tokens:,}",
+                "items a batch": f"{items:,}",
                 "started with": f"`{name}`" if name.startswith("--") else name,
                 "loss by epoch": ", ".join(f"{row['train_loss']:.4f}" for row in epochs),
                 "validation MRR@10": record["best_valid_result"]["mrr@10"],

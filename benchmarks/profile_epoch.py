@@ -75,7 +75,7 @@ def trained(dataset: str, objective: str, amp: bool, options: argparse.Namespace
         "objective": objective,
         "enable_amp": amp,
         "MAX_ITEM_LIST_LENGTH": options.length,
-        "train_batch_size": options.batch,
+        "batch_sequences": options.batch,
         "loss_type": "CE",
         "seen_bias": False,
         "state": "error",

@@ -40,8 +40,7 @@ _QUICK = {
     "inner_size": 128,
     "hidden_dropout_prob": 0.1,
     "loss_type": "sampled_softmax",
-    "batch_tokens": None,
-    "train_batch_size": 16,
+    "batch_sequences": 16,
     "learning_rate": 0.004,
     "eval_step": 1,
 }

@@ -51,7 +51,7 @@ def main():
         "show_progress": False,
         "use_gpu": TASK.get("device") == "cuda",
     }
-    options |= {**PAPER, "train_batch_size": TASK["batch"]} if model_name == "BERT4Rec" else {}
+    options |= {**PAPER, "batch_sequences": TASK["batch"]} if model_name == "BERT4Rec" else {}
     options |= TASK["options"]
     if TASK["data_path"] is None:
         del options["data_path"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -14,7 +13,7 @@ _POOL = 100  # batches whose sequences are sorted by length together
 
 
 class LengthGroupedBatches:
-    """Yield batches of sequences with similar lengths, so that little of a batch is padding.
+    """Yield batches of sequences with similar lengths, so that little of a batch is padding; see :meth:`resize`.
 
     The order is a pure function of (seed, epoch). Each epoch shuffles all sequences, sorts each pool of 100 batches by
     length, cuts the pool into batches, and shuffles the batches. With several ranks, every rank draws the same order
@@ -23,13 +22,12 @@ class LengthGroupedBatches:
 
     Args:
         lengths: length of each sequence. *Shape:* (S,)
-        batch_size: sequences in a batch of all ranks together.
+        items: see :meth:`resize`.
         seed: of the order.
         shuffle: False keeps the given order; batches are then not grouped by length.
         rank: this process among those that train together.
         world_size: number of processes that train together.
-        tokens: budget of a batch of all ranks in items, padding included, in place of ``batch_size``. All sequences
-            are then sorted together, so that every epoch has equally many batches.
+        sequences: see :meth:`resize`.
 
     Attributes:
         epoch: whose batches an iteration yields.
@@ -39,29 +37,35 @@ class LengthGroupedBatches:
     def __init__(
         self,
         lengths: Tensor,
-        batch_size: int,
+        items: int,
         seed: int,
         shuffle: bool = True,
         rank: int = 0,
         world_size: int = 1,
-        tokens: int | None = None,
+        sequences: int | None = None,
     ) -> None:
         self.lengths = lengths
-        self.batch_size = batch_size
-        self.tokens = tokens
         self.seed = seed
         self.shuffle = shuffle
         self.rank = rank
         self.world_size = world_size
         self.epoch = 0
         self.first = 0
+        self.resize(items, sequences)
+
+    def resize(self, items: int, sequences: int | None = None) -> None:
+        """Say how large a batch of all ranks together is.
+
+        Args:
+            items: at most in a batch, padding included. All sequences are then sorted together, so that every epoch has
+                equally many batches.
+            sequences: in a batch, in place of ``items``.
+        """
+        self._items, self._sequences = items, sequences
+        self._count = len(self._batches())  # the same in every epoch
 
     def __len__(self) -> int:
         return self._count
-
-    @cached_property
-    def _count(self) -> int:
-        return len(self._batches())  # the same in every epoch
 
     def padding_share(self) -> float:
         """Return the share of an epoch's positions that are padding, over all ranks."""
@@ -77,22 +81,22 @@ class LengthGroupedBatches:
         generator = epoch_generator(self.seed, self.epoch)
         order = torch.randperm(count, generator=generator) if self.shuffle else torch.arange(count)
         batches: list[Tensor] = []
-        size = max(self.batch_size, self.world_size)
-        for pool in order.split(_POOL * size if self.tokens is None else max(1, count)):
+        size = None if self._sequences is None else max(self._sequences, self.world_size)
+        for pool in order.split(max(1, count) if size is None else _POOL * size):
             if self.shuffle:
                 pool = pool[torch.argsort(self.lengths[pool], stable=True, descending=True)]
-            batches.extend(pool.split(size) if self.tokens is None else self._by_tokens(pool, self.tokens))
+            batches.extend(self._by_items(pool) if size is None else pool.split(size))
         if len(batches) > 1 and len(batches[-1]) < self.world_size:
             batches[-2:] = [torch.cat(batches[-2:])]
         if self.shuffle:
             batches = [batches[i] for i in torch.randperm(len(batches), generator=generator).tolist()]
         return [batch.tolist() for batch in batches]
 
-    def _by_tokens(self, pool: Tensor, tokens: int) -> Iterator[Tensor]:
-        """Yield as many sequences as fit the token budget; the pool need not be sorted."""
+    def _by_items(self, pool: Tensor) -> Iterator[Tensor]:
+        """Yield as many sequences as fit the budget of items; the pool need not be sorted."""
         while len(pool):
-            longest = self.lengths[pool[:tokens]].cummax(0).values
-            fits = int((longest * torch.arange(1, len(longest) + 1) <= tokens).sum())
+            longest = self.lengths[pool[: self._items]].cummax(0).values
+            fits = int((longest * torch.arange(1, len(longest) + 1) <= self._items).sum())
             fits = max(self.world_size, fits)
             yield pool[:fits]
             pool = pool[fits:]

@@ -29,6 +29,7 @@ FOLLOWED_BY_ALL = frozenset(
 
 
 _CALLED_ELSEWHERE = {
+    "batch_tokens": "train_batch_size",
     "batch_size": "train_batch_size",
     "dropout": "hidden_dropout_prob",
     "early_stop": "stopping_step",

@@ -454,20 +454,19 @@ OPTIONS: Mapping[str, Option] = {
         "than 14 interactions.",
     ),
     "train_batch_size": Option(
-        default=16,
+        default=1000,
         kind=Whole(1),
         role=Role.OPTIMISATION,
         source=Source.VALIDATION,
         shared=True,
-        help="Sequences (users) in a batch; has an effect where it is given, and then takes the place of batch_tokens.",
+        help="Interactions (items) in a batch, padding counted, as a row of RecBole's sequential models is one.",
     ),
-    "batch_tokens": Option(
-        default=1000,
+    "batch_sequences": Option(
+        default=None,
         kind=or_null(Whole(1)),
         role=Role.OPTIMISATION,
-        source=Source.VALIDATION,
-        shapes_data=True,
-        help="Items in a batch, padding counted; null: train_batch_size counts its sequences.",
+        source=Source.OURS,
+        help="Sequences (users) in a batch, however long; it takes the place of train_batch_size.",
     ),
     "hidden_dropout_prob": Option(
         default=0.2,

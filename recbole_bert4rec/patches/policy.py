@@ -155,11 +155,8 @@ def load_defaults(
     sequential = model_class.type == ModelType.SEQUENTIAL
     if not sequential and not asks_for_global_time(given.get("eval_args")):
         return
-    if is_ours(model):
-        if given.get("loss_type") == "BPR":
-            internal["seen_bias"] = False  # BPR cannot learn it
-        if "train_batch_size" in given:
-            internal["batch_tokens"] = None  # it counts sequences instead
+    if is_ours(model) and given.get("loss_type") == "BPR":
+        internal["seen_bias"] = False  # BPR cannot learn it
     if sequential and given.get("loss_type", internal.get("loss_type")) == "CE":
         internal["train_neg_sample_args"] = None  # RecBole refuses its own default with CE
     if internal["load_col"] == {"inter": ["user_id", "item_id"]}:  # sample.yaml's, without the time

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from recbole_bert4rec.constants import OUR_MODELS
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.options.table import default
 from recbole_bert4rec.plugin import parts, sealed
 from recbole_bert4rec.plugin.parts import NO_ROWS, PARTS
 from recbole_bert4rec.user_models import source_of
@@ -118,9 +119,20 @@ def read(
     """
     state = sealed.read(path, device)
     _check_entries(path, state)
+    state["config"] = _with_todays_names(state["config"])
     if PARTS in state and rank != NO_ROWS:
         parts.add_rows(path, state, device, None if processes == 1 else rank, processes)
     return state
+
+
+def _with_todays_names(config: dict[str, Any]) -> dict[str, Any]:
+    """Return options of a checkpoint; those of before ``batch_sequences`` counted sequences as ``train_batch_size``."""
+    if "batch_tokens" not in config:
+        return config
+    config = dict(config)
+    items, sequences = config.pop("batch_tokens"), config.pop("train_batch_size")
+    size = (default("train_batch_size"), sequences) if items is None else (items, None)
+    return {**config, "train_batch_size": size[0], "batch_sequences": size[1]}
 
 
 class Entry(NamedTuple):

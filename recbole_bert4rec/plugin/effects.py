@@ -52,6 +52,8 @@ def why_no_effect(name: str, model: str, config: Mapping[str, Any], known: Abstr
         needed = OPTIONS[name].objective if name in OPTIONS else None
         if needed not in (None, config["objective"]):
             return f"is for objective {needed} and has no effect with {config['objective']}"
+        if name == "train_batch_size" and config["batch_sequences"] is not None:
+            return f"has no effect beside batch_sequences, which is {config['batch_sequences']}"
     elif name in OWN:
         return f"is for {', '.join(OUR_MODELS)} and has no effect on {model}"
     elif name in _OF_THE_TRANSFORM and not config.get("transform"):

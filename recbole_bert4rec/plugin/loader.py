@@ -58,7 +58,8 @@ class WindowDataLoader(AbstractDataLoader):
     ``update_config``) remain usable.
 
     Args:
-        config: RecBole's configuration; ``train_batch_size`` counts the sequences of all ranks together.
+        config: RecBole's configuration; ``train_batch_size`` counts the items of all ranks together, padding included,
+            and ``batch_sequences`` their sequences.
         dataset: the training part.
         sampler: RecBole's negative sampler; not used, for losses draw their own negatives.
         shuffle: False keeps users in order.
@@ -83,14 +84,15 @@ class WindowDataLoader(AbstractDataLoader):
         self._cut_windows()
         self.generator = torch.Generator().manual_seed(config["seed"])
         world_size = 1 if config["single_spec"] else config["world_size"]
+        items, sequences = self._batch_sizes()
         batches = LengthGroupedBatches(
             self.length.clamp(max=self.width),
-            config["train_batch_size"],
+            items,
             config["seed"],
             shuffle,
             rank_of(config),
             world_size,
-            self._items_in_batch(),
+            sequences,
         )
         self._windows = last_windows(self.begin, self.length, self.width)
         DataLoader.__init__(
@@ -125,13 +127,14 @@ class WindowDataLoader(AbstractDataLoader):
             one.repeat_interleave(copies) for one in (self.users, self.begin, self.length)
         )
 
-    def _items_in_batch(self) -> int | None:
-        """Return the budget of a batch in items; None where batches have so many sequences."""
-        tokens: int | None = self.config["batch_tokens"]
-        return tokens
+    def _batch_sizes(self) -> tuple[int, int | None]:
+        """Return the items in a batch, and its sequences where these are counted instead."""
+        return self.config["train_batch_size"], self.config["batch_sequences"]
 
     def _init_batch_size_and_step(self) -> None:
-        self._batch_size = self.step = self.batch_sampler.batch_size = self.config["train_batch_size"]
+        items, sequences = self._batch_sizes()
+        self._batch_size = self.step = sequences or items
+        self.batch_sampler.resize(items, sequences)
 
     def set_epoch(self, epoch: int, first_batch: int = 0) -> None:
         """Make the next iteration yield the batches and windows of ``epoch``, from ``first_batch`` on."""

@@ -53,9 +53,8 @@ class UserRowsDataLoader(WindowDataLoader):
         owner, self.begin, self.length = covering_windows(self.begin, self.length, self.width)
         self.users = self.users[owner]
 
-    def _items_in_batch(self) -> int | None:
-        items: int = self.config["train_batch_size"]
-        return items
+    def _batch_sizes(self) -> tuple[int, None]:
+        return self.config["train_batch_size"], None
 
 
 def loss_of_windows(original: Callable[..., Tensor], self: Any, interaction: Interaction) -> Tensor:

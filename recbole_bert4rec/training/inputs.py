@@ -171,8 +171,8 @@ def _check_name(dataset: str, given: Mapping[str, Any]) -> None:
 def _stored_options(resume: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return a checkpoint's options, without those whose place others take that are given anew."""
     options = checkpoint.without_places(checkpoint.read(resume, rank=NO_ROWS)["config"])
-    if "train_batch_size" in given and "batch_tokens" not in given:
-        options.pop("batch_tokens", None)
+    if "train_batch_size" in given and "batch_sequences" not in given:
+        options.pop("batch_sequences", None)
     if not torch.cuda.is_available():  # the checkpoint may come from a machine that has a GPU
         options = {name: value for name, value in options.items() if name not in ("use_gpu", "gpu_id")}
     if {"dataset", "data_path"} & given.keys():

@@ -34,7 +34,7 @@ def enough_memory(config: Config, trainer: Observed | None = None) -> Iterator[N
         if trainer is None:
             what, names = "the data and the model", ["hidden_size", "inner_size"]
         elif trainer.model.training:
-            counted = "batch_tokens" if config["batch_tokens"] else "train_batch_size"
+            counted = "batch_sequences" if config["batch_sequences"] else "train_batch_size"
             what, names = "a batch that is trained", [counted, "MAX_ITEM_LIST_LENGTH"]
         else:
             what, names = "a batch that is ranked", ["eval_batch_size"]

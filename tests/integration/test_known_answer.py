@@ -19,7 +19,7 @@ OPTIONS = {
     "hidden_dropout_prob": 0.0,
     "attn_dropout_prob": 0.0,
     "MAX_ITEM_LIST_LENGTH": 12,
-    "train_batch_size": 32,
+    "batch_sequences": 32,
     "learning_rate": 0.005,
     "warmup_steps": 20,
     "ft_ratio": 0.2,

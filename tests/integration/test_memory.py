@@ -13,7 +13,7 @@ from tests.integration.test_command_line import ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.integration]
 
-LARGE_RANKED_BATCH = ["--eval_batch_size=943", "--MAX_ITEM_LIST_LENGTH=200", "--batch_tokens=200"]
+LARGE_RANKED_BATCH = ["--eval_batch_size=943", "--MAX_ITEM_LIST_LENGTH=200", "--train_batch_size=200"]
 """It takes far more memory than a batch that is trained."""
 
 
@@ -29,8 +29,8 @@ LARGE_RANKED_BATCH = ["--eval_batch_size=943", "--MAX_ITEM_LIST_LENGTH=200", "--
             "a batch that is trained; lower --train_batch_size (now 100000) or --MAX_ITEM_LIST_LENGTH (now 50)",
         ),
         (
-            ["--batch_tokens=5000000", "--MAX_ITEM_LIST_LENGTH=200", "--inner_size=10000"],
-            "a batch that is trained; lower --batch_tokens (now 5000000) or --MAX_ITEM_LIST_LENGTH (now 200)",
+            ["--train_batch_size=5000000", "--MAX_ITEM_LIST_LENGTH=200", "--inner_size=10000"],
+            "a batch that is trained; lower --train_batch_size (now 5000000) or --MAX_ITEM_LIST_LENGTH (now 200)",
         ),
         (
             [*LARGE_RANKED_BATCH, "--inner_size=12000", "--hidden_size=8", "--n_heads=1"],

@@ -30,7 +30,7 @@ EXACT = {
     "hidden_dropout_prob": "0",
     "epochs": "4",
     "learning_rate": "0.01",
-    "batch_tokens": "200",
+    "train_batch_size": "200",
     "use_gpu": "False",
     "show_progress": "False",
     "metrics": "['Hit','NDCG','MRR','GAUC']",

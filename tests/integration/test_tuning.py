@@ -21,7 +21,7 @@ from tests.conftest import inter_writer
 from tests.integration.conftest import ROWS
 
 ROOT = Path(__file__).resolve().parents[2]
-FAST = ["--epochs=2", "--train_batch_size=256", "--hidden_size=16", "--inner_size=16", "--n_layers=1", "--topk=[10]"]
+FAST = ["--epochs=2", "--batch_sequences=256", "--hidden_size=16", "--inner_size=16", "--n_layers=1", "--topk=[10]"]
 FAST += ["--metrics=['NDCG']", "--valid_metric=NDCG@10"]
 SPACE = "learning_rate choice [0.01, 0.003]\nmask_ratio choice [0.2, 0.4]\n"
 TOOLS = ["Hyperopt", pytest.param("Ray", marks=pytest.mark.ray)]
@@ -113,7 +113,7 @@ from ray import tune
 from recbole.quick_start import objective_function
 ray.init(address="local", include_dashboard=False, log_to_driver=False, num_cpus=1)
 options = {{"model": "BERT4Rec", "dataset": "ml-100k", "show_progress": False, "checkpoint_dir": {str(tmp_path)!r}}}
-options |= {{"epochs": 1, "hidden_size": 16, "n_layers": 1, "train_batch_size": 256}}
+options |= {{"epochs": 1, "hidden_size": 16, "n_layers": 1, "batch_sequences": 256}}
 
 def trial(_):
     objective_function(options)  # what a trial returns is reported too, after it

@@ -57,7 +57,7 @@ def test_the_loss_is_the_mean_over_recboles_prefix_rows(order: str, write_inter:
     options = {**SHARED, **data, "MAX_ITEM_LIST_LENGTH": 12}
     size = 100 if order == "one batch" else 4
     plain = {"output_projection": False, "bias_init": "zero", "seen_bias": False}
-    config = make_config(**options, **plain, objective="next", train_batch_size=size)
+    config = make_config(**options, **plain, objective="next", batch_sequences=size)
     _, train, _, _ = prepare(config)
     ours = make_trainer(config, train).model
     rival = make_config("SASRec", **options, loss_type="CE", train_batch_size=1000)

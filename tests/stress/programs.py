@@ -15,7 +15,7 @@ import torch
 from recbole_bert4rec.plugin import checkpoint
 
 ROOT = Path(__file__).resolve().parents[2]
-SMALL = ("--hidden_size=32", "--inner_size=32", "--n_layers=1", "--MAX_ITEM_LIST_LENGTH=30", "--batch_tokens=2000")
+SMALL = ("--hidden_size=32", "--inner_size=32", "--n_layers=1", "--MAX_ITEM_LIST_LENGTH=30", "--train_batch_size=2000")
 QUIET = ("--show_progress=False", "--use_gpu=False", "--state=error", "--save_minutes=0")
 
 

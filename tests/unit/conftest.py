@@ -12,7 +12,7 @@ from recbole_bert4rec.nn.encoder import BERT4RecEncoder
 from tests.conftest import make_config, make_trainer, prepare
 
 ROWS = [(f"u{u}", f"i{(u * t + t) % 23}", t) for u in range(1, 31) for t in range(3 + u % 12)]
-SMALL = {"hidden_size": 16, "inner_size": 32, "train_batch_size": 4, "MAX_ITEM_LIST_LENGTH": 8, "warmup_steps": 5}
+SMALL = {"hidden_size": 16, "inner_size": 32, "batch_sequences": 4, "MAX_ITEM_LIST_LENGTH": 8, "warmup_steps": 5}
 
 
 @pytest.fixture

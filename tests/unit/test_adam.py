@@ -44,7 +44,7 @@ def test_a_training_imports_neither_torchs_compiler_nor_scikit_learn() -> None:
 import sys
 from recbole_bert4rec import run
 from recbole.evaluator.metrics import sk_auc
-run(dataset="ml-100k", options={"epochs": 1, "train_batch_size": 512, "hidden_size": 16, "n_layers": 1}, screen="quiet")
+run(dataset="ml-100k", options={"epochs": 1, "batch_sequences": 512, "hidden_size": 16, "n_layers": 1}, screen="quiet")
 print([name for name in ("torch._dynamo", "sklearn", "scipy.stats", "ray", "matplotlib", "plotly", "hyperopt")
        if name in sys.modules])
 print(sk_auc([0.0, 1.0], [0.5, 0.5]), "sklearn.metrics" in sys.modules)

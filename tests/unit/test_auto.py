@@ -97,12 +97,6 @@ def test_what_does_not_go_with_the_loss_that_auto_became_is_refused(
         prepare(config)
 
 
-def test_a_batch_size_in_sequences_takes_the_place_of_the_one_in_items() -> None:
-    assert make_config("BERT4RecPlus")["batch_tokens"] == 1000
-    assert make_config("BERT4RecPlus", train_batch_size=64)["batch_tokens"] is None
-    assert make_config("BERT4RecPlus", train_batch_size=64, batch_tokens=500)["batch_tokens"] == 500
-
-
 def test_of_benchmark_files_the_longest_row_of_a_user_counts(tmp_path: Path) -> None:
     folder = tmp_path / "data" / "toy"
     folder.mkdir(parents=True)

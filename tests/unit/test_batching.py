@@ -21,18 +21,18 @@ lengths_strategy = st.lists(st.integers(1, 50), min_size=1, max_size=300)
 
 @given(lengths_strategy, st.integers(1, 40), st.booleans())
 def test_every_sequence_comes_once_an_epoch(lengths: list[int], batch_size: int, shuffle: bool) -> None:
-    batches = LengthGroupedBatches(torch.tensor(lengths), batch_size, seed=3, shuffle=shuffle)
+    batches = LengthGroupedBatches(torch.tensor(lengths), 1, seed=3, shuffle=shuffle, sequences=batch_size)
     drawn = list(batches)
     assert sorted(i for batch in drawn for i in batch) == list(range(len(lengths)))
     assert len(drawn) == len(batches)
     assert all(len(batch) <= batch_size for batch in drawn)
 
 
-@given(lengths_strategy, st.integers(1, 40), st.integers(2, 4), st.one_of(st.none(), st.integers(1, 300)))
+@given(lengths_strategy, st.integers(1, 300), st.integers(2, 4), st.one_of(st.none(), st.integers(1, 40)))
 def test_ranks_take_equally_many_steps_and_see_each_sequence_once_in_all(
-    lengths: list[int], batch_size: int, world: int, tokens: int | None
+    lengths: list[int], items: int, world: int, sequences: int | None
 ) -> None:
-    options = {"batch_size": batch_size, "seed": 3, "world_size": world, "tokens": tokens}
+    options = {"items": items, "seed": 3, "world_size": world, "sequences": sequences}
     shares = [list(LengthGroupedBatches(torch.tensor(lengths), rank=rank, **options)) for rank in range(world)]
     assert len({len(share) for share in shares}) == 1
     assert all(batch for share in shares for batch in share)
@@ -44,7 +44,7 @@ def test_ranks_take_equally_many_steps_and_see_each_sequence_once_in_all(
 
 @given(st.lists(st.integers(1, 50), min_size=60, max_size=300), st.integers(2, 4))
 def test_ranks_see_together_what_one_process_sees(lengths: list[int], world: int) -> None:
-    options = {"batch_size": 8, "seed": 3, "tokens": 300}  # of the longest, six fit
+    options = {"items": 300, "seed": 3}  # of the longest, six fit
     alone = [sorted(batch) for batch in LengthGroupedBatches(torch.tensor(lengths), **options)]
     shares = [LengthGroupedBatches(torch.tensor(lengths), rank=r, world_size=world, **options) for r in range(world)]
     together = [sorted(i for batch in step for i in batch) for step in zip(*shares, strict=True)]
@@ -54,18 +54,18 @@ def test_ranks_see_together_what_one_process_sees(lengths: list[int], world: int
 
 def test_order_depends_on_seed_and_epoch_alone() -> None:
     lengths = torch.arange(1, 200) % 50 + 1
-    batches = LengthGroupedBatches(lengths, 16, seed=1)
+    batches = LengthGroupedBatches(lengths, 1, seed=1, sequences=16)
     first, again = list(batches), list(batches)
     batches.epoch = 1
     assert first == again
     assert list(batches) != first
-    assert list(LengthGroupedBatches(lengths, 16, seed=2)) != first
+    assert list(LengthGroupedBatches(lengths, 1, seed=2, sequences=16)) != first
 
 
 def test_batches_hold_sequences_of_similar_length() -> None:
     lengths = torch.randint(1, 200, (3000,), generator=epoch_generator(0, 0))
     padded = used = 0
-    for batch in LengthGroupedBatches(lengths, 32, seed=0):
+    for batch in LengthGroupedBatches(lengths, 1, seed=0, sequences=32):
         padded += int(lengths[batch].max()) * len(batch)
         used += int(lengths[batch].sum())
     assert 1 - used / padded < 0.05
@@ -103,22 +103,22 @@ def test_windows_stay_inside_their_slice(length: int, width: int, epoch: int) ->
 
 
 @given(lengths_strategy, st.integers(1, 300), st.booleans(), st.integers(0, 3))
-def test_batches_by_tokens_hold_no_more_and_are_equally_many_each_epoch(
-    lengths: list[int], tokens: int, shuffle: bool, epoch: int
+def test_batches_by_items_hold_no_more_and_are_equally_many_each_epoch(
+    lengths: list[int], items: int, shuffle: bool, epoch: int
 ) -> None:
-    batches = LengthGroupedBatches(torch.tensor(lengths), 16, seed=3, shuffle=shuffle, tokens=tokens)
+    batches = LengthGroupedBatches(torch.tensor(lengths), items, seed=3, shuffle=shuffle)
     count = len(batches)
     batches.epoch = epoch
     drawn = list(batches)
     assert sorted(i for batch in drawn for i in batch) == list(range(len(lengths)))
     assert len(drawn) == len(batches) == count
     for batch in drawn:
-        assert len(batch) == 1 or max(lengths[i] for i in batch) * len(batch) <= tokens
+        assert len(batch) == 1 or max(lengths[i] for i in batch) * len(batch) <= items
 
 
-@given(lengths_strategy, st.integers(1, 40), st.one_of(st.none(), st.integers(1, 300)))
-def test_the_padding_share_is_that_of_the_batches(lengths: list[int], batch_size: int, tokens: int | None) -> None:
-    batches = LengthGroupedBatches(torch.tensor(lengths), batch_size, seed=3, tokens=tokens)
+@given(lengths_strategy, st.integers(1, 300), st.one_of(st.none(), st.integers(1, 40)))
+def test_the_padding_share_is_that_of_the_batches(lengths: list[int], items: int, sequences: int | None) -> None:
+    batches = LengthGroupedBatches(torch.tensor(lengths), items, seed=3, sequences=sequences)
     padded = sum(max(lengths[i] for i in batch) * len(batch) for batch in batches)
     assert abs(batches.padding_share() - (1 - sum(lengths) / padded)) < 1e-12
 

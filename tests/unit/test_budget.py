@@ -30,7 +30,13 @@ def test_other_texts_are_refused(text: str) -> None:
 
 
 def trainer_of(model: str, write_inter: Any, *callbacks: Callback, **options: Any) -> tuple[Any, Any, Any, Any]:
-    sizes = {"MAX_ITEM_LIST_LENGTH": 8, "train_batch_size": 4, "hidden_size": 16, "epochs": NO_END}
+    sizes = {
+        "MAX_ITEM_LIST_LENGTH": 8,
+        "train_batch_size": 4,
+        "batch_sequences": 4,
+        "hidden_size": 16,
+        "epochs": NO_END,
+    }
     config = make_config(model, **sizes, stopping_step=NO_END, **options, **write_inter(ROWS))
     _, train, valid, test = prepare(config)
     return make_trainer(config, train, *callbacks), train, valid, test

@@ -17,7 +17,13 @@ from recbole_bert4rec.training.run import run
 from tests.conftest import QUIET, make_config, make_trainer, prepare
 
 ROWS = [(f"u{u}", f"i{(u * t + t) % 23}", t) for u in range(1, 31) for t in range(4 + u % 10)]
-SMALL = {"MAX_ITEM_LIST_LENGTH": 8, "hidden_size": 16, "train_batch_size": 16, "stopping_step": 50}
+SMALL = {
+    "MAX_ITEM_LIST_LENGTH": 8,
+    "hidden_size": 16,
+    "train_batch_size": 16,
+    "batch_sequences": 16,
+    "stopping_step": 50,
+}
 EVENTS = [name for name in vars(Callback) if name.startswith("on_")]
 ONE_EPOCH = ["on_epoch_begin", "on_epoch_end", "on_validation_begin", "on_ranking_begin", "on_ranking_end"]
 ONE_EPOCH += ["on_validation_end", "on_selection_end"]

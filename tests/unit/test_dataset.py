@@ -40,7 +40,7 @@ def test_saved_datasets_and_loaders_are_used_again_where_they_are_named(options:
         "dataloaders_save_path": loaders,
         "trust_pickles": True,
     }
-    config = make_config(**{**options, **named, "train_batch_size": 7, "epochs": 1})
+    config = make_config(**{**options, **named, "batch_sequences": 7, "epochs": 1})
     _, train, valid, _ = prepare(config)
     assert max(len(batch) for batch in train) == 7
     assert len(valid.dataset) == len(first[2].dataset)
@@ -52,7 +52,7 @@ def test_saved_datasets_and_loaders_are_used_again_where_they_are_named(options:
     [
         {"window": "sliding"},
         {"prop_sliding_window": 0.9},
-        {"batch_tokens": 50},
+        {"dupe_factor": 2},
         {"candidates": "paper"},
         {"dupe_factor": 3},
         {"valid_users": 9},

@@ -78,7 +78,7 @@ def test_sliding_windows_show_every_training_item_every_epoch(options: dict) -> 
 @pytest.mark.slow
 def test_a_million_item_history_trains_and_is_recommended_to(write_inter: Any) -> None:
     rows = [("hermit", f"i{t % 50}", t) for t in range(1_000_000)] + [(f"u{u}", f"i{u}", u) for u in range(5)] * 4
-    config = make_config(**write_inter(rows), epochs=1, window="sliding", train_batch_size=512, hidden_size=4)
+    config = make_config(**write_inter(rows), epochs=1, window="sliding", batch_sequences=512, hidden_size=4)
     _, train, valid, _ = prepare(config)
     trainer = make_trainer(config, train)
     train_batches = len(train)
@@ -86,8 +86,8 @@ def test_a_million_item_history_trains_and_is_recommended_to(write_inter: Any) -
     assert trainer.evaluate(valid, load_best_model=False)["hit@10"] >= 0
 
 
-def test_batches_by_tokens_train(options: dict) -> None:
-    trainer, train, *_ = start(**options, batch_tokens=64, epochs=1)
+def test_batches_by_items_train(options: dict) -> None:
+    trainer, train, *_ = start(**{**options, "train_batch_size": 64, "batch_sequences": None, "epochs": 1})
     widths = [batch["item_id_list"].numel() for batch in train]
     assert max(widths) <= 64 < 2 * max(widths)
     trainer.fit(train, saved=False, verbose=False)

@@ -81,8 +81,8 @@ BAD_VALUES = [
     ("loss_mean", "median", "one of ['mask', 'sequence']"),
     ("window", "first", "one of ['random', 'last', 'sliding']"),
     ("prop_sliding_window", 0, "a number above 0 and at most 1"),
-    ("batch_tokens", 0, "a whole number at least 1, or null"),
-    ("batch_tokens", "many", "a whole number at least 1, or null"),
+    ("batch_sequences", 0, "a whole number at least 1, or null"),
+    ("batch_sequences", "many", "a whole number at least 1, or null"),
     ("exact_time", "yes", "one of [True, False]"),
     ("time_bias", "seconds", "one of [True, False]"),
     ("candidates", "authors", "one of ['recbole', 'paper']"),
@@ -211,7 +211,7 @@ def test_every_option_that_makes_weights_or_state_must_be_the_checkpoints() -> N
 
 def test_recbole_reads_the_data_anew_where_an_option_of_ours_shapes_them() -> None:
     assert {*SHAPES_DATA} <= {*dataset_arguments}
-    assert {"exact_time", "time_bias", "valid_users", "candidates", "window", "batch_tokens"} <= {*SHAPES_DATA}
+    assert {"exact_time", "time_bias", "valid_users", "candidates", "window"} <= {*SHAPES_DATA}
     assert {"objective", "training_rows"} <= {*SHAPES_DATA}
 
 

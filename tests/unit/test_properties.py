@@ -58,9 +58,11 @@ def test_users_items_and_interactions_are_as_stated(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif("ml-1m" not in HERE, reason="ml-1m is not beside this checkout")
-@pytest.mark.parametrize("options", [{}, {"window": "sliding"}, {"batch_tokens": 4096}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"window": "sliding"}, {"train_batch_size": 4096, "batch_sequences": None}], ids=str
+)
 def test_little_of_a_batch_of_ml_1m_is_padding(options: dict[str, Any]) -> None:
-    long = {"MAX_ITEM_LIST_LENGTH": 200, "train_batch_size": 32, **options}
+    long = {"MAX_ITEM_LIST_LENGTH": 200, "batch_sequences": 32, **options}
     train = prepare(make_config(dataset="ml-1m", data_path=str(SHARED), **long))[1]
     assert train.batch_sampler.padding_share() < 0.05
 
@@ -89,7 +91,7 @@ def test_a_recipe_of_a_model_leaves_nothing_to_the_defaults_that_were_chosen_by_
     left -= {"n_negatives", "negatives"} if recipe["loss_type"] == "CE" else set()
     left -= {"MAX_ITEM_LIST_LENGTH", "epochs"} if file.stem == "paper" else set()  # they depend on the data set
     assert not left
-    assert "train_batch_size" in recipe
+    assert {"train_batch_size", "batch_sequences"} & {*recipe}
 
 
 def test_a_file_of_the_user_comes_before_a_recipe_of_the_same_name(tmp_path: Path) -> None:

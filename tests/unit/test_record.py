@@ -16,7 +16,7 @@ from recbole_bert4rec.training.run import run
 from tests.conftest import QUIET
 
 ROWS = [(f"u{u}", f"i{(u * t + t) % 23}", t) for u in range(1, 31) for t in range(4 + u % 10)]
-SMALL = {"MAX_ITEM_LIST_LENGTH": 8, "hidden_size": 16, "train_batch_size": 16, "epochs": 2}
+SMALL = {"MAX_ITEM_LIST_LENGTH": 8, "hidden_size": 16, "batch_sequences": 16, "epochs": 2}
 
 
 def mistakes(value: Any, wanted: Any, place: str = "record") -> list[str]:

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.plugin import checkpoint
 from recbole_bert4rec.training.run import run
 from tests.conftest import QUIET, make_config, make_trainer, prepare
 from tests.unit.test_callbacks import StopAfter
@@ -87,16 +88,23 @@ def test_resuming_warns_of_nothing_that_the_user_did_not_write(stopped: Path, ca
 
 
 @pytest.mark.parametrize(
-    ("given", "kept"),
-    [({"train_batch_size": 7}, None), ({"train_batch_size": 7, "batch_tokens": 90}, 90), ({}, 1000)],
-    ids=["users", "both", "none"],
+    ("stored", "meant"),
+    [
+        ({"batch_tokens": 90, "train_batch_size": 7}, (90, None)),
+        ({"batch_tokens": None, "train_batch_size": 7}, (1000, 7)),
+    ],
+    ids=["items", "users"],
 )
-def test_a_size_of_batches_given_anew_takes_the_place_of_a_stored_one(
-    given: dict[str, int], kept: int | None, stopped: Path
+def test_sizes_of_batches_that_an_older_checkpoint_names_otherwise_keep_their_meaning(
+    stored: dict[str, int | None], meant: tuple[int, int | None], stopped: Path
 ) -> None:
-    config = run(resume=str(stopped), options={**given, "epochs": 2}).record["config"]
-    assert config["batch_tokens"] == kept
-    assert config["train_batch_size"] == given.get("train_batch_size", 16)
+    state = checkpoint.read(stopped)
+    del state["config"]["batch_sequences"]
+    state["config"] |= stored
+    checkpoint.write(stopped, state)
+    config = checkpoint.read(stopped)["config"]
+    assert "batch_tokens" not in config
+    assert (config["train_batch_size"], config["batch_sequences"]) == meant
 
 
 def test_a_checkpoint_is_not_resumed_under_another_name(stopped: Path) -> None:

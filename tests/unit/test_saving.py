@@ -49,7 +49,7 @@ class SignalAt(Callback):
 
 def inputs(write_inter: Any, **more: Any) -> dict[str, Any]:
     options = {**QUIET, **write_inter(CYCLE), "hidden_size": 16, "stopping_step": 2, "metric_decimal_place": 8}
-    options |= {"learning_rate": 0.02, "epochs": 5, "train_batch_size": 16, "hidden_dropout_prob": 0.2, **more}
+    options |= {"learning_rate": 0.02, "epochs": 5, "batch_sequences": 16, "hidden_dropout_prob": 0.2, **more}
     return {"dataset": options.pop("dataset"), "options": options}
 
 

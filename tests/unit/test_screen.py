@@ -31,7 +31,7 @@ DAY = 86_400
 ROWS = [
     (f"u{u}", f"i{(u * t + t) % 23}", (4000 * DAY + 3600 * (10 * t + u))) for u in range(30) for t in range(3 + u % 9)
 ]
-SMALL = {"MAX_ITEM_LIST_LENGTH": 8, "hidden_size": 16, "train_batch_size": 16, "epochs": 3}
+SMALL = {"MAX_ITEM_LIST_LENGTH": 8, "hidden_size": 16, "batch_sequences": 16, "epochs": 3}
 LOUD = {"show_progress": False, "use_gpu": False}
 RECBOLES = ("epoch 0 training", "epoch 0 evaluating", "Saving current", "train_batch_size", "best valid")
 

@@ -26,7 +26,7 @@ OPTIONS = EncoderOptions(n_items=MASK, max_length=8, hidden_size=12, inner_size=
 SEQUENCES = torch.tensor([[3, MASK, 5, 0, 0], [1, 2, 3, 4, MASK], [MASK, 7, MASK, MASK, 2]])
 TIMES = torch.tensor([[8.0, 9.0, 4000.0, 0, 0], [1.0, 1.0, 3.0, 90.0, 91.0], [5.0, 6.0, 7.0, 8.0, 1e9]]).double()
 ROWS = [(f"u{u}", f"i{(u * t + t) % 23}", t * t * 50 + u) for u in range(1, 31) for t in range(3 + u % 12)]
-SMALL = {"hidden_size": 16, "inner_size": 32, "train_batch_size": 4, "MAX_ITEM_LIST_LENGTH": 8, "time_bias": True}
+SMALL = {"hidden_size": 16, "inner_size": 32, "batch_sequences": 4, "MAX_ITEM_LIST_LENGTH": 8, "time_bias": True}
 
 
 def random_encoder() -> BERT4RecEncoder:

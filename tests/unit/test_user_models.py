@@ -304,7 +304,7 @@ def test_a_model_of_ones_own_from_recboles_base_is_trained(write_inter: Any) -> 
         "    def full_sort_predict(self, interaction):\n"
         "        return self.bias.weight.squeeze(1).repeat(len(interaction))\n"
     )
-    result = run(model="my_base:Biased", **request_of(write_inter, epochs=1, train_batch_size=64))
+    result = run(model="my_base:Biased", **request_of(write_inter, epochs=1, batch_sequences=64))
     assert result.test_result is not None
     assert result.record["model"] == "Biased"
     with pytest.raises(UserError, match=r"--resume works with BERT4Rec, .* only, but the model is Biased"):
