@@ -1,7 +1,8 @@
 """BERT4Rec for RecBole: importing this package makes RecBole's ``--model=BERT4Rec`` the one in here.
 
-RecBole is imported when something needs it. Trained models (``load``), encoder, losses and data preparation (``nn``,
-``data``) work where it is not installed.
+It changes nothing for other models; :func:`register` does, where that is wanted. RecBole is imported when something
+needs it. Trained models (``load``), encoder, losses and data preparation (``nn``, ``data``) work where it is not
+installed.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from recbole_bert4rec.constants import INSTALL_RECBOLE, OLDEST_PYTHON
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.patches.when_imported import Registration
+from recbole_bert4rec.patches.when_imported import Registering
 
 if TYPE_CHECKING:
     from recbole_bert4rec.comparison.compare import compare
@@ -77,7 +78,7 @@ if sys.version_info[:2] < OLDEST_PYTHON:
     )
 
 
-_registration = Registration()
+_registering = Registering()
 
 
 def _import_public(name: str) -> object:
@@ -90,8 +91,8 @@ def _import_public(name: str) -> object:
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name not in _WITHOUT_RECBOLE:
-        _registration.complete()
-        if (reason := _registration.failure) is not None:
+        _registering.complete()
+        if (reason := _registering.failure) is not None:
             raise ImportError(
                 f"recbole_bert4rec.{name} needs RecBole, which cannot be imported ({reason}); install it with "
                 f"`{INSTALL_RECBOLE}`. `python -m recbole_bert4rec doctor` says what is missing"
@@ -102,4 +103,4 @@ def _import_public(name: str) -> object:
 if not TYPE_CHECKING:  # a type checker knows the names from above, and that there are no others
     __getattr__ = _import_public
 
-_registration.start()
+_registering.start()

@@ -22,6 +22,8 @@ from recbole_bert4rec.workers import reason_of
 
 _KNOWN: dict[str, type] = {}
 """The classes that the user has named in this process, by their names."""
+Model = str | type
+"""A model by its name or its class; a class of the user's own may have the name of a model of RecBole."""
 _OTHERS = {"recbole", "recbole_bert4rec", "torch", *sys.stdlib_module_names} - {"__main__"}
 """Packages whose classes are nobody's own model."""
 
@@ -45,10 +47,20 @@ def known_as(model: str | type) -> str:
         return name
     if not _is_model(found):
         raise UserError(f"{said} is no model of RecBole; a model is a subclass of BERT4Rec or of a model of RecBole")
-    if found.__name__ in known_models() - _KNOWN.keys():
-        raise UserError(f"{said} has the name of another model, and records would not tell the two apart; rename it")
     _KNOWN[found.__name__] = found
     return found.__name__
+
+
+def chosen(model: Model) -> Model:
+    """Return the class of a model that the user gives or writes as ``module:Class``, or else RecBole's name of it.
+
+    Raises:
+        UserError: see :func:`known_as`.
+    """
+    name = known_as(model)
+    if isinstance(model, str):
+        return _KNOWN[name] if ":" in model and name in _KNOWN else class_of(name) or name
+    return name if _name_in_recbole(model) is not None else model
 
 
 def named_in_file(model: str, where: str) -> str:
@@ -70,38 +82,51 @@ def named_in_file(model: str, where: str) -> str:
     return name
 
 
-def class_name(model: str) -> str:
+def class_name(model: Model) -> str:
     """Return the name of a class that may be written ``module:Class``."""
-    return model.rpartition(":")[2]
+    return model.rpartition(":")[2] if isinstance(model, str) else model.__name__
 
 
 def class_of(name: str) -> type | None:
-    """Return a class of the user's own by its name; None for other models."""
-    return _KNOWN.get(name)
+    """Return a class of the user's own by its name; None for other models, one with the name of a class among them."""
+    return _KNOWN[name] if name in _KNOWN and name not in models_of_others() else None
 
 
 def known_models() -> set[str]:
     """Return the names of all models: RecBole's, this package's, and those that the user has named."""
+    return {*models_of_others(), *_KNOWN}
+
+
+def models_of_others() -> set[str]:
+    """Return the names of RecBole's models and of this package's."""
     from recbole_bert4rec.options.recboles import models_of_recbole  # reads YAML, which `load` does without
 
-    return {*models_of_recbole(), STOCK_MODEL_NAME, RIVAL, *OUR_MODELS, *_KNOWN}
+    return {*models_of_recbole(), STOCK_MODEL_NAME, RIVAL, *OUR_MODELS}
 
 
-def parent_of(name: str) -> str:
+def parent_of(model: Model) -> str:
     """Return the nearest model of RecBole or of this package that a model comes from, or else its own name."""
-    lineage = _KNOWN[name].__mro__ if name in _KNOWN else ()
-    return next(filter(None, map(_name_in_recbole, lineage)), name)
+    found = class_of(model) if isinstance(model, str) else model
+    lineage = () if found is None else found.__mro__
+    return next(filter(None, map(_name_in_recbole, lineage)), model if isinstance(model, str) else model.__name__)
 
 
-def is_ours(name: str) -> bool:
-    """Tell whether a model is BERT4Rec, under one of its names or as a subclass."""
-    return parent_of(name) in OUR_MODELS
+def is_ours(model: Model) -> bool:
+    """Tell whether a model is BERT4Rec, under one of its names or as a subclass.
+
+    A class that comes from no model of RecBole is not, whatever its name.
+    """
+    if isinstance(model, str):
+        return parent_of(model) in OUR_MODELS
+    return any(_name_in_recbole(one) in OUR_MODELS for one in model.__mro__)
 
 
-def source_of(name: str) -> str:
-    """Return ``module:Class`` of a model of the user's own, as a checkpoint has it; other names as they are."""
-    found = _KNOWN.get(name)
-    return name if found is None else f"{found.__module__}:{name}"
+def source_of(model: Model) -> str:
+    """Return ``module:Class`` of a model of the user's own, as a checkpoint has it; names of others as they are."""
+    found = class_of(model) if isinstance(model, str) else model
+    if found is None or _name_in_recbole(found) is not None:
+        return model if isinstance(model, str) else model.__name__
+    return f"{found.__module__}:{found.__name__}"
 
 
 def importable(model: str | type) -> str:
@@ -110,36 +135,36 @@ def importable(model: str | type) -> str:
     Raises:
         UserError: only this process has the class.
     """
-    name = known_as(model)
-    found = _KNOWN.get(name)
-    if found is not None and (found.__module__ == "__main__" or found.__qualname__ != name):
+    found = chosen(model)
+    if isinstance(found, type) and (found.__module__ == "__main__" or found.__qualname__ != found.__name__):
         raise UserError(
-            f"the processes of a comparison or a search cannot import {name} from a notebook, a program or a function; "
-            "put the class into a module of its own"
+            f"the processes of a comparison or a search cannot import {found.__name__} from a notebook, a program or a "
+            "function; put the class into a module of its own"
         )
-    return source_of(name)
+    return source_of(found)
 
 
-def property_files(name: str) -> list[Path]:
+def property_files(model: Model) -> list[Path]:
     """Return the user's own files of defaults: ``CLASS.yaml`` beside the module of each class, the parents' first."""
-    files = [Path(file).with_name(f"{one.__name__}.yaml") for one in _own_classes(name) if (file := _file_of(one))]
+    files = [Path(file).with_name(f"{one.__name__}.yaml") for one in _own_classes(model) if (file := _file_of(one))]
     return [file for file in reversed(files) if file.is_file()]
 
 
-def options_read_by(name: str) -> set[str]:
+def options_read_by(model: Model) -> set[str]:
     """Collect the options that the code of a user's model reads as ``config["option"]``."""
-    return {option for one in _own_classes(name) for option in re.findall(READ, _source(one))}
+    return {option for one in _own_classes(model) for option in re.findall(READ, _source(one))}
 
 
-def digest_of_code(name: str) -> str | None:
+def digest_of_code(model: Model) -> str | None:
     """Return a digest of the code of a user's own model; None for other models."""
-    sources = [_source(one) for one in _own_classes(name)]
+    sources = [_source(one) for one in _own_classes(model)]
     return hashlib.sha256("\0".join(sources).encode()).hexdigest() if sources else None
 
 
-def _own_classes(name: str) -> list[type]:
+def _own_classes(model: Model) -> list[type]:
     """Return what a user's model is made of, itself first, without RecBole's classes, torch's and ours."""
-    lineage = _KNOWN[name].__mro__ if name in _KNOWN else ()
+    found = class_of(model) if isinstance(model, str) else model
+    lineage = () if found is None else found.__mro__
     return [one for one in lineage if one.__module__.partition(".")[0] not in _OTHERS]
 
 

@@ -13,11 +13,15 @@ import torch
 from recbole.config import Config
 
 import recbole_bert4rec  # noqa: F401  registers BERT4Rec
+from recbole_bert4rec.constants import PROGRAM
 from recbole_bert4rec.datafiles.table import convert
+from recbole_bert4rec.patches.registry import in_program
 from recbole_bert4rec.training import build
 from recbole_bert4rec.training.callbacks import Callback, RankedBatch
 
 torch.set_num_threads(1)  # the models of these tests are too small to share out
+_program = in_program()
+_program.__enter__()  # tests see RecBole as our programs do; those of a plain import run in processes of their own
 QUIET = {"show_progress": False, "state": "error", "use_gpu": False}
 
 
@@ -25,7 +29,7 @@ QUIET = {"show_progress": False, "state": "error", "use_gpu": False}
 def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """RecBole writes saved/, log/ and log_tensorboard/ where it runs, reads the command line, and logs to the root."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["pytest"])
+    monkeypatch.setattr(sys, "argv", [PROGRAM])
     root = logging.getLogger()
     level, handlers = root.level, root.handlers[:]
     yield

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from recbole_bert4rec.cli.words import Parser, add_documented, check_flags, joined, unknown
-from recbole_bert4rec.constants import INSTALL_RECBOLE, JSON
+from recbole_bert4rec.constants import INSTALL_RECBOLE, JSON, PROGRAM
 from recbole_bert4rec.environment import suppress_dependency_warnings
 from recbole_bert4rec.errors import UserError, nearest
 from recbole_bert4rec.interrupts import Interrupted, handled
@@ -147,7 +147,7 @@ def _execute(name: str, words: list[str], program: str) -> int:
         check_flags(flags, own)
     elif flags:
         raise UserError(unknown(flags, own, name))
-    sys.argv = [sys.argv[0], *flags]  # RecBole's Config reads --key=value from here
+    sys.argv = [PROGRAM, *flags]  # RecBole's Config reads --key=value from here
     try:
         command.execute(options, flags)
     except KeyboardInterrupt as error:

@@ -34,6 +34,7 @@ from recbole_bert4rec.extras import need
 from recbole_bert4rec.files import atomic_write, locked
 from recbole_bert4rec.options.flags import parse_flags
 from recbole_bert4rec.options.table import WITHOUT_EFFECT
+from recbole_bert4rec.patches.registry import in_program
 from recbole_bert4rec.plugin.advice import advice
 from recbole_bert4rec.plugin.checkpoint import is_plain, last_of
 from recbole_bert4rec.plugin.effects import without_effect
@@ -106,6 +107,7 @@ def compare(comparison: Comparison, folder: Path, screen: str = SHORT) -> Compar
     for model in comparison.models:
         check_model(class_name(comparison.model_of(model)))
     with (
+        in_program(),
         shown(screen, sys.stdout),
         locked(folder / ".lock", "comparison", "--output_dir", folder),
         tempfile.TemporaryDirectory() as temporary,
@@ -247,7 +249,7 @@ class _Run:
         versions = {name: installed.get(name) for name in ("recbole_bert4rec", "recbole", "torch")}
         study = [model] if comparison.study.variants else []  # a variant that is named anew is another variant
         also = list(map(read_yaml, comparison.also_test))
-        code = digest_of_code(options["model"])
+        code = digest_of_code(config.model_class)
         parts = [*study, plain, comparison.budget, *also, about["fingerprint"], versions, *([code] if code else [])]
         content = json.dumps(parts, sort_keys=True, default=str)
         readable = re.sub(r"[^\w.=+-]+", "-", model)

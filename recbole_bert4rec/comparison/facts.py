@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from recbole.utils import ModelType, get_model
+from recbole.utils import ModelType
 
-from recbole_bert4rec.comparison.findings import ended_by
+from recbole_bert4rec.comparison.findings import ended_by, type_of
 from recbole_bert4rec.comparison.results import Results
 from recbole_bert4rec.options.global_time import GlobalTime
 
@@ -53,7 +53,7 @@ def candidates(mode: str) -> str:
 
 def _ended(records: list[dict[str, Any]]) -> str:
     """Say what ended the trainings; a model that counts has none."""
-    trained = [record for record in records if get_model(record["model"]).type != ModelType.TRADITIONAL]
+    trained = [record for record in records if type_of(record["model"]) != ModelType.TRADITIONAL]
     if not trained:
         return "nothing is trained"
     ways = Counter(map(ended_by, trained))
@@ -79,7 +79,7 @@ def _longest_inputs(results: Results) -> list[str]:
     lengths = {
         model: records[0]["config"].get("MAX_ITEM_LIST_LENGTH")
         for model, records in results.records.items()
-        if records and get_model(records[0]["model"]).type == ModelType.SEQUENTIAL
+        if records and type_of(records[0]["model"]) == ModelType.SEQUENTIAL
     }
     if len(set(lengths.values())) < 2:
         return []

@@ -12,7 +12,7 @@ from recbole_bert4rec.comparison.significance import Difference, difference, hol
 from recbole_bert4rec.constants import RIVAL
 from recbole_bert4rec.plugin.user_rows import CAUSAL_MODELS
 from recbole_bert4rec.training.epochs import counted
-from recbole_bert4rec.user_models import is_ours, parent_of
+from recbole_bert4rec.user_models import class_of, is_ours, parent_of
 
 LEVEL = 0.05
 """Chance is taken to explain differences of a higher p."""
@@ -172,6 +172,13 @@ def _was_best_at_the_end(record: dict[str, Any]) -> bool:
     return len(validated) > 1 and bool(record["best_epoch"] == validated[-1])
 
 
+def type_of(model: str) -> ModelType:
+    """Return what RecBole calls the type of a model, by its name."""
+    found: Any = class_of(model) or get_model(model)
+    kind: ModelType = found.type
+    return kind
+
+
 def shown_in_an_epoch(record: dict[str, Any]) -> str:
     """Say what a model is shown in one epoch, since epochs of different kind cannot be counted against each other."""
     config = record["config"]
@@ -179,5 +186,5 @@ def shown_in_an_epoch(record: dict[str, Any]) -> str:
         return "sliding windows of each user" if config.get("window") == "sliding" else "a window of each user"
     if parent_of(record["model"]) == RIVAL or (config.get("training_rows") and record["model"] in CAUSAL_MODELS):
         return "all windows of each user (training_rows: user)"
-    sequential = get_model(record["model"]).type == ModelType.SEQUENTIAL
+    sequential = type_of(record["model"]) == ModelType.SEQUENTIAL
     return "a padded row a label" if sequential else "each interaction"

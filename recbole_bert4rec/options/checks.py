@@ -5,12 +5,13 @@ All mistakes are reported in one error.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, MutableMapping
 from types import MappingProxyType
 from typing import Any
 
 from recbole_bert4rec.constants import MODEL_NAME, NAMES_OF_COLUMNS, SAMPLED_LOSSES, UNCALIBRATED_LOSSES
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.options.arithmetic import calculated
 from recbole_bert4rec.options.evaluation import mistakes_of_evaluation
 from recbole_bert4rec.options.kinds import AUTO, Anything, Kind, OneOf, Text, misfits, or_null
 from recbole_bert4rec.options.known import FOLLOWED_BY_ALL, mistakes_of_names
@@ -22,8 +23,15 @@ Kinds = Mapping[str, Kind]
 _NONE: Kinds = MappingProxyType({})
 _TEXTS = (*NAMES_OF_COLUMNS, "LIST_SUFFIX", "ITEM_LIST_LENGTH_FIELD", "NEG_PREFIX", "field_separator", "seq_separator")
 """RecBole's options of which parts of names are made, and which it does not check."""
-_CHOICES: Kinds = MappingProxyType({"rm_dup_inter": or_null(OneOf(("first", "last")))})
-"""RecBole's options with few values, which it hands on unchecked; looked at in a checkpoint, too."""
+_CHOICES: Kinds = MappingProxyType(
+    {
+        "rm_dup_inter": or_null(OneOf(("first", "last"))),
+        **dict.fromkeys(("user_inter_num_interval", "item_inter_num_interval"), Anything("intervals")),
+        **dict.fromkeys(("entity_kg_num_interval", "relation_kg_num_interval"), Anything("intervals")),
+    }
+)
+"""RecBole's options with few values, which it hands on unchecked, looked at in a checkpoint, too; and intervals, which
+may be texts or, closed ones, pairs of numbers."""
 
 
 def check(
@@ -63,21 +71,44 @@ def mistakes(
     free = [name for name in given if name in own or name not in OPTIONS or isinstance(OPTIONS[name].kind, Anything)]
     found += mistakes_of_types(config, free, MODEL_NAME, own)
     found += _mistakes_between(config) if not found else []
-    return found if config["allow_unknown"] else found + mistakes_of_names(given, known)
+    return found if config["allow_unknown"] else found + unknown_names(given, known)
 
 
 def mistakes_of_another_model(
-    config: Mapping[str, Any],
-    given: Iterable[str],
-    known: Iterable[str],
-    model: str,
-    own: Kinds = _NONE,
+    config: Mapping[str, Any], given: Iterable[str], model: str, own: Kinds = _NONE
 ) -> list[str]:
-    """List what is wrong with the options that a user wrote for a model of RecBole; arguments as in :func:`check`."""
+    """List which values of options that a user wrote for RecBole's models are wrong; arguments as in :func:`check`."""
     given = set(given)
     ours = [name for name in sorted(given & FOLLOWED_BY_ALL) if config.get(name) is not None]
-    found = mistakes_of_values(config, ours) + mistakes_of_types(config, given - FOLLOWED_BY_ALL, model, own)
-    return found if config.get("allow_unknown") else found + mistakes_of_names(given, known)
+    return mistakes_of_values(config, ours) + mistakes_of_types(config, given - FOLLOWED_BY_ALL, model, own)
+
+
+def unknown_names(given: Iterable[str], known: Iterable[str]) -> list[str]:
+    """List the names that mean nothing, and how they are accepted; arguments as in :func:`check`."""
+    found = mistakes_of_names(given, known)
+    return [*found, "`allow_unknown: True` accepts names that nobody reads."] if found else []
+
+
+def calculate(config: MutableMapping[str, Any], given: Iterable[str], model: str, own: Kinds = _NONE) -> None:
+    """Replace texts that an option does not take by the number that they calculate, where it takes that.
+
+    Args:
+        config: all options; changed in place.
+        given: the keys that the user wrote.
+        model: whose documented types hold for the options that the table does not have.
+        own: values of the options that a model of the user's own documents.
+    """
+    kinds: dict[str, Kind] = {**documented(model), **{name: OPTIONS[name].kind for name in OPTIONS}, **own}
+    for name in given:
+        value, kind = config.get(name), kinds.get(name)
+        if not isinstance(value, str) or kind is None or kind.accepts(value):
+            continue
+        try:
+            number = calculated(value)
+        except ValueError:
+            continue  # the check of the value names it
+        if kind.accepts(number):
+            config[name] = number
 
 
 def mistakes_of_values(config: Mapping[str, Any], names: Iterable[str]) -> list[str]:

@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from recbole.evaluator.register import metrics_dict
-
 from recbole_bert4rec.errors import nearest, short, short_list
 from recbole_bert4rec.options.global_time import mistakes_of_global_time
 from recbole_bert4rec.options.kinds import Real, Whole
@@ -83,6 +81,8 @@ def _are_lengths(topk: object) -> bool:
 
 
 def _mistakes_of_metric_names(config: OptionValues) -> list[str]:
+    from recbole.evaluator.register import metrics_dict  # checks are imported where RecBole is not, too
+
     found = []
     for name in dict.fromkeys(map(str, _listed(config["metrics"])[:_MOST])):
         if name.lower() not in metrics_dict:

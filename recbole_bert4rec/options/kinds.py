@@ -176,22 +176,6 @@ class Clipping:
 
 
 @dataclass(frozen=True)
-class Null:
-    """Nothing but null, for options of RecBole that must stay off; ``because`` says why."""
-
-    because: str
-
-    @property
-    def wanted(self) -> str:
-        """Say what a value must be."""
-        return f"null ({self.because})"
-
-    def accepts(self, value: object) -> bool:
-        """Tell whether ``value`` is null."""
-        return value is None
-
-
-@dataclass(frozen=True)
 class Anything:
     """Values that are not checked one by one; ``wanted`` documents them."""
 

@@ -18,7 +18,7 @@ READ = r"config\[[\"'](\w+)[\"']\]"
 """How code reads an option."""
 
 _DOCUMENTED = ("neg_sampling", "training_neg_sample_num")
-"""What examples of RecBole's documentation set, though its code no longer reads it."""
+"""What examples of RecBole's documentation set, though its code no longer reads it; RecBole itself warns of them."""
 
 
 _OF_LOGS = {"separator", "date_format", "timezone", "drop_duplicates", "conversion"}
@@ -28,8 +28,23 @@ FOLLOWED_BY_ALL = frozenset(
 """Options of this package that other models than its own follow, too."""
 
 
-_CALLED_ELSEWHERE = {
+_CALLED_BEFORE = {
+    **dict.fromkeys(("eval_setting", "split_ratio", "group_by_user", "leave_one_num"), "eval_args"),
+    **dict.fromkeys(("min_user_inter_num", "max_user_inter_num"), "user_inter_num_interval"),
+    **dict.fromkeys(("min_item_inter_num", "max_item_inter_num"), "item_inter_num_interval"),
+    **dict.fromkeys(("lowest_val", "highest_val", "equal_val", "not_equal_val"), "val_interval"),
+    "candidate_num": "train_neg_sample_args",
+    "fields_in_same_space": "alias_of_item_id",
+    "real_time_process": None,
+    "drop_filter_field": None,
+    "drop_preload_weight": None,
+    "test_batch_size": "eval_batch_size",
+    "train_neg_sample_num": "train_neg_sample_args",
     "batch_tokens": "train_batch_size",
+}
+"""What options were called in earlier versions of RecBole and of this package, and are now; None: they are gone."""
+
+_CALLED_ELSEWHERE = {
     "batch_size": "train_batch_size",
     "dropout": "hidden_dropout_prob",
     "early_stop": "stopping_step",
@@ -66,6 +81,10 @@ def mistakes_of_names(given: Iterable[str], known: Iterable[str] = (), flags: It
     for name in sorted(name for name in set(given) if not is_known(name, known)):
         candidates = sorted({*OPTIONS, *known, *flags, *known_to_recbole()})
         plain = name.replace("-", "_")
+        if plain in _CALLED_BEFORE:
+            now = _CALLED_BEFORE[plain]
+            found.append(f"`{name}`: " + (f"is called `{now}` now." if now else "is gone from RecBole; leave it out."))
+            continue
         near = _CALLED_ELSEWHERE.get(plain.lower()) or nearest(plain, sorted({*OPTIONS, *known, *flags}))
         near = near or nearest(name, candidates)
         hint = f"did you mean `{near}`?" if near else "neither RecBole nor BERT4Rec has an option of this name."

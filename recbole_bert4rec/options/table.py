@@ -19,7 +19,6 @@ from recbole_bert4rec.options.kinds import (
     Anything,
     Clipping,
     Kind,
-    Null,
     OneOf,
     Real,
     SomeOf,
@@ -375,11 +374,11 @@ OPTIONS: Mapping[str, Option] = {
     ),
     "transform": Option(
         default=None,
-        kind=Null("masks are drawn in the loss"),
+        kind=or_null(OneOf(("mask_itemseq",))),
         role=Role.TASK,
         source=Source.OURS,
         shared=True,
-        help="RecBole's mask_itemseq stays off: masks are drawn in the loss.",
+        help="RecBole's mask_itemseq means the same as null: masks are drawn in the loss.",
     ),
     "loss_type": Option(
         default=AUTO,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 import platform
 import shlex
 import sys
@@ -14,6 +13,8 @@ from typing import NamedTuple
 
 from recbole_bert4rec.constants import INSTALL_RECBOLE
 from recbole_bert4rec.extras import EXTRAS, is_installed, remedy
+from recbole_bert4rec.patches.patch import Scope
+from recbole_bert4rec.patches.places import QUICK_START
 
 _IMPORTED = "everything with RecBole, which imports it"
 
@@ -154,24 +155,24 @@ def _print_patches() -> str | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of RecBole's dependencies
-            from recbole_bert4rec.patches import registry
+            from recbole_bert4rec.patches import places, registry
 
             everything = registry.patches()
     except Exception as error:  # whatever a library that does not fit raises
         return f"RecBole does not work here ({type(error).__name__}: {error})"
     rows = [
-        (patch.scope.value, patch.label, patch.reason, _state(registry.is_applied(patch), patch.needed()))
+        (patch.scope.name.lower(), patch.policy, patch.label, patch.reason, _when(patch.scope, patch.needed()))
         for patch in everything
     ]
-    print(f"Changes of RecBole ({registry.FIXES_VARIABLE}={os.environ.get(registry.FIXES_VARIABLE, 'on')}):")
-    print(_table(rows, ("scope", "what", "reason", "applied")))
+    print("Changes of RecBole:")
+    print(_table(rows, ("scope", "policy", "what", "reason", "made")))
     print()
-    models = [patch for patch in everything if patch.scope == registry.Scope.MODEL]
-    return None if all(map(registry.is_applied, models)) else "it is not registered"
+    registered = [patch for patch in everything if patch.scope is Scope.REGISTRATION and patch.module != QUICK_START]
+    return None if all(map(places.is_applied, registered)) else "it is not registered"
 
 
-def _state(applied: bool, needed: bool) -> str:
-    return "yes" if applied else "no" if needed else "not needed"
+def _when(scope: Scope, needed: bool) -> str:
+    return scope.value.partition(":")[0] if needed else "not needed"
 
 
 def _table(rows: Sequence[tuple[str, ...]], headers: tuple[str, ...]) -> str:

@@ -9,6 +9,8 @@ from recbole_bert4rec.options.table import OPTIONS
 from recbole_bert4rec.plugin.user_rows import CAUSAL_MODELS
 
 _RATE_BY_SIZE = OPTIONS["learning_rate"].default * OPTIONS["hidden_size"].default
+_FEW_STEPS = 10
+"""Of an epoch."""
 _STEEPEST = 0.3
 """Where ``learning_rate`` times ``hidden_size`` was more, BERT4Rec learnt less, or no more (results/objectives.md)."""
 
@@ -16,6 +18,31 @@ _STEEPEST = 0.3
 def advice(config: Config) -> list[str]:
     """Return what speaks against the configuration: sentences without their subject, the model's name."""
     return [said for said in (_why_slow(config), _why_steep(config)) if said is not None]
+
+
+def advice_on_steps(config: Config, steps: int, epochs: int) -> list[str]:
+    """Say where a training has too few steps to learn.
+
+    Args:
+        config: of the run.
+        steps: of an epoch.
+        epochs: that are to be trained.
+    """
+    if epochs <= 0:
+        return []
+    found = []
+    smaller = "a smaller batch_sequences" if config["batch_sequences"] else "a smaller train_batch_size"
+    if steps < _FEW_STEPS:
+        found.append(
+            f"an epoch has {steps} steps only, and stopping_step counts epochs; {smaller} gives more (now "
+            f"{config['batch_sequences'] or config['train_batch_size']})"
+        )
+    warmup = config["warmup_steps"]
+    if steps * epochs < warmup:
+        found.append(
+            f"{steps * epochs} steps are planned, fewer than warmup_steps, {warmup}; give more epochs, or {smaller}"
+        )
+    return found
 
 
 def _why_slow(config: Config) -> str | None:

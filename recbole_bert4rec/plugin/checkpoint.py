@@ -385,7 +385,7 @@ def plain_config(config: Config) -> dict[str, Any]:
     """Return the values from which ``StoredConfig`` makes the same configuration again."""
     values = {key: value for key, value in config.final_config_dict.items() if key not in _DERIVED and is_plain(value)}
     before_dataset_name = {**config.internal_config_dict, **config.external_config_dict}
-    values["model"] = source_of(config["model"])
+    values["model"] = source_of(config.model_class)
     values["data_path"] = before_dataset_name.get("data_path")
     negatives = values.get("train_neg_sample_args")
     if isinstance(negatives, dict) and negatives.get("distribution") == "none":

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from recbole.config import Config
 from recbole.data.dataset import SequentialDataset
 from recbole.data.interaction import Interaction
 from recbole.utils import EvaluatorType, FeatureSource, FeatureType
@@ -17,8 +18,9 @@ from recbole_bert4rec.constants import SEQUENCE, TARGET_POSITION
 from recbole_bert4rec.data.sequences import Sequences, order_by_user_and_time
 from recbole_bert4rec.datafiles.atomic import check_times
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.plugin.benchmark_rows import flatten_rows
-from recbole_bert4rec.plugin.global_split import splits_by_global_time
+from recbole_bert4rec.options.auto import LogSize
+from recbole_bert4rec.plugin.benchmark_rows import count_interactions, flatten_rows
+from recbole_bert4rec.plugin.global_split import build_by_global_time, splits_by_global_time
 from recbole_bert4rec.plugin.loading import FastLoading
 from recbole_bert4rec.plugin.splitting import check_not_empty, keep_valid_users, parts_of, split_rows
 from recbole_bert4rec.user_models import is_ours
@@ -32,16 +34,37 @@ class BERT4RecDataset(FastLoading):
 
     Attributes:
         sequences: all interactions; train, valid and test share them, and their rows point into them.
+        log_size: of the whole log, known when it is split.
         full_sequence_of_user: users with items, and for each the sequence that holds all of them. *Shape:* (S,), (S,)
     """
 
     sequences: Sequences
     full_sequence_of_user: tuple[Tensor, Tensor]
+    log_size: LogSize
     inter_feat: Interaction
+
+    def __new__(cls, config: Config | None = None) -> Any:
+        """Make the data set that a configuration needs: RecBole's, for a class that only has the name of one of ours.
+
+        Raises:
+            UserError: the configuration is a dictionary, as a checkpoint of ours has it.
+        """
+        if cls is not BERT4RecDataset or config is None:  # None: a copy is made
+            return super().__new__(cls)
+        if isinstance(config, dict):
+            raise UserError(
+                "load_data_and_model was imported from RecBole before recbole_bert4rec, so it takes the checkpoint for "
+                "one of RecBole; import it after recbole_bert4rec"
+            )
+        from recbole_bert4rec.plugin import mapped, user_rows  # they build on this class
+
+        if is_ours(config.model_class):
+            return super().__new__(mapped.MappedDataset if mapped.reads_mapped(config) else cls)
+        return super().__new__(cls) if user_rows.has_user_rows(config) else SequentialDataset(config)
 
     def _own(self, name: str) -> Any:
         """Return an option that is of this package's models alone; None for RecBole's, on whole windows."""
-        return self.config[name] if is_ours(self.config["model"]) else None
+        return self.config[name] if is_ours(self.config.model_class) else None
 
     def _normalize(self) -> None:
         """Normalise as RecBole does, and keep the times as they were for ``time_bias``."""
@@ -238,8 +261,13 @@ class BERT4RecDataset(FastLoading):
                 f"mode labeled needs a column {self.label_field!r} (LABEL_FIELD): name it in load_col, or derive it "
                 "from another column with threshold, such as {'rating': 4}"
             )
-        whole = self.benchmark_filename_list is None and not splits_by_global_time(self)
-        datasets = self._split() if whole else SequentialDataset.build(self)
+        self.log_size = LogSize(self.user_num - 1, self.item_num - 1, count_interactions(self))
+        at_one_moment = splits_by_global_time(self)
+        whole = self.benchmark_filename_list is None and not at_one_moment
+        if at_one_moment:
+            datasets = build_by_global_time(self)
+        else:
+            datasets = self._split() if whole else SequentialDataset.build(self)
         if self.config["eval_type"] == EvaluatorType.RANKING and max(self.config["topk"]) >= self.item_num:
             raise UserError(
                 f"topk {self.config['topk']} is more than the {self.item_num - 1} items of the catalogue; give a "

@@ -20,7 +20,7 @@ _OF_THE_TRANSFORM = ("mask_ratio", "ft_ratio")
 
 def known_to(config: Config) -> set[str]:
     """Collect the options that mean something to the model of a configuration."""
-    return {*config.internal_config_dict, *options_read_by(config.model)}.union(*config.parameters.values())
+    return {*config.internal_config_dict, *options_read_by(config.model_class)}.union(*config.parameters.values())
 
 
 def without_effect(config: Config, names: Iterable[str] | None = None) -> dict[str, str]:
@@ -35,30 +35,33 @@ def without_effect(config: Config, names: Iterable[str] | None = None) -> dict[s
     if names is None:
         names = [name for name in written if name not in default or written[name] != default[name]]
     known = known_to(config)
-    found = {name: why_no_effect(name, config.model, config.final_config_dict, known) for name in sorted(names)}
+    found = {name: why_no_effect(name, config.model_class, config.final_config_dict, known) for name in sorted(names)}
     return {name: why for name, why in found.items() if why is not None}
 
 
-def why_no_effect(name: str, model: str, config: Mapping[str, Any], known: AbstractSet[str]) -> str | None:
+def why_no_effect(name: str, model_class: type, config: Mapping[str, Any], known: AbstractSet[str]) -> str | None:
     """Say why an option does nothing for a model; None where it does something.
 
     Args:
         name: of the option.
-        model: RecBole's name.
+        model_class: of the model.
         config: the options with their final values.
         known: the options that mean something to the model.
     """
-    if is_ours(model):
+    model = model_class.__name__
+    if is_ours(model_class):
         needed = OPTIONS[name].objective if name in OPTIONS else None
         if needed not in (None, config["objective"]):
             return f"is for objective {needed} and has no effect with {config['objective']}"
+        if name == "train_neg_sample_args":
+            return "has no effect: the losses draw their own negatives"
         if name == "train_batch_size" and config["batch_sequences"] is not None:
             return f"has no effect beside batch_sequences, which is {config['batch_sequences']}"
     elif name in OWN:
         return f"is for {', '.join(OUR_MODELS)} and has no effect on {model}"
     elif name in _OF_THE_TRANSFORM and not config.get("transform"):
         return f"is another model's and has no effect on {model}"
-    if name == "training_rows" and model not in CAUSAL_MODELS and parent_of(model) != RIVAL:
+    if name == "training_rows" and model not in CAUSAL_MODELS and parent_of(model_class) != RIVAL:
         return f"is for {', '.join(CAUSAL_MODELS)} and has no effect on {model}"
     if name not in known and name not in FOLLOWED_BY_ALL | known_to_every_model():
         return f"is another model's and has no effect on {model}"

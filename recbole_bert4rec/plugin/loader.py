@@ -15,6 +15,7 @@ from recbole.utils import set_color
 from torch import Tensor
 from torch.utils.data import DataLoader
 
+from recbole_bert4rec.constants import FOR_THE_USER
 from recbole_bert4rec.data.batching import (
     LengthGroupedBatches,
     epoch_generator,
@@ -24,8 +25,12 @@ from recbole_bert4rec.data.batching import (
 )
 from recbole_bert4rec.data.objectives import OBJECTIVES
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.options.auto import settle
+from recbole_bert4rec.options.checks import check
+from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.distributed import rank_of
+from recbole_bert4rec.user_models import is_ours
 
 if TYPE_CHECKING:
     from recbole.sampler.sampler import UserSampler  # a name of the stubs
@@ -71,6 +76,12 @@ class WindowDataLoader(AbstractDataLoader):
     def __init__(
         self, config: Config, dataset: BERT4RecDataset, sampler: UserSampler | None, shuffle: bool = True
     ) -> None:
+        if not isinstance(dataset, BERT4RecDataset):
+            raise UserError(
+                f"{config['model']} is trained on whole sequences, which {type(dataset).__name__} does not have; "
+                "derive it from recbole_bert4rec.plugin.dataset.BERT4RecDataset"
+            )
+        _settle(config, dataset)
         self.config = config
         self.shuffle = shuffle
         self._dataset = dataset
@@ -111,6 +122,11 @@ class WindowDataLoader(AbstractDataLoader):
         )
         if world_size > 1:
             self.sampler.set_epoch = self.set_epoch  # RecBole's trainer calls it there
+
+    def update_config(self, config: Config) -> None:
+        """Take another configuration, as RecBole gives it to loaders that were saved."""
+        _settle(config, self._dataset)
+        super().update_config(config)
 
     def _extra_items(self) -> int:
         """Return how many items a window has beyond those that the model is shown at once."""
@@ -167,6 +183,21 @@ class WindowDataLoader(AbstractDataLoader):
         if dataset.time_list_field:
             fields[dataset.time_list_field] = dataset.sequences.times_of(begin, length, width)
         return PinnableInteraction(fields)
+
+
+def _settle(config: Config, dataset: BERT4RecDataset) -> None:
+    """Give options of our models that are ``auto`` their values, now that the data are known.
+
+    Raises:
+        UserError: the values have mistakes.
+    """
+    if not is_ours(config.model_class):
+        return
+    settled = settle(config, dataset.log_size)
+    if settled:
+        values = ", ".join(f"{name} {config[name]}" for name in settled)
+        getLogger(FOR_THE_USER).info(f"{AUTO} is {values}, by the data: {dataset.log_size}")
+        check(config.final_config_dict, model=config["model"])
 
 
 def _longer_than(extra: int, dataset: BERT4RecDataset) -> tuple[Tensor, Tensor, Tensor]:

@@ -16,11 +16,13 @@ from recbole_bert4rec.datafiles.atomic import (
     check_inter_file,
     check_not_mapped,
     explain_load_failure,
+    load_interactions,
 )
 from recbole_bert4rec.datafiles.conversion import folder_read
 from recbole_bert4rec.datafiles.reader import read_columns
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.plugin.checkpoint import ITEM_ORDER, ItemOrder
+from recbole_bert4rec.plugin.cleaning import drop_rows_without_ids, keep_ids, remove_duplication
 from recbole_bert4rec.scoped import StandIn, replaced
 
 _FILTERS = ("rm_dup_inter", "val_interval", "user_inter_num_interval", "item_inter_num_interval")
@@ -57,16 +59,33 @@ class FastLoading(SequentialDataset):
         except ValueError as error:
             explain_load_failure(self.config, folder, error)
 
+    def _load_inter_feat(self, token: str, dataset_path: str) -> None:
+        """Load NAME.inter, or NAME.inter.gz; of a converted log, the conversion that the run began with."""
+        load_interactions(SequentialDataset._load_inter_feat, self, token, dataset_path)
+
+    def _filter_nan_user_or_item(self) -> None:
+        """Drop the rows that have no user or no item, and no others."""
+        drop_rows_without_ids(SequentialDataset._filter_nan_user_or_item, self)
+
+    def _remove_duplication(self) -> None:
+        """Remove duplicates; of simultaneous rows the first one in the file counts as first."""
+        remove_duplication(SequentialDataset._remove_duplication, self)
+
     def _load_feat(self, filepath: str, source: FeatureSource | str) -> pd.DataFrame | None:
         """Load a file; those of interactions with our reader, those of users and items after a check."""
         if source in (FeatureSource.USER, FeatureSource.ITEM):
             return self._load_features(filepath, source)
         if source != FeatureSource.INTERACTION or len(self.config["field_separator"]) != 1:
-            return super()._load_feat(filepath, source)
+            return self._read(filepath, source)
         # RecBole's method calls `pd.read_csv` with the slow Python engine and offers no hook. Only the name `pd` in
         # RecBole's module changes, so all others, in whatever thread, still get pandas' own reader.
         with replaced(recbole_dataset, "pd", StandIn(pd, read_csv=read_columns)):
-            return super()._load_feat(filepath, source)
+            return self._read(filepath, source)
+
+    def _read(self, filepath: str, source: FeatureSource | str) -> pd.DataFrame | None:
+        """Read a file as RecBole does; beside a converted log, ids such as ``NA`` as what they are."""
+        frame: pd.DataFrame | None = keep_ids(SequentialDataset._load_feat, self, filepath, source)
+        return frame
 
     def _load_features(self, filepath: str, source: FeatureSource) -> pd.DataFrame | None:
         """Load a file of users or items, without rows that lack the id."""
@@ -74,7 +93,7 @@ class FastLoading(SequentialDataset):
             return None
         field = self.uid_field if source == FeatureSource.USER else self.iid_field
         check_feature_file(self.config, filepath, field)
-        frame = super()._load_feat(filepath, source)
+        frame = self._read(filepath, source)
         if frame is None or field not in frame or not (missing := frame.index[frame[field].isnull()]).size:
             return frame
         self.logger.warning(

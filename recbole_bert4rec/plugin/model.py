@@ -13,7 +13,7 @@ from recbole.model.abstract_recommender import SequentialRecommender
 from recbole.utils import InputType
 from torch import Tensor, nn
 
-from recbole_bert4rec.constants import PADDING, SAMPLED_LOSSES, UNCALIBRATED_LOSSES
+from recbole_bert4rec.constants import PADDING, SAMPLED_LOSSES, STOCK_MODEL_NAME, UNCALIBRATED_LOSSES
 from recbole_bert4rec.data.batching import epoch_generator
 from recbole_bert4rec.data.labelled import Labelled, seen_pairs
 from recbole_bert4rec.data.negatives import SharedNegatives, items_outside
@@ -35,6 +35,8 @@ from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.distributed import of_all_labels, shard_of
 from recbole_bert4rec.plugin.parts import SHARED
 from recbole_bert4rec.ranker import Pairs, Ranker
+
+_STOCK_FIELDS = ("MASK_ITEM_SEQ", "POS_ITEMS", "NEG_ITEMS", "MASK_INDEX")
 
 
 class BERT4Rec(Ranker, SequentialRecommender):
@@ -72,6 +74,19 @@ class BERT4Rec(Ranker, SequentialRecommender):
         if isinstance(self.encoder.item_embedding, ShardedEmbedding) and self.loss_type == "CE":
             self.encoder.item_embedding.sparse = True  # the softmax has dense gradients; other ones take no table more
         self.set_epoch(0)
+
+    def __getattr__(self, name: str) -> Any:
+        """Say whose a field is that a subclass of RecBole's BERT4Rec reads.
+
+        Raises:
+            AttributeError: there is none of this name.
+        """
+        if name in _STOCK_FIELDS:
+            raise AttributeError(
+                f"{type(self).__name__} reads {name}, a field of RecBole's BERT4Rec; derive it from that: "
+                f"from recbole.model.sequential_recommender import {STOCK_MODEL_NAME}"
+            )
+        return super().__getattr__(name)
 
     def shared_weights(self) -> dict[str, nn.Parameter]:
         """Return the weights of which other processes have other rows, by their names; none without ``shard_items``."""

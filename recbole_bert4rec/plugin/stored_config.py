@@ -7,6 +7,7 @@ from typing import Any
 from recbole.config import Config
 
 from recbole_bert4rec.plugin.checkpoint import without_places
+from recbole_bert4rec.user_models import class_of, named_in_file
 
 
 class StoredConfig(Config):
@@ -20,6 +21,11 @@ class StoredConfig(Config):
     def __init__(self, values: dict[str, Any], **more: Any) -> None:
         self._values = {**without_places(values), **more}
         super().__init__(model=values["model"], dataset=values["dataset"])
+
+    def _get_model_and_dataset(self, model: str | type | None, dataset: str | None) -> tuple[str, Any, str]:
+        named = named_in_file(str(model), "the checkpoint")
+        found: tuple[str, Any, str] = super()._get_model_and_dataset(class_of(named) or named, dataset)
+        return found
 
     def _load_config_files(self, file_list: list[str] | None) -> dict[str, Any]:
         return dict(self._values)

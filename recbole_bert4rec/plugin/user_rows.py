@@ -28,9 +28,9 @@ def has_user_rows(config: Config) -> bool:
     Raises:
         UserError: the options do not allow it.
     """
-    if parent_of(config["model"]) == RIVAL:
+    if parent_of(config.model_class) == RIVAL:
         return True
-    if config["training_rows"] is None or config["model"] not in CAUSAL_MODELS:
+    if config["training_rows"] is None or config.model_class.__name__ not in CAUSAL_MODELS:
         return False
     mistakes = mistakes_of_values(config.final_config_dict, ["training_rows"])
     if config["loss_type"] != "CE":

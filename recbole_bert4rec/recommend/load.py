@@ -22,7 +22,7 @@ from recbole_bert4rec.recommend.given import Items
 from recbole_bert4rec.recommend.histories import Histories
 from recbole_bert4rec.recommend.index import digest_of_weights, read_index
 from recbole_bert4rec.recommend.recommender import BATCH_SIZE, Recommender, TrainedRanker
-from recbole_bert4rec.user_models import class_name, class_of, known_as, named_in_file
+from recbole_bert4rec.user_models import chosen, class_name, class_of, known_as, named_in_file
 
 _NEEDED = {
     name: option.kind
@@ -136,7 +136,8 @@ def _class_in(path: str | os.PathLike[str], stored: str, given: str | type | Non
     name = None if given is None else known_as(given)
     if name not in (None, class_name(stored)):
         raise UserError(f"{path} holds a model of {stored}, but the one given is {name}")
-    found = class_of(named_in_file(stored, str(path)))
+    model = named_in_file(stored, str(path)) if given is None else chosen(given)
+    found = model if isinstance(model, type) else class_of(model)
     if found is not None and not issubclass(found, Ranker):
         raise UserError(f"{path} holds a model of {stored}, which is no subclass of BERT4Rec")
     return found

@@ -15,19 +15,22 @@ from logging import getLogger
 from typing import TypeVar
 from urllib.error import URLError
 
+import recbole.data.utils as recbole_data
+import recbole.utils.utils as recbole_utils
 from recbole.config import Config
-from recbole.data import create_dataset, data_preparation
 from recbole.data.dataloader import AbstractDataLoader
 from recbole.data.dataset import Dataset
 from recbole.data.transform import construct_transform
 from recbole.model.abstract_recommender import AbstractRecommender
-from recbole.utils import get_flops, get_model, get_trainer, init_seed, set_color
+from recbole.utils import get_flops, init_seed, set_color
 
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.plugin.distributed import rank_of
+from recbole_bert4rec.plugin.trainer import BERT4RecTrainer
 from recbole_bert4rec.training.callbacks import Callback, Observed, observed
 from recbole_bert4rec.training.interactions import Interactions
 from recbole_bert4rec.training.seen import SeenRule, needs_seen_rule
+from recbole_bert4rec.user_models import is_ours, parent_of
 
 Result = TypeVar("Result")
 _MISTAKES = (ValueError, KeyError, TypeError, NotImplementedError, RuntimeError, SyntaxError, AssertionError, OSError)
@@ -107,10 +110,10 @@ def load_data(config: Config, dataset: Dataset | None = None) -> Data:
     init_seed(config["seed"], config["reproducibility"])
 
     def read() -> Data:
-        whole = create_dataset(config) if dataset is None else dataset
+        whole = recbole_data.create_dataset(config) if dataset is None else dataset
         interactions = Interactions(whole.inter_feat, whole)
         getLogger().info(whole)
-        return Data(config, whole, interactions, *data_preparation(config, whole))
+        return Data(config, whole, interactions, *recbole_data.data_preparation(config, whole))
 
     return _of_data(config, read)
 
@@ -124,7 +127,7 @@ def read_dataset(config: Config) -> Dataset:
     Raises:
         UserError: the data have a mistake, or are not here.
     """
-    return _of_data(config, partial(create_dataset, config))
+    return _of_data(config, partial(recbole_data.create_dataset, config))
 
 
 def _of_data(config: Config, step: Callable[[], Result]) -> Result:
@@ -141,14 +144,16 @@ def make_model(config: Config, train_data: AbstractDataLoader) -> AbstractRecomm
         train_data: loader of the training part.
     """
     init_seed(config["seed"] + rank_of(config), config["reproducibility"])
-    model: AbstractRecommender = get_model(config["model"])(config, train_data._dataset).to(config["device"])
+    model: AbstractRecommender = config.model_class(config, train_data._dataset).to(config["device"])
     getLogger().info(model)
     return model
 
 
 def make_trainer(config: Config, model: AbstractRecommender, callbacks: Iterable[Callback] = ()) -> Observed:
     """Make RecBole's trainer of the model, which calls the callbacks."""
-    kind: type = get_trainer(config["MODEL_TYPE"], config["model"])
+    kind: type = BERT4RecTrainer
+    if not is_ours(config.model_class):
+        kind = recbole_utils.get_trainer(config["MODEL_TYPE"], parent_of(config.model_class))
     trainer = observed(kind)(config, model)
     trainer.callbacks = tuple(callbacks)
     return trainer

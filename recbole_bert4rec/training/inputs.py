@@ -32,10 +32,9 @@ from recbole_bert4rec.training.build import translate_errors
 from recbole_bert4rec.training.logs import no_bars, say, screen_now
 from recbole_bert4rec.training.refit import check_refit
 from recbole_bert4rec.training.request import RunRequest
-from recbole_bert4rec.user_models import is_ours, known_as, known_models, named_in_file
+from recbole_bert4rec.user_models import Model, chosen, class_name, class_of, is_ours, known_models, named_in_file
 from recbole_bert4rec.yaml_files import read_yaml
 
-"""Where nobody names them."""
 _OF_LOGS = ("separator", "date_format", "timezone", "drop_duplicates")
 """Options that say how a log is read, besides RecBole's ``encoding``."""
 
@@ -75,9 +74,10 @@ def check_places(config: Config) -> None:
         check_folder("the current folder", name)
 
 
-def _check_request(request: RunRequest, model: str) -> None:
+def _check_request(request: RunRequest, model: Model) -> None:
     """Refuse at once what could not be done after hours of training."""
-    check_model(model)
+    if isinstance(model, str):
+        check_model(model)
     asked = {"--recommend": request.recommend, "--attention": request.attention, "--resume": request.resume}
     for flag, value in asked.items():
         if value is not None:
@@ -88,14 +88,14 @@ def _check_request(request: RunRequest, model: str) -> None:
         check_picture("--attention", request.attention)
 
 
-def check_ours(flag: str, model: str) -> None:
+def check_ours(flag: str, model: Model) -> None:
     """Refuse a flag that only this package's models have.
 
     Raises:
         UserError: the model is another.
     """
     if not is_ours(model):
-        raise UserError(f"{flag} works with {', '.join(OUR_MODELS)} only, but the model is {model}")
+        raise UserError(f"{flag} works with {', '.join(OUR_MODELS)} only, but the model is {class_name(model)}")
 
 
 def resolve_inputs(
@@ -105,7 +105,7 @@ def resolve_inputs(
     options: Mapping[str, Any],
     resume: str | None,
     folder: str,
-) -> tuple[str, str, list[str]]:
+) -> tuple[Model, str, list[str]]:
     """Find out which model, data set and configuration files a request means.
 
     Args:
@@ -134,15 +134,19 @@ def resolve_inputs(
     named = {**DEFAULT_NAMES, **stored, **given}
     where = "a configuration file" if "model" in given else f"checkpoint {resume or warm}"
     said = model or {**options, **flags}.get("model")
-    name = named_in_file(str(named["model"]), where) if said is None else known_as(said)
+    if said is None:
+        stored_name = named_in_file(str(named["model"]), where)
+        chosen_model: Model = class_of(stored_name) or stored_name
+    else:
+        chosen_model = chosen(said)
     dataset = str(named["dataset"])
     made = [stored]
     if is_table(dataset):
-        dataset, about = _from_table(dataset, name, named, stored)
+        dataset, about = _from_table(dataset, chosen_model, named, stored)
         made.append(about)
     else:
         _check_name(dataset, given)
-    return name, dataset, [*_written(made, folder), *own]
+    return chosen_model, dataset, [*_written(made, folder), *own]
 
 
 def _written(made: Sequence[dict[str, Any]], folder: str) -> list[str]:
@@ -187,7 +191,7 @@ def _shaping_options(warm: str) -> dict[str, Any]:
 
 
 def _from_table(
-    log: str, model: str, named: Mapping[str, Any], stored: Mapping[str, Any]
+    log: str, model: Model, named: Mapping[str, Any], stored: Mapping[str, Any]
 ) -> tuple[str, dict[str, Any]]:
     """Make the data set of a log; return its name and its options, which come after those of a checkpoint."""
     fields = {"USER_ID_FIELD": "user_id", "ITEM_ID_FIELD": "item_id", "TIME_FIELD": "timestamp"}

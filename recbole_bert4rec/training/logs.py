@@ -19,6 +19,7 @@ from tqdm.auto import tqdm
 from recbole_bert4rec.constants import FOR_THE_USER, JSON, QUIET, SCREENS, SHORT, VERBOSE
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.json_lines import json_line
+from recbole_bert4rec.patches.policy_logs import writes_to_terminal
 from recbole_bert4rec.scoped import replaced
 
 _SCREEN_ONLY = f"{FOR_THE_USER}.screen"
@@ -53,6 +54,9 @@ def shown(screen: str = SHORT, stream: TextIO | None = None) -> Iterator[None]:
     if screen not in SCREENS:
         raise UserError(f"`screen` must be one of {list(SCREENS)}, but is {screen!r}")
     root, ours, handler = logging.getLogger(), logging.getLogger(FOR_THE_USER), _Screen(screen, stream or sys.stderr)
+    others = [other for other in root.handlers if writes_to_terminal(other)]  # of logging.basicConfig()
+    for other in others:
+        other.addFilter(_is_not_shown)
     root.addHandler(handler)
     level = ours.level
     ours.setLevel(logging.INFO)  # whatever the root's is, which is RecBole's `state`
@@ -61,6 +65,13 @@ def shown(screen: str = SHORT, stream: TextIO | None = None) -> Iterator[None]:
     finally:
         ours.setLevel(level)
         root.removeHandler(handler)
+        for other in others:
+            other.removeFilter(_is_not_shown)
+
+
+def _is_not_shown(record: logging.LogRecord) -> bool:
+    """Tell whether a line is another handler's to show, and not :class:`_Screen`'s."""
+    return record.levelno < logging.WARNING and not record.name.startswith(FOR_THE_USER)
 
 
 def no_bars(screen: str = SHORT) -> bool | None:
@@ -124,7 +135,7 @@ class _Screen(logging.Handler):
         super().__init__(logging.WARNING if screen == QUIET else logging.INFO)
         self.screen, self._stream = screen, stream
         self.setFormatter(_JsonLines() if screen == JSON else _Lines())
-        self.addFilter(lambda record: record.levelno >= logging.WARNING or record.name.startswith(FOR_THE_USER))
+        self.addFilter(lambda record: not _is_not_shown(record))
 
     def emit(self, record: logging.LogRecord) -> None:
         stream = self._stream if record.levelno < logging.WARNING else sys.stderr

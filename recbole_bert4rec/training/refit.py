@@ -19,7 +19,7 @@ from recbole_bert4rec.user_models import is_ours
 
 def wants_refit(config: Config) -> bool:
     """Tell whether the option is set; it is this package's models'."""
-    return is_ours(config["model"]) and config["refit"] is not None
+    return is_ours(config.model_class) and config["refit"] is not None
 
 
 def check_refit(config: Config) -> None:

@@ -6,13 +6,11 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from recbole.config import Config
 
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.options.flags import parse_flags
-from recbole_bert4rec.plugin.trainer import BERT4RecTrainer
 from recbole_bert4rec.resources import find_config
 from recbole_bert4rec.scoped import replaced
 from recbole_bert4rec.training.build import Experiment, load_data
@@ -32,8 +30,7 @@ def test_result(experiment: Experiment, checkpoint: Path | str) -> dict[str, flo
     """
     trainer, data = experiment.trainer, experiment.data
     trainer.eval_collector.data_collect(data.train)  # as trainer.fit does
-    more: dict[str, Any] = {} if isinstance(trainer, BERT4RecTrainer) else {"unpickle": True}
-    found = trainer.evaluate(data.test, load_best_model=True, model_file=str(checkpoint), **more)
+    found = trainer.evaluate(data.test, load_best_model=True, model_file=str(checkpoint))
     return {name: float(value) for name, value in found.items()}
 
 

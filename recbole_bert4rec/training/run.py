@@ -21,6 +21,7 @@ from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.files import locked
 from recbole_bert4rec.interrupts import Interrupted
 from recbole_bert4rec.nn.denormals import denormals_as_zero
+from recbole_bert4rec.patches.registry import in_program
 from recbole_bert4rec.plugin.checkpoint import OtherDataError, best_of
 from recbole_bert4rec.plugin.distributed import rank_of
 from recbole_bert4rec.plugin.model import BERT4Rec
@@ -71,7 +72,7 @@ def run(request: RunRequest | None = None, **fields: Any) -> RunResult:
         UserError: something that the caller can mend.
     """
     request = RunRequest.of(request, fields)
-    with shown(request.screen), warnings.catch_warnings(), denormals_as_zero():
+    with in_program(), shown(request.screen), warnings.catch_warnings(), denormals_as_zero():
         suppress_dependency_warnings()
         found = resolved(request)
         try:

@@ -15,7 +15,7 @@ from recbole_bert4rec.user_models import is_ours
 
 def needs_seen_rule(config: Config) -> bool:
     """Tell whether ``exclude_seen`` is set for a model of RecBole's; this package's follow it by themselves."""
-    return not is_ours(config["model"]) and config["exclude_seen"] is not None
+    return not is_ours(config.model_class) and config["exclude_seen"] is not None
 
 
 class SeenRule(Callback):

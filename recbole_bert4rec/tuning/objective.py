@@ -19,6 +19,7 @@ from recbole_bert4rec.constants import PROGRAM
 from recbole_bert4rec.environment import suppress_dependency_warnings
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.nn.denormals import denormals_as_zero
+from recbole_bert4rec.patches.registry import in_program
 from recbole_bert4rec.plugin.checkpoint import last_of, read
 from recbole_bert4rec.scoped import replaced
 from recbole_bert4rec.training import retest
@@ -148,7 +149,7 @@ def _worker_context(task: Task) -> Iterator[None]:
     os.chdir(task.folder)
     torch.set_num_threads(task.threads)
     try:
-        with denormals_as_zero():
+        with in_program(), denormals_as_zero():
             yield
     finally:
         os.chdir(folder)

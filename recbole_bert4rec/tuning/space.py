@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import itertools
 import math
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from typing import Any
 from hyperopt import hp
 
 from recbole_bert4rec.errors import UserError, short
+from recbole_bert4rec.options.arithmetic import calculated
 from recbole_bert4rec.options.kinds import is_number
 from recbole_bert4rec.options.table import NOT_SEARCHED
 from recbole_bert4rec.plugin.checkpoint import is_plain
@@ -163,8 +163,8 @@ def _line_entries(text: str) -> tuple[list[Entry], list[str]]:
             continue
         name, kind, written = words
         try:
-            values = ast.literal_eval(written if kind == "choice" else f"[{written.strip()}]")
-        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+            values = calculated(written if kind == "choice" else f"[{written.strip()}]")
+        except ValueError:
             wanted = "a list such as [0.1, 0.2] or ['a', 'b']" if kind == "choice" else "numbers such as 0.1,0.5"
             found.append(f"{place}: the values must be {wanted}, but are {short(written)}")
             continue

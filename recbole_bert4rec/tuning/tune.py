@@ -23,6 +23,7 @@ from recbole_bert4rec.extras import need
 from recbole_bert4rec.files import atomic_write, locked
 from recbole_bert4rec.options.auto import most_epochs
 from recbole_bert4rec.options.flags import parse_flags
+from recbole_bert4rec.patches.registry import in_program
 from recbole_bert4rec.plugin.checkpoint import last_of, without_places
 from recbole_bert4rec.scoped import restored_environment
 from recbole_bert4rec.training import display
@@ -117,7 +118,7 @@ def tune(request: SearchRequest) -> SearchResult:
     """
     if request.tool == "Ray":
         _check_ray()
-    with shown(request.screen, sys.stdout), tempfile.TemporaryDirectory() as folder:
+    with in_program(), shown(request.screen, sys.stdout), tempfile.TemporaryDirectory() as folder:
         task = request.task
         if "," in str(task.model):
             raise UserError(f"--model={task.model}: one model is tuned at a time")
@@ -253,7 +254,7 @@ def _metadata(request: SearchRequest, config: Config, space: Space) -> dict[str,
         "threads": task.threads,
         "budget": task.budget,
         "space": {parameter.name: [parameter.kind, *parameter.values] for parameter in space.parameters},
-        "code": digest_of_code(config["model"]),
+        "code": digest_of_code(config.model_class),
         "options": {name: str(value) for name, value in sorted(_given(config).items()) if name not in searched},
     }
 

@@ -90,7 +90,7 @@ def test_recboles_own_program_trains_on_windows_and_loads_what_it_trained(write_
     result = run_recbole("GRU4Rec", dataset, config_dict=options)
     assert result["best_valid_result"]
     (file,) = Path("saved").glob("GRU4Rec-*.pth")
-    _, model, _, train, _, _ = load_data_and_model(str(file), unpickle=True)
+    _, model, _, train, _, _ = load_data_and_model(str(file))  # this process saved it
     assert model.calculate_loss(next(iter(train))).isfinite()
     assert "gather_indexes" not in model.__dict__
 

@@ -299,22 +299,28 @@ def test_weights_of_another_shape_are_refused_in_one_line(trained: Path, tmp_pat
     assert "\n" not in str(error.value)
 
 
-def test_a_damaged_checkpoint_is_not_unpickled_even_where_that_is_asked_for(trained: Path, tmp_path: Path) -> None:
+def test_a_damaged_checkpoint_is_not_unpickled_even_where_that_is_asked_for(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
     content = bytearray(trained.read_bytes())
     with zipfile.ZipFile(trained) as archive:
         largest = max(archive.infolist(), key=lambda member: member.file_size)
         content[content.index(archive.read(largest)) + 1] ^= 1
     (tmp_path / "a.pth").write_bytes(content)
     with pytest.raises(UserError, match="damaged"):
-        load_data_and_model(str(tmp_path / "a.pth"), unpickle=True)
+        load_data_and_model(str(tmp_path / "a.pth"))
 
 
-def test_a_file_of_something_else_is_refused_with_a_word_on_unpickling(tmp_path: Path) -> None:
+def test_a_file_of_something_else_is_refused_with_a_word_on_unpickling(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "a.pth"
     path.write_bytes(pickle.dumps(Evil()))
     with pytest.raises(UserError, match="if RecBole wrote it, it is a pickle, which can run any code"):
         load_data_and_model(str(path))
     assert not Path("pwned").exists()
     torch.save({"config": {"dataset_save_path": "evil.pth"}}, path)
+    monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
     with pytest.raises(UserError, match="is not a checkpoint of RecBole: there is no configuration in it"):
-        load_data_and_model(str(path), unpickle=True)
+        load_data_and_model(str(path))

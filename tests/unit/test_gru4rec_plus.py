@@ -76,7 +76,7 @@ def test_it_trains_on_whole_windows_with_recboles_own_program_and_is_read_again(
     result = run_recbole("GRU4RecPlus", options.pop("dataset"), config_dict=options)
     assert result["best_valid_result"]
     (file,) = Path("saved").glob("GRU4RecPlus-*.pth")
-    _, model, _, train, _, _ = load_data_and_model(str(file), unpickle=True)
+    _, model, _, train, _, _ = load_data_and_model(str(file))  # this process saved it
     assert isinstance(train, WindowDataLoader)
     assert model.calculate_loss(next(iter(train))).isfinite()
 

@@ -347,7 +347,7 @@ def test_numbers_that_are_no_unix_times_have_a_period_of_numbers(tmp_path: Path)
 
 
 words = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=6).filter(
-    lambda word: word.strip()
+    lambda word: word.strip() and word != "[PAD]"  # which is refused
 )
 log_rows = st.lists(st.tuples(words, words, st.integers(0, 10**9)), min_size=1, max_size=30)
 

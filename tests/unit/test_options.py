@@ -92,7 +92,7 @@ BAD_VALUES = [
     ("exclude_seen", "maybe", "one of [True, False]"),
     ("exclude_seen", 1, "one of [True, False]"),
     ("allow_unknown", "yes", "one of [True, False]"),
-    ("transform", "mask_itemseq", "null (masks are drawn in the loss)"),
+    ("transform", "crop_itemseq", "one of ['mask_itemseq'], or null"),
     ("valid_users", 0, "a whole number at least 1, or null"),
     ("logit_adjustment", -0.5, "a number at least 0"),
     ("epochs", -5, "at least 0"),

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 from recbole.config import Config
-from recbole.quick_start import load_data_and_model, run_recbole
+from recbole.quick_start import load_data_and_model, quick_start, run_recbole
 from recbole.trainer import HyperTuning
 from recbole.utils import ModelType, get_model, get_trainer
 
 import recbole_bert4rec
-from recbole_bert4rec.patches import models, registry
+from recbole_bert4rec.patches import registration, registry
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.loader import WindowDataLoader
 from recbole_bert4rec.plugin.model import BERT4Rec
@@ -29,19 +29,19 @@ ROWS = [(f"u{u}", f"i{(u + t) % 15}", t) for u in range(20) for t in range(6)]
 
 def test_names_lead_to_our_classes() -> None:
     assert get_model("BERT4Rec") is BERT4Rec
-    assert get_trainer(ModelType.SEQUENTIAL, "BERT4Rec") is BERT4RecTrainer
+    assert issubclass(get_trainer(ModelType.SEQUENTIAL, "BERT4Rec"), BERT4RecTrainer)
     assert importlib.import_module("recbole.model.sequential_recommender").BERT4Rec is BERT4Rec
 
 
 def test_registering_again_changes_nothing() -> None:
     stock = get_model("RecBoleBERT4Rec")
-    loader, dataset = Config._load_internal_config_dict, models.quick_start.load_data_and_model
-    recbole_bert4rec.register()
+    loader, dataset = Config._load_internal_config_dict, quick_start.load_data_and_model
+    registry.on_import()
     importlib.reload(recbole_bert4rec)
     assert get_model("BERT4Rec") is BERT4Rec
     assert get_model("RecBoleBERT4Rec") is stock
     assert Config._load_internal_config_dict is loader
-    assert models.quick_start.load_data_and_model is dataset
+    assert quick_start.load_data_and_model is dataset
 
 
 def test_the_stock_model_keeps_a_house_of_its_own() -> None:
@@ -128,7 +128,7 @@ def test_hyper_tuning_of_recbole_tunes_our_model(write_inter: Any, tmp_path: Pat
     )
     (tmp_path / "space.test").write_text("hidden_size choice [8,16]\nposition choice ['start','end']\n")
     tuning = HyperTuning(
-        models.objective_function,
+        registration.objective_function,
         algo="exhaustive",
         params_file=str(tmp_path / "space.test"),
         fixed_config_file_list=[str(tmp_path / "fixed.yaml")],
@@ -140,8 +140,7 @@ def test_hyper_tuning_of_recbole_tunes_our_model(write_inter: Any, tmp_path: Pat
 
 @pytest.mark.parametrize("name", ["run_recboles", "objective_function"])
 def test_functions_that_travel_to_other_processes_bring_our_package_along(name: str) -> None:
-    quick_start = importlib.import_module("recbole.quick_start.quick_start")
-    assert b"recbole_bert4rec.patches.models" in pickle.dumps(getattr(quick_start, name))
+    assert b"recbole_bert4rec.patches.registration" in pickle.dumps(getattr(quick_start, name))
 
 
 def test_another_series_of_recbole_is_refused_and_another_release_warned_of() -> None:

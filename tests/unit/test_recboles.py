@@ -79,14 +79,26 @@ def test_a_models_own_options_are_checked_too() -> None:
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 @pytest.mark.parametrize("model", ["BERT4Rec", "Pop"])
 @pytest.mark.parametrize("option", [{"use_gpu": True}, {"use_gpu": True, "gpu_id": 0}])
-def test_a_gpu_that_is_asked_for_and_absent_is_refused(model: str, option: dict[str, Any]) -> None:
-    with pytest.raises(UserError, match=r"use_gpu=True.* asks for a GPU, but torch finds none"):
-        make_config(model, **option)
+def test_a_gpu_that_is_asked_for_and_absent_is_a_warning(
+    model: str, option: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("WARNING"):
+        assert make_config(model, **option)["device"].type == "cpu"
+    assert "use_gpu=True" in caplog.text
+    assert "torch finds no GPU" in caplog.text
 
 
-def test_a_device_that_recbole_would_not_look_at_is_refused() -> None:
-    with pytest.raises(UserError, match="`device` is 'cuda', but follows from `gpu_id` and `use_gpu`"):
-        make_config(device="cuda")
+@pytest.mark.parametrize("model", ["BERT4Rec", "Pop"])
+def test_gpu_minus_one_is_the_processor_without_a_word(model: str, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("WARNING"):
+        assert make_config(model, use_gpu=True, gpu_id=-1)["device"].type == "cpu"
+    assert not caplog.records
+
+
+def test_a_device_that_recbole_would_not_look_at_is_said_to_have_no_effect(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("WARNING"):
+        make_config(device="cuda", allow_unknown=True)
+    assert "`device` ('cuda') has no effect: the device follows from `use_gpu` and `gpu_id`" in caplog.text
 
 
 def test_without_use_gpu_no_gpu_is_taken() -> None:

@@ -16,7 +16,7 @@ from recbole.utils import init_logger
 
 from recbole_bert4rec.comparison.comparison import Comparison
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.patches.policy import _LogFile
+from recbole_bert4rec.patches.policy_logs import _LogFile
 from recbole_bert4rec.training.build import load_data
 from recbole_bert4rec.training.callbacks import Callback
 from recbole_bert4rec.training.logs import no_bars, screen_now, shown
@@ -194,7 +194,7 @@ def test_a_resumed_run_says_how_many_epochs_are_left(write_inter: Any, capsys: p
     assert ", at most 1 more epoch, on" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("model", ["BERT4Rec", "GRU4Rec", "Pop"])
+@pytest.mark.parametrize("model", ["BERT4Rec", "SASRecPlus"])
 def test_run_recbole_leaves_the_record_that_run_leaves(model: str, write_inter: Any) -> None:
     asked = inputs(write_inter, **QUIET)
     theirs = run_recbole(model=model, dataset=asked["dataset"], config_dict=dict(asked["options"]))

@@ -87,7 +87,7 @@ def test_a_class_is_imported_from_the_current_folder_and_known_by_its_name(modul
     assert (parent_of("Mine"), is_ours("Mine"), source_of("Mine")) == ("BERT4Rec", True, "my_models:Mine")
     assert known_as(f"{module}:MySASRec") == "MySASRec"
     assert (parent_of("MySASRec"), is_ours("MySASRec")) == ("SASRec", False)
-    assert get_trainer(get_model("Mine").type, "Mine") is BERT4RecTrainer
+    assert issubclass(get_trainer(get_model("Mine").type, "Mine"), BERT4RecTrainer)
 
 
 @pytest.mark.parametrize("model", [SASRec, BERT4Rec, get_model("RecBoleBERT4Rec"), get_model("LightGCN")])
@@ -110,15 +110,12 @@ def test_classes_of_recbole_and_ours_are_known_already(model: type) -> None:
         ("my models.py:Mine", ("must be the name of a model, or MODULE:CLASS",)),
         ("my_broken:Mine", ("my_broken cannot be imported: ModuleNotFoundError: No module named 'absent'",)),
         ("my_syntax:Mine", ("my_syntax cannot be imported: SyntaxError",)),
-        ("my_named:SASRec", ("has the name of another model",)),
     ],
 )
 def test_what_cannot_be_a_model_is_refused_in_one_line(named: str, words: tuple[str, ...], module: str) -> None:
     Path("my_broken.py").write_text("import absent\n")
     if named.startswith("my_syntax"):
         Path("my_syntax.py").write_text("class Mine(:\n")
-    if named.startswith("my_named"):
-        Path("my_named.py").write_text("from recbole_bert4rec import BERT4Rec\nclass SASRec(BERT4Rec): pass\n")
     with pytest.raises(UserError) as caught:
         known_as(named)
     assert "\n" not in str(caught.value)

@@ -14,12 +14,12 @@ ROOT = Path(recbole_bert4rec.__file__).parents[1]
 REGISTERED = """
 from recbole.utils import get_model, get_trainer
 from recbole.utils.enum_type import ModelType
-from recbole_bert4rec.patches import registry
+from recbole_bert4rec.patches import places, registry
 print(get_model("BERT4Rec").__module__, get_trainer(ModelType.SEQUENTIAL, "BERT4Rec").__module__)
-import recbole.data
-from recbole_bert4rec.training import build
-print(build.data_preparation is recbole.data.data_preparation)
-print(all(map(registry.is_applied, (patch for patch in registry.patches() if patch.needed()))))
+rows = [patch for patch in registry.tables_on_import() if patch.needed()]
+print(all(places.is_applied(patch) for patch in rows if patch.module != places.QUICK_START))
+import recbole.quick_start
+print(all(map(places.is_applied, rows)))
 """
 
 
@@ -28,8 +28,11 @@ print(all(map(registry.is_applied, (patch for patch in registry.patches() if pat
     [
         "import recbole_bert4rec, recbole",
         "import recbole.config, recbole_bert4rec",
+        "import recbole.quick_start, recbole_bert4rec",
+        "import recbole_bert4rec.training.recording",
+        "import recbole_bert4rec.patches.compat",
         "import recbole_bert4rec.plugin.model",
-        "import recbole_bert4rec.patches.models",
+        "import recbole_bert4rec.patches.registration",
         "import recbole_bert4rec.datafiles.atomic",
         "import recbole_bert4rec.cli.run",
         "import recbole_bert4rec.tuning.job",
@@ -40,7 +43,7 @@ print(all(map(registry.is_applied, (patch for patch in registry.patches() if pat
 def test_the_package_is_registered_whoever_imports_recbole_first(first: str) -> None:
     command = [sys.executable, "-c", first + REGISTERED]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
-    wanted = ["recbole_bert4rec.plugin.model recbole_bert4rec.plugin.trainer", "True", "True"]
+    wanted = ["recbole_bert4rec.plugin.model recbole_bert4rec.training.recording", "True", "True"]
     assert done.stdout.splitlines() == wanted, done.stderr
 
 

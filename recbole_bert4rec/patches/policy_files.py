@@ -1,0 +1,106 @@
+"""Which files the programs of this package read and write with RecBole: no pickle unasked, no name given twice."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import recbole.data.utils as recbole_data
+from recbole.config import Config
+
+from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.patches.patch import policy
+from recbole_bert4rec.scoped import StandIn, replaced
+
+_NO_FILE_EXISTS = StandIn(os, path=StandIn(os.path, exists=lambda path: False))
+_PLAIN_NUMPY = StandIn(np, load=lambda path, **_: np.load(path, allow_pickle=False))
+
+
+def create_dataset(original: Callable[[Config], Any], config: Config) -> Any:
+    """Unpickle a saved data set only with ``trust_pickles``.
+
+    Raises:
+        UserError: ``dataset_save_path`` names a pickle that is not trusted.
+    """
+    if _trusts_pickles(config, "dataset_save_path"):
+        return original(config)
+    with replaced(recbole_data, "os", _NO_FILE_EXISTS):
+        return original(config)
+
+
+def load_split_dataloaders(original: Callable[[Config], Any], config: Config) -> Any:
+    """Unpickle saved loaders only with ``trust_pickles``.
+
+    Args:
+        original: RecBole's ``load_split_dataloaders``.
+        config: of the run.
+
+    Returns:
+        The loaders of training, validation and test; None where there are none that fit.
+
+    Raises:
+        UserError: ``dataloaders_save_path`` names a pickle that is not trusted.
+    """
+    return original(config) if _trusts_pickles(config, "dataloaders_save_path") else None
+
+
+def _trusts_pickles(config: Config, option: str) -> bool:
+    """Tell whether saved data may be unpickled; refuse a file that ``option`` names where they may not."""
+    if config["trust_pickles"] is True:
+        return True
+    if config[option]:
+        raise UserError(
+            f"`{option}` {config[option]} is a pickle, which can run any code as it is read; --trust_pickles=True "
+            "reads it, for files whose maker you trust"
+        )
+    return False
+
+
+_NAMES: Counter[str] = Counter()
+"""How often each name was given."""
+
+
+def name_of_now(original: Callable[[], str]) -> str:
+    """Return what RecBole names logs, TensorBoard folders and checkpoints by: the time, and this process's number.
+
+    Where a name is asked for again within one second, it gets a further number, so no two are alike.
+    """
+    name = f"{original()}-{os.getpid()}"
+    _NAMES[name] += 1
+    return name if _NAMES[name] == 1 else f"{name}-{_NAMES[name]}"
+
+
+PATCHES = (
+    policy(
+        "recbole.data.utils",
+        "create_dataset",
+        create_dataset,
+        "RecBole unpickles whatever lies in `checkpoint_dir` under the right name (data/utils.py:61).",
+        "pickles",
+    ),
+    policy(
+        "recbole.data.utils",
+        "load_split_dataloaders",
+        load_split_dataloaders,
+        "RecBole unpickles whatever lies in `checkpoint_dir` under the right name (data/utils.py:122).",
+        "pickles",
+    ),
+    policy(
+        "recbole.model.general_recommender.ldiffrec",
+        "np",
+        _PLAIN_NUMPY,
+        "RecBole unpickles the item_emb.npy of a data set (ldiffrec.py:232).",
+        "pickles",
+        as_is=True,
+    ),
+    policy(
+        "recbole.utils.utils",
+        "get_local_time",
+        name_of_now,
+        "Two runs of the same second write into one log file and one checkpoint (logger.py:85).",
+        "names",
+    ),
+)

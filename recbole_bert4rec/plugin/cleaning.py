@@ -1,0 +1,72 @@
+"""Rows of a log that RecBole drops or keeps by accident: without ids, simultaneous duplicates, ids such as NA."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import recbole.data.dataset.dataset as recbole_dataset
+from recbole.data.dataset import Dataset
+
+from recbole_bert4rec.datafiles.conversion import read_record
+from recbole_bert4rec.datafiles.reader import keeping_ids
+from recbole_bert4rec.scoped import StandIn, replaced
+
+
+def drop_rows_without_ids(original: Callable[[Any], None], self: Any) -> None:
+    """Drop the rows that have no user or no item, and no others.
+
+    Args:
+        original: RecBole's ``Dataset._filter_nan_user_or_item``.
+        self: the data set.
+    """
+    for field in (self.uid_field, self.iid_field):
+        if field is None:
+            continue
+        missing = self.inter_feat.index[self.inter_feat[field].isnull()]
+        if len(missing):
+            lines = f"{list(missing[:10] + 2)}{' and others' if len(missing) > 10 else ''}"
+            self.logger.warning(
+                f"In inter_feat, line {lines}, {field} do not exist, so they will be removed ({len(missing)} lines)."
+            )
+            self.inter_feat.drop(index=missing, inplace=True)
+    original(self)
+
+
+def remove_duplication(original: Callable[[Any], None], self: Dataset) -> None:
+    """Sort by time with a stable sort before duplicates are removed.
+
+    Args:
+        original: RecBole's ``Dataset._remove_duplication``.
+        self: the data set.
+    """
+    frame = self.inter_feat
+    # on the frame itself: other frames, in this thread or another, are sorted as ever
+    object.__setattr__(frame, "sort_values", partial(frame.sort_values, kind="stable"))
+    try:
+        original(self)
+    finally:
+        object.__delattr__(frame, "sort_values")
+
+
+def keep_ids(original: Callable[..., Any], self: Any, filepath: str, source: Any) -> Any:
+    """Read ids such as ``NA`` and ``None`` beside a converted log as what they are: rows without ids are not in there.
+
+    Args:
+        original: RecBole's ``Dataset._load_feat``.
+        self: the data set.
+        filepath: of an atomic file.
+        source: what it holds.
+
+    Returns:
+        The table.
+    """
+    if read_record(Path(filepath).parent) is None:
+        return original(self, filepath, source)
+    now: Any = vars(recbole_dataset)["pd"]  # a data set of ours has its own reader there
+    read_csv = keeping_ids(now.read_csv, (self.uid_field, self.iid_field))
+    with replaced(recbole_dataset, "pd", StandIn(pd, read_csv=read_csv)):
+        return original(self, filepath, source)

@@ -1,0 +1,189 @@
+"""A configuration of a model of this package: its defaults, what RecBole's options mean for it, and its checks."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable
+from importlib.abc import Traversable
+from logging import getLogger
+from pathlib import Path
+
+import numpy as np
+import torch
+import yaml
+from recbole.config import Config
+
+from recbole_bert4rec.constants import MODEL_NAME, PROGRAM, RIVAL, STOCK_MODEL_NAME
+from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.options.checks import calculate, check, mistakes_of_another_model, unknown_names
+from recbole_bert4rec.options.gru4rec_plus import mistakes_of_gru4rec_plus
+from recbole_bert4rec.options.known import is_known
+from recbole_bert4rec.options.recboles import documented_in
+from recbole_bert4rec.options.table import SHAPES_DATA
+from recbole_bert4rec.plugin.effects import known_to, without_effect
+from recbole_bert4rec.plugin.stored_config import StoredConfig
+from recbole_bert4rec.resources import shipped
+from recbole_bert4rec.user_models import is_ours, parent_of, property_files
+from recbole_bert4rec.yaml_files import read_yaml
+
+SEQUENTIAL_SPLIT = {"split": {"LS": "valid_and_test"}, "order": "TO", "group_by": "user"}
+"""The split of a sequential model where the user names none; RecBole fills gaps with a random one."""
+
+
+def lay_defaults(original: Callable[..., None], config: Config, name: str, model_class: type, dataset: str) -> None:
+    """Lay a model's defaults, and those of a known data set, over RecBole's.
+
+    Args:
+        original: RecBole's ``Config._load_internal_config_dict``.
+        config: whose ``internal_config_dict`` is filled.
+        name: of the model.
+        model_class: of the model.
+        dataset: its name.
+
+    Raises:
+        UserError: the name of the data set is a path, which would be read, and written to, outside ``data_path``.
+    """
+    if Path(dataset).name != dataset or dataset == ".." or "\0" in dataset:
+        raise UserError(f"the data set {dataset!r} is no name; put NAME.inter into DATA_PATH/NAME/ and name both")
+    parent = parent_of(model_class)
+    original(config, MODEL_NAME if parent == STOCK_MODEL_NAME else parent, model_class, dataset)
+    internal, given = config.internal_config_dict, config.external_config_dict
+    if is_ours(model_class):  # a data set that RecBole saved is used again only where these are the same
+        arguments = config.parameters["Dataset"]
+        arguments += [name for name in SHAPES_DATA if name not in arguments]
+    _overlay(config, shipped("model") / f"{parent}.yaml")
+    for file in property_files(model_class):
+        internal.update(read_yaml(str(file)))
+    _overlay(config, shipped("dataset") / f"{dataset}.yaml")
+    if is_ours(model_class) and given.get("loss_type") == "BPR":
+        internal["seen_bias"] = False  # BPR cannot learn it
+
+
+def load_times(config: Config) -> None:
+    """Load the column of times where neither the user nor the data set says which columns are loaded."""
+    internal, given = config.internal_config_dict, config.external_config_dict
+    if internal["load_col"] == {"inter": ["user_id", "item_id"]}:  # sample.yaml's
+        fields = ("USER_ID_FIELD", "ITEM_ID_FIELD", "TIME_FIELD")
+        internal["load_col"] = {"inter": [given.get(field, internal[field]) for field in fields]}
+
+
+def no_negatives_with_softmax(config: Config) -> None:
+    """Sample no negatives where the loss is a softmax: RecBole refuses its own default there."""
+    internal, given = config.internal_config_dict, config.external_config_dict
+    if given.get("loss_type", internal.get("loss_type")) == "CE":
+        internal["train_neg_sample_args"] = None
+
+
+def _overlay(config: Config, file: Traversable) -> None:
+    if file.is_file():
+        config.internal_config_dict.update(yaml.load(file.read_text("utf-8"), Loader=config.yaml_loader))  # noqa: S506
+
+
+def check_options(config: Config) -> None:
+    """Check the options of a model of this package, before RecBole looks at them.
+
+    Raises:
+        UserError: naming all mistakes.
+    """
+    final = config.final_config_dict
+    complete_split(config)
+    plain_values(config)
+    ours = is_ours(config.model_class)
+    given, known, documented = (
+        names_given(config),
+        known_to(config),
+        documented_in(map(Path, property_files(config.model_class))),
+    )
+    calculate(final, config.external_config_dict, parent_of(config.model_class), documented)
+    if isinstance(final["learner"], str):
+        final["learner"] = final["learner"].lower()  # as RecBole compares it
+    if ours:
+        check(final, given, known, config.model, documented)
+        final["transform"] = None  # mask_itemseq: masks are drawn in the loss
+    else:
+        found = mistakes_of_gru4rec_plus(final) + mistakes_of_another_model(final, given, RIVAL, documented)
+        refuse(config, found + ([] if final.get("allow_unknown") else unknown_names(given, known)))
+    warn_of_no_effect(config)
+    choose_device(config)
+
+
+def refuse(config: Config, mistakes: Iterable[str]) -> None:
+    """Refuse a configuration with mistakes.
+
+    Raises:
+        UserError: naming them all.
+    """
+    found = list(mistakes)
+    if found:
+        raise UserError(f"the configuration of {config.model} has mistakes:\n  " + "\n  ".join(found))
+
+
+def complete_split(config: Config) -> None:
+    """Complete the split of a sequential model."""
+    arguments = config.final_config_dict["eval_args"]
+    if isinstance(arguments, dict):
+        config.final_config_dict["eval_args"] = {**SEQUENTIAL_SPLIT, **arguments}
+
+
+def plain_values(config: Config) -> None:
+    """Turn numpy's numbers into Python's."""
+    for values in (config.external_config_dict, config.final_config_dict):
+        for name, value in values.items():
+            values[name] = _plain(value)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, (list, tuple)) and any(isinstance(one, np.generic) for one in value):
+        return type(value)(map(_plain, value))
+    return value
+
+
+def names_given(config: Config) -> set[str]:
+    """Return the names of the options that the user wrote.
+
+    RecBole takes every flag of a program for an option. Of a program that is not ours, those that nobody knows are its
+    own.
+    """
+    if sys.argv[0] == PROGRAM:
+        return set(config.external_config_dict)
+    known = known_to(config)
+    written = {*config.file_config_dict, *config.variable_config_dict}
+    flags = config.cmd_config_dict.keys() - written
+    of_the_program = sorted(name for name in flags if not is_known(name, known))
+    if of_the_program:
+        getLogger().warning(f"taken for flags of the program, not for options: {', '.join(of_the_program)}")
+    return written | {name for name in flags if is_known(name, known)}
+
+
+def warn_of_no_effect(config: Config) -> None:
+    """Name the options that have no effect, with the reason."""
+    for name, why in without_effect(config).items():
+        getLogger().warning(f"option `{name}` {why}")
+
+
+def choose_device(config: Config) -> None:
+    """Compute on the processor with ``use_gpu: False`` or ``gpu_id: -1``; say so where a wanted GPU is not there."""
+    final, given = config.final_config_dict, config.external_config_dict
+    if "device" in given:
+        getLogger().warning(
+            f"option `device` ({given['device']!r}) has no effect: the device follows from `use_gpu` and `gpu_id`"
+        )
+    none = str(final["gpu_id"]) in ("", "-1")
+    if final["use_gpu"] is False or none:
+        final["gpu_id"] = ""
+        return
+    asked = [f"{name}={given[name]!r}" for name in ("use_gpu", "gpu_id") if given.get(name)]
+    if asked and not isinstance(config, StoredConfig) and not torch.cuda.is_available():
+        getLogger().warning(
+            f"{' and '.join(asked)}: torch finds no GPU ({_why_no_gpu()}), so the processor computes; use_gpu=False "
+            "says the same without this line"
+        )
+
+
+def _why_no_gpu() -> str:
+    if torch.version.cuda is None:
+        return f"torch {torch.__version__} is built without CUDA"
+    return f"CUDA_VISIBLE_DEVICES={os.environ.get('CUDA_VISIBLE_DEVICES', '')}"

@@ -1,0 +1,45 @@
+"""The trainer that RecBole finds for this package's models: a run of RecBole's leaves the record that ours leave."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from recbole.config import Config
+from recbole.data.dataloader import AbstractDataLoader
+from recbole.trainer import Trainer
+
+from recbole_bert4rec.constants import OUR_MODELS
+from recbole_bert4rec.patches.registration import named_trainer
+from recbole_bert4rec.plugin import trainer
+from recbole_bert4rec.training.callbacks import Metrics, observed
+from recbole_bert4rec.training.epochs import EpochLog
+from recbole_bert4rec.training.record import RecordWriter
+from recbole_bert4rec.user_models import is_ours
+
+_Observed: Any = observed(trainer.BERT4RecTrainer)
+
+
+class BERT4RecTrainer(_Observed):  # type: ignore[misc]  # made by a function
+    """This package's trainer with the record of the run beside the checkpoint; without ``saved`` nothing is written."""
+
+    def __new__(cls, config: Config, model: Any) -> Any:
+        """Make RecBole's own trainer for a class of the user's that only has the name of a model of ours."""
+        return super().__new__(cls) if is_ours(type(model)) else Trainer(config, model)
+
+    def fit(
+        self,
+        train_data: AbstractDataLoader,
+        valid_data: AbstractDataLoader | None = None,
+        verbose: bool = True,
+        saved: bool = True,
+        *args: object,
+        **kwargs: object,
+    ) -> tuple[float, Metrics | None]:
+        """Train as RecBole does; arguments and result are RecBole's."""
+        log = EpochLog()
+        self.callbacks = (log, RecordWriter(log)) if saved else ()
+        best: tuple[float, Metrics | None] = super().fit(train_data, valid_data, verbose, saved, *args, **kwargs)
+        return best
+
+
+PATCHES = tuple(named_trainer(name, BERT4RecTrainer) for name in OUR_MODELS)
