@@ -18,10 +18,11 @@ type:
 # Whether stubs/ says of RecBole what the installed one does.
 stubs:
 	MYPYPATH=stubs python -m mypy.stubtest recbole --ignore-missing-stub --allowlist stubs/allowed.txt
-# The property files and the pages of reference, from the table of options and the parsers of the commands.
+# The property files and the pages of reference, from the tables of options and of changes, and the commands' parsers.
 pages:
 	python -m recbole_bert4rec.options.pages
 	python -m recbole_bert4rec.cli.pages
+	python -m recbole_bert4rec.patches.pages
 # The documentation as a site, in site/.
 docs:
 	NO_MKDOCS_2_WARNING=1 mkdocs build --strict

@@ -4,6 +4,7 @@
 the first and `read A` on the second test the other's checkpoints; `compare A B` on either says what differs.
 """
 
+# ruff: noqa: E402
 from __future__ import annotations
 
 import argparse
@@ -18,6 +19,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import recbole_bert4rec
+
+os.environ["TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"] = "1"  # checkpoints of the other stack
+recbole_bert4rec.register()  # before functions of RecBole are imported by name
+
 import numpy as np
 import torch
 from recbole.config import Config
@@ -27,9 +33,6 @@ from recbole.data.dataset import Dataset
 from recbole.quick_start import load_data_and_model
 from recbole.utils import KGDataLoaderState, get_trainer, init_seed
 
-import recbole_bert4rec  # registers BERT4Rec; first, so that Ray is not needed
-
-assert recbole_bert4rec.__version__
 QUIET = {"show_progress": False, "state": "error", "use_gpu": False}
 SIDE = {
     "inter": ["user_id", "item_id", "rating", "timestamp"],
@@ -182,7 +185,7 @@ def read(folder: Path) -> int:
     wrong = 0
     for model, made in json.loads((folder / "made.json").read_text())["trained"].items():
         file = str(folder / "checkpoints" / made["checkpoint"])
-        config, net, _, _, _, test = load_data_and_model(file, unpickle=True)
+        config, net, _, _, _, test = load_data_and_model(file)
         trainer = get_trainer(config["MODEL_TYPE"], config["model"])(config, net)
         same = trainer.evaluate(test, load_best_model=False) == made["test"]
         wrong += not same

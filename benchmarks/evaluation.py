@@ -10,12 +10,15 @@ from typing import Any
 
 sys.argv, ARGUMENTS = sys.argv[:1], sys.argv[1:]  # RecBole reads the command line
 
+import recbole_bert4rec  # noqa: E402
+
+recbole_bert4rec.register()  # before functions of RecBole are imported by name
+
 from recbole.config import Config  # noqa: E402
 from recbole.data import create_dataset, data_preparation  # noqa: E402
 from recbole.utils import get_model, get_trainer, init_seed  # noqa: E402
 from records import machine, write_tables  # noqa: E402
 
-import recbole_bert4rec  # noqa: E402, F401
 from recbole_bert4rec.environment import environment, suppress_dependency_warnings  # noqa: E402
 
 CONTESTANTS = {"BERT4Rec": "ours", "RecBoleBERT4Rec": "RecBole BERT4Rec"}

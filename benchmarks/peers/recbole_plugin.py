@@ -9,13 +9,16 @@ import numpy as np
 TASK = json.loads(sys.argv[1])
 sys.argv = sys.argv[:1]
 
+import recbole_bert4rec  # noqa: E402
+
+recbole_bert4rec.register()  # before functions of RecBole are imported by name
+
 import recbole  # noqa: E402
 from common import Stopwatch, finish  # noqa: E402
 from recbole.config import Config  # noqa: E402
 from recbole.data import create_dataset, data_preparation  # noqa: E402
 from recbole.utils import get_model, get_trainer, init_seed  # noqa: E402
 
-import recbole_bert4rec  # noqa: E402
 from recbole_bert4rec.data import objectives  # noqa: E402
 from recbole_bert4rec.environment import suppress_dependency_warnings  # noqa: E402
 

@@ -84,6 +84,14 @@ def build_dataset(original: Callable[[Any], list[Any]], self: Any) -> list[Any]:
 
 PATCHES = (
     policy(
+        "recbole_bert4rec.plugin.loading:FastLoading",
+        "refuses_wide_lines",
+        True,
+        "RecBole leaves out what a line has beyond the columns of its header (dataset.py:486).",
+        "data",
+        as_is=True,
+    ),
+    policy(
         "recbole.data.utils",
         "create_dataset",
         create_dataset,

@@ -45,7 +45,7 @@ def is_of_this_package(config: Config) -> bool:
 def load_defaults(original: Callable[..., None], self: Config, name: str, model_class: type, dataset: str) -> None:
     """Lay our models' defaults over RecBole's; what the user gives still comes after both."""
     if not (is_ours(model_class) or model_class is gru4rec_plus.GRU4RecPlus):
-        return original(self, name, model_class, dataset)
+        return original(self, MODEL_NAME if model_class is RecBoleBERT4Rec else name, model_class, dataset)
     lay_defaults(original, self, name, model_class, dataset)
     no_negatives_with_softmax(self)
     load_times(self)

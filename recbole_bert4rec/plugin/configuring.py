@@ -100,7 +100,6 @@ def check_options(config: Config) -> None:
         final["learner"] = final["learner"].lower()  # as RecBole compares it
     if ours:
         check(final, given, known, config.model, documented)
-        final["transform"] = None  # mask_itemseq: masks are drawn in the loss
     else:
         found = mistakes_of_gru4rec_plus(final) + mistakes_of_another_model(final, given, RIVAL, documented)
         refuse(config, found + ([] if final.get("allow_unknown") else unknown_names(given, known)))

@@ -268,15 +268,12 @@ class BERT4RecDataset(FastLoading):
             datasets = build_by_global_time(self)
         else:
             datasets = self._split() if whole else SequentialDataset.build(self)
-        if self.config["eval_type"] == EvaluatorType.RANKING and max(self.config["topk"]) >= self.item_num:
-            raise UserError(
-                f"topk {self.config['topk']} is more than the {self.item_num - 1} items of the catalogue; give a "
-                f"smaller --topk"
-            )
         split = self.config["eval_args"]["split"]
         needed = parts_of(split) if whole else (True, True, True)
         check_not_empty([len(dataset) for dataset in datasets], needed, split, self.dataset_name)
         self._report_unseen_targets(datasets)
+        for dataset in datasets:
+            dataset.inter_feat = _PointedRows(dataset.inter_feat, dataset)
         return datasets
 
     def _split(self) -> list[BERT4RecDataset]:
@@ -314,6 +311,19 @@ class BERT4RecDataset(FastLoading):
                     f"{unseen} of {len(dataset)} {name} targets are items that no training sequence holds; "
                     "they are ranked like all others"
                 )
+
+
+class _PointedRows(Interaction):
+    """Rows that point to histories, which are cut out when somebody reads them here, as transforms of RecBole do."""
+
+    def __init__(self, rows: Interaction, dataset: BERT4RecDataset) -> None:
+        super().__init__(rows.interaction)
+        self._dataset = dataset
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, str) and index not in self.interaction:
+            self.interaction[index] = self._dataset[torch.arange(len(self))][index]
+        return super().__getitem__(index)
 
 
 def _rows(table: Interaction, index: Tensor) -> Interaction:

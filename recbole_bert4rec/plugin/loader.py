@@ -11,7 +11,7 @@ from recbole.config import Config
 from recbole.data.dataloader.abstract_dataloader import AbstractDataLoader
 from recbole.data.interaction import Interaction
 from recbole.data.transform import construct_transform
-from recbole.utils import set_color
+from recbole.utils import EvaluatorType, set_color
 from torch import Tensor
 from torch.utils.data import DataLoader
 
@@ -80,6 +80,11 @@ class WindowDataLoader(AbstractDataLoader):
             raise UserError(
                 f"{config['model']} is trained on whole sequences, which {type(dataset).__name__} does not have; "
                 "derive it from recbole_bert4rec.plugin.dataset.BERT4RecDataset"
+            )
+        if config["eval_type"] == EvaluatorType.RANKING and max(config["topk"]) >= dataset.item_num:
+            raise UserError(
+                f"topk {config['topk']} is more than the {dataset.item_num - 1} items of the catalogue; give a smaller "
+                "--topk"
             )
         _settle(config, dataset)
         self.config = config
@@ -186,13 +191,14 @@ class WindowDataLoader(AbstractDataLoader):
 
 
 def _settle(config: Config, dataset: BERT4RecDataset) -> None:
-    """Give options of our models that are ``auto`` their values, now that the data are known.
+    """Give options of our models their final values, now that the data are known.
 
     Raises:
         UserError: the values have mistakes.
     """
     if not is_ours(config.model_class):
         return
+    config["transform"] = None  # mask_itemseq: masks are drawn in the loss
     settled = settle(config, dataset.log_size)
     if settled:
         values = ", ".join(f"{name} {config[name]}" for name in settled)

@@ -17,6 +17,7 @@ from recbole_bert4rec.datafiles.atomic import (
     check_not_mapped,
     explain_load_failure,
     load_interactions,
+    wide_lines,
 )
 from recbole_bert4rec.datafiles.conversion import folder_read
 from recbole_bert4rec.datafiles.reader import read_columns
@@ -35,9 +36,13 @@ class FastLoading(SequentialDataset):
 
     Attributes:
         inter_feat: a pandas frame while data are loaded; RecBole makes it an ``Interaction`` later.
+        refuses_wide_lines: whether a line with more columns than the header is a mistake, as it is in our programs.
+            RecBole leaves out what is beyond.
     """
 
     inter_feat: Any
+    refuses_wide_lines = False
+    _reads_as_recbole = False
 
     def _load_data(self, token: str, dataset_path: str) -> None:
         """Check the files, then load them as RecBole does.
@@ -57,7 +62,12 @@ class FastLoading(SequentialDataset):
         except UserError:
             raise
         except ValueError as error:
-            explain_load_failure(self.config, folder, error)
+            wide = None if self.refuses_wide_lines or self._reads_as_recbole else wide_lines(self.config, folder)
+            if wide is None:
+                explain_load_failure(self.config, folder, error)
+            self.logger.warning(f"{wide}; RecBole leaves out what is beyond")
+            self._reads_as_recbole = True
+            super()._load_data(token, dataset_path)
 
     def _load_inter_feat(self, token: str, dataset_path: str) -> None:
         """Load NAME.inter, or NAME.inter.gz; of a converted log, the conversion that the run began with."""
@@ -75,7 +85,8 @@ class FastLoading(SequentialDataset):
         """Load a file; those of interactions with our reader, those of users and items after a check."""
         if source in (FeatureSource.USER, FeatureSource.ITEM):
             return self._load_features(filepath, source)
-        if source != FeatureSource.INTERACTION or len(self.config["field_separator"]) != 1:
+        others = source != FeatureSource.INTERACTION or self._reads_as_recbole
+        if others or len(self.config["field_separator"]) != 1:
             return self._read(filepath, source)
         # RecBole's method calls `pd.read_csv` with the slow Python engine and offers no hook. Only the name `pd` in
         # RecBole's module changes, so all others, in whatever thread, still get pandas' own reader.

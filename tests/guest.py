@@ -1,0 +1,62 @@
+"""A program of somebody who uses RecBole: trains its models by hand, with this package imported or without.
+
+``python tests/guest.py [stock | guest] OPTIONS`` prints, for each model, all that a run leaves: configuration, losses,
+metrics, weights and names of files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+if sys.argv[1] == "guest":
+    import recbole_bert4rec  # noqa: F401
+mode, asked = sys.argv[1], json.loads(sys.argv[2])
+sys.argv = sys.argv[:1]
+
+import torch  # noqa: E402  after the package, as a user imports them
+from recbole.config import Config  # noqa: E402
+from recbole.data import create_dataset, data_preparation  # noqa: E402
+from recbole.utils import get_model, get_trainer, init_seed  # noqa: E402
+
+torch.set_num_threads(1)
+
+
+def trained(model: str, dataset: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Return what one epoch of a model leaves."""
+    before = {str(path) for path in Path().rglob("*")}
+    config = Config(model, dataset, config_dict=dict(options))
+    init_seed(config["seed"], config["reproducibility"])
+    data = create_dataset(config)
+    train, valid, test = data_preparation(config, data)
+    init_seed(config["seed"], config["reproducibility"])
+    network = get_model(model)(config, train.dataset)
+    trainer = get_trainer(config["MODEL_TYPE"], model)(config, network)
+    best = trainer.fit(train, valid, verbose=False, show_progress=False)
+    metrics = trainer.evaluate(test, load_best_model=False)
+    weights = hashlib.sha256()
+    for name, value in sorted(network.state_dict().items()):
+        weights.update(name.encode() + value.contiguous().numpy().tobytes())
+    # those of TensorBoard are named by the second alone, so that two models may share a folder
+    written = {str(path) for path in Path().rglob("*") if "tensorboard" not in str(path)} - before
+    files = {re.sub(r"[\d_-]+", "#", path) for path in written}
+    return {
+        "configuration": str(sorted((key, str(value)) for key, value in config.final_config_dict.items())),
+        "losses": str(trainer.train_loss_dict),
+        "validation": repr(best),
+        "test": repr(metrics),
+        "weights": weights.hexdigest(),
+        "files": sorted(files),
+    }
+
+
+for model, more in asked["models"].items():
+    try:
+        found: Any = trained(model, asked["dataset"], {**asked["options"], **more})
+    except Exception as error:  # what RecBole cannot do on these libraries is compared as well
+        found = f"{type(error).__name__}: {error}"
+    print(json.dumps([model, found]), flush=True)

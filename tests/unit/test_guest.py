@@ -1,0 +1,250 @@
+"""A plain import is a guest in RecBole: other models, and programs of others, are as they are without it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import recbole_bert4rec
+
+ROOT = Path(recbole_bert4rec.__file__).parents[1]
+ROWS = [(f"u{u}", f"i{(u * (t + 1) + t) % 40}", 1 + (u + t) % 5, t) for u in range(40) for t in range(8 + u % 5)]
+HEADER = "user_id:token\titem_id:token\trating:float\ttimestamp:float"
+COLUMNS = {"inter": ["user_id", "item_id", "rating", "timestamp"]}
+SMALL = {"embedding_size": 8, "hidden_size": 8, "n_layers": 1, "MAX_ITEM_LIST_LENGTH": 6, "train_batch_size": 256}
+QUIET = {"epochs": 1, "show_progress": False, "state": "ERROR", "load_col": COLUMNS}
+SOFTMAX = {"loss_type": "CE", "train_neg_sample_args": None}
+LABELLED = {"threshold": {"rating": 3}, "metrics": ["AUC", "LogLoss"], "valid_metric": "AUC"}
+LABELLED["eval_args"] = {"mode": "labeled"}
+SIX = {"Pop": {}, "BPR": {}, "NeuMF": {}, "SASRec": SOFTMAX, "GRU4Rec": SOFTMAX, "DeepFM": LABELLED}
+MORE = {
+    **{
+        name: {} for name in ("Random", "ItemKNN", "DMF", "EASE", "SLIMElastic", "MultiVAE", "MultiDAE", "CDAE", "LINE")
+    },
+    **{name: {} for name in ("MacridVAE", "RecVAE", "ENMF", "DiffRec")},
+    **dict.fromkeys(("LR", "FM", "NFM", "AFM", "DCN", "xDeepFM", "AutoInt"), LABELLED),
+    **dict.fromkeys(("NARM", "STAMP", "LightSANs", "CORE", "NextItNet", "HGN"), SOFTMAX),
+    **{name: {"loss_type": "BPR"} for name in ("FPMC", "Caser")},
+    "SRGNN": SOFTMAX,
+}
+
+
+def python(program: str, folder: Path, *arguments: str, **environment: str) -> list[str]:
+    """What a program of somebody's own prints, in a folder of its own."""
+    folder.mkdir(exist_ok=True)
+    (folder / "theirs.py").write_text(textwrap.dedent(program))
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", str(folder / "theirs.py"), *arguments],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def runs(mode: str, folder: Path, data: dict[str, Any], models: dict[str, Any]) -> dict[str, Any]:
+    """What each model leaves, see ``tests/guest.py``."""
+    options = {**QUIET, **SMALL, "data_path": data["data_path"]}
+    asked = json.dumps({"dataset": data["dataset"], "options": options, "models": models})
+    lines = python((ROOT / "tests" / "guest.py").read_text("utf-8"), folder, mode, asked)
+    return dict(map(json.loads, lines))
+
+
+def assert_equal_runs(write_inter: Callable[..., dict[str, Any]], tmp_path: Path, models: dict[str, Any]) -> list[str]:
+    """Compare; return the models that RecBole alone cannot run on these libraries."""
+    data = write_inter(ROWS, header=HEADER)
+    stock, guest = (runs(mode, tmp_path / mode, data, models) for mode in ("stock", "guest"))
+    assert stock.keys() == guest.keys() == models.keys()
+    for model, found in stock.items():
+        if isinstance(found, dict):
+            assert guest[model] == found, model
+    return [model for model, found in stock.items() if not isinstance(found, dict)]
+
+
+def test_six_models_of_recbole_are_bit_for_bit_as_without_the_import(write_inter: Any, tmp_path: Path) -> None:
+    assert assert_equal_runs(write_inter, tmp_path, SIX) == []
+
+
+@pytest.mark.slow
+def test_models_of_all_families_are_bit_for_bit_as_without_the_import(write_inter: Any, tmp_path: Path) -> None:
+    not_run = assert_equal_runs(write_inter, tmp_path, MORE)
+    assert len(SIX) + len(MORE) - len(not_run) >= 25, not_run
+
+
+def test_a_programs_own_flags_keys_and_classes_are_its_own(write_inter: Any, tmp_path: Path) -> None:
+    data = write_inter(ROWS, header=HEADER)
+    program = f"""
+        import argparse
+        import recbole_bert4rec
+        import torch
+        from recbole.config import Config
+        from recbole.data import create_dataset, data_preparation
+        from recbole.data.dataset import Dataset, SequentialDataset
+        from recbole.model.abstract_recommender import SequentialRecommender
+        from recbole.model.sequential_recommender import SASRec as Theirs
+        from recbole.trainer import Trainer
+        from recbole.utils import InputType
+
+        flags = argparse.ArgumentParser()
+        flags.add_argument("--output_dir")
+        flags.add_argument("--top_n")
+        flags.parse_args()
+        options = {{**{QUIET!r}, **{SMALL!r}, "data_path": {data["data_path"]!r}, "train_neg_sample_args": None}}
+
+        class SASRec(Theirs):
+            def __init__(self, config, dataset):
+                super().__init__(config, dataset)
+                self.alpha = [config[name] for name in ("my_alpha",)][0]
+
+        class BERT4Rec(SequentialRecommender):
+            input_type = InputType.POINTWISE
+
+            def __init__(self, config, dataset):
+                super().__init__(config, dataset)
+                self.items, self.loss = torch.nn.Embedding(self.n_items, 8), torch.nn.CrossEntropyLoss()
+
+            def full_sort_predict(self, rows):
+                items = self.items(rows[self.ITEM_SEQ])
+                return self.gather_indexes(items, rows[self.ITEM_SEQ_LEN] - 1) @ self.items.weight.T
+
+            def calculate_loss(self, rows):
+                return self.loss(self.full_sort_predict(rows), rows[self.POS_ITEM_ID])
+
+        class MyDataset(SequentialDataset):
+            def _data_processing(self):
+                super()._data_processing()
+                self.note = self.config["my_note"]
+
+        class MyTrainer(Trainer):
+            def __init__(self, config, model):
+                super().__init__(config, model)
+                self.note = config["my_note"]
+
+        defaults = dict(n_heads=1, inner_size=8, hidden_dropout_prob=0.1, attn_dropout_prob=0.1, hidden_act="gelu",
+                        layer_norm_eps=1e-12, initializer_range=0.02, loss_type="CE")
+        for model in (SASRec, BERT4Rec):
+            config = Config(model, "toy", config_dict={{**options, **defaults, "my_alpha": 0.5, "my_note": "x"}})
+            dataset = MyDataset(config)
+            made = create_dataset(config)
+            train, valid, test = data_preparation(config, dataset)
+            trainer = MyTrainer(config, model(config, train.dataset))
+            trainer.fit(train, valid, saved=False)
+            metrics = trainer.evaluate(test, load_best_model=False)
+            print(type(made).__name__, type(train).__name__, trainer.note, dataset.note, "ndcg@10" in metrics)
+        print(Config("Pop", "toy", config_dict={{**options, "my_note": 1, "device": "cuda", "gpu_id": -1}})["my_note"])
+        config = Config("BERT4Rec", "toy", config_dict=options)
+        print("output_dir" in config.cmd_config_dict)
+    """
+    lines = python(program, tmp_path / "theirs", "--output_dir=out", "--top_n=10")
+    assert lines == ["SequentialDataset TrainDataLoader x x True"] * 2 + ["1", "True"]
+
+
+WITH_OURS = f"""
+    import recbole_bert4rec
+    from recbole.config import Config
+    from recbole.data import create_dataset, data_preparation
+    from recbole.data.dataset import SequentialDataset
+    options = {{**{QUIET!r}, **{SMALL!r}, "data_path": DATA}}
+
+    def attempt(step):
+        try:
+            return step()
+        except Exception as error:
+            return f"{{type(error).__name__}}: {{error}}"
+"""
+
+
+def test_mistakes_with_our_models_end_in_one_clear_line(write_inter: Any, tmp_path: Path) -> None:
+    data = write_inter(ROWS, header=HEADER)
+    head = textwrap.dedent(WITH_OURS).replace("DATA", repr(data["data_path"]))
+    program = (
+        "from recbole.model.sequential_recommender import BERT4Rec as Stock\n"
+        + head
+        + textwrap.dedent("""
+        config = Config("BERT4Rec", "toy", config_dict=options)
+        train, *_ = data_preparation(config, create_dataset(config))
+        print(attempt(lambda: Stock(config, train.dataset)))
+        theirs = {**options, "transform": "mask_itemseq", "train_neg_sample_args": None}
+        config = Config(Stock, "toy", config_dict=theirs)
+        print(type(create_dataset(config)).__name__)
+        class Mine(SequentialDataset):
+            pass
+        config = Config("BERT4Rec", "toy", config_dict=options)
+        print(attempt(lambda: data_preparation(config, Mine(config))))
+        print(attempt(lambda: Config("BERT4Rec", "toy", config_dict={**options, "my_note": 1})))
+        from recbole.model.sequential_recommender import BERT4Rec
+        class Subclass(BERT4Rec):
+            def calculate_loss(self, rows):
+                return rows[self.MASK_ITEM_SEQ]
+        config = Config(Subclass, "toy", config_dict=options)
+        train, *_ = data_preparation(config, create_dataset(config))
+        print(attempt(lambda: Subclass(config, train.dataset).calculate_loss(next(iter(train)))))
+        """)
+    )
+    found = python(program, tmp_path / "theirs")
+    assert found[0].startswith("UserError: BERT4Rec is RecBole's BERT4Rec, imported before recbole_bert4rec")
+    assert found[1] == "SequentialDataset"
+    assert found[2].startswith("UserError: BERT4Rec is trained on whole sequences, which Mine does not have; derive it")
+    text = " ".join(found[3:])
+    assert "`my_note`: neither RecBole nor BERT4Rec has an option of this name." in text
+    assert "`allow_unknown: True` accepts names that nobody reads." in text
+    assert "AttributeError: Subclass reads MASK_ITEM_SEQ, a field of RecBole's BERT4Rec; derive it from that" in text
+
+
+@pytest.mark.parametrize("first", ["recbole", "ours"])
+def test_run_recbole_trains_our_model_and_leaves_checkpoint_and_record_or_nothing(
+    first: str, write_inter: Any, tmp_path: Path
+) -> None:
+    data = write_inter(ROWS, header=HEADER)
+    imports = ["import recbole_bert4rec", "from recbole.quick_start import run_recbole"]
+    lines = imports if first == "ours" else imports[::-1]
+    program = "\n".join(lines) + textwrap.dedent(f"""
+        import sys
+        from pathlib import Path
+        from recbole.quick_start import load_data_and_model
+        options = {{**{QUIET!r}, **{SMALL!r}, "data_path": {data["data_path"]!r}}}
+        run_recbole("BERT4Rec", "toy", config_dict=dict(options), saved=False)
+        print(sorted(path.suffix for path in Path().rglob("saved/*") if path.is_file()))
+        found = run_recbole("BERT4Rec", "toy", config_dict=dict(options))
+        print(sorted(path.suffix for path in Path("saved").iterdir()))
+        (file,) = Path("saved").glob("*.pth")
+        config, model, dataset, train, valid, test = load_data_and_model(str(file))
+        print(type(model).__module__, config["hidden_size"], "ndcg@10" in found["test_result"])
+    """)
+    assert python(program, tmp_path / "theirs") == [
+        "[]",
+        "['.json', '.pth']",
+        "recbole_bert4rec.plugin.model 8 True",
+    ]
+
+
+@pytest.mark.slow
+def test_a_program_that_logs_by_itself_reads_no_line_twice(write_inter: Any, tmp_path: Path) -> None:
+    data = write_inter(ROWS, header=HEADER)
+    program = f"""
+        import logging, sys
+        logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(message)s")
+        import recbole_bert4rec
+        options = {{**{QUIET!r}, **{SMALL!r}, "state": "INFO", "data_path": {data["data_path"]!r}}}
+        sys.stderr = sys.stdout
+        recbole_bert4rec.run(model="BERT4Rec", dataset="toy", options=options, screen=sys.argv[1])
+        with recbole_bert4rec.register(fixes=False, policies={{"logs"}}):
+            from recbole.quick_start import run_recbole
+            run_recbole("BPR", "toy", config_dict=dict(options), saved=False)
+    """
+    for screen in ("short", "verbose"):
+        lines = python(program, tmp_path / screen, screen)
+        epochs = [line for line in lines if "epoch 0" in line and ("training" in line or "of 1" in line)]
+        assert len(epochs) == len(set(epochs)), epochs
+        data_lines = [line for line in lines if line.startswith("data ")]
+        assert len(data_lines) == (screen == "short")
