@@ -98,7 +98,8 @@ def calculate(config: MutableMapping[str, Any], given: Iterable[str], model: str
         model: whose documented types hold for the options that the table does not have.
         own: values of the options that a model of the user's own documents.
     """
-    kinds: dict[str, Kind] = {**documented(model), **{name: OPTIONS[name].kind for name in OPTIONS}, **own}
+    ours = {name: option.kind for name, option in OPTIONS.items() if not isinstance(option.kind, Anything)}
+    kinds: dict[str, Kind] = {**documented(model), **ours, **own}
     for name in given:
         value, kind = config.get(name), kinds.get(name)
         if not isinstance(value, str) or kind is None or kind.accepts(value):

@@ -8,6 +8,7 @@ import os
 import pickle
 import sys
 from collections.abc import Callable
+from functools import partial
 from logging import getLogger
 from types import SimpleNamespace
 from typing import Any, ParamSpec, TypeVar
@@ -27,7 +28,7 @@ from recbole.utils import init_seed
 from scipy.sparse import dok_matrix
 
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.patches.patch import Patch, Scope, always
+from recbole_bert4rec.patches.patch import Patch, Scope
 from recbole_bert4rec.patches.places import QUICK_START
 from recbole_bert4rec.plugin import checkpoint
 from recbole_bert4rec.plugin.sealed import ForeignFileError
@@ -168,25 +169,7 @@ def compatibility_settings(original: Callable[[Config], None], self: Config) -> 
         original(self)
 
 
-def _row(
-    owner: str,
-    name: str,
-    replacement: object,
-    reason: str,
-    as_is: bool = False,
-    needed: Callable[[], bool] = always,
-) -> Patch:
-    return Patch(
-        owner=owner,
-        name=name,
-        replacement=replacement,
-        reason=reason,
-        scope=Scope.COMPAT,
-        as_is=as_is,
-        needed=needed,
-    )
-
-
+_row = partial(Patch, scope=Scope.COMPAT)
 PATCHES = (
     _row(
         "recbole.trainer.trainer",

@@ -6,6 +6,7 @@ import os
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -135,10 +136,7 @@ def no_negatives_for_pop(
         self.internal_config_dict["train_neg_sample_args"] = None
 
 
-def _fix(owner: str, name: str, replacement: object, reason: str, as_is: bool = False) -> Patch:
-    return Patch(owner=owner, name=name, replacement=replacement, reason=reason, scope=Scope.FIX, as_is=as_is)
-
-
+_fix = partial(Patch, scope=Scope.FIX)
 PATCHES = (
     _fix(
         "recbole.trainer.trainer:Trainer",

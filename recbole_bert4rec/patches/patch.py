@@ -32,7 +32,7 @@ def always() -> bool:
     return True
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Patch:
     """One change of RecBole.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable
+from functools import partial
 from importlib.machinery import ModuleSpec
 from logging import getLogger
 from types import ModuleType
@@ -130,10 +131,8 @@ def _found_as(name: str) -> type | None:
     return found
 
 
-def _row(owner: str, name: str, value: object, reason: str, as_is: bool = True) -> Patch:
-    return Patch(owner=owner, name=name, replacement=value, reason=reason, scope=Scope.REGISTRATION, as_is=as_is)
-
-
+_row = partial(Patch, scope=Scope.REGISTRATION)
+_named = partial(_row, as_is=True)
 _OUR_MODEL = "RecBole finds a model in the module of its lower-case name (utils.py:72): this package's."
 _STOCK_MODEL = "RecBole's own BERT4Rec stays runnable under another name, as a baseline (utils.py:72)."
 _WORKER = "Other processes look the function up by its module, which registers our models there"
@@ -142,20 +141,20 @@ _WORKER = "Other processes look the function up by its module, which registers o
 def _model(name: str, module: ModuleType) -> tuple[Patch, ...]:
     """Put a model where RecBole looks for it."""
     return (
-        _row("sys:modules", f"{_HOME}.{name.lower()}", module, _OUR_MODEL),
-        _row(_HOME, name.lower(), module, _OUR_MODEL),
-        _row(_HOME, name, getattr(module, name), _OUR_MODEL),
+        _named("sys:modules", f"{_HOME}.{name.lower()}", module, _OUR_MODEL),
+        _named(_HOME, name.lower(), module, _OUR_MODEL),
+        _named(_HOME, name, getattr(module, name), _OUR_MODEL),
     )
 
 
 def _data_set(name: str) -> Patch:
     reason = "RecBole finds a model's data set by this name (data/utils.py:42)."
-    return _row("recbole.data.dataset", f"{name}Dataset", BERT4RecDataset, reason)
+    return _named("recbole.data.dataset", f"{name}Dataset", BERT4RecDataset, reason)
 
 
 def named_trainer(name: str, trainer_class: type) -> Patch:
     """Let RecBole find the trainer of a model."""
-    return _row(
+    return _named(
         "recbole.trainer",
         f"{name}Trainer",
         trainer_class,
@@ -164,10 +163,10 @@ def named_trainer(name: str, trainer_class: type) -> Patch:
 
 
 PATCHES = (
-    _row("sys:modules", f"{_HOME}.{_STOCK}", stock, _STOCK_MODEL),
-    _row(f"{_HOME}.{_STOCK}", STOCK_MODEL_NAME, RecBoleBERT4Rec, _STOCK_MODEL),
-    _row(_HOME, _STOCK, stock, _STOCK_MODEL),
-    _row(_HOME, STOCK_MODEL_NAME, RecBoleBERT4Rec, _STOCK_MODEL),
+    _named("sys:modules", f"{_HOME}.{_STOCK}", stock, _STOCK_MODEL),
+    _named(f"{_HOME}.{_STOCK}", STOCK_MODEL_NAME, RecBoleBERT4Rec, _STOCK_MODEL),
+    _named(_HOME, _STOCK, stock, _STOCK_MODEL),
+    _named(_HOME, STOCK_MODEL_NAME, RecBoleBERT4Rec, _STOCK_MODEL),
     *(row for name in OUR_MODELS for row in (*_model(name, model), _data_set(name))),
     *_model(RIVAL, gru4rec_plus),
     _data_set(RIVAL),
@@ -176,36 +175,31 @@ PATCHES = (
         "_load_internal_config_dict",
         load_defaults,
         "RecBole reads a model's defaults from its own folder (configurator.py:242).",
-        as_is=False,
     ),
     _row(
         "recbole.config.configurator:Config",
         "_set_default_parameters",
         set_default_parameters,
         "RecBole checks no option of a model (configurator.py:327).",
-        as_is=False,
     ),
     _row(
         "recbole.data.utils",
         "get_dataloader",
         get_dataloader,
         "RecBole has a fixed table of loaders (data/utils.py:241).",
-        as_is=False,
     ),
     _row(
         "recbole.data.utils",
         "create_samplers",
         our_samplers,
         "RecBole has a fixed set of samplers (data/utils.py:333).",
-        as_is=False,
     ),
     _row(
         f"{_HOME}.{_STOCK}:{MODEL_NAME}",
         "__init__",
         init_stock,
         "RecBole's BERT4Rec, imported before this package, fails in the first batch of ours (bert4rec.py:27).",
-        as_is=False,
     ),
-    _row(QUICK_START, "run_recboles", run_recboles, f"{_WORKER} (quick_start.py:84)."),
-    _row(QUICK_START, "objective_function", objective_function, f"{_WORKER} (quick_start.py:196)."),
+    _named(QUICK_START, "run_recboles", run_recboles, f"{_WORKER} (quick_start.py:84)."),
+    _named(QUICK_START, "objective_function", objective_function, f"{_WORKER} (quick_start.py:196)."),
 )
