@@ -22,6 +22,7 @@ from recbole_bert4rec.constants import TARGET_POSITION
 from recbole_bert4rec.datafiles.conversion import folder_read
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.files import digest_of
+from recbole_bert4rec.patches.registry import in_program
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.global_split import asks_for_global_time
 from recbole_bert4rec.training.build import load_data, read_dataset
@@ -32,6 +33,7 @@ _SHAPING = ("load_col", "unload_col", "MAX_ITEM_LIST_LENGTH", "USER_ID_FIELD", "
 """What, besides RecBole's own list of data options, decides which rows a model reads."""
 
 
+@in_program()
 def check_equal_rows(comparison: Comparison, report: Callable[[str], None]) -> dict[str, Any]:
     """Read the data as every model reads them, and refuse models that would be evaluated on other rows.
 

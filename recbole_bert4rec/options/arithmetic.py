@@ -50,18 +50,18 @@ def _value(node: ast.expr) -> Any:
     return ast.literal_eval(node)
 
 
-def _calculate(how: ast.operator, left: Any, right: Any) -> Any:
+def _calculate(how: ast.operator, left: object, right: object) -> Any:
     if isinstance(how, ast.Mult) and isinstance(left, list):
         if not isinstance(right, int) or len(left) * right > _LONGEST:
             raise ValueError(f"a list is repeated at most to {_LONGEST} entries")
         return left * right
-    _number(left), _number(right)
-    if isinstance(how, ast.Pow) and abs(right) > 100:
+    numbers = _number(left), _number(right)
+    if isinstance(how, ast.Pow) and abs(numbers[1]) > 100:
         raise ValueError("the exponent is too large")
-    return _number(_NUMBERS[type(how)](left, right))
+    return _number(_NUMBERS[type(how)](*numbers))
 
 
-def _number(value: Any) -> Any:
+def _number(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or abs(value) > _LARGEST:
         raise ValueError(f"{str(value)[:20]} is no number up to {_LARGEST:g}")
     return value

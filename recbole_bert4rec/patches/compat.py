@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from logging import getLogger
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ParamSpec, TypeVar
 
@@ -46,8 +47,12 @@ _TRUST = (
 _DOK_LACKS_UPDATE = not hasattr(dok_matrix, "_update")
 _GENERATOR_NUMPY = StandIn(np, random=StandIn(np.random, RandomState=np.random.default_rng))
 _LONELY_TORCH = StandIn(torch, distributed=StandIn(torch.distributed, barrier=lambda: None))
-_SAVED: set[str] = set()
-"""The checkpoints that trainers of this process have saved."""
+_TRUSTED: set[str] = set()
+
+
+def trust(checkpoint: Path | str) -> None:
+    """Let RecBole's trainers unpickle a checkpoint that this run itself has saved."""
+    _TRUSTED.add(os.path.abspath(checkpoint))
 
 
 def load_checkpoint(file: str, map_location: torch.device | str | None = None) -> Any:
@@ -56,7 +61,7 @@ def load_checkpoint(file: str, map_location: torch.device | str | None = None) -
     Raises:
         UserError: torch refuses the pickle of somebody else.
     """
-    if os.path.abspath(str(file)) in _SAVED:
+    if os.path.abspath(file) in _TRUSTED:
         return torch.load(file, map_location, weights_only=False)
     try:
         return torch.load(file, map_location)
@@ -69,7 +74,7 @@ def save_and_remember(
 ) -> None:
     """Remember which files are this process's own."""
     original(self, epoch, verbose, **kwargs)
-    _SAVED.add(os.path.abspath(kwargs.get("saved_model_file", self.saved_model_file)))
+    trust(kwargs.get("saved_model_file", self.saved_model_file))
 
 
 def save_pretrained_and_remember(
@@ -77,7 +82,7 @@ def save_pretrained_and_remember(
 ) -> None:
     """Remember a file of pre-training, too."""
     original(self, epoch, saved_model_file)
-    _SAVED.add(os.path.abspath(saved_model_file))
+    trust(saved_model_file)
 
 
 def load_data_and_model(

@@ -9,6 +9,7 @@ import numpy as np
 import recbole.data.dataset
 from recbole.config import Config
 from recbole.data.dataloader import AbstractDataLoader
+from recbole.data.dataset import Dataset
 
 from recbole_bert4rec.datafiles.atomic import load_interactions
 from recbole_bert4rec.patches.patch import policy, unless_ours
@@ -29,7 +30,7 @@ from recbole_bert4rec.scoped import added
 from recbole_bert4rec.user_models import parent_of
 
 
-def create_dataset(original: Callable[[Config], Any], config: Config) -> Any:
+def create_dataset(original: Callable[[Config], Dataset], config: Config) -> Dataset:
     """Make the data set of whole windows, or of the model that a user's own comes from."""
     home, name = recbole.data.dataset, f"{config['model']}Dataset"
     found = getattr(home, f"{parent_of(config.model_class)}Dataset", None)
@@ -40,7 +41,7 @@ def create_dataset(original: Callable[[Config], Any], config: Config) -> Any:
         return original(config)
 
 
-def data_preparation(original: Callable[[Config, Any], Any], config: Config, dataset: Any) -> Any:
+def data_preparation(original: Callable[[Config, Dataset], Any], config: Config, dataset: Dataset) -> Any:
     """Let no split at one moment leak.
 
     Raises:
@@ -70,14 +71,16 @@ def get_dataloader(
         config["model"] = model
 
 
-def samplers_of_others(original: Callable[..., Any], config: Config, dataset: Any, built_datasets: list[Any]) -> Any:
+def samplers_of_others(
+    original: Callable[..., Any], config: Config, dataset: Dataset, built_datasets: list[Dataset]
+) -> Any:
     """Draw the paper's candidates for RecBole's models, too."""
     if is_of_this_package(config):
         return original(config, dataset, built_datasets)
     return create_samplers(original, config, dataset, built_datasets)
 
 
-def build_dataset(original: Callable[[Any], list[Any]], self: Any) -> list[Any]:
+def build_dataset(original: Callable[[Dataset], list[Dataset]], self: Dataset) -> list[Dataset]:
     """Split at one moment for all users where the protocol says so."""
     return build_by_global_time(self) if splits_by_global_time(self) else original(self)
 

@@ -75,7 +75,7 @@ def get_dataloader(
     return original(config, phase) if full or windows is UserRowsDataLoader else CandidateDataLoader
 
 
-def our_samplers(original: Callable[..., Any], config: Config, dataset: Any, built_datasets: list[Any]) -> Any:
+def our_samplers(original: Callable[..., Any], config: Config, dataset: Dataset, built_datasets: list[Dataset]) -> Any:
     """Make the samplers of our models, which know ``candidates: paper``."""
     if not is_of_this_package(config):
         return original(config, dataset, built_datasets)

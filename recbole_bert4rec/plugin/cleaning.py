@@ -10,13 +10,14 @@ from typing import Any
 import pandas as pd
 import recbole.data.dataset.dataset as recbole_dataset
 from recbole.data.dataset import Dataset
+from recbole.utils import FeatureSource
 
 from recbole_bert4rec.datafiles.conversion import read_record
 from recbole_bert4rec.datafiles.reader import keeping_ids
 from recbole_bert4rec.scoped import StandIn, replaced
 
 
-def drop_rows_without_ids(original: Callable[[Any], None], self: Any) -> None:
+def drop_rows_without_ids(original: Callable[[Dataset], None], self: Dataset) -> None:
     """Drop the rows that have no user or no item, and no others.
 
     Args:
@@ -52,7 +53,9 @@ def remove_duplication(original: Callable[[Any], None], self: Dataset) -> None:
         object.__delattr__(frame, "sort_values")
 
 
-def keep_ids(original: Callable[..., Any], self: Any, filepath: str, source: Any) -> Any:
+def keep_ids(
+    original: Callable[..., pd.DataFrame | None], self: Dataset, filepath: str, source: FeatureSource
+) -> pd.DataFrame | None:
     """Read ids such as ``NA`` and ``None`` beside a converted log as what they are: rows without ids are not in there.
 
     Args:

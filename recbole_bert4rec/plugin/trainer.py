@@ -301,7 +301,12 @@ class BERT4RecTrainer(EvaluatingTrainer, ResumableTrainer):
         self.logger.info(f"Loading model structure and parameters from {file}")
 
     def fit(
-        self, train_data: AbstractDataLoader, valid_data: AbstractDataLoader | None = None, *args: Any, **kwargs: Any
+        self,
+        train_data: AbstractDataLoader,
+        valid_data: AbstractDataLoader | None = None,
+        verbose: bool = True,
+        *args: object,
+        **kwargs: object,
     ) -> tuple[float, dict[str, float] | None]:
         """Train as RecBole does, and keep what the checkpoint says of the data: items and, if asked for, histories.
 
@@ -311,8 +316,9 @@ class BERT4RecTrainer(EvaluatingTrainer, ResumableTrainer):
             UserError: the resumed checkpoint was trained on other data, or ``warm_start`` names none that fits.
         """
         self._set_format(self.config["enable_amp"] is True)
-        for said in advice_on_steps(self.config, len(train_data), self.epochs - self.start_epoch):
-            self.logger.warning(said)
+        if verbose:
+            for said in advice_on_steps(self.config, len(train_data), self.epochs - self.start_epoch):
+                self.logger.warning(said)
         self.begin(train_data._dataset)
         self.check_data(train_data._dataset)
         if self.finished:  # RecBole would write a checkpoint of epoch -1 over the resumed one
@@ -322,7 +328,7 @@ class BERT4RecTrainer(EvaluatingTrainer, ResumableTrainer):
                 self.best_valid_score, self.best_valid_result = self._valid_epoch(valid_data)
             return self.best_valid_score, self.best_valid_result
         with torch.autograd.set_detect_anomaly(False):  # importing RecBole turns it on: 2.5 times slower (sine.py:25)
-            return super().fit(train_data, valid_data, *args, **kwargs)
+            return super().fit(train_data, valid_data, verbose, *args, **kwargs)
 
     def _users_of(self, interaction: Interaction) -> list[str]:
         """Return whose sequences a training batch holds, by their external ids."""

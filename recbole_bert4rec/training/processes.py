@@ -21,6 +21,7 @@ from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedExc
 from recbole_bert4rec.environment import suppress_dependency_warnings
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.interrupts import Interrupted, handled
+from recbole_bert4rec.patches.registry import in_program
 from recbole_bert4rec.training.inputs import resolve_inputs
 from recbole_bert4rec.training.logs import shown
 from recbole_bert4rec.training.request import RunRequest, RunResult
@@ -73,6 +74,7 @@ class Place:
         return {**found, "offset": self.rank - self.local_rank, "local_rank": self.local_rank}
 
 
+@in_program()
 def run_rank(request: RunRequest, place: Place) -> RunResult:
     """Run as one of the processes that train together; the first one writes record and summary.
 

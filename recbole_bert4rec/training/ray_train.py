@@ -31,6 +31,7 @@ except ImportError:  # Ray 2.6
 from recbole_bert4rec.environment import suppress_dependency_warnings
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.interrupts import Interrupted
+from recbole_bert4rec.patches.registry import in_program
 from recbole_bert4rec.plugin.checkpoint import best_of, last_of
 from recbole_bert4rec.plugin.distributed import rank_of
 from recbole_bert4rec.ray_cluster import check_workers, start_ray
@@ -146,6 +147,7 @@ class _Screen:
         return False
 
 
+@in_program()
 def run_on_ray(request: RunRequest, workers: int, address: str | None) -> None:
     """Run in workers of Ray Train, on GPUs where the cluster has one for each.
 

@@ -11,6 +11,7 @@ from recbole.config import Config
 
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.options.flags import parse_flags
+from recbole_bert4rec.patches.compat import trust
 from recbole_bert4rec.resources import find_config
 from recbole_bert4rec.scoped import replaced
 from recbole_bert4rec.training.build import Experiment, load_data
@@ -26,8 +27,9 @@ def test_result(experiment: Experiment, checkpoint: Path | str) -> dict[str, flo
 
     Args:
         experiment: built from the configuration that says how to test; its model gets the weights.
-        checkpoint: of this process's own training, for those of RecBole's own models are pickles.
+        checkpoint: of this run's own training, for those of RecBole's own models are pickles.
     """
+    trust(checkpoint)
     trainer, data = experiment.trainer, experiment.data
     trainer.eval_collector.data_collect(data.train)  # as trainer.fit does
     found = trainer.evaluate(data.test, load_best_model=True, model_file=str(checkpoint))

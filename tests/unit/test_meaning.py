@@ -42,7 +42,7 @@ def test_few_steps_an_epoch_and_fewer_than_the_warm_up_are_said_before_the_train
     config = make_config(**write_inter(ROWS), train_batch_size=2048, epochs=3, state="warning")
     _, train, valid, _ = prepare(config)
     with caplog.at_level("WARNING"):
-        make_trainer(config, train).fit(train, valid, saved=False, verbose=False)
+        make_trainer(config, train).fit(train, valid, saved=False)
     assert "an epoch has 1 steps only, and stopping_step counts epochs; a smaller train_batch_size gives more" in (
         caplog.text
     )
