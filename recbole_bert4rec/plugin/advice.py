@@ -34,13 +34,13 @@ def advice_on_steps(config: Config, steps: int, epochs: int) -> list[str]:
     smaller = "a smaller batch_sequences" if config["batch_sequences"] else "a smaller train_batch_size"
     if steps < _FEW_STEPS:
         found.append(
-            f"an epoch has {steps} steps only, and stopping_step counts epochs; {smaller} gives more (now "
+            f"an epoch has few steps ({steps}), and stopping_step counts epochs; {smaller} gives more (now "
             f"{config['batch_sequences'] or config['train_batch_size']})"
         )
     warmup = config["warmup_steps"]
     if steps * epochs < warmup:
         found.append(
-            f"{steps * epochs} steps are planned, fewer than warmup_steps, {warmup}; give more epochs, or {smaller}"
+            f"planned are fewer steps ({steps * epochs}) than warmup_steps ({warmup}); give more epochs, or {smaller}"
         )
     return found
 

@@ -54,7 +54,7 @@ def remove_duplication(original: Callable[[Any], None], self: Dataset) -> None:
 
 
 def keep_ids(
-    original: Callable[..., pd.DataFrame | None], self: Dataset, filepath: str, source: FeatureSource
+    original: Callable[..., pd.DataFrame | None], self: Dataset, filepath: str, source: FeatureSource | str
 ) -> pd.DataFrame | None:
     """Read ids such as ``NA`` and ``None`` beside a converted log as what they are: rows without ids are not in there.
 

@@ -305,8 +305,9 @@ class BERT4RecTrainer(EvaluatingTrainer, ResumableTrainer):
         train_data: AbstractDataLoader,
         valid_data: AbstractDataLoader | None = None,
         verbose: bool = True,
-        *args: object,
-        **kwargs: object,
+        saved: bool = True,
+        show_progress: bool = False,
+        callback_fn: Callable[[int, float], None] | None = None,
     ) -> tuple[float, dict[str, float] | None]:
         """Train as RecBole does, and keep what the checkpoint says of the data: items and, if asked for, histories.
 
@@ -328,7 +329,7 @@ class BERT4RecTrainer(EvaluatingTrainer, ResumableTrainer):
                 self.best_valid_score, self.best_valid_result = self._valid_epoch(valid_data)
             return self.best_valid_score, self.best_valid_result
         with torch.autograd.set_detect_anomaly(False):  # importing RecBole turns it on: 2.5 times slower (sine.py:25)
-            return super().fit(train_data, valid_data, verbose, *args, **kwargs)
+            return super().fit(train_data, valid_data, verbose, saved, show_progress, callback_fn)
 
     def _users_of(self, interaction: Interaction) -> list[str]:
         """Return whose sequences a training batch holds, by their external ids."""

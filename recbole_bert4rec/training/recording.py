@@ -6,8 +6,8 @@ from typing import Any
 
 from recbole.config import Config
 from recbole.data.dataloader import AbstractDataLoader
+from recbole.model.abstract_recommender import AbstractRecommender
 from recbole.trainer import Trainer
-from torch.nn import Module
 
 from recbole_bert4rec.constants import OUR_MODELS
 from recbole_bert4rec.patches.registration import named_trainer
@@ -23,7 +23,7 @@ _Observed: Any = observed(trainer.BERT4RecTrainer)
 class BERT4RecTrainer(_Observed):  # type: ignore[misc]  # made by a function
     """This package's trainer with the record of the run beside the checkpoint; without ``saved`` nothing is written."""
 
-    def __new__(cls, config: Config, model: Module) -> Any:
+    def __new__(cls, config: Config, model: AbstractRecommender) -> Any:
         """Make RecBole's own trainer for a class of the user's that only has the name of a model of ours."""
         return super().__new__(cls) if is_ours(type(model)) else Trainer(config, model)
 

@@ -29,7 +29,7 @@ LARGE_RANKED_BATCH = ["--eval_batch_size=943", "--MAX_ITEM_LIST_LENGTH=200", "--
             "a batch that is trained; lower --train_batch_size (now 100000) or --MAX_ITEM_LIST_LENGTH (now 50)",
         ),
         (
-            ["--train_batch_size=5000000", "--MAX_ITEM_LIST_LENGTH=200", "--inner_size=10000"],
+            ["--train_batch_size=5000000", "--MAX_ITEM_LIST_LENGTH=200", "--hidden_size=1024"],
             "a batch that is trained; lower --train_batch_size (now 5000000) or --MAX_ITEM_LIST_LENGTH (now 200)",
         ),
         (
