@@ -14,8 +14,10 @@ import hyperopt
 import numpy as np
 import pandas as pd
 import pytest
+import ray.tune
 import recbole
 import recbole.data.interaction as interaction_module
+import recbole.quick_start.quick_start as quick_start
 import recbole.trainer.trainer as trainer_module
 import torch
 from hyperopt import hp
@@ -123,6 +125,16 @@ def test_reading_a_checkpoint_of_recbole_leaves_torch_load_alone(write_inter: An
     trainer.evaluate(test)
     assert seen == [torch.load]
     assert torch.load.__module__ == "torch.serialization"
+
+
+def test_an_objective_of_recbole_is_called_outside_a_trial_of_ray(write_inter: Any) -> None:
+    options = {**write_inter(ROWS), "epochs": 1, "show_progress": False, "state": "ERROR"}
+    options |= {"load_col": {"inter": ["user_id", "item_id", "timestamp"]}, "model": "Pop"}
+    found = quick_start.objective_function(config_dict=dict(options), saved=False)
+    assert "ndcg@10" in found["test_result"]
+    if not ray.__version__.startswith("2.6."):  # that one warns at length
+        with replaced(quick_start, "tune", ray.tune), pytest.raises(TypeError):
+            quick_start.objective_function(config_dict=dict(options), saved=False)
 
 
 def test_dok_matrices_can_be_updated_as_graph_models_do() -> None:

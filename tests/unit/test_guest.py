@@ -201,6 +201,20 @@ def test_mistakes_with_our_models_end_in_one_clear_line(write_inter: Any, tmp_pa
     assert "AttributeError: Subclass reads MASK_ITEM_SEQ, a field of RecBole's BERT4Rec; derive it from that" in text
 
 
+def test_recboles_own_bert4rec_is_trained_under_its_other_name(write_inter: Any, tmp_path: Path) -> None:
+    data = write_inter(ROWS, header=HEADER)
+    options = {**QUIET, **SMALL, "data_path": data["data_path"], "transform": "mask_itemseq", "mask_ratio": 0.3}
+    options |= {"n_heads": 1, "inner_size": 8, "train_neg_sample_args": None}
+    asked = {"dataset": data["dataset"], "options": options}
+    program = (ROOT / "tests" / "guest.py").read_text("utf-8")
+    found = [
+        json.loads(*python(program, tmp_path / mode, mode, json.dumps({**asked, "models": {model: {}}})))[1]
+        for mode, model in (("stock", "BERT4Rec"), ("guest", "RecBoleBERT4Rec"))
+    ]
+    for result in ("losses", "validation", "test", "weights"):
+        assert found[0][result] == found[1][result]
+
+
 @pytest.mark.parametrize("first", ["recbole", "ours"])
 def test_run_recbole_trains_our_model_and_leaves_checkpoint_and_record_or_nothing(
     first: str, write_inter: Any, tmp_path: Path

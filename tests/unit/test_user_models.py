@@ -192,6 +192,15 @@ def test_a_run_of_a_class_is_recorded_by_name_and_its_checkpoint_says_where_it_i
     assert read(result.checkpoint)["state_dict"]["factor"] != 0.5, "its own weight was not trained"
 
 
+def test_a_class_may_have_the_name_of_another_model(write_inter: Any) -> None:
+    Path("my_names.py").write_text(MODULE.replace("Mine", "SASRec2").replace("MySASRec(SASRec)", "BERT4Rec(SASRec)"))
+    options = {"weight_of_loss": 0.5, "train_neg_sample_args": None, "n_layers": 1}
+    result = run(model="my_names:BERT4Rec", **request_of(write_inter, **options))
+    assert result.record["model"] == "BERT4Rec"
+    assert result.record["config"]["weight_of_loss"] == 0.5
+    assert "mask_ratio" not in result.record["config"]
+
+
 def test_only_a_class_that_the_user_names_is_loaded(
     module: str, write_inter: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
