@@ -202,7 +202,8 @@ PATCHES = (
         "recbole.config.configurator:Config",
         "_set_default_parameters",
         check_options,
-        "Options are checked; sequential models get the split that RecBole demands (configurator.py:327).",
+        "Options are checked, where an unknown name is a mistake in our programs and a warning elsewhere; sequential "
+        "models get the split that RecBole demands (configurator.py:327).",
         "checks",
     ),
 )

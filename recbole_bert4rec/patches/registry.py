@@ -84,11 +84,11 @@ class Registration:
             release(held)
 
 
-def register(fixes: bool = True, policies: bool | Collection[str] = True) -> Registration:
+def register(fixes: bool = True, policies: bool | Collection[str] | None = True) -> Registration:
     """Mend RecBole's faults for all models, and treat their options, files and logs as this package's programs do.
 
-    Without it, importing this package changes no other model's figures, options or files. One line of the log says what
-    is turned on. Modules that imported a function of RecBole by name before keep RecBole's own.
+    Without it, importing this package changes no other model's figures, options or files. One warning says what is on.
+    Modules that imported a function of RecBole by name before keep RecBole's own.
 
     Args:
         fixes: whether faults of RecBole are mended that change figures.
@@ -107,13 +107,14 @@ def register(fixes: bool = True, policies: bool | Collection[str] = True) -> Reg
     held = hold(rows)
     _held_by_register.extend(held)
     asked = [*(["fixes"] if fixes else []), *(f"policy {name}" for name in chosen)]
-    getLogger(FOR_THE_USER).warning(f"RecBole is changed for all models: {', '.join(asked) or 'nothing'}")
+    said = f"RecBole is changed for all models: {', '.join(asked)}" if asked else "register() turns on nothing"
+    getLogger(FOR_THE_USER).warning(said)
     return Registration(held)
 
 
-def _chosen(asked: bool | Collection[str]) -> list[str]:
+def _chosen(asked: bool | Collection[str] | None) -> list[str]:
     known = policies()
-    if isinstance(asked, bool):
+    if not asked or asked is True:
         return list(known) if asked else []
     names = [asked] if isinstance(asked, str) else list(asked)
     for name in names:

@@ -40,7 +40,8 @@ def advice_on_steps(config: Config, steps: int, epochs: int) -> list[str]:
     warmup = config["warmup_steps"]
     if steps * epochs < warmup:
         found.append(
-            f"planned are fewer steps ({steps * epochs}) than warmup_steps ({warmup}); give more epochs, or {smaller}"
+            f"planned are fewer steps ({steps * epochs}) than warmup_steps ({warmup}), so a tenth of them warms up; "
+            f"give more epochs, or {smaller}"
         )
     return found
 

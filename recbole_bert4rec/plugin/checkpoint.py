@@ -383,7 +383,9 @@ def explain_misfit(path: str | os.PathLike[str]) -> Iterator[None]:
 
 def plain_config(config: Config) -> dict[str, Any]:
     """Return the values from which ``StoredConfig`` makes the same configuration again."""
-    values = {key: value for key, value in config.final_config_dict.items() if key not in _DERIVED and is_plain(value)}
+    of_the_program = config.cmd_config_dict.keys() - config.external_config_dict.keys()
+    left_out = {*_DERIVED, *of_the_program}
+    values = {key: value for key, value in config.final_config_dict.items() if key not in left_out and is_plain(value)}
     before_dataset_name = {**config.internal_config_dict, **config.external_config_dict}
     values["model"] = source_of(config.model_class)
     values["data_path"] = before_dataset_name.get("data_path")

@@ -141,7 +141,7 @@ def _plain(value: object) -> object:
 
 
 def names_given(config: Config) -> set[str]:
-    """Return the names of the options that the user wrote.
+    """Return the names of the options that the user wrote, and keep no others among them.
 
     RecBole takes every flag of a program for an option. Of a program that is not ours, those that nobody knows are its
     own.
@@ -154,6 +154,8 @@ def names_given(config: Config) -> set[str]:
     of_the_program = sorted(name for name in flags if not is_known(name, known))
     if of_the_program:
         getLogger().warning(f"taken for flags of the program, not for options: {', '.join(of_the_program)}")
+    for name in of_the_program:  # config[name] is still there, for the program
+        del config.external_config_dict[name]
     return written | {name for name in flags if is_known(name, known)}
 
 

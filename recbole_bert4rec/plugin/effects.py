@@ -9,7 +9,7 @@ from typing import Any
 from recbole.config import Config
 
 from recbole_bert4rec.constants import OUR_MODELS, RIVAL
-from recbole_bert4rec.options.known import FOLLOWED_BY_ALL, known_to_every_model
+from recbole_bert4rec.options.known import FOLLOWED_BY_ALL, is_known, known_to_every_model
 from recbole_bert4rec.options.table import OPTIONS, OWN
 from recbole_bert4rec.plugin.user_rows import CAUSAL_MODELS
 from recbole_bert4rec.user_models import is_ours, options_read_by, parent_of
@@ -63,6 +63,6 @@ def why_no_effect(name: str, model_class: type, config: Mapping[str, Any], known
         return f"is another model's and has no effect on {model}"
     if name == "training_rows" and model not in CAUSAL_MODELS and parent_of(model_class) != RIVAL:
         return f"is for {', '.join(CAUSAL_MODELS)} and has no effect on {model}"
-    if name not in known and name not in FOLLOWED_BY_ALL | known_to_every_model():
+    if is_known(name) and name not in known and name not in FOLLOWED_BY_ALL | known_to_every_model():
         return f"is another model's and has no effect on {model}"
     return None

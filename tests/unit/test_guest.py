@@ -227,11 +227,13 @@ def test_run_recbole_trains_our_model_and_leaves_checkpoint_and_record_or_nothin
         from pathlib import Path
         from recbole.quick_start import load_data_and_model
         options = {{**{QUIET!r}, **{SMALL!r}, "data_path": {data["data_path"]!r}}}
+        sys.argv += ["--top_n=7"]  # a flag of the program
         run_recbole("BERT4Rec", "toy", config_dict=dict(options), saved=False)
         print(sorted(path.suffix for path in Path().rglob("saved/*") if path.is_file()))
         found = run_recbole("BERT4Rec", "toy", config_dict=dict(options))
         print(sorted(path.suffix for path in Path("saved").iterdir()))
         (file,) = Path("saved").glob("*.pth")
+        sys.argv.pop()
         config, model, dataset, train, valid, test = load_data_and_model(str(file))
         print(type(model).__module__, config["hidden_size"], "ndcg@10" in found["test_result"])
     """)
