@@ -18,12 +18,17 @@ if sys.argv[1] == "guest":
 mode, asked = sys.argv[1], json.loads(sys.argv[2])
 sys.argv = sys.argv[:1]
 
+import numpy as np  # noqa: E402
 import torch  # noqa: E402  after the package, as a user imports them
 from recbole.config import Config  # noqa: E402
 from recbole.data import create_dataset, data_preparation  # noqa: E402
 from recbole.utils import get_model, get_trainer, init_seed  # noqa: E402
 
 torch.set_num_threads(1)
+if mode == "stock":  # numpy 2 has none of these, without which no configuration can be made
+    for name, kind in {"float_": np.float64, "complex_": np.complex128, "unicode_": np.str_}.items():
+        if not hasattr(np, name):
+            setattr(np, name, kind)
 
 
 def trained(model: str, dataset: str, options: dict[str, Any]) -> dict[str, Any]:
