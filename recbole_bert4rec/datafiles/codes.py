@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,10 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from recbole_bert4rec.datafiles.spellings import WHOLE, keys, rewritten
 from recbole_bert4rec.errors import UserError, short
 
 NO_ID = -1
 """Code of a value that is missing."""
+_EXACT = {pa.float16(): 2**11, pa.float32(): 2**24, pa.float64(): 2**53}
+"""The first whole number of which a float cannot tell the next one."""
 PADDING_ID = "[PAD]"
 """RecBole's name of the item that fills histories up."""
 
@@ -41,7 +44,9 @@ def encode(column: pa.ChunkedArray[Any]) -> tuple[NDArray[np.int64], pa.Array[An
     return np.concatenate(codes).astype(np.int64), encoded.chunk(0).dictionary
 
 
-def read_ids(column: pa.ChunkedArray[Any], name: str, where: Callable[[int | None], str], trim: bool) -> Ids:
+def read_ids(
+    column: pa.ChunkedArray[Any], name: str, where: Callable[[int | None], str], clean: Collection[str]
+) -> Ids:
     """Read a column of ids. Only null, NaN and blank texts are missing: ``NA``, ``None`` and ``null`` are ids.
 
     Whole numbers that pandas made floats of, because others are missing, become whole numbers again.
@@ -50,14 +55,14 @@ def read_ids(column: pa.ChunkedArray[Any], name: str, where: Callable[[int | Non
         column: of the log.
         name: of the column.
         where: says where a row of the log stands; without a row, names the log.
-        trim: leave out spaces around the ids.
+        clean: in what ids may differ and be one, of :data:`~recbole_bert4rec.datafiles.spellings.KINDS`.
 
     Raises:
         UserError: the values cannot be ids, or all are missing.
     """
     try:
         codes, values = encode(column)
-        of_value = distinct_texts(values, trim)
+        of_value = distinct_texts(values, clean)
     except pa.ArrowException as error:
         raise no_ids(name, column.type, where, error) from error
     ids = Ids(np.append(of_value.codes, NO_ID)[codes], of_value.tokens)
@@ -70,23 +75,41 @@ def no_ids(name: str, kind: pa.DataType, where: Callable[[int | None], str], err
     return UserError(f"{where(None)}: values of {name!r} have type {kind} and cannot be ids: {error}")
 
 
-def distinct_texts(values: pa.Array[Any], trim: bool) -> Ids:
-    """Return the text of each value, which is missing where that is blank."""
+def distinct_texts(values: pa.Array[Any], clean: Collection[str]) -> Ids:
+    """Return the text of each value, which is missing where that is blank; of those that are one, the first one's.
+
+    Where all are whole numbers that end in ``.0``, they are written without it.
+    """
     texts = as_texts(values)
-    trimmed = pc.utf8_trim_whitespace(texts)
-    texts = pc.if_else(pc.equal(trimmed, pa.scalar("")), None, trimmed if trim else texts)
-    distinct: Any = texts.dictionary_encode()
-    codes = distinct.indices.fill_null(NO_ID).to_numpy(zero_copy_only=False)
-    return Ids(codes.astype(np.int64), distinct.dictionary)
+    if pc.all(pc.match_substring_regex(texts, WHOLE)).as_py():  # a program wrote whole numbers as floats
+        clean = {*clean, "point"}
+    texts = pc.if_else(pc.equal(pc.utf8_trim_whitespace(texts), pa.scalar("")), None, rewritten(texts, clean))
+    distinct: Any = keys(texts, clean).dictionary_encode()
+    codes = distinct.indices.fill_null(NO_ID).to_numpy(zero_copy_only=False).astype(np.int64)
+    if not clean:
+        return Ids(codes, distinct.dictionary)
+    _, firsts = np.unique(codes[codes != NO_ID], return_index=True)
+    return Ids(codes, texts.take(pa.array(np.flatnonzero(codes != NO_ID)[firsts])))
 
 
 def as_texts(values: pa.Array[Any]) -> pa.Array[Any]:
-    """Return ids as texts; whole numbers that pandas made floats of, because others are missing, without a point."""
+    """Return ids as texts; whole numbers that were made floats or decimals, without a point.
+
+    Raises:
+        pa.ArrowException: the values cannot be ids, or are floats that have lost digits.
+    """
     if pa.types.is_floating(values.type):
         values = pc.if_else(pc.is_nan(values), None, values)
-        whole = not pc.any(pc.not_equal(values, pc.floor(values))).as_py()
-        if whole and (pc.max(pc.abs(values)).as_py() or 0) < 2**53:
-            values = values.cast(pa.int64(), safe=False)
+        large = values.filter(pc.greater_equal(pc.abs(values), pa.scalar(_EXACT[values.type], values.type)))
+        if len(large):
+            raise pa.ArrowInvalid(
+                f"{len(large)} are floats of {_EXACT[values.type]:,} or more, such as {large[0].as_py():.0f}, whose "
+                "last digits are lost; store them as whole numbers or texts"
+            )
+    if pa.types.is_floating(values.type) or pa.types.is_decimal(values.type):
+        whole: Any = pc.floor(values)
+        if not pc.any(pc.not_equal(values, whole)).as_py():
+            values = whole.cast(pa.decimal128(38, 0) if pa.types.is_decimal(values.type) else pa.int64())
     return values.cast(pa.string())
 
 

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recbole_bert4rec.datafiles.times import unit_of
+
 _EDGES = (1, 2, 3, 4, 10, 20, 50, 200)
-_UNITS = {"seconds": 1, "milliseconds": 1e3, "microseconds": 1e6, "nanoseconds": 1e9}
-_PLAUSIBLE = (1e8, 4.2e9)
-"""Unix seconds from 1973 to 2103; times between them are shown as dates."""
 
 
 def facts_of(
@@ -69,8 +68,7 @@ def _by_count(counts: NDArray[np.int64]) -> dict[str, int]:
 
 def _date(time: np.generic, ends: tuple[Any, Any], are_dates: bool) -> str | float:
     """Return a time as a date, where all times are plausible Unix times of one unit; else as the number that it is."""
-    units = (size for size in _UNITS.values() if _PLAUSIBLE[0] <= ends[0] / size and ends[1] / size <= _PLAUSIBLE[1])
-    size = 1 if are_dates else next(units, None)
+    size = 1 if are_dates else unit_of(*ends)
     number = time.item()
     if size is None:
         return float(number)

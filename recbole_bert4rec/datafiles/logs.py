@@ -9,7 +9,7 @@ import io
 import json
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,7 @@ import pyarrow as pa
 from pyarrow import csv, dataset, parquet
 
 from recbole_bert4rec.datafiles.separators import COMMON_SEPARATORS, find_separator
+from recbole_bert4rec.datafiles.spellings import kinds_asked
 from recbole_bert4rec.errors import UserError, nearest, short, short_list
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
@@ -38,6 +39,9 @@ class Reading:
         date_format: of dates, in the signs of Python's strptime, such as ``%d.%m.%Y``.
         timezone: of dates that name none, such as ``Europe/Berlin``; None: UTC.
         drop_duplicates: leave out rows whose user, item and time are those of an earlier row.
+        quote: the sign around values of a text that hold separators; ``none``: there is none.
+        escape: the sign before a quote or a separator that belongs to a value.
+        clean_ids: in what ids may differ and be one: :data:`~recbole_bert4rec.datafiles.spellings.KINDS`, with commas.
     """
 
     separator: str | None = None
@@ -45,6 +49,9 @@ class Reading:
     date_format: str | None = None
     timezone: str | None = None
     drop_duplicates: bool = False
+    quote: str | None = None
+    escape: str | None = None
+    clean_ids: str = ""
 
 
 def is_table(name: str) -> bool:
@@ -113,13 +120,15 @@ class Log(ABC):
 
     Attributes:
         read_as: how the log was read, by what was found; filled by :meth:`read`.
-        trim: whether there are spaces around values that do not belong to them.
+        clean: in what ids may differ and be one: what is asked for, and spaces where the header has some.
+        doubts: what may be wrong, a sentence each; filled by :meth:`read`.
     """
 
     def __init__(self, path: Path, files: list[Path], reading: Reading) -> None:
         self.path, self._files, self._reading = path, files, reading
         self.read_as: dict[str, str] = {}
-        self.trim = False
+        self.clean = frozenset(kinds_asked(reading.clean_ids))
+        self.doubts: list[str] = []
 
     def status(self) -> list[list[Any]]:
         """Return path (within the log's folder), bytes and time of change of each file."""
@@ -256,6 +265,22 @@ class _Text(_Lines):
 
     _separator = ""  # until the header is read
 
+    @property
+    def _quote(self) -> str | Literal[False]:
+        """The sign around values, False where there is none."""
+        quote = self._reading.quote
+        return '"' if quote is None else False if quote == "none" else _one_sign(quote, "--quote", "")
+
+    @property
+    def _escape(self) -> str | Literal[False]:
+        escape = self._reading.escape
+        return False if escape is None else _one_sign(escape, "--escape", '"')
+
+    def _csv(self, lines: Iterable[str], separator: str, strict: bool = False) -> Any:
+        """Return Python's reader of lines."""
+        style: dict[str, Any] = {"quotechar": self._quote} if self._quote else {"quoting": python_csv.QUOTE_NONE}
+        return python_csv.reader(lines, delimiter=separator, strict=strict, escapechar=self._escape or None, **style)
+
     def _table(self, columns: list[str]) -> pa.Table:
         try:
             self._separator, names = self._find_header(columns)
@@ -267,7 +292,8 @@ class _Text(_Lines):
             raise self._empty()
         self.read_as["separator"] = self._separator
         there = [name.strip() for name in names]
-        self.trim = any(name != name.strip() for name in names)
+        if any(name != name.strip() for name in names):
+            self.clean |= {"spaces"}
         only = "; it has one column, or another separator: name that with --separator=..." if len(there) == 1 else ""
         self._check_columns(columns, there, only)
         wanted = [names[there.index(column)] for column in columns]
@@ -277,12 +303,77 @@ class _Text(_Lines):
             table = csv.read_csv(
                 self.path,
                 read_options=csv.ReadOptions(block_size=_BLOCK, encoding=encoding),
-                parse_options=csv.ParseOptions(delimiter=self._separator, newlines_in_values=True),
+                parse_options=csv.ParseOptions(
+                    delimiter=self._separator,
+                    quote_char=self._quote,
+                    escape_char=self._escape,
+                    newlines_in_values=bool(self._quote),
+                ),
                 convert_options=csv.ConvertOptions(column_types=kinds, include_columns=wanted),
             )
         except _UNREADABLE as error:
             raise self._unreadable(error) from error
+        if self._quote and self._count_lines() not in (None, len(table) + 1):
+            self._check_line_breaks(len(names))
         return table.rename_columns(columns)
+
+    def _count_lines(self) -> int | None:
+        """Count the lines of a text; None for one without quotes, whose values hold no line breaks."""
+        lines, quotes, last = 0, False, b"\n"
+        sign = str(self._quote).encode()
+        with self._bytes() as file:
+            while block := file.read(_BLOCK):
+                lines += block.count(b"\n") + block.count(b"\r") - (last[-1:] + block).count(b"\r\n")
+                quotes, last = quotes or sign in block, block
+        return lines + (last[-1:] not in b"\r\n") if quotes else None
+
+    def _check_line_breaks(self, width: int) -> None:
+        """Tell values that hold line breaks from quotes that swallow rows.
+
+        A value swallows rows where its quote is not closed as it should be, or where all lines that it spans could be
+        rows. With ``--quote`` the second is believed.
+
+        Raises:
+            UserError: naming the first such line.
+        """
+        spans, begin = [], 1
+        with self._texts() as file:
+            record = _Recorded(file)
+            records = self._csv(record, self._separator)
+            try:
+                for fields in records:
+                    lines, record.lines = record.lines, []
+                    if fields and len(lines) > 1:
+                        if self._swallows(lines, width):
+                            raise self._swallowed(begin, lines)
+                        spans.append(begin)
+                    begin += len(lines)
+            except python_csv.Error as error:  # a value is longer than any that is one
+                raise self._swallowed(begin, record.lines) from error
+        if spans:
+            self.doubts.append(
+                f"{len(spans):,} rows hold line breaks inside of quotes, the first in line {spans[0]}; --quote=none "
+                "reads a row a line"
+            )
+
+    def _swallows(self, lines: list[str], width: int) -> bool:
+        try:
+            list(self._csv(lines, self._separator, strict=True))
+        except python_csv.Error:
+            return True
+        return self._reading.quote is None and all(self._width(line) == width for line in lines)
+
+    def _swallowed(self, begin: int, lines: list[str]) -> UserError:
+        return UserError(
+            f"{self.path}, line {begin}: a value begins with a quote that is not closed before line "
+            f"{begin + len(lines) - 1}, or not as it should be, so that {len(lines) - 1} rows would be lost: "
+            f"{short(lines[0].strip())}. --quote=none takes quotes for signs like others; else double those inside of "
+            'values: "the ""best"" one"'
+        )
+
+    def _width(self, line: str) -> int:
+        """Return how many columns a line has where quotes mean nothing."""
+        return len(line.split(self._separator))
 
     def _find_header(self, columns: list[str]) -> tuple[str, list[str]]:
         """Return the separator and the names of the columns.
@@ -297,7 +388,7 @@ class _Text(_Lines):
 
     def _header(self, separator: str) -> list[str]:
         with self._texts() as file:
-            return next((names for names in python_csv.reader(file, delimiter=separator) if names), [])
+            return next((names for names in self._csv(file, separator) if names), [])
 
     def _records(self, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
         """Yield the line in which each record begins, and its fields; first the header's.
@@ -306,7 +397,7 @@ class _Text(_Lines):
             UserError: a quote is not closed; with ``strict``, also if there is more after it.
         """
         with self._texts() as file:
-            reader, begin = python_csv.reader(file, delimiter=self._separator, strict=strict), 1
+            reader, begin = self._csv(file, self._separator, strict), 1
             try:
                 for fields in reader:
                     if fields:
@@ -356,10 +447,23 @@ class _Text(_Lines):
         return found
 
 
-def _one_sign(text: str) -> str:
+class _Recorded:
+    """Lines that are also kept, until who reads them takes them away."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self._source, self.lines = iter(lines), list[str]()
+
+    def __iter__(self) -> Iterator[str]:
+        for line in self._source:
+            self.lines.append(line)
+            yield line
+
+
+def _one_sign(text: str, flag: str = "--separator", forbidden: str = '"') -> str:
     sign = {"\\t": "\t", "tab": "\t"}.get(text, text)
-    if len(sign) != 1 or not sign.isascii() or sign in '"\r\n':
-        raise UserError(f"--separator={text!r} must be one character, such as ; or \\t for a tab")
+    if len(sign) != 1 or not sign.isascii() or sign in forbidden + "\r\n":
+        example = {"--separator": "; or \\t for a tab", "--quote": "', or none", "--escape": "\\"}[flag]
+        raise UserError(f"{flag}={text!r} must be one character, such as {example}")
     return sign
 
 

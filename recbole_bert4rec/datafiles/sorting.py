@@ -19,6 +19,7 @@ from recbole_bert4rec.datafiles.dictionary import Dictionary, Numbers
 from recbole_bert4rec.datafiles.facts import facts_of_counts
 from recbole_bert4rec.datafiles.logs import ParquetLog, Reading
 from recbole_bert4rec.datafiles.mapped import COUNTS, ITEM_TOKENS, ITEMS, OFFSETS, TIMES, USER_TOKENS
+from recbole_bert4rec.datafiles.spellings import doubts
 from recbole_bert4rec.datafiles.times import TimeColumn, Times, read_as
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.files import digest_of
@@ -61,7 +62,7 @@ def sort_log(
     shown: dict[str, Any] = {"desc": "Sort the log", "ncols": 100, "bar_format": _SHOWN, "leave": False}
     with tqdm(total=3 * rows, delay=_DELAY, disable=no_bar, **shown) as bar:  # read, divided, sorted
         scan = _Scan(source, columns, reading, work / "rows", bar)
-        users, items = (one.numbers(source.trim) for one in scan.ids)
+        users, items = (one.numbers(source.clean) for one in scan.ids)
         pa.default_memory_pool().release_unused()  # else what reading took would stay to the end of the run
         parts = _Parts(scan, users, items, work, bar)
         (work / "rows").unlink()
@@ -71,6 +72,8 @@ def sort_log(
     form = read_as(scan.form, scan.without_zone, scan.kept, reading.timezone)
     return {
         "read_as": {**source.read_as, columns[2]: form},
+        "date_format": scan.date_format,
+        "doubts": list(scan.doubts),
         "rows": rows,
         "left_out": scan.left_out,
         "exact_duplicates": found.doubles,
@@ -106,6 +109,8 @@ class _Scan:
         self.of_user = np.empty(0, dtype=np.int64)
         self._missing = dict.fromkeys(columns[:2], 0)
         self._forms: dict[tuple[str, bool], str] = {}
+        self.date_format: str | None = None
+        self.doubts: dict[str, None] = {}
         with path.open("wb") as file:
             for table in source.batches(columns, _AT_ONCE):
                 self._take(table, file)
@@ -149,6 +154,8 @@ class _Scan:
             column, name, kept + self._read, self._where(len(table)), self._reading.date_format, self._reading.timezone
         ).read()
         self.without_zone += read.without_zone
+        self.date_format = read.date_format
+        self.doubts |= dict.fromkeys(read.doubts)
         self._forms.setdefault((read.form, read.are_dates), self._where(len(table))(None))
         values: NDArray[Any] = read.values
         if pa.types.is_integer(column.type):
@@ -174,7 +181,9 @@ class _Scan:
         if not self._read:
             raise UserError(f"{source.path} has a header but no rows")
         for name, ids in zip(columns, self.ids, strict=False):
-            check_ids(ids.texts(source.trim), name, source.where)
+            texts = ids.texts(source.clean)
+            check_ids(texts, name, source.where)
+            self.doubts |= dict.fromkeys(doubts(texts.tokens, name))
         if not self.kept:
             raise UserError(f"{source.path}: no row has both {columns[0]!r} and {columns[1]!r}")
         if len(self._forms) > 1:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from pyarrow import csv
 
 from recbole_bert4rec.constants import OUR_MODELS
+from recbole_bert4rec.datafiles import spellings
 from recbole_bert4rec.datafiles.codes import NO_ID, Ids, read_ids
 from recbole_bert4rec.datafiles.conversion import keep, read_record, sorted_folder, write_record
 from recbole_bert4rec.datafiles.facts import facts_of, summary
@@ -30,12 +31,14 @@ from recbole_bert4rec.files import atomic_write, digest_of, keep_folder, scratch
 
 LARGE = 20_000_000
 """A Parquet log of more rows is sorted on the disk; ML-20M has as many."""
-_SORTED_FORMAT = "sorted 1"
+_SORTED_FORMAT = "sorted 2"
 """Of conversions of such logs."""
-_FORMAT = 3
+_FORMAT = 4
 """Of conversions: 1 kept the order of the log, 2 wrote rows without ids."""
 _MOST_LINES = 1000
 """Lines that ``conversion.json`` names of the rows that are left out for one reason."""
+_MANY_TIES = 0.5
+"""Of the rows, from which on the log itself is said to give the order."""
 _AT_ONCE = 1 << 20
 """Rows that are written at once."""
 
@@ -154,15 +157,18 @@ class _Interactions:
     def __init__(self, source: Log, columns: list[str], reading: Reading) -> None:
         self.columns = columns
         table = source.read(columns)
-        ids = [read_ids(table[column], column, source.where, source.trim) for column in columns[:2]]
+        ids = [read_ids(table[column], column, source.where, source.clean) for column in columns[:2]]
         rows = np.flatnonzero(np.logical_and(*(one.codes != NO_ID for one in ids)))
         if not len(rows):
             raise UserError(f"{source.path}: no row has both {columns[0]!r} and {columns[1]!r}")
         kept = table[columns[2]] if len(rows) == len(table) else table[columns[2]].take(rows)
         times = TimeColumn(kept, columns[2], rows, source.where, reading.date_format, reading.timezone).read()
         order = np.argsort(times.values, kind="stable")
+        doubts = [said for one, name in zip(ids, columns, strict=False) for said in spellings.doubts(one.tokens, name)]
+        doubts += [*source.doubts, *times.doubts]
         self.users, self.items = (Ids(one.codes[rows][order], one.tokens) for one in ids)
         self.times = times.values[order]
+        doubts += _doubts_of_order(ids[0].codes[rows], times.values)
         doubles = self._doubles()
         form = read_as(times.form, times.without_zone, len(rows), reading.timezone)
         if reading.drop_duplicates:
@@ -170,6 +176,8 @@ class _Interactions:
             self.times = self.times[~doubles]
         self.record = {
             "read_as": {**source.read_as, columns[2]: form},
+            "date_format": times.date_format,
+            "doubts": doubts,
             "rows": len(table),
             "left_out": _left_out(source, columns[:2], ids),
             "exact_duplicates": int(doubles.sum()),
@@ -198,6 +206,25 @@ class _Interactions:
                 part = slice(begin, begin + _AT_ONCE)
                 ids = [one.tokens.take(pa.array(one.codes[part])) for one in (self.users, self.items)]
                 csv.write_csv(pa.table([*ids, pa.array(self.times[part])], names=self.columns), file, style)
+
+
+def _doubts_of_order(users: NDArray[np.int64], times: NDArray[Any]) -> list[str]:
+    """Say how many rows have the time of their user's previous one, where that may turn histories round.
+
+    Args:
+        users: of the rows, in the order of the log. *Shape:* (T,)
+        times: of the rows. *Shape:* (T,)
+    """
+    order = np.lexsort((times, users))
+    ties = (users[order[1:]] == users[order[:-1]]) & (times[order[1:]] == times[order[:-1]])
+    if not ties.any():
+        return []
+    falls, rises = int((times[1:] < times[:-1]).sum()), int((times[1:] > times[:-1]).sum())
+    count = f"{int(ties.sum()):,} of {len(users):,}"
+    said = f"{count} rows have the time of their user's previous one, and keep the log's order"
+    if falls > 10 * rises:
+        return [f"{said}, which runs from new to old: these are read the wrong way round; sort the log by time"]
+    return [said] if ties.mean() >= _MANY_TIES else []
 
 
 def _left_out(source: Log, columns: list[str], ids: list[Ids]) -> dict[str, Any]:

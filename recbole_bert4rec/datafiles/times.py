@@ -22,8 +22,17 @@ _UTC = "UTC"
 _HAS_ZONE = r"\d[T ]\d{2}.*(?:[Zz]|[+-]\d{2}(?::?\d{2})?)$"
 _DAY_AND_MONTH = r"^(\d{1,2})([./-])(\d{1,2})\2\d{4}(.*)$"
 _CLOCK = re.compile(r"(,?[ T]\s*)?(\d{1,2}):\d{2}(:\d{2})?([.,]\d+)?(\s?[AaPp][Mm])?(\s?(?:[Zz]|[+-]\d{2}:?\d{2}))?")
-_RUN_TOGETHER = {"%Y%m%d": (19700101, 21001231), "%Y%m%d%H%M%S": (19700101000000, 21001231235959)}
+_RUN_TOGETHER = {
+    "%Y%m%d": (19700101, 21001231),
+    "%Y%m%d%H": (1970010100, 2100123123),
+    "%Y%m%d%H%M": (197001010000, 210012312359),
+    "%Y%m%d%H%M%S": (19700101000000, 21001231235959),
+}
 """Dates that are written as one number, and the least and the greatest of them."""
+_DAY_FIRST, _MONTH_FIRST = "%d%m%Y", "%m%d%Y"
+_UNITS = {"seconds": 1, "milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
+_PLAUSIBLE = (1e8, 4.2e9)
+"""Unix seconds from 1973 to 2103."""
 _THOUSANDS = r"^[+-]?\d{1,3}(,\d{3})+$"
 _WITH_COMMA = r"^[+-]?\d+(,\d+)?$"
 
@@ -36,12 +45,25 @@ class Times(NamedTuple):
         are_dates: whether the log has dates.
         form: how they are written, in words.
         without_zone: how many dates name no time zone.
+        date_format: in the signs of Python's strptime; None where the dates have another form, or there are none.
+        doubts: what may be wrong, a sentence each.
     """
 
     values: NDArray[Any]
     are_dates: bool
     form: str
     without_zone: int = 0
+    date_format: str | None = None
+    doubts: tuple[str, ...] = ()
+
+
+def unit_of(first: float, last: float) -> int | None:
+    """Return how many units of times from ``first`` to ``last`` make a second; None where they are no Unix times.
+
+    ``unit_of(1_600_000_000_000, 1_700_000_000_000)`` is 1000.
+    """
+    fits = (size for size in _UNITS.values() if _PLAUSIBLE[0] <= first / size and last / size <= _PLAUSIBLE[1])
+    return next(fits, None)
 
 
 def read_as(form: str, without_zone: int, count: int, timezone: str | None) -> str:
@@ -60,11 +82,16 @@ def read_as(form: str, without_zone: int, count: int, timezone: str | None) -> s
 
 
 class _Parsed(NamedTuple):
-    """Dates, NaT where a value does not fit; their form; and how many had no zone of their own."""
+    """Dates, NaT where a value does not fit; their form; which had no zone of their own.
+
+    ``earlier`` are the dates where those in an hour that the clocks repeat are in its first pass, else in its second.
+    """
 
     dates: pd.Series
     form: str
     without_zone: NDArray[np.bool_]
+    date_format: str | None = None
+    earlier: pd.Series | None = None
 
 
 class TimeColumn:
@@ -77,6 +104,7 @@ class TimeColumn:
         where: says where a row of the log stands; without a row, names the log.
         date_format: form of the dates, in the signs of Python's strptime. None: find it.
         timezone: of dates without one, such as Europe/Berlin. None: UTC.
+        like: form of dates that were read before, which tells the day from the month where nothing else does.
     """
 
     def __init__(
@@ -87,7 +115,9 @@ class TimeColumn:
         where: Callable[[int | None], str],
         date_format: str | None = None,
         timezone: str | None = None,
+        like: str | None = None,
     ) -> None:
+        self._like = like
         self._name, self._rows, self._where = name, rows, where
         try:
             self._codes, self._values = encode(column)
@@ -140,7 +170,7 @@ class TimeColumn:
         if self._format is None:
             for kind in (pa.int64(), pa.float64()):
                 try:
-                    return self._numbers(texts.cast(kind).to_numpy(zero_copy_only=False))
+                    return self._numbers(texts.cast(kind).to_numpy(zero_copy_only=False), texts)
                 except pa.ArrowInvalid:
                     continue
             if pc.all(pc.match_substring_regex(texts, _WITH_COMMA)).as_py():
@@ -161,21 +191,76 @@ class TimeColumn:
     def _row_of(self, texts: pa.Array[Any], text: str) -> int:
         return int(self._rows[(self._codes == texts.index(text).as_py()).argmax()])
 
-    def _numbers(self, values: NDArray[Any]) -> Times:
-        """Take numbers as they are, unless they are dates run together, such as 20240131."""
+    def _numbers(self, values: NDArray[Any], texts: pa.Array[Any] | None = None) -> Times:
+        """Take numbers as they are, unless they are dates run together, such as 20240131 or 31012024."""
         if self._format is not None:
-            return self._dates(pd.Series(values).astype(str))
-        if np.issubdtype(values.dtype, np.integer):
-            for form, (least, greatest) in _RUN_TOGETHER.items():
-                if least <= values.min() and values.max() <= greatest:
-                    dates = pd.to_datetime(pd.Series(values).astype(str), format=form, errors="coerce")
-                    if dates.notna().all():
-                        return self._seconds(_Parsed(dates, f"dates like {form}", np.ones(len(dates), dtype=bool)))
+            return self._dates(pd.Series(values).astype(str) if texts is None else texts.to_pandas())
+        if np.issubdtype(values.dtype, np.integer) and (together := self._run_together(values)) is not None:
+            return self._seconds(together)
         infinite = ~np.isfinite(values)[self._codes]
         if infinite.any():
             row = self._rows[infinite.argmax()]
             raise UserError(f"{self._where(row)}: {int(infinite.sum())} values of {self._name!r} are infinite")
-        return Times(values[self._codes], False, "numbers")
+        self._refuse_mixed_units(values)
+        return Times(values[self._codes], False, "numbers", doubts=self._lost_digits(texts))
+
+    def _run_together(self, values: NDArray[Any]) -> _Parsed | None:
+        for form, (least, greatest) in _RUN_TOGETHER.items():
+            if least <= values.min() and values.max() <= greatest:
+                dates = pd.to_datetime(pd.Series(values).astype(str), format=form, errors="coerce")
+                if dates.notna().all():
+                    return _Parsed(dates, f"dates like {form}", np.ones(len(dates), dtype=bool), form)
+        if not (values.min() >= 1011970 and values.max() <= 31122100):
+            return None
+        digits = pd.Series(values).astype(str).str.zfill(8)
+        fits = []
+        for form in (_DAY_FIRST, _MONTH_FIRST):
+            dates = pd.to_datetime(digits, format=form, errors="coerce")
+            if dates.notna().all() and dates.dt.year.between(1970, 2100).all():
+                fits.append(_Parsed(dates, f"dates like {form}", np.ones(len(dates), dtype=bool), form))
+        if len(fits) > 1 and not (fits[0].dates == fits[1].dates).all():
+            fits = [one for one in fits if one.date_format == self._like]
+            if not fits:
+                raise UserError(
+                    f"{self._where(None)}: {self._name!r} holds dates such as {digits.iloc[0]!r}, in which the day or "
+                    f'the month could come first; say which with --date_format="{_DAY_FIRST}" or '
+                    f'--date_format="{_MONTH_FIRST}"'
+                )
+        return fits[0] if fits else None
+
+    def _refuse_mixed_units(self, values: NDArray[Any]) -> None:
+        """Refuse Unix times of which some are in seconds and others in milliseconds, or the like."""
+        units = {
+            name: (values >= _PLAUSIBLE[0] * size) & (values <= _PLAUSIBLE[1] * size) for name, size in _UNITS.items()
+        }
+        large = values >= _PLAUSIBLE[0]
+        used = {name: fits for name, fits in units.items() if fits.any()}
+        if len(used) < 2 or not np.logical_or.reduce(list(used.values()))[large].all():
+            return
+        rows = {name: fits[self._codes] for name, fits in used.items()}
+        said = [
+            f"{int(fits.sum()):,} in {name}, such as {self._values[self._codes[fits.argmax()]].as_py()} in row "
+            f"{self._rows[fits.argmax()] + 1}"
+            for name, fits in rows.items()
+        ]
+        fewest = min(rows.values(), key=np.sum)
+        raise UserError(
+            f"{self._where(self._rows[fewest.argmax()])}: {self._name!r} holds Unix times of several units: "
+            f"{'; '.join(said)}; write all of them in one"
+        )
+
+    def _lost_digits(self, texts: pa.Array[Any] | None) -> tuple[str, ...]:
+        """Doubt numbers that a program has rounded, such as 1.60E+09."""
+        if texts is None:
+            return ()
+        rounded = texts.filter(pc.match_substring_regex(texts, r"^[+-]?\d(\.\d{0,5})?[eE][+]?\d+$"))
+        if not len(rounded):
+            return ()
+        count = int(np.isin(self._codes, pc.index_in(rounded, texts).to_numpy()).sum())
+        return (
+            f"{count:,} values of {self._name!r} are rounded, such as {rounded[0].as_py()!r}, so that times are equal "
+            "that were not; they keep the order of the log",
+        )
 
     def _dates(self, texts: pd.Series) -> Times:
         texts = texts.str.replace(r"\s*(?:UTC|GMT)$", "Z", regex=True)
@@ -192,7 +277,8 @@ class TimeColumn:
         if dates.isna().any():
             self._refuse_misfits(texts, dates)
         named = "ISO 8601 dates" if form == _ISO else f"dates like {form}"
-        return self._seconds(_Parsed(dates, named, ~with_zone))
+        earlier = None if self._zone == _UTC else aware.where(with_zone, self._in_zone(naive, second=False))
+        return self._seconds(_Parsed(dates, named, ~with_zone, None if form == _ISO else form, earlier))
 
     def _form_of(self, texts: pd.Series) -> str:
         """Find the form of dates that begin with day or month; all others must be ISO 8601.
@@ -212,6 +298,8 @@ class TimeColumn:
             return forms[0]
         if greatest[1] > 12:
             return forms[1]
+        if self._like is not None and self._like[:2] in ("%d", "%m"):
+            return forms[0 if self._like.startswith("%d") else 1]
         raise UserError(
             f"{self._where(None)}: {self._name!r} holds dates such as {texts[fits].iloc[0]!r}, in which the day or the "
             f'month could come first; say which with --date_format="{forms[0]}" or --date_format="{forms[1]}"'
@@ -233,21 +321,60 @@ class TimeColumn:
             f"{self._rows[place] + 1}{hint}"
         )
 
-    def _in_zone(self, naive: pd.Series) -> pd.Series:
-        """Take dates for times of the zone; of an hour that its clocks repeat, the second one."""
-        second = np.zeros(len(naive), dtype=bool)
-        local: pd.Series = naive.dt.tz_localize(self._zone, ambiguous=second, nonexistent="shift_forward")
+    def _in_zone(self, naive: pd.Series, second: bool = True) -> pd.Series:
+        """Take dates for times of the zone; of an hour that its clocks repeat, the second one or the first one."""
+        first = np.full(len(naive), not second)
+        local: pd.Series = naive.dt.tz_localize(self._zone, ambiguous=first, nonexistent="shift_forward")
         moments: pd.Series = local.dt.tz_convert("UTC")
         return moments
 
     def _seconds(self, parsed: _Parsed) -> Times:
-        dates = parsed.dates
+        dates, earlier = parsed.dates, parsed.earlier
         if dates.dt.tz is None:
-            dates = self._in_zone(dates)
-        microseconds = dates.dt.as_unit("us").astype("int64").to_numpy()
+            dates, earlier = self._in_zone(dates), None if self._zone == _UTC else self._in_zone(dates, second=False)
+        microseconds = dates.dt.as_unit("us").astype("int64").to_numpy()[self._codes]
+        doubts: tuple[str, ...] = ()
+        if earlier is not None and (earlier != dates).any():
+            first = earlier.dt.as_unit("us").astype("int64").to_numpy()[self._codes]
+            doubts = self._repeated(_in_the_order_of_the_log(microseconds, first))
         whole = not (microseconds % 10**6).any()
         seconds = microseconds // 10**6 if whole else microseconds / 10**6
-        return Times(seconds[self._codes], True, parsed.form, int(parsed.without_zone[self._codes].sum()))
+        without_zone = int(parsed.without_zone[self._codes].sum())
+        return Times(seconds, True, parsed.form, without_zone, parsed.date_format, doubts)
+
+    def _repeated(self, rows: NDArray[np.bool_]) -> tuple[str, ...]:
+        """Doubt dates in an hour that the clocks of the zone show twice."""
+        if not rows.any():
+            return ()
+        example = self._values[self._codes[rows.argmax()]].as_py()
+        return (
+            f"{int(rows.sum()):,} values of {self._name!r} are in an hour that the clocks of {self._zone} show twice, "
+            f"such as {str(example)!r}, and are taken for its second pass; write times in UTC or with their zone",
+        )
+
+
+def _in_the_order_of_the_log(second: NDArray[np.int64], first: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Tell, in a log that is in order, the two passes of an hour that the clocks repeat: between them the times fall.
+
+    Args:
+        second: the times, where those in such hours are in the second pass; changed in place. *Shape:* (rows,)
+        first: the same in the first pass. *Shape:* (rows,)
+
+    Returns:
+        Which rows are in such an hour all the same, and not told. *Shape:* (rows,)
+    """
+    twice: NDArray[np.bool_] = first != second
+    untold = twice.copy()
+    if bool((np.diff(second[~twice]) < 0).any()):
+        return untold
+    places = np.flatnonzero(twice)
+    for hour in np.split(places, np.flatnonzero(np.diff(places) > 1) + 1):
+        falls = np.flatnonzero(np.diff(second[hour]) < 0)
+        if len(falls) == 1:
+            before = hour[: falls[0] + 1]
+            second[before] = first[before]
+            untold[hour] = False
+    return untold
 
 
 def _clock(text: str) -> str:

@@ -21,7 +21,8 @@ _DOCUMENTED = ("neg_sampling", "training_neg_sample_num")
 """What examples of RecBole's documentation set, though its code no longer reads it; RecBole itself warns of them."""
 
 
-_OF_LOGS = {"separator", "date_format", "timezone", "drop_duplicates", "conversion"}
+_OF_LOGS = {"separator", "date_format", "timezone", "drop_duplicates", "quote", "escape", "clean_ids"}
+_OF_LOGS |= {"date_format_found", "conversion"}
 FOLLOWED_BY_ALL = frozenset(
     {"allow_unknown", "candidates", "exclude_seen", "training_rows", "trust_pickles", *_OF_LOGS}
 )

@@ -639,6 +639,23 @@ OPTIONS: Mapping[str, Option] = {
         kind=Switch(),
         help="For a log: leave out rows whose user, item and time an earlier row has; else they count as repeats.",
     ),
+    "quote": _of_logs(
+        kind=Anything("one character, none, or null"),
+        help="For a log: the sign around values that hold separators; none: signs around values belong to them; null: "
+        "double quotes, where that loses no rows.",
+    ),
+    "escape": _of_logs(
+        kind=Anything("one character, or null"),
+        help="For a log: the sign before a quote or a separator that belongs to a value, such as a backslash.",
+    ),
+    "clean_ids": _of_logs(
+        kind=Anything("True, some of spaces, form, point, case, zeros, or null"),
+        help="For a log: ids that differ only so (form: Unicode's; point: .0 at the end) are one; True: in all of it.",
+    ),
+    "date_format_found": _of_logs(
+        kind=Anything("a form of dates, or null"),
+        help="How dates of the log were written; set where dataset names a log, so that a part of it is read alike.",
+    ),
     "conversion": _of_logs(
         kind=Anything("a text, or null"),
         shapes_data=True,

@@ -13,6 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from recbole_bert4rec.constants import PADDING
+from recbole_bert4rec.datafiles.spellings import keys
 from recbole_bert4rec.datafiles.times import TimeColumn
 from recbole_bert4rec.errors import UserError, short
 
@@ -42,21 +43,34 @@ class Items:
 
     Args:
         tokens: by internal id, padding first.
+        clean: in what ids may differ and be one, as ``clean_ids`` of the training.
 
     Raises:
         UserError: there is none, or one stands twice.
     """
 
-    def __init__(self, tokens: Sequence[str]) -> None:
+    def __init__(self, tokens: Sequence[str], clean: Collection[str] = ()) -> None:
         self.tokens: NDArray[np.object_] = np.array(tokens, dtype=object)
+        self._clean = clean
         self._index = pd.Index(self.tokens)
         self._warned: set[str] = set()
         if len(tokens) < 2 or not self._index.is_unique:
             raise UserError("the items' ids in a checkpoint must be at least one, and different from each other")
+        self._keys = pd.Index(keys(pa.array(tokens, pa.string()), clean).to_pylist()) if clean else self._index
+        if not self._keys.is_unique:
+            raise UserError(f"the items' ids in a checkpoint are not different from each other but in {list(clean)}")
 
     def ids_of(self, values: Ids | pd.Series) -> NDArray[np.int64]:
-        """Return internal ids; :data:`PADDING` for what is no item of the catalogue."""
-        found: NDArray[np.int64] = self._index.get_indexer(pd.Index(as_tokens(values))).astype(np.int64)
+        """Return internal ids; :data:`PADDING` for what is no item of the catalogue.
+
+        Ids that the training took for one are one here, and ``12.0`` is ``12`` where there is no item ``12.0``.
+        """
+        tokens = as_tokens(values)
+        found: NDArray[np.int64] = self._index.get_indexer(pd.Index(tokens)).astype(np.int64)
+        unknown = np.flatnonzero(found < 0)
+        if len(unknown):
+            spelt = keys(pa.array(tokens[unknown], pa.string()), {"point", *self._clean})
+            found[unknown] = self._keys.get_indexer(pd.Index(spelt.to_pylist()))
         return np.where(found < 0, PADDING, found)
 
     def known(self, values: Ids, what: str) -> NDArray[np.int64]:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from recbole_bert4rec.constants import NAMES_OF_COLUMNS
 from recbole_bert4rec.data.sequences import Sequences
+from recbole_bert4rec.datafiles.spellings import kinds_asked
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.nn.growth import FEATURE_VALUES, feature_table
 from recbole_bert4rec.options.kinds import misfits
@@ -85,7 +86,7 @@ def recommender_of(
     ]
     if wrong:
         raise UserError(f"{path}: {' '.join(wrong)}")
-    items, counts = Items(state["item_tokens"]), state["item_counts"]
+    items, counts = Items(state["item_tokens"], kinds_asked(config["clean_ids"])), state["item_counts"]
     if len(counts) != len(items.tokens):
         raise UserError(f"{path} has {len(items.tokens)} items, but counts of {len(counts)}")
     with checkpoint.explain_misfit(path):

@@ -6,6 +6,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from logging import getLogger
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,10 @@ import torch
 import yaml
 from recbole.config import Config
 
-from recbole_bert4rec.constants import DEFAULT_NAMES, FORMATS, OUR_MODELS
+from recbole_bert4rec.constants import DEFAULT_NAMES, FOR_THE_USER, FORMATS, OUR_MODELS
 from recbole_bert4rec.datafiles.conversion import read_record
 from recbole_bert4rec.datafiles.logs import Reading, data_set_name, is_table
+from recbole_bert4rec.datafiles.spellings import kinds_asked
 from recbole_bert4rec.datafiles.table import convert
 from recbole_bert4rec.errors import UserError, nearest
 from recbole_bert4rec.files import check_folder, check_picture
@@ -35,7 +37,7 @@ from recbole_bert4rec.training.request import RunRequest
 from recbole_bert4rec.user_models import Model, chosen, class_name, class_of, is_ours, known_models, named_in_file
 from recbole_bert4rec.yaml_files import read_yaml
 
-_OF_LOGS = ("separator", "date_format", "timezone", "drop_duplicates")
+_OF_LOGS = ("separator", "date_format", "timezone", "drop_duplicates", "quote", "escape", "clean_ids")
 """Options that say how a log is read, besides RecBole's ``encoding``."""
 
 
@@ -210,8 +212,11 @@ def _from_table(
     found = read_record(folder) or {}
     for text in told:
         say(text, "conversion", found)
+    for doubt in found.get("doubts", []):
+        getLogger(FOR_THE_USER).warning(f"{found.get('log')}: {doubt}")
     columns = {**(stored.get("load_col") or {}), "inter": list(names.values())}
     options = {**names, "data_path": str(folder.parent), "load_col": columns, "conversion": found.get("digest")}
+    options["date_format_found"] = found.get("date_format")
     if is_ours(model):  # for others the order of the file does it
         options["exact_time"] = True
     return folder.name, options
@@ -219,6 +224,8 @@ def _from_table(
 
 def _typed(name: str, value: Any) -> Any:
     """Return an option of logs as the text that it is, or as True or False, which the command line writes as texts."""
+    if name == "clean_ids":
+        return ",".join(kinds_asked(value))
     if name != "drop_duplicates":
         return str(value)
     return {"true": True, "false": False}.get(str(value).lower(), value)

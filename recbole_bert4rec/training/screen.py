@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from recbole.data.dataloader import AbstractDataLoader
 from recbole.data.dataset import Dataset
 
+from recbole_bert4rec.datafiles.times import unit_of
 from recbole_bert4rec.plugin.advice import advice
 from recbole_bert4rec.plugin.distributed import n_parameters
 from recbole_bert4rec.training.budget import Budget
@@ -21,8 +22,6 @@ from recbole_bert4rec.training.callbacks import Callback, Metrics, Observed
 from recbole_bert4rec.training.epochs import EpochLog, EpochRecord, counted
 from recbole_bert4rec.training.logs import say
 
-_EARLIEST, _LATEST = 1e8, 5e9
-"""Unix seconds from 1973 to 2128: what lies outside is no date."""
 _FEW_STEPS = 1500
 """With fewer, a training may end before the model has learnt; BERT4Rec's defaults make as many from 75,000 rows on."""
 _FEW_EPOCHS = 10
@@ -107,18 +106,14 @@ def _ends(times: NDArray[np.float64]) -> tuple[float, float] | None:
 
 def _period(ends: tuple[float, float] | None, dates_only: bool = False) -> str:
     """Return from when to when; nothing without times."""
-    if ends is None or (dates_only and _date(ends[1]) is None):
+    size = None if ends is None else unit_of(*ends)
+    if ends is None or (dates_only and size is None):
         return ""
-    first, last = (_date(time) or f"{time:.6g}" for time in ends)
+    first, last = (
+        f"{time:.6g}" if size is None else f"{datetime.fromtimestamp(time / size, timezone.utc):%Y-%m-%d %H:%M}"
+        for time in ends
+    )
     return f", {first} to {last}"
-
-
-def _date(time: float) -> str | None:
-    """Return the date of a time in seconds or milliseconds; None for other numbers, such as times scaled to 0 to 1."""
-    for seconds in (time, time / 1000):
-        if _EARLIEST < seconds < _LATEST:
-            return f"{datetime.fromtimestamp(seconds, timezone.utc):%Y-%m-%d %H:%M}"
-    return None
 
 
 def show_plan(experiment: Experiment) -> None:
