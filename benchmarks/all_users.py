@@ -82,7 +82,7 @@ def measure(n_users: int, options: argparse.Namespace) -> dict[str, Any]:
     shutil.rmtree(f"{output}.parts", ignore_errors=True)  # of a call that was stopped
     begin = time.perf_counter()
     question = Question(source, partial(Recommender.recommend, k=_K))
-    answer_file(source, output, {}, OneAfterAnother(question, model))
+    answer_file(source, output, {}, OneAfterAnother(question, model), model.items)
     whole, memory = time.perf_counter() - begin, peak_memory_mb()
     after = parts(model, sample)
     encoding, ranking, bare = (n_users * (one + other) / 2 for one, other in zip(before, after, strict=True))

@@ -43,7 +43,7 @@ def answer(question: Question, output: Path, engine: Engine) -> tuple[Count, flo
     for old in (output, output.with_name(f"{output.name}.parts")):
         shutil.rmtree(old, ignore_errors=True)
     begin = time.perf_counter()
-    count = answer_file(question.source, str(output), {}, engine)
+    count = answer_file(question.source, str(output), {}, engine, ["i1"])
     return count, time.perf_counter() - begin
 
 

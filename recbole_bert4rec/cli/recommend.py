@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from recbole_bert4rec.cli.trained import (
     add_adjustment,
@@ -23,6 +23,9 @@ from recbole_bert4rec.cli.trained import (
 )
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.options.kinds import AUTO
+
+if TYPE_CHECKING:
+    from recbole_bert4rec.recommend.recommender import Recommender
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,10 +63,10 @@ def execute(options: argparse.Namespace, flags: list[str]) -> None:
     how = {
         "k": options.k,
         "filter_viewed": filter_viewed(options),
-        "items_to_recommend": items_of("--items_to_recommend", options.items_to_recommend),
-        "exclude": items_of("--exclude", options.exclude),
+        "items_to_recommend": items_of("--items_to_recommend", options.items_to_recommend, model),
+        "exclude": items_of("--exclude", options.exclude, model),
         "diversity": options.diversity,
-        **_categories(options, model.fields[1]),
+        **_categories(options, model),
     }
     if options.filter_viewed == AUTO:
         print(f"filter_viewed is auto: {model.viewed.why}", file=sys.stderr)
@@ -76,11 +79,11 @@ def execute(options: argparse.Namespace, flags: list[str]) -> None:
     answer_users(options, model, partial(Recommender.recommend, **how), asked, **opened)
 
 
-def _categories(options: argparse.Namespace, field: str) -> dict[str, Any]:
+def _categories(options: argparse.Namespace, model: Recommender) -> dict[str, Any]:
     """Return what --max_per and --items say, as arguments of :meth:`Recommender.recommend`.
 
     Raises:
-        UserError: one of them is missing or has another form.
+        UserError: one of them is missing or has another form, or the model knows none of the items.
     """
     if options.max_per is None and options.items is None:
         return {}
@@ -89,7 +92,9 @@ def _categories(options: argparse.Namespace, field: str) -> dict[str, Any]:
         raise UserError("--max_per=COLUMN:N and --items=NAME.item go together, such as --max_per=brand:2")
     from recbole_bert4rec.datafiles.items import categories_in
 
-    return {"categories": categories_in(options.items, field, column), "max_per": int(most)}
+    categories = categories_in(options.items, model.fields[1], column)
+    model.check_known(f"--items={options.items}", list(categories))
+    return {"categories": categories, "max_per": int(most)}
 
 
 kept = parts_kept

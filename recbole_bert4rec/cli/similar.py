@@ -33,8 +33,8 @@ def execute(options: argparse.Namespace, flags: list[str]) -> None:
         raise UserError("--item and --items do not go together")
     if options.output is not None:
         check_table("--output", options.output)
-    items = options.item or items_of("--items", options.items)
     model = open_model(options)
+    items = options.item or items_of("--items", options.items, model)
     write_or_print(model.similar_items(model.items if items is None else items, options.k), options.output)
 
 

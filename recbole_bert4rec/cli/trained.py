@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -22,9 +23,19 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from recbole_bert4rec.datafiles.interactions import InteractionFile
+    from recbole_bert4rec.datafiles.logs import Reading
     from recbole_bert4rec.recommend.histories import Histories
     from recbole_bert4rec.recommend.recommender import Recommender
 
+_QUOTED = re.compile(r'^"(.*)"$')
+_HOW = {
+    "date_format": "form of its dates",
+    "timezone": "time zone of its dates",
+    "encoding": "of a text",
+    "separator": "sign between the columns of a text",
+    "quote": "sign around values of a text, or none",
+    "escape": "sign before a quote that belongs to a value",
+}
 _FILTER = {"True": True, "False": False, AUTO: AUTO}
 
 
@@ -44,11 +55,11 @@ def add_adjustment(parser: argparse.ArgumentParser) -> None:
 
 def add_input(parser: argparse.ArgumentParser, purpose: str) -> None:
     """Add the flags that say where the histories are, and what for."""
-    text = f"{purpose}: .csv, .tsv, .inter or .parquet, a row an interaction, or a row a user with a list of items"
+    text = f"{purpose}: what --dataset reads, or .inter; a row an interaction, or a row a user with a list of items"
     parser.add_argument("--input", metavar="FILE", help=text)
     for field in NAMES_OF_COLUMNS:
         parser.add_argument(f"--{field}", metavar="NAME", help="name of a column (default: that of the training)")
-    for name, of_what in (("date_format", "form of its dates"), ("timezone", "time zone of its dates")):
+    for name, of_what in _HOW.items():
         parser.add_argument(f"--{name}", help=f"{of_what} (default: that of the training)")
 
 
@@ -133,7 +144,19 @@ def open_input(options: argparse.Namespace, model: Recommender, path: str | None
 
     named = (getattr(options, field) or own for field, own in zip(NAMES_OF_COLUMNS, model.fields, strict=True))
     user, item, time = named
-    return InteractionFile(path or options.input, (user, item, time))
+    flag = "--input" if path is None else "--targets"
+    return InteractionFile(path or options.input, (user, item, time), _reading(options, model), flag)
+
+
+def _reading(options: argparse.Namespace, model: Recommender) -> Reading:
+    """Return how a file is to be read: as the flags say, or else as the log of the training was."""
+    from recbole_bert4rec.datafiles.logs import Reading
+
+    stored = {name: model.config.get(name) for name in ("quote", "escape", "encoding")}
+    if str(stored["encoding"]).lower() in ("utf-8", "utf8"):
+        stored["encoding"] = None  # RecBole's default: that of this file is found
+    quote, escape, encoding = (getattr(options, name, None) or value for name, value in stored.items())
+    return Reading(options.separator, encoding, quote=quote, escape=escape)
 
 
 def add_output(parser: argparse.ArgumentParser, table: str) -> None:
@@ -187,9 +210,11 @@ def answer_users(
             )
             engine = stack.enter_context(on_ray(question, load_one, options.num_workers or 1, options.ray_address))
         made_from = {**flags, **asked, "size": status.st_size, "changed": status.st_mtime}
-        count = answer_file(source, options.output, made_from, engine)
+        count = answer_file(source, options.output, made_from, engine, model.items)
     left_out = f"; {count.skipped} interactions are left out: the model does not know their items"
-    print(f"{count.users} users answered in {options.output}{left_out if count.skipped else ''}", file=sys.stderr)
+    others = f"; {count.strangers} users have no other ones, and are answered as without a history"
+    said = (left_out if count.skipped else "") + (others if count.strangers else "")
+    print(f"{count.users} users answered in {options.output}{said}", file=sys.stderr)
 
 
 def nothing_written(options: argparse.Namespace) -> str:
@@ -213,15 +238,27 @@ def write_or_print(table: pd.DataFrame, output: str | None) -> None:
         write_table(table, temporary, Path(output).suffix)
 
 
-def items_of(flag: str, path: str | None) -> list[str] | None:
-    """Return the lines of a text file of items.
+def items_of(flag: str, path: str | None, model: Recommender) -> list[str] | None:
+    """List the items of a text file, a line each, without spaces and quotes around those that are unknown with them.
+
+    Args:
+        flag: that names the file.
+        path: of it; None for none.
+        model: that is asked.
 
     Raises:
-        UserError: it cannot be read.
+        UserError: it cannot be read, or the model knows none of them.
     """
     if path is None:
         return None
+    from recbole_bert4rec.datafiles.logs import encoding_of
+
     try:
-        return [line for line in Path(path).read_text("utf-8").splitlines() if line]
+        content = Path(path).read_bytes()
+        lines = [line for line in content.decode(encoding_of(content[:1024])).splitlines() if line.strip()]
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{flag}={path} cannot be read: {error}") from error
+    known = {*model.items}
+    items = [line if line in known else _QUOTED.sub(r"\1", line.strip()).replace('""', '"') for line in lines]
+    model.check_known(f"{flag}={path}", items)
+    return items

@@ -21,7 +21,7 @@ from recbole.utils import FeatureType
 from torch import Tensor
 
 from recbole_bert4rec.constants import OUR_MODELS
-from recbole_bert4rec.datafiles.conversion import folder_read
+from recbole_bert4rec.datafiles.conversion import folder_read, read_record
 from recbole_bert4rec.datafiles.mapped import is_mapped
 from recbole_bert4rec.datafiles.reader import MISSING
 from recbole_bert4rec.errors import UserError, nearest, short, short_list
@@ -93,7 +93,7 @@ def check_feature_file(config: Config, path: str, field: str) -> None:
     place, lines = list(columns).index(field), dict[str, int]()
     try:
         with _open(path, config["encoding"]) as file:
-            rows = _split_lines(file, separator)
+            rows = _split_lines(file, separator, path)
             next(rows)
             for line, fields in rows:
                 if len(fields) > len(columns):
@@ -251,7 +251,7 @@ def wide_lines(config: Config, folder: str) -> str | None:
     path = _inter_path(config, folder)
     try:
         with _open(path, config["encoding"]) as file:
-            rows = _split_lines(file, config["field_separator"])
+            rows = _split_lines(file, config["field_separator"], path)
             _, header = next(rows)
             numbers = [index for index, text in enumerate(header) if text.endswith(":float")]
             wide = []
@@ -273,7 +273,7 @@ def _find_mistakes(path: str, separator: str, encoding: str | None) -> str | Non
     wrong_values: list[tuple[int, str, str]] = []  # line, column, value
     wrong_widths: list[tuple[int, list[str]]] = []  # line, fields
     with _open(path, encoding) as file:
-        rows = _split_lines(file, separator)
+        rows = _split_lines(file, separator, path)
         _, header = next(rows)
         numbers = {index: text[: -len(":float")] for index, text in enumerate(header) if text.endswith(":float")}
         for line, fields in rows:
@@ -302,10 +302,13 @@ def _other_width(line: int, fields: list[str], width: int, separator: str) -> st
     )
 
 
-def _split_lines(file: TextIO, separator: str) -> Iterator[tuple[int, list[str]]]:
+def _split_lines(file: TextIO, separator: str, path: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the number and the fields of each line that is not blank; longer separators are regular expressions."""
     if len(separator) == 1:
-        reader = csv.reader(file, delimiter=separator)
+        if read_record(Path(path).parent) is None:
+            reader = csv.reader(file, delimiter=separator, quoting=csv.QUOTE_NONE)
+        else:
+            reader = csv.reader(file, delimiter=separator)
         yield from ((reader.line_num, fields) for fields in reader if fields)
     else:
         lines = enumerate((line.rstrip("\r\n") for line in file), 1)

@@ -1,15 +1,13 @@
-"""Reads interactions of any number from CSV, Parquet and atomic files, a part of the users at a time."""
+"""Reads interactions of any number from a log or an atomic file, a part of the users at a time."""
 
 from __future__ import annotations
 
 import copy
-import csv as python_csv
-import gzip
 import shutil
-import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack
-from functools import partial
+from dataclasses import asdict
+from logging import getLogger
 from pathlib import Path
 from typing import Any
 
@@ -17,21 +15,16 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import csv, ipc, parquet
+from pyarrow import ipc, parquet
 
 from recbole_bert4rec.datafiles.codes import as_texts
-from recbole_bert4rec.datafiles.separators import COMMON_SEPARATORS, find_separator
-from recbole_bert4rec.errors import UserError, short_list
+from recbole_bert4rec.datafiles.logs import ParquetLog, Reading, open_log
+from recbole_bert4rec.datafiles.spellings import rewritten
+from recbole_bert4rec.errors import UserError
 
-_UNREADABLE = (pa.ArrowException, OSError, EOFError, zlib.error, UnicodeDecodeError, python_csv.Error)
-"""What is raised for damaged files."""
-_IN_TURN = csv.ReadOptions(use_threads=False)
-"""How texts are read: with threads, an error would not always name its row."""
-_SEPARATORS = {".csv": ",", ".tsv": "\t", ".inter": "\t"}
-ENDINGS = (*_SEPARATORS, ".parquet")
 _ROWS = 1 << 16  # read at once
 _PART = 1 << 18  # interactions of a part, about
-_BYTES = {".parquet": 4}  # of the file, for each interaction; more in text
+_BYTES_OF_PARQUET, _BYTES_OF_TEXT = 4, 16  # of the file, for each interaction
 _MOST_PARTS = 500  # files that are open at once
 
 
@@ -39,24 +32,21 @@ class InteractionFile:
     """A file, or a folder of files, with a row an interaction, or a row a user with a list of items.
 
     Args:
-        path: .csv, .tsv, .inter (each also .gz), .parquet, or a folder of .parquet files.
+        path: what :func:`~recbole_bert4rec.datafiles.logs.open_log` opens.
         fields: names of the columns of users, items and, where there is one, times.
+        reading: how to read it. Default: as it is found.
+        flag: that names the file, for messages.
 
     Raises:
         UserError: there is no such file, or it lacks a column.
     """
 
-    def __init__(self, path: str, fields: tuple[str, str, str]) -> None:
-        self.path, self._fields = Path(path), fields
-        self._files = sorted(self.path.glob("*.parquet")) if self.path.is_dir() else [self.path]
-        kind = ".parquet" if self.path.is_dir() else _kind(self.path)
-        if kind not in ENDINGS:
-            raise UserError(f"{path} must end in {', '.join(ENDINGS)}, or be a folder of .parquet files")
-        if not self._files or not all(file.is_file() for file in self._files):
-            raise UserError(f"{path} does not exist" if not self.path.is_dir() else f"{path} holds no .parquet file")
-        self._kind = kind
-        for file in self._files:
-            self._check(file, self._columns(file))
+    def __init__(
+        self, path: str, fields: tuple[str, str, str], reading: Reading | None = None, flag: str = "--input"
+    ) -> None:
+        self.path, self._fields, self._reading = Path(path), fields, reading or Reading()
+        self._log = open_log(path, self._reading, flag)
+        self._columns = self._log.present(list(fields[:2]), [fields[2]])
 
     def renamed(self, frame: pd.DataFrame, fields: tuple[str, str, str]) -> pd.DataFrame:
         """Return interactions of this file with other names of their columns."""
@@ -64,22 +54,31 @@ class InteractionFile:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What changes with the content: names, sizes and times of the files, and the columns that are read."""
-        status = [(str(file.resolve()), file.stat()) for file in self._files]
-        return {"files": [[name, one.st_size, one.st_mtime] for name, one in status], "fields": list(self._fields)}
+        """What changes with the content: names, sizes and times of the files, and what of them is read, and how."""
+        return {
+            "log": str(self._log.path),
+            "files": self._log.status(),
+            "fields": list(self._fields),
+            **asdict(self._reading),
+        }
 
     @property
     def n_parts(self) -> int:
         """Into how many parts the users are divided, so that one fits into memory with ease."""
-        rows = sum(file.stat().st_size for file in self._files) // _BYTES.get(self._kind, 16)
+        a_row = _BYTES_OF_PARQUET if isinstance(self._log, ParquetLog) else _BYTES_OF_TEXT
+        rows: int = sum(size for _, size, _ in self._log.status()) // a_row
         return min(_MOST_PARTS, 1 + rows // _PART)
 
     def shares(self, count: int) -> list[InteractionFile]:
         """Return at most so many, each with some of the folder's files, which stay in their order."""
-        groups = np.array_split(np.array(self._files, dtype=object), min(count, len(self._files)))
-        shares = [copy.copy(self) for _ in groups]
-        for share, files in zip(shares, groups, strict=True):
-            share._files = files.tolist()
+        if not isinstance(self._log, ParquetLog):
+            return [self]
+        files = self._log.files
+        shares = []
+        for group in np.array_split(np.array(files, dtype=object), min(count, len(files))):
+            share = copy.copy(self)
+            share._log = self._log.share(group.tolist())
+            shares.append(share)
         return shares
 
     def divide(self, folder: Path, count: int) -> list[Path]:
@@ -123,76 +122,46 @@ class InteractionFile:
         Raises:
             UserError: a line cannot be read.
         """
-        for file in self._files:
-            names = self._columns(file)
-            wanted = [name for name in self._fields if name in names]
+        left_out = 0
+        for table in self._log.batches(self._columns, _ROWS):
             try:
-                for batch in self._batches(file, [names[name] for name in wanted]):
-                    batch.validate(full=True)  # Parquet does not say whether a text is one
-                    yield self._as_read(pa.Table.from_batches([batch]).rename_columns(wanted))
-            except _UNREADABLE as error:
-                raise UserError(f"{file} cannot be read: {' '.join(str(error).split())}") from error
+                table.validate(full=True)  # Parquet does not say whether a text is one
+                interactions = self._as_read(table)
+            except pa.ArrowException as error:
+                raise UserError(f"{self.path} cannot be read: {' '.join(str(error).split())}") from error
+            kept = pc.and_(*(pc.is_valid(interactions[name]) for name in self._columns[:2]))
+            left_out += len(interactions) - int(np.count_nonzero(kept))
+            yield interactions.filter(kept)
+        if left_out:
+            getLogger(__name__).warning(f"{self.path}: {left_out:,} rows are left out, whose user or item is empty")
 
-    def _columns(self, file: Path) -> dict[str, str]:
-        """Return the file's name of each column by its own; they differ in an atomic file, NAME:TYPE."""
-        try:
-            names = parquet.read_schema(file).names if self._kind == ".parquet" else self._header(file)
-        except _UNREADABLE as error:
-            raise UserError(f"{file} cannot be read: {' '.join(str(error).split())}") from error
-        return {name.partition(":")[0] if self._kind == ".inter" else name: name for name in names}
-
-    def _header(self, file: Path) -> list[str]:
-        """Return the names of the columns; note the first separator by which there are users and items."""
-        others = () if self._kind == ".inter" else COMMON_SEPARATORS
-        self._separator, names = find_separator(
-            partial(self._names, file), self._fields[:2], (_SEPARATORS[self._kind], *others)
-        )
-        return names
-
-    def _names(self, file: Path, separator: str) -> list[str]:
-        opener = gzip.open if file.suffix == ".gz" else open
-        with opener(file, "rt", encoding="utf-8-sig") as text:
-            names = next((names for names in python_csv.reader(text, delimiter=separator) if names), [])
-        if not names:
-            raise UserError(f"{file} is empty; its first line must name the columns")
-        return names
-
-    def _check(self, file: Path, names: dict[str, str]) -> None:
-        flags = ("USER_ID_FIELD", "ITEM_ID_FIELD")
-        for flag, field in zip(flags, self._fields, strict=False):
-            if field not in names:
-                raise UserError(
-                    f"{file} has no column {field!r}; its columns are {short_list(names)}; name yours with "
-                    f"--{flag}=NAME"
-                )
-
-    def _parse(self, separator: str) -> csv.ParseOptions:
-        return csv.ParseOptions(delimiter=separator, newlines_in_values=self._kind != ".inter")
-
-    def _batches(self, file: Path, names: list[str]) -> Iterator[pa.RecordBatch]:
-        if self._kind == ".parquet":
-            yield from parquet.ParquetFile(file).iter_batches(_ROWS, columns=names)
-            return
-        kinds = dict.fromkeys(names, pa.string())
-        as_text = csv.ConvertOptions(
-            include_columns=names, column_types=kinds, null_values=[""], strings_can_be_null=True
-        )
-        with csv.open_csv(
-            file, read_options=_IN_TURN, parse_options=self._parse(self._separator), convert_options=as_text
-        ) as reader:
-            yield from reader
+    def example(self) -> str:
+        """Return the first item."""
+        return str(next(text for table in self.tables() for text in table[self._columns[1]].to_pylist()))
 
     def _as_read(self, table: pa.Table) -> pa.Table:
-        """Return a row an interaction, with ids as texts, without rows that lack an id."""
-        user, item, _ = self._fields
+        """Return a row an interaction, with ids as texts."""
+        user, item, *_ = self._columns
         if pa.types.is_list(table[item].type) or pa.types.is_large_list(table[item].type):
             owner = pc.list_parent_indices(table[item])
-            lists = [pc.list_flatten(table[name]) for name in table.column_names[1:]]
-            table = pa.Table.from_arrays([table[user].take(owner), *lists], table.column_names)
+            flat = [
+                pc.list_flatten(column)
+                if pa.types.is_list(column.type) or pa.types.is_large_list(column.type)
+                else column.take(owner)
+                for column in table.columns
+            ]
+            table = pa.Table.from_arrays(flat, table.column_names)
         for position, name in enumerate((user, item)):
-            texts = [as_texts(chunk) for chunk in table[name].chunks]
+            texts = [self._texts(chunk) for chunk in table[name].chunks]
             table = table.set_column(position, name, pa.chunked_array(texts, pa.string()))
-        return table.filter(pc.and_(pc.is_valid(table[user]), pc.is_valid(table[item])))
+        return table
+
+    def _texts(self, values: pa.Array[Any]) -> pa.Array[Any]:
+        """Return ids as texts; a blank one is missing."""
+        texts = as_texts(values)
+        blank = pc.equal(pc.utf8_trim_whitespace(texts), pa.scalar(""))
+        ids: pa.Array[Any] = pc.if_else(blank, None, rewritten(texts, self._log.clean))
+        return ids
 
 
 def read_part(*files: Path) -> pd.DataFrame:
@@ -202,10 +171,6 @@ def read_part(*files: Path) -> pd.DataFrame:
         with pa.memory_map(str(file)) as source:
             tables.append(ipc.open_file(source).read_all())
     return pa.concat_tables(tables).to_pandas()
-
-
-def _kind(path: Path) -> str:
-    return Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
 
 
 def write_table(table: pd.DataFrame, path: Path, kind: str) -> None:

@@ -6,10 +6,11 @@ import codecs
 import csv as python_csv
 import gzip
 import io
+import itertools
 import json
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,12 +19,16 @@ from typing import IO, Any, Literal, TextIO
 import pyarrow as pa
 from pyarrow import csv, dataset, parquet
 
+from recbole_bert4rec.constants import FORMATS
+from recbole_bert4rec.datafiles.conversion import read_record
 from recbole_bert4rec.datafiles.separators import COMMON_SEPARATORS, find_separator
 from recbole_bert4rec.datafiles.spellings import kinds_asked
 from recbole_bert4rec.errors import UserError, nearest, short, short_list
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
-_PARQUET, _JSON_LINES = ".parquet", ".jsonl"
+_PARQUET, _JSON_LINES, _ATOMIC = ".parquet", ".jsonl", ".inter"
+_IN_TURN = csv.ReadOptions(use_threads=False)
+"""How a part of a text is read at a time: with threads, an error would not always name its row."""
 _BLOCK = 1 << 24
 _UNREADABLE = (pa.ArrowException, ValueError, OSError, EOFError, zlib.error)
 _FIELDS = ("USER_ID_FIELD", "ITEM_ID_FIELD", "TIME_FIELD")
@@ -70,28 +75,34 @@ def data_set_name(log: str | Path) -> str:
     return path.name[: path.name.lower().rindex(ending)]
 
 
-def open_log(name: str, reading: Reading) -> Log:
+def open_log(name: str, reading: Reading, flag: str = "--dataset") -> Log:
     """Return a log that is not read yet.
 
     Args:
         name: its path.
         reading: how to read it.
+        flag: that names it, for messages. With another one than ``--dataset`` it may be an atomic file, too.
 
     Raises:
-        UserError: there is no such log.
+        UserError: there is no such log, or its ending says nothing.
     """
     path = Path(name).resolve()
     if path.is_dir():
         files = _parquet_files(path)
         if not files:
-            raise UserError(f"--dataset={name}: the folder holds no .parquet file")
+            raise UserError(f"{flag}={name}: the folder holds no .parquet file")
         return ParquetLog(path, files, reading)
     if not path.is_file():
         beside = sorted(entry.name for entry in path.parent.iterdir()) if path.parent.is_dir() else []
         near = nearest(path.name, beside)
-        raise UserError(f"--dataset={name}: no such file" + (f"; did you mean {near}?" if near else ""))
+        raise UserError(f"{flag}={name}: no such file" + (f"; did you mean {near}?" if near else ""))
+    if flag != "--dataset" and path.name.removesuffix(".gz").endswith(_ATOMIC):
+        return _Atomic(path, [path], reading)
+    ending = _ending(path)
+    if ending is None:
+        raise UserError(f"{flag}={name} must be a {FORMATS}, or RecBole's {_ATOMIC}")
     kinds = {_PARQUET: ParquetLog, _JSON_LINES: _JsonLines}
-    return kinds.get(str(_ending(path)), _Text)(path, [path], reading)
+    return kinds.get(ending, _Text)(path, [path], reading)
 
 
 def _ending(path: Path) -> str | None:
@@ -141,13 +152,13 @@ class Log(ABC):
         Raises:
             UserError: the log cannot be read, lacks a column or has no rows.
         """
-        self._check_names(columns)
+        self.check_names(columns)
         table = self._table(columns)
         if not len(table):
             raise UserError(f"{self.path} has a header but no rows")
         return table
 
-    def _check_names(self, columns: list[str]) -> None:
+    def check_names(self, columns: list[str]) -> None:
         """Refuse names that no atomic file can have, and a log without a byte."""
         if len(set(columns)) < len(columns):
             raise UserError(f"USER_ID_FIELD, ITEM_ID_FIELD and TIME_FIELD must be three columns, but are {columns}")
@@ -162,9 +173,33 @@ class Log(ABC):
     def _empty(self) -> UserError:
         return UserError(f"{self.path} is empty; its first line must name the columns")
 
+    def present(self, needed: list[str], more: list[str]) -> list[str]:
+        """Return the names of columns that must be there, and of those that may be and are.
+
+        Raises:
+            UserError: one is not there.
+        """
+        if not any(file.stat().st_size for file in self._files):
+            raise self._empty()
+        there = self._names([*needed, *more])
+        self._check_columns(needed, there)
+        return [*needed, *(name for name in more if name in there)]
+
+    @abstractmethod
+    def _names(self, wanted: list[str]) -> list[str]:
+        """Return the names of the columns, among which those that are wanted should be."""
+
     @abstractmethod
     def _table(self, columns: list[str]) -> pa.Table:
         """Return what :meth:`read` does, if need be without rows."""
+
+    @abstractmethod
+    def batches(self, columns: list[str], rows: int) -> Iterator[pa.Table]:
+        """Yield what :meth:`read` returns, in its order, about so many rows at a time; the log is not all in memory.
+
+        Raises:
+            UserError: see :meth:`read`; of a text also after the last part.
+        """
 
     def lines(self, rows: Sequence[int]) -> list[int]:
         """Return the line in which each of some rows begins; none where the log has no lines.
@@ -180,7 +215,7 @@ class Log(ABC):
         return f"{self.path}, line {line[0]}" if line else str(self.path)
 
     def _check_columns(self, wanted: list[str], there: list[str], hint: str = "") -> None:
-        for option, column in zip(_FIELDS, wanted, strict=True):
+        for option, column in zip(_FIELDS, wanted, strict=False):
             if column not in there:
                 near = nearest(column, there)
                 meant = f"; did you mean --{option}={near}?" if near else ""
@@ -190,6 +225,17 @@ class Log(ABC):
                 )
             if there.count(column) > 1:
                 raise UserError(f"{self.path}: two columns have the same name, {column!r}; rename one")
+
+
+def encoding_of(start: bytes) -> str:
+    """Return the encoding of a text that its first bytes tell; UTF-8 where they tell none."""
+    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    if start.startswith(codecs.BOM_UTF8):
+        return "utf-8-sig"
+    if start.count(0) * 3 > len(start):  # every other byte of Latin letters in UTF-16
+        return "utf-16-le" if start[1:2] == b"\0" else "utf-16-be"
+    return "utf-8"
 
 
 class _Lines(Log):
@@ -212,13 +258,7 @@ class _Lines(Log):
                 start = file.read(1024)
         except _UNREADABLE:
             return "utf-8"  # the header cannot be read either, which says why
-        if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            return "utf-16"
-        if start.startswith(codecs.BOM_UTF8):
-            return "utf-8-sig"
-        if start.count(0) * 3 > len(start):  # every other byte of Latin letters in UTF-16
-            return "utf-16-le" if start[1:2] == b"\0" else "utf-16-be"
-        return "utf-8"
+        return encoding_of(start)
 
     def _texts(self, errors: Literal["strict", "replace"] = "replace") -> TextIO:
         return io.TextIOWrapper(self._bytes(), self.encoding, errors, newline="")
@@ -281,28 +321,46 @@ class _Text(_Lines):
         style: dict[str, Any] = {"quotechar": self._quote} if self._quote else {"quoting": python_csv.QUOTE_NONE}
         return python_csv.reader(lines, delimiter=separator, strict=strict, escapechar=self._escape or None, **style)
 
-    def _table(self, columns: list[str]) -> pa.Table:
+    def _names(self, wanted: list[str]) -> list[str]:
+        """Find the separator, too."""
         try:
-            self._separator, names = self._find_header(columns)
+            self._separator, self._written = self._find_header(wanted)
         except UserError:
             raise
         except _UNREADABLE as error:
             raise self._unreadable(error) from error
-        if not names:
+        if not self._written:
             raise self._empty()
+        if any("\ufffd" in name for name in self._written):
+            raise self._unreadable(ValueError("the names of its columns are of another encoding"))
         self.read_as["separator"] = self._separator
-        there = [name.strip() for name in names]
-        if any(name != name.strip() for name in names):
+        if any(name != name.strip() for name in self._written):
             self.clean |= {"spaces"}
+        return [self._plain(name) for name in self._written]
+
+    def _plain(self, name: str) -> str:
+        """Return the name of a column as the user names it."""
+        return name.strip()
+
+    def _table(self, columns: list[str]) -> pa.Table:
+        return pa.concat_tables(self._tables(columns, csv.read_csv, csv.ReadOptions(block_size=_BLOCK)))
+
+    def batches(self, columns: list[str], rows: int) -> Iterator[pa.Table]:
+        """Yield the rows, a part at a time."""
+        return self._tables(columns, _streamed, _IN_TURN)
+
+    def _tables(self, columns: list[str], read: Callable[..., Any], options: csv.ReadOptions) -> Iterator[pa.Table]:
+        there = self._names(columns)
         only = "; it has one column, or another separator: name that with --separator=..." if len(there) == 1 else ""
         self._check_columns(columns, there, only)
-        wanted = [names[there.index(column)] for column in columns]
-        encoding = "utf8" if self.encoding.startswith("utf-8") else self.encoding
+        wanted = [self._written[there.index(column)] for column in columns]
+        options.encoding = "utf8" if self.encoding.startswith("utf-8") else self.encoding
         kinds: dict[str, pa.DataType] = dict.fromkeys(wanted, pa.string())
+        rows = 0
         try:
-            table = csv.read_csv(
+            tables = read(
                 self.path,
-                read_options=csv.ReadOptions(block_size=_BLOCK, encoding=encoding),
+                read_options=options,
                 parse_options=csv.ParseOptions(
                     delimiter=self._separator,
                     quote_char=self._quote,
@@ -311,11 +369,13 @@ class _Text(_Lines):
                 ),
                 convert_options=csv.ConvertOptions(column_types=kinds, include_columns=wanted),
             )
+            for table in [tables] if isinstance(tables, pa.Table) else tables:
+                rows += len(table)
+                yield table.rename_columns(columns)
         except _UNREADABLE as error:
             raise self._unreadable(error) from error
-        if self._quote and self._count_lines() not in (None, len(table) + 1):
-            self._check_line_breaks(len(names))
-        return table.rename_columns(columns)
+        if self._quote and self._count_lines() not in (None, rows + 1):
+            self._check_line_breaks(len(self._written))
 
     def _count_lines(self) -> int | None:
         """Count the lines of a text; None for one without quotes, whose values hold no line breaks."""
@@ -380,11 +440,15 @@ class _Text(_Lines):
 
         The separator is the one that was given, or else the first one by which the header has the columns.
         """
-        given = self._reading.separator
-        likely = _SEPARATORS[str(_ending(self.path))]
-        candidates = (likely, *COMMON_SEPARATORS) if given is None else (_one_sign(given),)
-        separator, _ = find_separator(lambda sign: [name.strip() for name in self._header(sign)], columns, candidates)
+        separator, _ = find_separator(
+            lambda sign: [self._plain(name) for name in self._header(sign)], columns, self._separators()
+        )
         return separator, self._header(separator)
+
+    def _separators(self) -> tuple[str, ...]:
+        """Return the signs that may separate the columns."""
+        given = self._reading.separator
+        return (_SEPARATORS[str(_ending(self.path))], *COMMON_SEPARATORS) if given is None else (_one_sign(given),)
 
     def _header(self, separator: str) -> list[str]:
         with self._texts() as file:
@@ -447,6 +511,27 @@ class _Text(_Lines):
         return found
 
 
+class _Atomic(_Text):
+    """RecBole's .inter file: tabs, names with types, and quotes only where a log was converted whose ids need them."""
+
+    @property
+    def _quote(self) -> str | Literal[False]:
+        return False if read_record(self.path.parent) is None else '"'
+
+    def _plain(self, name: str) -> str:
+        return name.partition(":")[0]
+
+    def _separators(self) -> tuple[str, ...]:
+        return ("\t",)
+
+
+def _streamed(path: Path, **options: Any) -> Iterator[pa.Table]:
+    """Yield the rows of a text, a part at a time."""
+    with csv.open_csv(path, **options) as reader:
+        for batch in reader:
+            yield pa.Table.from_batches([batch])
+
+
 class _Recorded:
     """Lines that are also kept, until who reads them takes them away."""
 
@@ -470,13 +555,27 @@ def _one_sign(text: str, flag: str = "--separator", forbidden: str = '"') -> str
 class _JsonLines(_Lines):
     """An object a line."""
 
+    def _names(self, wanted: list[str]) -> list[str]:
+        seen = dict[str, None]()
+        try:
+            for _, record in itertools.islice(self._records(), 100):
+                seen.update(dict.fromkeys(record))
+        except UserError:
+            raise
+        except _UNREADABLE as error:
+            raise self._unreadable(error) from error
+        return list(seen)
+
     def _table(self, columns: list[str]) -> pa.Table:
-        parts, seen = [], dict[str, None]()
-        rows: dict[str, list[str | None]] = {column: [] for column in columns}
+        return pa.concat_tables([*self.batches(columns, 1 << 17), _texts_of({column: [] for column in columns})])
+
+    def batches(self, columns: list[str], rows: int) -> Iterator[pa.Table]:
+        """Yield the rows, a part at a time."""
+        if names := self._names(columns):
+            self._check_columns(columns, names)
+        found: dict[str, list[str | None]] = {column: [] for column in columns}
         try:
             for line, record in self._records():
-                if len(seen) < 100:
-                    seen.update(dict.fromkeys(record))
                 for column in columns:
                     value = record.get(column)
                     if value is not None and not isinstance(value, str):
@@ -484,17 +583,16 @@ class _JsonLines(_Lines):
                             f"{self.path}, line {line}: column {column!r} must hold a text or a number, but holds "
                             f"{short(value)}"
                         )
-                    rows[column].append(value)
-                if len(rows[columns[0]]) == 1 << 17:
-                    parts.append(_texts_of(rows))
-                    rows = {column: [] for column in columns}
+                    found[column].append(value)
+                if len(found[columns[0]]) >= rows:
+                    yield _texts_of(found)
+                    found = {column: [] for column in columns}
         except UserError:
             raise
         except _UNREADABLE as error:
             raise self._unreadable(error) from error
-        if rows[columns[0]] or parts:
-            self._check_columns(columns, list(seen))
-        return pa.concat_tables([*parts, _texts_of(rows)])
+        if found[columns[0]]:
+            yield _texts_of(found)
 
     def _records(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """Yield the number and the object of each line that is not blank; numbers stay the texts that they are."""
@@ -530,6 +628,19 @@ class ParquetLog(Log):
         with self._reading_of(columns) as whole:
             return whole.to_table(columns=columns)
 
+    def share(self, files: list[Path]) -> ParquetLog:
+        """Return a log of some of the files."""
+        return ParquetLog(self.path, files, self._reading)
+
+    @property
+    def files(self) -> list[Path]:
+        """Those that hold the rows."""
+        return list(self._files)
+
+    def _names(self, wanted: list[str]) -> list[str]:
+        with self._unreadable_explained(self.path):
+            return [str(name) for name in self._whole(wanted).schema.names]
+
     def count(self) -> int:
         """Return how many rows the log has, which its files say without being read.
 
@@ -544,12 +655,7 @@ class ParquetLog(Log):
             return rows
 
     def batches(self, columns: list[str], rows: int) -> Iterator[pa.Table]:
-        """Yield what :meth:`read` returns, in its order, at most so many rows at a time.
-
-        Raises:
-            UserError: see :meth:`read`.
-        """
-        self._check_names(columns)
+        """Yield the rows, a part at a time."""
         pages = dataset.ParquetFragmentScanOptions(use_buffered_stream=True, pre_buffer=False)
         how: dict[str, Any] = {"batch_readahead": 0, "fragment_readahead": 0, "use_threads": False}
         with self._reading_of(columns) as whole:
@@ -560,11 +666,32 @@ class ParquetLog(Log):
     @contextmanager
     def _reading_of(self, columns: list[str]) -> Iterator[dataset.Dataset]:
         """Give the files as one; a mistake inside the block is one of the log."""
-        partitioned = dataset.HivePartitioning.discover(infer_dictionary=True) if self.path.is_dir() else None
         with self._unreadable_explained(self.path):
-            whole = dataset.dataset([str(file) for file in self._files], format="parquet", partitioning=partitioned)
+            whole = self._whole(columns)
             self._check_columns(columns, [str(name) for name in whole.schema.names])
             yield whole
+
+    def _whole(self, columns: list[str]) -> dataset.Dataset:
+        """Return the files as one; the names of folders are texts, and a column has the type of its first values.
+
+        Raises:
+            UserError: a file lacks a column that others have.
+        """
+        folders = [file.relative_to(self.path).parts[:-1] if self.path.is_dir() else () for file in self._files]
+        keys = dict.fromkeys(part.partition("=")[0] for parts in folders for part in parts if "=" in part)
+        partitioned = dataset.HivePartitioning(pa.schema([(key, pa.string()) for key in keys])) if keys else None
+        whole = dataset.dataset([str(file) for file in self._files], format="parquet", partitioning=partitioned)
+        names = [name for name in columns if name in whole.schema.names and name not in keys]
+        for file in self._files[1:]:
+            schema = parquet.read_schema(file)
+            for name in names:
+                if name not in schema.names:
+                    raise UserError(f"{file} has no column {name!r}, which {self._files[0]} has")
+                kind, place = schema.field(name).type, whole.schema.get_field_index(name)
+                if pa.types.is_null(whole.schema.field(name).type) and not pa.types.is_null(kind):
+                    typed: Any = whole.replace_schema(whole.schema.set(place, pa.field(name, kind)))  # type: ignore[func-returns-value]
+                    whole = typed
+        return whole
 
     @contextmanager
     def _unreadable_explained(self, path: Path) -> Iterator[None]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv as python_csv
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,6 +34,11 @@ def keeping_ids(read_csv: Callable[..., pd.DataFrame], fields: Iterable[str]) ->
     return read
 
 
+def without_quotes(read_csv: Callable[..., pd.DataFrame]) -> Callable[..., pd.DataFrame]:
+    """Return a reader to which a quote is a sign like others: RecBole's atomic files have no quoting."""
+    return partial(read_csv, quoting=python_csv.QUOTE_NONE)
+
+
 def read_columns(
     path: str,
     delimiter: str,
@@ -39,6 +46,7 @@ def read_columns(
     dtype: dict[str, Any],
     encoding: str | None = None,
     na_values: Mapping[str, list[str]] | None = None,
+    quoting: int = python_csv.QUOTE_MINIMAL,
     **_: object,
 ) -> pd.DataFrame:
     """Read an atomic file as ``pandas.read_csv`` does when RecBole calls it.
@@ -50,6 +58,7 @@ def read_columns(
         dtype: for each column ``numpy.float64`` or ``str``.
         encoding: of the file; UTF-8 by default.
         na_values: texts of each column that mean a missing value. Default: :data:`MISSING`.
+        quoting: ``csv.QUOTE_NONE`` where a quote is a sign like others.
 
     Returns:
         The columns in the order of the file. Those of type ``token`` are categorical, the others have ``dtype``.
@@ -65,7 +74,9 @@ def read_columns(
     table = csv.read_csv(
         path,
         read_options=csv.ReadOptions(block_size=_BLOCK, encoding=encoding or "utf8"),
-        parse_options=csv.ParseOptions(delimiter=delimiter),
+        parse_options=csv.ParseOptions(
+            delimiter=delimiter, quote_char=False if quoting == python_csv.QUOTE_NONE else '"'
+        ),
         convert_options=csv.ConvertOptions(
             column_types=kinds, include_columns=usecols, null_values=MISSING, strings_can_be_null=False
         ),

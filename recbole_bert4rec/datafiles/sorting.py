@@ -58,6 +58,7 @@ def sort_log(
     Raises:
         UserError: the log cannot be read or holds values that cannot be used.
     """
+    source.check_names(columns)
     rows = source.count()
     shown: dict[str, Any] = {"desc": "Sort the log", "ncols": 100, "bar_format": _SHOWN, "leave": False}
     with tqdm(total=3 * rows, delay=_DELAY, disable=no_bar, **shown) as bar:  # read, divided, sorted

@@ -134,8 +134,8 @@ PATCHES = (
         "recbole.data.dataset.dataset:Dataset",
         "_load_feat",
         unless_ours(FastLoading, keep_ids),
-        "RecBole takes ids such as NA, None and null for missing and drops their rows; of a converted log they are "
-        "kept (dataset.py:486).",
+        "A quote in a value swallows the rows up to the next one; of a converted log, RecBole drops ids such as NA and "
+        "None (dataset.py:486).",
         "data",
     ),
     policy(

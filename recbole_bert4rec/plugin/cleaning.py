@@ -13,7 +13,7 @@ from recbole.data.dataset import Dataset
 from recbole.utils import FeatureSource
 
 from recbole_bert4rec.datafiles.conversion import read_record
-from recbole_bert4rec.datafiles.reader import keeping_ids
+from recbole_bert4rec.datafiles.reader import keeping_ids, without_quotes
 from recbole_bert4rec.scoped import StandIn, replaced
 
 
@@ -56,7 +56,9 @@ def remove_duplication(original: Callable[[Any], None], self: Dataset) -> None:
 def keep_ids(
     original: Callable[..., pd.DataFrame | None], self: Dataset, filepath: str, source: FeatureSource | str
 ) -> pd.DataFrame | None:
-    """Read ids such as ``NA`` and ``None`` beside a converted log as what they are: rows without ids are not in there.
+    """Read an atomic file: quotes are signs like others.
+
+    Beside a converted log they are not, and ids such as ``NA`` and ``None`` are: rows without ids are not in there.
 
     Args:
         original: RecBole's ``Dataset._load_feat``.
@@ -67,9 +69,9 @@ def keep_ids(
     Returns:
         The table.
     """
-    if read_record(Path(filepath).parent) is None:
-        return original(self, filepath, source)
     now: Any = vars(recbole_dataset)["pd"]  # a data set of ours has its own reader there
-    read_csv = keeping_ids(now.read_csv, (self.uid_field, self.iid_field))
+    read_csv = without_quotes(now.read_csv)
+    if read_record(Path(filepath).parent) is not None:
+        read_csv = keeping_ids(now.read_csv, (self.uid_field, self.iid_field))
     with replaced(recbole_dataset, "pd", StandIn(pd, read_csv=read_csv)):
         return original(self, filepath, source)

@@ -18,6 +18,7 @@ from recbole_bert4rec.datafiles.interactions import InteractionFile, join_tables
 from recbole_bert4rec.errors import UserError, short
 from recbole_bert4rec.files import atomic_write, locked
 from recbole_bert4rec.recommend.answers import NobodyError
+from recbole_bert4rec.recommend.given import nothing_known
 from recbole_bert4rec.recommend.histories import Histories
 from recbole_bert4rec.recommend.recommender import Recommender
 
@@ -30,10 +31,19 @@ class Part(NamedTuple):
 
 
 class Count(NamedTuple):
-    """Users who were answered, and interactions that were left out because the model does not know their items."""
+    """What was answered.
 
-    users: int
-    skipped: int
+    Attributes:
+        users: who were answered.
+        skipped: interactions that were left out because the model does not know their items.
+        known: the others.
+        strangers: users without an interaction that the model knows, though they have some.
+    """
+
+    users: int = 0
+    skipped: int = 0
+    known: int = 0
+    strangers: int = 0
 
 
 @dataclass(frozen=True)
@@ -55,7 +65,9 @@ class Question:
         table = self.answer(model, histories)
         with atomic_write(part.answers) as temporary:
             write_table(table, temporary, part.answers.suffix)
-        return Count(len(histories), histories.skipped)
+        lengths = histories.sequences.lengths
+        strangers = int((lengths == 0).sum()) if histories.skipped else 0
+        return Count(len(histories), histories.skipped, int(lengths.sum()), strangers)
 
 
 class Engine(Protocol):
@@ -83,7 +95,9 @@ class OneAfterAnother:
         return (self._question.ask(self._model, part) for part in parts)
 
 
-def answer_file(source: InteractionFile, output: str, asked: dict[str, Any], engine: Engine) -> Count:
+def answer_file(
+    source: InteractionFile, output: str, asked: dict[str, Any], engine: Engine, items: Sequence[str]
+) -> Count:
     """Write a table with the answers for all users of a file, in memory that does not grow with it.
 
     The users are divided into parts. These and their answers lie in the folder OUTPUT.parts until all are there. The
@@ -94,12 +108,14 @@ def answer_file(source: InteractionFile, output: str, asked: dict[str, Any], eng
         output: .csv or .parquet file; a name without an ending is a folder of .parquet files, one for each part.
         asked: plain values that the answers depend on, besides the source.
         engine: that asks the model.
+        items: that the model knows, for messages.
 
     Returns:
-        Those that this call answered.
+        What this call answered.
 
     Raises:
-        UserError: the source holds nothing or cannot be read, or the folder of the parts is somebody else's.
+        UserError: the source holds nothing, nothing that the model knows, or cannot be read; or the folder of the parts
+            is somebody else's.
     """
     target = Path(output)
     folder = target.with_name(f"{target.name}.parts")
@@ -115,11 +131,14 @@ def answer_file(source: InteractionFile, output: str, asked: dict[str, Any], eng
         left = [part for part in parts if not part.answers.is_file()]
         done = len(parts) - len(left)
         bar = tqdm(engine.answer(left), desc="parts", initial=done, total=len(parts), ncols=100, disable=None)
-        counts = list(bar)
+        count = Count(*map(sum, zip(Count(), *bar, strict=True)))
+        if count.skipped and not count.known and not done:
+            shutil.rmtree(folder)
+            raise UserError(f"{source.path}: " + nothing_known("it", count.skipped, source.example(), "items", items))
         _put_together([part.answers for part in parts], target)
         shutil.rmtree(folder)
     target.with_name(f".{target.name}.lock").unlink(missing_ok=True)
-    return Count(*(sum(numbers) for numbers in zip(*counts, strict=True))) if counts else Count(0, 0)
+    return count
 
 
 def _parts(divided: list[list[Path]], folder: Path, ending: str) -> list[Part]:

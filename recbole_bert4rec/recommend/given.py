@@ -29,10 +29,12 @@ class Dates(NamedTuple):
     Attributes:
         form: in the signs of Python's strptime; None: find it.
         timezone: of dates without one, such as Europe/Berlin; None: UTC.
+        like: form of dates that tells the day from the month where nothing else does, as that of the training log.
     """
 
     form: str | None = None
     timezone: str | None = None
+    like: str | None = None
 
 
 AS_FOUND = Dates()
@@ -92,7 +94,7 @@ class Items:
         """
         found, unknown = self._told(values, what)
         if unknown is not None and needed and not found.any():
-            raise UserError(unknown)
+            raise UserError(nothing_known(f"`{what}`", len(values), next(iter(values)), "items", self.tokens[1:]))
         if unknown is not None and unknown not in self._warned:
             self._warned.add(unknown)
             getLogger(__name__).warning(f"{unknown}; they are left out")
@@ -122,8 +124,17 @@ class Items:
         """
         if not isinstance(categories, Mapping):
             raise UserError(f"`categories` must be a dictionary by item, but is {short(categories)}")
+        ids = self.ids_of(list(categories))
+        if categories and not ids.any():
+            example = next(iter(categories))
+            raise UserError(nothing_known("`categories`", len(categories), example, "items", self.tokens[1:]))
+        lacking = len(self.tokens) - 1 - len(np.unique(ids[ids != PADDING]))
+        said = f"`categories` has nothing for {lacking} of {len(self.tokens) - 1} items"
+        if lacking and said not in self._warned:
+            self._warned.add(said)
+            getLogger(__name__).warning(f"{said}; `max_per` does not limit them")
         single = (value if _is_list(value) else [value] for value in categories.values())
-        lists = pd.Series([list(value) for value in single], self.ids_of(list(categories)), dtype=object).explode()
+        lists = pd.Series([list(value) for value in single], ids, dtype=object).explode()
         pairs = pd.DataFrame({"item": lists.index, "label": pd.factorize(lists)[0]}).drop_duplicates()
         pairs = pairs[(pairs["item"] != PADDING) & (pairs["label"] >= 0)]
         place = pairs.groupby("item").cumcount()
@@ -164,6 +175,16 @@ def left_out(skipped: int, kept: int, example: object) -> str | None:
     return (
         f"{skipped} of {skipped + kept} interactions are left out: the model does not know their items, such as "
         f"{short(example)}"
+    )
+
+
+def nothing_known(
+    what: str, count: int, example: object, of_what: str, items: Sequence[str] | NDArray[np.object_]
+) -> str:
+    """Say that a model knows nothing of what somebody names, with an example of each side."""
+    return (
+        f"{what} names {count} of {count} {of_what} that the model does not know, such as {short(str(example))}; it "
+        f"knows {len(items)} items, such as {short(str(items[0]))}: give both in the same spelling"
     )
 
 

@@ -45,7 +45,7 @@ class _Dividing:
 
         def divide() -> Count:
             self._shares[number].divide(self._folder / f"{number:05d}", self._count)
-            return Count(0, 0)
+            return Count()
 
         return _told(divide)
 
@@ -55,8 +55,8 @@ def _told(work: Callable[[], Count]) -> dict[str, Any]:
     try:
         count, mistake = work(), ""
     except UserError as error:
-        count, mistake = Count(0, 0), str(error)
-    return {"users": [count.users], "skipped": [count.skipped], "mistake": [mistake]}
+        count, mistake = Count(), str(error)
+    return {**{name: [number] for name, number in count._asdict().items()}, "mistake": [mistake]}
 
 
 @contextmanager
@@ -132,4 +132,4 @@ def _each(count: int, work: Any, **how: Any) -> Iterator[Count]:
     for row in queue.map_batches(work, batch_size=1, **how).iter_rows():
         if row["mistake"]:
             raise UserError(row["mistake"])
-        yield Count(row["users"], row["skipped"])
+        yield Count(*(row[name] for name in Count._fields))

@@ -30,7 +30,7 @@ from recbole_bert4rec.recommend.answers import (
     nothing_left,
     viewed_rule,
 )
-from recbole_bert4rec.recommend.given import ByUser, Dates, Ids, Items
+from recbole_bert4rec.recommend.given import ByUser, Dates, Ids, Items, nothing_known
 from recbole_bert4rec.recommend.histories import Histories, aligned, one_for_each, read_histories
 from recbole_bert4rec.recommend.index import Asked, ItemIndex, digest_of_weights
 from recbole_bert4rec.recommend.variety import cap, diversify
@@ -93,7 +93,7 @@ class Recommender:
         self.ranker, self.config, self.stored, self.batch_size = ranker, config, stored, batch_size
         user, item, time = (config[field] for field in NAMES_OF_COLUMNS)
         self.fields: tuple[str, str, str] = (user, item, time)
-        self.dates = Dates(config.get("date_format"), config.get("timezone"))
+        self.dates = Dates(*map(config.get, ("date_format", "timezone", "date_format_found")))
         self._items, self._counts = items, counts.to(self._device)
 
     @property
@@ -420,6 +420,19 @@ class Recommender:
     @property
     def _device(self) -> torch.device:
         return self.ranker.encoder.output_bias.device
+
+    def check_known(self, what: str, items: Ids) -> None:
+        """Refuse items of which the model knows none.
+
+        Args:
+            what: names them.
+            items: external ids.
+
+        Raises:
+            UserError: with an example of each side.
+        """
+        if len(items) and not self._items.ids_of(items).any():
+            raise UserError(nothing_known(what, len(items), next(iter(items)), "items", self.items))
 
     @property
     def _popularity(self) -> Tensor:

@@ -20,7 +20,7 @@ from recbole_bert4rec.datafiles.spellings import KINDS, kinds_asked
 from recbole_bert4rec.datafiles.times import unit_of
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.recommend.given import Items
-from tests.conftest import atomic_file
+from tests.conftest import atomic_file, make_config, prepare
 
 FIELDS = ("user", "item", "time")
 ROWS = [(f"u{n % 5}", f"i{n % 7}", 1_600_000_000 + 60 * n) for n in range(40)]
@@ -215,3 +215,15 @@ def test_both_ends_of_a_period_have_one_unit() -> None:
     assert unit_of(1.6e12, 1.7e12) == 1000
     assert unit_of(1.6e9, 1.7e12) is None
     assert unit_of(0.0, 1.0) is None
+
+
+@pytest.mark.parametrize("model", ["BERT4Rec", "SASRec"])
+def test_quotes_of_an_atomic_file_swallow_no_rows(model: str, write_inter: Any) -> None:
+    header = "user_id:token\titem_id:token\ttimestamp:float\tsummary:token"
+    notes = {5: '"Best', 9: 'ever"', 20: '"'}
+    options = write_inter([(*row, notes.get(n, "good")) for n, row in enumerate(ROWS)], header=header)
+    config = make_config(model, topk=5, valid_metric="MRR@5", **options)
+    _, train, *_ = prepare(config)
+    assert config["load_col"] is None or "summary" not in config["load_col"]["inter"]
+    assert train.dataset.user_num == 6
+    assert train.dataset.item_num == 8

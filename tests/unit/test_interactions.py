@@ -92,8 +92,8 @@ def test_tables_that_are_joined_are_one_after_the_other(kind: str) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("a.csv", None, "a.csv does not exist"),
-        ("a.txt", "x", "a.txt must end in .csv, .tsv, .inter, .parquet, or be a folder"),
+        ("a.csv", None, "--input=a.csv: no such file"),
+        ("a.txt", "x", r"--input=a.txt must be a .csv, .tsv, .jsonl .* or RecBole's .inter"),
         ("a.csv", "", "a.csv is empty; its first line must name the columns"),
         (
             "a.csv",
@@ -109,11 +109,11 @@ def test_tables_that_are_joined_are_one_after_the_other(kind: str) -> None:
         (
             "a.csv",
             "user,item\na,1\nb,2,3\n",
-            "a.csv cannot be read: CSV parse error: Row #3: Expected 2 columns, got 3",
+            "a.csv, line 3: the number of columns is 3, but the header has 2",
         ),
-        ("a.csv", "user,\udcf5\n", "a.csv cannot be read: 'utf-8' codec can't decode byte 0xf5"),
+        ("a.csv", "user,\udcf5\n", "a.csv, line 1, .* is not utf-8; save it as UTF-8 or name its encoding"),
         ("a.parquet", "user", "a.parquet cannot be read"),
-        ("a.csv.gz", "user", "a.csv.gz cannot be read"),
+        ("a.csv.gz", "user", "a.csv.gz is damaged .* download or compress it again"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_refused_in_one_line(name: str, content: str | None, words: str) -> None:
@@ -136,7 +136,7 @@ def test_an_id_that_is_no_text_is_refused_in_one_line() -> None:
 
 def test_a_folder_without_files_is_refused() -> None:
     Path("a").mkdir()
-    with pytest.raises(UserError, match=r"a holds no \.parquet file"):
+    with pytest.raises(UserError, match=r"--input=a: the folder holds no \.parquet file"):
         InteractionFile("a", FIELDS)
 
 
@@ -171,3 +171,48 @@ def test_a_file_without_the_ids_of_items_is_refused_with_its_columns() -> None:
         UserError, match=r"--items=items.txt has no column 'sku', the ids of items; it has \['a', 'b'\]"
     ):
         read_items("items.txt", "sku")
+
+
+def test_what_training_reads_is_read_here_alike() -> None:
+    texts = FRAME.astype({"time": int}).astype(str)
+    lines = ["user,item,time", *(",".join(row) for row in texts.itertuples(index=False))]
+    Path("spaces.csv").write_text("\n".join(line.replace(",", " , ") for line in lines))
+    Path("wide.csv").write_text("\n".join(lines), "utf-16")
+    Path("bom.csv").write_text("\n".join(lines), "utf-8-sig")
+    Path("log.jsonl").write_text("\n".join(row.to_json() for _, row in texts.iterrows()))
+    Path("a.inter").write_text("user:token\titem:token\ttime:float\n" + "\n".join(lines[1:]).replace(",", "\t"))
+    for place, (user, rows) in enumerate(FRAME.groupby("user", sort=False)):
+        folder = Path("folders") / f"user={user}" / f"part={place:03}"
+        folder.mkdir(parents=True)
+        rows.drop(columns="user").to_parquet(folder / "1.parquet")
+    for name in ("spaces.csv", "wide.csv", "bom.csv", "log.jsonl", "a.inter", "folders"):
+        read = pa.concat_tables(list(InteractionFile(name, FIELDS).tables())).to_pandas().astype({"time": float})
+        assert sorted(read.itertuples(index=False, name=None)) == sorted(ROWS), name
+
+
+def test_names_of_folders_are_texts_and_a_part_may_have_empty_columns() -> None:
+    for name, items in (("007", [None, None]), ("08", ["1", "2"])):
+        folder = Path("log") / f"user={name}"
+        folder.mkdir(parents=True)
+        kind = pa.null() if items[0] is None else pa.string()
+        parquet.write_table(pa.table({"item": pa.array(items, kind), "time": [1.0, 2.0]}), folder / "1.parquet")
+    (part,) = InteractionFile("log", FIELDS).divide(Path("parts"), 1)
+    assert read_part(part).to_dict("list") == {"user": ["08", "08"], "item": ["1", "2"], "time": [1.0, 2.0]}
+
+
+def test_rows_that_are_left_out_are_counted(caplog: pytest.LogCaptureFixture) -> None:
+    Path("a.csv").write_text("item,user\n1,a\n,a\n2,\n3,b\n")
+    list(InteractionFile("a.csv", FIELDS).tables())
+    assert "a.csv: 2 rows are left out, whose user or item is empty" in caplog.text
+
+
+def test_quotes_of_an_atomic_file_are_signs_like_others() -> None:
+    Path("a.inter").write_text('user:token\titem:token\tnote:token\na\t1\t"open\nb\t"2"\tx\nc\t3\tclose"\n')
+    (table,) = InteractionFile("a.inter", FIELDS).tables()
+    assert table.to_pydict() == {"user": ["a", "b", "c"], "item": ["1", '"2"', "3"]}
+
+
+def test_a_list_of_items_may_have_one_time() -> None:
+    parquet.write_table(pa.table({"user": ["a", "b"], "item": [["1", "2"], ["3"]], "time": [5, 6]}), "a.parquet")
+    (table,) = InteractionFile("a.parquet", FIELDS).tables()
+    assert table.to_pydict() == {"user": ["a", "a", "b"], "item": ["1", "2", "3"], "time": [5, 5, 6]}

@@ -155,7 +155,7 @@ def test_info_says_what_is_in_a_checkpoint(model: Recommender, capsys: pytest.Ca
 
 WRONG = [
     (["recommend", "--input=log.csv", "--output=top.txt"], "--output must name a .csv or .parquet file"),
-    (["recommend", "--input=no.csv", "--output=top.csv"], "no.csv does not exist"),
+    (["recommend", "--input=no.csv", "--output=top.csv"], "--input=no.csv: no such file"),
     (["recommend", "--input=log.csv", "--output=no/top.csv"], "--output=no/top.csv: folder"),
     (["recommend", "--input=log.csv", "--output=top.csv", "--k=0"], "`k` must be a whole number at least 1"),
     (["recommend", "--input=log.csv", "--output=top.csv", "--ITEM_ID_FIELD=sku"], "log.csv has no column 'sku'"),
@@ -220,3 +220,52 @@ def test_an_exported_folder_is_no_checkpoint(capsys: pytest.CaptureFixture[str])
     for command in (["recommend", "--output=top.csv"], ["info"], ["similar", "--item=i1"], ["evaluate"]):
         assert main([command[0], "--checkpoint=exported", *command[1:]]) == 2
         assert "--checkpoint=exported is a folder, and the commands ask checkpoints" in capsys.readouterr().err
+
+
+def test_a_file_of_items_has_any_form_that_text_editors_give_it(
+    model: Recommender, caplog: pytest.LogCaptureFixture
+) -> None:
+    wanted = model.recommend(FRAME, exclude=["i3", "i4"])
+    texts = {"quoted": '"i3"\n"i4"\n', "spaced": " i3 \r\ni4\r\n", "some": "i3\ni4\nno such\n"}
+    for form, text in texts.items():
+        for encoding in ("utf-8", "utf-8-sig", "utf-16"):
+            Path("not.txt").write_bytes(text.encode(encoding))
+            assert ask("recommend", "--input=log.csv", "--output=top.csv", "--exclude=not.txt") == 0, form
+            found = pd.read_csv("top.csv")
+            pd.testing.assert_frame_equal(ordered(found), ordered(wanted), check_dtype=False, atol=1e-4)
+    assert "`exclude` names 1 of 3 items that the model does not know, such as 'no such'" in caplog.text
+    assert "names 1 of 2" not in caplog.text
+
+
+def test_files_of_which_the_model_knows_nothing_are_refused_with_an_example_of_each_side(
+    model: Recommender, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("not.txt").write_text("7\n8\n")
+    FRAME.assign(item_id=FRAME["item_id"].str[1:]).to_csv("bare.csv", index=False)
+    Path("bare.item").write_text("item_id:token\tbrand:token\n7\ta\n8\tb\n")
+    commands = [
+        ["recommend", "--input=log.csv", "--exclude=not.txt"],
+        ["recommend", "--input=log.csv", "--items_to_recommend=not.txt"],
+        ["recommend", "--input=log.csv", "--items=bare.item", "--max_per=brand:1"],
+        ["recommend", "--input=bare.csv"],
+        ["vectors", "--input=bare.csv"],
+    ]
+    for command in commands:
+        assert ask(*command, "--output=top.csv") == 2
+        said = capsys.readouterr().err
+        assert "that the model does not know, such as '" in said
+        assert "it knows 26 items, such as 'i" in said
+        assert not list(Path().glob("top.*"))
+    FRAME.assign(item_id=[f"x{n}" if user == "u1" else item for n, (user, item, _) in enumerate(ROWS)]).to_csv(
+        "part.csv", index=False
+    )
+    assert ask("recommend", "--input=part.csv", "--output=top.csv") == 0
+    assert "; 1 users have no other ones, and are answered as without a history" in capsys.readouterr().err
+
+
+def test_dates_are_read_as_the_log_of_the_training_was(model: Recommender) -> None:
+    days = [pd.Timestamp("2024-01-05") + pd.Timedelta(days=31 * (place % 7)) for place in range(len(ROWS))]
+    model.dates = model.dates._replace(like="%d/%m/%Y %H:%M")
+    dated = model.read(FRAME.assign(timestamp=[f"{day:%d/%m/%Y}" for day in days]))
+    numbered = model.read(FRAME.assign(timestamp=[day.timestamp() for day in days]))
+    assert dated.sequences.items.tolist() == numbered.sequences.items.tolist()
