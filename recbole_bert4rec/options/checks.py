@@ -90,7 +90,7 @@ def unknown_names(given: Iterable[str], known: Iterable[str]) -> list[str]:
 
 
 def calculate(config: MutableMapping[str, Any], given: Iterable[str], model: str, own: Kinds = _NONE) -> None:
-    """Replace texts that an option does not take by the number that they calculate, where it takes that.
+    """Replace texts that an option does not take by the number that they calculate, where it takes that; 1.0 by 1.
 
     Args:
         config: all options; changed in place.
@@ -102,6 +102,9 @@ def calculate(config: MutableMapping[str, Any], given: Iterable[str], model: str
     kinds: dict[str, Kind] = {**documented(model), **ours, **own}
     for name in given:
         value, kind = config.get(name), kinds.get(name)
+        if kind is not None and isinstance(value, float) and value.is_integer():
+            whole = int(value)
+            config[name] = whole if kind.accepts(whole) and not kind.accepts(value) else value
         if not isinstance(value, str) or kind is None or kind.accepts(value):
             continue
         try:

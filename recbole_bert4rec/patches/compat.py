@@ -22,7 +22,7 @@ import recbole.utils.logger as recbole_logger
 import recbole.utils.utils as recbole_utils
 import torch
 from recbole.config import Config
-from recbole.data.dataset import Dataset
+from recbole.data.dataset import Dataset, SequentialDataset
 from recbole.evaluator import Collector
 from recbole.trainer import Trainer
 from recbole.utils import init_seed
@@ -160,6 +160,12 @@ def collect_plain_values(original: Callable[[Collector], Any], self: Collector) 
     return collected
 
 
+def benchmark_presets(original: Callable[[SequentialDataset], None], self: SequentialDataset) -> None:
+    """Name the column of histories, whatever that of items is called."""
+    self.item_id_list_field = f"{self.iid_field}{self.config['LIST_SUFFIX']}"
+    original(self)
+
+
 def download(original: Callable[[Dataset], None], self: Dataset) -> None:
     """Wait for other processes only where there are some."""
     if torch.distributed.is_initialized():
@@ -234,6 +240,13 @@ PATCHES = (
         "get_data_struct",
         collect_plain_values,
         "RecBole moves everything to the CPU, also the integers that ItemCoverage needs (collector.py:227).",
+    ),
+    _row(
+        "recbole.data.dataset.sequential_dataset:SequentialDataset",
+        "_benchmark_presets",
+        benchmark_presets,
+        "Benchmark files whose items are in another column than item_id end in an AttributeError "
+        "(sequential_dataset.py:164).",
     ),
     _row(
         "recbole.data.dataset.dataset:Dataset",

@@ -172,7 +172,7 @@ def _are_weights(value: object) -> bool:
 
 def _are_metrics(value: object) -> bool:
     return isinstance(value, dict) and all(
-        isinstance(name, str) and type(score) is float and math.isfinite(score) for name, score in value.items()
+        isinstance(name, str) and type(score) is float for name, score in value.items()
     )
 
 
@@ -281,7 +281,7 @@ ENTRIES = {
     "cur_step": Entry("a whole number from 0", _is_whole),
     "best_epoch": Entry("a whole number from -1, which is that of no epoch", _is_epoch),
     "best_valid_score": Entry("a number", lambda value: type(value) is float and not math.isnan(value)),
-    "best_valid_result": Entry("a dictionary of finite numbers", _are_metrics),
+    "best_valid_result": Entry("a dictionary of numbers", _are_metrics),
     "optimizer": Entry("an optimizer's state", _is_optimizer),
     "generators": Entry("the states of each process's random generators", _are_generators),
     "skipped_steps": Entry("a whole number from 0", _is_whole),

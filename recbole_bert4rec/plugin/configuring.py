@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable
 from importlib.abc import Traversable
 from logging import getLogger
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import numpy as np
 import torch
@@ -126,7 +126,7 @@ def complete_split(config: Config) -> None:
 
 
 def plain_values(config: Config) -> None:
-    """Turn numpy's numbers into Python's."""
+    """Turn numpy's numbers and arrays into Python's, and paths into texts."""
     for values in (config.external_config_dict, config.final_config_dict):
         for name, value in values.items():
             values[name] = _plain(value)
@@ -135,6 +135,10 @@ def plain_values(config: Config) -> None:
 def _plain(value: object) -> object:
     if isinstance(value, np.generic):
         return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, PurePath):
+        return str(value)
     if isinstance(value, (list, tuple)) and any(isinstance(one, np.generic) for one in value):
         return type(value)(map(_plain, value))
     return value

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from recbole.evaluator.metrics import NDCG
 from recbole.trainer import HyperTuning
 
 from recbole_bert4rec.errors import UserError
@@ -60,6 +61,9 @@ def test_few_steps_an_epoch_and_fewer_than_the_warm_up_are_said_before_the_train
         ("hidden_size", np.int64(64), 64),
         ("learning_rate", np.float32(0.5), 0.5),
         ("topk", "[5]*1", [5]),
+        ("topk", np.array([5]), [5]),
+        ("epochs", 3.0, 3),
+        ("checkpoint_dir", Path("kept"), "kept"),
         ("epochs", "3", 3),
     ],
 )
@@ -154,3 +158,31 @@ def test_a_line_with_more_columns_is_a_mistake_in_our_programs_alone(tmp_path: P
         write_inter([*ROWS, ("u1", "i1", "late", "more")])
         with pytest.raises(UserError, match=r"line 542"):
             prepare(make_config(**data))
+
+
+@BOTH
+def test_the_items_of_benchmark_files_may_have_a_column_of_any_name(model: str) -> None:
+    folder = Path("data/toy")
+    folder.mkdir(parents=True)
+    for part in ("train", "valid", "test"):
+        rows = [f"u{u}\t{' '.join(f'i{(u + t) % 23}' for t in range(5))}\ti{(u + 5) % 23}" for u in range(23)]
+        (folder / f"toy.{part}.inter").write_text(
+            "\n".join(["user_id:token\tp_id_list:token_seq\tp_id:token", *rows, ""]), encoding="utf-8"
+        )
+    options = {"data_path": "data", "benchmark_filename": ["train", "valid", "test"], "ITEM_ID_FIELD": "p_id"}
+    options |= {"alias_of_item_id": ["p_id_list"], "load_col": {"inter": ["user_id", "p_id_list", "p_id"]}}
+    config = make_config(model, "toy", **options, **SMALL, epochs=1, metrics=["MRR"], valid_metric="MRR@10")
+    _, train, valid, _ = prepare(config)
+    score, _ = make_trainer(config, train).fit(train, valid, saved=False)
+    assert 0 <= score <= 1
+
+
+def test_a_metric_that_is_not_finite_keeps_a_checkpoint_readable(
+    write_inter: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(NDCG, "metric_info", lambda self, positions, lengths: np.full(positions.shape, np.nan))
+    config = make_config(**write_inter(ROWS), **SMALL, epochs=1, metrics=["MRR", "NDCG"])
+    _, train, valid, test = prepare(config)
+    trainer = make_trainer(config, train)
+    trainer.fit(train, valid)
+    assert math.isnan(trainer.evaluate(test)["ndcg@10"])
