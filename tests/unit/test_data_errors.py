@@ -68,8 +68,11 @@ def test_a_byte_order_mark_is_named_and_its_encoding_helps(write_inter: Any, tmp
     assert dataset.inter_num == len(ROWS) - 9  # a user's first interaction is no row
 
 
-def test_a_quote_that_is_not_closed_is_an_error(write_inter: Any) -> None:
-    assert "toy" in error_of(write_inter([*ROWS, ('"u1', "i3", 7), ("u2", "i4", 8)]))
+def test_a_quote_is_a_sign_like_others_and_swallows_no_rows(write_inter: Any) -> None:
+    rows = [*ROWS, ('"u1', "i3", 7), ("u2", "i4", 8)]
+    dataset, *_ = prepare(make_config(**write_inter(rows), topk=[3], valid_metric="MRR@3"))
+    assert '"u1' in dataset.field2id_token["user_id"]
+    assert dataset.user_num == 1 + len({user for user, _, _ in rows})
 
 
 def test_interactions_without_a_time_are_counted(write_inter: Any, caplog: Any) -> None:
