@@ -201,6 +201,7 @@ def test_names_of_folders_are_texts_and_a_part_may_have_empty_columns() -> None:
 
 
 def test_rows_that_are_left_out_are_counted(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("WARNING")
     Path("a.csv").write_text("item,user\n1,a\n,a\n2,\n3,b\n")
     list(InteractionFile("a.csv", FIELDS).tables())
     assert "a.csv: 2 rows are left out, whose user or item is empty" in caplog.text

@@ -225,6 +225,7 @@ def test_an_exported_folder_is_no_checkpoint(capsys: pytest.CaptureFixture[str])
 def test_a_file_of_items_has_any_form_that_text_editors_give_it(
     model: Recommender, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("WARNING")
     wanted = model.recommend(FRAME, exclude=["i3", "i4"])
     texts = {"quoted": '"i3"\n"i4"\n', "spaced": " i3 \r\ni4\r\n", "some": "i3\ni4\nno such\n"}
     for form, text in texts.items():
