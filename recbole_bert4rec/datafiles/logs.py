@@ -683,7 +683,8 @@ class ParquetLog(Log):
         whole = dataset.dataset([str(file) for file in self._files], format="parquet", partitioning=partitioned)
         names = [name for name in columns if name in whole.schema.names and name not in keys]
         for file in self._files[1:]:
-            schema = parquet.read_schema(file)
+            with self._unreadable_explained(file):
+                schema = parquet.read_schema(file)
             for name in names:
                 if name not in schema.names:
                     raise UserError(f"{file} has no column {name!r}, which {self._files[0]} has")
