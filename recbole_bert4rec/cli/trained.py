@@ -32,7 +32,6 @@ _HOW = {
     "date_format": "form of its dates",
     "timezone": "time zone of its dates",
     "encoding": "of a text",
-    "separator": "sign between the columns of a text",
     "quote": "sign around values of a text, or none",
     "escape": "sign before a quote that belongs to a value",
 }
@@ -61,6 +60,7 @@ def add_input(parser: argparse.ArgumentParser, purpose: str) -> None:
         parser.add_argument(f"--{field}", metavar="NAME", help="name of a column (default: that of the training)")
     for name, of_what in _HOW.items():
         parser.add_argument(f"--{name}", help=f"{of_what} (default: that of the training)")
+    parser.add_argument("--separator", help="sign between the columns of a text (default: found)")
 
 
 def add_filter(parser: argparse.ArgumentParser, default: str | None) -> None:
@@ -152,11 +152,15 @@ def _reading(options: argparse.Namespace, model: Recommender) -> Reading:
     """Return how a file is to be read: as the flags say, or else as the log of the training was."""
     from recbole_bert4rec.datafiles.logs import Reading
 
-    stored = {name: model.config.get(name) for name in ("quote", "escape", "encoding")}
-    if str(stored["encoding"]).lower() in ("utf-8", "utf8"):
-        stored["encoding"] = None  # RecBole's default: that of this file is found
-    quote, escape, encoding = (getattr(options, name, None) or value for name, value in stored.items())
-    return Reading(options.separator, encoding, quote=quote, escape=escape)
+    stored, encoding = model.config, model.config.get("encoding")
+    if str(encoding).lower() in ("utf-8", "utf8"):
+        encoding = None  # RecBole's default: that of this file is found
+    return Reading(
+        options.separator,
+        options.encoding or encoding,
+        quote=options.quote or stored.get("quote"),
+        escape=options.escape or stored.get("escape"),
+    )
 
 
 def add_output(parser: argparse.ArgumentParser, table: str) -> None:

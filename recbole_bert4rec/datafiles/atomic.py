@@ -11,6 +11,7 @@ import shutil
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from textwrap import shorten
 from typing import NoReturn, TextIO
@@ -21,7 +22,7 @@ from recbole.utils import FeatureType
 from torch import Tensor
 
 from recbole_bert4rec.constants import OUR_MODELS
-from recbole_bert4rec.datafiles.conversion import folder_read, read_record
+from recbole_bert4rec.datafiles.conversion import folder_read, has_quotes
 from recbole_bert4rec.datafiles.mapped import is_mapped
 from recbole_bert4rec.datafiles.reader import MISSING
 from recbole_bert4rec.errors import UserError, nearest, short, short_list
@@ -248,17 +249,13 @@ def explain_load_failure(config: Config, folder: str, error: ValueError) -> NoRe
 
 def wide_lines(config: Config, folder: str) -> str | None:
     """Describe the lines that have more columns than the header; None where lines have other mistakes, or none."""
-    path = _inter_path(config, folder)
+    path, wide = _inter_path(config, folder), []
     try:
-        with _open(path, config["encoding"]) as file:
-            rows = _split_lines(file, config["field_separator"], path)
-            _, header = next(rows)
-            numbers = [index for index, text in enumerate(header) if text.endswith(":float")]
-            wide = []
+        with _lines_of(path, config["field_separator"], config["encoding"]) as (width, numbers, rows):
             for line, fields in rows:
-                if len(fields) < len(header) or not all(_is_number_or_missing(fields[index]) for index in numbers):
+                if len(fields) < width or not all(_is_number_or_missing(fields[index]) for index in numbers):
                     return None
-                wide += [line] if len(fields) > len(header) else []
+                wide += [line] if len(fields) > width else []
     except (OSError, ValueError, LookupError, csv.Error):
         return None
     return f"{path}: {len(wide)} lines have more columns than the header, the first is line {wide[0]}" if wide else None
@@ -272,12 +269,9 @@ def _find_mistakes(path: str, separator: str, encoding: str | None) -> str | Non
     """
     wrong_values: list[tuple[int, str, str]] = []  # line, column, value
     wrong_widths: list[tuple[int, list[str]]] = []  # line, fields
-    with _open(path, encoding) as file:
-        rows = _split_lines(file, separator, path)
-        _, header = next(rows)
-        numbers = {index: text[: -len(":float")] for index, text in enumerate(header) if text.endswith(":float")}
+    with _lines_of(path, separator, encoding) as (width, numbers, rows):
         for line, fields in rows:
-            if len(fields) != len(header):
+            if len(fields) != width:
                 wrong_widths.append((line, fields))
                 continue
             values = ((line, name, fields[index]) for index, name in numbers.items())
@@ -285,7 +279,7 @@ def _find_mistakes(path: str, separator: str, encoding: str | None) -> str | Non
     message = None
     if wrong_widths:
         line, fields = wrong_widths[0]
-        message = f"{_other_width(line, fields, len(header), separator)} ({len(wrong_widths)} such lines)"
+        message = f"{_other_width(line, fields, width, separator)} ({len(wrong_widths)} such lines)"
     if wrong_values:
         line, name, value = wrong_values[0]
         count = sum(column == name for _, column, _ in wrong_values)
@@ -302,13 +296,23 @@ def _other_width(line: int, fields: list[str], width: int, separator: str) -> st
     )
 
 
+@contextmanager
+def _lines_of(
+    path: str, separator: str, encoding: str | None
+) -> Iterator[tuple[int, dict[int, str], Iterator[tuple[int, list[str]]]]]:
+    """Give the width of a file's header, the names of its columns of numbers by place, and its other lines."""
+    with _open(path, encoding) as file:
+        rows = _split_lines(file, separator, path)
+        _, header = next(rows)
+        numbers = {index: text[: -len(":float")] for index, text in enumerate(header) if text.endswith(":float")}
+        yield len(header), numbers, rows
+
+
 def _split_lines(file: TextIO, separator: str, path: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the number and the fields of each line that is not blank; longer separators are regular expressions."""
     if len(separator) == 1:
-        if read_record(Path(path).parent) is None:
-            reader = csv.reader(file, delimiter=separator, quoting=csv.QUOTE_NONE)
-        else:
-            reader = csv.reader(file, delimiter=separator)
+        quoting = csv.QUOTE_MINIMAL if has_quotes(Path(path)) else csv.QUOTE_NONE
+        reader = csv.reader(file, delimiter=separator, quoting=quoting)  # type: ignore[arg-type]  # joined to int
         yield from ((reader.line_num, fields) for fields in reader if fields)
     else:
         lines = enumerate((line.rstrip("\r\n") for line in file), 1)

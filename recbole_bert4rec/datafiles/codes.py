@@ -83,13 +83,20 @@ def distinct_texts(values: pa.Array[Any], clean: Collection[str]) -> Ids:
     texts = as_texts(values)
     if pc.all(pc.match_substring_regex(texts, WHOLE)).as_py():  # a program wrote whole numbers as floats
         clean = {*clean, "point"}
-    texts = pc.if_else(pc.equal(pc.utf8_trim_whitespace(texts), pa.scalar("")), None, rewritten(texts, clean))
+    texts = cleaned(texts, clean)
     distinct: Any = keys(texts, clean).dictionary_encode()
     codes = distinct.indices.fill_null(NO_ID).to_numpy(zero_copy_only=False).astype(np.int64)
     if not clean:
         return Ids(codes, distinct.dictionary)
     _, firsts = np.unique(codes[codes != NO_ID], return_index=True)
     return Ids(codes, texts.take(pa.array(np.flatnonzero(codes != NO_ID)[firsts])))
+
+
+def cleaned(texts: pa.Array[Any], clean: Collection[str]) -> pa.Array[Any]:
+    """Return ids as they are written once they are clean; a blank one is missing."""
+    blank = pc.equal(pc.utf8_trim_whitespace(texts), pa.scalar(""))
+    found: pa.Array[Any] = pc.if_else(blank, None, rewritten(texts, clean))
+    return found
 
 
 def as_texts(values: pa.Array[Any]) -> pa.Array[Any]:

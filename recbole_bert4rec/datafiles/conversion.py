@@ -32,6 +32,11 @@ def read_record(folder: Path) -> dict[str, Any] | None:
     return content if isinstance(content, dict) else {}
 
 
+def has_quotes(file: Path) -> bool:
+    """Tell whether quotes mean something in an atomic file: in that of a converted log, whose ids may need them."""
+    return read_record(file.parent) is not None
+
+
 def write_record(folder: Path, record: dict[str, Any]) -> None:
     """Write ``conversion.json``."""
     with atomic_write(folder / RECORD) as temporary:

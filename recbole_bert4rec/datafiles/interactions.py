@@ -17,9 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import ipc, parquet
 
-from recbole_bert4rec.datafiles.codes import as_texts
+from recbole_bert4rec.datafiles.codes import as_texts, cleaned
 from recbole_bert4rec.datafiles.logs import ParquetLog, Reading, open_log
-from recbole_bert4rec.datafiles.spellings import rewritten
 from recbole_bert4rec.errors import UserError
 
 _ROWS = 1 << 16  # read at once
@@ -152,16 +151,9 @@ class InteractionFile:
             ]
             table = pa.Table.from_arrays(flat, table.column_names)
         for position, name in enumerate((user, item)):
-            texts = [self._texts(chunk) for chunk in table[name].chunks]
+            texts = [cleaned(as_texts(chunk), self._log.clean) for chunk in table[name].chunks]
             table = table.set_column(position, name, pa.chunked_array(texts, pa.string()))
         return table
-
-    def _texts(self, values: pa.Array[Any]) -> pa.Array[Any]:
-        """Return ids as texts; a blank one is missing."""
-        texts = as_texts(values)
-        blank = pc.equal(pc.utf8_trim_whitespace(texts), pa.scalar(""))
-        ids: pa.Array[Any] = pc.if_else(blank, None, rewritten(texts, self._log.clean))
-        return ids
 
 
 def read_part(*files: Path) -> pd.DataFrame:

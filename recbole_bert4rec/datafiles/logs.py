@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, Literal, TextIO
 
@@ -20,15 +21,13 @@ import pyarrow as pa
 from pyarrow import csv, dataset, parquet
 
 from recbole_bert4rec.constants import FORMATS
-from recbole_bert4rec.datafiles.conversion import read_record
+from recbole_bert4rec.datafiles.conversion import has_quotes
 from recbole_bert4rec.datafiles.separators import COMMON_SEPARATORS, find_separator
 from recbole_bert4rec.datafiles.spellings import kinds_asked
 from recbole_bert4rec.errors import UserError, nearest, short, short_list
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _PARQUET, _JSON_LINES, _ATOMIC = ".parquet", ".jsonl", ".inter"
-_IN_TURN = csv.ReadOptions(use_threads=False)
-"""How a part of a text is read at a time: with threads, an error would not always name its row."""
 _BLOCK = 1 << 24
 _UNREADABLE = (pa.ArrowException, ValueError, OSError, EOFError, zlib.error)
 _FIELDS = ("USER_ID_FIELD", "ITEM_ID_FIELD", "TIME_FIELD")
@@ -76,12 +75,12 @@ def data_set_name(log: str | Path) -> str:
 
 
 def open_log(name: str, reading: Reading, flag: str = "--dataset") -> Log:
-    """Return a log that is not read yet.
+    """Return a log, or an atomic file, that is not read yet.
 
     Args:
         name: its path.
         reading: how to read it.
-        flag: that names it, for messages. With another one than ``--dataset`` it may be an atomic file, too.
+        flag: that names it, for messages.
 
     Raises:
         UserError: there is no such log, or its ending says nothing.
@@ -96,7 +95,7 @@ def open_log(name: str, reading: Reading, flag: str = "--dataset") -> Log:
         beside = sorted(entry.name for entry in path.parent.iterdir()) if path.parent.is_dir() else []
         near = nearest(path.name, beside)
         raise UserError(f"{flag}={name}: no such file" + (f"; did you mean {near}?" if near else ""))
-    if flag != "--dataset" and path.name.removesuffix(".gz").endswith(_ATOMIC):
+    if path.name.removesuffix(".gz").endswith(_ATOMIC):
         return _Atomic(path, [path], reading)
     ending = _ending(path)
     if ending is None:
@@ -347,7 +346,8 @@ class _Text(_Lines):
 
     def batches(self, columns: list[str], rows: int) -> Iterator[pa.Table]:
         """Yield the rows, a part at a time."""
-        return self._tables(columns, _streamed, _IN_TURN)
+        # with threads, an error would not always name its row
+        return self._tables(columns, _streamed, csv.ReadOptions(use_threads=False))
 
     def _tables(self, columns: list[str], read: Callable[..., Any], options: csv.ReadOptions) -> Iterator[pa.Table]:
         there = self._names(columns)
@@ -516,7 +516,7 @@ class _Atomic(_Text):
 
     @property
     def _quote(self) -> str | Literal[False]:
-        return False if read_record(self.path.parent) is None else '"'
+        return '"' if has_quotes(self.path) else False
 
     def _plain(self, name: str) -> str:
         return name.partition(":")[0]
@@ -682,9 +682,7 @@ class ParquetLog(Log):
         partitioned = dataset.HivePartitioning(pa.schema([(key, pa.string()) for key in keys])) if keys else None
         whole = dataset.dataset([str(file) for file in self._files], format="parquet", partitioning=partitioned)
         names = [name for name in columns if name in whole.schema.names and name not in keys]
-        for file in self._files[1:]:
-            with self._unreadable_explained(file):
-                schema = parquet.read_schema(file)
+        for file, schema in self._other_schemas:
             for name in names:
                 if name not in schema.names:
                     raise UserError(f"{file} has no column {name!r}, which {self._files[0]} has")
@@ -693,6 +691,15 @@ class ParquetLog(Log):
                     typed: Any = whole.replace_schema(whole.schema.set(place, pa.field(name, kind)))  # type: ignore[func-returns-value]
                     whole = typed
         return whole
+
+    @cached_property
+    def _other_schemas(self) -> list[tuple[Path, pa.Schema]]:
+        """The files but the first, which pyarrow reads by itself, with their columns."""
+        found = []
+        for file in self._files[1:]:
+            with self._unreadable_explained(file):
+                found.append((file, parquet.read_schema(file)))
+        return found
 
     @contextmanager
     def _unreadable_explained(self, path: Path) -> Iterator[None]:

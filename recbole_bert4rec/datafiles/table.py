@@ -168,8 +168,8 @@ class _Interactions:
         doubts += [*source.doubts, *times.doubts]
         self.users, self.items = (Ids(one.codes[rows][order], one.tokens) for one in ids)
         self.times = times.values[order]
-        doubts += _doubts_of_order(ids[0].codes[rows], times.values)
-        doubles = self._doubles()
+        doubles, ties = self._doubles()
+        doubts += _doubts_of_order(ties, times.values)
         form = read_as(times.form, times.without_zone, len(rows), reading.timezone)
         if reading.drop_duplicates:
             self.users, self.items = (Ids(one.codes[~doubles], one.tokens) for one in (self.users, self.items))
@@ -185,15 +185,17 @@ class _Interactions:
             **facts_of(self.users.codes, self.items.codes, self.times, times.are_dates),
         }
 
-    def _doubles(self) -> NDArray[np.bool_]:
-        """Mark interactions whose user, item and time an earlier one has."""
+    def _doubles(self) -> tuple[NDArray[np.bool_], int]:
+        """Mark interactions whose user, item and time an earlier one has; count those with user and time of one."""
         order = np.lexsort((self.items.codes, self.users.codes, self.times))  # stable, so the log's first comes first
         same = np.ones(len(order) - 1, dtype=bool)
-        for values in (self.items.codes, self.users.codes, self.times):
+        for values in (self.users.codes, self.times):
             same &= values[order[1:]] == values[order[:-1]]
+        ties = int(same.sum())
+        same &= self.items.codes[order[1:]] == self.items.codes[order[:-1]]
         doubles = np.zeros(len(order), dtype=bool)
         doubles[order[1:]] = same
-        return doubles
+        return doubles, ties
 
     def write(self, path: Path) -> None:
         """Write the atomic file, in UTF-8."""
@@ -208,23 +210,20 @@ class _Interactions:
                 csv.write_csv(pa.table([*ids, pa.array(self.times[part])], names=self.columns), file, style)
 
 
-def _doubts_of_order(users: NDArray[np.int64], times: NDArray[Any]) -> list[str]:
+def _doubts_of_order(ties: int, times: NDArray[Any]) -> list[str]:
     """Say how many rows have the time of their user's previous one, where that may turn histories round.
 
     Args:
-        users: of the rows, in the order of the log. *Shape:* (T,)
-        times: of the rows. *Shape:* (T,)
+        ties: how many these are.
+        times: of all rows, in the order of the log. *Shape:* (T,)
     """
-    order = np.lexsort((times, users))
-    ties = (users[order[1:]] == users[order[:-1]]) & (times[order[1:]] == times[order[:-1]])
-    if not ties.any():
+    if not ties:
         return []
     falls, rises = int((times[1:] < times[:-1]).sum()), int((times[1:] > times[:-1]).sum())
-    count = f"{int(ties.sum()):,} of {len(users):,}"
-    said = f"{count} rows have the time of their user's previous one, and keep the log's order"
+    said = f"{ties:,} of {len(times):,} rows have the time of their user's previous one, and keep the log's order"
     if falls > 10 * rises:
         return [f"{said}, which runs from new to old: these are read the wrong way round; sort the log by time"]
-    return [said] if ties.mean() >= _MANY_TIES else []
+    return [said] if ties >= _MANY_TIES * (len(times) - 1) else []
 
 
 def _left_out(source: Log, columns: list[str], ids: list[Ids]) -> dict[str, Any]:

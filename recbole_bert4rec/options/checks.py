@@ -102,17 +102,21 @@ def calculate(config: MutableMapping[str, Any], given: Iterable[str], model: str
     kinds: dict[str, Kind] = {**documented(model), **ours, **own}
     for name in given:
         value, kind = config.get(name), kinds.get(name)
-        if kind is not None and isinstance(value, float) and value.is_integer():
-            whole = int(value)
-            config[name] = whole if kind.accepts(whole) and not kind.accepts(value) else value
-        if not isinstance(value, str) or kind is None or kind.accepts(value):
+        if kind is None or kind.accepts(value):
             continue
-        try:
-            number = calculated(value)
-        except ValueError:
-            continue  # the check of the value names it
-        if kind.accepts(number):
-            config[name] = number
+        meant = _meant(value)
+        if kind.accepts(meant):
+            config[name] = meant
+
+
+def _meant(value: object) -> object:
+    """Return the number that a text calculates, or the whole number that a float is; else the value itself."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    try:
+        return calculated(value) if isinstance(value, str) else value
+    except ValueError:  # the check of the value names it
+        return value
 
 
 def mistakes_of_values(config: Mapping[str, Any], names: Iterable[str]) -> list[str]:

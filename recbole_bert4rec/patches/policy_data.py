@@ -15,7 +15,7 @@ from recbole_bert4rec.datafiles.atomic import load_interactions
 from recbole_bert4rec.patches.patch import policy, unless_ours
 from recbole_bert4rec.patches.registration import is_of_this_package
 from recbole_bert4rec.plugin.candidates import create_samplers
-from recbole_bert4rec.plugin.cleaning import keep_ids
+from recbole_bert4rec.plugin.cleaning import read_file
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.global_split import (
     asks_for_global_time,
@@ -133,7 +133,7 @@ PATCHES = (
     policy(
         "recbole.data.dataset.dataset:Dataset",
         "_load_feat",
-        unless_ours(FastLoading, keep_ids),
+        unless_ours(FastLoading, read_file),
         "A quote in a value swallows the rows up to the next one; of a converted log, RecBole drops ids such as NA and "
         "None (dataset.py:486).",
         "data",

@@ -12,9 +12,8 @@ from recbole.utils import ModelType
 
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.options.arithmetic import calculated
-from recbole_bert4rec.options.checks import calculate, mistakes_of_another_model, unknown_names
+from recbole_bert4rec.options.checks import mistakes_of_another_model, unknown_names
 from recbole_bert4rec.options.flags import literal
-from recbole_bert4rec.options.recboles import documented_in
 from recbole_bert4rec.patches.patch import policy
 from recbole_bert4rec.patches.registration import is_of_this_package
 from recbole_bert4rec.patches.registry import program_runs
@@ -23,16 +22,15 @@ from recbole_bert4rec.plugin.configuring import (
     complete_split,
     lay_defaults,
     load_times,
-    names_given,
     no_negatives_with_softmax,
-    plain_values,
     refuse,
+    understood,
     warn_of_no_effect,
 )
 from recbole_bert4rec.plugin.effects import known_to
 from recbole_bert4rec.plugin.global_split import asks_for_global_time
 from recbole_bert4rec.plugin.gru4rec_plus import GRU4RecPlus
-from recbole_bert4rec.user_models import is_ours, parent_of, property_files
+from recbole_bert4rec.user_models import is_ours, parent_of
 from recbole_bert4rec.yaml_files import read_yaml
 
 if TYPE_CHECKING:
@@ -102,18 +100,13 @@ def check_options(original: Callable[[Config], None], self: Config) -> None:
     final = self.final_config_dict
     if final["MODEL_TYPE"] == ModelType.SEQUENTIAL:
         complete_split(self)
-    plain_values(self)
-    given, parent = names_given(self), parent_of(self.model_class)
-    own = documented_in(map(Path, property_files(self.model_class)))
-    calculate(final, given, parent, own)
-    if isinstance(final["learner"], str):
-        final["learner"] = final["learner"].lower()  # as RecBole compares it
+    given, documented = understood(self)
     found = (
         []
         if str(self["teacher"]).isidentifier()
         else [f"`teacher` must be the name of a network, such as CrossNet, but is {self['teacher']!r}."]
     )
-    found += mistakes_of_another_model(final, given, parent, own)
+    found += mistakes_of_another_model(final, given, parent_of(self.model_class), documented)
     unknown = [] if final.get("allow_unknown") else unknown_names(given, known_to(self))
     refuse(self, found + (unknown if program_runs() else []))
     if unknown and not program_runs():

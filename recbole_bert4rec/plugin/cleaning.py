@@ -1,4 +1,4 @@
-"""Rows of a log that RecBole drops or keeps by accident: without ids, simultaneous duplicates, ids such as NA."""
+"""Rows that RecBole drops or keeps by accident: without ids, simultaneous duplicates, ids such as NA, quotes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import recbole.data.dataset.dataset as recbole_dataset
 from recbole.data.dataset import Dataset
 from recbole.utils import FeatureSource
 
-from recbole_bert4rec.datafiles.conversion import read_record
+from recbole_bert4rec.datafiles.conversion import has_quotes, read_record
 from recbole_bert4rec.datafiles.reader import keeping_ids, without_quotes
 from recbole_bert4rec.scoped import StandIn, replaced
 
@@ -53,12 +53,12 @@ def remove_duplication(original: Callable[[Any], None], self: Dataset) -> None:
         object.__delattr__(frame, "sort_values")
 
 
-def keep_ids(
+def read_file(
     original: Callable[..., pd.DataFrame | None], self: Dataset, filepath: str, source: FeatureSource | str
 ) -> pd.DataFrame | None:
-    """Read an atomic file: quotes are signs like others.
+    """Read an atomic file, where a quote is a sign like others.
 
-    Beside a converted log they are not, and ids such as ``NA`` and ``None`` are: rows without ids are not in there.
+    In that of a converted log it is not. Beside one, ids such as ``NA`` and ``None`` are ids: no row lacks its own.
 
     Args:
         original: RecBole's ``Dataset._load_feat``.
@@ -70,8 +70,8 @@ def keep_ids(
         The table.
     """
     now: Any = vars(recbole_dataset)["pd"]  # a data set of ours has its own reader there
-    read_csv = without_quotes(now.read_csv)
+    read_csv = now.read_csv if has_quotes(Path(filepath)) else without_quotes(now.read_csv)
     if read_record(Path(filepath).parent) is not None:
-        read_csv = keeping_ids(now.read_csv, (self.uid_field, self.iid_field))
+        read_csv = keeping_ids(read_csv, (self.uid_field, self.iid_field))
     with replaced(recbole_dataset, "pd", StandIn(pd, read_csv=read_csv)):
         return original(self, filepath, source)

@@ -16,7 +16,7 @@ from recbole.config import Config
 
 from recbole_bert4rec.constants import MODEL_NAME, PROGRAM, RIVAL, STOCK_MODEL_NAME
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.options.checks import calculate, check, mistakes_of_another_model, unknown_names
+from recbole_bert4rec.options.checks import Kinds, calculate, check, mistakes_of_another_model, unknown_names
 from recbole_bert4rec.options.gru4rec_plus import mistakes_of_gru4rec_plus
 from recbole_bert4rec.options.known import is_known
 from recbole_bert4rec.options.recboles import documented_in
@@ -88,23 +88,30 @@ def check_options(config: Config) -> None:
     """
     final = config.final_config_dict
     complete_split(config)
-    plain_values(config)
-    ours = is_ours(config.model_class)
-    given, known, documented = (
-        names_given(config),
-        known_to(config),
-        documented_in(map(Path, property_files(config.model_class))),
-    )
-    calculate(final, config.external_config_dict, parent_of(config.model_class), documented)
-    if isinstance(final["learner"], str):
-        final["learner"] = final["learner"].lower()  # as RecBole compares it
-    if ours:
+    given, documented = understood(config)
+    known = known_to(config)
+    if is_ours(config.model_class):
         check(final, given, known, config.model, documented)
     else:
         found = mistakes_of_gru4rec_plus(final) + mistakes_of_another_model(final, given, RIVAL, documented)
         refuse(config, found + ([] if final.get("allow_unknown") else unknown_names(given, known)))
     warn_of_no_effect(config)
     choose_device(config)
+
+
+def understood(config: Config) -> tuple[set[str], Kinds]:
+    """Take the options as RecBole's users write them: numpy's numbers, texts that calculate a number, ``Adam``.
+
+    Returns:
+        The names of the options that the user wrote, and the values that a model of the user's own documents.
+    """
+    plain_values(config)
+    final, given = config.final_config_dict, names_given(config)
+    documented = documented_in(map(Path, property_files(config.model_class)))
+    calculate(final, given, parent_of(config.model_class), documented)
+    if isinstance(final["learner"], str):
+        final["learner"] = final["learner"].lower()  # as RecBole compares it
+    return given, documented
 
 
 def refuse(config: Config, mistakes: Iterable[str]) -> None:

@@ -23,7 +23,7 @@ from recbole_bert4rec.datafiles.conversion import folder_read
 from recbole_bert4rec.datafiles.reader import read_columns
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.plugin.checkpoint import ITEM_ORDER, ItemOrder
-from recbole_bert4rec.plugin.cleaning import drop_rows_without_ids, keep_ids, remove_duplication
+from recbole_bert4rec.plugin.cleaning import drop_rows_without_ids, read_file, remove_duplication
 from recbole_bert4rec.scoped import StandIn, replaced
 
 _FILTERS = ("rm_dup_inter", "val_interval", "user_inter_num_interval", "item_inter_num_interval")
@@ -94,8 +94,8 @@ class FastLoading(SequentialDataset):
             return self._read(filepath, source)
 
     def _read(self, filepath: str, source: FeatureSource | str) -> pd.DataFrame | None:
-        """Read a file as RecBole does; beside a converted log, ids such as ``NA`` as what they are."""
-        frame: pd.DataFrame | None = keep_ids(SequentialDataset._load_feat, self, filepath, source)
+        """Read a file as RecBole does, but for quotes and, beside a converted log, ids such as ``NA``."""
+        frame: pd.DataFrame | None = read_file(SequentialDataset._load_feat, self, filepath, source)
         return frame
 
     def _load_features(self, filepath: str, source: FeatureSource) -> pd.DataFrame | None:

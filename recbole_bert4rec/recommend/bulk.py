@@ -134,7 +134,7 @@ def answer_file(
         count = Count(*map(sum, zip(Count(), *bar, strict=True)))
         if count.skipped and not count.known and not done:
             shutil.rmtree(folder)
-            raise UserError(f"{source.path}: " + nothing_known("it", count.skipped, source.example(), "items", items))
+            raise UserError(f"{source.path}: " + nothing_known("it", count.skipped, source.example(), items))
         _put_together([part.answers for part in parts], target)
         shutil.rmtree(folder)
     target.with_name(f".{target.name}.lock").unlink(missing_ok=True)

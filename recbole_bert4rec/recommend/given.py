@@ -93,13 +93,28 @@ class Items:
             UserError: none is, where one is ``needed``.
         """
         found, unknown = self._told(values, what)
-        if unknown is not None and needed and not found.any():
-            raise UserError(nothing_known(f"`{what}`", len(values), next(iter(values)), "items", self.tokens[1:]))
+        if needed:
+            self.refuse_unknown(f"`{what}`", values, found)
         if unknown is not None and unknown not in self._warned:
             self._warned.add(unknown)
             getLogger(__name__).warning(f"{unknown}; they are left out")
         known: NDArray[np.int64] = found[found != PADDING]
         return known
+
+    def refuse_unknown(self, what: str, values: Ids, found: NDArray[np.int64] | None = None) -> None:
+        """Refuse items of which none is in the catalogue.
+
+        Args:
+            what: names them.
+            values: external ids.
+            found: internal ids, where they are known already.
+
+        Raises:
+            UserError: with an example of each side.
+        """
+        found = self.ids_of(values) if found is None else found
+        if len(found) and not found.any():
+            raise UserError(nothing_known(what, len(found), next(iter(values)), self.tokens[1:]))
 
     def _told(self, values: Ids, what: str) -> tuple[NDArray[np.int64], str | None]:
         """Return internal ids, and words about those that are not in the catalogue."""
@@ -108,10 +123,7 @@ class Items:
         missing = [value for value, number in zip(given, found, strict=True) if number == PADDING]
         if not missing:
             return found, None
-        return found, (
-            f"`{what}` names {len(missing)} of {len(given)} items that the model does not know, such as "
-            f"{short(missing[0])}"
-        )
+        return found, unknown_items(f"`{what}`", len(missing), len(given), missing[0])
 
     def labels(self, categories: Mapping[Any, Any]) -> NDArray[np.int64]:
         """Return numbers of each item's categories, different ones, and -1 after them. *Shape:* (N, M).
@@ -125,9 +137,7 @@ class Items:
         if not isinstance(categories, Mapping):
             raise UserError(f"`categories` must be a dictionary by item, but is {short(categories)}")
         ids = self.ids_of(list(categories))
-        if categories and not ids.any():
-            example = next(iter(categories))
-            raise UserError(nothing_known("`categories`", len(categories), example, "items", self.tokens[1:]))
+        self.refuse_unknown("`categories`", categories.keys(), ids)
         lacking = len(self.tokens) - 1 - len(np.unique(ids[ids != PADDING]))
         said = f"`categories` has nothing for {lacking} of {len(self.tokens) - 1} items"
         if lacking and said not in self._warned:
@@ -178,13 +188,16 @@ def left_out(skipped: int, kept: int, example: object) -> str | None:
     )
 
 
-def nothing_known(
-    what: str, count: int, example: object, of_what: str, items: Sequence[str] | NDArray[np.object_]
-) -> str:
-    """Say that a model knows nothing of what somebody names, with an example of each side."""
+def unknown_items(what: str, unknown: int, count: int, example: object) -> str:
+    """Say how many of the items that somebody names a model does not know, with an example."""
+    return f"{what} names {unknown} of {count} items that the model does not know, such as {short(example)}"
+
+
+def nothing_known(what: str, count: int, example: object, items: Sequence[str] | NDArray[np.object_]) -> str:
+    """Say that a model knows none of the items that somebody names, with an example of each side."""
     return (
-        f"{what} names {count} of {count} {of_what} that the model does not know, such as {short(str(example))}; it "
-        f"knows {len(items)} items, such as {short(str(items[0]))}: give both in the same spelling"
+        f"{unknown_items(what, count, count, example)}; it knows {len(items)} items, such as {short(items[0])}: give "
+        "both in the same spelling"
     )
 
 

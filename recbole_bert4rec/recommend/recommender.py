@@ -30,7 +30,7 @@ from recbole_bert4rec.recommend.answers import (
     nothing_left,
     viewed_rule,
 )
-from recbole_bert4rec.recommend.given import ByUser, Dates, Ids, Items, nothing_known
+from recbole_bert4rec.recommend.given import ByUser, Dates, Ids, Items
 from recbole_bert4rec.recommend.histories import Histories, aligned, one_for_each, read_histories
 from recbole_bert4rec.recommend.index import Asked, ItemIndex, digest_of_weights
 from recbole_bert4rec.recommend.variety import cap, diversify
@@ -431,8 +431,7 @@ class Recommender:
         Raises:
             UserError: with an example of each side.
         """
-        if len(items) and not self._items.ids_of(items).any():
-            raise UserError(nothing_known(what, len(items), next(iter(items)), "items", self.items))
+        self._items.refuse_unknown(what, items)
 
     @property
     def _popularity(self) -> Tensor:

@@ -6,6 +6,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from logging import getLogger
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,7 @@ from recbole_bert4rec.training.request import RunRequest
 from recbole_bert4rec.user_models import Model, chosen, class_name, class_of, is_ours, known_models, named_in_file
 from recbole_bert4rec.yaml_files import read_yaml
 
-_OF_LOGS = ("separator", "date_format", "timezone", "drop_duplicates", "quote", "escape", "clean_ids")
+_OF_LOGS = tuple(field.name for field in fields(Reading) if field.name != "encoding")
 """Options that say how a log is read, besides RecBole's ``encoding``."""
 
 
@@ -196,8 +197,8 @@ def _from_table(
     log: str, model: Model, named: Mapping[str, Any], stored: Mapping[str, Any]
 ) -> tuple[str, dict[str, Any]]:
     """Make the data set of a log; return its name and its options, which come after those of a checkpoint."""
-    fields = {"USER_ID_FIELD": "user_id", "ITEM_ID_FIELD": "item_id", "TIME_FIELD": "timestamp"}
-    names = {field: str(named.get(field, default)) for field, default in fields.items()}
+    defaults = {"USER_ID_FIELD": "user_id", "ITEM_ID_FIELD": "item_id", "TIME_FIELD": "timestamp"}
+    names = {field: str(named.get(field, default)) for field, default in defaults.items()}
     how = {name: _typed(name, named[name]) for name in ("encoding", *_OF_LOGS) if named.get(name) is not None}
     if mistakes := misfits(how, {name: OPTIONS[name].kind for name in how if name in OPTIONS}):
         raise UserError(" ".join(mistakes))
