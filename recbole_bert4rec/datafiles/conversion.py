@@ -34,7 +34,7 @@ def read_record(folder: Path) -> dict[str, Any] | None:
 
 def has_quotes(file: Path) -> bool:
     """Tell whether quotes mean something in an atomic file: in that of a converted log, whose ids may need them."""
-    return read_record(file.parent) is not None
+    return file.name.removesuffix(".gz").endswith(".inter") and read_record(file.parent) is not None
 
 
 def write_record(folder: Path, record: dict[str, Any]) -> None:

@@ -15,12 +15,14 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from recbole_bert4rec import load, run
 from recbole_bert4rec.datafiles.logs import Reading
 from recbole_bert4rec.datafiles.spellings import KINDS, kinds_asked
 from recbole_bert4rec.datafiles.times import unit_of
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.recommend.given import Items
-from tests.conftest import atomic_file, make_config, prepare
+from tests.conftest import QUIET, atomic_file, make_config, prepare
+from tests.unit.conftest import SMALL
 
 FIELDS = ("user", "item", "time")
 ROWS = [(f"u{n % 5}", f"i{n % 7}", 1_600_000_000 + 60 * n) for n in range(40)]
@@ -77,6 +79,12 @@ def test_line_breaks_inside_of_quotes_are_read_and_counted() -> None:
 def test_rows_that_a_quote_seems_to_swallow_are_one_value_where_the_quote_is_given() -> None:
     frame, _ = converted(csv(*plays({9: '"Heroes', 10: 'Low"'})), quote='"')
     assert len(frame) == len(ROWS) - 1
+
+
+@pytest.mark.parametrize(("name", "value"), [("quote", "ab"), ("quote", "\n"), ("escape", '"'), ("escape", "none")])
+def test_a_quote_or_an_escape_of_another_length_is_refused(name: str, value: str) -> None:
+    with pytest.raises(UserError, match=f"--{name}=.* must be one character, such as "):
+        converted(csv("a,x,1,"), **{name: value})
 
 
 def test_another_quote_and_an_escape_can_be_named() -> None:
@@ -227,3 +235,31 @@ def test_quotes_of_an_atomic_file_swallow_no_rows(model: str, write_inter: Any) 
     assert config["load_col"] is None or "summary" not in config["load_col"]["inter"]
     assert train.dataset.user_num == 6
     assert train.dataset.item_num == 8
+
+
+def test_titles_beside_a_converted_log_may_hold_quotes() -> None:
+    log = csv(*plays({}))
+    converted(log)
+    titles = {1: '"Open', 4: 'closed"'}
+    rows = [f"i{n}\t{titles.get(n, 'plain')}" for n in range(7)]
+    Path("log/log.item").write_text("\n".join(["item:token\ttitle:token", *rows, ""]))
+    columns = {"inter": list(FIELDS), "item": ["item", "title"]}
+    names = dict(zip(("USER_ID_FIELD", "ITEM_ID_FIELD", "TIME_FIELD"), FIELDS, strict=True))
+    config = make_config("BERT4Rec", "log", data_path=".", load_col=columns, topk=5, valid_metric="MRR@5", **names)
+    dataset, *_ = prepare(config)
+    assert dataset.item_num == 8
+    assert '"Open' in dataset.field2id_token["title"]
+
+
+def test_ids_that_a_run_took_for_one_are_one_where_its_model_is_asked() -> None:
+    rows = [(user, item.upper() if n % 3 else item, time) for n, (user, item, time) in enumerate(ROWS)]
+    log = csv(*(",".join(map(str, (*row, "song"))) for row in rows))
+    names = dict(zip(("USER_ID_FIELD", "ITEM_ID_FIELD", "TIME_FIELD"), FIELDS, strict=True))
+    options = {**QUIET, **SMALL, **names, "epochs": 1, "topk": 5, "valid_metric": "MRR@5", "clean_ids": "case"}
+    result = run(model="BERT4Rec", dataset=log, options=options)
+    model = load(result.checkpoint, "cpu")
+    assert len(model.items) == 7
+    asked = [model.recommend([[item, "i5"]], k=3) for item in ("i2", "I2")]
+    pd.testing.assert_frame_equal(*asked)
+    with pytest.raises(UserError, match="must be True or some of spaces, form, point, case, zeros, but names 'colour'"):
+        run(model="BERT4Rec", dataset=log, options={**options, "clean_ids": "colour"})

@@ -272,3 +272,16 @@ def test_dates_are_read_as_the_log_of_the_training_was(model: Recommender) -> No
     dated = model.read(FRAME.assign(timestamp=[f"{day:%d/%m/%Y}" for day in days]))
     numbered = model.read(FRAME.assign(timestamp=[day.timestamp() for day in days]))
     assert dated.sequences.items.tolist() == numbered.sequences.items.tolist()
+
+
+def test_a_text_of_another_form_is_read_as_the_flags_say(model: Recommender) -> None:
+    texts = FRAME.assign(user_id="é" + FRAME["user_id"]).to_csv(index=False, sep="^", quotechar="'", quoting=1)
+    Path("other.csv").write_bytes(texts.encode("cp1252"))
+    flags = ["--encoding=cp1252", "--separator=^", "--quote='", "--output=top.csv", "--k=2"]
+    assert ask("recommend", "--input=other.csv", *flags) == 0
+    wanted = model.recommend(FRAME, k=2)
+    found = pd.read_csv("top.csv")
+    pd.testing.assert_frame_equal(
+        ordered(found.assign(user_id=found["user_id"].str[1:])), ordered(wanted), check_dtype=False, atol=1e-4
+    )
+    assert ask("recommend", "--input=other.csv", *flags[1:]) == 2
