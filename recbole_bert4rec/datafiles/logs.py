@@ -383,9 +383,11 @@ class _Text(_Lines):
         sign = str(self._quote).encode()
         with self._bytes() as file:
             while block := file.read(_BLOCK):
-                lines += block.count(b"\n") + block.count(b"\r") - (last[-1:] + block).count(b"\r\n")
+                lines += block.count(b"\n") - (last.endswith(b"\r") and block.startswith(b"\n"))
+                if b"\r" in block:
+                    lines += block.count(b"\r") - block.count(b"\r\n")
                 quotes, last = quotes or sign in block, block
-        return lines + (last[-1:] not in b"\r\n") if quotes else None
+        return lines + (not last.endswith((b"\r", b"\n"))) if quotes else None
 
     def _check_line_breaks(self, width: int) -> None:
         """Tell values that hold line breaks from quotes that swallow rows.

@@ -16,6 +16,7 @@ import pytest
 from pyarrow import parquet
 
 from recbole_bert4rec import load, run
+from recbole_bert4rec.datafiles import logs
 from recbole_bert4rec.datafiles.logs import Reading
 from recbole_bert4rec.datafiles.spellings import KINDS, kinds_asked
 from recbole_bert4rec.datafiles.times import unit_of
@@ -263,3 +264,16 @@ def test_ids_that_a_run_took_for_one_are_one_where_its_model_is_asked() -> None:
     pd.testing.assert_frame_equal(*asked)
     with pytest.raises(UserError, match="must be True or some of spaces, form, point, case, zeros, but names 'colour'"):
         run(model="BERT4Rec", dataset=log, options={**options, "clean_ids": "colour"})
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("block", [1, 3, 1 << 24])
+def test_lines_are_counted_whatever_ends_them_and_wherever_a_block_does(
+    end: str, block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "_BLOCK", block)
+    for last in ("", end):
+        Path("log.csv").write_bytes((end.join(["user,item,time", 'a,"x",1', "b,y,2"]) + last).encode())
+        log = logs.open_log("log.csv", Reading())
+        assert isinstance(log, logs._Text)
+        assert log._count_lines() == 3
