@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from recbole_bert4rec.datafiles.interactions import InteractionFile
-    from recbole_bert4rec.datafiles.logs import Reading
+    from recbole_bert4rec.datafiles.reading import Reading
     from recbole_bert4rec.recommend.histories import Histories
     from recbole_bert4rec.recommend.recommender import Recommender
 
@@ -150,7 +150,7 @@ def open_input(options: argparse.Namespace, model: Recommender, path: str | None
 
 def _reading(options: argparse.Namespace, model: Recommender) -> Reading:
     """Return how a file is to be read: as the flags say, or else as the log of the training was."""
-    from recbole_bert4rec.datafiles.logs import Reading
+    from recbole_bert4rec.datafiles.reading import Reading
 
     stored, encoding = model.config, model.config.get("encoding")
     if str(encoding).lower() in ("utf-8", "utf8"):
@@ -255,7 +255,7 @@ def items_of(flag: str, path: str | None, model: Recommender) -> list[str] | Non
     """
     if path is None:
         return None
-    from recbole_bert4rec.datafiles.logs import encoding_of
+    from recbole_bert4rec.datafiles.texts import encoding_of
 
     try:
         content = Path(path).read_bytes()

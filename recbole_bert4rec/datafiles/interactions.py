@@ -18,7 +18,9 @@ import pyarrow.compute as pc
 from pyarrow import ipc, parquet
 
 from recbole_bert4rec.datafiles.codes import as_texts, cleaned
-from recbole_bert4rec.datafiles.logs import ParquetLog, Reading, open_log
+from recbole_bert4rec.datafiles.logs import open_log
+from recbole_bert4rec.datafiles.parquet_log import ParquetLog
+from recbole_bert4rec.datafiles.reading import Reading
 from recbole_bert4rec.errors import UserError
 
 _ROWS = 1 << 16  # read at once

@@ -17,8 +17,9 @@ from tqdm.auto import tqdm
 from recbole_bert4rec.datafiles.codes import NO_ID, PADDING_ID, check_ids, no_ids
 from recbole_bert4rec.datafiles.dictionary import Dictionary, Numbers
 from recbole_bert4rec.datafiles.facts import facts_of_counts
-from recbole_bert4rec.datafiles.logs import ParquetLog, Reading
 from recbole_bert4rec.datafiles.mapped import COUNTS, ITEM_TOKENS, ITEMS, OFFSETS, TIMES, USER_TOKENS
+from recbole_bert4rec.datafiles.parquet_log import ParquetLog
+from recbole_bert4rec.datafiles.reading import Reading
 from recbole_bert4rec.datafiles.spellings import doubts
 from recbole_bert4rec.datafiles.times import TimeColumn, Times, read_as
 from recbole_bert4rec.errors import UserError

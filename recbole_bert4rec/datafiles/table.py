@@ -21,9 +21,11 @@ from recbole_bert4rec.datafiles import spellings
 from recbole_bert4rec.datafiles.codes import NO_ID, Ids, read_ids
 from recbole_bert4rec.datafiles.conversion import keep, read_record, sorted_folder, write_record
 from recbole_bert4rec.datafiles.facts import facts_of, summary
-from recbole_bert4rec.datafiles.logs import Log, ParquetLog, Reading, data_set_name, open_log
+from recbole_bert4rec.datafiles.logs import data_set_name, open_log
 from recbole_bert4rec.datafiles.logs import is_table as is_table
 from recbole_bert4rec.datafiles.mapped import is_mapped
+from recbole_bert4rec.datafiles.parquet_log import ParquetLog
+from recbole_bert4rec.datafiles.reading import Log, Reading
 from recbole_bert4rec.datafiles.sorting import sort_log
 from recbole_bert4rec.datafiles.times import TimeColumn, check_timezone, read_as
 from recbole_bert4rec.errors import UserError

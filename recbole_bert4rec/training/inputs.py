@@ -17,7 +17,8 @@ from recbole.config import Config
 
 from recbole_bert4rec.constants import DEFAULT_NAMES, FOR_THE_USER, FORMATS, OUR_MODELS
 from recbole_bert4rec.datafiles.conversion import read_record
-from recbole_bert4rec.datafiles.logs import Reading, data_set_name, is_table
+from recbole_bert4rec.datafiles.logs import data_set_name, is_table
+from recbole_bert4rec.datafiles.reading import Reading
 from recbole_bert4rec.datafiles.spellings import kinds_asked
 from recbole_bert4rec.datafiles.table import convert
 from recbole_bert4rec.errors import UserError, nearest

@@ -14,7 +14,7 @@ from recbole.quick_start import load_data_and_model
 import recbole_bert4rec.comparison.compare as compare_module
 from recbole_bert4rec.comparison.comparison import Comparison
 from recbole_bert4rec.datafiles.conversion import folder_read, read_record
-from recbole_bert4rec.datafiles.logs import Reading
+from recbole_bert4rec.datafiles.reading import Reading
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.plugin.checkpoint import ITEM_ORDER, ItemOrder
 from recbole_bert4rec.training.inputs import resolve_inputs

@@ -16,8 +16,9 @@ import pytest
 from pyarrow import parquet
 
 from recbole_bert4rec import load, run
-from recbole_bert4rec.datafiles import logs
-from recbole_bert4rec.datafiles.logs import Reading
+from recbole_bert4rec.datafiles import texts
+from recbole_bert4rec.datafiles.logs import open_log
+from recbole_bert4rec.datafiles.reading import Reading
 from recbole_bert4rec.datafiles.spellings import KINDS, kinds_asked
 from recbole_bert4rec.datafiles.times import unit_of
 from recbole_bert4rec.errors import UserError
@@ -271,9 +272,9 @@ def test_ids_that_a_run_took_for_one_are_one_where_its_model_is_asked() -> None:
 def test_lines_are_counted_whatever_ends_them_and_wherever_a_block_does(
     end: str, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(logs, "_BLOCK", block)
+    monkeypatch.setattr(texts, "_BLOCK", block)
     for last in ("", end):
         Path("log.csv").write_bytes((end.join(["user,item,time", 'a,"x",1', "b,y,2"]) + last).encode())
-        log = logs.open_log("log.csv", Reading())
-        assert isinstance(log, logs._Text)
+        log = open_log("log.csv", Reading())
+        assert isinstance(log, texts.Text)
         assert log._count_lines() == 3

@@ -23,8 +23,8 @@ import recbole_bert4rec.datafiles.table as table
 from recbole_bert4rec.comparison.compare import compare
 from recbole_bert4rec.comparison.comparison import Comparison
 from recbole_bert4rec.datafiles.conversion import folder_read, read_record
-from recbole_bert4rec.datafiles.logs import Reading
 from recbole_bert4rec.datafiles.mapped import MappedLog, is_mapped
+from recbole_bert4rec.datafiles.reading import Reading
 from recbole_bert4rec.datafiles.table import convert
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.plugin.checkpoint import read

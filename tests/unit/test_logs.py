@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from recbole_bert4rec.datafiles.logs import Reading
+from recbole_bert4rec.datafiles.reading import Reading
 from recbole_bert4rec.errors import UserError
 from tests.conftest import atomic_file
 
