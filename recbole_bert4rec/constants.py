@@ -57,7 +57,7 @@ PROGRAM = "recbole-bert4rec"
 NAMES_OF_COLUMNS = ("USER_ID_FIELD", "ITEM_ID_FIELD", "TIME_FIELD")
 """Options that name the columns of a log."""
 
-FORMATS = ".csv, .tsv, .jsonl (each also .gz) or .parquet file, or a folder of .parquet files"
+FORMATS = ".csv, .tsv, .txt, .dat, .jsonl or .json file (each also .gz), a .parquet file or a folder of them"
 """What a log may be, in words."""
 
 SHORT, VERBOSE, JSON, QUIET = SCREENS = ("short", "verbose", "json", "quiet")

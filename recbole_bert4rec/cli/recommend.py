@@ -19,6 +19,7 @@ from recbole_bert4rec.cli.trained import (
     items_of,
     open_model,
     parts_kept,
+    reading_of,
     write_or_print,
 )
 from recbole_bert4rec.errors import UserError
@@ -40,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--exclude", metavar="FILE", help="text file of items not to recommend, one a line")
     add("--diversity", type=float, default=0.0, help="from 0 to 1: choose items unlike each other (default: 0)")
     add("--max_per", metavar="COLUMN:N", help="at most N items a user of each value of a column of --items")
-    add("--items", metavar="FILE", help="file with that column: .item, or text with a header")
+    add("--items", metavar="FILE", help="file with that column: .item, or what --dataset reads")
     add("--index", metavar="FILE", help="find items by this file of the command index (default: score all items)")
     add_adjustment(parser)
 
@@ -91,8 +92,10 @@ def _categories(options: argparse.Namespace, model: Recommender) -> dict[str, An
     if not column or not most.isdecimal() or options.items is None:
         raise UserError("--max_per=COLUMN:N and --items=NAME.item go together, such as --max_per=brand:2")
     from recbole_bert4rec.datafiles.items import categories_in
+    from recbole_bert4rec.datafiles.reading import Reading
 
-    categories = categories_in(options.items, model.fields[1], column)
+    reading = Reading(encoding=reading_of(options, model).encoding)
+    categories = categories_in(options.items, model.fields[1], column, reading)
     model.check_known(f"--items={options.items}", list(categories))
     return {"categories": categories, "max_per": int(most)}
 

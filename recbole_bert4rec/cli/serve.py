@@ -14,7 +14,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_checkpoint(parser)
     add = parser.add_argument
     add("--compare", metavar="FILE", help="another checkpoint, to look at side by side")
-    add("--items", metavar="FILE", help="names, and perhaps pictures, of the items: .item, or text with a header")
+    add("--items", metavar="FILE", help="names, and perhaps pictures, of the items: .item, or what --dataset reads")
     add("--host", default="127.0.0.1", help="address to listen at (default: %(default)s, for this machine alone)")
     add("--port", type=int, default=8000, help="port to listen at; 0 for any free one (default: %(default)s)")
 
@@ -35,7 +35,8 @@ def execute(options: argparse.Namespace, flags: list[str]) -> None:
     from recbole_bert4rec.serving.server import serve
 
     load = partial(load_here, device=options.device, model=options.model)
-    items = ItemFile(options.items, load(options.checkpoint).fields[1])
+    model = load(options.checkpoint)
+    items = ItemFile(options.items, model.fields[1], model)
     checkpoints = [options.checkpoint, *filter(None, [options.compare])]
     serve(checkpoints, load, items, options.host, options.port)
 

@@ -34,6 +34,7 @@ _HOW = {
     "encoding": "of a text",
     "quote": "sign around values of a text, or none",
     "escape": "sign before a quote that belongs to a value",
+    "columns": "names of the columns of a text without a header, with commas",
 }
 _FILTER = {"True": True, "False": False, AUTO: AUTO}
 
@@ -145,12 +146,12 @@ def open_input(options: argparse.Namespace, model: Recommender, path: str | None
     named = (getattr(options, field) or own for field, own in zip(NAMES_OF_COLUMNS, model.fields, strict=True))
     user, item, time = named
     flag = "--input" if path is None else "--targets"
-    return InteractionFile(path or options.input, (user, item, time), _reading(options, model), flag)
+    return InteractionFile(path or options.input, (user, item, time), reading_of(options, model), flag)
 
 
-def _reading(options: argparse.Namespace, model: Recommender) -> Reading:
+def reading_of(options: argparse.Namespace, model: Recommender) -> Reading:
     """Return how a file is to be read: as the flags say, or else as the log of the training was."""
-    from recbole_bert4rec.datafiles.reading import Reading
+    from recbole_bert4rec.datafiles.reading import Reading, names_with_commas
 
     stored, encoding = model.config, model.config.get("encoding")
     if str(encoding).lower() in ("utf-8", "utf8"):
@@ -160,6 +161,8 @@ def _reading(options: argparse.Namespace, model: Recommender) -> Reading:
         options.encoding or encoding,
         quote=options.quote or stored.get("quote"),
         escape=options.escape or stored.get("escape"),
+        columns=options.columns or (stored.get("columns") and names_with_commas(stored.get("columns"))),
+        in_order=bool(stored.get("in_order")),
     )
 
 

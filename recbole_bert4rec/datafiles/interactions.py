@@ -47,7 +47,7 @@ class InteractionFile:
     ) -> None:
         self.path, self._fields, self._reading = Path(path), fields, reading or Reading()
         self._log = open_log(path, self._reading, flag)
-        self._columns = self._log.present(list(fields[:2]), [fields[2]])
+        self._columns = self._log.present(list(fields[:2]), [fields[2]][: not self._reading.in_order])
 
     def renamed(self, frame: pd.DataFrame, fields: tuple[str, str, str]) -> pd.DataFrame:
         """Return interactions of this file with other names of their columns."""
@@ -141,17 +141,8 @@ class InteractionFile:
         return str(next(text for table in self.tables() for text in table[self._columns[1]].to_pylist()))
 
     def _as_read(self, table: pa.Table) -> pa.Table:
-        """Return a row an interaction, with ids as texts."""
+        """Return interactions with ids as texts."""
         user, item, *_ = self._columns
-        if pa.types.is_list(table[item].type) or pa.types.is_large_list(table[item].type):
-            owner = pc.list_parent_indices(table[item])
-            flat = [
-                pc.list_flatten(column)
-                if pa.types.is_list(column.type) or pa.types.is_large_list(column.type)
-                else column.take(owner)
-                for column in table.columns
-            ]
-            table = pa.Table.from_arrays(flat, table.column_names)
         for position, name in enumerate((user, item)):
             texts = [cleaned(as_texts(chunk), self._log.clean) for chunk in table[name].chunks]
             table = table.set_column(position, name, pa.chunked_array(texts, pa.string()))

@@ -1,92 +1,96 @@
-"""Reads files that say what items are, RecBole's .item or CSV: every value as a text."""
+"""Reads files that say what items are: RecBole's .item, or what a log may be."""
 
 from __future__ import annotations
 
-import csv as python_csv
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
-from pyarrow import csv
 
-from recbole_bert4rec.datafiles.separators import find_separator
+from recbole_bert4rec.datafiles.codes import as_texts, cleaned
+from recbole_bert4rec.datafiles.logs import open_log
+from recbole_bert4rec.datafiles.reading import Reading, is_list
 from recbole_bert4rec.errors import UserError, short, short_list
 
 
 class ItemColumn(NamedTuple):
-    """A column of an .item file.
+    """A column of a file of items.
 
     Attributes:
         kind: its type, such as ``token_seq``; empty where the header names none.
-        values: texts.
+        values: a text for each item, empty where there is none, or a list of texts.
     """
 
     kind: str
-    values: pa.ChunkedArray[Any]
+    values: list[Any]
 
 
-def read_items(path: str, field: str) -> dict[str, ItemColumn]:
-    """Read the file of ``--items``; its columns are separated by tabs, commas or semicolons.
+def read_items(path: str, field: str, reading: Reading | None = None) -> dict[str, ItemColumn]:
+    """Read the file of ``--items``.
 
     Args:
-        path: of the file.
+        path: what :func:`~recbole_bert4rec.datafiles.logs.open_log` opens.
         field: name of the column of ids.
+        reading: how to read it. Default: as it is found.
 
     Returns:
-        The columns by their names without types.
+        The columns by their names without types; ids as a log has them.
 
     Raises:
         UserError: the file cannot be read, or has no ids.
     """
-    try:
-        separator, names = _separator(path, field)
-        quotes: Literal['"', False] = False if separator == "\t" else '"'  # an atomic file quotes nothing
-        table = csv.read_csv(
-            path,
-            parse_options=csv.ParseOptions(delimiter=separator, quote_char=quotes),
-            convert_options=csv.ConvertOptions(
-                strings_can_be_null=False, column_types=dict.fromkeys(names, pa.string())
-            ),
-        )
-    except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
-        raise UserError(f"--items={path} cannot be read: {' '.join(str(error).split())}") from error
-    columns = {}
-    for name, values in zip(table.column_names, table.columns, strict=True):
-        own, _, kind = name.partition(":")
-        if own in columns:
-            raise UserError(f"--items={path}: two columns are called {short(own)}; rename one")
-        columns[own] = ItemColumn(kind, values)
-    if field not in columns:
-        raise UserError(f"--items={path} has no column {field!r}, the ids of items; it has {short_list(columns)}")
-    return columns
+    log = open_log(path, reading or Reading(), "--items")
+    names = log.names([field])
+    for name in names:
+        if names.count(name) > 1:
+            raise UserError(f"--items={path}: two columns are called {short(name)}; rename one")
+    if field not in names:
+        raise UserError(f"--items={path} has no column {field!r}, the ids of items; it has {short_list(names)}")
+    values: dict[str, list[Any]] = {name: [] for name in names}
+    for part in log.stored([field]):
+        for name, column in zip(names, part.columns, strict=True):
+            try:
+                values[name] += _texts(column)
+            except pa.ArrowException as error:
+                if name == field:
+                    raise UserError(f"--items={path}: {field!r} cannot be ids: {error}") from error
+                values[name] += column.to_pylist()
+    ids = cleaned(pa.array(values[field], pa.string()), log.clean)
+    values[field] = ids.fill_null("").to_pylist()
+    return {name: ItemColumn(log.kinds.get(name, ""), column) for name, column in values.items()}
 
 
-def categories_in(path: str, field: str, column: str) -> dict[str, list[str]]:
-    """Return the values of a column by item: one, or those of a column of type ``token_seq``, divided by spaces.
+def categories_in(path: str, field: str, column: str, reading: Reading | None = None) -> dict[str, list[str]]:
+    """Return the values of a column by item: one, or those of a list, or of a ``token_seq``, divided by spaces.
 
     Args:
         path: of the file.
         field: name of the column of ids.
         column: name of the column of categories.
+        reading: how to read it. Default: as it is found.
 
     Raises:
         UserError: the file cannot be read, or lacks a column.
     """
-    columns = read_items(path, field)
+    columns = read_items(path, field, reading)
     if column not in columns:
         raise UserError(f"--items={path} has no column {column!r}; it has {short_list(columns)}")
     kind, values = columns[column]
-    ids, texts = ([str(text) for text in one.to_pylist()] for one in (columns[field].values, values))
-    lists = [text.split() if kind == "token_seq" else [text] * bool(text) for text in texts]
-    return dict(zip(ids, lists, strict=True))
+    lists = [_listed(value, kind) for value in values]
+    return dict(zip(columns[field].values, lists, strict=True))
 
 
-def _separator(path: str, field: str) -> tuple[str, list[str]]:
-    """Return the separator by which the columns have the ids, a tab where none has, and the columns."""
-    with open(path, encoding="utf-8-sig", newline="") as file:
-        line = file.readline()
+def _texts(column: pa.ChunkedArray[Any]) -> list[Any]:
+    """Return a text for each value, empty for a missing one, or a list of texts.
 
-    def names(separator: str) -> list[str]:
-        return next(python_csv.reader([line], delimiter=separator), [])
+    Raises:
+        pa.ArrowException: the values are no texts, nor numbers or lists of them.
+    """
+    if not is_list(column.type):
+        return [text or "" for chunk in column.chunks for text in as_texts(chunk).to_pylist()]
+    return [[str(value) for value in values or [] if value is not None] for values in column.to_pylist()]
 
-    found, _ = find_separator(lambda sign: [name.partition(":")[0] for name in names(sign)], [field], ("\t", ",", ";"))
-    return found, names(found)
+
+def _listed(value: Any, kind: str) -> list[str]:
+    if isinstance(value, list):
+        return value
+    return value.split() if kind == "token_seq" else [value] * bool(value)

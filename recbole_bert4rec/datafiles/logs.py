@@ -11,8 +11,8 @@ from recbole_bert4rec.datafiles.reading import Log, Reading
 from recbole_bert4rec.datafiles.texts import Atomic, Text
 from recbole_bert4rec.errors import UserError, nearest
 
-_TEXTS = (".csv", ".tsv")
-_PARQUET, _JSON_LINES, _ATOMIC = ".parquet", ".jsonl", ".inter"
+_TEXTS, _JSON = (".csv", ".tsv", ".txt", ".dat", ".data"), (".jsonl", ".ndjson", ".json")
+_PARQUET, _ATOMIC = ".parquet", (".inter", ".item")
 
 
 def is_table(name: str) -> bool:
@@ -56,16 +56,16 @@ def open_log(name: str, reading: Reading, flag: str = "--dataset") -> Log:
         return Atomic(path, [path], reading)
     ending = _ending(path)
     if ending is None:
-        raise UserError(f"{flag}={name} must be a {FORMATS}, or RecBole's {_ATOMIC}")
-    kinds = {_PARQUET: ParquetLog, _JSON_LINES: JsonLines}
-    return kinds.get(ending, Text)(path, [path], reading)
+        raise UserError(f"{flag}={name} must be a {FORMATS}, or one of RecBole's {' and '.join(_ATOMIC)}")
+    kind = ParquetLog if ending == _PARQUET else JsonLines if ending in _JSON else Text
+    return kind(path, [path], reading)
 
 
 def _ending(path: Path) -> str | None:
     """Return the ending that says what a log is, without ``.gz``; None where there is none that is known."""
     name = path.name.lower()
     packed, ending = name.endswith(".gz"), Path(name.removesuffix(".gz")).suffix
-    known = ending in (*_TEXTS, _JSON_LINES) or (ending == _PARQUET and not packed)
+    known = ending in (*_TEXTS, *_JSON) or (ending == _PARQUET and not packed)
     return ending if known else None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 
-COMMON_SEPARATORS = (",", ";", "\t", "|", " ")
+COMMON_SEPARATORS = ("::", ",", ";", "\t", "|", " ")
 
 
 def find_separator(

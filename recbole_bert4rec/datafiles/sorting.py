@@ -71,12 +71,12 @@ def sort_log(
         found = _sort(parts, len(users.tokens), len(items.tokens), reading.drop_duplicates, work, bar)
     for name, numbers in ((USER_TOKENS, users), (ITEM_TOKENS, items)):
         _write_tokens(numbers.tokens, work / name)
-    form = read_as(scan.form, scan.without_zone, scan.kept, reading.timezone)
+    form = read_as(scan.form, scan.without_zone, scan.kept, reading)
     return {
         "read_as": {**source.read_as, columns[2]: form},
         "date_format": scan.date_format,
         "doubts": list(scan.doubts),
-        "rows": rows,
+        "rows": scan.read,
         "left_out": scan.left_out,
         "exact_duplicates": found.doubles,
         "duplicates_left_out": reading.drop_duplicates,
@@ -97,6 +97,7 @@ class _Scan:
         path: of the file.
         dtype: of an interaction in it.
         ids: of users and items.
+        read: number of rows.
         kept: number of interactions.
         of_user: interactions by the user's code. *Shape:* (codes,)
         left_out: for ``conversion.json``.
@@ -104,10 +105,10 @@ class _Scan:
     """
 
     def __init__(self, source: ParquetLog, columns: list[str], reading: Reading, path: Path, bar: tqdm[Any]) -> None:
-        self._source, self._columns, self._reading = source, columns, reading
+        self._source, self._columns, self.reading = source, columns, reading
         self.path = path
         self.ids = (Dictionary(), Dictionary())
-        self.kept, self._read, self.without_zone = 0, 0, 0
+        self.kept, self.read, self.without_zone = 0, 0, 0
         self.of_user = np.empty(0, dtype=np.int64)
         self._missing = dict.fromkeys(columns[:2], 0)
         self._forms: dict[tuple[str, bool], str] = {}
@@ -139,7 +140,7 @@ class _Scan:
             self.of_user, self.dtype = counts, found.dtype
             found.tofile(file)
         self.kept += len(kept)
-        self._read += len(table)
+        self.read += len(table)
 
     def _encode(self, table: pa.Table, place: int) -> NDArray[np.int64]:
         name = self._columns[place]
@@ -153,7 +154,7 @@ class _Scan:
         name = self._columns[2]
         column = table[name] if len(kept) == len(table) else table[name].take(kept)
         read: Times = TimeColumn(
-            column, name, kept + self._read, self._where(len(table)), self._reading.date_format, self._reading.timezone
+            column, name, kept + self.read, self._where(len(table)), self.reading.date_format, self.reading.timezone
         ).read()
         self.without_zone += read.without_zone
         self.date_format = read.date_format
@@ -174,13 +175,13 @@ class _Scan:
 
     def _where(self, count: int) -> Callable[[int | None], str]:
         """Return what says where rows of this batch stand; a file of Parquet has no lines to name."""
-        said = f"{self._source.path}, rows {self._read + 1:,} to {self._read + count:,}"
+        said = f"{self._source.path}, rows {self.read + 1:,} to {self.read + count:,}"
         return lambda row: said
 
     def _check(self) -> None:
         """Refuse ids that cannot be used, a log without interactions, and times of several forms."""
         source, columns = self._source, self._columns
-        if not self._read:
+        if not self.read:
             raise UserError(f"{source.path} has a header but no rows")
         for name, ids in zip(columns, self.ids, strict=False):
             texts = ids.texts(source.clean)

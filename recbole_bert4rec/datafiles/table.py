@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
@@ -28,7 +28,7 @@ from recbole_bert4rec.datafiles.parquet_log import ParquetLog
 from recbole_bert4rec.datafiles.reading import Log, Reading
 from recbole_bert4rec.datafiles.sorting import sort_log
 from recbole_bert4rec.datafiles.times import TimeColumn, check_timezone, read_as
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.errors import UserError, short_list
 from recbole_bert4rec.files import atomic_write, digest_of, keep_folder, scratch_folder
 
 LARGE = 20_000_000
@@ -54,6 +54,8 @@ def convert(
     say: Callable[[str], None] | None = None,
     may_be_mapped: bool = True,
     no_bar: bool | None = True,
+    more: Sequence[str] = (),
+    perhaps: Sequence[str] = (),
 ) -> Path:
     """Write ``FOLDER/NAME/NAME.inter`` for the log ``FOLDER/NAME.csv``, and ``conversion.json`` beside it.
 
@@ -63,7 +65,7 @@ def convert(
     ``FOLDER/NAME/sorted``, where earlier ones stay.
 
     Args:
-        log: a .csv, .tsv or .jsonl file (each also .gz), a .parquet file, or a folder of .parquet files.
+        log: what :func:`~recbole_bert4rec.datafiles.logs.open_log` opens.
         user: column of user ids.
         item: column of item ids.
         time: column of times: numbers, or dates, which become Unix seconds.
@@ -71,9 +73,11 @@ def convert(
         say: is told what was found, in a few lines, if the log is converted now.
         may_be_mapped: whether who asks can read mapped files.
         no_bar: tqdm's ``disable`` while a large log is sorted.
+        more: further columns to keep, such as ratings.
+        perhaps: columns to keep where the log has them.
 
     Returns:
-        ``FOLDER/NAME``. The atomic file there has these three columns. Its rows are in the order of time; equal times
+        ``FOLDER/NAME``. The atomic file there has these columns. Its rows are in the order of time; equal times
         keep the log's order.
 
     Raises:
@@ -88,15 +92,23 @@ def convert(
     name = data_set_name(source.path)
     folder = source.path.parent / name
     target = folder / f"{name}.inter"
-    columns = [user, item, time]
+    needed = [user, item] if reading.in_order else [user, item, time]
+    kept = source.present([*needed, *more], list(perhaps))[len(needed) :]
+    columns = [user, item, time, *kept]
     large = isinstance(source, ParquetLog) and source.count() > LARGE
     if large and not may_be_mapped:
         raise UserError(
             f"--dataset={log} has more than {LARGE:,} rows: it is sorted on the disk, where {', '.join(OUR_MODELS)} "
             "read it; other models, comparisons and studies need an atomic file, FOLDER/NAME/NAME.inter, or a .csv file"
         )
+    if large and kept:
+        raise UserError(
+            f"--dataset={log} has more than {LARGE:,} rows: it is sorted on the disk with users, items and times, "
+            f"without {short_list(kept)}; filter it before, or write an atomic file"
+        )
     format_ = _SORTED_FORMAT if large else _FORMAT
-    made_from = {"format": format_, "files": source.status(), "columns": columns, **asdict(reading)}
+    how = asdict(reading) | {"header": reading.columns, "columns": columns}
+    made_from = {"format": format_, "files": source.status(), **how}
     existing = read_record(folder)
     if target.is_file() and existing is None:
         raise UserError(
@@ -160,6 +172,7 @@ class _Interactions:
         self.columns = columns
         table = source.read(columns)
         ids = [read_ids(table[column], column, source.where, source.clean) for column in columns[:2]]
+        self.more = {column: _values(table[column], column, source) for column in columns[3:]}
         rows = np.flatnonzero(np.logical_and(*(one.codes != NO_ID for one in ids)))
         if not len(rows):
             raise UserError(f"{source.path}: no row has both {columns[0]!r} and {columns[1]!r}")
@@ -172,10 +185,11 @@ class _Interactions:
         self.times = times.values[order]
         doubles, ties = self._doubles()
         doubts += _doubts_of_order(ties, times.values)
-        form = read_as(times.form, times.without_zone, len(rows), reading.timezone)
+        form = read_as(times.form, times.without_zone, len(rows), reading)
+        self._rows = rows[order]
         if reading.drop_duplicates:
             self.users, self.items = (Ids(one.codes[~doubles], one.tokens) for one in (self.users, self.items))
-            self.times = self.times[~doubles]
+            self.times, self._rows = self.times[~doubles], self._rows[~doubles]
         self.record = {
             "read_as": {**source.read_as, columns[2]: form},
             "date_format": times.date_format,
@@ -201,15 +215,34 @@ class _Interactions:
 
     def write(self, path: Path) -> None:
         """Write the atomic file, in UTF-8."""
-        user, item, time = self.columns
-        quoted = any(pc.any(pc.match_substring(ids.tokens, '"')).as_py() for ids in (self.users, self.items))
+        user, item, time, *_ = self.columns
+        texts = [ids.tokens for ids in (self.users, self.items)]
+        texts += [values for values in self.more.values() if pa.types.is_string(values.type)]
+        quoted = any(pc.any(pc.match_substring(one, '"')).as_py() for one in texts)
+        more = [f"\t{name}:{'token' if pa.types.is_string(one.type) else 'float'}" for name, one in self.more.items()]
         style = csv.WriteOptions(include_header=False, delimiter="\t", quoting_style="needed" if quoted else "none")
         with path.open("wb") as file:
-            file.write(f"{user}:token\t{item}:token\t{time}:float\n".encode())
+            file.write(f"{user}:token\t{item}:token\t{time}:float{''.join(more)}\n".encode())
             for begin in range(0, len(self.times), _AT_ONCE):
                 part = slice(begin, begin + _AT_ONCE)
                 ids = [one.tokens.take(pa.array(one.codes[part])) for one in (self.users, self.items)]
-                csv.write_csv(pa.table([*ids, pa.array(self.times[part])], names=self.columns), file, style)
+                kept = [values.take(pa.array(self._rows[part])) for values in self.more.values()]
+                csv.write_csv(pa.table([*ids, pa.array(self.times[part]), *kept], names=self.columns), file, style)
+
+
+def _values(column: pa.ChunkedArray[Any], name: str, source: Log) -> pa.Array[Any]:
+    """Return a further column: numbers where all values are, else texts; an empty one is missing.
+
+    Raises:
+        UserError: the values are neither, or a text holds a tab or a line break.
+    """
+    texts = read_ids(column, name, source.where, source.clean)
+    try:
+        values: pa.Array[Any] = texts.tokens.cast(pa.float64())
+    except pa.ArrowInvalid:
+        values = texts.tokens
+    places: Any = pa.array(texts.codes, mask=texts.codes == NO_ID)
+    return values.take(places)
 
 
 def _doubts_of_order(ties: int, times: NDArray[Any]) -> list[str]:

@@ -6,7 +6,11 @@ import codecs
 import csv as python_csv
 import gzip
 import io
+import itertools
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, Literal, TextIO
 
@@ -19,6 +23,13 @@ from recbole_bert4rec.datafiles.separators import COMMON_SEPARATORS, find_separa
 from recbole_bert4rec.errors import UserError, short, short_list
 
 _BLOCK = 1 << 24
+_LINES = 1 << 14
+_STAND_IN = "\x1f"
+"""ASCII's sign between units, in the place of a separator of several signs."""
+_TYPED = re.compile(r"(.*):(token|token_seq|float|float_seq)")
+"""A column's name and its type, as in RecBole's files."""
+_DATUM = re.compile(r"\s*[+-]?\d[\d.,:TZ+ -]*")
+"""A number or a date, which names no column."""
 
 
 def encoding_of(start: bytes) -> str:
@@ -64,6 +75,16 @@ class Lines(Log):
             self.read_as["encoding"] = self._find_encoding()
         return self.read_as["encoding"]
 
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Say of what goes wrong inside the block what is wrong with the log."""
+        try:
+            yield
+        except UserError:
+            raise
+        except UNREADABLE as error:
+            raise self._unreadable(error) from error
+
     def _unreadable(self, error: BaseException) -> UserError:
         """Say why a log cannot be read: which bytes are damaged or of another encoding, or what the reader said."""
         try:
@@ -98,6 +119,7 @@ class Text(Lines):
     """Columns that one character separates, with a header; values in double quotes may hold anything."""
 
     _separator = ""  # until the header is read
+    _has_header = True
 
     @property
     def _quote(self) -> str | Literal[False]:
@@ -112,17 +134,15 @@ class Text(Lines):
 
     def _csv(self, lines: Iterable[str], separator: str, strict: bool = False) -> Any:
         """Return Python's reader of lines."""
+        if len(separator) > 1:
+            lines, separator = map(partial(_replaced, separator=separator), lines), _STAND_IN
         style: dict[str, Any] = {"quotechar": self._quote} if self._quote else {"quoting": python_csv.QUOTE_NONE}
         return python_csv.reader(lines, delimiter=separator, strict=strict, escapechar=self._escape or None, **style)
 
     def _names(self, wanted: list[str]) -> list[str]:
         """Find the separator, too."""
-        try:
+        with self._explained():
             self._separator, self._written = self._find_header(wanted)
-        except UserError:
-            raise
-        except UNREADABLE as error:
-            raise self._unreadable(error) from error
         if not self._written:
             raise self._empty()
         if any("\ufffd" in name for name in self._written):
@@ -130,47 +150,48 @@ class Text(Lines):
         self.read_as["separator"] = self._separator
         if any(name != name.strip() for name in self._written):
             self.clean |= {"spaces"}
+        typed = [_TYPED.fullmatch(name.strip()) for name in self._written]
+        self.kinds = {name[1]: name[2] for name in typed if name is not None}
         return [self._plain(name) for name in self._written]
 
     def _plain(self, name: str) -> str:
-        """Return the name of a column as the user names it."""
-        return name.strip()
+        """Return the name of a column without spaces and type."""
+        typed = _TYPED.fullmatch(name.strip())
+        return name.strip() if typed is None else typed[1]
 
-    def _table(self, columns: list[str]) -> pa.Table:
-        return pa.concat_tables(self._tables(columns, csv.read_csv, csv.ReadOptions(block_size=_BLOCK)))
-
-    def batches(self, columns: list[str], rows: int) -> Iterator[pa.Table]:
-        """Yield the rows, a part at a time."""
-        # with threads, an error would not always name its row
-        return self._tables(columns, _streamed, csv.ReadOptions(use_threads=False))
-
-    def _tables(self, columns: list[str], read: Callable[..., Any], options: csv.ReadOptions) -> Iterator[pa.Table]:
-        there = self._names(columns)
-        only = "; it has one column, or another separator: name that with --separator=..." if len(there) == 1 else ""
-        self._check_columns(columns, there, only)
+    def _parts(self, columns: list[str], rows: int | None) -> Iterator[pa.Table]:
+        there = self.names(columns)
+        self._check_columns(columns, there)
         wanted = [self._written[there.index(column)] for column in columns]
-        options.encoding = "utf8" if self.encoding.startswith("utf-8") else self.encoding
-        kinds: dict[str, pa.DataType] = dict.fromkeys(wanted, pa.string())
-        rows = 0
-        try:
-            tables = read(
-                self.path,
-                read_options=options,
-                parse_options=csv.ParseOptions(
-                    delimiter=self._separator,
-                    quote_char=self._quote,
-                    escape_char=self._escape,
-                    newlines_in_values=bool(self._quote),
-                ),
-                convert_options=csv.ConvertOptions(column_types=kinds, include_columns=wanted),
-            )
-            for table in [tables] if isinstance(tables, pa.Table) else tables:
-                rows += len(table)
+        long = len(self._separator) > 1
+        # with threads, an error would not always name its row
+        options = csv.ReadOptions(block_size=_BLOCK) if rows is None else csv.ReadOptions(use_threads=False)
+        options.encoding = "utf8" if long or self.encoding.startswith("utf-8") else self.encoding
+        if not self._has_header:
+            options.column_names = self._written
+        parsing = csv.ParseOptions(
+            delimiter=_STAND_IN if long else self._separator,
+            quote_char=self._quote,
+            escape_char=self._escape,
+            newlines_in_values=bool(self._quote),
+        )
+        texts = csv.ConvertOptions(column_types=dict.fromkeys(wanted, pa.string()), include_columns=wanted)
+        read: Callable[..., Iterable[pa.Table]] = _at_once if rows is None else _streamed
+        count = 0
+        with self._explained():
+            source = _Replaced(self._texts("strict"), self._separator) if long else self.path
+            for table in read(source, read_options=options, parse_options=parsing, convert_options=texts):
+                count += len(table)
                 yield table.rename_columns(columns)
-        except UNREADABLE as error:
-            raise self._unreadable(error) from error
-        if self._quote and self._count_lines() not in (None, rows + 1):
+        if self._quote and self._count_lines() not in (None, count + self._has_header):
             self._check_line_breaks(len(self._written))
+
+    def _hint(self, there: list[str]) -> str:
+        if self._reading.columns is None and any(_DATUM.fullmatch(name) for name in there):
+            return (
+                "; if its first line is no header, name the columns in their order: --columns=user_id,item_id,timestamp"
+            )
+        return "; it has one column, or another separator: name that with --separator=..." if len(there) == 1 else ""
 
     def _count_lines(self) -> int | None:
         """Count the lines of a text; None for one without quotes, whose values hold no line breaks."""
@@ -237,23 +258,40 @@ class Text(Lines):
 
         The separator is the one that was given, or else the first one by which the header has the columns.
         """
+        if self._reading.columns is not None:
+            return self._without_header([name.strip() for name in self._reading.columns.split(",")])
         separator, _ = find_separator(
             lambda sign: [self._plain(name) for name in self._header(sign)], columns, self._separators()
         )
         return separator, self._header(separator)
 
+    def _without_header(self, names: list[str]) -> tuple[str, list[str]]:
+        """Return the separator by which the first line has as many values as there are names, and the names.
+
+        A first line with these names is a header all the same.
+        """
+        lines = {separator: self._header(separator) for separator in self._separators()}
+        separator, values = max(lines.items(), key=lambda line: (len(line[1]) == len(names), len(line[1])))
+        if len(values) != len(names):
+            raise UserError(
+                f"{self.path}, line 1: --columns must name each of the {len(values)} columns, separated by "
+                f"{separator!r}, but names {len(names)} ({short_list(names)}): {short(separator.join(values))}"
+            )
+        self._has_header = [self._plain(value) for value in values] == names
+        return separator, values if self._has_header else names
+
     def _separators(self) -> tuple[str, ...]:
         """Return the signs that may separate the columns."""
-        given = self._reading.separator
+        separator = self._reading.separator
         usual = "\t" if ".tsv" in self.path.name.lower() else ","
-        return (usual, *COMMON_SEPARATORS) if given is None else (_one_sign(given),)
+        return (usual, *COMMON_SEPARATORS) if separator is None else (_separator(separator),)
 
     def _header(self, separator: str) -> list[str]:
         with self._texts() as file:
             return next((names for names in self._csv(file, separator) if names), [])
 
     def _records(self, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
-        """Yield the line in which each record begins, and its fields; first the header's.
+        """Yield the line in which each record begins, and its fields; first the header's, if there is one.
 
         Raises:
             UserError: a quote is not closed; with ``strict``, also if there is more after it.
@@ -280,9 +318,8 @@ class Text(Lines):
         if not self._separator:
             return other
         try:
-            records = self._records(strict=True)
-            _, names = next(records)
-            for line, fields in records:
+            names = self._written
+            for line, fields in self._records(strict=True):
                 if len(fields) != len(names):
                     return UserError(
                         f"{self.path}, line {line}: the number of columns is {len(fields)}, but the header has "
@@ -295,12 +332,13 @@ class Text(Lines):
             pass
         return other
 
-    def lines(self, rows: Sequence[int]) -> list[int]:
-        """Return the line in which each of some rows begins: the file is read once more."""
+    def _lines(self, rows: Sequence[int]) -> list[int]:
+        """Read the log once more for it."""
         wanted, found = iter(rows), []
         row = next(wanted, None)
         records = self._records()
-        next(records)
+        if self._has_header:
+            next(records)
         for number, (line, _) in enumerate(records):
             if row is None:
                 break
@@ -317,11 +355,13 @@ class Atomic(Text):
     def _quote(self) -> str | Literal[False]:
         return '"' if has_quotes(self.path) else False
 
-    def _plain(self, name: str) -> str:
-        return name.partition(":")[0]
-
     def _separators(self) -> tuple[str, ...]:
         return ("\t",)
+
+
+def _at_once(source: Any, **options: Any) -> Iterator[pa.Table]:
+    """Yield the rows of a text in one part."""
+    yield csv.read_csv(source, **options)
 
 
 def _streamed(path: Path, **options: Any) -> Iterator[pa.Table]:
@@ -329,6 +369,31 @@ def _streamed(path: Path, **options: Any) -> Iterator[pa.Table]:
     with csv.open_csv(path, **options) as reader:
         for batch in reader:
             yield pa.Table.from_batches([batch])
+
+
+def _replaced(text: str, separator: str) -> str:
+    return text.replace(separator, _STAND_IN)
+
+
+class _Replaced(io.RawIOBase):
+    """A text in UTF-8 in which one sign stands for a separator of several, as pyarrow wants it."""
+
+    def __init__(self, text: TextIO, separator: str) -> None:
+        super().__init__()
+        self._text, self._separator, self._ready = text, separator, b""
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill a buffer, as far as what was made of some lines reaches."""
+        if not self._ready:
+            lines = "".join(itertools.islice(self._text, _LINES))
+            self._ready = _replaced(lines, self._separator).encode()
+        count = min(len(buffer), len(self._ready))
+        buffer[:count], self._ready = self._ready[:count], self._ready[count:]
+        return count
 
 
 class _Recorded:
@@ -343,8 +408,13 @@ class _Recorded:
             yield line
 
 
-def _one_sign(text: str, flag: str = "--separator", forbidden: str = '"') -> str:
+def _separator(text: str) -> str:
     sign = {"\\t": "\t", "tab": "\t"}.get(text, text)
+    return sign if len(sign) == 2 and sign == 2 * sign[0] and sign.isascii() else _one_sign(sign)
+
+
+def _one_sign(text: str, flag: str = "--separator", forbidden: str = '"') -> str:
+    sign = text
     if len(sign) != 1 or not sign.isascii() or sign in forbidden + "\r\n":
         example = {"--separator": "; or \\t for a tab", "--quote": "', or none", "--escape": "\\"}[flag]
         raise UserError(f"{flag}={text!r} must be one character, such as {example}")

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from recbole_bert4rec.datafiles.codes import encode
+from recbole_bert4rec.datafiles.reading import Reading
 from recbole_bert4rec.errors import UserError, short
 
 _MISSING = ["", "NaN", "nan", "NA", "null", "NULL", "None"]
@@ -66,19 +67,21 @@ def unit_of(first: float, last: float) -> int | None:
     return next(fits, None)
 
 
-def read_as(form: str, without_zone: int, count: int, timezone: str | None) -> str:
+def read_as(form: str, without_zone: int, count: int, reading: Reading) -> str:
     """Say how times were read.
 
     Args:
         form: see :class:`Times`.
         without_zone: see :class:`Times`.
         count: of all times.
-        timezone: that dates without one were taken to be of; None: UTC.
+        reading: how they were to be read.
     """
+    if reading.in_order:
+        return "the order of the log"
     if not without_zone:
         return form
     which = "all" if without_zone == count else f"{without_zone:,} of {count:,}"
-    return f"{form}, {which} without a time zone, taken as {timezone or _UTC}"
+    return f"{form}, {which} without a time zone, taken as {reading.timezone or _UTC}"
 
 
 class _Parsed(NamedTuple):

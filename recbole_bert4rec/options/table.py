@@ -652,6 +652,15 @@ OPTIONS: Mapping[str, Option] = {
         kind=Anything("True, some of spaces, form, point, case, zeros, or null"),
         help="For a log: ids that differ only so (form: Unicode's; point: .0 at the end) are one; True: in all of it.",
     ),
+    "columns": _of_logs(
+        kind=Anything("names with commas, a list of them, or null"),
+        help="For a text without a header: the names of its columns, in their order; null: its first line has them.",
+    ),
+    "in_order": _of_logs(
+        default=False,
+        kind=Switch(),
+        help="For a log: its rows are in the order of time, the first one first; a column of times is not read.",
+    ),
     "date_format_found": _of_logs(
         kind=Anything("a form of dates, or null"),
         help="How dates of the log were written; set where dataset names a log, so that a part of it is read alike.",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from recbole.config import Config
 from recbole.utils import ModelType
 
+from recbole_bert4rec.constants import NAMES_OF_COLUMNS
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.options.arithmetic import calculated
 from recbole_bert4rec.options.checks import mistakes_of_another_model, unknown_names
@@ -50,6 +51,8 @@ def load_config_files(
 def convert_texts(original: Callable[..., Any], self: Config, config_dict: dict[str, Any]) -> dict[str, Any]:
     """Turn texts into the Python values that they spell; RecBole would run them as programs.
 
+    The name of a column stays a text, whatever it spells.
+
     Args:
         original: RecBole's ``Config._convert_config_dict``.
         self: the configuration.
@@ -60,7 +63,9 @@ def convert_texts(original: Callable[..., Any], self: Config, config_dict: dict[
     """
     for key, value in config_dict.items():
         if isinstance(value, str):
-            config_dict[key] = literal(value)
+            said = literal(value)
+            is_name = key in NAMES_OF_COLUMNS and isinstance(said, (bool, int, float))
+            config_dict[key] = value if is_name else said
     return config_dict
 
 

@@ -14,7 +14,7 @@ import torch
 import yaml
 from recbole.config import Config
 
-from recbole_bert4rec.constants import MODEL_NAME, PROGRAM, RIVAL, STOCK_MODEL_NAME
+from recbole_bert4rec.constants import MODEL_NAME, NAMES_OF_COLUMNS, PROGRAM, RIVAL, STOCK_MODEL_NAME
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.options.checks import Kinds, calculate, check, mistakes_of_another_model, unknown_names
 from recbole_bert4rec.options.gru4rec_plus import mistakes_of_gru4rec_plus
@@ -64,8 +64,7 @@ def load_times(config: Config) -> None:
     """Load the column of times where neither the user nor the data set says which columns are loaded."""
     internal, given = config.internal_config_dict, config.external_config_dict
     if internal["load_col"] == {"inter": ["user_id", "item_id"]}:  # sample.yaml's
-        fields = ("USER_ID_FIELD", "ITEM_ID_FIELD", "TIME_FIELD")
-        internal["load_col"] = {"inter": [given.get(field, internal[field]) for field in fields]}
+        internal["load_col"] = {"inter": [given.get(field, internal[field]) for field in NAMES_OF_COLUMNS]}
 
 
 def no_negatives_with_softmax(config: Config) -> None:
@@ -133,10 +132,12 @@ def complete_split(config: Config) -> None:
 
 
 def plain_values(config: Config) -> None:
-    """Turn numpy's numbers and arrays into Python's, and paths into texts."""
+    """Turn numpy's numbers and arrays into Python's, and paths and numbers of columns into texts."""
     for values in (config.external_config_dict, config.final_config_dict):
         for name, value in values.items():
             values[name] = _plain(value)
+            if name in NAMES_OF_COLUMNS and isinstance(value, int) and not isinstance(value, bool):
+                values[name] = str(value)
 
 
 def _plain(value: object) -> object:

@@ -75,6 +75,11 @@ class Items:
             found[unknown] = self._keys.get_indexer(pd.Index(spelt.to_pylist()))
         return np.where(found < 0, PADDING, found)
 
+    def in_spelling(self, values: Ids) -> list[str]:
+        """Return ids as the catalogue has them; those of other items as they are."""
+        known = zip(values, self.ids_of(values), strict=True)
+        return [str(value if number == PADDING else self.tokens[number]) for value, number in known]
+
     def known(self, values: Ids, what: str) -> NDArray[np.int64]:
         """Return internal ids of items that must be in the catalogue.
 

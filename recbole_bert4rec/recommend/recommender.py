@@ -433,6 +433,10 @@ class Recommender:
         """
         self._items.refuse_unknown(what, items)
 
+    def in_spelling(self, items: Ids) -> list[str]:
+        """Return ids of items as the training had them, ``12`` for ``12.0``; those of other items as they are."""
+        return self._items.in_spelling(items)
+
     @property
     def _popularity(self) -> Tensor:
         """What items are ranked by without a history. *Shape:* (N,)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +12,9 @@ import pyarrow.compute as pc
 
 from recbole_bert4rec.datafiles.items import read_items
 from recbole_bert4rec.errors import UserError, short_list
+
+if TYPE_CHECKING:
+    from recbole_bert4rec.recommend.recommender import Recommender
 
 _NAMES = ("name", "title")
 _PICTURES = ("picture", "image", "img", "poster", "cover", "photo", "thumbnail")
@@ -30,20 +33,21 @@ class ItemFile:
     Args:
         path: of the file; None for no file.
         field: name of the column of ids.
+        model: whose spelling of ids the items have, and which must know one.
 
     Attributes:
         remote: whether some pictures are elsewhere.
 
     Raises:
-        UserError: the file cannot be read, or has no ids or nothing to show.
+        UserError: the file cannot be read, has no ids or nothing to show, or names no item of the model.
     """
 
-    def __init__(self, path: str | None, field: str) -> None:
+    def __init__(self, path: str | None, field: str, model: Recommender | None = None) -> None:
         self._names: dict[str, str] = {}
         self._pictures: dict[str, str] = {}
         self._folder = Path(path or ".").resolve().parent
         if path is not None:
-            self._read(path, field)
+            self._read(path, field, model)
         self.remote = any(_is_remote(picture) for picture in self._pictures.values())
 
     def show(self, item: str) -> dict[str, Any]:
@@ -69,9 +73,12 @@ class ItemFile:
         except OSError:  # a name that no file can have
             return None
 
-    def _read(self, path: str, field: str) -> None:
+    def _read(self, path: str, field: str, model: Recommender | None) -> None:
         columns = read_items(path, field)
-        ids = columns.pop(field).values.to_pylist()
+        ids = columns.pop(field).values
+        if model is not None:
+            model.check_known(f"--items={path}", ids)
+            ids = model.in_spelling(ids)
         name, picture = (_ending_with(words, columns) for words in (_NAMES, _PICTURES))
         if name is None and picture is None:
             raise UserError(
@@ -79,8 +86,9 @@ class ItemFile:
                 f"{', '.join((*_NAMES, *_PICTURES))}; it has {short_list(columns)}"
             )
         for column, found in ((name, self._names), (picture, self._pictures)):
-            values = [] if column is None else columns[column].values.to_pylist()
-            found.update((str(item), str(value)) for item, value in zip(ids, values, strict=False) if value)
+            values = [] if column is None else columns[column].values
+            texts = (" ".join(value) if isinstance(value, list) else value for value in values)
+            found.update((item, text) for item, text in zip(ids, texts, strict=False) if text)
 
 
 def _ending_with(words: tuple[str, ...], columns: Collection[str]) -> str | None:

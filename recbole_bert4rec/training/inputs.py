@@ -15,16 +15,16 @@ import torch
 import yaml
 from recbole.config import Config
 
-from recbole_bert4rec.constants import DEFAULT_NAMES, FOR_THE_USER, FORMATS, OUR_MODELS
+from recbole_bert4rec.constants import DEFAULT_NAMES, FOR_THE_USER, FORMATS, NAMES_OF_COLUMNS, OUR_MODELS
 from recbole_bert4rec.datafiles.conversion import read_record
 from recbole_bert4rec.datafiles.logs import data_set_name, is_table
-from recbole_bert4rec.datafiles.reading import Reading
+from recbole_bert4rec.datafiles.reading import Reading, names_with_commas
 from recbole_bert4rec.datafiles.spellings import kinds_asked
 from recbole_bert4rec.datafiles.table import convert
 from recbole_bert4rec.errors import UserError, nearest
 from recbole_bert4rec.files import check_folder, check_picture
 from recbole_bert4rec.options.evaluation import mistakes_of_metrics
-from recbole_bert4rec.options.flags import parse_flags
+from recbole_bert4rec.options.flags import literal, parse_flags
 from recbole_bert4rec.options.kinds import misfits
 from recbole_bert4rec.options.table import OPTIONS, SHAPES_WEIGHTS
 from recbole_bert4rec.plugin import checkpoint
@@ -198,8 +198,8 @@ def _from_table(
     log: str, model: Model, named: Mapping[str, Any], stored: Mapping[str, Any]
 ) -> tuple[str, dict[str, Any]]:
     """Make the data set of a log; return its name and its options, which come after those of a checkpoint."""
-    defaults = {"USER_ID_FIELD": "user_id", "ITEM_ID_FIELD": "item_id", "TIME_FIELD": "timestamp"}
-    names = {field: str(named.get(field, default)) for field, default in defaults.items()}
+    defaults = zip(NAMES_OF_COLUMNS, ("user_id", "item_id", "timestamp"), strict=True)
+    names = {field: str(named.get(field) or default) for field, default in defaults}
     how = {name: _typed(name, named[name]) for name in ("encoding", *_OF_LOGS) if named.get(name) is not None}
     if mistakes := misfits(how, {name: OPTIONS[name].kind for name in how if name in OPTIONS}):
         raise UserError(" ".join(mistakes))
@@ -210,25 +210,40 @@ def _from_table(
     told: list[str] = []
     user, item, time = names.values()
     reading, no_bar = Reading(**how), no_bars(screen_now())
-    folder = convert(log, user, item, time, reading, told.append, is_ours(model), no_bar)
+    loaded, filtered = (
+        _dictionary(named, "load_col"),
+        [*_dictionary(named, "val_interval"), *_dictionary(named, "threshold")],
+    )
+    more = [name for name in loaded.get("inter") or () if name not in names.values()]
+    perhaps = [name for name in filtered if name not in (*names.values(), *more)]
+    folder = convert(log, user, item, time, reading, told.append, is_ours(model), no_bar, more, perhaps)
     found = read_record(folder) or {}
     for text in told:
         say(text, "conversion", found)
     for doubt in found.get("doubts", []):
         getLogger(FOR_THE_USER).warning(f"{found.get('log')}: {doubt}")
-    columns = {**(stored.get("load_col") or {}), "inter": list(names.values())}
-    options = {**names, "data_path": str(folder.parent), "load_col": columns, "conversion": found.get("digest")}
+    loaded["inter"] = found["made_from"]["columns"]
+    options = {**names, "data_path": str(folder.parent), "load_col": loaded, "conversion": found.get("digest")}
     options["date_format_found"] = found.get("date_format")
     if is_ours(model):  # for others the order of the file does it
         options["exact_time"] = True
     return folder.name, options
 
 
+def _dictionary(named: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return an option that is a dictionary; an empty one where it is none, which the configuration then refuses."""
+    value = named.get(name)
+    value = literal(value) if isinstance(value, str) else value
+    return dict(value) if isinstance(value, Mapping) else {}
+
+
 def _typed(name: str, value: Any) -> Any:
     """Return an option of logs as the text that it is, or as True or False, which the command line writes as texts."""
     if name == "clean_ids":
         return ",".join(kinds_asked(value))
-    if name != "drop_duplicates":
+    if name == "columns":
+        return names_with_commas(value)
+    if name not in ("drop_duplicates", "in_order"):
         return str(value)
     return {"true": True, "false": False}.get(str(value).lower(), value)
 

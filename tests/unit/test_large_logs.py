@@ -416,7 +416,7 @@ def test_times_of_every_kind_are_read_as_in_memory(
         ),
         ({"user_id": ["a\tb"] * 54}, "some values of 'user_id' hold a tab or a line break"),
         ({"item_id": ["[PAD]"] * 54}, r"'item_id' holds '\[PAD\]', which RecBole fills histories up with"),
-        ({"item_id": [[1]] * 54}, "values of 'item_id' have type list<.*> and cannot be ids"),
+        ({"item_id": [{"id": 1}] * 54}, "values of 'item_id' have type struct<.*> and cannot be ids"),
         ({"item_id": [None] * 54}, "all values of 'item_id' are missing; it cannot be a column of ids"),
         ({"user_id": [" "] * 54}, "all values of 'user_id' are missing; it cannot be a column of ids"),
         ({"user_id": ["a"] + [None] * 53, "item_id": [None] + ["b"] * 53}, "no row has both 'user_id' and 'item_id'"),

@@ -20,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
+from recbole_bert4rec.datafiles.interactions import InteractionFile
 from recbole_bert4rec.datafiles.reading import Reading
 from recbole_bert4rec.errors import UserError
 from tests.conftest import atomic_file
@@ -97,13 +98,82 @@ SHAPES = {
     "a .tsv": Shape(text("a\tx\t1", "b\ty\t2", header="who\twhat\twhen", name="log.tsv"), ONE),
     "another separator, given": Shape(text("a^x^1", "b^y^2", header="who^what^when"), ONE, Reading(separator="^")),
     "a tab, given": Shape(text("a\tx\t1", "b\ty\t2", header="who\twhat\twhen"), ONE, Reading(separator="\\t")),
-    "two signs as a separator": Shape(
-        text("a::x::1", header="who::what::when"), "must be one character", Reading(separator="::")
+    "two signs as a separator": Shape(text("a::x::1", "b::y::2", header="who::what::when", name="log.dat"), ONE),
+    "two signs as a separator, given": Shape(
+        text("a||x||1", "b||y||2", header="who||what||when"), ONE, Reading(separator="||")
     ),
+    "two signs that differ": Shape(text("a", header="who"), "must be one character", Reading(separator=":;")),
     "spaces after commas": Shape(text("a, x, 1", "b, y, 2", header="who, what, when"), ONE),
     "semicolons in quotes": Shape(text('"a;1";x;1', header="who;what;when"), [("a;1", "x", 1)]),
     "columns in another order, and more of them": Shape(
         text("9,1,,x,a", "9,2,,y,b", header=",when,note,what,who"), ONE
+    ),
+    # ---- without a header, times, or a row an interaction
+    "no header": Shape(text("b,y,2", header="a,x,1"), ONE, Reading(columns="who,what,when")),
+    "no header, as MovieLens": Shape(
+        text("b::y::4::2", header="a::x::5::1", name="ratings.dat"), ONE, Reading(columns="who,what,stars,when")
+    ),
+    "no header, an id in quotes": Shape(text('b,"y",2', header='a,"x",1'), ONE, Reading(columns="who,what,when")),
+    "a header all the same": Shape(text("a,x,1", "b,y,2"), ONE, Reading(columns="who,what,when")),
+    "no header that is not told": Shape(
+        text("2,y,2", header="1,x,1"), "its first line is no header, .*--columns=user_id,item_id,timestamp"
+    ),
+    "no header, and too few names": Shape(
+        text("b,y,5,2", header="a,x,4,1"),
+        "log.csv, line 1: --columns must name each of the 4 columns",
+        Reading(columns="who,what,when"),
+    ),
+    "no header, a line too short": Shape(
+        text("b,y", header="a,x,1"), "log.csv, line 2: the number of columns is 2", Reading(columns="who,what,when")
+    ),
+    "no header, a time that is none": Shape(
+        text("b,y,soon", header="a,x,1"), "log.csv, line 2: 'when' must hold", Reading(columns="who,what,when")
+    ),
+    "no times": Shape(text("b,y", "a,x", header="who,what"), [("b", "y", 0), ("a", "x", 1)], Reading(in_order=True)),
+    "times that do not count": Shape(text("b,y,2", "a,x,1"), [("b", "y", 0), ("a", "x", 1)], Reading(in_order=True)),
+    "no times that is not told": Shape(text("b,y", header="who,what"), "--in_order=True needs no times"),
+    "a list of objects": Shape(
+        text(
+            '[{"who": "a", "what": "x", "when": 1},',
+            ' {"who": "b", "what": "y", "when": 2}]',
+            name="log.json",
+            header="",
+        ),
+        ONE,
+    ),
+    "a list of objects that breaks off": Shape(
+        text('[{"who": "a", "what": "x", "when": 1},', '{"who": "b"', name="log.json", header=""),
+        "log.json, line 3 is no JSON",
+    ),
+    "a list of objects without commas": Shape(
+        text('[{"who": "a", "what": "x", "when": 1}', '{"who": "b"}]', name="log.json", header=""),
+        "log.json, line 2 is no JSON",
+    ),
+    "a list without objects": Shape(text("[1]", header="", name="log.json"), "log.json, line 2 must hold an object"),
+    "objects a line in a .json": Shape(
+        jsonl({"who": "a", "what": "x", "when": 1}, {"who": "b", "what": "y", "when": 2}, name="log.json"), ONE
+    ),
+    "a session a line": Shape(
+        jsonl(
+            {"who": "a", "what": ["x", 7], "when": [2, 1]},
+            {"who": "b", "what": [], "when": []},
+            {"who": "c", "what": "y", "when": 3},
+        ),
+        [("a", "7", 1), ("a", "x", 2), ("c", "y", 3)],
+    ),
+    "a session with one time": Shape(
+        jsonl({"who": "a", "what": ["x", "y"], "when": 5}), [("a", "x", 5), ("a", "y", 5)]
+    ),
+    "a session with lists that differ": Shape(
+        jsonl({"who": "a", "what": ["x"], "when": [2]}, {"who": "b", "what": ["x", "y"], "when": [1]}),
+        "log.jsonl, line 2: the lists 'what' and 'when' in row 2 have 2 and 1 values",
+    ),
+    "a time in a session that is none": Shape(
+        jsonl({"who": "a", "what": ["x"], "when": [2]}, {"who": "b", "what": ["x", "y"], "when": [1, "soon"]}),
+        "log.jsonl, line 2: 'when' must hold .* in row 3",
+    ),
+    "a session in a row": Shape(
+        table(["a", "b"], [["x", "z"], ["y"]], [[1, 2], [3]]), [("a", "x", 1), ("a", "z", 2), ("b", "y", 3)]
     ),
     # ---- files
     "packed .csv": Shape(text("a,x,1", "b,y,2", name="log.csv.gz"), ONE),
@@ -242,7 +312,7 @@ SHAPES = {
     "only a header": Shape(text(), "has a header but no rows"),
     "only blank lines": Shape(raw(b"\n\n\n"), "is empty"),
     "one column": Shape(text("a", header="who"), r"has no column 'what'; its columns are \['who'\]"),
-    "no header": Shape(text("b,y,2", header="a,x,1"), r"has no column 'who'; its columns are \['a', 'x', '1'\]"),
+    "another header": Shape(text("b,y,2", header="a,x,1"), r"has no column 'who'; its columns are \['a', 'x', '1'\]"),
     "a header in capitals": Shape(text("a,x,1", header="Who,What,When"), "did you mean --USER_ID_FIELD=Who"),
     "a column twice": Shape(text("a,x,1,2", header="who,what,when,when"), "two columns have the same name, 'when'"),
     "a short line": Shape(
@@ -260,8 +330,8 @@ SHAPES = {
     ),
     "a time that is missing": Shape(text("a,x,1", "b,y,"), "log.csv, line 3: 'when' is missing in 1 of 2 rows"),
     "no JSON": Shape(jsonl({"who": "a", "what": "x", "when": 1}, "", "{who: 1}"), "log.jsonl, line 3 is no JSON"),
-    "a list in JSON": Shape(
-        jsonl({"who": "a", "what": ["x"], "when": 1}), "log.jsonl, line 1: column 'what' must hold"
+    "an object in JSON": Shape(
+        jsonl({"who": "a", "what": {"id": "x"}, "when": 1}), "log.jsonl, line 1: column 'what' must hold .* what.id"
     ),
     "no objects in JSON": Shape(jsonl("[1, 2]"), "log.jsonl, line 1 must hold an object"),
     "a column that no object has": Shape(jsonl({"who": "a", "item": "x", "when": 1}), "has no column 'what'"),
@@ -271,12 +341,16 @@ SHAPES = {
 
 
 def read(path: Path, reading: Reading | None = None) -> Rows:
+    return read_columns(path, *FIELDS, reading=reading)
+
+
+def read_columns(path: Path, *fields: str, reading: Reading | None = None) -> Rows:
     """What is in the atomic file that is made of a log, read by the simplest means there are."""
     encoding = (reading and reading.encoding) or "utf-8"
     frame = pd.read_csv(
-        atomic_file(str(path), *FIELDS, reading), sep="\t", dtype=str, keep_default_na=False, encoding=encoding
+        atomic_file(str(path), *fields, reading), sep="\t", dtype=str, keep_default_na=False, encoding=encoding
     )
-    assert list(frame) == ["who:token", "what:token", "when:float"]
+    assert list(frame) == [f"{field}:{kind}" for field, kind in zip(fields, ("token", "token", "float"), strict=True)]
     return [(user, item, float(time)) for user, item, time in frame.itertuples(index=False)]
 
 
@@ -387,3 +461,44 @@ def test_a_million_rows_are_read_in_seconds(tmp_path: Path) -> None:
     made = pd.read_csv(tmp_path / "log" / "log.inter", sep="\t")
     assert made["who:token"].tolist() == ordered["who"].tolist()
     assert made["what:token"].tolist() == ordered["what"].tolist()
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".parquet"])
+def test_what_objects_hold_is_named_with_dots(ending: str, tmp_path: Path) -> None:
+    sessions = [
+        {"session": {"id": 7}, "events": [{"aid": 31, "ts": 5}, {"aid": 12, "ts": 6}]},
+        {"session": {"id": 8}, "events": []},
+        {"session": {"id": 9}, "events": [{"aid": 31, "ts": 4}]},
+    ]
+    log = tmp_path / f"log{ending}"
+    if ending == ".jsonl":
+        log.write_text("".join(json.dumps(session) + "\n" for session in sessions))
+    else:
+        parquet.write_table(pa.Table.from_pylist(sessions), log)
+    columns = ("session.id", "events.aid", "events.ts")
+    expected = [("9", "31", 4), ("7", "31", 5), ("7", "12", 6)]
+    assert read_columns(log, *columns) == expected
+    source = InteractionFile(str(log), columns)
+    asked = pa.concat_tables(source.tables()).to_pylist()
+    assert sorted((int(row["events.ts"]), row["session.id"], row["events.aid"]) for row in asked) == [
+        (4, "9", "31"),
+        (5, "7", "31"),
+        (6, "7", "12"),
+    ]
+    with pytest.raises(UserError, match=r"has no column 'events.id'; its columns are .*'events.aid'"):
+        read_columns(log, "session.id", "events.id", "events.ts")
+
+
+def test_parts_of_a_folder_of_which_one_holds_texts_are_texts(tmp_path: Path) -> None:
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    for number, items in enumerate([[7, 12], ["007", "0012"]]):
+        parquet.write_table(
+            pa.table({"who": ["a", "b"], "what": items, "when": [number, number]}), folder / f"{number}.parquet"
+        )
+    assert [item for _, item, _ in read(folder)] == [
+        "7",
+        "12",
+        "007",
+        "0012",
+    ]

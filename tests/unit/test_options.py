@@ -56,6 +56,7 @@ BAD_VALUES = [
     ("mask_recency", 0, "a number above 0 and at most 1"),
     ("label_smoothing", 1, "a number at least 0 and below 1"),
     ("drop_duplicates", 1, "one of [True, False]"),
+    ("in_order", 1, "one of [True, False]"),
     ("dupe_factor", 0, "a whole number at least 1"),
     ("ema_decay", 1.0, "a number at least 0 and below 1"),
     ("objective", "causal", "one of ['cloze', 'next', 'prefix']"),

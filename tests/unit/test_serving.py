@@ -386,18 +386,18 @@ def test_search_has_a_naive_twin() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("id:token\ttitle:token\n1\tx\n", "has no column 'item_id'"),
+        ("id:token\ttitle:token\n1\tx\n", "has no column 'item_id', the ids of items"),
         ("item_id:token\tyear:float\n1\t2\n", "nothing to show"),
-        ("item_id:token\ttitle:token\n1\t2\t3\n", "cannot be read"),
+        ("item_id:token\ttitle:token\n1\t2\t3\n", "line 2: the number of columns is 3"),
         ("item_id:token\ttitle:token\ttitle:token\n1\t2\t3\n", "two columns are called 'title'; rename one"),
-        ("", "cannot be read"),
-        (None, "cannot be read"),
+        ("", "is empty"),
+        (None, "no such file"),
     ],
 )
 def test_an_item_file_that_cannot_be_used_is_refused(text: str | None, message: str) -> None:
     if text is not None:
         Path("x.item").write_text(text)
-    with pytest.raises(UserError, match=rf"--items=x\.item.* {message}"):
+    with pytest.raises(UserError, match=rf"x\.item.* {message}"):
         ItemFile("x.item", "item_id")
 
 

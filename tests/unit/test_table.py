@@ -11,12 +11,16 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
+from recbole.data import create_dataset
 
+from recbole_bert4rec.constants import NAMES_OF_COLUMNS
 from recbole_bert4rec.datafiles import table
 from recbole_bert4rec.datafiles.table import is_table
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.training.inputs import configure
+from recbole_bert4rec.training.request import RunRequest
 from recbole_bert4rec.training.run import run
-from tests.conftest import atomic_file, make_config, prepare
+from tests.conftest import QUIET, atomic_file, make_config, prepare
 
 FRAME = pd.DataFrame(
     {
@@ -32,6 +36,8 @@ FIELDS = ("who", "what", "when")
 def write(frame: pd.DataFrame, path: Path) -> str:
     if path.suffix == ".parquet":
         frame.to_parquet(path)
+    elif path.suffix == ".jsonl":
+        frame.to_json(path, orient="records", lines=True)
     else:
         frame.to_csv(path, index=False, sep="\t" if path.suffix == ".tsv" else ",")
     return str(path)
@@ -143,9 +149,9 @@ def test_unsigned_times_are_sorted_too(tmp_path: Path) -> None:
 
 
 def test_ids_that_cannot_be_text_are_refused(tmp_path: Path) -> None:
-    columns = {"who": [["a"], ["b"]], "what": ["x", "y"], "when": [1, 2]}
+    columns = {"who": [{"id": "a"}, {"id": "b"}], "what": ["x", "y"], "when": [1, 2]}
     parquet.write_table(pa.table(columns), tmp_path / "log.parquet")
-    with pytest.raises(UserError, match=r"values of 'who' have type list<.*> and cannot be ids"):
+    with pytest.raises(UserError, match=r"values of 'who' have type struct<.*> and cannot be ids"):
         atomic_file(str(tmp_path / "log.parquet"), *FIELDS)
 
 
@@ -246,7 +252,7 @@ def test_a_run_takes_a_log_by_its_path(model: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["data/log.csv.zip", "at/toy/toy.inter", "at/toy"])
 def test_a_path_that_is_no_log_is_refused_at_once(name: str) -> None:
-    with pytest.raises(UserError, match=r"is neither a log \(.csv, .tsv, .jsonl .*\) nor a name; .*--data_path=FOLDER"):
+    with pytest.raises(UserError, match=r"is neither a log \(.csv, .tsv, .txt, .*\) nor a name; .*--data_path=FOLDER"):
         run(dataset=name)
 
 
@@ -254,3 +260,48 @@ def test_a_log_named_like_a_known_data_set_is_refused(tmp_path: Path) -> None:
     log = write(FRAME, tmp_path / "ml-100k.csv")
     with pytest.raises(UserError, match="'ml-100k' names a known data set"):
         run(dataset=log)
+
+
+RATED = pd.DataFrame(
+    {
+        **FRAME,
+        "stars": [n % 5 + 0.5 for n in range(len(FRAME))],
+        "event": ["buy" if n % 3 else 'a "view"' for n in range(len(FRAME))],
+        "note": ["" if n % 4 else "x" for n in range(len(FRAME))],
+    }
+)
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet", ".jsonl"])
+def test_further_columns_are_kept_where_they_are_asked_for_with_their_types(ending: str, tmp_path: Path) -> None:
+    log = write(RATED.iloc[::-1], tmp_path / f"log{ending}")
+    file = atomic_file(log, *FIELDS, more=("stars", "event"), perhaps=("note", "price"))
+    assert file.read_text("utf-8").partition("\n")[0].split("\t")[3:] == ["stars:float", "event:token", "note:token"]
+    frame = pd.read_csv(file, sep="\t", keep_default_na=False)
+    expected = RATED.iloc[::-1].sort_values(FIELDS[2], kind="stable")
+    for column, values in zip(frame.columns[3:], ("stars", "event", "note"), strict=True):
+        assert frame[column].tolist() == expected[values].tolist()
+    with pytest.raises(UserError, match=r"has no column 'price'; its columns are .*'note'\]$"):
+        atomic_file(log, *FIELDS, more=("price",))
+
+
+@pytest.mark.parametrize("model", ["BERT4Rec", "SASRec"])
+@pytest.mark.parametrize(
+    ("options", "count"),
+    [
+        ({"val_interval": {"stars": "[2,inf)"}}, (RATED["stars"] >= 2).sum()),
+        ({"val_interval": {"event": ["buy"]}}, (RATED["event"] == "buy").sum()),
+        ({"threshold": {"stars": 2}}, len(RATED)),
+        (
+            {"val_interval": {"stars": "[2,inf)"}, "load_col": {"inter": [*FIELDS, "stars", "note"]}},
+            (RATED["stars"] >= 2).sum(),
+        ),
+    ],
+)
+def test_a_log_is_filtered_by_a_column_of_its_own(
+    model: str, options: dict[str, Any], count: int, tmp_path: Path
+) -> None:
+    log = write(RATED, tmp_path / "log.csv")
+    names = dict(zip(NAMES_OF_COLUMNS, FIELDS, strict=True))
+    config = configure(RunRequest(model=model, dataset=log, options={**QUIET, **names, **options}))
+    assert create_dataset(config).inter_num == count

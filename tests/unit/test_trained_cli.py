@@ -163,7 +163,7 @@ WRONG = [
     (["recommend", "--output=top.csv", "--max_per=brand:2"], "--max_per=COLUMN:N and --items=NAME.item go together"),
     (["recommend", "--output=top.csv", "--max_per=2", "--items=log.csv"], "such as --max_per=brand:2"),
     (["recommend", "--output=top.csv", "--items=log.csv"], "--max_per=COLUMN:N and --items=NAME.item go together"),
-    (["recommend", "--output=top.csv", "--max_per=a:2", "--items=no.item"], "--items=no.item cannot be read"),
+    (["recommend", "--output=top.csv", "--max_per=a:2", "--items=no.item"], "--items=no.item: no such file"),
     (
         ["recommend", "--output=top.csv", "--max_per=a:2", "--items=log.csv"],
         "--items=log.csv has no column 'a'; it has [",
