@@ -220,7 +220,12 @@ def answer_users(
         count = answer_file(source, options.output, made_from, engine, model.items)
     left_out = f"; {count.skipped} interactions are left out: the model does not know their items"
     others = f"; {count.strangers} users have no other ones, and are answered as without a history"
-    said = (left_out if count.skipped else "") + (others if count.strangers else "")
+    none = f"; {count.without_row} users have no row: no item is left for them"
+    said = "".join(
+        text
+        for text, number in ((left_out, count.skipped), (others, count.strangers), (none, count.without_row))
+        if number
+    )
     print(f"{count.users} users answered in {options.output}{said}", file=sys.stderr)
 
 

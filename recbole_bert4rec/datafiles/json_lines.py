@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
 import json
 from collections.abc import Iterator, Sequence
@@ -65,8 +66,8 @@ class JsonLines(Lines):
             for number, line in enumerate(file, 1):
                 if line.strip():
                     try:
-                        yield number, _DECODER.decode(line.strip())
-                    except (json.JSONDecodeError, RecursionError) as error:
+                        yield number, _decoded(line.strip())
+                    except (ValueError, RecursionError) as error:
                         raise self._no_json(number, error, line) from error
 
     def _of_list(self) -> Iterator[tuple[int, Any]]:
@@ -98,6 +99,24 @@ class JsonLines(Lines):
         """Read the log once more for it."""
         lines = [line for line, _ in self._records()]
         return [lines[row] for row in rows]
+
+
+def _decoded(line: str) -> Any:
+    """Return the value of a line, which may be a dictionary as Python prints it, as in older files of Amazon and Steam.
+
+    Raises:
+        ValueError: it is neither.
+        RecursionError: it is too deep.
+    """
+    try:
+        return _DECODER.decode(line)
+    except json.JSONDecodeError:
+        if line[:2] not in ("{'", "{u"):
+            raise
+        try:
+            return _DECODER.decode(json.dumps(ast.literal_eval(line)))
+        except (SyntaxError, TypeError, MemoryError) as error:
+            raise ValueError(f"nor a dictionary of Python: {error}") from error
 
 
 def _dotted(record: object, before: str = "") -> Iterator[str]:

@@ -34,16 +34,18 @@ class Count(NamedTuple):
     """What was answered.
 
     Attributes:
-        users: who were answered.
+        users: who have a row in the table.
         skipped: interactions that were left out because the model does not know their items.
         known: the others.
         strangers: users without an interaction that the model knows, though they have some.
+        without_row: users for whom no item is left.
     """
 
     users: int = 0
     skipped: int = 0
     known: int = 0
     strangers: int = 0
+    without_row: int = 0
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,8 @@ class Question:
             write_table(table, temporary, part.answers.suffix)
         lengths = histories.sequences.lengths
         strangers = int((lengths == 0).sum()) if histories.skipped else 0
-        return Count(len(histories), histories.skipped, int(lengths.sum()), strangers)
+        answered = int(table[model.fields[0]].nunique())
+        return Count(answered, histories.skipped, int(lengths.sum()), strangers, len(histories) - answered)
 
 
 class Engine(Protocol):

@@ -154,12 +154,15 @@ def resolve_inputs(
 
 
 def _written(made: Sequence[dict[str, Any]], folder: str) -> list[str]:
-    """Write options that are made here as configuration files: RecBole evaluates no text of a file."""
+    """Write options that are made here as configuration files: RecBole evaluates no text of a file.
+
+    All values are in quotes, with their types: RecBole's YAML takes ``1e5`` for a number.
+    """
     files = []
     for number, options in enumerate(made):
         if options:
             file = Path(folder) / f"made-{number}.yaml"
-            file.write_text(yaml.safe_dump(options), encoding="utf-8")
+            file.write_text(yaml.safe_dump(options, default_style='"'), encoding="utf-8")
             files.append(str(file))
     return files
 
@@ -199,7 +202,7 @@ def _from_table(
 ) -> tuple[str, dict[str, Any]]:
     """Make the data set of a log; return its name and its options, which come after those of a checkpoint."""
     defaults = zip(NAMES_OF_COLUMNS, ("user_id", "item_id", "timestamp"), strict=True)
-    names = {field: str(named.get(field) or default) for field, default in defaults}
+    names = {field: str(default if named.get(field) is None else named[field]) for field, default in defaults}
     how = {name: _typed(name, named[name]) for name in ("encoding", *_OF_LOGS) if named.get(name) is not None}
     if mistakes := misfits(how, {name: OPTIONS[name].kind for name in how if name in OPTIONS}):
         raise UserError(" ".join(mistakes))

@@ -153,6 +153,16 @@ SHAPES = {
     "objects a line in a .json": Shape(
         jsonl({"who": "a", "what": "x", "when": 1}, {"who": "b", "what": "y", "when": 2}, name="log.json"), ONE
     ),
+    "dictionaries of Python": Shape(
+        text(
+            "{u'who': u'b', 'what': 'y\"', 'when': 2.5}", header="{'who': 'a', 'what': 7, 'when': 1}", name="log.json"
+        ),
+        [("a", "7", 1), ("b", 'y"', 2.5)],
+    ),
+    "a program of Python": Shape(
+        text("{'who': print(1)}", header="{'who': 'a', 'what': 7, 'when': 1}", name="log.json"),
+        "log.json, line 2 is no JSON",
+    ),
     "a session a line": Shape(
         jsonl(
             {"who": "a", "what": ["x", 7], "when": [2, 1]},

@@ -51,6 +51,39 @@ def test_a_file_is_answered_as_the_model_answers_it(
     assert not list(Path().glob("*.parts")) + list(Path().glob(".*"))
 
 
+def test_users_for_whom_no_item_is_left_are_counted_apart(
+    model: Recommender, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("only.txt").write_text("i3\n")
+    seen = FRAME[FRAME["item_id"] == "i3"]["user_id"].nunique()
+    assert 0 < seen < 30
+    assert (
+        ask("recommend", "--input=log.csv", "--output=top.csv", "--items_to_recommend=only.txt", "--filter_viewed=True")
+        == 0
+    )
+    said = f"{30 - seen} users answered in top.csv; {seen} users have no row: no item is left for them"
+    assert said in capsys.readouterr().err
+
+
+def test_categories_are_read_from_whatever_a_log_may_be(model: Recommender) -> None:
+    brands = [[f"b{place % 3}", f"c{place % 4}"] for place in range(len(model.items))]
+    frame = pd.DataFrame({"item_id": model.items, "brand": [one[0] for one in brands], "both": brands})
+    frame.to_parquet("items.parquet")
+    frame.to_json("items.json", orient="records")
+    frame.drop(columns="both").to_csv("items.tsv", sep="\t", index=False, encoding="utf-16")
+    for items, column, length in (
+        ("items.parquet", "brand", 3),
+        ("items.tsv", "brand", 3),
+        ("items.parquet", "both", 3),
+        ("items.json", "both", 3),
+    ):
+        command = ["recommend", "--input=log.csv", "--output=top.csv", f"--items={items}", "--k=12"]
+        assert ask(*command, f"--max_per={column}:1", "--filter_viewed=False") == 0
+        top = pd.read_csv("top.csv").merge(frame, on="item_id")
+        assert top.groupby("user_id").size().max() <= length
+        assert not top.explode(column).duplicated(["user_id", column]).any()
+
+
 def test_a_column_of_an_item_file_caps_what_is_alike(model: Recommender, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [f"{item}\tred blue\tb{place % 3}" for place, item in enumerate(model.items)]
     Path("toy.item").write_text("\n".join(["item_id:token\tclass:token_seq\tbrand:token", *rows]))
