@@ -195,11 +195,12 @@ def test_a_run_of_a_class_is_recorded_by_name_and_its_checkpoint_says_where_it_i
 
 def test_the_tables_of_preload_weight_ride_along_in_the_checkpoint(write_inter: Any) -> None:
     Path("my_warm.py").write_text(
-        "from recbole_bert4rec import BERT4Rec\n\nREAD = []\n\n\n"
+        "from recbole_bert4rec import BERT4Rec\n\nREAD, ITEMS = [], []\n\n\n"
         "class Warm(BERT4Rec):\n"
         "    def __init__(self, config, dataset):\n"
         "        super().__init__(config, dataset)\n"
         "        READ.append([dataset.get_preload_weight(field) for field in ('iid', 'price_of')])\n"
+        "        ITEMS.append((dataset.item_num, dataset.field2token_id['item_id']))\n"
     )
     options = {
         "additional_feat_suffix": ["emb", "price"],
@@ -219,6 +220,8 @@ def test_the_tables_of_preload_weight_ride_along_in_the_checkpoint(write_inter: 
     result = run(model="my_warm:Warm", **request)
     files = [f"--checkpoint={result.checkpoint}", f"--input={folder / 'toy.inter'}", "--output=top.csv"]
     assert main(["recommend", "--model=my_warm:Warm", *files]) == 0
+    before, after = sys.modules["my_warm"].ITEMS
+    assert before == after
     trained, loaded = sys.modules["my_warm"].READ
     for one, other in zip(trained, loaded, strict=True):
         np.testing.assert_array_equal(one, other, strict=True)
