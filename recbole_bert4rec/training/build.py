@@ -29,6 +29,7 @@ from recbole_bert4rec.plugin.distributed import rank_of
 from recbole_bert4rec.plugin.trainer import BERT4RecTrainer
 from recbole_bert4rec.training.callbacks import Callback, Observed, observed
 from recbole_bert4rec.training.interactions import Interactions
+from recbole_bert4rec.training.labels import check_labelled_phases
 from recbole_bert4rec.training.seen import SeenRule, needs_seen_rule
 from recbole_bert4rec.user_models import is_ours, parent_of
 
@@ -94,7 +95,9 @@ def build(
         logger.info(set_color("FLOPs", "blue") + f": {flops}")
     if needs_seen_rule(config):
         callbacks = (SeenRule(config["exclude_seen"], data.interactions, data.valid, data.test), *callbacks)
-    return Experiment(data, model, make_trainer(config, model, callbacks))
+    experiment = Experiment(data, model, make_trainer(config, model, callbacks))
+    check_labelled_phases(experiment)
+    return experiment
 
 
 def load_data(config: Config, dataset: Dataset | None = None) -> Data:
