@@ -12,7 +12,7 @@ from typing import Any
 from recbole_bert4rec.constants import MODEL_NAME, NAMES_OF_COLUMNS, SAMPLED_LOSSES, UNCALIBRATED_LOSSES
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.options.arithmetic import calculated
-from recbole_bert4rec.options.evaluation import mistakes_of_evaluation
+from recbole_bert4rec.options.evaluation import mistakes_of_evaluation, mistakes_of_single_scores
 from recbole_bert4rec.options.kinds import AUTO, Anything, Kind, OneOf, Text, misfits, or_null
 from recbole_bert4rec.options.known import FOLLOWED_BY_ALL, mistakes_of_names
 from recbole_bert4rec.options.recboles import documented
@@ -77,10 +77,11 @@ def mistakes(
 def mistakes_of_another_model(
     config: Mapping[str, Any], given: Iterable[str], model: str, own: Kinds = _NONE
 ) -> list[str]:
-    """List which values of options that a user wrote for RecBole's models are wrong; arguments as in :func:`check`."""
+    """List what is wrong with options that a user wrote for RecBole's models; arguments as in :func:`check`."""
     given = set(given)
     ours = [name for name in sorted(given & FOLLOWED_BY_ALL) if config.get(name) is not None]
-    return mistakes_of_values(config, ours) + mistakes_of_types(config, given - FOLLOWED_BY_ALL, model, own)
+    found = mistakes_of_values(config, ours) + mistakes_of_types(config, given - FOLLOWED_BY_ALL, model, own)
+    return found or mistakes_of_single_scores(config)
 
 
 def unknown_names(given: Iterable[str], known: Iterable[str]) -> list[str]:

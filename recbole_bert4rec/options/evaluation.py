@@ -59,6 +59,30 @@ def mistakes_of_evaluation(config: Mapping[str, Any]) -> list[str]:
     return found + _mistakes_of_split(split) + mistakes_of_metrics(config)
 
 
+def mistakes_of_single_scores(config: Mapping[str, Any]) -> list[str]:
+    """List which metrics no model of RecBole can compute together, or by ranking all items, in words."""
+    from recbole.evaluator.register import metrics_dict  # checks are imported where RecBole is not, too
+    from recbole.utils import EvaluatorType
+
+    arguments, names = config["eval_args"], config["metrics"]
+    if not isinstance(arguments, dict) or not isinstance(names, (str, list, tuple)):
+        return []  # RecBole refuses them
+    known = {
+        name: metrics_dict[name.lower()].metric_type
+        for name in map(str, _listed(names))
+        if name.lower() in metrics_dict
+    }
+    values = [name for name, kind in known.items() if kind == EvaluatorType.VALUE]
+    mode = arguments.get("mode", "full")
+    full = "full" in ((mode.get("valid"), mode.get("test")) if isinstance(mode, dict) else (mode,))
+    judged = f"`metrics` {short_list(values)} judge single scores"
+    if values and len(values) < len(known):
+        return [f"{judged}, the others rankings; compute one kind in a run."]
+    if values and full:
+        return [f"{judged} and need `eval_args` mode labeled or uni100 (any number), not {short(mode)}."]
+    return []
+
+
 def _mistakes_of_split(split: object) -> list[str]:
     if split is None or (isinstance(split, dict) and len(split) == 1 and set(split) - {"LS", "RS", "TS", "GT"}):
         return []  # the data set says what it knows

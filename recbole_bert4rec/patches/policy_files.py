@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import glob
 import os
+import pickle
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from logging import getLogger
+from pathlib import Path
+from typing import IO, Any
 
 import numpy as np
 import recbole.data.utils as recbole_data
@@ -26,7 +30,7 @@ def create_dataset(original: Callable[[Config], Any], config: Config) -> Any:
         UserError: ``dataset_save_path`` names a pickle that is not trusted.
     """
     if _trusts_pickles(config, "dataset_save_path"):
-        return original(config)
+        return _unpickled(original, config)
     with replaced(recbole_data, "os", _NO_FILE_EXISTS):
         return original(config)
 
@@ -44,7 +48,31 @@ def load_split_dataloaders(original: Callable[[Config], Any], config: Config) ->
     Raises:
         UserError: ``dataloaders_save_path`` names a pickle that is not trusted.
     """
-    return original(config) if _trusts_pickles(config, "dataloaders_save_path") else None
+    return _unpickled(original, config) if _trusts_pickles(config, "dataloaders_save_path") else None
+
+
+def _unpickled(original: Callable[[Config], Any], config: Config) -> Any:
+    """Return what RecBole saved or, where that does not fit, makes; say so where it is the saved one."""
+    read: list[str] = []
+
+    def load(file: IO[bytes]) -> Any:
+        read.append(file.name)
+        return pickle.load(file)  # noqa: S301  trusted
+
+    with replaced(recbole_data, "pickle", StandIn(pickle, load=load)):
+        found = original(config)
+    if read and found is not None and getattr(found, "config", None) is not config:
+        changed = Path(read[0]).stat().st_mtime
+        newer = [str(file) for file in _interactions(config) if file.stat().st_mtime > changed]
+        since = f"; {', '.join(newer)} has changed since: leave out --trust_pickles to read it" if newer else ""
+        getLogger().warning(f"saved data are read, from {read[0]}{since}")
+    return found
+
+
+def _interactions(config: Config) -> list[Path]:
+    """Return the files of interactions of a data set, also packed ones and those of its parts."""
+    files = Path(config["data_path"]).glob(f"{glob.escape(config['dataset'])}.*")
+    return sorted(file for file in files if file.name.removesuffix(".gz").endswith(".inter"))
 
 
 def _trusts_pickles(config: Config, option: str) -> bool:

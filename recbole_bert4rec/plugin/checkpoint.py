@@ -164,7 +164,7 @@ def _is_config(value: object) -> bool:
     return model in OUR_MODELS or (isinstance(model, str) and ":" in model)
 
 
-def _are_weights(value: object) -> bool:
+def _are_weights(value: object) -> TypeGuard[dict[str, Tensor]]:
     return isinstance(value, dict) and all(
         isinstance(name, str) and isinstance(weight, Tensor) for name, weight in value.items()
     )
@@ -271,6 +271,13 @@ def _are_histories(value: object) -> bool:
     return times is None or (isinstance(times, Tensor) and times.dtype == torch.float64 and times.shape == items.shape)
 
 
+def _are_preloaded(value: object) -> bool:
+    """Tell whether a value is what :func:`preloaded` returns."""
+    if not _are_weights(value):
+        return False
+    return all(table.dtype == torch.float64 and table.dim() in (1, 2) for table in value.values())
+
+
 ENTRIES = {
     "config": Entry(
         f"a dictionary of plain options whose model is one of {list(OUR_MODELS)}, or MODULE:CLASS of a user's own, and "
@@ -295,6 +302,7 @@ ENTRIES = {
     "histories": Entry("users, and the items, bounds and times of their histories", _are_histories, required=False),
     "middle": Entry("the batches of an epoch that are done, and their loss", _is_middle, required=False),
     PARTS: Entry("a token and the number of processes", parts.is_entry, required=False),
+    "preload_weight": Entry("a dictionary of tables of float64", _are_preloaded, required=False),
     "warm_start": Entry("the file that a training began with, and numbers of items", _is_warm_start, required=False),
 }
 """What a checkpoint holds; whoever stores more adds it here."""
@@ -335,6 +343,11 @@ def histories(dataset: BERT4RecDataset) -> dict[str, Any]:
         "offsets": kept.offsets,
         "times": kept.times,
     }
+
+
+def preloaded(dataset: BERT4RecDataset) -> dict[str, Tensor]:
+    """Return the tables of ``preload_weight`` by the fields of their ids, as ``get_preload_weight`` gives them."""
+    return {field: torch.from_numpy(table) for field, table in dataset._preloaded_weight.items()}
 
 
 _MENDED = "train anew, begin with it (--warm_start), or recommend from it alone (the command recommend)"

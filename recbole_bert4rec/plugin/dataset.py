@@ -172,11 +172,11 @@ class BERT4RecDataset(FastLoading):
         width = self.max_item_list_len
         begin, length = self.sequences.before(owners.reshape(-1), targets.reshape(-1), width)
         items = self.sequences.windows(begin, length, width)
-        rows[self.item_id_list_field] = items.reshape(*owners.shape, -1)
+        rows[self.item_id_list_field] = items.reshape(*owners.shape, width)
         rows[self.item_list_length_field] = length.reshape(owners.shape)
         if self.time_list_field:
             times = self.sequences.times_of(begin, length, width)
-            rows[self.time_list_field] = times.reshape(*owners.shape, -1)
+            rows[self.time_list_field] = times.reshape(*owners.shape, width)
         return rows
 
     def slices(self) -> tuple[Tensor, Tensor, Tensor]:

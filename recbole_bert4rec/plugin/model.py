@@ -334,6 +334,8 @@ class BERT4Rec(Ranker, SequentialRecommender):
             *Shape:* (B, N)
         """
         self._check_whole()
+        if not len(interaction):  # RecBole's case study asks for users without a row, too
+            return torch.empty(0, self.n_items, device=self.device)
         vectors, sequences = self.encode(*self.histories(interaction))
         return self.scores_of(vectors, sequences, seen)
 

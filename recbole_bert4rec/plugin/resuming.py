@@ -48,6 +48,7 @@ class ResumableTrainer(FaultyTrainer):
         item_tokens: external ids of the items, padding first.
         item_counts: how often each stands in training. *Shape:* (N,)
         histories: of all users, with ``keep_histories``; see :func:`checkpoint.histories`.
+        preloaded: tables of ``preload_weight``, by the fields of their ids.
         fingerprint: digest of the data; empty where they are not known yet.
         warm_start: what the training began with; None before it begins, and without ``warm_start``.
         best_epoch: the epoch whose weights are kept, from 0; None before any is.
@@ -64,6 +65,7 @@ class ResumableTrainer(FaultyTrainer):
     item_tokens: list[str]
     item_counts: Tensor
     histories: dict[str, Any] | None
+    preloaded: dict[str, Tensor]
     fingerprint: str
     best_epoch: int | None
     best_valid_result: dict[str, float] | None
@@ -181,6 +183,8 @@ class ResumableTrainer(FaultyTrainer):
         }
         if self.histories is not None:
             state["histories"] = self.histories
+        if self.preloaded:
+            state["preload_weight"] = self.preloaded
         if self.warm_start is not None:
             state["warm_start"] = self.warm_start
         if middle is not None:
@@ -337,6 +341,7 @@ class ResumableTrainer(FaultyTrainer):
             self.logger.warning(message)
         self.item_tokens, self.item_counts = checkpoint.item_tokens(training), training.training_counts()
         self.histories = checkpoint.histories(training) if self.config["keep_histories"] else None
+        self.preloaded = checkpoint.preloaded(training)
         self.fingerprint = found
 
     @property

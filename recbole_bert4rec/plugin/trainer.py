@@ -61,6 +61,7 @@ class BERT4RecTrainer(EvaluatingTrainer, ResumableTrainer):
         self.item_tokens: list[str] = []
         self.item_counts = torch.empty(0, dtype=torch.int64)
         self.histories: dict[str, Any] | None = None
+        self.preloaded: dict[str, Tensor] = {}
         self.best_epoch: int | None = None
         self.valid_result: dict[str, float] = {}
         self.fingerprint = ""

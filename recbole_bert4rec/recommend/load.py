@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from recbole_bert4rec.constants import NAMES_OF_COLUMNS
@@ -90,7 +91,7 @@ def recommender_of(
     if len(counts) != len(items.tokens):
         raise UserError(f"{path} has {len(items.tokens)} items, but counts of {len(counts)}")
     with checkpoint.explain_misfit(path):
-        ranker = _ranker(config, state["state_dict"], counts, own_class)
+        ranker = _ranker(config, state, own_class)
         one = torch.ones(1, 1, dtype=torch.int64)
         ranker.encode(one, one[0], one.double() if config["time_bias"] else None)  # shapes that only a call shows
     ranker.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
@@ -110,10 +111,19 @@ class _Catalogue(NamedTuple):
     Attributes:
         counts: how often each item stands in training. *Shape:* (N,)
         features: those of ``selected_features``; see :attr:`EncoderOptions.features`.
+        field2token_id: the items' numbers by their external ids, by the field of the items.
+        preloaded: tables of ``preload_weight``, by the fields of their ids.
     """
 
     counts: Tensor
     features: tuple[tuple[Tensor, int], ...]
+    field2token_id: Mapping[str, Mapping[str, int]]
+    preloaded: Mapping[str, Tensor]
+
+    @property
+    def item_num(self) -> int:
+        """N."""
+        return len(self.counts)
 
     def num(self, field: str) -> int:
         """Return N, whatever the column: a checkpoint knows items alone."""
@@ -126,6 +136,13 @@ class _Catalogue(NamedTuple):
     def item_features(self, names: list[str]) -> tuple[tuple[Tensor, int], ...]:
         """Return the features."""
         return self.features
+
+    def get_preload_weight(self, field: str) -> NDArray[np.float64]:
+        """Return the table of a field, as RecBole's data set does."""
+        if field not in self.preloaded:
+            raise ValueError(f"Field [{field}] not in preload_weight")
+        table: NDArray[np.float64] = self.preloaded[field].numpy()
+        return table
 
 
 def _class_in(path: str | os.PathLike[str], stored: str, given: str | type | None) -> type | None:
@@ -144,8 +161,9 @@ def _class_in(path: str | os.PathLike[str], stored: str, given: str | type | Non
     return found
 
 
-def _ranker(config: Mapping[str, Any], weights: dict[str, Tensor], counts: Tensor, own_class: type | None) -> Ranker:
+def _ranker(config: Mapping[str, Any], state: Mapping[str, Any], own_class: type | None) -> Ranker:
     """Make the network with the weights of a checkpoint."""
+    weights, counts = state["state_dict"], state["item_counts"]
     names = sorted((name for name in weights if name.startswith(FEATURE_VALUES)), key=_number)
     features = tuple((weights[name], len(weights[feature_table(_number(name))])) for name in names)
     ranker: Ranker
@@ -153,7 +171,9 @@ def _ranker(config: Mapping[str, Any], weights: dict[str, Tensor], counts: Tenso
         if own_class is None:
             ranker = TrainedRanker(config, len(counts), features)
         else:
-            ranker = own_class(_Options(config, device=torch.device("cpu")), _Catalogue(counts, features))
+            known = {config["ITEM_ID_FIELD"]: {token: number for number, token in enumerate(state["item_tokens"])}}
+            catalogue = _Catalogue(counts, features, known, state.get("preload_weight", {}))
+            ranker = own_class(_Options(config, device=torch.device("cpu")), catalogue)
     ranker.load_state_dict(weights, assign=True)
     ranker.adjust(config["logit_adjustment"], counts)
     return ranker.eval().requires_grad_(False)

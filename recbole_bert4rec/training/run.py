@@ -34,6 +34,7 @@ from recbole_bert4rec.training.build import Data, Experiment, build
 from recbole_bert4rec.training.callbacks import Callback, Metrics, Observed
 from recbole_bert4rec.training.epochs import EpochLog
 from recbole_bert4rec.training.inputs import check_places, configure
+from recbole_bert4rec.training.labels import labels_found
 from recbole_bert4rec.training.logs import logged, no_bars, say, shown
 from recbole_bert4rec.training.memory import enough_memory
 from recbole_bert4rec.training.newest import newest_checkpoint
@@ -207,7 +208,7 @@ def _looks_again(trainer: Observed) -> bool:
 
 def _train_and_test(experiment: Experiment, watch: _Watch) -> Metrics | None:
     data, trainer, show = experiment.data, experiment.trainer, experiment.data.config["show_progress"]
-    with enough_memory(data.config, trainer):
+    with enough_memory(data.config, trainer), labels_found(data):
         _, best_metrics = watch.saver.fit(trainer, data.train, data.valid, show_progress=show)
     try:
         with enough_memory(data.config, trainer):

@@ -57,11 +57,12 @@ def changed(trained: Path, path: Path, /, **entries: Any) -> Path:
 
 
 LACKING = object()
+_OPTIONAL = {"middle", "histories", "preload_weight", "warm_start", "parts"}
 
 
 def test_a_checkpoint_is_read_by_torch_with_weights_only(trained: Path) -> None:
     state = torch.load(trained, weights_only=True)
-    assert set(state) == {"format", *checkpoint.ENTRIES} - {"middle", "histories", "warm_start", "parts"}
+    assert set(state) == {"format", *checkpoint.ENTRIES} - _OPTIONAL
     read = checkpoint.read(trained)
     assert read["item_tokens"] == state["item_tokens"]
     for name, weight in state["state_dict"].items():
@@ -102,7 +103,7 @@ RIGHT = {
 
 @pytest.mark.parametrize("name", checkpoint.ENTRIES)
 def test_an_entry_that_is_missing_or_of_another_kind_is_named(trained: Path, tmp_path: Path, name: str) -> None:
-    if name not in ("middle", "histories", "warm_start", "parts"):
+    if name not in _OPTIONAL:
         with pytest.raises(UserError, match=f"has no entry '{name}'"):
             checkpoint.read(changed(trained, tmp_path / "a.pth", **{name: LACKING}))
     for kind, value in WRONG.items():

@@ -130,6 +130,30 @@ def test_a_pickle_that_merely_lies_there_is_not_opened(model: str, write_inter: 
     assert not Path("pwned").exists()
 
 
+@pytest.mark.parametrize("model", ["BERT4Rec", "Pop"])
+def test_saved_data_that_are_read_are_named_and_so_is_a_file_that_has_changed_since(
+    write_inter: Any, caplog: pytest.LogCaptureFixture, model: str
+) -> None:
+    options = write_inter(ROWS)
+    name = {"BERT4Rec": "BERT4RecDataset", "Pop": "Dataset"}[model]
+    file = Path(options["data_path"], "toy", "toy.inter")
+    prepare(make_config(model, **options, save_dataset=True, save_dataloaders=True))
+    files = [f"saved/toy-{name}.pth", f"saved/toy-for-{model}-dataloader.pth"]
+
+    def said(**more: Any) -> list[str]:
+        caplog.clear()
+        prepare(make_config(model, **options, **more))
+        return [record.message for record in caplog.records if "saved data" in record.message]
+
+    assert said() == []
+    assert said(trust_pickles=True, seed=1) == []  # made with another seed
+    assert said(trust_pickles=True) == [f"saved data are read, from {one}" for one in files]
+    write_inter(ROWS[:60])
+    os.utime(file, (2e9, 2e9))
+    changed = f"{file} has changed since: leave out --trust_pickles to read it"
+    assert said(trust_pickles=True) == [f"saved data are read, from {one}; {changed}" for one in files]
+
+
 def test_a_pickle_that_the_user_names_and_trusts_is_read(write_inter: Any) -> None:
     options = write_inter(ROWS)
     for model, name in (("BERT4Rec", "BERT4RecDataset"), ("Pop", "Dataset")):

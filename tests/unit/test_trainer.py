@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import torch
 from recbole.utils.case_study import full_sort_topk
 
@@ -83,9 +84,12 @@ def test_two_trainers_of_one_second_have_checkpoints_of_their_own(options: dict)
     assert len(names) == 3
 
 
-def test_recboles_case_study_works(options: dict) -> None:
-    trainer, _, _, test = start(**options)
+@pytest.mark.parametrize("more", [{}, {"time_bias": True}, {"objective": "next"}], ids=str)
+def test_recboles_case_study_works(options: dict, more: dict) -> None:
+    trainer, _, _, test = start(**options, **more)
     users = test.dataset.inter_feat["user_id"][:3].tolist()
     scores, items = full_sort_topk(users, trainer.model, test, k=4)
     assert scores.shape == items.shape == (3, 4)
     assert (items > 0).all()
+    scores, items = full_sort_topk([0], trainer.model, test, k=4)  # nobody's row
+    assert scores.shape == items.shape == (0, 4)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -190,6 +191,43 @@ def test_a_run_of_a_class_is_recorded_by_name_and_its_checkpoint_says_where_it_i
     assert list(Path("log/Mine").glob("*.log"))
     assert read(result.checkpoint)["config"]["model"] == "my_models:Mine"
     assert read(result.checkpoint)["state_dict"]["factor"] != 0.5, "its own weight was not trained"
+
+
+def test_the_tables_of_preload_weight_ride_along_in_the_checkpoint(write_inter: Any) -> None:
+    Path("my_warm.py").write_text(
+        "from recbole_bert4rec import BERT4Rec\n\nREAD, ITEMS = [], []\n\n\n"
+        "class Warm(BERT4Rec):\n"
+        "    def __init__(self, config, dataset):\n"
+        "        super().__init__(config, dataset)\n"
+        "        READ.append([dataset.get_preload_weight(field) for field in ('iid', 'price_of')])\n"
+        "        ITEMS.append((dataset.item_num, dataset.field2token_id['item_id']))\n"
+    )
+    options = {
+        "additional_feat_suffix": ["emb", "price"],
+        "alias_of_item_id": ["iid", "price_of"],
+        "preload_weight": {"iid": "vector", "price_of": "price"},
+        "load_col": {
+            "inter": ["user_id", "item_id", "timestamp"],
+            "emb": ["iid", "vector"],
+            "price": ["price_of", "price"],
+        },
+    }
+    request = request_of(write_inter, epochs=1, **options)
+    folder = Path(request["options"]["data_path"], "toy")
+    vectors = [f"i{item}\t{item}.1 {item}.25 -3" for item in range(22, 0, -1)]
+    (folder / "toy.emb").write_text("\n".join(["iid:token\tvector:float_seq", *vectors]) + "\n")
+    (folder / "toy.price").write_text("\n".join(["price_of:token\tprice:float", "i3\t0.1", "i5\t7"]) + "\n")
+    result = run(model="my_warm:Warm", **request)
+    files = [f"--checkpoint={result.checkpoint}", f"--input={folder / 'toy.inter'}", "--output=top.csv"]
+    assert main(["recommend", "--model=my_warm:Warm", *files]) == 0
+    before, after = sys.modules["my_warm"].ITEMS
+    assert before == after
+    trained, loaded = sys.modules["my_warm"].READ
+    for one, other in zip(trained, loaded, strict=True):
+        np.testing.assert_array_equal(one, other, strict=True)
+    number = read(result.checkpoint)["item_tokens"].index("i3")
+    assert trained[0][number].tolist() == [3.1, 3.25, -3.0]
+    assert (trained[1][number], trained[1].shape) == (0.1, (24,))
 
 
 def test_a_class_may_have_the_name_of_another_model(write_inter: Any) -> None:

@@ -2,5 +2,6 @@
 
 from recbole.trainer.hyper_tuning import HyperTuning as HyperTuning
 from recbole.trainer.trainer import AbstractTrainer as AbstractTrainer
+from recbole.trainer.trainer import PretrainTrainer as PretrainTrainer
 from recbole.trainer.trainer import TraditionalTrainer as TraditionalTrainer
 from recbole.trainer.trainer import Trainer as Trainer

@@ -26,6 +26,7 @@ class Dataset(torch.utils.data.Dataset[Interaction]):
     field2type: dict[str, FeatureType]
     field2source: dict[str, FeatureSource | str]
     field2id_token: dict[str, NDArray[np.str_]]
+    _preloaded_weight: dict[str, NDArray[np.float64]]
     field2token_id: dict[str, dict[str, int]]
     field2seqlen: dict[str, int]
     field2bucketnum: dict[str, int]
