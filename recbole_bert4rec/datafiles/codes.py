@@ -94,9 +94,9 @@ def distinct_texts(values: pa.Array[Any], clean: Collection[str]) -> Ids:
 
 def cleaned(texts: pa.Array[Any], clean: Collection[str]) -> pa.Array[Any]:
     """Return ids as they are written once they are clean; a blank one is missing."""
-    blank = pc.equal(pc.utf8_trim_whitespace(texts), pa.scalar(""))
-    found: pa.Array[Any] = pc.if_else(blank, None, rewritten(texts, clean))
-    return found
+    blank: Any = pc.or_(pc.utf8_is_space(texts), pc.equal(texts, pa.scalar("")))
+    texts = rewritten(texts, clean)
+    return pc.if_else(blank, None, texts) if blank.true_count else texts
 
 
 def as_texts(values: pa.Array[Any]) -> pa.Array[Any]:

@@ -126,13 +126,16 @@ class InteractionFile:
         left_out = 0
         for table in self._log.batches(self._columns, _ROWS):
             try:
-                table.validate(full=True)  # Parquet does not say whether a text is one
+                if isinstance(self._log, ParquetLog):
+                    table.validate(full=True)  # it does not say whether a text is one
                 interactions = self._as_read(table)
             except pa.ArrowException as error:
                 raise UserError(f"{self.path} cannot be read: {' '.join(str(error).split())}") from error
-            kept = pc.and_(*(pc.is_valid(interactions[name]) for name in self._columns[:2]))
-            left_out += len(interactions) - int(np.count_nonzero(kept))
-            yield interactions.filter(kept)
+            if any(interactions[name].null_count for name in self._columns[:2]):
+                kept = pc.and_(*(pc.is_valid(interactions[name]) for name in self._columns[:2]))
+                left_out += len(interactions) - int(np.count_nonzero(kept))
+                interactions = interactions.filter(kept)
+            yield interactions
         if left_out:
             getLogger(__name__).warning(f"{self.path}: {left_out:,} rows are left out, whose user or item is empty")
 

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any, Literal, TextIO
 
+import numpy as np
 import pyarrow as pa
 from pyarrow import csv
 
@@ -22,7 +23,8 @@ from recbole_bert4rec.datafiles.reading import UNREADABLE, Log
 from recbole_bert4rec.datafiles.separators import COMMON_SEPARATORS, find_separator
 from recbole_bert4rec.errors import UserError, short, short_list
 
-_BLOCK = 1 << 24
+_BLOCK, _COUNTED = 1 << 24, 1 << 20
+"""Bytes that are parsed, and whose lines are counted, at once."""
 _LINES = 1 << 14
 _STAND_IN = "\x1f"
 """ASCII's sign between units, in the place of a separator of several signs."""
@@ -198,8 +200,9 @@ class Text(Lines):
         lines, quotes, last = 0, False, b"\n"
         sign = str(self._quote).encode()
         with self._bytes() as file:
-            while block := file.read(_BLOCK):
-                lines += block.count(b"\n") - (last.endswith(b"\r") and block.startswith(b"\n"))
+            while block := file.read(_COUNTED):
+                lines += np.count_nonzero(np.frombuffer(block, np.uint8) == ord("\n"))
+                lines -= last.endswith(b"\r") and block.startswith(b"\n")
                 if b"\r" in block:
                     lines += block.count(b"\r") - block.count(b"\r\n")
                 quotes, last = quotes or sign in block, block

@@ -272,7 +272,7 @@ def test_ids_that_a_run_took_for_one_are_one_where_its_model_is_asked() -> None:
 def test_lines_are_counted_whatever_ends_them_and_wherever_a_block_does(
     end: str, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(texts, "_BLOCK", block)
+    monkeypatch.setattr(texts, "_COUNTED", block)
     for last in ("", end):
         Path("log.csv").write_bytes((end.join(["user,item,time", 'a,"x",1', "b,y,2"]) + last).encode())
         log = open_log("log.csv", Reading())
