@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 
 from recbole_bert4rec.cli.trained import (
     add_checkpoint,
@@ -37,7 +38,7 @@ def execute(options: argparse.Namespace, flags: list[str]) -> None:
     Raises:
         UserError: something that the user can mend.
     """
-    from recbole_bert4rec.recommend.bulk import evaluate_file
+    from recbole_bert4rec.recommend.judging import evaluate_file
 
     try:
         topk = [int(k) for k in options.topk.split(",")]
@@ -50,7 +51,10 @@ def execute(options: argparse.Namespace, flags: list[str]) -> None:
         print(json.dumps(model.evaluate(topk=topk, filter_viewed=left_out)))
         return
     after = None if options.targets is None else open_input(options, model, options.targets)
-    print(json.dumps(evaluate_file(model, open_input(options, model), after, topk, left_out)))
+    judgement = evaluate_file(model, open_input(options, model), after, topk, left_out)
+    print(json.dumps(judgement.metrics))
+    for sentence in judgement.left_out:
+        print(sentence, file=sys.stderr)
 
 
 kept = nothing_written

@@ -139,9 +139,9 @@ class InteractionFile:
         if left_out:
             getLogger(__name__).warning(f"{self.path}: {left_out:,} rows are left out, whose user or item is empty")
 
-    def example(self) -> str:
-        """Return the first item."""
-        return str(next(text for table in self.tables() for text in table[self._columns[1]].to_pylist()))
+    def example(self, column: int = 1) -> str:
+        """Return the first item, or for column 0 the first user."""
+        return str(next(text for table in self.tables() for text in table[self._columns[column]].to_pylist()))
 
     def _as_read(self, table: pa.Table) -> pa.Table:
         """Return interactions with ids as texts."""

@@ -21,7 +21,7 @@ from recbole_bert4rec.datafiles.atomic import (
 )
 from recbole_bert4rec.datafiles.conversion import folder_read
 from recbole_bert4rec.datafiles.reader import read_columns
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.errors import UserError, short
 from recbole_bert4rec.plugin.checkpoint import ITEM_ORDER, ItemOrder
 from recbole_bert4rec.plugin.cleaning import drop_rows_without_ids, read_file, remove_duplication
 from recbole_bert4rec.scoped import StandIn, replaced
@@ -169,13 +169,28 @@ class FastLoading(SequentialDataset):
             raise UserError(f"the filters leave nothing of data set {self.dataset_name!r}: {given}") from error
 
     def _filter_inter_by_user_or_item(self) -> None:
-        """Drop interactions whose user or item has no row in the .user or .item file, and say how many."""
+        """Drop interactions whose user or item has no row in the .user or .item file, and say how many.
+
+        Raises:
+            UserError: none of the users, or of the items, has one.
+        """
         before = len(self.inter_feat)
+        if self.config["filter_inter_by_user_or_item"] is True:
+            self._refuse_strangers("user", self.user_feat, self.uid_field)
+            self._refuse_strangers("item", self.item_feat, self.iid_field)
         super()._filter_inter_by_user_or_item()
         if len(self.inter_feat) < before:
             self.logger.warning(
                 f"{before - len(self.inter_feat)} interactions are left out: their user or item is not in the .user "
                 "or .item file (filter_inter_by_user_or_item: False keeps them)"
+            )
+
+    def _refuse_strangers(self, kind: str, feat: pd.DataFrame | None, field: str) -> None:
+        ids = self.inter_feat[field]
+        if feat is not None and len(feat) and len(ids) and not ids.isin(feat[field]).any():
+            raise UserError(
+                f"{self.dataset_name}.{kind} has no row for any {field} of the interactions, which are such as "
+                f"{short(ids.iloc[0])}, but for such as {short(feat[field].iloc[0])}: give both in the same spelling"
             )
 
     def _fill_nan(self) -> None:

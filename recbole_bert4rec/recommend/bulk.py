@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import tempfile
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +13,8 @@ import pandas as pd
 from tqdm import tqdm
 
 from recbole_bert4rec.datafiles.interactions import InteractionFile, join_tables, read_part, write_table
-from recbole_bert4rec.errors import UserError, short
+from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.files import atomic_write, locked
-from recbole_bert4rec.recommend.answers import NobodyError
 from recbole_bert4rec.recommend.given import nothing_known
 from recbole_bert4rec.recommend.histories import Histories
 from recbole_bert4rec.recommend.recommender import Recommender
@@ -158,55 +155,3 @@ def _put_together(answers: list[Path], target: Path) -> None:
         return
     shutil.rmtree(target, ignore_errors=True)
     answers[0].parent.rename(target)
-
-
-def evaluate_file(
-    model: Recommender,
-    source: InteractionFile,
-    after: InteractionFile | None,
-    topk: Sequence[int],
-    filter_viewed: bool | None,
-) -> dict[str, float]:
-    """Return the metrics of :meth:`Recommender.evaluate` over all users of a file, part by part.
-
-    Args:
-        model: to judge.
-        source: histories.
-        after: what came next, a row a user; users who are in one of the files only are left out. None: the last item
-            of each history.
-        topk: lengths of the list.
-        filter_viewed: see :meth:`Recommender.rank_of`.
-
-    Raises:
-        UserError: nobody can be evaluated, or a user has two targets.
-    """
-    user, item, _ = model.fields
-    total: Counter[str] = Counter()
-    with tempfile.TemporaryDirectory() as folder:
-        parts = source.divide(Path(folder) / "input", source.n_parts)
-        if after is not None:
-            after.divide(Path(folder) / "after", source.n_parts)
-        for part in tqdm(parts, desc="parts", ncols=100, disable=None):
-            frame, targets = source.renamed(read_part(part), model.fields), None
-            if after is not None:
-                of_part = Path(folder) / "after" / part.name
-                if not of_part.is_file():
-                    continue
-                last = after.renamed(read_part(of_part), model.fields)
-                if last[user].duplicated().any():
-                    raise UserError(
-                        f"{after.path}: user {short(last[user][last[user].duplicated()].iloc[0])} stands twice"
-                    )
-                last = last[last[user].isin(frame[user])]
-                frame = frame[frame[user].isin(last[user])]
-                targets = dict(zip(last[user], last[item], strict=True))
-            try:
-                found = model.evaluate(model.read(frame, warn=False), targets, topk, filter_viewed)
-            except NobodyError:
-                continue
-            users = found.pop("users")
-            total.update({"users": users, **{name: value * users for name, value in found.items()}})
-    if not total:
-        raise NobodyError
-    users = total.pop("users")
-    return {**{name: value / users for name, value in total.items()}, "users": users}

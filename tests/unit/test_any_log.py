@@ -19,7 +19,7 @@ from pyarrow import parquet
 from recbole_bert4rec import load, run
 from recbole_bert4rec.constants import NAMES_OF_COLUMNS
 from recbole_bert4rec.datafiles.interactions import InteractionFile, read_part
-from recbole_bert4rec.recommend.bulk import evaluate_file
+from recbole_bert4rec.recommend.judging import evaluate_file
 from tests.conftest import QUIET
 from tests.unit.conftest import SMALL
 
@@ -138,6 +138,7 @@ def test_training_recommend_and_evaluate_read_what_was_written(
         asked |= as_read(of_part.users, of_part.sequences, model.items)
     assert asked == histories
     found = evaluate_file(model, source, None, [3], False)
-    assert found == pytest.approx(model.evaluate(histories, topk=[3], filter_viewed=False))
+    assert found.left_out == []
+    assert found.metrics == pytest.approx(model.evaluate(histories, topk=[3], filter_viewed=False))
     table = model.recommend(histories, k=1, filter_viewed=False)
     assert table["who"].tolist() == list(histories)

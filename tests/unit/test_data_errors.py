@@ -54,6 +54,17 @@ def test_interactions_that_the_item_file_drops_are_counted(write_inter: Any, tmp
     assert "6 interactions are left out: their user or item is not in the .user or .item file" in caplog.text
 
 
+def test_an_item_file_of_which_no_item_is_in_the_interactions_is_refused_with_an_example_of_each_side(
+    write_inter: Any, tmp_path: Any
+) -> None:
+    options = write_inter(ROWS)
+    lines = ["item_id:token\tclass:token", *(f"{i}.0\ta" for i in range(8))]
+    (tmp_path / "data" / "toy" / "toy.item").write_text("\n".join(lines) + "\n")
+    columns = {"inter": ["user_id", "item_id", "timestamp"], "item": ["item_id", "class"]}
+    with pytest.raises(UserError, match=r"toy.item has no row for any item_id .*such as 'i\d+', but for such as '0.0'"):
+        prepare(make_config(**options, load_col=columns))
+
+
 def test_labels_that_are_not_loaded_are_asked_for(write_inter: Any) -> None:
     options = {"eval_args": {"mode": "labeled"}, "metrics": ["AUC"], "valid_metric": "AUC"}
     assert "mode labeled needs a column 'label' (LABEL_FIELD)" in error_of(write_inter(ROWS), **options)

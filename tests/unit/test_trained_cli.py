@@ -299,6 +299,43 @@ def test_files_of_which_the_model_knows_nothing_are_refused_with_an_example_of_e
     assert "; 1 users have no other ones, and are answered as without a history" in capsys.readouterr().err
 
 
+def test_evaluate_counts_who_and_what_is_left_out_and_refuses_files_that_do_not_match(
+    model: Recommender, capsys: pytest.CaptureFixture[str]
+) -> None:
+    last = FRAME.groupby("user_id").tail(1)
+    before = FRAME.drop(last.index)
+    before.to_csv("before.csv", index=False)
+    some = last.iloc[2:].copy()
+    some.iloc[:3, some.columns.get_loc("item_id")] = "new"
+    pd.concat([some, some.iloc[:1].assign(user_id="nobody")]).to_csv("some.csv", index=False)
+    before.assign(item_id=before["item_id"].where(before["user_id"] != "u5", "new")).to_csv("part.csv", index=False)
+    assert ask("evaluate", "--input=part.csv", "--targets=some.csv") == 0
+    found = capsys.readouterr()
+    lacking = (before["user_id"] == "u5").sum()
+    kept = before["user_id"].isin(some["user_id"]).sum()
+    assert json.loads(found.out)["users"] == 28
+    for said in (
+        f"{lacking} of {kept} interactions are left out: the model does not know their items",
+        "2 users of part.csv are left out: they are not in some.csv",
+        "1 users of some.csv are left out: they are not in part.csv",
+        "3 of 28 targets are items that the model does not know, and count as misses",
+    ):
+        assert said in found.err
+    last.assign(item_id="new").to_csv("new.csv", index=False)
+    last.assign(user_id=last["user_id"] + "x").to_csv("others.csv", index=False)
+    before.assign(item_id=before["item_id"].str[1:]).to_csv("bare.csv", index=False)
+    for command, said in (
+        (["--input=bare.csv"], "it knows 26 items, such as 'i"),
+        (["--input=before.csv", "--targets=new.csv"], "new.csv: it names 30 of 30 items that the model does not know"),
+        (
+            ["--input=before.csv", "--targets=others.csv"],
+            "others.csv: none of its 30 users is in before.csv, such as 'u",
+        ),
+    ):
+        assert ask("evaluate", *command) == 2
+        assert said in capsys.readouterr().err
+
+
 def test_dates_are_read_as_the_log_of_the_training_was(model: Recommender) -> None:
     days = [pd.Timestamp("2024-01-05") + pd.Timedelta(days=31 * (place % 7)) for place in range(len(ROWS))]
     model.dates = model.dates._replace(like="%d/%m/%Y %H:%M")
