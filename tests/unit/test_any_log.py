@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
@@ -112,7 +112,13 @@ def as_read(users: Any, sequences: Any, tokens: list[str]) -> dict[str, list[str
 
 @pytest.mark.parametrize("name", FORMS)
 @given(histories=LOGS, notes=st.lists(NOTE, min_size=1, max_size=5), order=st.randoms(use_true_random=False))
-@settings(max_examples=4, phases=[Phase.explicit, Phase.reuse, Phase.generate])  # to make a failure smaller takes hours
+# without phases that make a failure smaller, which takes hours; a run of a model has no deadline
+@settings(
+    max_examples=4,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 def test_training_recommend_and_evaluate_read_what_was_written(
     name: str, histories: Histories, notes: list[str], order: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
