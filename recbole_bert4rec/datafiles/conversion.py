@@ -118,7 +118,7 @@ def _has_changed(log: Path, record: dict[str, Any]) -> bool:
     if not log.exists():
         return False
     files = record.get("made_from", {}).get("files", [])
-    for name, size, changed in files:
+    for name, size, changed, *_ in files:
         try:
             state = (log.parent / name).stat()
         except OSError:

@@ -67,7 +67,7 @@ class InteractionFile:
     def n_parts(self) -> int:
         """Into how many parts the users are divided, so that one fits into memory with ease."""
         a_row = _BYTES_OF_PARQUET if isinstance(self._log, ParquetLog) else _BYTES_OF_TEXT
-        rows: int = sum(size for _, size, _ in self._log.status()) // a_row
+        rows: int = sum(size for _, size, *_ in self._log.status()) // a_row
         return min(_MOST_PARTS, 1 + rows // _PART)
 
     def shares(self, count: int) -> list[InteractionFile]:
@@ -137,7 +137,10 @@ class InteractionFile:
                 interactions = interactions.filter(kept)
             yield interactions
         if left_out:
-            getLogger(__name__).warning(f"{self.path}: {left_out:,} rows are left out, whose user or item is empty")
+            self._log.doubts.append(f"{left_out:,} rows are left out, whose user or item is empty")
+        for doubt in self._log.doubts:
+            getLogger(__name__).warning(f"{self.path}: {doubt}")
+        self._log.doubts.clear()
 
     def example(self, column: int = 1) -> str:
         """Return the first item, or for column 0 the first user."""

@@ -79,13 +79,13 @@ class ParquetLog(Log):
         schema, there = whole.schema, set(_dotted(whole.schema))
         names = dict.fromkeys(_path(name, schema)[0] for name in columns if name in there)
         for name in (name for name in names if name not in keys):
-            fields = [schema.field(name)]
+            kinds = {self._files[0]: schema.field(name).type}
             for file, other in self._other_schemas:
                 if name not in other.names:
                     raise UserError(f"{file} has no column {name!r}, which {self._files[0]} has")
-                fields.append(other.field(name))
-            if any(not field.type.equals(fields[0].type) for field in fields):
-                schema = schema.set(schema.get_field_index(name), _common(fields))
+                kinds[file] = other.field(name).type
+            if len(set(kinds.values())) > 1:
+                schema = schema.set(schema.get_field_index(name), pa.field(name, _common(name, kinds)))
                 whole = dataset.dataset(**files, schema=schema)
         return whole
 
@@ -117,17 +117,46 @@ def _slowly(whole: dataset.Dataset, columns: list[str], rows: int) -> Iterator[p
             yield pa.Table.from_batches([batch])
 
 
-def _common(fields: list[pa.Field[Any]]) -> pa.Field[Any]:
-    """Return the type of a column in several files: text where it is text in one, so that ``007`` stays ``007``."""
-    if any(_is_text(field.type) for field in fields):
-        return pa.field(fields[0].name, pa.string())
-    schemas = [pa.schema([field.with_nullable(True).remove_metadata()]) for field in fields]
-    return pa.unify_schemas(schemas, promote_options="permissive").field(0)
+def _common(name: str, kinds: dict[Path, pa.DataType]) -> pa.DataType:
+    """Return the type that a column has in all files.
+
+    It is text where it is text in one and whole numbers in others, so that ``007`` stays ``007``; of numbers of several
+    widths, or times of several units, the widest.
+
+    Raises:
+        UserError: the types mean different things, as dates and numbers do.
+    """
+    sorts = {file: _sort(kind) for file, kind in kinds.items() if not pa.types.is_null(kind)}
+    if set(sorts.values()) == {"text", "whole numbers"}:
+        return pa.string()
+    (first, sort), *others = sorts.items()
+    for file, other in others:
+        if other != sort and {sort, other} != {"whole numbers", "numbers"}:
+            raise UserError(
+                f"column {name!r} has type {kinds[first]} in {first}, but {kinds[file]} in {file}; write both in one "
+                "type"
+            )
+    if sort == "text":
+        return pa.string()
+    schemas = [pa.schema([pa.field(name, kind)]) for kind in kinds.values()]
+    common: pa.DataType = pa.unify_schemas(schemas, promote_options="permissive").field(0).type
+    return common
 
 
-def _is_text(kind: pa.DataType) -> bool:
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+def _sort(kind: pa.DataType) -> str:
+    """Return what values of a type are."""
+    if pa.types.is_dictionary(kind) or is_list(kind):
+        inner: Any = kind
+        return _sort(inner.value_type) if pa.types.is_dictionary(kind) else f"lists of {_sort(inner.value_type)}"
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return "text"
+    if pa.types.is_integer(kind):
+        return "whole numbers"
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return "numbers"
+    if pa.types.is_timestamp(kind):
+        return "times" if kind.tz is None else "times of a zone"
+    return str(kind)
 
 
 def _dotted(fields: Iterable[pa.Field[Any]], before: str = "") -> list[str]:

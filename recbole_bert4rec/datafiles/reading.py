@@ -72,7 +72,7 @@ class Log(ABC):
     Attributes:
         read_as: how the log was read, by what was found; filled by :meth:`read`.
         clean: in what ids may differ and be one: what is asked for, and spaces where the header has some.
-        doubts: what may be wrong, a sentence each; filled by :meth:`read`.
+        doubts: what may be wrong, a sentence each; filled by :meth:`read`, and by :meth:`batches` at the end.
         kinds: type of each column whose name has one, such as ``token_seq`` in ``tags:token_seq``; filled by
             :meth:`names`.
     """
@@ -86,9 +86,14 @@ class Log(ABC):
         self._rows: Sequence[int] | NDArray[np.int64] | None = None  # of the interactions; None: each has its own
 
     def status(self) -> list[list[Any]]:
-        """Return path (within the log's folder), bytes and time of change of each file."""
+        """Return path (within the log's folder), bytes, and times of change of content and of all of each file.
+
+        The last one tells files apart whose size and time of change were kept when one took the place of another.
+        """
         base, states = self.path.parent, [(file, file.stat()) for file in self._files]
-        return [[file.relative_to(base).as_posix(), state.st_size, state.st_mtime] for file, state in states]
+        return [
+            [file.relative_to(base).as_posix(), state.st_size, state.st_mtime, state.st_ctime] for file, state in states
+        ]
 
     def read(self, columns: list[str]) -> pa.Table:
         """Return columns in the order in which they are asked for, a row an interaction.
@@ -184,15 +189,18 @@ class Log(ABC):
         """Yield the interactions of some rows, and the row of each."""
         in_order = self._reading.in_order and len(columns) > 2
         asked = [*columns[:2], *columns[3:]] if in_order else columns
-        first, count = 0, 0
+        first, count, empty = 0, 0, 0
         for stored in self._parts(asked, rows):
             table, of_rows = self._without_lists(stored, first)
             first += len(stored)
+            empty += len(stored) - len(np.unique(of_rows)) if isinstance(of_rows, np.ndarray) else 0
             if in_order:
                 numbers = pa.array(np.arange(count, count + len(table)))
                 table = table.add_column(2, columns[2], numbers)
             count += len(table)
             yield table, of_rows
+        if empty:
+            self.doubts.append(f"{empty:,} rows are left out, whose lists are empty")
 
     def _without_lists(self, stored: pa.Table, first: int) -> tuple[pa.Table, range | NDArray[np.int64]]:
         """Make a row of each value of the lists in a row, which must be as many in each.

@@ -75,7 +75,7 @@ def sort_log(
     return {
         "read_as": {**source.read_as, columns[2]: form},
         "date_format": scan.date_format,
-        "doubts": list(scan.doubts),
+        "doubts": [*source.doubts, *scan.doubts],
         "rows": scan.read,
         "left_out": scan.left_out,
         "exact_duplicates": found.doubles,

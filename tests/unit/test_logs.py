@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import re
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -497,6 +499,92 @@ def test_what_objects_hold_is_named_with_dots(ending: str, tmp_path: Path) -> No
     ]
     with pytest.raises(UserError, match=r"has no column 'events.id'; its columns are .*'events.aid'"):
         read_columns(log, "session.id", "events.id", "events.ts")
+
+
+NAIVE, AWARE = pa.timestamp("us"), pa.timestamp("us", "UTC")
+
+
+def folder_of(tmp_path: Path, **columns: tuple[Any, Any]) -> Path:
+    """A folder of two files, whose columns differ as is said."""
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    for number in (0, 1):
+        table = {"who": ["a", "b"], "what": ["x", "y"], "when": [NOON + number, NOON + number]}
+        table |= {name: values[number] for name, values in columns.items()}
+        parquet.write_table(pa.table(table), folder / f"{number}.parquet")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (pa.int64(), pa.timestamp("ms")),
+        (NAIVE, pa.int64()),
+        (pa.float64(), NAIVE),
+        (NAIVE, AWARE),
+        (AWARE, NAIVE),
+        (pa.date32(), NAIVE),
+        (pa.string(), NAIVE),
+    ],
+)
+def test_times_of_a_folder_that_mean_different_things_are_refused_with_both_files(
+    first: Any, second: Any, tmp_path: Path
+) -> None:
+    times = pa.array([NOON, NOON], pa.int64())
+
+    def of_type(kind: Any) -> Any:
+        dates = times.cast(pa.timestamp("s"))
+        return times.cast(kind) if pa.types.is_floating(kind) or kind == pa.int64() else dates.cast(kind)
+
+    folder = folder_of(tmp_path, when=(of_type(first), of_type(second)))
+    words = re.escape(
+        f"column 'when' has type {first} in {folder / '0.parquet'}, but {second} in {folder / '1.parquet'}"
+    )
+    with pytest.raises(UserError, match=words):
+        read(folder)
+    with pytest.raises(UserError, match=words):
+        list(InteractionFile(str(folder), FIELDS).tables())
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (pa.int32(), pa.int64()),
+        (pa.int64(), pa.float64()),
+        (pa.timestamp("ns"), pa.timestamp("ms")),
+        (pa.timestamp("s"), pa.timestamp("us")),
+        (pa.timestamp("s", "UTC"), AWARE),
+        (pa.decimal128(19, 0), pa.int64()),
+    ],
+)
+def test_times_of_a_folder_of_one_sort_are_read_whatever_their_width(first: Any, second: Any, tmp_path: Path) -> None:
+    def of_type(seconds: int, kind: Any) -> Any:
+        times = pa.array([seconds, seconds], pa.int64())
+        return times.cast(pa.timestamp("s", getattr(kind, "tz", None)) if pa.types.is_timestamp(kind) else kind).cast(
+            kind
+        )
+
+    folder = folder_of(tmp_path, when=(of_type(NOON, first), of_type(NOON + 1, second)))
+    assert read(folder) == [("a", "x", NOON), ("b", "y", NOON), ("a", "x", NOON + 1), ("b", "y", NOON + 1)]
+    assert len(pa.concat_tables(InteractionFile(str(folder), FIELDS).tables())) == 4
+
+
+def test_rows_whose_lists_are_empty_are_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    log = table(["a", "b", "c"], pa.array([["x"], [], None], pa.list_(pa.string())), pa.array([[1], [], []]))(tmp_path)
+    assert report_of(log)["doubts"] == ["2 rows are left out, whose lists are empty"]
+    list(InteractionFile(str(log), FIELDS).tables())
+    assert f"{log}: 2 rows are left out, whose lists are empty" in caplog.text
+
+
+def test_a_log_that_took_the_place_of_another_with_its_size_and_time_is_read(tmp_path: Path) -> None:
+    log = text("a,x,1", "b,y,2")(tmp_path)
+    assert read(log) == ONE
+    state = log.stat()
+    other = text("a,z,1", "b,y,2", name="other.csv")(tmp_path)
+    os.utime(other, (state.st_atime, state.st_mtime))
+    other.replace(log)
+    assert log.stat().st_mtime == state.st_mtime
+    assert read(log) == [("a", "z", 1), ("b", "y", 2)]
 
 
 def test_parts_of_a_folder_of_which_one_holds_texts_are_texts(tmp_path: Path) -> None:
