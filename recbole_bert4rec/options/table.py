@@ -718,7 +718,7 @@ OPTIONS: Mapping[str, Option] = {
     ),
     "logit_adjustment": Option(
         default=0.0,
-        kind=Real(0),
+        kind=Real(0, 100, "[]"),
         role=Role.EVALUATION,
         source=Source.PAPER_OFF,
         searched=True,

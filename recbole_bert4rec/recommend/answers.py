@@ -87,6 +87,21 @@ def metrics_of(ranks: NDArray[np.float64], topk: Sequence[int]) -> dict[str, flo
     return {**result, "users": float(len(ranks))}
 
 
+def ranks_of(above: NDArray[np.int64], equal: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the ranks of targets, from 1: in the middle of the items that have the same score, rounded down the list.
+
+    Args:
+        above: how many items have a higher score than each target. *Shape:* (B,)
+        equal: how many others have the same. *Shape:* (B,)
+    """
+    return 1 + above + (equal + 1) // 2
+
+
+def no_scores() -> UserError:
+    """Return the mistake of a model whose scores are no numbers."""
+    return UserError("some scores of this model are no numbers, so that it ranks nothing; train it anew")
+
+
 def needs_times(column: str) -> UserError:
     """Return the mistake of histories without times, where the model needs them."""
     return UserError(

@@ -27,7 +27,9 @@ from recbole_bert4rec.recommend.answers import (
     check,
     metrics_of,
     needs_times,
+    no_scores,
     nothing_left,
+    ranks_of,
     viewed_rule,
 )
 from recbole_bert4rec.recommend.given import ByUser, Given, Ids, Items, by_user, places_of, read_given
@@ -162,10 +164,12 @@ class ExportedModel:
             raise NobodyError
         ranks = np.empty(len(targets))
         for batch, scores in self._scored(known):
-            own = np.take_along_axis(scores, targets[batch.rows, None], 1)
+            places = targets[batch.rows, None]
+            own = np.take_along_axis(scores, places, 1)
             if left_out:
                 scores[batch.seen] = -np.inf
-            ranks[batch.rows] = 1 + (scores > own).sum(1)
+            np.put_along_axis(scores, places, -np.inf, 1)
+            ranks[batch.rows] = ranks_of((scores > own).sum(1), (scores == own).sum(1))
         return metrics_of(ranks, topk)
 
     def user_vectors(self, histories: ByUser | pd.DataFrame, times: ByUser | None = None) -> Vectors:
@@ -209,7 +213,10 @@ class ExportedModel:
         """Yield batches, and the scores of all items for them; padding's is -inf."""
         for batch in self._batches(known, max(1, min(self.batch_size, _SCORES_AT_ONCE // len(self._counts)))):
             if batch.inputs is not None:
-                yield batch, self._run("scores", batch.inputs)
+                found = self._run("scores", batch.inputs)
+                if np.isnan(found).any():
+                    raise no_scores()
+                yield batch, found
                 continue
             scores = np.log(self._counts + 1.0).astype(np.float32)
             scores[PADDING] = -np.inf

@@ -90,6 +90,9 @@ def recommender_of(
     items, counts = Items(state["item_tokens"], kinds_asked(config["clean_ids"])), state["item_counts"]
     if len(counts) != len(items.tokens):
         raise UserError(f"{path} has {len(items.tokens)} items, but counts of {len(counts)}")
+    for name, weight in state["state_dict"].items():
+        if not weight.sum().isfinite() and not weight.isfinite().all():
+            raise UserError(f"{path}: weight {name!r} has values that are no finite numbers; train the model anew")
     with checkpoint.explain_misfit(path):
         ranker = _ranker(config, state, own_class)
         one = torch.ones(1, 1, dtype=torch.int64)

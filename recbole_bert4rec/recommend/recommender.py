@@ -27,7 +27,9 @@ from recbole_bert4rec.recommend.answers import (
     check,
     metrics_of,
     needs_times,
+    no_scores,
     nothing_left,
+    ranks_of,
     viewed_rule,
 )
 from recbole_bert4rec.recommend.given import ByUser, Dates, Ids, Items
@@ -198,6 +200,8 @@ class Recommender:
                 removed = _joined(removed, self._pairs(excluded, batch.rows))
             ranked_by = self._by_popularity(catalogue) if batch.shown is None else ranked
             scores, items = ranked_by.best(batch.vectors, depth, self._changes(batch, removed))
+            if scores.isnan().any():
+                raise no_scores()
             if labels is not None and max_per is not None:
                 scores, place = cap(scores, labels[items], max_per).sort(stable=True, dim=1, descending=True)
                 items = items.gather(1, place)
@@ -507,8 +511,11 @@ class Recommender:
         for batch in self._encoded(histories, at_once):
             if batch.shown is None:
                 yield batch, self._popularity.expand(len(batch.rows), -1).clone()
-            else:
-                yield batch, self.ranker.scores_of(batch.vectors, batch.shown, batch.seen)
+                continue
+            scores = self.ranker.scores_of(batch.vectors, batch.shown, batch.seen)
+            if scores.isnan().any():
+                raise no_scores()
+            yield batch, scores
 
     @torch.no_grad()
     def _ranks(
@@ -520,11 +527,14 @@ class Recommender:
         ranks = np.empty(len(histories), dtype=np.int64)
         values = np.empty(len(histories), dtype=np.float32)
         for batch, scores in self._scored(histories):
-            own = scores.gather(1, targets[batch.rows].unsqueeze(1).to(self._device))  # (B, 1)
+            places = targets[batch.rows].unsqueeze(1).to(self._device)  # (B, 1)
+            own = scores.gather(1, places)
             scores[:, PADDING] = -torch.inf
             if left_out:
                 scores[batch.seen] = -torch.inf
-            ranks[batch.rows.numpy()] = 1 + (scores > own).sum(1).cpu().numpy()
+            scores.scatter_(1, places, -torch.inf)
+            above, equal = ((scores > own).sum(1), (scores == own).sum(1))
+            ranks[batch.rows.numpy()] = ranks_of(above.cpu().numpy(), equal.cpu().numpy())
             values[batch.rows.numpy()] = own.squeeze(1).cpu().numpy()
         return ranks, values
 

@@ -430,7 +430,7 @@ def test_the_logit_adjustment_may_be_chosen_anew(small: Trained) -> None:
     counts = small.train.dataset.training_counts()[1:].numpy()
     before, after = (one.score([["i1", "i2"]], one.items)["score"].to_numpy() for one in (plain, adjusted))
     np.testing.assert_allclose(before - after, 2.0 * np.log(counts + 1.0), atol=1e-4)
-    with pytest.raises(UserError, match="`logit_adjustment` must be a number at least 0, but is -1"):
+    with pytest.raises(UserError, match="`logit_adjustment` must be a number at least 0 and at most 100, but is -1"):
         load(small.file, logit_adjustment=-1)
 
 
