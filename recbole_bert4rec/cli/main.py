@@ -69,7 +69,8 @@ def _reader_may_leave() -> Iterator[None]:
         try:
             yield
         finally:
-            sys.stdout.flush()
+            if sys.stdout is not None:  # it is closed, as by `>&-`
+                sys.stdout.flush()
     except BrokenPipeError:
         output = select.poll()
         output.register(sys.stdout.fileno(), 0)

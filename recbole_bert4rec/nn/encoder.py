@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
@@ -415,16 +416,12 @@ class BERT4RecEncoder(nn.Module):
         *Shape:* (B, L) -> (B, layers, A, L, L)
         """
         found: list[Tensor] = []
-        hooks = [
-            module.register_forward_pre_hook(lambda own, inputs: found.append(own.weights(*inputs[:2])))
-            for module in self.modules()
-            if isinstance(module, MultiHeadAttention)
-        ]
-        try:
-            self(item_seq, times=times, two_sided=two_sided)
-        finally:
-            for hook in hooks:
-                hook.remove()
+        shared = {id(tensor): tensor for tensor in (*self.parameters(), *self.buffers())}
+        watched = copy.deepcopy(self, shared)  # with the same weights: other threads use this one meanwhile
+        for module in watched.modules():
+            if isinstance(module, MultiHeadAttention):
+                module.register_forward_pre_hook(lambda own, inputs: found.append(own.weights(*inputs[:2])))
+        watched(item_seq, times=times, two_sided=two_sided)
         return torch.stack(found, 1)
 
     def output(self, hidden: Tensor) -> Tensor:

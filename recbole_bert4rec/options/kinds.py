@@ -6,6 +6,7 @@ import math
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, Protocol, TypeGuard
 
 from recbole_bert4rec.errors import short
@@ -47,7 +48,7 @@ class Whole:
 
     def accepts(self, value: object) -> bool:
         """Tell whether ``value`` is such a number; True and False are none."""
-        return isinstance(value, int) and not isinstance(value, bool) and value >= self.low
+        return not isinstance(value, bool) and isinstance(value, Integral) and int(value) >= self.low
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -54,6 +55,8 @@ from recbole_bert4rec.training.retest import protocols_of, test_result
 from recbole_bert4rec.training.saving import Saver
 from recbole_bert4rec.training.screen import EpochLines, show_data, show_plan
 
+_RUNNING = threading.Lock()
+
 
 def run(request: RunRequest | None = None, **fields: Any) -> RunResult:
     """Train a model, select its best epoch on validation, test it once; any model of RecBole.
@@ -70,10 +73,10 @@ def run(request: RunRequest | None = None, **fields: Any) -> RunResult:
         Metrics, record and checkpoint.
 
     Raises:
-        UserError: something that the caller can mend.
+        UserError: something that the caller can mend; or another run is under way in this process.
     """
     request = RunRequest.of(request, fields)
-    with in_program(), shown(request.screen), warnings.catch_warnings(), denormals_as_zero():
+    with _alone(), in_program(), shown(request.screen), warnings.catch_warnings(), denormals_as_zero():
         suppress_dependency_warnings()
         found = resolved(request)
         try:
@@ -83,6 +86,21 @@ def run(request: RunRequest | None = None, **fields: Any) -> RunResult:
                 raise
             getLogger().warning(f"--resume: {error}. A new run begins")
         return _logged_run(replace(request, resume=None))
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Let one run at a time be under way: generators of random numbers belong to the process.
+
+    Raises:
+        UserError: another one is.
+    """
+    if not _RUNNING.acquire(blocking=False):
+        raise UserError("another run is under way in this process, with the same random numbers; start it in its own")
+    try:
+        yield
+    finally:
+        _RUNNING.release()
 
 
 def _logged_run(request: RunRequest, any_data: bool = True) -> RunResult:
