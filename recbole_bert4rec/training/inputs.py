@@ -21,7 +21,7 @@ from recbole_bert4rec.datafiles.logs import data_set_name, is_table
 from recbole_bert4rec.datafiles.reading import Reading, names_with_commas
 from recbole_bert4rec.datafiles.spellings import kinds_asked
 from recbole_bert4rec.datafiles.table import convert
-from recbole_bert4rec.errors import UserError, nearest
+from recbole_bert4rec.errors import UserError, nearest, short
 from recbole_bert4rec.files import check_folder, check_picture
 from recbole_bert4rec.options.evaluation import mistakes_of_metrics
 from recbole_bert4rec.options.flags import literal, parse_flags
@@ -41,6 +41,8 @@ from recbole_bert4rec.yaml_files import read_yaml
 
 _OF_LOGS = tuple(field.name for field in fields(Reading) if field.name != "encoding")
 """Options that say how a log is read, besides RecBole's ``encoding``."""
+_LONGEST_NAME = 200
+"""Bytes of the name of a log, from which names of files are made."""
 
 
 def configure(request: RunRequest) -> Config:
@@ -206,10 +208,14 @@ def _from_table(
     how = {name: _typed(name, named[name]) for name in ("encoding", *_OF_LOGS) if named.get(name) is not None}
     if mistakes := misfits(how, {name: OPTIONS[name].kind for name in how if name in OPTIONS}):
         raise UserError(" ".join(mistakes))
-    if (shipped("dataset") / f"{data_set_name(log)}.yaml").is_file():
+    name = data_set_name(log)
+    if name in ("", ".", "..") or len(name.encode()) > _LONGEST_NAME:
         raise UserError(
-            f"--dataset={log}: {data_set_name(log)!r} names a known data set, with settings of its own; rename it"
+            f"--dataset={short(log)}: a data set cannot be called {short(name)}; rename the log to one of 1 to "
+            f"{_LONGEST_NAME} bytes before its ending"
         )
+    if (shipped("dataset") / f"{name}.yaml").is_file():
+        raise UserError(f"--dataset={log}: {name!r} names a known data set, with settings of its own; rename it")
     told: list[str] = []
     user, item, time = names.values()
     reading, no_bar = Reading(**how), no_bars(screen_now())

@@ -256,6 +256,14 @@ def test_a_path_that_is_no_log_is_refused_at_once(name: str) -> None:
         run(dataset=name)
 
 
+@pytest.mark.parametrize("name", ["..csv", "...csv", f"{'n' * 201}.csv", f"{'ä' * 101}.csv"])
+def test_a_log_whose_name_can_name_no_data_set_is_refused(name: str, tmp_path: Path) -> None:
+    log = write(FRAME, tmp_path / name)
+    with pytest.raises(UserError, match=r"a data set cannot be called .*; rename the log"):
+        run(dataset=log)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
 def test_a_log_named_like_a_known_data_set_is_refused(tmp_path: Path) -> None:
     log = write(FRAME, tmp_path / "ml-100k.csv")
     with pytest.raises(UserError, match="'ml-100k' names a known data set"):
