@@ -118,6 +118,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _remove_leftovers(path)
+        temporary.unlink(missing_ok=True)  # a link that somebody put there would be followed
         yield temporary
         _flush(temporary, os.O_RDWR)
         os.replace(temporary, path)

@@ -30,7 +30,7 @@ class TimeBias(nn.Module):
         *Shape:* (B, L) -> (B, A, L, L)
         """
         gap = times.unsqueeze(1) - times.unsqueeze(2)  # (B, L, L), from query row to key column
-        bucket = torch.log2(1.0 + gap.abs()).long().clamp(max=_BUCKETS - 1)
+        bucket = torch.log2(1.0 + gap.abs()).clamp(max=_BUCKETS - 1).long()  # of an endless gap, too
         return self.bias[:, torch.where(gap > 0, bucket + _BUCKETS, bucket)].movedim(0, 1)
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from logging import getLogger
+from numbers import Number
 from typing import Any, NamedTuple, TypeAlias, TypeGuard
+from uuid import UUID
 
 import numpy as np
 import pandas as pd
@@ -219,8 +221,16 @@ def as_tokens(values: Ids | pd.Series) -> NDArray[np.object_]:
 
 
 def _token(value: object) -> str:
-    whole = isinstance(value, (float, np.floating)) and float(value).is_integer()
-    return str(int(value)) if whole else str(value)  # type: ignore[call-overload]  # a number, then
+    """Return the text of an id.
+
+    Raises:
+        UserError: it is neither a text nor a number, as an array in it or bytes.
+    """
+    if not (value is None or isinstance(value, (str, Number, np.generic, UUID))):
+        raise UserError(f"ids must be texts or numbers, but one is {short(value)}, of type {type(value).__name__}")
+    if isinstance(value, (float, np.floating)) and float(value).is_integer():
+        return str(int(value))
+    return str(value)
 
 
 def read_given(
@@ -278,6 +288,10 @@ def by_user(values: object, what: str) -> tuple[NDArray[np.object_], list[Ids]]:
         names = list(range(len(lists)))
     else:
         raise UserError(f"{wanted}, but is {short(values)}")
+    if what == "histories" and (unordered := [one for one in lists if isinstance(one, (set, frozenset))]):
+        raise UserError(
+            f"`{what}` must be lists, oldest item first, but one is a set, which has no order: {short(unordered[0])}"
+        )
     users = np.empty(len(names), dtype=object)
     users[:] = names
     return users, [_listed(one, what, of_one) for one in lists]

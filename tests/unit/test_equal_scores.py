@@ -15,7 +15,6 @@ from recbole_bert4rec.plugin import checkpoint
 from recbole_bert4rec.recommend.answers import ranks_of
 from recbole_bert4rec.recommend.export import export
 from tests.conftest import QUIET
-from tests.unit.conftest import ROWS
 
 HISTORIES = {f"u{n}": [f"i{(n + k) % 23}" for k in range(1 + n % 5)] for n in range(40)}
 
@@ -95,5 +94,19 @@ def test_an_adjustment_beyond_reason_is_refused(value: float, trained: Path) -> 
         load(trained, logit_adjustment=value)
 
 
-def test_rows_are_those_of_the_log() -> None:
-    assert {item for _, item, _ in ROWS} >= {item for items in HISTORIES.values() for item in items}
+@pytest.mark.parametrize("history", [[torch.tensor(3)], [b"i3"], [["i3"]], [{"i3": 1}]])
+def test_ids_that_are_neither_texts_nor_numbers_are_refused(history: list[Any], trained: Path) -> None:
+    with pytest.raises(UserError, match=r"ids must be texts or numbers, but one is .*, of type "):
+        load(trained).recommend([history])
+
+
+def test_sets_are_refused_where_the_order_counts_and_taken_where_it_does_not(trained: Path) -> None:
+    model = load(trained)
+    with pytest.raises(UserError, match=r"`histories` must be lists, oldest item first, but one is a set"):
+        model.recommend([{"i3", "i4"}])
+    assert "i3" not in model.recommend([["i4"]], k=22, exclude={"i3"}, filter_viewed=False)["item_id"].tolist()
+
+
+@pytest.mark.parametrize("k", [np.int64(3), np.uint8(3)])
+def test_a_whole_number_of_numpy_is_a_number_of_items(k: Any, trained: Path) -> None:
+    assert len(load(trained).recommend([["i4"]], k=k)) == 3

@@ -241,3 +241,11 @@ def test_a_checkpoint_with_a_time_bias_is_not_resumed_without_it(write_inter: An
     again = make_trainer(plain, prepare(plain)[1])
     with pytest.raises(UserError, match="the checkpoint has time_bias=True, this run False"):
         again.resume_checkpoint(trainer.saved_model_file)
+
+
+def test_times_that_are_endlessly_apart_are_in_the_last_bucket(write_inter: Any) -> None:
+    bias = TimeBias(2)
+    with torch.no_grad():
+        bias.bias.normal_()
+    far, farther = torch.tensor([[[0.0, 1e30]], [[-1e308, 1e308]]], dtype=torch.float64)
+    assert torch.equal(bias(far), bias(farther))
