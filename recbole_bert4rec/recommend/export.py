@@ -19,7 +19,7 @@ from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.extras import need
 from recbole_bert4rec.files import digest_of
 from recbole_bert4rec.ranker import Ranker
-from recbole_bert4rec.recommend.exported import CATALOGUE, FORMAT, GRAPH, OPTIONS
+from recbole_bert4rec.recommend.exported import CATALOGUE, FORMAT, GRAPH, OPTIONS, digest_of_options
 from recbole_bert4rec.recommend.recommender import Recommender
 
 OPSET = 20
@@ -125,7 +125,9 @@ def export(model: Recommender, folder: str | os.PathLike[str], int8: bool = Fals
         counts = model.counts.tolist()
         _write_json(temporary / CATALOGUE, {"ids": ["[PAD]", *model.items], "counts": counts})
         digests = {file.name: digest_of(file) for file in sorted(temporary.iterdir())}
-        _write_json(temporary / OPTIONS, {**_options(model, int8), "sha256": digests})
+        options = _options(model, int8)
+        digests[OPTIONS] = digest_of_options(options)
+        _write_json(temporary / OPTIONS, {**options, "sha256": digests})
         if program:
             torch.export.save(traced, temporary / PROGRAM)
         temporary.chmod(0o755)

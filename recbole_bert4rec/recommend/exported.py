@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
 import math
@@ -34,7 +35,7 @@ from recbole_bert4rec.recommend.answers import (
 )
 from recbole_bert4rec.recommend.given import ByUser, Given, Ids, Items, by_user, places_of, read_given
 
-FORMAT = "recbole_bert4rec export 2"
+FORMAT = "recbole_bert4rec export 3"
 GRAPH, OPTIONS, CATALOGUE = "model.onnx", "options.json", "items.json"
 """Files of an exported folder."""
 BATCH_SIZE = 256
@@ -49,7 +50,7 @@ _RULES: dict[str, Callable[[Any], bool]] = {
     "exclude_seen": Switch().accepts,
     "seen_bias": or_null(Real(-math.inf, brackets="()")).accepts,
     "inputs": SomeOf(_INPUTS).accepts,
-    "sha256": lambda value: isinstance(value, dict) and {GRAPH, CATALOGUE} <= set(value),
+    "sha256": lambda value: isinstance(value, dict) and {GRAPH, CATALOGUE, OPTIONS} <= set(value),
 }
 """Which values of the options asking can work with."""
 
@@ -82,7 +83,7 @@ class ExportedModel:
             found = short(self.options["format"])
             raise UserError(f"{folder} has the format {found}, but this version reads {FORMAT!r}")
         self.options = _read(self._folder / OPTIONS, _RULES)
-        _check_digests(self._folder, self.options["sha256"])
+        _check_digests(self._folder, self.options)
         catalogue = _read(self._folder / CATALOGUE, {"ids": SomeOf().accepts, "counts": _are_counts})
         self._items = Items(catalogue["ids"])
         self._counts = np.array(catalogue["counts"], dtype=np.int64)
@@ -317,17 +318,23 @@ def _are_counts(values: object) -> bool:
     return isinstance(values, list) and all(isinstance(one, int) and 0 <= one < 1 << 62 for one in values)
 
 
-def _check_digests(folder: Path, digests: Mapping[str, Any]) -> None:
+def digest_of_options(options: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of an export's options, but for the digests among them, in hexadecimal digits."""
+    text = json.dumps({name: value for name, value in options.items() if name != "sha256"}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _check_digests(folder: Path, options: Mapping[str, Any]) -> None:
     """Compare files with what their SHA-256 was when they were exported.
 
     Raises:
         UserError: one is another, or cannot be read.
     """
-    for name, digest in digests.items():
+    for name, digest in options["sha256"].items():
         if Path(name).name != name:
             raise UserError(f"{folder / OPTIONS} is damaged: sha256 of {short(name)}; export again")
         try:
-            same = digest_of(folder / name) == digest
+            same = (digest_of_options(options) if name == OPTIONS else digest_of(folder / name)) == digest
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or error
             raise UserError(f"{folder} is not whole: {short(name)} cannot be read ({why}); export again") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from recbole_bert4rec import ExportedModel, Recommender, UserError, load
 from recbole_bert4rec.cli.main import main
 from recbole_bert4rec.files import digest_of
 from recbole_bert4rec.recommend.export import Scoring, export
-from recbole_bert4rec.recommend.exported import CATALOGUE, FORMAT, GRAPH, OPTIONS
+from recbole_bert4rec.recommend.exported import CATALOGUE, FORMAT, GRAPH, OPTIONS, digest_of_options
 from tests.unit.test_recommender import CHOICES, Trained, trained
 
 MISSING = [name for name in ("onnx", "onnxruntime", "onnxscript") if importlib.util.find_spec(name) is None]
@@ -223,7 +224,7 @@ OTHER_OPTIONS: list[tuple[str, Any, str]] = [
     ("inputs", ["history"], "model.onnx cannot be asked as .*options.json says: .*Required inputs"),
     ("max_items", 10_000, "model.onnx cannot be asked as .*options.json says: "),
     ("sha256", {}, "is damaged: sha256"),
-    ("sha256", {GRAPH: "", CATALOGUE: "", "../m.pth": ""}, "SHA-256|sha256 of '../m.pth'"),
+    ("sha256", {GRAPH: "", CATALOGUE: "", OPTIONS: "", "../m.pth": ""}, "SHA-256|sha256 of '../m.pth'"),
 ]
 
 
@@ -259,15 +260,28 @@ def test_options_that_the_graph_cannot_be_asked_with_are_refused_in_one_line(
     assert "\n" not in str(error.value)
 
 
+@needs_onnx
+def test_options_that_were_changed_since_the_export_are_refused(small: Trained) -> None:
+    both(small)
+    text = (Path("out") / OPTIONS).read_text()
+    changed = re.sub(r'("max_items": *)\d+', r"\g<1>1", text)
+    assert changed != text
+    (Path("out") / OPTIONS).write_text(changed)
+    with pytest.raises(UserError, match=r"options.json is damaged: its SHA-256 is not that of the export"):
+        load("out")
+
+
 def seal(options: dict[str, Any], file: Path) -> None:
     """Say that a changed file is as it was exported."""
     options["sha256"][file.name] = digest_of(file)
 
 
 def change_options(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
-    """Write other options into an exported folder."""
+    """Write other options into an exported folder, and seal them."""
     options = json.loads((folder / OPTIONS).read_text())
     change(options)
+    if OPTIONS in options["sha256"]:
+        options["sha256"][OPTIONS] = digest_of_options(options)
     (folder / OPTIONS).write_text(json.dumps(options))
 
 
