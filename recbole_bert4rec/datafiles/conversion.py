@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -29,7 +30,22 @@ def read_record(folder: Path) -> dict[str, Any] | None:
         return None
     except (OSError, ValueError, RecursionError):
         return {}
-    return content if isinstance(content, dict) else {}
+    return content if isinstance(content, dict) and _is_record(content) else {}
+
+
+def _is_record(content: dict[str, Any]) -> bool:
+    """Tell whether a record names no file elsewhere, and says of files what this package writes."""
+    log, digest, made_from = content.get("log", "log"), content.get("digest", ""), content.get("made_from", {})
+    files = made_from.get("files", []) if isinstance(made_from, dict) else None
+    return (
+        isinstance(log, str)
+        and Path(log).name == log
+        and "\0" not in log
+        and isinstance(digest, str)
+        and re.fullmatch("[0-9a-f]*", digest) is not None
+        and isinstance(files, list)
+        and all(isinstance(file, list) and len(file) > 2 and isinstance(file[0], str) for file in files)
+    )
 
 
 def has_quotes(file: Path) -> bool:

@@ -116,7 +116,7 @@ class Search:
 
         The id itself comes first, then names that begin with the text, then names that have it, then ids that have it.
         """
-        wanted = text.strip().lower()
+        wanted = pc.utf8_lower(pa.scalar(text.strip())).as_py()  # as names are, unlike Python's final sigma
         found = [
             pc.equal(self._ids, pa.scalar(wanted)),
             pc.starts_with(self._names, wanted),

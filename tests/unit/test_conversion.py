@@ -262,3 +262,26 @@ def test_a_comparison_says_on_the_screen_that_the_log_has_changed(
     with pytest.raises(UserError, match="stopped"):
         compare_module.compare(comparison, tmp_path / "out")
     assert f"{log} has changed since it was converted" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"made_from": [1]},
+        {"made_from": {"files": [1, 2]}},
+        {"made_from": {"files": "abc"}},
+        {"digest": "../other"},
+        {"digest": 5},
+        {"log": "/etc/passwd"},
+        {"log": 7},
+        {"log": "a\0b"},
+    ],
+    ids=str,
+)
+def test_a_record_that_this_package_does_not_write_is_taken_as_damaged(forged: dict[str, Any], log: Path) -> None:
+    file = atomic_file(str(log), *NAMES)
+    record = json.loads((file.parent / "conversion.json").read_text("utf-8"))
+    (file.parent / "conversion.json").write_text(json.dumps({**record, **forged}))
+    assert read_record(file.parent) == {}
+    assert atomic_file(str(log), *NAMES) == file
+    assert read_record(file.parent)["digest"] == record["digest"]  # type: ignore[index]  # made anew

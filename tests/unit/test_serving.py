@@ -368,6 +368,11 @@ def test_items_are_found_by_id_and_name_and_have_names_and_pictures(service: Ser
     assert (status, content, headers["Content-Type"]) == (200, PNG, "image/png")
 
 
+@pytest.mark.parametrize("name", ["ΟΔΟΣ", "İstanbul", "Straße", "Ｆｕｌｌ"])
+def test_an_item_is_found_by_its_own_name_in_any_script(name: str) -> None:
+    assert Search(["1", "2"], [name, "other"]).find(f" {name} ", 5) == ["1"]
+
+
 def test_search_has_a_naive_twin() -> None:
     items = [f"{i}a{i % 7}" for i in range(60)]
     names = ["" if i % 9 == 0 else f"Name {i % 13} Of {i}" for i in range(60)]
