@@ -96,6 +96,23 @@ def check_table(flag: str, path: str, or_folder: bool = False) -> None:
     check_writable(flag, path)
 
 
+def refuse_same(flag: str, path: str, source_flag: str, source: str) -> None:
+    """Refuse to write a table in the place of what is read.
+
+    Args:
+        flag: by which the user named the table.
+        path: of the table.
+        source_flag: by which the user named what is read.
+        source: path of it; a folder's files are read, too.
+
+    Raises:
+        UserError: they are the same, or the table would lie in the folder.
+    """
+    table, read = Path(path).resolve(), Path(source).resolve()
+    if table == read or (read.is_dir() and read in table.parents) or (table.is_dir() and table in read.parents):
+        raise UserError(f"{flag}={path} would replace {source_flag}={source}, which is read; name another file")
+
+
 def _no_parquet(path: Path) -> Path | None:
     """Return something that is no .parquet file: the path itself, or what is in the folder; None if there is none."""
     if not path.is_dir():

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from recbole_bert4rec.cli.engine import add_engine, check_engine
 from recbole_bert4rec.constants import NAMES_OF_COLUMNS
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.files import atomic_write, check_table
+from recbole_bert4rec.files import atomic_write, check_table, refuse_same
 from recbole_bert4rec.options.kinds import AUTO
 
 if TYPE_CHECKING:
@@ -145,8 +145,13 @@ def open_input(options: argparse.Namespace, model: Recommender, path: str | None
 
     named = (getattr(options, field) or own for field, own in zip(NAMES_OF_COLUMNS, model.fields, strict=True))
     user, item, time = named
+    if options.TIME_FIELD is not None and model.config.get("in_order"):
+        raise UserError(
+            f"--TIME_FIELD={time} has no effect: the model was trained with `in_order`, and takes rows in their order"
+        )
     flag = "--input" if path is None else "--targets"
-    return InteractionFile(path or options.input, (user, item, time), reading_of(options, model), flag)
+    reading, needs_times = reading_of(options, model), options.TIME_FIELD is not None
+    return InteractionFile(path or options.input, (user, item, time), reading, flag, needs_times)
 
 
 def reading_of(options: argparse.Namespace, model: Recommender) -> Reading:
@@ -157,7 +162,7 @@ def reading_of(options: argparse.Namespace, model: Recommender) -> Reading:
     if str(encoding).lower() in ("utf-8", "utf8"):
         encoding = None  # RecBole's default: that of this file is found
     return Reading(
-        options.separator,
+        options.separator or stored.get("separator"),
         options.encoding or encoding,
         quote=options.quote or stored.get("quote"),
         escape=options.escape or stored.get("escape"),
@@ -181,6 +186,8 @@ def check_output(options: argparse.Namespace) -> None:
         UserError: says what is wrong.
     """
     check_table("--output", options.output, or_folder=options.input is not None)
+    if options.input is not None:
+        refuse_same("--output", options.output, "--input", options.input)
     if check_engine(options) and options.input is None:
         raise UserError("--engine=ray answers the users of a file; give --input too")
 

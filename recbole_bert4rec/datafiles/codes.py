@@ -81,7 +81,7 @@ def distinct_texts(values: pa.Array[Any], clean: Collection[str]) -> Ids:
     Where all are whole numbers that end in ``.0``, they are written without it.
     """
     texts = as_texts(values)
-    if pc.all(pc.match_substring_regex(texts, WHOLE)).as_py():  # a program wrote whole numbers as floats
+    if are_whole(texts):
         clean = {*clean, "point"}
     texts = cleaned(texts, clean)
     distinct: Any = keys(texts, clean).dictionary_encode()
@@ -90,6 +90,11 @@ def distinct_texts(values: pa.Array[Any], clean: Collection[str]) -> Ids:
         return Ids(codes, distinct.dictionary)
     _, firsts = np.unique(codes[codes != NO_ID], return_index=True)
     return Ids(codes, texts.take(pa.array(np.flatnonzero(codes != NO_ID)[firsts])))
+
+
+def are_whole(texts: pa.Array[Any]) -> bool:
+    """Tell whether ids are whole numbers that a program wrote as floats: all end in ``.0``."""
+    return bool(pc.all(pc.match_substring_regex(texts, WHOLE)).as_py())
 
 
 def cleaned(texts: pa.Array[Any], clean: Collection[str]) -> pa.Array[Any]:

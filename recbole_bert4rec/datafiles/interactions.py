@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import ipc, parquet
 
-from recbole_bert4rec.datafiles.codes import as_texts, cleaned
+from recbole_bert4rec.datafiles.codes import are_whole, as_texts, cleaned
 from recbole_bert4rec.datafiles.logs import open_log
 from recbole_bert4rec.datafiles.parquet_log import ParquetLog
 from recbole_bert4rec.datafiles.reading import Reading
@@ -37,17 +37,27 @@ class InteractionFile:
         fields: names of the columns of users, items and, where there is one, times.
         reading: how to read it. Default: as it is found.
         flag: that names the file, for messages.
+        needs_times: refuse a file without the column of times.
 
     Raises:
         UserError: there is no such file, or it lacks a column.
     """
 
     def __init__(
-        self, path: str, fields: tuple[str, str, str], reading: Reading | None = None, flag: str = "--input"
+        self,
+        path: str,
+        fields: tuple[str, str, str],
+        reading: Reading | None = None,
+        flag: str = "--input",
+        needs_times: bool = False,
     ) -> None:
         self.path, self._fields, self._reading = Path(path), fields, reading or Reading()
+        self._pointless: dict[str, bool] | None = None  # which ids a program made floats of
         self._log = open_log(path, self._reading, flag)
-        self._columns = self._log.present(list(fields[:2]), [fields[2]][: not self._reading.in_order])
+        needed = list(fields if needs_times else fields[:2])
+        self._columns = self._log.present(needed, [] if needs_times or self._reading.in_order else [fields[2]])
+        if len(self._columns) < 3 and not self._reading.in_order and flag == "--input":
+            self._log.doubts.append(f"there is no column {fields[2]!r}, so that the rows are taken in their order")
 
     def renamed(self, frame: pd.DataFrame, fields: tuple[str, str, str]) -> pd.DataFrame:
         """Return interactions of this file with other names of their columns."""
@@ -123,7 +133,7 @@ class InteractionFile:
         Raises:
             UserError: a line cannot be read.
         """
-        left_out = 0
+        left_out, self._pointless = 0, None
         for table in self._log.batches(self._columns, _ROWS):
             try:
                 if isinstance(self._log, ParquetLog):
@@ -149,8 +159,12 @@ class InteractionFile:
     def _as_read(self, table: pa.Table) -> pa.Table:
         """Return interactions with ids as texts."""
         user, item, *_ = self._columns
+        ids = {name: [as_texts(chunk) for chunk in table[name].chunks] for name in (user, item)}
+        if self._pointless is None:  # as for a whole column, by its first part
+            self._pointless = {name: all(are_whole(chunk) for chunk in chunks) for name, chunks in ids.items()}
         for position, name in enumerate((user, item)):
-            texts = [cleaned(as_texts(chunk), self._log.clean) for chunk in table[name].chunks]
+            clean = {*self._log.clean, *(["point"] if self._pointless[name] else [])}
+            texts = [cleaned(chunk, clean) for chunk in ids[name]]
             table = table.set_column(position, name, pa.chunked_array(texts, pa.string()))
         return table
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from recbole_bert4rec.constants import FORMATS
@@ -9,7 +10,7 @@ from recbole_bert4rec.datafiles.json_lines import JsonLines
 from recbole_bert4rec.datafiles.parquet_log import ParquetLog
 from recbole_bert4rec.datafiles.reading import Log, Reading
 from recbole_bert4rec.datafiles.texts import Atomic, Text
-from recbole_bert4rec.errors import UserError, nearest
+from recbole_bert4rec.errors import UserError, nearest, short
 
 _TEXTS, _JSON = (".csv", ".tsv", ".txt", ".dat", ".data"), (".jsonl", ".ndjson", ".json")
 _PARQUET, _ATOMIC = ".parquet", (".inter", ".item")
@@ -19,7 +20,8 @@ def is_table(name: str) -> bool:
     """Return whether the name of a data set is the path of a log."""
     if _ending(Path(name)) is not None:
         return True
-    return "/" in name.replace("\\", "/") and bool(_parquet_files(Path(name)))
+    is_path = "/" in name.replace("\\", "/") or not (Path(name) / f"{name}.inter").exists()
+    return is_path and bool(_parquet_files(Path(name)))
 
 
 def data_set_name(log: str | Path) -> str:
@@ -47,7 +49,10 @@ def open_log(name: str, reading: Reading, flag: str = "--dataset") -> Log:
         files = _parquet_files(path)
         if not files:
             raise UserError(f"{flag}={name}: the folder holds no .parquet file")
-        return ParquetLog(path, files, reading)
+        log = ParquetLog(path, files, reading)
+        if others := sorted(file.name for file in path.rglob("*") if file.suffix != _PARQUET and _ending(file)):
+            log.doubts.append(f"files that are no {_PARQUET} are not read, such as {short(others[0])}")
+        return log
     if not path.is_file():
         beside = sorted(entry.name for entry in path.parent.iterdir()) if path.parent.is_dir() else []
         near = nearest(path.name, beside)
@@ -70,8 +75,16 @@ def _ending(path: Path) -> str | None:
 
 
 def _parquet_files(folder: Path) -> list[Path]:
-    """Return the Parquet files of a folder and its folders, but for what Spark and others hide by ``_`` or ``.``."""
-    found = sorted(folder.rglob("*.parquet")) if folder.is_dir() else []
+    """Return the Parquet files of a folder and its folders, but for what Spark and others hide by ``_`` or ``.``.
+
+    They are in the order of their names, in which numbers stand by their value: ``part.2`` before ``part.10``.
+    """
+    found = sorted(folder.rglob("*.parquet"), key=_in_order) if folder.is_dir() else []
     return [
         file for file in found if file.is_file() and not any(part[0] in "_." for part in file.relative_to(folder).parts)
     ]
+
+
+def _in_order(file: Path) -> list[str | int]:
+    """Return the name of a file as texts and numbers in turn."""
+    return [int(part) if part.isdecimal() else part for part in re.split(r"([0-9]+)", file.as_posix())]

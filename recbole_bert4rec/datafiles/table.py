@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from filelock import FileLock
@@ -27,8 +29,8 @@ from recbole_bert4rec.datafiles.mapped import is_mapped
 from recbole_bert4rec.datafiles.parquet_log import ParquetLog
 from recbole_bert4rec.datafiles.reading import Log, Reading
 from recbole_bert4rec.datafiles.sorting import sort_log
-from recbole_bert4rec.datafiles.times import TimeColumn, check_timezone, read_as
-from recbole_bert4rec.errors import UserError, short_list
+from recbole_bert4rec.datafiles.times import MISSING_TEXTS, TimeColumn, check_timezone, read_as
+from recbole_bert4rec.errors import UserError, short, short_list
 from recbole_bert4rec.files import atomic_write, digest_of, keep_folder, scratch_folder
 
 LARGE = 20_000_000
@@ -55,7 +57,7 @@ def convert(
     may_be_mapped: bool = True,
     no_bar: bool | None = True,
     more: Sequence[str] = (),
-    perhaps: Sequence[str] = (),
+    filters: Mapping[str, list[str] | None] = MappingProxyType({}),
 ) -> Path:
     """Write ``FOLDER/NAME/NAME.inter`` for the log ``FOLDER/NAME.csv``, and ``conversion.json`` beside it.
 
@@ -73,8 +75,8 @@ def convert(
         say: is told what was found, in a few lines, if the log is converted now.
         may_be_mapped: whether who asks can read mapped files.
         no_bar: tqdm's ``disable`` while a large log is sorted.
-        more: further columns to keep, such as ratings.
-        perhaps: columns to keep where the log has them.
+        more: further columns to keep: numbers where all values are, else texts.
+        filters: columns to keep by which rows will be filtered: the texts that are wanted; None: numbers.
 
     Returns:
         ``FOLDER/NAME``. The atomic file there has these columns. Its rows are in the order of time; equal times
@@ -93,7 +95,7 @@ def convert(
     folder = source.path.parent / name
     target = folder / f"{name}.inter"
     needed = [user, item] if reading.in_order else [user, item, time]
-    kept = source.present([*needed, *more], list(perhaps))[len(needed) :]
+    kept = source.present([*needed, *more, *filters], [])[len(needed) :]
     columns = [user, item, time, *kept]
     large = isinstance(source, ParquetLog) and source.count() > LARGE
     if large and not may_be_mapped:
@@ -127,7 +129,7 @@ def convert(
                 record |= sort_log(source, columns, reading, work, no_bar) | {"made_from": made_from}
                 _keep_sorted(work, target, record)
         else:
-            interactions = _Interactions(source, columns, reading)
+            interactions = _Interactions(source, columns, reading, filters)
             record |= interactions.record | {"made_from": made_from}
             _write(interactions, target, record, reading.encoding)
     except OSError as error:
@@ -168,11 +170,15 @@ class _Interactions:
         record: what was found, for ``conversion.json``.
     """
 
-    def __init__(self, source: Log, columns: list[str], reading: Reading) -> None:
+    def __init__(
+        self, source: Log, columns: list[str], reading: Reading, filters: Mapping[str, list[str] | None]
+    ) -> None:
         self.columns = columns
         table = source.read(columns)
         ids = [read_ids(table[column], column, source.where, source.clean) for column in columns[:2]]
-        self.more = {column: _values(table[column], column, source) for column in columns[3:]}
+        self.more = {column: _values(table[column], column, source) for column in columns[3:] if column not in filters}
+        for column, wanted in filters.items():
+            self.more[column] = _filtered(table[column], column, source, wanted)
         rows = np.flatnonzero(np.logical_and(*(one.codes != NO_ID for one in ids)))
         if not len(rows):
             raise UserError(f"{source.path}: no row has both {columns[0]!r} and {columns[1]!r}")
@@ -242,6 +248,45 @@ def _values(column: pa.ChunkedArray[Any], name: str, source: Log) -> pa.Array[An
     except pa.ArrowInvalid:
         values = texts.tokens
     places: Any = pa.array(texts.codes, mask=texts.codes == NO_ID)
+    return values.take(places)
+
+
+def _filtered(column: pa.ChunkedArray[Any], name: str, source: Log, wanted: list[str] | None) -> pa.Array[Any]:
+    """Return a column by which rows will be filtered.
+
+    Args:
+        column: of the log.
+        name: of the column.
+        source: the log, which is told what is doubtful.
+        wanted: texts that are wanted; None: numbers.
+
+    Raises:
+        UserError: no row has a text that is wanted, or a value is no number.
+    """
+    ids = read_ids(column, name, source.where, source.clean)
+    values, known = ids.tokens, set(map(str, ids.tokens.to_pylist()))
+    if wanted is not None:
+        unknown = [text for text in wanted if text not in known]
+        said = (
+            f"{source.path}: `val_interval` of {name!r} wants {short_list(unknown)}, which no row has; its values are "
+        )
+        if len(unknown) == len(wanted):
+            raise UserError(f"{said}{short_list(sorted(known))}")
+        source.doubts += [f"{said}{short_list(sorted(known))}"] if unknown else []
+    else:
+        missing = pc.is_in(values, pa.array(MISSING_TEXTS))
+        numbers = pd.to_numeric(pc.if_else(missing, None, values).to_pandas(), errors="coerce").to_numpy(dtype=float)
+        wrong = np.flatnonzero(np.isnan(numbers) & ~missing.to_numpy(zero_copy_only=False))
+        if len(wrong):
+            row = int((ids.codes == wrong[0]).argmax())
+            raise UserError(
+                f"{source.where(row)}: {name!r} must hold numbers to be filtered by, but {len(wrong)} of its values "
+                f"are none, such as {short(values[int(wrong[0])].as_py())}; a list of texts filters texts"
+            )
+        values = pa.array(numbers, from_pandas=True)
+        gaps = int(np.append(np.isnan(numbers), True)[ids.codes].sum())
+        source.doubts += [f"{gaps:,} rows have no {name!r}"] if gaps else []
+    places: Any = pa.array(ids.codes, mask=ids.codes == NO_ID)
     return values.take(places)
 
 

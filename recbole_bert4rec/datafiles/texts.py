@@ -197,7 +197,7 @@ class Text(Lines):
 
     def _count_lines(self) -> int | None:
         """Count the lines of a text; None for one without quotes, whose values hold no line breaks."""
-        lines, quotes, last = 0, False, b"\n"
+        lines, quotes, escaped, last = 0, False, 0, b"\n"
         sign = str(self._quote).encode()
         with self._bytes() as file:
             while block := file.read(_COUNTED):
@@ -206,6 +206,12 @@ class Text(Lines):
                 if b"\r" in block:
                     lines += block.count(b"\r") - block.count(b"\r\n")
                 quotes, last = quotes or sign in block, block
+                escaped += block.count(b"\\" + sign)
+        if escaped and not self._escape:
+            self.doubts.append(
+                f"a backslash stands before a quote {escaped:,} times; where it is there for the quote's sake, "
+                "--escape=\\ reads both as the quote"
+            )
         return lines + (not last.endswith((b"\r", b"\n"))) if quotes else None
 
     def _check_line_breaks(self, width: int) -> None:
@@ -261,18 +267,15 @@ class Text(Lines):
 
         The separator is the one that was given, or else the first one by which the header has the columns.
         """
-        if self._reading.columns is not None:
-            return self._without_header([name.strip() for name in self._reading.columns.split(",")])
-        separator, _ = find_separator(
+        separator, names = find_separator(
             lambda sign: [self._plain(name) for name in self._header(sign)], columns, self._separators()
         )
+        if self._reading.columns is not None and not {*columns[:2]} <= {*names}:
+            return self._without_header([name.strip() for name in self._reading.columns.split(",")])
         return separator, self._header(separator)
 
     def _without_header(self, names: list[str]) -> tuple[str, list[str]]:
-        """Return the separator by which the first line has as many values as there are names, and the names.
-
-        A first line with these names is a header all the same.
-        """
+        """Return the separator by which the first line has as many values as there are names, and the names."""
         lines = {separator: self._header(separator) for separator in self._separators()}
         separator, values = max(lines.items(), key=lambda line: (len(line[1]) == len(names), len(line[1])))
         if len(values) != len(names):
@@ -280,8 +283,8 @@ class Text(Lines):
                 f"{self.path}, line 1: --columns must name each of the {len(values)} columns, separated by "
                 f"{separator!r}, but names {len(names)} ({short_list(names)}): {short(separator.join(values))}"
             )
-        self._has_header = [self._plain(value) for value in values] == names
-        return separator, values if self._has_header else names
+        self._has_header = False
+        return separator, names
 
     def _separators(self) -> tuple[str, ...]:
         """Return the signs that may separate the columns."""

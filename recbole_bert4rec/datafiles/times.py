@@ -17,7 +17,7 @@ from recbole_bert4rec.datafiles.codes import encode
 from recbole_bert4rec.datafiles.reading import Reading
 from recbole_bert4rec.errors import UserError, short
 
-_MISSING = ["", "NaN", "nan", "NA", "null", "NULL", "None"]
+MISSING_TEXTS = ["", "NaN", "nan", "NA", "null", "NULL", "None"]
 _ISO = "ISO8601"
 _UTC = "UTC"
 _HAS_ZONE = r"\d[T ]\d{2}.*(?:[Zz]|[+-]\d{2}(?::?\d{2})?)$"
@@ -30,6 +30,7 @@ _RUN_TOGETHER = {
     "%Y%m%d%H%M%S": (19700101000000, 21001231235959),
 }
 """Dates that are written as one number, and the least and the greatest of them."""
+_SHORT = ("%d%m%y", "%m%d%y", "%y%m%d")
 _DAY_FIRST, _MONTH_FIRST = "%d%m%Y", "%m%d%Y"
 _UNITS = {"seconds": 1, "milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
 _PLAUSIBLE = (1e8, 4.2e9)
@@ -160,7 +161,7 @@ class TimeColumn:
     def _refuse_missing(self) -> None:
         kind, missing = self._values.type, pc.is_null(self._values, nan_is_null=True)
         if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-            missing = pc.or_(missing, pc.is_in(pc.utf8_trim_whitespace(self._values), pa.array(_MISSING, kind)))
+            missing = pc.or_(missing, pc.is_in(pc.utf8_trim_whitespace(self._values), pa.array(MISSING_TEXTS, kind)))
         gaps = np.append(missing.to_numpy(zero_copy_only=False).astype(bool), True)[self._codes]
         if gaps.any():
             row = self._rows[gaps.argmax()]
@@ -198,6 +199,8 @@ class TimeColumn:
         """Take numbers as they are, unless they are dates run together, such as 20240131 or 31012024."""
         if self._format is not None:
             return self._dates(pd.Series(values).astype(str) if texts is None else texts.to_pandas())
+        if texts is not None:
+            self._refuse_short_dates(texts)
         if np.issubdtype(values.dtype, np.integer) and (together := self._run_together(values)) is not None:
             return self._seconds(together)
         infinite = ~np.isfinite(values)[self._codes]
@@ -206,6 +209,25 @@ class TimeColumn:
             raise UserError(f"{self._where(row)}: {int(infinite.sum())} values of {self._name!r} are infinite")
         self._refuse_mixed_units(values)
         return Times(values[self._codes], False, "numbers", doubts=self._lost_digits(texts))
+
+    def _refuse_short_dates(self, texts: pa.Array[Any]) -> None:
+        """Refuse six digits that are dates, such as 090124: that one begins with 0 no number does.
+
+        Raises:
+            UserError: how they are to be read has to be said.
+        """
+        if (
+            not pc.all(pc.match_substring_regex(texts, r"^\d{6}$")).as_py()
+            or not pc.any(pc.starts_with(texts, "0")).as_py()
+        ):
+            return
+        dates = texts.to_pandas()
+        forms = [form for form in _SHORT if pd.to_datetime(dates, format=form, errors="coerce").notna().all()]
+        if forms:
+            raise UserError(
+                f"{self._where(None)}: {self._name!r} holds dates such as {dates.iloc[0]!r}; say how they are to be "
+                f"read, with --date_format={' or '.join(forms)}"
+            )
 
     def _run_together(self, values: NDArray[Any]) -> _Parsed | None:
         for form, (least, greatest) in _RUN_TOGETHER.items():

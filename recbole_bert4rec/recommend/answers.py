@@ -87,6 +87,17 @@ def metrics_of(ranks: NDArray[np.float64], topk: Sequence[int]) -> dict[str, flo
     return {**result, "users": float(len(ranks))}
 
 
+def check_names_of_columns(fields: tuple[str, str, str]) -> None:
+    """Refuse columns of users and items that have the name of another column of a table of recommendations.
+
+    Raises:
+        UserError: naming it.
+    """
+    for name in fields[:2]:
+        if name in ("rank", "score"):
+            raise UserError(f"the table has a column {name!r} of its own; train on a log whose column has another name")
+
+
 def ranks_of(above: NDArray[np.int64], equal: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the ranks of targets, from 1: in the middle of the items that have the same score, rounded down the list.
 

@@ -60,7 +60,10 @@ class Question:
     def ask(self, model: Recommender, part: Part) -> Count:
         """Write the answers for a part of the users."""
         frame = self.source.renamed(read_part(*part.interactions), model.fields)
-        histories = model.read(frame, warn=False)
+        try:
+            histories = model.read(frame, warn=False)
+        except UserError as error:
+            raise UserError(f"{self.source.path}, {error}") from error
         table = self.answer(model, histories)
         with atomic_write(part.answers) as temporary:
             write_table(table, temporary, part.answers.suffix)

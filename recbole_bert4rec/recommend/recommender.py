@@ -25,6 +25,7 @@ from recbole_bert4rec.recommend.answers import (
     Vectors,
     ViewedRule,
     check,
+    check_names_of_columns,
     metrics_of,
     needs_times,
     no_scores,
@@ -547,6 +548,7 @@ class Recommender:
         scores: NDArray[np.float32],
     ) -> pd.DataFrame:
         user, item, _ = self.fields
+        check_names_of_columns(self.fields)
         columns = {user: histories.users[rows], item: self._items.tokens[items], "rank": ranks, "score": scores}
         return pd.DataFrame(columns).infer_objects()
 

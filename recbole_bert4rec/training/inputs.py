@@ -22,7 +22,7 @@ from recbole_bert4rec.datafiles.reading import Reading, names_with_commas
 from recbole_bert4rec.datafiles.spellings import kinds_asked
 from recbole_bert4rec.datafiles.table import convert
 from recbole_bert4rec.errors import UserError, nearest, short
-from recbole_bert4rec.files import check_folder, check_picture
+from recbole_bert4rec.files import check_folder, check_picture, refuse_same
 from recbole_bert4rec.options.evaluation import mistakes_of_metrics
 from recbole_bert4rec.options.flags import literal, parse_flags
 from recbole_bert4rec.options.kinds import misfits
@@ -90,6 +90,8 @@ def _check_request(request: RunRequest, model: Model) -> None:
             check_ours(flag, model)
     if request.recommend is not None:
         check_destination(request.recommend, request.k)
+        if request.dataset is not None and is_table(request.dataset):
+            refuse_same("--recommend", request.recommend, "--dataset", request.dataset)
     if request.attention is not None:
         check_picture("--attention", request.attention)
 
@@ -219,13 +221,10 @@ def _from_table(
     told: list[str] = []
     user, item, time = names.values()
     reading, no_bar = Reading(**how), no_bars(screen_now())
-    loaded, filtered = (
-        _dictionary(named, "load_col"),
-        [*_dictionary(named, "val_interval"), *_dictionary(named, "threshold")],
-    )
-    more = [name for name in loaded.get("inter") or () if name not in names.values()]
-    perhaps = [name for name in filtered if name not in (*names.values(), *more)]
-    folder = convert(log, user, item, time, reading, told.append, is_ours(model), no_bar, more, perhaps)
+    loaded = _dictionary(named, "load_col")
+    filters = _filters(named, [*names.values(), *(loaded.get("item") or ()), *(loaded.get("user") or ())])
+    more = [name for name in loaded.get("inter") or () if name not in (*names.values(), *filters)]
+    folder = convert(log, user, item, time, reading, told.append, is_ours(model), no_bar, more, filters)
     found = read_record(folder) or {}
     for text in told:
         say(text, "conversion", found)
@@ -237,6 +236,28 @@ def _from_table(
     if is_ours(model):  # for others the order of the file does it
         options["exact_time"] = True
     return folder.name, options
+
+
+def _filters(named: Mapping[str, Any], others: Sequence[str]) -> dict[str, list[str] | None]:
+    """Return the columns of the log by which rows are filtered: the values that are listed, None for an interval.
+
+    Args:
+        named: options by their names.
+        others: columns that need not be kept for it.
+
+    Raises:
+        UserError: a value that is listed is no text.
+    """
+    found: dict[str, list[str] | None] = dict.fromkeys(_dictionary(named, "threshold"))
+    for column, wanted in _dictionary(named, "val_interval").items():
+        found[column] = list(wanted) if isinstance(wanted, (list, tuple)) else None
+        for value in found[column] or ():
+            if not isinstance(value, str):
+                raise UserError(
+                    f"`val_interval` of {column!r}: values of a list are texts, but one is {short(value)}; write "
+                    f"{[str(value)]}, or an interval such as '[3,5]'"
+                )
+    return {column: wanted for column, wanted in found.items() if column not in others}
 
 
 def _dictionary(named: Mapping[str, Any], name: str) -> dict[str, Any]:

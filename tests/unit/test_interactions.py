@@ -206,7 +206,10 @@ def test_rows_that_are_left_out_are_counted(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(interactions, "getLogger", lambda name: SimpleNamespace(warning=said.append))
     Path("a.csv").write_text("item,user\n1,a\n,a\n2,\n3,b\n")
     list(InteractionFile("a.csv", FIELDS).tables())
-    assert said == ["a.csv: 2 rows are left out, whose user or item is empty"]
+    assert said == [
+        "a.csv: there is no column 'time', so that the rows are taken in their order",
+        "a.csv: 2 rows are left out, whose user or item is empty",
+    ]
 
 
 def test_quotes_of_an_atomic_file_are_signs_like_others() -> None:

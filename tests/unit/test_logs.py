@@ -187,6 +187,14 @@ SHAPES = {
     "a session in a row": Shape(
         table(["a", "b"], [["x", "z"], ["y"]], [[1, 2], [3]]), [("a", "x", 1), ("a", "z", 2), ("b", "y", 3)]
     ),
+    "six digits that are dates": Shape(
+        text("a,x,090124", "b,y,311223"), r"'when' holds dates such as '090124'; .*--date_format=%d%m%y"
+    ),
+    "six digits that are dates, told": Shape(
+        text("a,x,090124", "b,y,311223"),
+        [("b", "y", 1703980800), ("a", "x", 1704758400)],
+        Reading(date_format="%d%m%y"),
+    ),
     # ---- files
     "packed .csv": Shape(text("a,x,1", "b,y,2", name="log.csv.gz"), ONE),
     "packed .tsv": Shape(text("a\tx\t1", "b\ty\t2", header="who\twhat\twhen", name="log.tsv.gz"), ONE),
@@ -567,6 +575,29 @@ def test_times_of_a_folder_of_one_sort_are_read_whatever_their_width(first: Any,
     folder = folder_of(tmp_path, when=(of_type(NOON, first), of_type(NOON + 1, second)))
     assert read(folder) == [("a", "x", NOON), ("b", "y", NOON), ("a", "x", NOON + 1), ("b", "y", NOON + 1)]
     assert len(pa.concat_tables(InteractionFile(str(folder), FIELDS).tables())) == 4
+
+
+def test_parts_of_a_folder_are_read_in_the_order_of_the_numbers_in_their_names(tmp_path: Path) -> None:
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    for number in (10, 2, 1):
+        parquet.write_table(pa.table({"who": ["a"], "what": [f"x{number}"]}), folder / f"part.{number}.parquet")
+    (folder / "more.csv").write_text("who,what\na,y\n")
+    assert [item for _, item, _ in read(folder, Reading(in_order=True))] == ["x1", "x2", "x10"]
+    assert report_of(folder, in_order=True)["doubts"] == ["files that are no .parquet are not read, such as 'more.csv'"]
+
+
+def test_ids_that_a_program_made_floats_of_are_the_same_when_they_are_asked_for(tmp_path: Path) -> None:
+    log = text("23.0,7.0,1", "5.0,7.0,2")(tmp_path)
+    assert read(log) == [("23", "7", 1), ("5", "7", 2)]
+    (asked,) = InteractionFile(str(log), FIELDS).tables()
+    assert asked.to_pydict() == {"who": ["23", "5"], "what": ["7", "7"], "when": ["1", "2"]}
+
+
+def test_backslashes_before_quotes_are_told(tmp_path: Path) -> None:
+    log = text('a,"the \\"x\\"",1')(tmp_path)
+    assert report_of(log)["doubts"][0].startswith("a backslash stands before a quote 2 times")
+    assert read(log, Reading(escape="\\")) == [("a", 'the "x"', 1)]
 
 
 def test_rows_whose_lists_are_empty_are_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

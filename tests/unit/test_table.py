@@ -283,7 +283,7 @@ RATED = pd.DataFrame(
 @pytest.mark.parametrize("ending", [".csv", ".parquet", ".jsonl"])
 def test_further_columns_are_kept_where_they_are_asked_for_with_their_types(ending: str, tmp_path: Path) -> None:
     log = write(RATED.iloc[::-1], tmp_path / f"log{ending}")
-    file = atomic_file(log, *FIELDS, more=("stars", "event"), perhaps=("note", "price"))
+    file = atomic_file(log, *FIELDS, more=("stars", "event", "note"))
     assert file.read_text("utf-8").partition("\n")[0].split("\t")[3:] == ["stars:float", "event:token", "note:token"]
     frame = pd.read_csv(file, sep="\t", keep_default_na=False)
     expected = RATED.iloc[::-1].sort_values(FIELDS[2], kind="stable")
@@ -293,12 +293,42 @@ def test_further_columns_are_kept_where_they_are_asked_for_with_their_types(endi
         atomic_file(log, *FIELDS, more=("price",))
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"val_interval": {"event": ["Buy"]}}, r"wants \['Buy'\], which no row has; its values are .*'buy'"),
+        ({"val_interval": {"stars": [1.5]}}, r"values of a list are texts, but one is 1.5; write \['1.5'\]"),
+        ({"val_interval": {"event": "[3,5]"}}, r"line 2: 'event' must hold numbers .* such as 'a \"view\"'; a list"),
+        ({"threshold": {"event": 3}}, r"'event' must hold numbers to be filtered by"),
+        ({"val_interval": {"price": "[3,5]"}}, r"has no column 'price'; its columns are .*'stars'"),
+    ],
+)
+def test_a_filter_that_cannot_be_meant_is_refused(options: dict[str, Any], words: str, tmp_path: Path) -> None:
+    log = write(RATED, tmp_path / "log.csv")
+    names = dict(zip(NAMES_OF_COLUMNS, FIELDS, strict=True))
+    with pytest.raises(UserError, match=words):
+        configure(RunRequest(dataset=log, options={**QUIET, **names, **options}))
+
+
+def test_values_that_are_wanted_and_not_there_and_gaps_are_said(tmp_path: Path, caplog: Any) -> None:
+    frame = RATED.astype({"stars": object})
+    frame.loc[:4, "stars"] = "NULL"
+    log = write(frame, tmp_path / "log.csv")
+    names = dict(zip(NAMES_OF_COLUMNS, FIELDS, strict=True))
+    filters = {"val_interval": {"event": ["buy", "vew"], "stars": "[0,9]"}}
+    config = configure(RunRequest(dataset=log, options={**QUIET, **names, **filters}))
+    assert "wants ['vew'], which no row has" in caplog.text
+    assert "5 rows have no 'stars'" in caplog.text
+    assert create_dataset(config).inter_num == ((frame["event"] == "buy") & (frame["stars"] != "NULL")).sum()
+
+
 @pytest.mark.parametrize("model", ["BERT4Rec", "SASRec"])
 @pytest.mark.parametrize(
     ("options", "count"),
     [
         ({"val_interval": {"stars": "[2,inf)"}}, (RATED["stars"] >= 2).sum()),
         ({"val_interval": {"event": ["buy"]}}, (RATED["event"] == "buy").sum()),
+        ({"val_interval": {"stars": ["2.5", "4.5"]}}, RATED["stars"].isin([2.5, 4.5]).sum()),
         ({"threshold": {"stars": 2}}, len(RATED)),
         (
             {"val_interval": {"stars": "[2,inf)"}, "load_col": {"inter": [*FIELDS, "stars", "note"]}},

@@ -336,6 +336,37 @@ def test_evaluate_counts_who_and_what_is_left_out_and_refuses_files_that_do_not_
         assert said in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (["recommend", "--input=log.csv", "--output=log.csv"], "--output=log.csv would replace --input=log.csv"),
+        (["vectors", "--input=log.csv", "--output=./log.csv"], "--output=./log.csv would replace --input=log.csv"),
+        (["recommend", "--input=folder", "--output=folder/top.parquet"], "would replace --input=folder"),
+        (["recommend", "--input=folder/a.parquet", "--output=folder"], "would replace --input=folder/a.parquet"),
+        (["recommend", "--input=named.csv", "--output=top.csv", "--TIME_FIELD=when"], "named.csv has no column 'when'"),
+    ],
+)
+def test_what_is_read_is_not_written_over_and_times_that_are_named_are_there(
+    command: list[str], said: str, model: Recommender, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("folder").mkdir()
+    FRAME.to_parquet("folder/a.parquet")
+    FRAME.rename(columns={"timestamp": "time"}).to_csv("named.csv", index=False)
+    before = Path("log.csv").read_bytes()
+    assert ask(*command) == 2
+    assert said in capsys.readouterr().err
+    assert Path("log.csv").read_bytes() == before
+    assert [path.name for path in Path("folder").iterdir()] == ["a.parquet"]
+
+
+def test_a_file_without_the_column_of_times_is_said_to_be_taken_in_its_order(
+    model: Recommender, caplog: pytest.LogCaptureFixture
+) -> None:
+    FRAME.rename(columns={"timestamp": "time"}).to_csv("named.csv", index=False)
+    assert ask("evaluate", "--input=named.csv") == 0
+    assert "there is no column 'timestamp', so that the rows are taken in their order" in caplog.text
+
+
 def test_dates_are_read_as_the_log_of_the_training_was(model: Recommender) -> None:
     days = [pd.Timestamp("2024-01-05") + pd.Timedelta(days=31 * (place % 7)) for place in range(len(ROWS))]
     model.dates = model.dates._replace(like="%d/%m/%Y %H:%M")
