@@ -204,7 +204,7 @@ class FastLoading(SequentialDataset):
         """Filter users and items by their number of interactions, as RecBole does, on the codes of the ids."""
         fields = (self.uid_field, self.iid_field)
         encoded = all(isinstance(self.inter_feat[field].dtype, pd.CategoricalDtype) for field in fields)
-        if not encoded or self.user_feat is not None or self.item_feat is not None:
+        if not encoded or not len(self.inter_feat) or self.user_feat is not None or self.item_feat is not None:
             return super()._filter_by_inter_num()
         options = ("user_inter_num_interval", "item_inter_num_interval")
         intervals = [self._parse_intervals_str(self.config[option]) for option in options]

@@ -87,13 +87,13 @@ def metrics_of(ranks: NDArray[np.float64], topk: Sequence[int]) -> dict[str, flo
     return {**result, "users": float(len(ranks))}
 
 
-def check_names_of_columns(fields: tuple[str, str, str]) -> None:
+def check_names_of_columns(user: str, item: str) -> None:
     """Refuse columns of users and items that have the name of another column of a table of recommendations.
 
     Raises:
         UserError: naming it.
     """
-    for name in fields[:2]:
+    for name in (user, item):
         if name in ("rank", "score"):
             raise UserError(f"the table has a column {name!r} of its own; train on a log whose column has another name")
 

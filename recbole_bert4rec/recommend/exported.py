@@ -26,6 +26,7 @@ from recbole_bert4rec.recommend.answers import (
     Vectors,
     ViewedRule,
     check,
+    check_names_of_columns,
     metrics_of,
     needs_times,
     no_scores,
@@ -135,6 +136,7 @@ class ExportedModel:
             scores[batch.rows] = np.take_along_axis(values, order, 1)
         rows, places = np.isfinite(scores).nonzero()
         user, item, _ = self.fields
+        check_names_of_columns(user, item)
         columns = {user: known.users[rows], item: self._items.tokens[items[rows, places]], "rank": places + 1}
         return pd.DataFrame({**columns, "score": scores[rows, places]}).infer_objects()
 

@@ -548,7 +548,7 @@ class Recommender:
         scores: NDArray[np.float32],
     ) -> pd.DataFrame:
         user, item, _ = self.fields
-        check_names_of_columns(self.fields)
+        check_names_of_columns(user, item)
         columns = {user: histories.users[rows], item: self._items.tokens[items], "rank": ranks, "score": scores}
         return pd.DataFrame(columns).infer_objects()
 

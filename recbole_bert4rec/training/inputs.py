@@ -30,6 +30,7 @@ from recbole_bert4rec.options.table import OPTIONS, SHAPES_WEIGHTS
 from recbole_bert4rec.plugin import checkpoint
 from recbole_bert4rec.plugin.parts import NO_ROWS
 from recbole_bert4rec.plugin.warm_start import read_for
+from recbole_bert4rec.recommend.answers import check_names_of_columns
 from recbole_bert4rec.recommend.recommend import check_destination
 from recbole_bert4rec.resources import find_config, shipped
 from recbole_bert4rec.training.build import translate_errors
@@ -60,6 +61,8 @@ def configure(request: RunRequest) -> Config:
     if not is_ours(model) and (mistakes := mistakes_of_metrics(config)):
         raise UserError(" ".join(mistakes))
     check_refit(config)
+    if request.recommend is not None:
+        check_names_of_columns(config["USER_ID_FIELD"], config["ITEM_ID_FIELD"])
     if config["warm_start"] is not None:
         check_ours("--warm_start", model)
         if request.checkpoint is None:

@@ -310,6 +310,31 @@ def test_a_filter_that_cannot_be_meant_is_refused(options: dict[str, Any], words
         configure(RunRequest(dataset=log, options={**QUIET, **names, **options}))
 
 
+def test_a_filter_that_leaves_nothing_is_one_line(tmp_path: Path) -> None:
+    log = write(RATED, tmp_path / "log.csv")
+    names = dict(zip(NAMES_OF_COLUMNS, FIELDS, strict=True))
+    config = configure(RunRequest(dataset=log, options={**QUIET, **names, "val_interval": {"stars": "[90,99]"}}))
+    with pytest.raises(UserError, match=r"the filters leave nothing of data set 'log': .*'val_interval'"):
+        create_dataset(config)
+
+
+def test_a_user_column_with_the_name_of_a_column_of_the_table_is_refused_before_training(tmp_path: Path) -> None:
+    log = write(FRAME.rename(columns={"who": "rank"}), tmp_path / "log.csv")
+    names = {"USER_ID_FIELD": "rank", "ITEM_ID_FIELD": "what", "TIME_FIELD": "when"}
+    with pytest.raises(UserError, match="the table has a column 'rank' of its own"):
+        run(dataset=log, options={**QUIET, **names}, recommend="top.csv")
+
+
+def test_a_folder_of_parquet_needs_no_slash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "events").mkdir()
+    write(FRAME, tmp_path / "events" / "0.parquet")
+    assert is_table("events")
+    assert not is_table("nothing")
+    (tmp_path / "events" / "events.inter").write_text("")
+    assert not is_table("events")  # a data set of RecBole
+
+
 def test_values_that_are_wanted_and_not_there_and_gaps_are_said(tmp_path: Path, caplog: Any) -> None:
     frame = RATED.astype({"stars": object})
     frame.loc[:4, "stars"] = "NULL"
