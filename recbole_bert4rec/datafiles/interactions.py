@@ -52,7 +52,7 @@ class InteractionFile:
         needs_times: bool = False,
     ) -> None:
         self.path, self._fields, self._reading = Path(path), fields, reading or Reading()
-        self._pointless: dict[str, bool] | None = None  # which ids a program made floats of
+        self._made_floats: dict[str, bool] | None = None  # which ids a program made floats of
         self._log = open_log(path, self._reading, flag)
         needed = list(fields if needs_times else fields[:2])
         self._columns = self._log.present(needed, [] if needs_times or self._reading.in_order else [fields[2]])
@@ -133,7 +133,7 @@ class InteractionFile:
         Raises:
             UserError: a line cannot be read.
         """
-        left_out, self._pointless = 0, None
+        left_out, self._made_floats = 0, None
         for table in self._log.batches(self._columns, _ROWS):
             try:
                 if isinstance(self._log, ParquetLog):
@@ -160,10 +160,10 @@ class InteractionFile:
         """Return interactions with ids as texts."""
         user, item, *_ = self._columns
         ids = {name: [as_texts(chunk) for chunk in table[name].chunks] for name in (user, item)}
-        if self._pointless is None:  # as for a whole column, by its first part
-            self._pointless = {name: all(are_whole(chunk) for chunk in chunks) for name, chunks in ids.items()}
+        if self._made_floats is None:  # as for a whole column, by its first part
+            self._made_floats = {name: all(are_whole(chunk) for chunk in chunks) for name, chunks in ids.items()}
         for position, name in enumerate((user, item)):
-            clean = {*self._log.clean, *(["point"] if self._pointless[name] else [])}
+            clean = {*self._log.clean, *(["point"] if self._made_floats[name] else [])}
             texts = [cleaned(chunk, clean) for chunk in ids[name]]
             table = table.set_column(position, name, pa.chunked_array(texts, pa.string()))
         return table

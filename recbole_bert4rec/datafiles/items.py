@@ -17,7 +17,7 @@ class ItemColumn(NamedTuple):
 
     Attributes:
         kind: its type, such as ``token_seq``; empty where the header names none.
-        values: a text for each item, empty where there is none, or a list of texts.
+        values: a text for each item, empty where there is none, or a list of texts; what can be neither, as it is.
     """
 
     kind: str

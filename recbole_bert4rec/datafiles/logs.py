@@ -21,7 +21,7 @@ def is_table(name: str) -> bool:
     if _ending(Path(name)) is not None:
         return True
     is_path = "/" in name.replace("\\", "/") or not (Path(name) / f"{name}.inter").exists()
-    return is_path and bool(_parquet_files(Path(name)))
+    return is_path and any(file.suffix == _PARQUET for file in _files_of(Path(name)))
 
 
 def data_set_name(log: str | Path) -> str:
@@ -46,11 +46,12 @@ def open_log(name: str, reading: Reading, flag: str = "--dataset") -> Log:
     """
     path = Path(name).resolve()
     if path.is_dir():
-        files = _parquet_files(path)
-        if not files:
+        files = _files_of(path)
+        parts = [file for file in files if file.suffix == _PARQUET]
+        if not parts:
             raise UserError(f"{flag}={name}: the folder holds no .parquet file")
-        log = ParquetLog(path, files, reading)
-        if others := sorted(file.name for file in path.rglob("*") if file.suffix != _PARQUET and _ending(file)):
+        log = ParquetLog(path, parts, reading)
+        if others := [file.name for file in files if file.suffix != _PARQUET and _ending(file)]:
             log.doubts.append(f"files that are no {_PARQUET} are not read, such as {short(others[0])}")
         return log
     if not path.is_file():
@@ -74,12 +75,12 @@ def _ending(path: Path) -> str | None:
     return ending if known else None
 
 
-def _parquet_files(folder: Path) -> list[Path]:
-    """Return the Parquet files of a folder and its folders, but for what Spark and others hide by ``_`` or ``.``.
+def _files_of(folder: Path) -> list[Path]:
+    """Return the files of a folder and its folders, but for what Spark and others hide by ``_`` or ``.``.
 
     They are in the order of their names, in which numbers stand by their value: ``part.2`` before ``part.10``.
     """
-    found = sorted(folder.rglob("*.parquet"), key=_in_order) if folder.is_dir() else []
+    found = sorted(folder.rglob("*.*"), key=_in_order) if folder.is_dir() else []
     return [
         file for file in found if file.is_file() and not any(part[0] in "_." for part in file.relative_to(folder).parts)
     ]

@@ -247,8 +247,7 @@ def _values(column: pa.ChunkedArray[Any], name: str, source: Log) -> pa.Array[An
         values: pa.Array[Any] = texts.tokens.cast(pa.float64())
     except pa.ArrowInvalid:
         values = texts.tokens
-    places: Any = pa.array(texts.codes, mask=texts.codes == NO_ID)
-    return values.take(places)
+    return _of_rows(values, texts)
 
 
 def _filtered(column: pa.ChunkedArray[Any], name: str, source: Log, wanted: list[str] | None) -> pa.Array[Any]:
@@ -286,6 +285,11 @@ def _filtered(column: pa.ChunkedArray[Any], name: str, source: Log, wanted: list
         values = pa.array(numbers, from_pandas=True)
         gaps = int(np.append(np.isnan(numbers), True)[ids.codes].sum())
         source.doubts += [f"{gaps:,} rows have no {name!r}"] if gaps else []
+    return _of_rows(values, ids)
+
+
+def _of_rows(values: pa.Array[Any], ids: Ids) -> pa.Array[Any]:
+    """Return the value of each row, given that of each distinct text; missing where there is no text."""
     places: Any = pa.array(ids.codes, mask=ids.codes == NO_ID)
     return values.take(places)
 

@@ -416,7 +416,7 @@ class BERT4RecEncoder(nn.Module):
         *Shape:* (B, L) -> (B, layers, A, L, L)
         """
         found: list[Tensor] = []
-        shared = {id(tensor): tensor for tensor in (*self.parameters(), *self.buffers())}
+        shared = {id(part): part for part in (*self.parameters(), *self.buffers(), self.options)}
         watched = copy.deepcopy(self, shared)  # with the same weights: other threads use this one meanwhile
         for module in watched.modules():
             if isinstance(module, MultiHeadAttention):

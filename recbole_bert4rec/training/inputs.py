@@ -225,8 +225,9 @@ def _from_table(
     user, item, time = names.values()
     reading, no_bar = Reading(**how), no_bars(screen_now())
     loaded = _dictionary(named, "load_col")
-    filters = _filters(named, [*names.values(), *(loaded.get("item") or ()), *(loaded.get("user") or ())])
-    more = [name for name in loaded.get("inter") or () if name not in (*names.values(), *filters)]
+    filters = _filters(named, [*names.values(), *_listed(loaded.get("item")), *_listed(loaded.get("user"))])
+    known = {*names.values(), *filters, *(stored.get(field) for field in NAMES_OF_COLUMNS)}
+    more = [name for name in _listed(loaded.get("inter")) if name not in known]
     folder = convert(log, user, item, time, reading, told.append, is_ours(model), no_bar, more, filters)
     found = read_record(folder) or {}
     for text in told:
@@ -261,6 +262,11 @@ def _filters(named: Mapping[str, Any], others: Sequence[str]) -> dict[str, list[
                     f"{[str(value)]}, or an interval such as '[3,5]'"
                 )
     return {column: wanted for column, wanted in found.items() if column not in others}
+
+
+def _listed(columns: object) -> list[str]:
+    """Return the columns that ``load_col`` names; none where it says ``*`` or nothing."""
+    return list(columns) if isinstance(columns, (list, tuple)) else []
 
 
 def _dictionary(named: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -586,6 +586,8 @@ def test_parts_of_a_folder_are_read_in_the_order_of_the_numbers_in_their_names(t
     for number in (10, 2, 1):
         parquet.write_table(pa.table({"who": ["a"], "what": [f"x{number}"]}), folder / f"part.{number}.parquet")
     (folder / "more.csv").write_text("who,what\na,y\n")
+    (folder / "_delta_log").mkdir()
+    (folder / "_delta_log" / "0.json").write_text("{}")  # hidden: it is no part
     assert [item for _, item, _ in read(folder, Reading(in_order=True))] == ["x1", "x2", "x10"]
     assert report_of(folder, in_order=True)["doubts"] == ["files that are no .parquet are not read, such as 'more.csv'"]
 

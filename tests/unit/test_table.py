@@ -325,6 +325,25 @@ def test_a_user_column_with_the_name_of_a_column_of_the_table_is_refused_before_
         run(dataset=log, options={**QUIET, **names}, recommend="top.csv")
 
 
+def test_a_run_goes_on_with_a_log_whose_columns_have_other_names(tmp_path: Path) -> None:
+    log = write(RATED, tmp_path / "log.csv")
+    options = {**QUIET, "epochs": 1, "topk": [3], "valid_metric": "MRR@3"}
+    names = dict(zip(NAMES_OF_COLUMNS, FIELDS, strict=True))
+    first = run(dataset=log, options={**options, **names, "val_interval": {"stars": "[1,9]"}})
+    renamed = {"who": "customer", "what": "product", "when": "bought"}
+    other = write(RATED.rename(columns=renamed), tmp_path / "other.csv")
+    names = dict(zip(NAMES_OF_COLUMNS, renamed.values(), strict=True))
+    config = configure(RunRequest(dataset=other, resume=str(first.checkpoint), options={**options, **names}))
+    assert config["load_col"]["inter"] == ["customer", "product", "bought", "stars"]
+
+
+def test_all_columns_of_a_log_are_its_three(tmp_path: Path) -> None:
+    log = write(RATED, tmp_path / "log.csv")
+    names = dict(zip(NAMES_OF_COLUMNS, FIELDS, strict=True))
+    config = configure(RunRequest(dataset=log, options={**QUIET, **names, "load_col": {"inter": "*"}}))
+    assert create_dataset(config).inter_num == len(RATED)
+
+
 def test_a_folder_of_parquet_needs_no_slash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "events").mkdir()
