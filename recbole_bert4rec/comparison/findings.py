@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from recbole.utils import ModelType, get_model
 
 from recbole_bert4rec.comparison.results import Results, epochs_trained
@@ -56,15 +58,29 @@ def find(results: Results) -> list[Finding]:
 
 
 def against(results: Results, model: str, metric: str) -> dict[str, tuple[Difference, float]]:
-    """Compare a model with each other one in one metric.
+    """Compare a model with each other one in one metric, by the seeds that both have where these are two or more.
 
     Returns:
         By rival the model less it, and p corrected by Holm for the rivals.
     """
     rivals = [rival for rival in results.models if rival != model]
-    ours = results.by_user(model, metric)
-    found = [difference(ours, results.by_user(rival, metric)) for rival in rivals]
+    found = [difference(*_same_seeds(results, model, rival, metric)) for rival in rivals]
     return dict(zip(rivals, zip(found, holm([one.p for one in found]), strict=True), strict=True))
+
+
+def _same_seeds(
+    results: Results, model: str, rival: str, metric: str
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the metric of every user in the runs of two models, as far as both have these seeds.
+
+    *Shape:* (S, U) each; all runs of both where fewer than two seeds are the same.
+    """
+    seeds, others = ([record["seed"] for record in results.records[name]] for name in (model, rival))
+    ours, theirs = results.by_user(model, metric), results.by_user(rival, metric)
+    same = set(seeds) & set(others)
+    if len(same) < 2:
+        return ours, theirs
+    return ours[[seed in same for seed in seeds]], theirs[[seed in same for seed in others]]
 
 
 def distinct_metrics(metrics: list[str]) -> dict[str, list[str]]:

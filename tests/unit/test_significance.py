@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy import stats
 
+from recbole_bert4rec.comparison.findings import against
 from recbole_bert4rec.comparison.significance import difference, holm, paired_t_test
 
 
@@ -53,6 +55,36 @@ def test_a_model_with_one_seed_is_taken_to_vary_as_the_other() -> None:
         users = random.normal(-2.0, 1.2, 600)
         rejected += paired_t_test(runs(random, users, 3, spread=0.3), runs(random, users, 1, spread=0.3)) < 0.05
     assert rejected / 200 <= 0.09
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spread", [0.0, 0.1, 0.3])
+@pytest.mark.parametrize("seeds", [(1, 3), (3, 1), (10, 2), (5, 3)])
+def test_of_equal_models_with_other_numbers_of_seeds_at_most_one_in_twenty_is_told_apart(
+    seeds: tuple[int, int], spread: float
+) -> None:
+    random = np.random.default_rng(9)
+    rejected, rounds = 0, 1000
+    for _ in range(rounds):
+        users = random.normal(-2.0, 1.2, 300)
+        ours, theirs = (runs(random, users, count, spread=spread) for count in seeds)
+        rejected += paired_t_test(ours, theirs) < 0.05
+    assert rejected / rounds <= 0.05 + 2 * 0.007  # two standard errors
+
+
+def test_models_are_compared_by_the_seeds_that_both_have() -> None:
+    random = np.random.default_rng(2)
+    seeds = {"A": [1, 2, 3], "B": [3, 2], "C": [4, 1]}
+    of_users = {model: random.random((len(own), 40)) for model, own in seeds.items()}
+    results = SimpleNamespace(
+        models=list(seeds),
+        records={model: [{"seed": seed} for seed in own] for model, own in seeds.items()},
+        by_user=lambda model, metric: of_users[model],
+    )
+    found = against(results, "A", "mrr@3")  # type: ignore[arg-type]
+    a, b, c = of_users.values()
+    assert found["B"][0] == difference(a[[1, 2]], b)
+    assert found["C"][0] == difference(a, c)  # one seed is the same, which says nothing of seeds
 
 
 def test_for_very_few_users_no_difference_is_certain() -> None:
