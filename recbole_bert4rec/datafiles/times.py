@@ -30,6 +30,8 @@ _RUN_TOGETHER = {
     "%Y%m%d%H%M%S": (19700101000000, 21001231235959),
 }
 """Dates that are written as one number, and the least and the greatest of them."""
+NUMBERS = "numbers"
+"""Form of times that are no dates."""
 _SHORT = ("%d%m%y", "%m%d%y", "%y%m%d")
 _DAY_FIRST, _MONTH_FIRST = "%d%m%Y", "%m%d%Y"
 _UNITS = {"seconds": 1, "milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
@@ -47,7 +49,8 @@ class Times(NamedTuple):
         are_dates: whether the log has dates.
         form: how they are written, in words.
         without_zone: how many dates name no time zone.
-        date_format: in the signs of Python's strptime; None where the dates have another form, or there are none.
+        date_format: of dates, in the signs of Python's strptime, None where they have another form; of numbers
+            :data:`NUMBERS`.
         doubts: what may be wrong, a sentence each.
     """
 
@@ -108,7 +111,8 @@ class TimeColumn:
         where: says where a row of the log stands; without a row, names the log.
         date_format: form of the dates, in the signs of Python's strptime. None: find it.
         timezone: of dates without one, such as Europe/Berlin. None: UTC.
-        like: form of dates that were read before, which tells the day from the month where nothing else does.
+        like: form of times that were read before: dates that are run together are read by it, numbers stay numbers,
+            and it tells the day from the month where nothing else does.
     """
 
     def __init__(
@@ -190,7 +194,7 @@ class TimeColumn:
                 "separate thousands or begin the decimals; write the times without it"
             )
         values = pc.replace_substring(texts, ",", ".").cast(pa.float64())
-        return Times(*self._numbers(values.to_numpy())[:2], "numbers with a decimal comma")
+        return Times(*self._numbers(values.to_numpy())[:2], "numbers with a decimal comma", 0, NUMBERS)
 
     def _row_of(self, texts: pa.Array[Any], text: str) -> int:
         return int(self._rows[(self._codes == texts.index(text).as_py()).argmax()])
@@ -199,16 +203,33 @@ class TimeColumn:
         """Take numbers as they are, unless they are dates run together, such as 20240131 or 31012024."""
         if self._format is not None:
             return self._dates(pd.Series(values).astype(str) if texts is None else texts.to_pandas())
+        if self._like in (*_RUN_TOGETHER, _DAY_FIRST, _MONTH_FIRST):
+            return self._seconds(self._as_before(values))
         if texts is not None:
             self._refuse_short_dates(texts)
-        if np.issubdtype(values.dtype, np.integer) and (together := self._run_together(values)) is not None:
+        whole = np.issubdtype(values.dtype, np.integer) and self._like != NUMBERS
+        if whole and (together := self._run_together(values)) is not None:
             return self._seconds(together)
         infinite = ~np.isfinite(values)[self._codes]
         if infinite.any():
             row = self._rows[infinite.argmax()]
             raise UserError(f"{self._where(row)}: {int(infinite.sum())} values of {self._name!r} are infinite")
         self._refuse_mixed_units(values)
-        return Times(values[self._codes], False, "numbers", doubts=self._lost_digits(texts))
+        return Times(values[self._codes], False, NUMBERS, 0, NUMBERS, self._lost_digits(texts))
+
+    def _as_before(self, values: NDArray[Any]) -> _Parsed:
+        """Read dates that are run together by the form that such dates had before.
+
+        Raises:
+            UserError: some are no dates of this form.
+        """
+        form = str(self._like)
+        digits = pd.Series([f"{number:.0f}" for number in values]).str.zfill(8)
+        dates = pd.to_datetime(digits, format=form, errors="coerce")
+        dates = dates.mask(pd.Series(values % 1 != 0)) if np.issubdtype(values.dtype, np.floating) else dates
+        if dates.isna().any():
+            self._refuse_misfits(digits, dates, f"dates like {form}, as before")
+        return _Parsed(dates, f"dates like {form}", np.ones(len(dates), dtype=bool), form)
 
     def _refuse_short_dates(self, texts: pa.Array[Any]) -> None:
         """Refuse six digits that are dates, such as 090124: that one begins with 0 no number does.
@@ -330,15 +351,17 @@ class TimeColumn:
             f'month could come first; say which with --date_format="{forms[0]}" or --date_format="{forms[1]}"'
         )
 
-    def _refuse_misfits(self, texts: pd.Series, dates: pd.Series) -> None:
+    def _refuse_misfits(self, texts: pd.Series, dates: pd.Series, wanted: str | None = None) -> None:
         """Name the values that are no dates; among numbers, those that are no numbers."""
         misfits = dates.isna()
-        if self._format is None:
+        if self._format is None and wanted is None:
             numbers = pd.to_numeric(texts, errors="coerce").notna()
             misfits = misfits & ~numbers if (misfits & ~numbers).any() else misfits
         wrong = misfits.to_numpy()[self._codes]
         place = wrong.argmax()
-        wanted = "numbers only or ISO 8601 dates only" if self._format is None else f"dates like {self._format}"
+        wanted = wanted or (
+            "numbers only or ISO 8601 dates only" if self._format is None else f"dates like {self._format}"
+        )
         hint = "; --date_format names another form" if self._format is None else ""
         raise UserError(
             f"{self._where(self._rows[place])}: {self._name!r} must hold {wanted}, but {int(wrong.sum())} of "

@@ -157,6 +157,7 @@ def _options(model: Recommender, int8: bool) -> dict[str, Any]:
         "inputs": scoring.inputs,
         "max_items": scoring.max_items,
         "fields": list(model.fields),
+        "dates": list(model.dates),
         "seen_bias": scoring.seen_bias,
         "exclude_seen": bool(model.config["exclude_seen"]),
     }

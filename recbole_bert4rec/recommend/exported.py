@@ -34,7 +34,7 @@ from recbole_bert4rec.recommend.answers import (
     ranks_of,
     viewed_rule,
 )
-from recbole_bert4rec.recommend.given import ByUser, Given, Ids, Items, by_user, places_of, read_given
+from recbole_bert4rec.recommend.given import ByUser, Dates, Given, Ids, Items, by_user, places_of, read_given
 
 FORMAT = "recbole_bert4rec export 3"
 GRAPH, OPTIONS, CATALOGUE = "model.onnx", "options.json", "items.json"
@@ -47,6 +47,9 @@ _OF_CHECKPOINTS = ("build_index", "explain", "item_vectors", "rank_of", "similar
 """What a :class:`Recommender` can be asked besides."""
 _RULES: dict[str, Callable[[Any], bool]] = {
     "fields": lambda value: SomeOf().accepts(value) and len(value) == 3,
+    "dates": lambda value: (
+        isinstance(value, list) and len(value) == 3 and all(one is None or isinstance(one, str) for one in value)
+    ),
     "max_items": Whole(1).accepts,
     "exclude_seen": Switch().accepts,
     "seen_bias": or_null(Real(-math.inf, brackets="()")).accepts,
@@ -185,7 +188,7 @@ class ExportedModel:
         return Vectors(known.users, vectors)
 
     def _given(self, histories: ByUser | pd.DataFrame, times: ByUser | None) -> Given:
-        known = read_given(histories, self._items, self.fields, times)
+        known = read_given(histories, self._items, self.fields, times, Dates(*self.options["dates"]))
         if known.report is not None:
             getLogger(__name__).warning(known.report)
         if "times" in self.options["inputs"] and known.times is None:

@@ -31,7 +31,7 @@ class Dates(NamedTuple):
     Attributes:
         form: in the signs of Python's strptime; None: find it.
         timezone: of dates without one, such as Europe/Berlin; None: UTC.
-        like: form of dates that tells the day from the month where nothing else does, as that of the training log.
+        like: form of the training log's times; see :class:`~recbole_bert4rec.datafiles.times.TimeColumn`.
     """
 
     form: str | None = None

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from recbole_bert4rec.constants import NAMES_OF_COLUMNS, PADDING
 from recbole_bert4rec.data.sequences import Sequences
+from recbole_bert4rec.datafiles.times import NUMBERS
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.nn.topk import Change
 from recbole_bert4rec.options.kinds import Real, Switch, Whole, or_null
@@ -96,7 +97,8 @@ class Recommender:
         self.ranker, self.config, self.stored, self.batch_size = ranker, config, stored, batch_size
         user, item, time = (config[field] for field in NAMES_OF_COLUMNS)
         self.fields: tuple[str, str, str] = (user, item, time)
-        self.dates = Dates(*map(config.get, ("date_format", "timezone", "date_format_found")))
+        read_before = config.get("date_format_found") or (None if config.get("conversion") else NUMBERS)
+        self.dates = Dates(config.get("date_format"), config.get("timezone"), read_before)
         self._items, self._counts = items, counts.to(self._device)
 
     @property
