@@ -205,7 +205,7 @@ DAMAGES: list[tuple[str, str | None, str]] = [
     (OPTIONS, "[]", "is damaged: format"),
     (OPTIONS, "[" * 100_000, "is not a folder that `export` wrote"),
     (OPTIONS, f'{{"format": "{FORMAT[:-1]}9"}}', "export 9', but this version reads"),
-    (OPTIONS, f'{{"format": "{FORMAT}"}}', "is damaged: fields, max_items, exclude_seen, seen_bias"),
+    (OPTIONS, f'{{"format": "{FORMAT}"}}', "is damaged: fields, dates, max_items, exclude_seen, seen_bias"),
     (OPTIONS, f'{{"format": "{"x" * 10_000}"}}', "has the format 'x{9,30}\\.\\.\\.x{9,30}', but this version"),
     (CATALOGUE, '{"ids": ["[PAD]", "a"]}', "is damaged: its SHA-256 is not that of the export"),
     (CATALOGUE, None, "is not whole: 'items.json' cannot be read"),
