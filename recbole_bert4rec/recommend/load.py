@@ -90,6 +90,8 @@ def recommender_of(
     items, counts = Items(state["item_tokens"], kinds_asked(config["clean_ids"])), state["item_counts"]
     if len(counts) != len(items.tokens):
         raise UserError(f"{path} has {len(items.tokens)} items, but counts of {len(counts)}")
+    if config["n_layers"] > len(state["state_dict"]):  # each has several; to make them all would take minutes
+        raise UserError(f"{path}: its weights are of fewer layers than `n_layers`, which is {config['n_layers']}")
     for name, weight in state["state_dict"].items():
         if not weight.sum().isfinite() and not weight.isfinite().all():
             raise UserError(f"{path}: weight {name!r} has values that are no finite numbers; train the model anew")
