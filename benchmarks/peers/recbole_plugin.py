@@ -61,8 +61,8 @@ def main():
     config = Config(model_name, TASK["dataset"], config_dict=options)
     init_seed(config["seed"], config["reproducibility"])
     train, *_ = data_preparation(config, create_dataset(config))
-    trainer = get_trainer(config["MODEL_TYPE"], model_name)(config, get_model(model_name)(config, train._dataset))
-    model = trainer.model
+    model = get_model(model_name)(config, train._dataset).to(config["device"])
+    trainer = get_trainer(config["MODEL_TYPE"], model_name)(config, model)
     if model_name == "BERT4Rec":
         count_masks(watch)
         write_sequences(train, TASK["sequences"])
@@ -78,7 +78,7 @@ def main():
             break
         began = time.perf_counter()
         trainer.optimizer.zero_grad()
-        model.calculate_loss(batch).backward()
+        model.calculate_loss(batch.to(config["device"])).backward()
         trainer.optimizer.step()
         finish()
         times.append(time.perf_counter() - began)

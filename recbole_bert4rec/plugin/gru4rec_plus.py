@@ -54,6 +54,7 @@ class GRU4RecPlus(SequentialRecommender):
 
         *Shape:* (B, L) -> (B, L, ``embedding_size``)
         """
+        self.gru.flatten_parameters()  # cuDNN wants the weights in one piece
         hidden, _ = self.gru(self.dropout(self.item_embedding(item_seq)))
         vectors: Tensor = self.dense(hidden)
         return vectors
