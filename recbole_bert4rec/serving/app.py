@@ -16,6 +16,7 @@ from starlette.exceptions import HTTPException as AnyHTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from recbole_bert4rec.errors import UserError, nearest
+from recbole_bert4rec.serving.admission import Admission
 from recbole_bert4rec.serving.answering import Answer, Answerer, Served
 from recbole_bert4rec.serving.batching import Batcher, BusyError
 from recbole_bert4rec.serving.items import PICTURE_KINDS, ItemFile
@@ -41,13 +42,15 @@ _PAGE = {"": ("index.html", "text/html"), "page.js": ("page.js", "text/javascrip
 _PAGE |= {"page.css": ("page.css", "text/css"), "icon.svg": ("icon.svg", "image/svg+xml")}
 _MOST_MISTAKES = 5
 """Of a question, as many as are said."""
+_GONE = 499
+"""What the metrics count where the client has gone; nobody reads it."""
 _KEYS = {name for kind in (RecommendQuestion, SimilarQuestion, ExplainQuestion) for name in kind.model_fields}
 """Of all questions."""
 _MISTAKES: dict[int | str, dict[str, Any]] = {
     400: {"model": Mistake, "description": "The body cannot be read"},
     413: {"model": Mistake, "description": f"The body has more than {LARGEST_BODY} bytes"},
     422: {"model": Mistake, "description": "The question cannot be answered; detail says why"},
-    503: {"model": Mistake, "description": "Too many questions wait"},
+    503: {"model": Mistake, "description": "Too much is asked at once; Retry-After says when to try again"},
 }
 
 
@@ -90,6 +93,7 @@ def make_app(
     _add_page(app)
     _add_mistakes(app)
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False)
+    app.add_middleware(Admission)
     app.add_middleware(Counted, metrics=metrics, headers=_headers(items))
     return app
 
@@ -110,23 +114,39 @@ def _add_questions(app: FastAPI, batcher: Batcher[Question, Answer]) -> None:
     """Add what the model is asked."""
 
     @app.post("/recommend", response_model=RecommendAnswer, responses=_MISTAKES)
-    async def recommend(question: RecommendQuestion) -> Response:
+    async def recommend(question: RecommendQuestion, request: Request) -> Response:
         """Return the next items of each history."""
-        return _json(await batcher.ask(question))
+        return await _answer(batcher, question, request)
 
     @app.post("/similar", response_model=SimilarAnswer, responses=_MISTAKES)
-    async def similar(question: SimilarQuestion) -> Response:
+    async def similar(question: SimilarQuestion, request: Request) -> Response:
         """Return the items that are most like each of some items."""
-        return _json(await batcher.ask(question))
+        return await _answer(batcher, question, request)
 
     @app.post("/explain", response_model=ExplainAnswer, responses=_MISTAKES)
-    async def explain(question: ExplainQuestion) -> Response:
+    async def explain(question: ExplainQuestion, request: Request) -> Response:
         """Say what each item of a history has to do with the score of an item."""
-        return _json(await batcher.ask(question))
+        return await _answer(batcher, question, request)
 
 
-def _json(answer: Answer) -> Response:
+async def _answer(batcher: Batcher[Question, Answer], question: Question, request: Request) -> Response:
+    """Answer a question, unless its client goes before."""
+    answering = asyncio.ensure_future(batcher.ask(question))
+    gone = asyncio.ensure_future(_until_gone(request))
+    try:
+        await asyncio.wait((answering, gone), return_when=asyncio.FIRST_COMPLETED)
+        if not answering.done():
+            return Response(status_code=_GONE)
+        answer = answering.result()
+    finally:
+        answering.cancel()
+        gone.cancel()
     return Response(answer.model_dump_json(exclude_none=True), media_type="application/json")
+
+
+async def _until_gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def _add_looks(app: FastAPI, served: Sequence[Followed[Served]], items: ItemFile, metrics: Metrics) -> None:
@@ -218,7 +238,8 @@ def _add_mistakes(app: FastAPI) -> None:
 
     @app.exception_handler(BusyError)
     async def busy(_: Request, error: BusyError) -> JSONResponse:
-        return answer(503, "too many questions wait; try again in a second", {"Retry-After": "1"})
+        detail = f"too many questions wait; try again in {error.seconds} s"
+        return answer(503, detail, {"Retry-After": str(error.seconds)})
 
     @app.exception_handler(AnyHTTPException)
     async def other(_: Request, error: AnyHTTPException) -> JSONResponse:

@@ -21,6 +21,12 @@ from typing_extensions import Self
 LARGEST_BODY = 1 << 20
 """Bytes of a request."""
 _LONGEST, _HISTORIES, _LARGEST_K = 10_000, 100, 1000
+_LARGEST_ANSWER = 10_000
+"""Items of all lists of an answer."""
+_CANDIDATES = 10
+"""Items that a list is chosen from with ``diversity``, for each that it has."""
+_WORK_OF_HISTORY, _WORK_OF_ID = 100, 0.1
+"""What the model has to do for each, counted in items of an answer; by measurement, roughly."""
 
 
 def _as_text(value: object) -> object:
@@ -50,6 +56,22 @@ class Question(BaseModel):
         """Return what questions must have in common to be answered together."""
         return id(self)
 
+    @property
+    def work(self) -> float:
+        """What it takes to answer, counted in items of an answer."""
+        raise NotImplementedError
+
+
+def _check_size(lists: int, k: int, each: int = 1) -> None:
+    """Refuse a question whose answer is too large.
+
+    Raises:
+        ValueError: it is.
+    """
+    if lists * k * each > _LARGEST_ANSWER:
+        most = _LARGEST_ANSWER // each
+        raise ValueError(f"{lists} lists of k {k} are {lists * k:,} items, more than {most:,}; ask for fewer at once")
+
 
 class RecommendQuestion(Question):
     """Which items come next after each of some histories."""
@@ -74,6 +96,21 @@ class RecommendQuestion(Question):
             raise ValueError("`times` must have a time for each item of `histories`")
         return self
 
+    @model_validator(mode="after")
+    def _is_no_larger_than_may_be(self) -> Self:
+        _check_size(len(self.histories), self.k, self._each())
+        return self
+
+    def _each(self) -> int:
+        return _CANDIDATES if self.diversity else 1
+
+    @property
+    def work(self) -> float:
+        """Of the histories, their ids and the answer."""
+        n_ids = sum(map(len, self.histories)) + len(self.items_to_recommend or ()) + len(self.exclude or ())
+        n_histories = len(self.histories)
+        return n_histories * (_WORK_OF_HISTORY + self.k * self._each()) + n_ids * _WORK_OF_ID
+
     def agree_in(self) -> Hashable:
         """Return all but the histories."""
         items = (None if some is None else tuple(some) for some in (self.items_to_recommend, self.exclude))
@@ -85,6 +122,16 @@ class SimilarQuestion(Question):
 
     items: Annotated[list[Item], Field(min_length=1, max_length=_HISTORIES)]
     k: _K = 10
+
+    @model_validator(mode="after")
+    def _is_no_larger_than_may_be(self) -> Self:
+        _check_size(len(self.items), self.k)
+        return self
+
+    @property
+    def work(self) -> float:
+        """Of the answer."""
+        return len(self.items) * (_WORK_OF_HISTORY + self.k)
 
     def agree_in(self) -> Hashable:
         """Return all but the items."""
@@ -103,6 +150,11 @@ class ExplainQuestion(Question):
         if self.times is not None and len(self.times) != len(self.history):
             raise ValueError("`times` must have a time for each item of `history`")
         return self
+
+    @property
+    def work(self) -> float:
+        """Of the history without each of its items."""
+        return _WORK_OF_HISTORY * (10 + min(len(self.history), 200)) + len(self.history) * _WORK_OF_ID
 
 
 class Shown(BaseModel):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 from logging import getLogger
@@ -12,6 +13,8 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 _SECONDS = 0.5
 """Between two looks at the files."""
+_LONGEST_PAUSE = 60.0
+"""Seconds between two tries of a file that may be readable later."""
 
 
 class Followed(Generic[T]):
@@ -37,20 +40,30 @@ class Followed(Generic[T]):
         self.current = make()
         self.loaded, self.loads = datetime.now(timezone.utc), 1
         self.failure: str | None = None
+        self._pause, self._again = _SECONDS, float("inf")  # when to try once more
 
     def update(self) -> None:
-        """Make it anew where the file has changed; keep what there is where that fails."""
+        """Make it anew where the file has changed; keep what there is where that fails.
+
+        What failed for a reason that may pass, such as files that are out, is tried again after longer and longer
+        pauses.
+        """
         seen = self._look()
         if seen is None and self.asked:
             self.asked = False
             self._fail("there is no such file")
-        if seen is None or (seen == self._seen and not self.asked):
+        changed, again = seen != self._seen or self.asked, time.monotonic() >= self._again
+        if seen is None or not (changed or again):
             return
-        self._seen, self.asked = seen, False
+        self._pause = _SECONDS if changed else min(2 * self._pause, _LONGEST_PAUSE)
+        self._seen, self.asked, self._again = seen, False, float("inf")
         try:
             self.current = self._make()
         except Exception as error:  # whatever is wrong with the file, the service goes on
-            self._fail(str(error))
+            if _may_pass(error):
+                self._again = time.monotonic() + self._pause
+            if changed or str(error) != self.failure:
+                self._fail(str(error))
             return
         self.failure = None
         self.loaded, self.loads = datetime.now(timezone.utc), self.loads + 1
@@ -68,6 +81,13 @@ class Followed(Generic[T]):
         except OSError:  # being replaced
             return None
         return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def _may_pass(error: BaseException | None) -> bool:
+    """Say whether an error may be gone later: it is, or comes from, one of the system or of memory."""
+    while error is not None and not isinstance(error, (OSError, MemoryError)):
+        error = error.__cause__
+    return error is not None
 
 
 def follow(files: Sequence[Followed[T]]) -> threading.Event:

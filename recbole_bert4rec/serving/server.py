@@ -10,16 +10,19 @@ from collections.abc import Callable, Sequence
 from ipaddress import ip_address
 
 import uvicorn
+from fastapi import FastAPI
 
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.recommend.recommender import Recommender
 from recbole_bert4rec.serving.answering import Served, follow_checkpoint
 from recbole_bert4rec.serving.app import make_app
+from recbole_bert4rec.serving.connections import Connection, most_connections
 from recbole_bert4rec.serving.items import ItemFile
 from recbole_bert4rec.serving.metrics import Metrics
 from recbole_bert4rec.serving.reload import Followed
 
-_BACKLOG = 2048
+_BACKLOG, _AT_ONCE = 2048, 32
+"""Connections that may wait to be accepted, and those that are in one go: each takes a file before it is refused."""
 
 
 def serve(
@@ -49,8 +52,32 @@ def serve(
         if not local:
             print("whoever can reach this address can ask: there is no password", file=sys.stderr)
         _reload_on_hangup(served)
-        config = uvicorn.Config(app, log_level="warning", server_header=False, timeout_graceful_shutdown=10)
-        uvicorn.Server(config).run(sockets=[listening])
+        make_server(app).run(sockets=[listening])
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's, which has more connections wait than it accepts in one go."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen as uvicorn does, and then for more."""
+        await super().startup(sockets)
+        for listening in sockets or ():
+            listening.listen(_BACKLOG)
+
+
+def make_server(app: FastAPI) -> uvicorn.Server:
+    """Return the server of an application; it has as many connections as this process may have."""
+    Connection.most = most_connections()
+    return _Server(
+        uvicorn.Config(
+            app,
+            http=Connection,
+            backlog=_AT_ONCE,
+            log_level="warning",
+            server_header=False,
+            timeout_graceful_shutdown=10,
+        )
+    )
 
 
 def listen(host: str, port: int) -> socket.socket:

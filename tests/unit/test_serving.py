@@ -12,6 +12,7 @@ import time
 from base64 import b64decode
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
@@ -32,15 +33,16 @@ pytest.importorskip("fastapi", reason="the service needs `[serve]`")
 uvicorn = pytest.importorskip("uvicorn", reason="the service needs `[serve]`")
 pytest.importorskip("prometheus_client", reason="the service needs `[serve]`")
 
-from recbole_bert4rec.serving import batching  # noqa: E402
-from recbole_bert4rec.serving.answering import follow_checkpoint  # noqa: E402
+from recbole_bert4rec.serving import admission, batching, connections, reload  # noqa: E402
+from recbole_bert4rec.serving.answering import Answerer, follow_checkpoint  # noqa: E402
 from recbole_bert4rec.serving.app import make_app  # noqa: E402
 from recbole_bert4rec.serving.batching import Batcher, BusyError  # noqa: E402
+from recbole_bert4rec.serving.connections import Connection, most_connections  # noqa: E402
 from recbole_bert4rec.serving.items import ItemFile, Search  # noqa: E402
 from recbole_bert4rec.serving.metrics import Metrics  # noqa: E402
 from recbole_bert4rec.serving.questions import LARGEST_BODY  # noqa: E402
 from recbole_bert4rec.serving.reload import Followed  # noqa: E402
-from recbole_bert4rec.serving.server import listen  # noqa: E402
+from recbole_bert4rec.serving.server import listen, make_server  # noqa: E402
 
 NAMES = ["item_id:token\ttitle:token_seq\tposter:token", *(f"i{i}\tThing {i}\ti{i}.png" for i in range(24))]
 NAMES += ["i24\t<img src=x onerror=alert(1)>\t../secret.png", "i25\t\t"]
@@ -65,7 +67,7 @@ class Service:
         served = [follow_checkpoint(path, partial(load, device="cpu"), names, metrics.reload) for path in checkpoints]
         listening = listen("127.0.0.1", 0)
         self.address = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        self._server = uvicorn.Server(uvicorn.Config(make_app(served, names, metrics, hosts), log_level="warning"))
+        self._server = make_server(make_app(served, names, metrics, hosts))
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [listening]})
         self._thread.start()
 
@@ -266,51 +268,227 @@ def test_requests_that_come_together_are_answered_as_alone(service: Service, mod
     assert service.counted("batch_questions_count") - batches < 80
 
 
-def test_questions_that_wait_are_one_batch_and_too_many_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batching, "MOST", 4)
-    monkeypatch.setattr(batching, "_WAITING", 10)
-    sizes: list[int] = []
-    begun, go = threading.Event(), threading.Event()
+class Asked(NamedTuple):
+    """A question to a batcher."""
 
-    def answer(questions: Sequence[int]) -> list[int | Exception]:
-        begun.set()
-        go.wait(10)
-        return [UserError(str(one)) if one == 3 else -one for one in questions]
+    number: int
+    work: float = 1.0
+
+
+class Held:
+    """Answers with the negative number, once it is let; the first question tells that it has begun."""
+
+    def __init__(self) -> None:
+        self.begun, self.go = threading.Event(), threading.Event()
+        self.batches: list[list[int]] = []
+
+    def __call__(self, questions: Sequence[Asked]) -> list[int | Exception]:
+        self.begun.set()
+        self.go.wait(10)
+        self.batches.append([one.number for one in questions])
+        return [UserError(str(one.number)) if one.number == 3 else -one.number for one in questions]
+
+
+def ask_while_held(questions: Sequence[Asked], cancelled: Sequence[int] = ()) -> tuple[list[list[int]], list[Any]]:
+    """Ask while a first question, 1, is being answered; return the batches, and the answers to the others."""
+    held = Held()
 
     async def scene() -> list[Any]:
-        batcher: Batcher[int, int] = Batcher(answer, sizes.append)
+        batcher: Batcher[Asked, int] = Batcher(held, lambda _: None)
         running = asyncio.create_task(batcher.run())
-        first = asyncio.create_task(batcher.ask(1))
-        while not begun.is_set():
+        first = asyncio.create_task(batcher.ask(Asked(1)))
+        while not held.begun.is_set():
             await asyncio.sleep(0.01)
-        rest = [asyncio.create_task(batcher.ask(one)) for one in range(2, 13)]
-        await asyncio.sleep(0)
-        rest[2].cancel()  # 4: nobody waits for it any more
-        go.set()
-        found = await asyncio.gather(first, *rest, return_exceptions=True)
+        rest = [asyncio.create_task(batcher.ask(one)) for one in questions]
+        await asyncio.sleep(0.01)
+        for place in cancelled:
+            rest[place].cancel()
+        held.go.set()
+        _, *found = await asyncio.gather(first, *rest, return_exceptions=True)
         running.cancel()
         return found
 
     found = asyncio.run(scene())
-    assert sizes == [1, 4, 4, 2]
-    assert [*found[:2], *found[4:11]] == [-1, -2, *range(-5, -12, -1)]
-    assert isinstance(found[2], UserError)
-    assert isinstance(found[3], asyncio.CancelledError)
-    assert isinstance(found[11], BusyError)
+    return held.batches, found
+
+
+def test_questions_that_wait_are_one_batch_and_too_many_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batching, "MOST", 4)
+    monkeypatch.setattr(batching, "_WAITING", 10)
+    batches, found = ask_while_held([Asked(number) for number in range(2, 13)], cancelled=[2])
+    assert batches == [[1], [2, 3, 5, 6], [7, 8, 9, 10], [11]]  # nobody waits for 4 any more
+    assert [found[0], *found[3:10]] == [-2, *range(-5, -12, -1)]
+    assert isinstance(found[1], UserError)
+    assert isinstance(found[2], asyncio.CancelledError)
+    assert isinstance(found[10], BusyError)
+
+
+def test_a_light_question_passes_heavy_ones_and_a_batch_is_bounded_by_its_work() -> None:
+    heavy = [Asked(number, 40_000.0) for number in range(10, 15)]
+    batches, found = ask_while_held([*heavy, Asked(2), Asked(4)])
+    assert batches == [[1], [10, 2, 4], [11], [12], [13], [14]]
+    assert found == [-10, -11, -12, -13, -14, -2, -4]
+
+
+def test_a_heavy_question_has_its_turn_before_lighter_ones_that_came_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batching, "MOST", 2)
+    batches, _ = ask_while_held([Asked(10, 1e6), *(Asked(number, number) for number in range(20, 24))])
+    assert batches == [[1], [10], [20, 21], [22, 23]]
+
+
+def test_who_would_wait_too_long_is_told_when_to_come_again() -> None:
+    seconds = 12e6 * 2e-6
+    _, found = ask_while_held([Asked(10, 12e6), Asked(11, 12e6), Asked(2)])
+    assert isinstance(found[2], BusyError)
+    assert found[2].seconds == 2 * seconds
 
 
 def test_nobody_waits_for_ever_when_answering_breaks() -> None:
-    def answer(questions: Sequence[int]) -> list[int | Exception]:
+    def answer(questions: Sequence[Asked]) -> list[int | Exception]:
         raise RuntimeError("broken")
 
     async def scene() -> list[Any]:
-        batcher: Batcher[int, int] = Batcher(answer, lambda _: None)
+        batcher: Batcher[Asked, int] = Batcher(answer, lambda _: None)
         running = asyncio.create_task(batcher.run())
-        found = await asyncio.wait_for(asyncio.gather(batcher.ask(1), batcher.ask(2), return_exceptions=True), 10)
+        asking = asyncio.gather(batcher.ask(Asked(1)), batcher.ask(Asked(2)), return_exceptions=True)
+        found = await asyncio.wait_for(asking, 10)
         running.cancel()
         return found
 
     assert [str(one) for one in asyncio.run(scene())] == ["broken", "broken"]
+
+
+def sent(service: Service, question: object, path: str = "recommend") -> socket.socket:
+    """Send a question without waiting for its answer."""
+    body = json.dumps(question).encode()
+    head = f"POST /{path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    client = socket.create_connection(("127.0.0.1", int(service.address.rpartition(":")[2])), timeout=10)
+    client.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+    return client
+
+
+def ended(client: socket.socket) -> bool:
+    """Read to the end; False where the other side does not close."""
+    try:
+        while client.recv(1 << 16):
+            pass
+    except ConnectionResetError:
+        pass
+    except TimeoutError:
+        return False
+    return True
+
+
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[threading.Event, threading.Event]]:
+    """Have answers wait; yields whether one has begun, and what lets them go on."""
+    begun, go, answer = threading.Event(), threading.Event(), Answerer.__call__
+
+    def wait(self: Answerer, questions: Any) -> Any:
+        begun.set()
+        go.wait(20)
+        return answer(self, questions)
+
+    monkeypatch.setattr(Answerer, "__call__", wait)
+    yield begun, go
+    go.set()
+
+
+def test_the_question_of_a_client_that_has_gone_is_not_answered(
+    service: Service, held: tuple[threading.Event, threading.Event]
+) -> None:
+    begun, go = held
+    before = service.counted("batch_questions_sum")
+    first = sent(service, {"histories": [["i1"]]})
+    assert begun.wait(10)
+    for client in [sent(service, {"histories": [["i2"]]}) for _ in range(5)]:
+        client.close()
+    deadline = time.monotonic() + 10
+    while service.counted('requests_total{path="/recommend",status="499"}') < 5:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    go.set()
+    assert first.recv(12) == b"HTTP/1.1 200"
+    assert service.ask("recommend", {"histories": [["i3"]]})[0] == 200
+    assert service.counted("batch_questions_sum") - before == 2
+
+
+def test_questions_of_too_many_bytes_are_refused_until_others_are_answered(
+    service: Service, held: tuple[threading.Event, threading.Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go = held
+    monkeypatch.setattr(admission, "_MOST_BYTES", 1000)
+    first = sent(service, {"histories": [["i1"] * 100]})
+    assert begun.wait(10)
+    status, content, headers = service.fetch("recommend", {"histories": [["i1"] * 100]})
+    assert (status, headers["Retry-After"]) == (503, "1")
+    assert json.loads(content) == {"detail": "too much is asked at once; try again in 1 s"}
+    assert service.ask("health")[0] == 200
+    go.set()
+    assert first.recv(12) == b"HTTP/1.1 200"
+    assert service.ask("recommend", {"histories": [["i1"] * 100]})[0] == 200
+
+
+def test_an_answer_of_many_bytes_arrives_whole(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    question = {"histories": [[f"i{i}"] for i in range(20)], "k": 20}
+    whole = service.fetch("recommend", question)[1]
+    monkeypatch.setattr(admission, "_PIECE", 1000)
+    assert len(whole) > 10_000
+    assert service.fetch("recommend", question)[1] == whole
+
+
+def test_a_client_that_sends_or_reads_nothing_is_left(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "_SECONDS", 0.2)
+    address = ("127.0.0.1", int(service.address.rpartition(":")[2]))
+    idle, half = (socket.create_connection(address, timeout=10) for _ in range(2))
+    half.sendall(b"POST /recommend HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\n{")
+    assert ended(idle)
+    assert ended(half)
+
+
+def test_a_client_that_does_not_read_its_answer_is_left(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "_SECONDS", 0.5)
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    client.settimeout(10)
+    client.connect(("127.0.0.1", int(service.address.rpartition(":")[2])))
+    with suppress(OSError):  # many answers that nobody reads fill all buffers between
+        for _ in range(100_000):
+            client.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+    assert ended(client)
+    assert service.ask("health")[0] == 200
+
+
+def test_a_new_client_takes_the_place_of_the_longest_idle_one(
+    service: Service, held: tuple[threading.Event, threading.Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go = held
+    monkeypatch.setattr(Connection, "most", 3)
+    address = ("127.0.0.1", int(service.address.rpartition(":")[2]))
+    idle = [socket.create_connection(address, timeout=10) for _ in range(3)]
+    busy = [sent(service, {"histories": [["i1"]]})]
+    assert begun.wait(10)
+    assert ended(idle[0])
+    busy += [sent(service, {"histories": [["i1"]]}) for _ in range(2)]
+    assert all(map(ended, idle[1:]))
+    time.sleep(0.2)
+    with socket.create_connection(address, timeout=10) as refused:
+        assert refused.recv(100).startswith(b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1")
+    go.set()
+    assert [client.recv(12) for client in busy] == [b"HTTP/1.1 200"] * 3
+
+
+def test_there_are_no_more_connections_than_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("resource")
+    limits = [(256, 512)]
+    monkeypatch.setattr(connections.resource, "getrlimit", lambda _: limits[-1])
+    monkeypatch.setattr(connections.resource, "setrlimit", lambda _, pair: limits.append(pair))
+    assert most_connections() == 256
+    assert limits[-1] == (512, 512)
+    limits.append((1024, 1 << 20))
+    assert most_connections() == 1000
+    limits.append((64, 64))
+    assert most_connections() == 32
 
 
 def test_a_new_checkpoint_takes_over_under_load_and_a_damaged_one_does_not(files: Files, tmp_path: Path) -> None:
@@ -460,3 +638,40 @@ def test_what_could_not_be_loaded_anew_is_known_until_it_can(tmp_path: Path) -> 
     file.write_text("22")
     followed.update()
     assert (followed.current, followed.loads, followed.failure) == (22, 2, None)
+
+
+@pytest.mark.parametrize("error", [OSError("no file is free"), MemoryError("no room"), UserError("cannot be read")])
+def test_what_failed_for_a_passing_reason_is_tried_again(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reload, "_SECONDS", 0.0)
+    file, failures, tries = tmp_path / "m.pth", [error] * 3, []
+    file.write_text("1")
+
+    def make() -> str:
+        tries.append(1)
+        if file.read_text() == "22" and failures:
+            raise failures.pop() from OSError("no file is free")
+        return file.read_text()
+
+    said: list[bool] = []
+    followed = Followed(str(file), make, said.append)
+    file.write_text("22")
+    for _ in range(3):
+        followed.update()
+        assert followed.failure == str(error)
+    followed.update()
+    assert (followed.current, followed.failure, said) == ("22", None, [False, True])
+    followed.update()
+    assert len(tries) == 5
+
+
+def test_what_failed_for_good_is_not_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reload, "_SECONDS", 0.0)
+    file, tries = tmp_path / "m.pth", []
+    file.write_text("1")
+    followed = Followed(str(file), lambda: tries.append(1) or int(file.read_text()))
+    file.write_text("broken")
+    for _ in range(3):
+        followed.update()
+    assert len(tries) == 2

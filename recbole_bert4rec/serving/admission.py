@@ -1,0 +1,72 @@
+"""Bounds what requests and answers hold in memory: beyond it, a request is told to come again."""
+
+from __future__ import annotations
+
+import json
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from recbole_bert4rec.serving.questions import LARGEST_BODY
+
+_MOST_BYTES = 16 << 20
+"""Of all bodies that are read or waited for, and of all answers that are not sent; ids take five times as much."""
+_PIECE = 1 << 16
+"""Bytes of an answer that are sent at once; the rest waits until the client has read them."""
+_BUSY = json.dumps({"detail": "too much is asked at once; try again in 1 s"}).encode()
+
+
+class Admission:
+    """Lets requests through as long as they and their answers fit into a number of bytes.
+
+    Args:
+        app: to go through.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app, self._held = app, 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request, or answer 503 without keeping its body."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        held = _length(scope)
+        if held and self._held + held > _MOST_BYTES:
+            await _refuse(receive, send)
+            return
+        self._held += held
+
+        async def send_pieces(message: Message) -> None:
+            nonlocal held
+            body = message.get("body", b"")
+            held += len(body)
+            self._held += len(body)
+            for begin in range(0, max(1, len(body)), _PIECE):
+                more = begin + _PIECE < len(body) or message.get("more_body", False)
+                piece = {"body": body[begin : begin + _PIECE], "more_body": more} if body else {}
+                await send({**message, **piece})
+
+        try:
+            await self._app(scope, receive, send_pieces)
+        finally:
+            self._held -= held
+
+
+async def _refuse(receive: Receive, send: Send) -> None:
+    left: int = LARGEST_BODY  # a client that is still sending would not read the answer
+    while left > 0:
+        message = await receive()
+        left = left - len(message["body"]) if message.get("more_body", False) else 0
+    headers = [(b"content-type", b"application/json"), (b"retry-after", b"1")]
+    headers.append((b"content-length", str(len(_BUSY)).encode()))
+    await send({"type": "http.response.start", "status": 503, "headers": headers})
+    await send({"type": "http.response.body", "body": _BUSY})
+
+
+def _length(scope: Scope) -> int:
+    """Return the bytes of a body; of one that does not say it, as many as it may have."""
+    headers = dict(scope["headers"])
+    if b"transfer-encoding" in headers:
+        return LARGEST_BODY
+    length = headers.get(b"content-length", b"0")
+    return min(int(length), LARGEST_BODY) if length.isdigit() else 0
