@@ -2,7 +2,8 @@
 
 The service is a process of its own with the defaults of ``serve``; the clients are threads of this one, each with a
 connection that it keeps. A request asks for ten items after a history of up to 50 items drawn from the catalogue; one
-in ten is malformed.
+in ten is malformed. With ``--minutes`` every second of these is hostile instead: it asks for the largest answer and
+goes away or does not read it, sends half a question, or nothing, and leaves the connection open.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ import json
 import os
 import random
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -45,6 +47,9 @@ MALFORMED = (
     b'{"histories": "x", "what": 1}',
     b" " * (1 << 20) + b"{}",
 )
+HOSTILE = b"hostile"
+"""Stands for a request that is not asked like others."""
+NOT_READ = -1
 
 
 class Asked(NamedTuple):
@@ -52,7 +57,7 @@ class Asked(NamedTuple):
 
     Attributes:
         malformed: whether it was.
-        status: of the answer; 0 where there was none.
+        status: of the answer; 0 where there was none, :data:`NOT_READ` where it was not waited for.
         seconds: that it took.
     """
 
@@ -65,10 +70,30 @@ class Client(threading.local):
     """A connection for each thread."""
 
     def __init__(self, port: int) -> None:
+        self.port, self.attacks, self.kept = port, 0, deque[socket.socket](maxlen=100)
         self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+
+    def attack(self) -> Asked:
+        """Be hostile in one of four ways, in turn."""
+        begin = time.perf_counter()
+        body = json.dumps({"histories": [["1"] * 200] * 100, "k": 100}).encode()
+        head = "POST /recommend HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+        whole = f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+        self.attacks += 1
+        way = self.attacks % 4
+        with suppress(OSError):
+            attacker = socket.create_connection(("127.0.0.1", self.port), timeout=10)
+            attacker.sendall((whole, whole, whole[: len(whole) // 2], b"")[way])
+            if way == 0:
+                attacker.close()
+            else:
+                self.kept.append(attacker)
+        return Asked(True, NOT_READ, time.perf_counter() - begin)
 
     def ask(self, body: bytes, malformed: bool) -> Asked:
         """Post to /recommend."""
+        if body is HOSTILE:
+            return self.attack()
         begin, status = time.perf_counter(), 0
         try:
             with suppress(ConnectionError):  # a body that is too long is answered before all of it was sent
@@ -97,13 +122,14 @@ class Client(threading.local):
         return loads
 
 
-def bodies(items: list[str], n: int) -> list[tuple[bytes, bool]]:
+def bodies(items: list[str], n: int, hostile: bool) -> list[tuple[bytes, bool]]:
     """Make requests, and say which are malformed."""
     draw, made = random.Random(0), list[tuple[bytes, bool]]()
     for number in range(n):
         history = draw.choices(items, k=draw.randint(1, 50))
         well = json.dumps({"histories": [history], "k": 10}).encode()
-        made.append((MALFORMED[number // 10 % len(MALFORMED)], True) if number % 10 == 9 else (well, False))
+        wrong = HOSTILE if hostile and number % 20 == 19 else MALFORMED[number // 20 % len(MALFORMED)]
+        made.append((wrong, True) if number % 10 == 9 else (well, False))
     return made
 
 
@@ -132,12 +158,14 @@ def row(clients: int, swaps: int, found: list[Asked], seconds: float, memory: fl
 
 
 def _counted(statuses: Iterable[int]) -> str:
-    return ", ".join(f"{count:,} x {status}" for status, count in sorted(Counter(statuses).items()))
+    counts = sorted(Counter(statuses).items())
+    return ", ".join(f"{count:,} x {'not read' if status == NOT_READ else status}" for status, count in counts)
 
 
-def check(found: list[Asked]) -> None:
-    """Fail where a request was not answered as it should be."""
-    wrong = [one for one in found if (one.status != 200, 400 <= one.status < 500) != (one.malformed, one.malformed)]
+def check(found: list[Asked], busy: bool = False) -> None:
+    """Fail where a request was not answered as it should be; ``busy``: 503 is as it should be."""
+    may_be = {NOT_READ, *range(400, 500)}, {200}
+    wrong = [one for one in found if one.status not in may_be[not one.malformed] and not (busy and one.status == 503)]
     if wrong:
         raise SystemExit(f"{len(wrong)} requests were not answered as they should be, such as {wrong[0]}")
 
@@ -171,7 +199,7 @@ def main() -> None:
             try:
                 assert process.stderr is not None
                 client = Client(int(process.stderr.readline().rpartition(":")[2]))
-                requests = bodies(items, options.requests)
+                requests = bodies(items, options.requests, options.minutes > 0)
                 load_with(client, 4, requests[:100])
                 busy = f"load average of the machine {os.getloadavg()[0]:.1f}"
                 notes = f"{len(items):,} items. Before: memory {client.memory():.0f} MB, {busy}."
@@ -213,7 +241,7 @@ def load_long(client: Client, requests: list[tuple[bytes, bool]], minutes: float
         found, begin = [], time.perf_counter()
         while time.perf_counter() < begin + 10 * minutes:
             found += load_with(client, 8, requests)[0]
-        check(found)
+        check(found, busy=True)
         rows.append(row(8, 0, found, time.perf_counter() - begin, client.memory()))
     return rows
 
