@@ -358,5 +358,7 @@ def _check_pair(best: str, last: str | os.PathLike[str], state: Mapping[str, Any
         raise UserError(f"{last} goes on only beside {best}, which holds the best epoch so far and is missing")
     kept = checkpoint.read(best, rank=NO_ROWS)
     same = kept["epoch"] == state["best_epoch"] and kept["best_valid_score"] == state["best_valid_score"]
-    if not (same or kept["epoch"] > state["best_epoch"]):
+    # a better one may have been written, and the run have ended before its last one was
+    of_one_run = kept["fingerprint"] == state["fingerprint"] and kept["config"]["seed"] == state["config"]["seed"]
+    if not (same or (of_one_run and kept["epoch"] > state["best_epoch"])):
         raise UserError(f"{best} does not hold the best epoch that {last} speaks of; go on with --resume={best}")

@@ -129,6 +129,9 @@ def test_names_are_text_and_mistakes_are_said(browser: Browser, service: Service
     browser.wait(f"{COUNT.format('#history li')} == 2 && {COUNT.format('#lists li')} > 2")
     assert "<img src=x onerror=alert(1)>" in browser.run("document.querySelector('#history').innerText")
     assert "1 of the history unknown here" in browser.run("document.querySelector('#lists').innerText")
+    browser.open(f"{service.address}/#i3,{'x' * 200},%E0%A4%A")
+    browser.wait(f"{COUNT.format('#history li')} == 3 && {COUNT.format('#lists li')} > 2")
+    assert browser.run("document.querySelector('#mistake').hidden") is True
     browser.run("fetch = () => Promise.reject(new Error('the service is away'))")
     browser.run(click("#history", "remove"))
     browser.wait("document.querySelector('#mistake').innerText == 'the service is away'")

@@ -231,6 +231,10 @@ def test_the_last_checkpoint_goes_on_only_beside_the_best_one(write_inter: Any) 
     checkpoint.write(best, state)
     with pytest.raises(UserError, match=r"does not hold the best epoch that .* speaks of"):
         run(resume=last)
+    state = checkpoint.read(last)
+    checkpoint.write(best, {**state, "epoch": 3, "config": {**state["config"], "seed": 7}})  # of another run
+    with pytest.raises(UserError, match=r"does not hold the best epoch that .* speaks of"):
+        run(resume=last)
     best.write_bytes(content)
     assert run(resume=last, options={"epochs": 3}).record["epochs"][-1]["epoch"] == 2
 

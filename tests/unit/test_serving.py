@@ -26,6 +26,7 @@ from hypothesis import strategies as st
 
 from recbole_bert4rec import Recommender, UserError, load
 from recbole_bert4rec.cli.main import main
+from recbole_bert4rec.cli.serve import items_beside
 from tests.conftest import inter_writer
 from tests.unit.test_recommender import trained
 
@@ -675,3 +676,28 @@ def test_what_failed_for_good_is_not_tried_again(tmp_path: Path, monkeypatch: py
     for _ in range(3):
         followed.update()
     assert len(tries) == 2
+
+
+def test_names_come_from_the_item_file_beside_the_checkpoint(
+    files: Files, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    checkpoint = shutil.copy(files.one, tmp_path / "m.pth")
+    model = load(checkpoint, "cpu")
+    assert items_beside(str(checkpoint), model) is None
+    file = Path(shutil.copy(files.items, tmp_path / "toy.item"))
+    names = items_beside(str(checkpoint), model)
+    assert names is not None
+    assert names.show("i3")["name"] == "Thing 3"
+    assert f"names of items from {file}; --items=FILE takes others" in capsys.readouterr().err
+    file.write_text("item_id:token\ttitle:token_seq\nother\tAnother\n")
+    assert items_beside(str(checkpoint), model) is None
+    assert "items have no names: " in capsys.readouterr().err
+
+
+def test_the_items_of_ml_100k_have_their_names_without_a_flag(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = load(files.one, "cpu")
+    monkeypatch.setitem(model.config, "dataset", "ml-100k")
+    monkeypatch.setattr(model, "check_known", lambda *_: None)
+    names = items_beside(files.one, model)
+    assert names is not None
+    assert names.show("1")["name"] == "Toy Story"

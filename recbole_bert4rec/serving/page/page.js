@@ -176,11 +176,20 @@ async function search() {
   byId("found").replaceChildren(...(text && !lines.length ? [paragraph("No item has this in its name or id.")] : lines));
 }
 
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text; // an address that was cut or written by hand
+  }
+}
+
 async function start() {
   checkpoints = (await ask("health")).checkpoints;
   byId("about").textContent = checkpoints.map((one) => `${one.file}: ${one.model}, ${one.items.toLocaleString("en")} items`).join(" · ");
-  const items = location.hash.slice(1).split(",").filter(Boolean).map(decodeURIComponent);
+  const items = location.hash.slice(1).split(",").filter(Boolean).map(decoded);
   for (const item of new Set(items)) {
+    if (item.length > byId("text").maxLength) continue; // it is shown by its id
     const { items: found } = await ask(`search?most=1&text=${encodeURIComponent(item)}`);
     if (found.length && found[0].item === item) names.set(item, found[0]);
   }
