@@ -7,5 +7,5 @@ COPY . /source
 RUN pip install --no-cache-dir --no-deps /source
 USER nobody
 EXPOSE 8000
-HEALTHCHECK CMD ["python", "-c", "from urllib.request import urlopen; urlopen('http://127.0.0.1:8000/health')"]
+HEALTHCHECK CMD ["python", "-c", "from urllib.request import urlopen; urlopen('http://127.0.0.1:8000/health', timeout=5)"]
 ENTRYPOINT ["python", "-m", "recbole_bert4rec", "serve", "--host=0.0.0.0"]

@@ -1,10 +1,28 @@
-.PHONY: install lint py310 type stubs pages docs test slow coverage bench
+.PHONY: run test install lint py310 type stubs pages docs slow coverage bench
 
 SOURCES = recbole_bert4rec run.py run_hyper.py benchmarks tests stubs
 
-install:
-	python -m pip install -r requirements-dev.txt
-	python -m pip install --no-deps recbole==1.2.1
+# README's first two: everything goes into .venv, nothing else is needed but Python (PYTHON=python3.13 takes another).
+run: .venv/plain
+	.venv/bin/python run.py --model=BERT4Rec --dataset=ml-100k
+test: .venv/test
+	.venv/bin/python -m pytest
+
+PYTHON = python3
+# What those leave in .venv is used by all targets below; without it, the environment that is active.
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+.venv/plain: requirements.txt setup.cfg
+	$(PYTHON) -m venv .venv
+	.venv/bin/python -m pip install -q -r requirements.txt
+	.venv/bin/python -m pip install -q --no-deps recbole==1.2.1
+	touch $@
+.venv/test: .venv/plain
+	.venv/bin/python -m pip install -q -e ".[test]"
+	touch $@
+.venv/dev: .venv/plain requirements-dev.txt
+	.venv/bin/python -m pip install -q -r requirements-dev.txt
+	touch $@
+install: .venv/dev
 lint: py310
 	ruff check .
 	ruff format --check .
@@ -26,8 +44,6 @@ pages:
 # The documentation as a site, in site/.
 docs:
 	NO_MKDOCS_2_WARNING=1 mkdocs build --strict
-test:
-	python -m pytest
 slow:
 	python -m pytest -m slow
 coverage:

@@ -16,6 +16,7 @@ from recbole_bert4rec.plugin import checkpoint
 from recbole_bert4rec.recommend.answers import ranks_of
 from recbole_bert4rec.recommend.export import export
 from tests.conftest import QUIET
+from tests.extras import needs
 
 HISTORIES = {f"u{n}": [f"i{(n + k) % 23}" for k in range(1 + n % 5)] for n in range(40)}
 
@@ -45,9 +46,14 @@ def test_items_of_one_vector_are_judged_as_they_are_recommended(trained: Path) -
     found = model.evaluate(HISTORIES, targets, topk=[10], filter_viewed=False)
     shown = table[(table["rank"] <= 10) & table["place"]].groupby("user_id").size().reindex(list(HISTORIES)).fillna(0)
     assert found["hit@10"] == (ranks <= 10).mean() <= (shown > 0).mean()
+
+
+@needs("onnx")
+def test_an_export_judges_items_of_one_vector_as_the_model_does(trained: Path) -> None:
+    model = append_items(trained, {f"new{n}": ["i3"] for n in range(40)}, output="more.pth")
     export(model, "out")
     exported = load("out")
-    longer = {user: [*items, targets[user]] for user, items in HISTORIES.items()}
+    longer = {user: [*items, f"new{n}"] for n, (user, items) in enumerate(HISTORIES.items())}
     for filter_viewed in (False, True):
         wanted = model.evaluate(longer, topk=[3, 10], filter_viewed=filter_viewed)
         assert exported.evaluate(longer, topk=[3, 10], filter_viewed=filter_viewed) == pytest.approx(wanted)
