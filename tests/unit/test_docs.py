@@ -239,7 +239,8 @@ def test_a_wrong_command_is_found(command: str, words: str) -> None:
 
 
 def test_a_wrong_link_is_found() -> None:
-    text = "# A page\n[a](#a-page) [b](#b-page) [c](README.md#first-run) [d](README.md#none) [e](none.md)\n[f]: none.py\n"
+    links = "[a](#a-page) [b](#b-page) [c](README.md#first-run) [d](README.md#none) [e](none.md)"
+    text = f"# A page\n{links}\n[f]: none.py\n"
     assert mistakes_of_links(text, ROOT) == ["#b-page", "README.md#none", "none.md", "none.py"]
 
 
