@@ -27,17 +27,19 @@ def diversify(scores: Tensor, vectors: Tensor, k: int, share: float) -> Tensor:
     low = scores.masked_fill(~there, torch.inf).amin(1, keepdim=True)
     high = scores.masked_fill(~there, -torch.inf).amax(1, keepdim=True)
     relevance = ((scores - low) / (high - low).clamp(min=1e-12)).masked_fill(~there, -torch.inf)
-    value, nearest, chosen = relevance, torch.full_like(scores, -1.0), []
+    value, nearest = relevance, torch.full_like(scores, -1.0)
+    # made once: memory in pieces between those of each step would never be given back
+    chosen, products = scores.new_empty((len(scores), k), dtype=torch.int64), torch.empty_like(vectors)
     left = torch.ones_like(there)
-    for _ in range(k):
+    for rank in range(k):
         # of those that are left, even what has no score is better than one that was chosen
         place = value.clamp(min=-1e30).masked_fill(~left, -torch.inf).argmax(1, keepdim=True)  # (B, 1)
         left.scatter_(1, place, False)
-        chosen.append(place)
+        chosen[:, rank] = place.squeeze(1)
         newest = vectors.gather(1, place.unsqueeze(2).expand(-1, -1, vectors.shape[2]))  # (B, 1, H)
-        nearest = torch.maximum(nearest, (vectors * newest).sum(2))
+        nearest = torch.maximum(nearest, torch.mul(vectors, newest, out=products).sum(2))
         value = (1 - share) * relevance - share * nearest
-    return torch.cat(chosen, 1)
+    return chosen
 
 
 def cap(scores: Tensor, labels: Tensor, most: int) -> Tensor:

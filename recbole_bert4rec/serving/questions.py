@@ -40,9 +40,9 @@ Item = Annotated[
     WithJsonSchema({"type": ["string", "integer"], "maxLength": 256}),
 ]
 """An id of the log; a number is the same as its text."""
-_Items = Annotated[list[Item], Field(max_length=_LONGEST)]
+_Items = Annotated[list[Item], Field(fail_fast=True, max_length=_LONGEST)]
 _Time = Annotated[float, Field(allow_inf_nan=False)]
-_Times = Annotated[list[_Time], Field(max_length=_LONGEST)]
+_Times = Annotated[list[_Time], Field(fail_fast=True, max_length=_LONGEST)]
 _K = Annotated[StrictInt, Field(ge=1, le=_LARGEST_K, description="items of each list")]
 
 
@@ -76,10 +76,10 @@ def _check_size(lists: int, k: int, each: int = 1) -> None:
 class RecommendQuestion(Question):
     """Which items come next after each of some histories."""
 
-    histories: Annotated[list[_Items], Field(min_length=1, max_length=_HISTORIES)] = Field(
+    histories: Annotated[list[_Items], Field(fail_fast=True, min_length=1, max_length=_HISTORIES)] = Field(
         description="ids of items, the oldest first; an empty history gets what is popular"
     )
-    times: list[_Times] | None = Field(
+    times: Annotated[list[_Times], Field(fail_fast=True, max_length=_HISTORIES)] | None = Field(
         None, description="of the items of the histories, in the unit of the training log, for a model with time_bias"
     )
     k: _K = 10
@@ -120,7 +120,7 @@ class RecommendQuestion(Question):
 class SimilarQuestion(Question):
     """Which items have vectors like those of some items."""
 
-    items: Annotated[list[Item], Field(min_length=1, max_length=_HISTORIES)]
+    items: Annotated[list[Item], Field(fail_fast=True, min_length=1, max_length=_HISTORIES)]
     k: _K = 10
 
     @model_validator(mode="after")

@@ -72,6 +72,7 @@ def make_server(app: FastAPI) -> uvicorn.Server:
         uvicorn.Config(
             app,
             http=Connection,
+            ws="none",
             backlog=_AT_ONCE,
             log_level="warning",
             server_header=False,

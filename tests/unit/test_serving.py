@@ -430,6 +430,13 @@ def test_questions_of_too_many_bytes_are_refused_until_others_are_answered(
     assert service.ask("recommend", {"histories": [["i1"] * 100]})[0] == 200
 
 
+@pytest.mark.parametrize("form", ['{"histories": [[]], "times": [%s]}', '{"histories": [%s]}', '{"histories": [[%s]]}'])
+def test_a_long_list_of_mistakes_is_refused_at_the_first(form: str, service: Service) -> None:
+    status, answer = service.ask("recommend", (form % ",".join(["1.5"] * 200_000)).encode())
+    assert status == 422
+    assert len(answer["detail"]) < 200
+
+
 def test_an_answer_of_many_bytes_arrives_whole(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     question = {"histories": [[f"i{i}"] for i in range(20)], "k": 20}
     whole = service.fetch("recommend", question)[1]
