@@ -21,6 +21,8 @@ from typing_extensions import Self
 LARGEST_BODY = 1 << 20
 """Bytes of a request."""
 _LONGEST, _HISTORIES, _LARGEST_K = 10_000, 100, 1000
+_MOST_IDS = 100_000
+"""Of all lists of a question; each takes some 64 bytes as long as the question waits."""
 _LARGEST_ANSWER = 10_000
 """Items of all lists of an answer."""
 _CANDIDATES = 10
@@ -99,7 +101,12 @@ class RecommendQuestion(Question):
     @model_validator(mode="after")
     def _is_no_larger_than_may_be(self) -> Self:
         _check_size(len(self.histories), self.k, self._each())
+        if self._n_ids() > _MOST_IDS:
+            raise ValueError(f"the lists have {self._n_ids():,} ids, more than {_MOST_IDS:,}; ask for fewer at once")
         return self
+
+    def _n_ids(self) -> int:
+        return sum(map(len, self.histories)) + len(self.items_to_recommend or ()) + len(self.exclude or ())
 
     def _each(self) -> int:
         return _CANDIDATES if self.diversity else 1
@@ -107,9 +114,7 @@ class RecommendQuestion(Question):
     @property
     def work(self) -> float:
         """Of the histories, their ids and the answer."""
-        n_ids = sum(map(len, self.histories)) + len(self.items_to_recommend or ()) + len(self.exclude or ())
-        n_histories = len(self.histories)
-        return n_histories * (_WORK_OF_HISTORY + self.k * self._each()) + n_ids * _WORK_OF_ID
+        return len(self.histories) * (_WORK_OF_HISTORY + self.k * self._each()) + self._n_ids() * _WORK_OF_ID
 
     def agree_in(self) -> Hashable:
         """Return all but the histories."""

@@ -437,6 +437,14 @@ def test_a_long_list_of_mistakes_is_refused_at_the_first(form: str, service: Ser
     assert len(answer["detail"]) < 200
 
 
+def test_a_question_of_too_many_ids_or_too_long_lists_is_refused(service: Service) -> None:
+    status, answer = service.ask("recommend", {"histories": [["i1"] * 1001] * 100})
+    assert (status, "the lists have 100,100 ids, more than 100,000" in answer["detail"]) == (422, True)
+    status, answer = service.ask("recommend", {"histories": [["i1"]] * 100, "k": 11, "diversity": 0.5})
+    assert (status, "100 lists of k 11 are 1,100 items, more than 1,000" in answer["detail"]) == (422, True)
+    assert service.ask("similar", {"items": ["i1"] * 11, "k": 1000})[0] == 422
+
+
 def test_an_answer_of_many_bytes_arrives_whole(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     question = {"histories": [[f"i{i}"] for i in range(20)], "k": 20}
     whole = service.fetch("recommend", question)[1]
