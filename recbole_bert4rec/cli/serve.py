@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 from recbole_bert4rec.cli.trained import add_checkpoint, load_here
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.extras import need
+from recbole_bert4rec.resources import folder_of_recbole
 
 if TYPE_CHECKING:
     from recbole_bert4rec.recommend.recommender import Recommender
@@ -47,8 +49,8 @@ def execute(options: argparse.Namespace, flags: list[str]) -> None:
 
     load = partial(load_here, device=options.device, model=options.model)
     model = load(options.checkpoint)
-    items = items_beside(options.checkpoint, model) if options.items is None else None
-    items = items or ItemFile(options.items, model.fields[1], model)
+    beside = None if options.items else items_beside(options.checkpoint, model)
+    items = beside or ItemFile(options.items, model.fields[1], model)
     checkpoints = [options.checkpoint, *filter(None, [options.compare])]
     serve(checkpoints, load, items, options.host, options.port)
 
@@ -59,7 +61,8 @@ def items_beside(checkpoint: str, model: Recommender) -> ItemFile | None:
 
     dataset, folders = str(model.config["dataset"]), [Path(checkpoint).parent]
     if not model.config.get("conversion"):
-        folders += [place / "recbole" / "dataset_example" / dataset for place in map(Path, sys.path)]
+        with suppress(ModuleNotFoundError):  # RecBole need not be there
+            folders.append(folder_of_recbole() / "dataset_example" / dataset)
     for file in (folder / f"{dataset}.item" for folder in folders):
         if not file.is_file():
             continue

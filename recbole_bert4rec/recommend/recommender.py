@@ -37,7 +37,7 @@ from recbole_bert4rec.recommend.answers import (
 from recbole_bert4rec.recommend.given import ByUser, Dates, Ids, Items
 from recbole_bert4rec.recommend.histories import Histories, aligned, one_for_each, read_histories
 from recbole_bert4rec.recommend.index import Asked, ItemIndex, digest_of_weights
-from recbole_bert4rec.recommend.variety import cap, diversify
+from recbole_bert4rec.recommend.variety import CANDIDATES, cap, diversify
 
 if TYPE_CHECKING:
     from recbole_bert4rec.recommend.explanation import Explanation
@@ -45,8 +45,6 @@ if TYPE_CHECKING:
 BATCH_SIZE = 256
 """Histories that are encoded at once; more did not make it faster on two cores."""
 _SCORES_AT_ONCE = 1 << 25
-_CANDIDATES = 10
-"""Candidates of a diverse list, for each of its places."""
 _SAMPLE = 2000
 """Histories that an index is chosen and measured on."""
 
@@ -195,7 +193,7 @@ class Recommender:
         )
         n_items = len(catalogue.bias) - 1
         k = min(k, n_items)
-        depth = min(n_items, _CANDIDATES * k) if diversity or max_per else k
+        depth = min(n_items, CANDIDATES * k) if diversity or max_per else k
         found = _Found(len(known), k)
         for batch in self._encoded(known):
             removed = batch.seen if left_out else _none(self._device)

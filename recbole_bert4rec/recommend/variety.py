@@ -6,6 +6,8 @@ import torch
 from torch import Tensor
 
 NO_LABEL = -1
+CANDIDATES = 10
+"""Items that a different list is chosen from, for each of its places."""
 
 
 def diversify(scores: Tensor, vectors: Tensor, k: int, share: float) -> Tensor:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from recbole_bert4rec.serving.questions import LARGEST_BODY
@@ -12,7 +11,7 @@ _MOST_BYTES = 16 << 20
 """Of all bodies that are read or waited for, and of all answers that are not sent; ids take five times as much."""
 _PIECE = 1 << 16
 """Bytes of an answer that are sent at once; the rest waits until the client has read them."""
-_BUSY = json.dumps({"detail": "too much is asked at once; try again in 1 s"}).encode()
+_BUSY = {"detail": "too much is asked at once; try again in 1 s"}
 
 
 class Admission:
@@ -32,7 +31,8 @@ class Admission:
             return
         held = _length(scope)
         if held and self._held + held > _MOST_BYTES:
-            await _refuse(receive, send)
+            await _discard_body(receive)
+            await JSONResponse(_BUSY, 503, {"Retry-After": "1"})(scope, receive, send)
             return
         self._held += held
 
@@ -52,15 +52,12 @@ class Admission:
             self._held -= held
 
 
-async def _refuse(receive: Receive, send: Send) -> None:
-    left: int = LARGEST_BODY  # a client that is still sending would not read the answer
+async def _discard_body(receive: Receive) -> None:
+    """Read a body, of which nothing is kept: a client that is still sending would not read the answer."""
+    left: int = LARGEST_BODY
     while left > 0:
         message = await receive()
         left = left - len(message["body"]) if message.get("more_body", False) else 0
-    headers = [(b"content-type", b"application/json"), (b"retry-after", b"1")]
-    headers.append((b"content-length", str(len(_BUSY)).encode()))
-    await send({"type": "http.response.start", "status": 503, "headers": headers})
-    await send({"type": "http.response.body", "body": _BUSY})
 
 
 def _length(scope: Scope) -> int:

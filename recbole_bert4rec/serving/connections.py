@@ -75,10 +75,12 @@ class Connection(H11Protocol):
     def _make_place(self) -> bool:
         """Close the connection that has been idle longest where there are too many; say whether there is place."""
         there = [one for one in self.connections if isinstance(one, Connection) and not one.transport.is_closing()]
+        if len(there) <= self.most:
+            return True
         others = [one for one in there if one.idle and one is not self]
-        if len(there) > self.most and others:
+        if others:
             min(others, key=lambda one: one._idle_since).transport.abort()
-        return len(there) <= self.most or bool(others)
+        return bool(others)
 
     def _look(self) -> None:
         """Close the connection where its client has done nothing since the last look."""

@@ -18,6 +18,8 @@ from pydantic import (
 )
 from typing_extensions import Self
 
+from recbole_bert4rec.recommend.variety import CANDIDATES
+
 LARGEST_BODY = 1 << 20
 """Bytes of a request."""
 _LONGEST, _HISTORIES, _LARGEST_K = 10_000, 100, 1000
@@ -25,8 +27,6 @@ _MOST_IDS = 100_000
 """Of all lists of a question; each takes some 64 bytes as long as the question waits."""
 _LARGEST_ANSWER = 10_000
 """Items of all lists of an answer."""
-_CANDIDATES = 10
-"""Items that a list is chosen from with ``diversity``, for each that it has."""
 _WORK_OF_HISTORY, _WORK_OF_ID = 100, 0.1
 """What the model has to do for each, counted in items of an answer; by measurement, roughly."""
 
@@ -109,7 +109,7 @@ class RecommendQuestion(Question):
         return sum(map(len, self.histories)) + len(self.items_to_recommend or ()) + len(self.exclude or ())
 
     def _each(self) -> int:
-        return _CANDIDATES if self.diversity else 1
+        return CANDIDATES if self.diversity else 1
 
     @property
     def work(self) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import shlex
 from pathlib import Path
@@ -13,6 +12,7 @@ import pandas as pd
 import recbole_bert4rec
 from recbole_bert4rec.cli.main import main
 from tests.conftest import make_config
+from tests.extras import missing
 from tests.unit.test_recommender import PROTOCOL, Trained
 
 PAGE = Path(recbole_bert4rec.__file__).parents[1] / "docs" / "recommending.md"
@@ -23,7 +23,7 @@ def test_the_examples_of_the_page_run() -> None:
     found = Trained(make_config("BERT4RecPlus", **options))
     Path(found.file).rename("saved/FILE.pth")
     text, names = PAGE.read_text("utf-8"), dict[str, Any]()
-    has_faiss = importlib.util.find_spec("faiss") is not None
+    has_faiss = not missing("ann")
     for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
         if has_faiss or "build_index" not in block:
             exec(block, names)
@@ -35,7 +35,7 @@ def test_the_examples_of_the_page_run() -> None:
     if not has_faiss:
         commands = [command for command in commands if "index" not in command]
     Path("ml-100k.item").write_text("item_id:token\tclass:token_seq\n50\tAction War\n")
-    if importlib.util.find_spec("onnxruntime") is None:
+    if missing("onnx"):
         commands = [command for command in commands if " export " not in command]
     for command in commands:
         assert main(shlex.split(command, comments=True)[3:]) == 0, command
