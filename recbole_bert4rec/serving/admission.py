@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from starlette.responses import JSONResponse
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from recbole_bert4rec.serving.questions import LARGEST_BODY
 
-_MOST_BYTES = 16 << 20
-"""Of all bodies that are read or waited for, and of all answers that are not sent; ids take five times as much."""
+_MOST_BYTES, _SMALL = 16 << 20, 1 << 16
+"""Of all bodies that have come and all answers that are not sent; larger bodies than the second may take three quarters
+of it, so that small ones always have some. Ids take five times as much."""
 _PIECE = 1 << 16
 """Bytes of an answer that are sent at once; the rest waits until the client has read them."""
-_BUSY = {"detail": "too much is asked at once; try again in 1 s"}
 
 
 class Admission:
@@ -29,12 +29,19 @@ class Admission:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        held = _length(scope)
-        if held and self._held + held > _MOST_BYTES:
-            await _discard_body(receive)
-            await JSONResponse(_BUSY, 503, {"Retry-After": "1"})(scope, receive, send)
-            return
-        self._held += held
+        held = 0
+
+        async def receive_counted() -> Message:
+            nonlocal held
+            message = await receive()
+            came = len(message.get("body", b""))
+            held += came
+            self._held += came
+            if came and self._held > (_MOST_BYTES if held <= _SMALL else _MOST_BYTES * 3 // 4):
+                if message.get("more_body", False):
+                    await _discard_body(receive)
+                raise HTTPException(503, "too much is asked at once; try again in 1 s", {"Retry-After": "1"})
+            return message
 
         async def send_pieces(message: Message) -> None:
             nonlocal held
@@ -47,7 +54,7 @@ class Admission:
                 await send({**message, **piece})
 
         try:
-            await self._app(scope, receive, send_pieces)
+            await self._app(scope, receive_counted, send_pieces)
         finally:
             self._held -= held
 
@@ -59,11 +66,3 @@ async def _discard_body(receive: Receive) -> None:
         message = await receive()
         left = left - len(message["body"]) if message.get("more_body", False) else 0
 
-
-def _length(scope: Scope) -> int:
-    """Return the bytes of a body; of one that does not say it, as many as it may have."""
-    headers = dict(scope["headers"])
-    if b"transfer-encoding" in headers:
-        return LARGEST_BODY
-    length = headers.get(b"content-length", b"0")
-    return min(int(length), LARGEST_BODY) if length.isdigit() else 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Generic, Protocol, TypeVar
 
@@ -17,6 +17,9 @@ class Weighed(Protocol):
     def work(self) -> float:
         """What it takes to answer, in any unit."""
 
+    def agree_in(self) -> Hashable:
+        """Return what questions must have in common to be one call of the model."""
+
 
 Q = TypeVar("Q", bound=Weighed)
 A = TypeVar("A")
@@ -26,8 +29,8 @@ _WORK = 60_000.0
 """Of a batch, but for one question alone: about a tenth of a second, and 20 MB, on one core."""
 _WAITING, _SECONDS = 2048, 30.0
 """Questions that may wait, and the seconds that those before a question may take."""
-_WORK_OF_BATCH = 1500
-"""Whatever is asked."""
+_WORK_OF_CALL = 1500
+"""Of the model, whatever is asked."""
 _FIRST_GUESS, _KEEPS = 2e-6, 0.9
 """Seconds of a unit of work, and how much an earlier batch still says of it after a later one."""
 
@@ -62,6 +65,7 @@ class Batcher(Generic[Q, A]):
     ) -> None:
         self._answer, self._observe = answer, observe
         self._waiting: dict[asyncio.Future[A], Q] = {}  # the oldest first
+        self._work_waiting = 0.0
         self._some_wait = asyncio.Event()
         self._work, self._seconds = _WORK, _WORK * _FIRST_GUESS
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="model")
@@ -72,16 +76,18 @@ class Batcher(Generic[Q, A]):
         Raises:
             BusyError: too much waits.
         """
-        before = self._seconds / self._work * sum(waiting.work for waiting in self._waiting.values())
+        before = self._seconds / self._work * self._work_waiting
         if len(self._waiting) >= _WAITING or before > _SECONDS:
             raise BusyError(max(1.0, before))
         future: asyncio.Future[A] = asyncio.get_running_loop().create_future()
         self._waiting[future] = question
+        self._work_waiting += question.work
         self._some_wait.set()
         try:
             return await future
         finally:
-            self._waiting.pop(future, None)  # nobody waits any more
+            if future in self._waiting:  # nobody waits any more
+                self._take(future)
 
     async def run(self) -> None:
         """Answer questions until this is cancelled."""
@@ -105,7 +111,7 @@ class Batcher(Generic[Q, A]):
         except Exception as error:  # nobody may wait for ever
             answers = [error] * len(batch)
         self._seconds = _KEEPS * self._seconds + time.monotonic() - begin
-        self._work = _KEEPS * self._work + _WORK_OF_BATCH + sum(question.work for question in questions)
+        self._work = _KEEPS * self._work + _work(questions)
         for future, answer in zip(batch, answers, strict=True):
             if future.done():  # nobody waits any more
                 continue
@@ -117,11 +123,24 @@ class Batcher(Generic[Q, A]):
     def _next(self) -> dict[asyncio.Future[A], Q]:
         """Take the oldest question, so that each has its turn, and the lightest of the others, as a batch holds."""
         oldest = next(iter(self._waiting))
-        batch = {oldest: self._waiting.pop(oldest)}
-        work = batch[oldest].work
+        batch = {oldest: self._take(oldest)}
+        work, calls = batch[oldest].work, {batch[oldest].agree_in()}
         for future, question in sorted(self._waiting.items(), key=lambda waiting: waiting[1].work):
             work += question.work
-            if work > _WORK or len(batch) == MOST:
+            calls.add(question.agree_in())
+            if work + (len(calls) - 1) * _WORK_OF_CALL > _WORK or len(batch) == MOST:
                 break
-            batch[future] = self._waiting.pop(future)
+            batch[future] = self._take(future)
         return batch
+
+    def _take(self, future: asyncio.Future[A]) -> Q:
+        """Have a question wait no longer."""
+        question = self._waiting.pop(future)
+        self._work_waiting = self._work_waiting - question.work if self._waiting else 0.0
+        return question
+
+
+def _work(questions: Sequence[Weighed]) -> float:
+    """Return what it takes to answer questions together."""
+    calls = {question.agree_in() for question in questions}
+    return len(calls) * _WORK_OF_CALL + sum(question.work for question in questions)

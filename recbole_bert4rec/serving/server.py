@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import signal
 import socket
@@ -23,6 +24,8 @@ from recbole_bert4rec.serving.reload import Followed
 
 _BACKLOG, _AT_ONCE = 2048, 32
 """Connections that may wait to be accepted, and those that are in one go: each takes a file before it is refused."""
+_SECONDS_TO_END = 9
+"""That requests have once the service is told to end."""
 
 
 def serve(
@@ -64,6 +67,15 @@ class _Server(uvicorn.Server):
         for listening in sockets or ():
             listening.listen(_BACKLOG)
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End as uvicorn does, but first leave the clients that are not done after some seconds."""
+        asyncio.get_running_loop().call_later(_SECONDS_TO_END, self._leave_clients)
+        await super().shutdown(sockets)
+
+    def _leave_clients(self) -> None:
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
+
 
 def make_server(app: FastAPI) -> uvicorn.Server:
     """Return the server of an application; it has as many connections as this process may have."""
@@ -74,9 +86,9 @@ def make_server(app: FastAPI) -> uvicorn.Server:
             http=Connection,
             ws="none",
             backlog=_AT_ONCE,
-            log_level="warning",
+            log_level="error",  # a warning is a client's mistake: as many as it likes
             server_header=False,
-            timeout_graceful_shutdown=10,
+            timeout_graceful_shutdown=_SECONDS_TO_END + 1,
         )
     )
 

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -41,7 +42,7 @@ def health(address: str) -> Any:
 
 
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGINT])
-def test_a_process_without_recbole_answers_reloads_at_a_hangup_and_ends(
+def test_a_process_without_recbole_answers_reloads_at_a_hangup_and_ends_whoever_still_sends(
     end: signal.Signals,
     files: Files,  # noqa: F811
     tmp_path: Path,
@@ -63,8 +64,10 @@ def test_a_process_without_recbole_answers_reloads_at_a_hangup_and_ends(
             while health(address)["loads"] == 1:
                 assert time.monotonic() < deadline
                 time.sleep(0.1)
-            process.send_signal(end)
-            process.wait(30)
+            with socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2]))) as half:
+                half.sendall(b"POST /recommend HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\n{")
+                process.send_signal(end)
+                process.wait(30)
             assert process.returncode == 128 + end
             assert "Traceback" not in process.stderr.read()
         finally:

@@ -274,6 +274,10 @@ class Asked(NamedTuple):
 
     number: int
     work: float = 1.0
+    agrees: int = 0
+
+    def agree_in(self) -> int:
+        return self.agrees
 
 
 class Held:
@@ -331,6 +335,14 @@ def test_a_light_question_passes_heavy_ones_and_a_batch_is_bounded_by_its_work()
     assert found == [-10, -11, -12, -13, -14, -2, -4]
 
 
+def test_questions_that_agree_in_nothing_are_smaller_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batching, "_WORK", 3 * batching._WORK_OF_CALL)
+    batches, _ = ask_while_held([Asked(number, agrees=number) for number in range(10, 16)])
+    assert batches == [[1], [10, 11, 12], [13, 14, 15]]
+    batches, _ = ask_while_held([Asked(number) for number in range(10, 16)])
+    assert batches == [[1], [10, 11, 12, 13, 14, 15]]
+
+
 def test_a_heavy_question_has_its_turn_before_lighter_ones_that_came_later(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batching, "MOST", 2)
     batches, _ = ask_while_held([Asked(10, 1e6), *(Asked(number, number) for number in range(20, 24))])
@@ -359,8 +371,8 @@ def test_nobody_waits_for_ever_when_answering_breaks() -> None:
     assert [str(one) for one in asyncio.run(scene())] == ["broken", "broken"]
 
 
-def sent(service: Service, question: object, path: str = "recommend") -> socket.socket:
-    """Send a question without waiting for its answer."""
+def sent(service: Service, question: object, path: str = "recommend", cut: int = 0) -> socket.socket:
+    """Send a question, but for the last bytes, without waiting for its answer."""
     body = json.dumps(question).encode()
     head = f"POST /{path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
     client = socket.create_connection(("127.0.0.1", int(service.address.rpartition(":")[2])), timeout=10)
@@ -419,7 +431,10 @@ def test_questions_of_too_many_bytes_are_refused_until_others_are_answered(
 ) -> None:
     begun, go = held
     monkeypatch.setattr(admission, "_MOST_BYTES", 1000)
-    first = sent(service, {"histories": [["i1"] * 100]})
+    first, announced = (sent(service, {"histories": [["i1"] * 100]}), HTTPConnection(service.address[7:]))
+    announced.putrequest("POST", "/recommend")
+    announced.putheader("Content-Length", "900")
+    announced.endheaders()  # holds nothing before it has sent something
     assert begun.wait(10)
     status, content, headers = service.fetch("recommend", {"histories": [["i1"] * 100]})
     assert (status, headers["Retry-After"]) == (503, "1")
@@ -428,6 +443,20 @@ def test_questions_of_too_many_bytes_are_refused_until_others_are_answered(
     go.set()
     assert first.recv(12) == b"HTTP/1.1 200"
     assert service.ask("recommend", {"histories": [["i1"] * 100]})[0] == 200
+
+
+def test_small_questions_are_answered_where_large_ones_are_refused(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admission, "_MOST_BYTES", 1000)
+    monkeypatch.setattr(admission, "_SMALL", 100)
+    assert service.ask("recommend", {"histories": [["i1"] * 200]})[0] == 503
+    assert service.ask("recommend", {"histories": [["i1"] * 100]})[0] == 200
+    half, deadline = sent(service, {"histories": [["i1"] * 120]}, cut=1), time.monotonic() + 10
+    while service.ask("recommend", {"histories": [["i1"] * 20]})[0] == 200:  # until those bytes have come
+        assert time.monotonic() < deadline
+    assert service.ask("recommend", {"histories": [["i1"]]})[0] == 200
+    half.close()
 
 
 @pytest.mark.parametrize("form", ['{"histories": [[]], "times": [%s]}', '{"histories": [%s]}', '{"histories": [[%s]]}'])
