@@ -65,4 +65,3 @@ async def _discard_body(receive: Receive) -> None:
     while left > 0:
         message = await receive()
         left = left - len(message["body"]) if message.get("more_body", False) else 0
-
