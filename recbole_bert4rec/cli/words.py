@@ -84,7 +84,7 @@ def unknown(flags: list[str], own: Collection[str], command: str) -> str:
     """Say that a command without options has no such flags, and which was probably meant."""
     near = nearest(flags[0].partition("=")[0], own)
     hint = f"; did you mean `{near}`?" if near else ""
-    return f"{command} takes no options, but got {' '.join(flags)}{hint}"
+    return f"{command} does not know {' '.join(flags)}{hint}"
 
 
 def _misspelt(name: str, own: list[str]) -> str | None:

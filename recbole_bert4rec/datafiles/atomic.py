@@ -21,7 +21,7 @@ from recbole.data.dataset import Dataset
 from recbole.utils import FeatureType
 from torch import Tensor
 
-from recbole_bert4rec.constants import OUR_MODELS
+from recbole_bert4rec.constants import FORMATS, OUR_MODELS
 from recbole_bert4rec.datafiles.conversion import folder_read, has_quotes
 from recbole_bert4rec.datafiles.mapped import is_mapped
 from recbole_bert4rec.datafiles.reader import MISSING
@@ -372,6 +372,10 @@ def _missing(config: Config, folder: str) -> str:
     near = nearest(config["dataset"], [*found, "ml-100k"])
     beside = f"; {parent} holds {', '.join(found)}" if found else ""
     hint = f". Did you mean --dataset={near}?" if near and near != config["dataset"] else "."
+    if os.path.isfile(config["dataset"]):
+        hint += f" The file {config['dataset']} is no log ({FORMATS})."
+    elif logs := [entry.name for entry in os.scandir() if entry.name.startswith(f"{config['dataset']}.")]:
+        hint += f" A log is named with its ending: --dataset={min(logs)}."
     about = shipped("dataset") / f"{config['dataset']}.yaml"
     if about.is_file():
         hint += f" {about} says where it comes from."

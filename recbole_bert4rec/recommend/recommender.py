@@ -131,7 +131,8 @@ class Recommender:
         if histories is None:
             if self.stored is None:
                 raise UserError(
-                    "there are no histories in this checkpoint; give some, or train with --keep_histories=True"
+                    "there are no histories in this checkpoint; give some (--input=FILE), "
+                    "or train with --keep_histories=True"
                 )
             return self.stored
         found = histories

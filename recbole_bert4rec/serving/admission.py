@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from recbole_bert4rec.serving.questions import LARGEST_BODY
@@ -12,6 +13,7 @@ _MOST_BYTES, _SMALL = 16 << 20, 1 << 16
 of it, so that small ones always have some. Ids take five times as much."""
 _PIECE = 1 << 16
 """Bytes of an answer that are sent at once; the rest waits until the client has read them."""
+_TOO_LONG = f"the body has more than {LARGEST_BODY:,} bytes; ask for fewer at once"
 
 
 class Admission:
@@ -25,9 +27,13 @@ class Admission:
         self._app, self._held = app, 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request, or answer 503 without keeping its body."""
+        """Serve a request; answer 413 if its body is too long, and 503 without keeping it if there is no room."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
+            return
+        length = dict(scope["headers"]).get(b"content-length", b"0")
+        if len(length) > len(str(LARGEST_BODY)) or int(length) > LARGEST_BODY:
+            await JSONResponse({"detail": _TOO_LONG}, 413)(scope, receive, send)
             return
         held = 0
 
@@ -37,6 +43,8 @@ class Admission:
             came = len(message.get("body", b""))
             held += came
             self._held += came
+            if held > LARGEST_BODY:
+                raise HTTPException(413, _TOO_LONG)
             if came and self._held > (_MOST_BYTES if held <= _SMALL else _MOST_BYTES * 3 // 4):
                 if message.get("more_body", False):
                     await _discard_body(receive)

@@ -44,8 +44,21 @@ _MOST_MISTAKES = 5
 """Of a question, as many as are said."""
 _GONE = 499
 """What the metrics count where the client has gone; nobody reads it."""
-_KEYS = {name for kind in (RecommendQuestion, SimilarQuestion, ExplainQuestion) for name in kind.model_fields}
-"""Of all questions."""
+_QUESTIONS: dict[str, type[Question]] = {
+    "/recommend": RecommendQuestion,
+    "/similar": SimilarQuestion,
+    "/explain": ExplainQuestion,
+}
+_WORDS = {
+    "missing": "is missing",
+    "model_attributes_type": "must be an object with the keys of a question",
+    "list_type": "must be a list",
+    "bool_type": "must be true or false",
+    "literal_error": "must be {expected}",
+    "too_short": "must have at least {min_length} elements, but has {actual_length}",
+    "too_long": "must have at most {max_length} elements, but has {actual_length}",
+}
+"""For what pydantic says in its own."""
 _MISTAKES: dict[int | str, dict[str, Any]] = {
     400: {"model": Mistake, "description": "The body cannot be read"},
     413: {"model": Mistake, "description": f"The body has more than {LARGEST_BODY} bytes"},
@@ -86,7 +99,6 @@ def make_app(
         lifespan=running,
         docs_url=None,  # those pages load scripts from elsewhere
         redoc_url=None,
-        max_body_size=LARGEST_BODY,
     )
     _add_questions(app, batcher)
     _add_looks(app, served, items, metrics)
@@ -206,14 +218,18 @@ def _sender(content: bytes, kind: str) -> Callable[[], Awaitable[Response]]:
     return send
 
 
-def _in_words(mistake: dict[str, Any]) -> str:
-    """Say where a question is wrong, and how."""
+def _in_words(mistake: dict[str, Any], path: str) -> str:
+    """Say what is wrong in a question to a path, and at which place of it."""
     if mistake["type"] == "json_invalid":
         return f"the body is no JSON, at character {mistake['loc'][-1]}: {mistake['ctx']['error']}"
+    if mistake["type"] == "value_error":
+        return str(mistake["ctx"]["error"])
     where = ".".join(map(str, mistake["loc"]))
+    if mistake["type"] in _WORDS:
+        return f"{where} {_WORDS[mistake['type']].format(**mistake.get('ctx', {}))}"
     if mistake["type"] != "extra_forbidden":
         return f"{where}: {mistake['msg']}"
-    near = nearest(str(mistake["loc"][-1]), _KEYS)
+    near = nearest(str(mistake["loc"][-1]), _QUESTIONS[path].model_fields)
     return f"{where}: there is no such key{f'; did you mean {near}?' if near else ''}"
 
 
@@ -228,7 +244,7 @@ def _add_mistakes(app: FastAPI) -> None:
         if request.method == "POST" and "json" not in request.headers.get("content-type", ""):
             return answer(422, "the body must be JSON, with the header Content-Type: application/json")
         found = error.errors()
-        said = list(map(_in_words, found[:_MOST_MISTAKES]))
+        said = [_in_words(mistake, request.url.path) for mistake in found[:_MOST_MISTAKES]]
         more = [f"{len(found) - len(said)} more"] if len(found) > len(said) else []
         return answer(422, "; ".join([*said, *more]).encode("utf-8", "replace").decode())
 

@@ -85,7 +85,7 @@ class RecommendQuestion(Question):
         None, description="of the items of the histories, in the unit of the training log, for a model with time_bias"
     )
     k: _K = 10
-    filter_viewed: StrictBool | Literal["auto"] = Field(
+    filter_viewed: Annotated[Literal[True, False, "auto"], BeforeValidator(_as_text)] = Field(
         "auto", description="leave the items of a history out; auto does what /health says under viewed"
     )
     items_to_recommend: _Items | None = Field(None, description="recommend only these")

@@ -24,7 +24,7 @@ from recbole_bert4rec.serving.reload import Followed
 
 _BACKLOG, _AT_ONCE = 2048, 32
 """Connections that may wait to be accepted, and those that are in one go: each takes a file before it is refused."""
-_SECONDS_TO_END = 9
+_SECONDS_TO_END = 5
 """That requests have once the service is told to end."""
 
 

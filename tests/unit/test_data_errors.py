@@ -30,6 +30,14 @@ def test_a_missing_folder_names_what_lies_beside_it(write_inter: Any) -> None:
     assert "--data_path" in message
 
 
+def test_a_log_that_was_named_without_its_ending_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("shop.csv").write_text("user_id,item_id,timestamp\n")
+    Path("notes.md").write_text("")
+    assert "A log is named with its ending: --dataset=shop.csv." in error_of({"dataset": "shop"})
+    assert "The file notes.md is no log (.csv" in error_of({"dataset": "notes.md"})
+
+
 def test_a_misspelt_data_set_is_guessed(write_inter: Any) -> None:
     assert "Did you mean --dataset=ml-100k?" in error_of(write_inter(ROWS), dataset="ml-100")
 

@@ -175,13 +175,18 @@ def test_the_compared_checkpoint_answers_when_it_is_asked(service: Service, file
 
 BAD: list[tuple[str, bytes | None, int, str]] = [
     ("recommend", b"{", 422, "the body is no JSON, at character 1"),
-    ("recommend", b"", 422, "body: Field required"),
+    ("recommend", b"", 422, "body is missing"),
     ("recommend", b"\xff\xfe{", 400, "parsing the body"),
     ("recommend", b"[" * 100_000, 400, "parsing the body"),
-    ("recommend", b'"text"', 422, "body: "),
-    ("recommend", b"{}", 422, "body.histories: Field required"),
-    ("recommend", b'{"history": [[]]}', 422, "body.histories: Field required; body.history: there is no such key"),
-    ("recommend", b'{"histories": []}', 422, "at least 1 item"),
+    ("recommend", b'"text"', 422, "body must be an object"),
+    ("recommend", b"{}", 422, "body.histories is missing"),
+    (
+        "recommend",
+        b'{"history": [[]]}',
+        422,
+        "body.history: there is no such key; did you mean histories?",
+    ),
+    ("recommend", b'{"histories": []}', 422, "at least 1 elements, but has 0"),
     ("recommend", b'{"histories": [[]], "kk": 3}', 422, "body.kk: there is no such key"),
     ("recommend", b'{"histories": [[]], "filter_veiwed": true}', 422, "no such key; did you mean filter_viewed?"),
     ("recommend", b'{"histories": [[]], "k": 0}', 422, "body.k: "),
@@ -193,17 +198,25 @@ BAD: list[tuple[str, bytes | None, int, str]] = [
     ("recommend", rb'{"\ud800": 1}', 422, "body: "),
     ("recommend", b'{"histories": [[%s]]}' % (b"9" * 5000), 400, "parsing the body"),
     ("recommend", b'{"histories": [["%s"]]}' % (b"x" * 257), 422, "at most 256 characters"),
-    ("recommend", b'{"histories": [%s[]]}' % (b"[]," * 100), 422, "at most 100 items"),
-    ("recommend", b'{"histories": [[%s1]]}' % (b"1," * 10_000), 422, "at most 10000 items"),
+    ("recommend", b'{"histories": [%s[]]}' % (b"[]," * 100), 422, "at most 100 elements, but has"),
+    ("recommend", b'{"histories": [[%s1]]}' % (b"1," * 10_000), 422, "at most 10000 elements, but has"),
     ("recommend", b'{"histories": [["i1"]], "times": [[NaN]]}', 422, "finite number"),
-    ("recommend", b'{"histories": [["i1"]], "times": [[1, 2]]}', 422, "a time for each item"),
+    ("recommend", b'{"histories": [["i1"]], "times": [[1, 2]]}', 422, '"`times` must have a time for each item'),
     ("recommend", b'{"histories": [["i1"]], "diversity": 1.1}', 422, "body.diversity: "),
-    ("recommend", b'{"histories": [["i1"]], "filter_viewed": "yes"}', 422, "body.filter_viewed"),
+    (
+        "recommend",
+        b'{"histories": [["i1"]], "filter_viewed": "yes"}',
+        422,
+        "must be True, False or 'auto'",
+    ),
+    ("recommend", b'{"histories": [["i1"]], "filter_viewed": 1}', 422, "body.filter_viewed must be"),
+    ("recommend", b'{"histories": "i1"}', 422, "body.histories must be a list"),
+    ("recommend", b"[1]", 422, "body must be an object"),
     ("recommend", b'{"histories": [["i1"]], "items_to_recommend": ["x"]}', 422, "does not know, such as 'x'"),
     ("recommend", b'{"histories": [["i1"]], "items_to_recommend": []}', 422, "leave nothing to recommend"),
     ("recommend", None, 405, "Not Allowed"),
     ("similar", b'{"items": ["nobody"]}', 422, "does not know, such as 'nobody'"),
-    ("similar", b'{"items": []}', 422, "at least 1 item"),
+    ("similar", b'{"items": []}', 422, "at least 1 elements, but has 0"),
     ("explain", b'{"history": ["nobody"], "item": "i1"}', 422, "no item that the model knows"),
     ("explain", b'{"history": ["i1"], "item": "nobody"}', 422, "does not know"),
     ("explain", b'{"history": ["i1"], "item": "i2", "times": []}', 422, "a time for each item"),
@@ -230,8 +243,20 @@ def test_a_body_that_is_too_long_is_refused_before_it_is_sent(service: Service) 
     connection.putheader("Content-Type", "application/json")
     connection.putheader("Content-Length", str(LARGEST_BODY + 1))
     connection.endheaders()
-    assert connection.getresponse().status == 413
+    answer = connection.getresponse()
+    assert answer.status == 413
+    assert json.loads(answer.read()) == {"detail": "the body has more than 1,048,576 bytes; ask for fewer at once"}
     connection.close()
+
+
+def test_a_body_that_becomes_too_long_is_refused(service: Service) -> None:
+    connection = HTTPConnection(service.address.removeprefix("http://"), timeout=60)
+    pieces = (b" " * 65_536 for _ in range(17))
+    with suppress(ConnectionError):  # it is cut off
+        connection.request("POST", "/recommend", pieces, {"Content-Type": "application/json"}, encode_chunked=True)
+        assert connection.getresponse().status == 413
+    connection.close()
+    assert service.counted('requests_total{path="/recommend",status="413"}') >= 1
 
 
 VALUES = st.recursive(

@@ -202,7 +202,7 @@ WRONG = [
         "--items=log.csv has no column 'a'; it has [",
     ),
     (["recommend", "--input=log.csv", "--output=top.csv", "--exclude=no.txt"], "--exclude=no.txt cannot be read"),
-    (["recommend", "--output=top.csv", "--kay=3"], "recommend takes no options, but got --kay=3"),
+    (["recommend", "--output=top.csv", "--kay=3"], "recommend does not know --kay=3"),
     (["recommend", "--output=top.csv", "--filter_viewd=True"], "did you mean `--filter_viewed`?"),
     (["evaluate", "--topk=ten"], "--topk=ten must be whole numbers"),
     (["evaluate", "--targets=log.csv"], "--targets needs --input"),
