@@ -9,6 +9,7 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parents[2] / "recbole_bert4rec"
 FLOORS = [
+    "core",
     "constants",
     "errors",
     "extras",
