@@ -1,4 +1,4 @@
-"""The same training in one process, in two, in two workers of Ray, and with the items shared out: are they the same?
+"""The same training in one process, in two, and in two workers of Ray: are they the same?
 
 A thread each. Dropout is off and the objective draws no masks, for these differ with the number of processes on
 purpose. Seconds are those of training, after the first epoch; memory is the peak of the first process. Batches of the
@@ -20,8 +20,6 @@ CONTESTANTS: dict[str, list[str]] = {
     "one process": [],
     "--nproc=2": ["--nproc=2"],
     "--engine=ray --num_workers=2": ["--engine=ray", "--num_workers=2"],
-    "one process, --shard_items=True": ["--shard_items=True"],
-    "--nproc=2 --shard_items=True": ["--nproc=2", "--shard_items=True"],
 }
 
 

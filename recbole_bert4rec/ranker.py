@@ -14,7 +14,6 @@ from recbole_bert4rec.data.labelled import Asked, distinct_items
 from recbole_bert4rec.data.objectives import OBJECTIVES
 from recbole_bert4rec.nn.cross_entropy import LogitOffset
 from recbole_bert4rec.nn.encoder import BERT4RecEncoder, EncoderOptions
-from recbole_bert4rec.nn.sharding import Shard
 from recbole_bert4rec.nn.time_bias import visible_times
 from recbole_bert4rec.nn.topk import Change, best_items
 from recbole_bert4rec.options.table import OptionValues
@@ -71,7 +70,6 @@ class Ranker(nn.Module):
         encoder_class: a subclass of the model may name one of its own, which takes the same :class:`EncoderOptions`.
         n_items: N, padding counted; also the id of [MASK].
         seen_bias: the learnt number that is added to the scores of items that a user had; None if the option is off.
-        shard: the items that this process holds, with ``shard_items``; None: all.
         adjustment: ``logit_adjustment`` times log(n + 1), n an item's count in training; None if the option is 0.
             *Shape:* (N,)
     """
@@ -80,23 +78,14 @@ class Ranker(nn.Module):
     n_items: int
     seen_bias: nn.Parameter | None
     encoder: BERT4RecEncoder
-    shard: Shard | None
     adjustment: Tensor | None
 
-    def _init_ranker(
-        self,
-        config: OptionValues,
-        n_items: int,
-        features: tuple[tuple[Tensor, int], ...],
-        shard: Shard | None = None,
-    ) -> None:
-        """Make all parts; arguments as the attributes of :class:`EncoderOptions`, but of all items."""
+    def _init_ranker(self, config: OptionValues, n_items: int, features: tuple[tuple[Tensor, int], ...]) -> None:
+        """Make all parts; arguments as the attributes of :class:`EncoderOptions`."""
         self.n_items = self.mask_token = n_items
-        self.shard = shard
-        held = n_items if shard is None else shard.n_items
         self.objective = OBJECTIVES[config["objective"]](config, self.mask_token)
         self.seen_bias = nn.Parameter(torch.zeros(())) if config["seen_bias"] else None
-        self.encoder = self.encoder_class(EncoderOptions.from_config(config, held, features, shard))
+        self.encoder = self.encoder_class(EncoderOptions.from_config(config, n_items, features))
         self.register_buffer("adjustment", None, persistent=False)
 
     def adjust(self, tau: float, counts: Tensor) -> None:
@@ -106,8 +95,7 @@ class Ranker(nn.Module):
             tau: its value.
             counts: how often each item stands in training. *Shape:* (N,)
         """
-        adjustment = tau * torch.log(counts + 1.0) if tau else None
-        self.adjustment = adjustment if self.shard is None or adjustment is None else self.shard.part(adjustment)
+        self.adjustment = tau * torch.log(counts + 1.0) if tau else None
 
     @property
     def ranking_bias(self) -> Tensor:
@@ -217,17 +205,6 @@ class Ranker(nn.Module):
             return scores
         return scores.index_put((offset.rows, offset.items), offset.value, accumulate=True)
 
-    def vectors_of(self, items: Tensor) -> tuple[Tensor, Tensor]:
-        """Return output embeddings and biases, with which items are ranked.
-
-        *Shape:* (B, C) -> (B, C, H), (B, C)
-        """
-        if self.shard is None:
-            return self.encoder.catalogue[items], self.ranking_bias[items]
-        vectors, bias = self.encoder.catalogue, self.ranking_bias.unsqueeze(1)
-        found = self.shard.lookup(items, lambda rows: torch.cat([vectors[rows], bias[rows]], -1))
-        return found[..., :-1], found[..., -1]
-
     def score_candidates(self, vectors: Tensor, sequences: Tensor, items: Tensor, seen: Pairs | None = None) -> Tensor:
         """Score each row's own candidates.
 
@@ -240,8 +217,7 @@ class Ranker(nn.Module):
         Returns:
             *Shape:* (B, C)
         """
-        embedding, bias = self.vectors_of(items)
-        scores = torch.bmm(embedding, vectors.unsqueeze(2)).squeeze(2) + bias
+        scores = torch.bmm(self.encoder.catalogue[items], vectors.unsqueeze(2)).squeeze(2) + self.ranking_bias[items]
         offset = self.history_offset(sequences, seen=seen)
         if offset is None:
             return scores

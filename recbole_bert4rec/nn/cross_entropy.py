@@ -12,9 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from recbole_bert4rec.constants import PADDING
 from recbole_bert4rec.nn.products import by_mkl, faster_products, onednn_multiplies
-from recbole_bert4rec.nn.sharding import Shard
 
 _LOG2_E = 1 / math.log(2)
 _KEPT = 1 << 23  # exponentials kept at once: so many rows of them as fit, all items
@@ -69,7 +67,6 @@ def cross_entropy(
     weights: Tensor,
     offset: LogitOffset | None = None,
     workspace: Workspace | None = None,
-    shard: Shard | None = None,
 ) -> Tensor:
     """Return the weighted negative log-likelihood of the labels under the softmax over all items.
 
@@ -81,20 +78,14 @@ def cross_entropy(
     autocast with bfloat16 the operands of the products, the exponentials among them, are rounded to it; sums and
     gradients are fp32.
 
-    With a ``shard``, this process has some of the items, and the rows are those of all processes. The logarithm of the
-    sum of exponentials is then taken over the sums of all processes. The loss is this process's part, the terms of its
-    own labels among them: the mean over the processes is the loss of ``weights`` divided by their number. The gradients
-    are whole: with respect to the items here, and this process's part of those with respect to ``hidden``.
-
     Args:
         hidden: output of the output layer at the masked positions. *Shape:* (M, H)
         item_embedding: rows of the N items, padding first; rows after them take no part. *Shape:* (N or more, H)
         bias: output bias. *Shape:* (N,)
-        labels: items to predict; padding where another process has the item. *Shape:* (M,)
+        labels: items to predict. *Shape:* (M,)
         weights: w. *Shape:* (M,)
         offset: a number that is added to some logits.
         workspace: memory to use again; by default the call takes its own.
-        shard: the items that this process has; None: all.
 
     Returns:
         A scalar; its gradient can be asked for once.
@@ -111,7 +102,7 @@ def cross_entropy(
                 F.pad(weights, [0, more]),
             )
         loss: Tensor = _CrossEntropy.apply(  # type: ignore[no-untyped-call]  # torch gives it no types
-            recording, workspace, shard, hidden, item_embedding, bias, labels, weights, value, rows, items
+            recording, workspace, hidden, item_embedding, bias, labels, weights, value, rows, items
         )
     return loss
 
@@ -156,7 +147,6 @@ class _CrossEntropy(torch.autograd.Function):
         ctx: Any,
         recording: bool,
         workspace: Workspace,
-        shard: Shard | None,
         hidden: Tensor,
         item_embedding: Tensor,
         bias: Tensor,
@@ -170,7 +160,7 @@ class _CrossEntropy(torch.autograd.Function):
         device = hidden.device.type
         rounded = torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device) == torch.bfloat16
         kind = torch.bfloat16 if rounded else bias.dtype  # float16 is too small for unscaled gradients
-        _, _, _, *asked = ctx.needs_input_grad
+        _, _, *asked = ctx.needs_input_grad
         gradients = _Gradients(
             torch.zeros_like(hidden, dtype=bias.dtype) if recording and asked[0] else None,
             torch.zeros_like(item_embedding) if recording and asked[1] else None,
@@ -178,11 +168,10 @@ class _CrossEntropy(torch.autograd.Function):
             torch.zeros_like(bias[0]) if recording and asked[5] else None,
         )
         low, table, weights = hidden.to(kind), item_embedding.to(kind), weights.to(bias.dtype)
-        most = _KEPT // (len(bias) if shard is None else shard.widest)
-        n_rows = min(len(hidden), _MOST_ROWS["cuda" if hidden.is_cuda else "cpu"], max(_LEAST_ROWS, most))
+        most = max(_LEAST_ROWS, _KEPT // len(bias))
+        n_rows = min(len(hidden), _MOST_ROWS["cuda" if hidden.is_cuda else "cpu"], most)
         memory = workspace.take(n_rows * len(bias), low)
         loss = bias.new_zeros(())
-        share = 1.0 if shard is None else 1.0 / shard.world  # of the terms that all processes have
         with torch.autocast(device, enabled=False):
             for start in range(0, len(hidden), n_rows):
                 part = slice(start, start + n_rows)
@@ -190,9 +179,7 @@ class _CrossEntropy(torch.autograd.Function):
                 operands = _Operands(low[part], table, bias)
                 blocks = list(_blocks(operands, offset, memory))
                 logsumexp = torch.stack([block.highest + block.total.log() for block in blocks]).logsumexp(0)  # (R,)
-                if shard is not None:
-                    logsumexp = shard.stacked(logsumexp).logsumexp(0)
-                loss += _loss_of_rows(operands, labels[part], weights[part], offset, logsumexp * share)
+                loss += _loss_of_rows(operands, labels[part], weights[part], offset, logsumexp)
                 own = gradients if gradients.hidden is None else gradients._replace(hidden=gradients.hidden[part])
                 _add_softmax_gradients(operands, weights[part], blocks, logsumexp, own)
                 _subtract_label_gradients(operands, labels[part], weights[part], offset, own)
@@ -208,7 +195,7 @@ class _CrossEntropy(torch.autograd.Function):
             raise RuntimeError("the gradients of this loss were asked for before; compute the loss again")
         hidden, table, bias, value = (None if one is None else one.mul_(gradient) for one in ctx.gradients)
         ctx.gradients = None
-        return None, None, None, hidden, table, bias, None, None, value, None, None
+        return None, None, hidden, table, bias, None, None, value, None, None
 
 
 def _blocks(operands: _Operands, offset: LogitOffset | None, memory: Tensor) -> Iterator[_Block]:
@@ -231,7 +218,7 @@ def _blocks(operands: _Operands, offset: LogitOffset | None, memory: Tensor) -> 
 def _loss_of_rows(
     operands: _Operands, labels: Tensor, weights: Tensor, offset: LogitOffset | None, logsumexp: Tensor
 ) -> Tensor:
-    """Return sum_m w_m (logsumexp_m - s_m,label) over some rows; a label that is padding has the score 0."""
+    """Return sum_m w_m (logsumexp_m - s_m,label) over some rows."""
     hidden, table, bias = operands
     scores = (hidden * table[labels]).to(bias.dtype).sum(1) + bias[labels]
     if offset is not None:
@@ -267,9 +254,8 @@ def _add_softmax_gradients(
 def _subtract_label_gradients(
     operands: _Operands, labels: Tensor, weights: Tensor, offset: LogitOffset | None, gradients: _Gradients
 ) -> None:
-    """Subtract the gradients of sum_m w_m s_m,label; a label that is padding has none."""
+    """Subtract the gradients of sum_m w_m s_m,label."""
     hidden, table, bias = operands
-    weights = weights.masked_fill(labels == PADDING, 0.0)
     if gradients.hidden is not None:
         gradients.hidden.sub_(weights.unsqueeze(1) * table[labels])
     if gradients.table is not None:

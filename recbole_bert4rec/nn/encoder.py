@@ -18,7 +18,6 @@ from recbole_bert4rec.nn.dropout import Dropout
 from recbole_bert4rec.nn.features import ItemFeatures
 from recbole_bert4rec.nn.position_bias import PositionBias
 from recbole_bert4rec.nn.position_wise import feed_forward, linear
-from recbole_bert4rec.nn.sharding import Shard, ShardedEmbedding
 from recbole_bert4rec.nn.time_bias import TimeBias
 from recbole_bert4rec.options.table import OPTIONS, OptionValues, default
 from recbole_bert4rec.segments import index_within_segment
@@ -63,13 +62,11 @@ class EncoderOptions:
         max_length: longest input.
         features: for each item feature, the ids of all items (N + 1, width) and the number of ids; see
             :class:`ItemFeatures`.
-        shard: the items that this process holds, with ``shard_items``; ``n_items`` is then their number.
     """
 
     n_items: int
     max_length: int
     features: tuple[tuple[Tensor, int], ...] = ()
-    shard: Shard | None = None
     hidden_size: int = _option("hidden_size")
     inner_size: int = _option("inner_size")
     n_layers: int = _option("n_layers")
@@ -90,15 +87,11 @@ class EncoderOptions:
 
     @classmethod
     def from_config(
-        cls,
-        config: OptionValues,
-        n_items: int,
-        features: tuple[tuple[Tensor, int], ...] = (),
-        shard: Shard | None = None,
+        cls, config: OptionValues, n_items: int, features: tuple[tuple[Tensor, int], ...] = ()
     ) -> EncoderOptions:
         """Take from a configuration the options that the encoder has fields for."""
         named = {one.name: config[one.name] for one in fields(cls) if one.name in OPTIONS}
-        return cls(n_items, config["MAX_ITEM_LIST_LENGTH"], features, shard, **named)
+        return cls(n_items, config["MAX_ITEM_LIST_LENGTH"], features, **named)
 
 
 def affine(layer: nn.Linear) -> tuple[Tensor, Tensor]:
@@ -312,11 +305,7 @@ class BERT4RecEncoder(nn.Module):
         self.options = options
         hidden, eps = options.hidden_size, options.layer_norm_eps
         rows = options.n_items + 1  # the last row is [MASK]
-        self.item_embedding: nn.Embedding | ShardedEmbedding
-        if options.shard is None:
-            self.item_embedding = nn.Embedding(rows, hidden, padding_idx=PADDING, sparse=options.sparse_update)
-        else:
-            self.item_embedding = ShardedEmbedding(options.shard, hidden, options.sparse_update)
+        self.item_embedding = nn.Embedding(rows, hidden, padding_idx=PADDING, sparse=options.sparse_update)
         counted = options.position in ("start", "end")
         self.position_embedding = nn.Embedding(options.max_length, hidden) if counted else None
         tables, sizes = [values for values, _ in options.features], [size for _, size in options.features]
@@ -343,8 +332,6 @@ class BERT4RecEncoder(nn.Module):
         std = self.options.initializer_range
         if isinstance(module, (nn.Linear, nn.Embedding, nn.EmbeddingBag)):
             nn.init.trunc_normal_(module.weight, std=std, a=-2 * std, b=2 * std)
-        if isinstance(module, ShardedEmbedding):
-            module.shard.draw_(module.weight, std)
         if isinstance(module, nn.Linear):
             nn.init.zeros_(module.bias)
         if isinstance(module, (nn.Embedding, nn.EmbeddingBag)) and module.padding_idx is not None:
@@ -445,24 +432,19 @@ class BERT4RecEncoder(nn.Module):
             counts: occurrences of each item; padding first. *Shape:* (N,)
         """
         frequency = torch.log(counts.to(self.output_bias) + 1.0)
-        relative = frequency - frequency[1:].mean()
-        self.output_bias.copy_(relative if self.options.shard is None else self.options.shard.part(relative))
+        self.output_bias.copy_(frequency - frequency[1:].mean())
         self.output_bias[PADDING] = 0.0
 
     @property
     def output_embedding(self) -> Tensor:
         """Item embedding as scores use it, tied between input and output (section 3.5).
 
+        With a ``temperature`` it is normalised.
+
         *Shape:* (N + 1, H)
         """
-        return self.as_output(self.item_embedding.weight)
-
-    def as_output(self, rows: Tensor) -> Tensor:
-        """Return rows of the item embedding as scores use them: normalised with a ``temperature``.
-
-        *Shape:* (..., H) in, out
-        """
-        return rows if self.options.temperature is None else F.normalize(rows, dim=-1)
+        weight = self.item_embedding.weight
+        return weight if self.options.temperature is None else F.normalize(weight, dim=-1)
 
     @property
     def catalogue(self) -> Tensor:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 from torch.optim.optimizer import ParamsT
 
@@ -75,40 +74,24 @@ class LazyAdamW(Eager):
                 state["row_decayed"].fill_(state["decayed"])
 
 
-def clip(
-    parameters: Iterable[Tensor],
-    max_norm: float | None = None,
-    norm_type: float = 2.0,
-    shared: Iterable[Tensor] = (),
-) -> Tensor:
+def clip(parameters: Iterable[Tensor], max_norm: float | None = None, norm_type: float = 2.0) -> Tensor:
     """Clip the norm of all gradients together, as torch's ``clip_grad_norm_`` does; sparse gradients are allowed.
 
     Args:
         parameters: whose gradients are scaled in place.
         max_norm: highest norm that gradients keep; None leaves them as they are.
         norm_type: p of the p-norm.
-        shared: others of which each process has a part; the norm is that of all parts.
 
     Returns:
         The norm before that. A scalar.
     """
-    gradients, parts = _gradients(parameters), _gradients(shared)
-    norm = torch.nn.utils.get_total_norm(gradients, norm_type)
-    if parts:
-        norms = [torch.empty_like(norm) for _ in range(dist.get_world_size())]
-        dist.all_gather(norms, torch.nn.utils.get_total_norm(parts, norm_type))
-        norm = torch.linalg.vector_norm(torch.stack([norm, *norms]), norm_type)
-    if max_norm is not None:
-        torch._foreach_mul_([*gradients, *parts], (max_norm / (norm + 1e-6)).clamp(max=1.0))
-    return norm
-
-
-def _gradients(parameters: Iterable[Tensor]) -> list[Tensor]:
-    """Return the gradients of some weights, of sparse ones the values."""
-    found = []
+    gradients = []
     for parameter in parameters:
         if parameter.grad is not None:
             if parameter.grad.is_sparse:
                 parameter.grad = parameter.grad.coalesce()
-            found.append(parameter.grad.values() if parameter.grad.is_sparse else parameter.grad)
-    return found
+            gradients.append(parameter.grad.values() if parameter.grad.is_sparse else parameter.grad)
+    norm = torch.nn.utils.get_total_norm(gradients, norm_type)
+    if max_norm is not None:
+        torch._foreach_mul_(gradients, (max_norm / (norm + 1e-6)).clamp(max=1.0))
+    return norm

@@ -151,23 +151,8 @@ def _mistakes_between(config: Mapping[str, Any]) -> list[str]:
         found.append(
             "`time_bias` needs the times of all interactions, which the rows of `benchmark_filename` do not have."
         )
-    if config["shard_items"]:
-        found += _mistakes_of_shards(config)
     found += mistakes_of_evaluation(config)
     return found
-
-
-def _mistakes_of_shards(config: Mapping[str, Any]) -> list[str]:
-    return [
-        f"`shard_items` needs `{name}` {off}, but it is {config[name]!r}: no process may have all items."
-        for name, off in (
-            ("label_smoothing", "0"),
-            ("warm_start", "null"),
-            ("refit", "null"),
-            ("enable_scaler", "False"),
-        )
-        if config[name]
-    ]
 
 
 def _mistakes_of_loss(config: Mapping[str, Any]) -> list[str]:

@@ -45,6 +45,9 @@ _CALLED_BEFORE = {
 }
 """What options were called in earlier versions of RecBole and of this package, and are now; None: they are gone."""
 
+GONE = {"shard_items": False}
+"""Options of earlier versions of this package that it no longer has, each with the value that turned it off."""
+
 _CALLED_ELSEWHERE = {
     "batch_size": "train_batch_size",
     "dropout": "hidden_dropout_prob",
@@ -82,6 +85,9 @@ def mistakes_of_names(given: Iterable[str], known: Iterable[str] = (), flags: It
     for name in sorted(name for name in set(given) if not is_known(name, known)):
         candidates = sorted({*OPTIONS, *known, *flags, *known_to_recbole()})
         plain = name.replace("-", "_")
+        if plain in GONE:
+            found.append(f"`{name}`: is gone; leave it out.")
+            continue
         if plain in _CALLED_BEFORE:
             now = _CALLED_BEFORE[plain]
             found.append(f"`{name}`: " + (f"is called `{now}` now." if now else "is gone from RecBole; leave it out."))

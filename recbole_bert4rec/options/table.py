@@ -547,15 +547,6 @@ OPTIONS: Mapping[str, Option] = {
         on_resume=OnResume.FIXED,
         help="With sampled losses and adamw: update only the embeddings that a batch touches, for huge catalogues.",
     ),
-    "shard_items": Option(
-        default=False,
-        kind=Switch(),
-        role=Role.OPTIMISATION,
-        source=Source.OURS,
-        on_resume=OnResume.FIXED,
-        searched=False,
-        help="With several processes: each holds the embeddings of different items, for catalogues that none can hold.",
-    ),
     "enable_amp": _recboles(
         kind=or_auto(Switch()),
         role=Role.OPTIMISATION,

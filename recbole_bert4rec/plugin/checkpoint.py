@@ -1,9 +1,8 @@
 """Checkpoints of plain tensors and plain values, written whole or not at all, read without unpickling code.
 
 A run has two beside each other: ``NAME.pth`` with the best epoch, which is used, and ``NAME.last.pth`` with the state
-that training goes on from. Each is a sealed archive (``sealed.py``). With ``shard_items`` every process writes the rows
-that it holds into a file beside it (``parts.py``). Nothing in here imports RecBole, so that a trained model can be used
-where it is not installed.
+that training goes on from. Each is a sealed archive (``sealed.py``). Nothing in here imports RecBole, so that a trained
+model can be used where it is not installed.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ from torch import Tensor
 
 from recbole_bert4rec.constants import OUR_MODELS
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.options.known import GONE
 from recbole_bert4rec.options.table import default
-from recbole_bert4rec.plugin import parts, sealed
-from recbole_bert4rec.plugin.parts import NO_ROWS, PARTS
+from recbole_bert4rec.plugin import sealed
 from recbole_bert4rec.user_models import source_of
 
 if TYPE_CHECKING:
@@ -75,7 +74,7 @@ class ItemOrder:
     @classmethod
     def of(cls, path: str) -> ItemOrder:
         """Return the items of a checkpoint."""
-        return cls(path, tuple(read(path, rank=NO_ROWS)["item_tokens"]))
+        return cls(path, tuple(read(path)["item_tokens"]))
 
 
 class OtherDataError(UserError):
@@ -98,16 +97,12 @@ def write(path: str | os.PathLike[str], state: dict[str, Any]) -> None:
     sealed.write(path, state)
 
 
-def read(
-    path: str | os.PathLike[str], device: torch.device | str = "cpu", rank: int | None = None, processes: int = 1
-) -> dict[str, Any]:
+def read(path: str | os.PathLike[str], device: torch.device | str = "cpu") -> dict[str, Any]:
     """Read a checkpoint; see :func:`sealed.read`.
 
     Args:
         path: the file.
         device: where its tensors go.
-        rank: with ``shard_items``, the process whose rows are read; :data:`NO_ROWS`: nobody's; None: all of them.
-        processes: with ``rank``, the number of those that train together.
 
     Returns:
         The entries of :data:`ENTRIES`, each of its kind, and others that may be there.
@@ -115,13 +110,12 @@ def read(
     Raises:
         ForeignFileError: the file is no checkpoint of this package. RecBole's own are pickles, which can run code;
             they are refused here.
-        UserError: the file, or one beside it, is missing, damaged, of another format, or lacks an entry.
+        UserError: the file is missing, damaged, of another format, or lacks an entry; or it was trained with an option
+            that is gone.
     """
     state = sealed.read(path, device)
     _check_entries(path, state)
-    state["config"] = _with_todays_names(state["config"])
-    if PARTS in state and rank != NO_ROWS:
-        parts.add_rows(path, state, device, None if processes == 1 else rank, processes)
+    state["config"] = _without_gone(path, _with_todays_names(state["config"]))
     return state
 
 
@@ -133,6 +127,14 @@ def _with_todays_names(config: dict[str, Any]) -> dict[str, Any]:
     items, sequences = config.pop("batch_tokens"), config.pop("train_batch_size")
     size = (default("train_batch_size"), sequences) if items is None else (items, None)
     return {**config, "train_batch_size": size[0], "batch_sequences": size[1]}
+
+
+def _without_gone(path: str | os.PathLike[str], config: dict[str, Any]) -> dict[str, Any]:
+    """Return options of a checkpoint without those that are gone, and meant nothing to its training."""
+    for name, off in GONE.items():
+        if config.get(name, off) != off:
+            raise UserError(f"{path} was trained with {name}={config[name]!r}, an option that is gone; train anew")
+    return {name: value for name, value in config.items() if name not in GONE}
 
 
 class Entry(NamedTuple):
@@ -301,7 +303,6 @@ ENTRIES = {
     "average_steps": Entry("a whole number from 0", _is_whole, required=False),
     "histories": Entry("users, and the items, bounds and times of their histories", _are_histories, required=False),
     "middle": Entry("the batches of an epoch that are done, and their loss", _is_middle, required=False),
-    PARTS: Entry("a token and the number of processes", parts.is_entry, required=False),
     "preload_weight": Entry("a dictionary of tables of float64", _are_preloaded, required=False),
     "warm_start": Entry("the file that a training began with, and numbers of items", _is_warm_start, required=False),
 }

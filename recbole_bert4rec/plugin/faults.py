@@ -9,7 +9,6 @@ from recbole.trainer import Trainer
 from torch import Tensor
 
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.plugin.distributed import anywhere
 
 _MOST_IN_A_ROW = 10
 """Batches without a finite gradient, one after the other, after which a training has diverged."""
@@ -58,10 +57,9 @@ class FaultyTrainer(Trainer):
         Raises:
             UserError: some are not.
         """
-        named = self.model.state_dict().items()
-        wrong = [name for name, one in named if one.is_floating_point() and not one.isfinite().all()]
-        if anywhere(bool(wrong)):
-            raise self._diverged(f"the weights {wrong[0] if wrong else 'of another process'} are not finite")
+        for name, weights in self.model.state_dict().items():
+            if weights.is_floating_point() and not weights.isfinite().all():
+                raise self._diverged(f"the weights {name} are not finite")
 
     def _check_scores(self, scores: Tensor) -> None:
         """Refuse scores that cannot be ranked; NaN and infinity would stand first.

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from recbole.config import Config
 from recbole.data.interaction import Interaction
 from recbole.model.abstract_recommender import SequentialRecommender
 from recbole.utils import InputType
-from torch import Tensor, nn
+from torch import Tensor
 
 from recbole_bert4rec.constants import PADDING, SAMPLED_LOSSES, STOCK_MODEL_NAME, UNCALIBRATED_LOSSES
 from recbole_bert4rec.data.batching import epoch_generator
 from recbole_bert4rec.data.labelled import Labelled, seen_pairs
 from recbole_bert4rec.data.negatives import SharedNegatives, items_outside
-from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.nn.cross_entropy import LogitOffset, Workspace, cross_entropy
 from recbole_bert4rec.nn.losses import (
     binary_cross_entropy,
@@ -28,12 +25,8 @@ from recbole_bert4rec.nn.losses import (
     sampled_softmax,
     smoothing,
 )
-from recbole_bert4rec.nn.sharding import ShardedEmbedding
 from recbole_bert4rec.nn.time_bias import visible_times
-from recbole_bert4rec.nn.topk import Change
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
-from recbole_bert4rec.plugin.distributed import of_all_labels, shard_of
-from recbole_bert4rec.plugin.parts import SHARED
 from recbole_bert4rec.ranker import Pairs, Ranker
 
 _STOCK_FIELDS = ("MASK_ITEM_SEQ", "POS_ITEMS", "NEG_ITEMS", "MASK_INDEX")
@@ -66,13 +59,11 @@ class BERT4Rec(Ranker, SequentialRecommender):
         counts: Any = dataset.training_counts() if needed else None
         self.negatives = SharedNegatives(counts, config["negatives"]) if sampled else None
         features = dataset.item_features(config["selected_features"]) if config["selected_features"] else ()
-        self._init_ranker(config, self.n_items, features, shard_of(config, self.n_items))
+        self._init_ranker(config, self.n_items, features)
         self.adjust(config["logit_adjustment"], counts)
         if at_frequencies:
             self.encoder.init_output_bias_(counts)
         self._workspace = Workspace()
-        if isinstance(self.encoder.item_embedding, ShardedEmbedding) and self.loss_type == "CE":
-            self.encoder.item_embedding.sparse = True  # the softmax has dense gradients; other ones take no table more
         self.set_epoch(0)
 
     def __getattr__(self, name: str) -> Any:
@@ -87,13 +78,6 @@ class BERT4Rec(Ranker, SequentialRecommender):
                 f"from recbole.model.sequential_recommender import {STOCK_MODEL_NAME}"
             )
         return super().__getattr__(name)
-
-    def shared_weights(self) -> dict[str, nn.Parameter]:
-        """Return the weights of which other processes have other rows, by their names; none without ``shard_items``."""
-        if self.shard is None or self.shard.world == 1:
-            return {}
-        named = dict(self.named_parameters())
-        return {name: named[name] for name in SHARED}
 
     def set_epoch(self, epoch: int, generator_state: Tensor | None = None) -> None:
         """Start an epoch: its masks and negatives depend on the seed and the epoch alone.
@@ -161,18 +145,19 @@ class BERT4Rec(Ranker, SequentialRecommender):
         generator = self._generator_on(sequences.device)
         weights = mask_weights(shown.rows, len(sequences), self.loss_mean)
         offset = self._seen_offset(shown)
+        table, bias, labels = self.encoder.output_embedding, self.encoder.output_bias, shown.labels
         if self.loss_type == "CE":
-            return self._softmax_over_all(vectors, shown.labels, weights, offset)
+            loss = cross_entropy(vectors, table, bias, labels, weights, offset, self._workspace)
+            if not self.label_smoothing:
+                return loss
+            return loss + smoothing(vectors, table, bias, labels, weights, offset, self.label_smoothing)
         if self.loss_type == "BPR":
-            outside = self._negatives_outside(sequences, shown, generator)
-            table, bias, (labels, outside), _ = self._rows_of((shown.labels, outside), None)
-            return bpr(vectors, table, bias, labels, outside, weights)
+            return bpr(vectors, table, bias, labels, self._negatives_outside(sequences, shown, generator), weights)
         if self.negatives is None:
             raise NotImplementedError(f"loss_type {self.loss_type} has no branch in calculate_loss")
-        negatives = self.negatives.draw(self.n_negatives, shown.labels, generator)
-        table, bias, (labels, drawn), offset = self._rows_of((shown.labels, negatives.items), offset)
-        sparse = self.encoder.options.sparse_update and self.shard is None
-        scores = sampled_scores(vectors, table, bias, labels, drawn, offset, sparse)
+        negatives = self.negatives.draw(self.n_negatives, labels, generator)
+        sparse = self.encoder.options.sparse_update
+        scores = sampled_scores(vectors, table, bias, labels, negatives.items, offset, sparse)
         if self.loss_type == "sampled_softmax":
             return sampled_softmax(scores, negatives.log_expected, weights)
         if self.loss_type not in UNCALIBRATED_LOSSES:
@@ -180,57 +165,11 @@ class BERT4Rec(Ranker, SequentialRecommender):
         t = self.gbce_t if self.loss_type == "gBCE" else 0.0
         return binary_cross_entropy(scores, weights, gbce_exponent(len(negatives.items), self.n_items, t))
 
-    def _softmax_over_all(self, vectors: Tensor, labels: Tensor, weights: Tensor, offset: LogitOffset | None) -> Tensor:
-        """Return the cross-entropy of a softmax over all items; with ``shard_items``, of the rows of all processes."""
-        table, bias = self.encoder.output_embedding, self.encoder.output_bias
-        if self.shard is None:
-            loss = cross_entropy(vectors, table, bias, labels, weights, offset, self._workspace)
-            if not self.label_smoothing:
-                return loss
-            return loss + smoothing(vectors, table, bias, labels, weights, offset, self.label_smoothing)
-        weights = of_all_labels(weights, self.n_averaged)
-        self.n_averaged = 1  # each process has the mean over the labels of all
-        if offset is not None:
-            before = self.shard.rows_before(len(vectors))
-            rows, items = self.shard.gather(offset.rows + before), self.shard.own(self.shard.gather(offset.items))
-            offset = LogitOffset(offset.value, rows[items != PADDING], items[items != PADDING])
-        vectors, labels, weights = map(self.shard.gather, (vectors, labels, weights))
-        return cross_entropy(vectors, table, bias, self.shard.own(labels), weights, offset, self._workspace, self.shard)
-
-    def _rows_of(
-        self, items: tuple[Tensor, ...], offset: LogitOffset | None
-    ) -> tuple[Tensor, Tensor, tuple[Tensor, ...], LogitOffset | None]:
-        """Return output embeddings and biases of some items at least, their rows there, and what of an offset is there.
-
-        They are the whole tables; with ``shard_items``, rows from the processes that hold them.
-
-        Args:
-            items: ids. *Shape:* any
-            offset: a number that is added to some logits.
-
-        Returns:
-            Embeddings (R, H) and biases (R,), rows of the items, and the offset by such rows.
-        """
-        encoder = self.encoder
-        if self.shard is None:
-            return encoder.output_embedding, encoder.output_bias, items, offset
-        table, bias = encoder.item_embedding, encoder.output_bias
-        assert isinstance(table, ShardedEmbedding)
-        needed = torch.unique(torch.cat([one.flatten() for one in items]))
-        found = self.shard.lookup(needed, lambda rows: torch.cat([table.rows(rows), bias[rows].unsqueeze(1)], 1))
-        rows = tuple(torch.searchsorted(needed, one) for one in items)
-        if offset is not None:
-            place = torch.searchsorted(needed, offset.items).clamp(max=len(needed) - 1)
-            here = needed[place] == offset.items
-            offset = LogitOffset(offset.value, offset.rows[here], place[here])
-        return encoder.as_output(found[:, :-1]), found[:, -1], rows, offset
-
     def logits_of(self, vectors: Tensor, shown: Labelled) -> Tensor:
         """Return the logits of all items, for losses that need each of them: padding has -inf, ``seen_bias`` is added.
 
         *Shape:* (M, H) -> (M, N)
         """
-        self._check_whole()
         logits = self.encoder.scores(vectors)
         offset = self._seen_offset(shown)
         if offset is not None:
@@ -289,24 +228,7 @@ class BERT4Rec(Ranker, SequentialRecommender):
             Scores and items, best first. *Shape:* (B, k) each.
         """
         vectors, sequences = self.encode(*self.histories(interaction))
-        changes = self.changes(sequences, removed, seen)
-        if self.shard is not None:
-            return self._best_of_all(vectors, k, changes)
-        return self.catalogue().best(vectors, k, changes)
-
-    def _best_of_all(self, vectors: Tensor, k: int, changes: Sequence[Change]) -> tuple[Tensor, Tensor]:
-        """Return the k best items over all processes, each of which ranks its own for the same rows."""
-        assert self.shard is not None
-        own: list[Change] = []
-        for rows, items, value in changes:
-            here = self.shard.own(items)
-            own.append((rows[here != PADDING], here[here != PADDING], value))
-        scores, rows = self.catalogue().best(vectors, min(k, self.shard.n_items - 1), own)
-        missing = k - scores.shape[1]
-        scores, items = F.pad(scores, [0, missing], value=-torch.inf), F.pad(self.shard.ids(rows), [0, missing])
-        scores, items = (torch.cat(list(self.shard.stacked(one)), 1) for one in (scores, items))
-        scores, place = scores.sort(dim=1, descending=True, stable=True)
-        return scores[:, :k], items.gather(1, place[:, :k])
+        return self.catalogue().best(vectors, k, self.changes(sequences, removed, seen))
 
     def predict(self, interaction: Interaction) -> Tensor:
         """Score the given item of each row; equal histories are encoded once.
@@ -333,19 +255,10 @@ class BERT4Rec(Ranker, SequentialRecommender):
         Returns:
             *Shape:* (B, N)
         """
-        self._check_whole()
         if not len(interaction):  # RecBole's case study asks for users without a row, too
             return torch.empty(0, self.n_items, device=self.device)
         vectors, sequences = self.encode(*self.histories(interaction))
         return self.scores_of(vectors, sequences, seen)
-
-    def _check_whole(self) -> None:
-        """Refuse to score all items where other processes hold some of them."""
-        if self.shared_weights():
-            raise UserError(
-                f"{type(self).__name__} needs the scores of all items, which no process has with `shard_items`; leave "
-                "it out"
-            )
 
 
 class BERT4RecPlus(BERT4Rec):

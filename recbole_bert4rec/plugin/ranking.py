@@ -38,7 +38,7 @@ class RankingCollector(Collector):
     def get_data_struct(self) -> DataStruct:
         """Return what was collected, of the users of all processes."""
         struct: DataStruct = super().get_data_struct()
-        if dist.is_initialized() and not self.config["shard_items"]:  # with it, each process has all users
+        if dist.is_initialized():
             for name in _OF_USERS:
                 if name in struct:
                     struct.set(name, torch.cat(gathered(struct.get(name))))

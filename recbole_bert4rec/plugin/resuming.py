@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import secrets
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from logging import getLogger
@@ -21,12 +20,11 @@ from recbole_bert4rec.errors import UserError, short
 from recbole_bert4rec.nn.average import MovingAverage
 from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.options.table import FIXED_ON_RESUME, PROTOCOL
-from recbole_bert4rec.plugin import checkpoint, parts
+from recbole_bert4rec.plugin import checkpoint
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
-from recbole_bert4rec.plugin.distributed import of_the_first, place_of, rank_of
+from recbole_bert4rec.plugin.distributed import rank_of
 from recbole_bert4rec.plugin.faults import FaultyTrainer
 from recbole_bert4rec.plugin.model import BERT4Rec
-from recbole_bert4rec.plugin.parts import NO_ROWS
 from recbole_bert4rec.plugin.warm_start import WarmStart, begin_warm
 from recbole_bert4rec.user_models import class_name
 
@@ -160,11 +158,10 @@ class ResumableTrainer(FaultyTrainer):
         """Write a checkpoint of what is finished after ``epoch``, and of the ``middle`` of the next one."""
         self._check_weights()
         generators = [random_states]
-        shared = self.model.shared_weights()
         if not self.config["single_spec"]:
             generators *= self.config["world_size"]
             dist.all_gather_object(generators, random_states)
-            if rank_of(self.config) != 0 and not shared:
+            if rank_of(self.config) != 0:
                 return
         state = {
             "config": checkpoint.plain_config(self.config),
@@ -194,22 +191,7 @@ class ResumableTrainer(FaultyTrainer):
             state |= {"trained": trained, "average_steps": self.average.steps}
         with self._ranking_weights():
             state["state_dict"] = self.model.state_dict()
-            if shared:
-                self._write_with_parts(file, state, shared.values())
-            else:
-                checkpoint.write(file, state)
-
-    def _write_with_parts(self, file: str, state: dict[str, Any], shared: Iterable[Tensor]) -> None:
-        """Write a checkpoint whose item table lies in several processes: first their rows, then what names them."""
-        (rank, processes), token = place_of(self.config), of_the_first(secrets.token_hex(4))
-        weights = [weight for group in self.optimizer.param_groups for weight in group["params"]]
-        ours = {id(weight) for weight in shared}
-        places = [place for place, weight in enumerate(weights) if id(weight) in ours]
-        kept = parts.write(file, state, rank, token, processes, places)
-        dist.barrier()
-        if rank == 0:
-            checkpoint.write(file, kept)
-            parts.tidy(file, token)
+            checkpoint.write(file, state)
 
     def resume_checkpoint(self, resume_file: str | os.PathLike[str]) -> None:
         """Go on from a checkpoint as if never stopped: weights, optimizer, early stopping, random numbers.
@@ -222,7 +204,7 @@ class ResumableTrainer(FaultyTrainer):
                 would be selected under another protocol than the current best; or the best epoch's checkpoint, which
                 the last one needs beside it, is missing, damaged or of another training.
         """
-        state = checkpoint.read(resume_file, self.device, *place_of(self.config))
+        state = checkpoint.read(resume_file, self.device)
         if not state["optimizer"]["param_groups"]:
             raise UserError(
                 f"{resume_file} cannot be resumed: items were appended to it; --warm_start={resume_file} begins with it"
@@ -356,7 +338,7 @@ def _check_pair(best: str, last: str | os.PathLike[str], state: Mapping[str, Any
         return
     if not os.path.isfile(best):
         raise UserError(f"{last} goes on only beside {best}, which holds the best epoch so far and is missing")
-    kept = checkpoint.read(best, rank=NO_ROWS)
+    kept = checkpoint.read(best)
     same = kept["epoch"] == state["best_epoch"] and kept["best_valid_score"] == state["best_valid_score"]
     # a better one may have been written, and the run have ended before its last one was
     of_one_run = kept["fingerprint"] == state["fingerprint"] and kept["config"]["seed"] == state["config"]["seed"]

@@ -29,11 +29,8 @@ from recbole_bert4rec.plugin.advice import advice_on_steps
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.distributed import (
     anywhere,
-    keep_shares_apart,
     mean_of_all,
     of_all_labels,
-    of_the_first,
-    place_of,
     share_checkpoint_name,
     share_rows,
 )
@@ -66,20 +63,13 @@ class BERT4RecTrainer(EvaluatingTrainer, ResumableTrainer):
         self.valid_result: dict[str, float] = {}
         self.fingerprint = ""
         self.evaluated_rows = 0
-        if config["sparse_update"] and not config["single_spec"] and model.shard is None:
+        if config["sparse_update"] and not config["single_spec"]:
             raise UserError(
-                "`sparse_update` works in one process only: RecBole shares dense gradients; leave --nproc out, or "
-                "share the items out, too: --shard_items=True"
+                "`sparse_update` works in one process only: RecBole shares dense gradients; leave --nproc out"
             )
-        keep_shares_apart(model)
         super().__init__(config, model)
         self._restart_average()
         self.eval_collector = RankingCollector(config)
-        if model.shard is not None and self.eval_collector.needs_all_scores:
-            raise UserError(
-                f"`shard_items` keeps no process all scores, which one of `metrics` {config['metrics']} needs; choose "
-                "metrics of the best items, such as Hit, NDCG and MRR"
-            )
         self.ranking_depth = max(config["topk"])
         self.clip_grad_norm = None  # RecBole would clip gradients before the scaler is taken out of them
         share_checkpoint_name(self)
@@ -230,11 +220,7 @@ class BERT4RecTrainer(EvaluatingTrainer, ResumableTrainer):
             self._scaler.scale(loss if alone else loss + self.sync_grad_loss()).backward()
         self._before_step(self.optimizer)
         self._scaler.unscale_(self.optimizer)
-        replicated, shared = self._replicated_and_shared()
-        for weight in shared:  # sums over the labels of all processes, where the others are means
-            if weight.grad is not None:
-                weight.grad.div_(self.config["world_size"])
-        norm = clip(replicated, shared=shared, **(self.config["clip_grad_norm"] or {})).item()
+        norm = clip(self.model.parameters(), **(self.config["clip_grad_norm"] or {})).item()
         values = [loss.item() for loss in losses]
         if not alone:
             values = mean_of_all(values, self.device)
@@ -246,16 +232,6 @@ class BERT4RecTrainer(EvaluatingTrainer, ResumableTrainer):
         elif not self.enable_scaler:  # which leaves such a batch out by itself, and scales the next one less
             self._skip(values, norm, self._users_of(interaction))
         self._scaler.update()
-
-    def _replicated_and_shared(self) -> tuple[list[Tensor], list[Tensor]]:
-        """Return the weights that all processes have, and those of which each has other rows."""
-        shared = self.model.shared_weights()
-        return [weight for name, weight in self.model.named_parameters() if name not in shared], [*shared.values()]
-
-    def sync_grad_loss(self) -> Tensor | int:
-        """Return 0 with a gradient for all weights whose gradients processes average, as RecBole does."""
-        replicated, _ = self._replicated_and_shared()
-        return sum(weight.sum() * 0 for weight in replicated)
 
     def _add_losses(self, losses: list[float]) -> None:
         """Add a batch's losses to the sums of its epoch."""
@@ -270,9 +246,7 @@ class BERT4RecTrainer(EvaluatingTrainer, ResumableTrainer):
         self, valid_data: AbstractDataLoader, show_progress: bool = False
     ) -> tuple[float, dict[str, float]]:
         self._check_weights()
-        found: tuple[float, dict[str, float]] = super()._valid_epoch(valid_data, show_progress)
-        # all processes rank all rows with `shard_items`, and must stop alike, whatever their processors round
-        score, self.valid_result = found if self.model.shard is None else of_the_first(found)
+        score, self.valid_result = super()._valid_epoch(valid_data, show_progress)
         return score, self.valid_result
 
     def evaluate(
@@ -290,14 +264,14 @@ class BERT4RecTrainer(EvaluatingTrainer, ResumableTrainer):
         if not eval_data:
             return None
         self._eval_dataset = eval_data._dataset
-        share_rows(eval_data, self.model.shard is not None)
+        share_rows(eval_data)
         self.evaluated_rows = 0
         with nullcontext() if load_best_model else self._ranking_weights():  # the best one's are in the checkpoint
             return super().evaluate(eval_data, load_best_model=False, show_progress=show_progress)
 
     def _load_best(self, file: str) -> None:
         """Give the model the weights that a checkpoint ranks with."""
-        self.model.load_state_dict(checkpoint.read(file, self.device, *place_of(self.config))["state_dict"])
+        self.model.load_state_dict(checkpoint.read(file, self.device)["state_dict"])
         self._restart_average()
         self.logger.info(f"Loading model structure and parameters from {file}")
 

@@ -28,7 +28,6 @@ from recbole_bert4rec.options.flags import literal, parse_flags
 from recbole_bert4rec.options.kinds import misfits
 from recbole_bert4rec.options.table import OPTIONS, SHAPES_WEIGHTS
 from recbole_bert4rec.plugin import checkpoint
-from recbole_bert4rec.plugin.parts import NO_ROWS
 from recbole_bert4rec.plugin.warm_start import read_for
 from recbole_bert4rec.recommend.answers import check_names_of_columns
 from recbole_bert4rec.recommend.recommend import check_destination
@@ -188,7 +187,7 @@ def _check_name(dataset: str, given: Mapping[str, Any]) -> None:
 
 def _stored_options(resume: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return a checkpoint's options, without those whose place others take that are given anew."""
-    options = checkpoint.without_places(checkpoint.read(resume, rank=NO_ROWS)["config"])
+    options = checkpoint.without_places(checkpoint.read(resume)["config"])
     if "train_batch_size" in given and "batch_sequences" not in given:
         options.pop("batch_sequences", None)
     if not torch.cuda.is_available():  # the checkpoint may come from a machine that has a GPU
@@ -200,7 +199,7 @@ def _stored_options(resume: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _shaping_options(warm: str) -> dict[str, Any]:
     """Return the model and the options of a checkpoint that its weights can only be taken over with."""
-    options = checkpoint.read(warm, rank=NO_ROWS)["config"]
+    options = checkpoint.read(warm)["config"]
     return {name: options[name] for name in ("model", *SHAPES_WEIGHTS) if name in options}
 
 

@@ -15,7 +15,6 @@ from recbole_bert4rec.options.flags import literal, parse_flags
 from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.options.table import WITHOUT_EFFECT
 from recbole_bert4rec.plugin import checkpoint
-from recbole_bert4rec.plugin.parts import NO_ROWS
 from recbole_bert4rec.plugin.sealed import ForeignFileError
 from recbole_bert4rec.resources import find_config
 from recbole_bert4rec.training.inputs import check_ours
@@ -68,7 +67,7 @@ def _furthest(file: str) -> str:
 
 
 def _progress(file: str) -> tuple[int, int]:
-    state = checkpoint.read(file, rank=NO_ROWS)
+    state = checkpoint.read(file)
     return state["epoch"], state.get("middle", {}).get("batches", 0)
 
 
@@ -92,7 +91,7 @@ def runs_in(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """
     for file in sorted(folder.glob("*.pth"), key=lambda file: file.stat().st_mtime, reverse=True):
         try:
-            yield str(file), checkpoint.read(file, rank=NO_ROWS)["config"]
+            yield str(file), checkpoint.read(file)["config"]
         except ForeignFileError:
             continue
         except UserError as error:

@@ -18,7 +18,7 @@ from recbole_bert4rec.environment import commit, environment, peak_memory_mb
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.files import atomic_write
 from recbole_bert4rec.plugin.checkpoint import is_plain
-from recbole_bert4rec.plugin.distributed import n_parameters, rank_of
+from recbole_bert4rec.plugin.distributed import rank_of
 from recbole_bert4rec.plugin.warm_start import WarmStart, words
 from recbole_bert4rec.training.callbacks import Callback, Metrics, Observed
 from recbole_bert4rec.training.epochs import EpochLog, EpochRecord, counted, finite, finite_values
@@ -157,7 +157,7 @@ def _facts(trainer: Trainer) -> _Facts:
         "model": config["model"],
         "dataset": config["dataset"],
         "seed": config["seed"],
-        "parameters": n_parameters(trainer.model),
+        "parameters": sum(weight.numel() for weight in trainer.model.parameters()),
         "checkpoint": str(trainer.saved_model_file),
         "commit": commit(),
         "config": {key: in_json(value) for key, value in sorted(config.final_config_dict.items()) if is_plain(value)},

@@ -109,10 +109,6 @@ def _logged_run(request: RunRequest, any_data: bool = True) -> RunResult:
     config = configure(request)
     protocols = protocols_of(request, config)
     check_places(config)
-    if request.recommend is not None and config["shard_items"] and not config["single_spec"]:
-        raise UserError(
-            "--recommend needs all items in one process; with --shard_items=True recommend from the checkpoint"
-        )
     with logged(config) as log_file:
         about = f"{config['model']} on {config['dataset']}, seed {config['seed']}"
         say(f"{about}; options, model and details: {log_file}")

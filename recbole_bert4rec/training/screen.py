@@ -15,7 +15,6 @@ from recbole.data.dataset import Dataset
 
 from recbole_bert4rec.datafiles.times import unit_of
 from recbole_bert4rec.plugin.advice import advice
-from recbole_bert4rec.plugin.distributed import n_parameters
 from recbole_bert4rec.training.budget import Budget
 from recbole_bert4rec.training.build import Data, Experiment
 from recbole_bert4rec.training.callbacks import Callback, Metrics, Observed
@@ -119,13 +118,13 @@ def _period(ends: tuple[float, float] | None, dates_only: bool = False) -> str:
 def show_plan(experiment: Experiment) -> None:
     """Say how large the model is and how much there is to do."""
     trainer, batches = experiment.trainer, len(experiment.data.train)
-    parameters = n_parameters(experiment.model)
+    parameters = sum(weight.numel() for weight in experiment.model.parameters())
     config = experiment.data.config
     device = config["device"]
     on_gpu = device.type == "cuda"
     where = torch.cuda.get_device_name(device) if on_gpu else f"the processor, threads: {torch.get_num_threads()}"
     if not config["single_spec"]:
-        where += f", processes: {config['world_size']}" + (" (items shared out)" if config["shard_items"] else "")
+        where += f", processes: {config['world_size']}"
     epochs = max(0, trainer.epochs - trainer.start_epoch)
     more = "more" if trainer.start_epoch else ""
     training = f"at most {counted(epochs, more)}" if epochs else "nothing to train"

@@ -121,6 +121,7 @@ def test_recboles_transform_is_taken_for_what_is_done_anyway(write_inter: Any) -
         ({"min_user_inter_num": 5}, "`min_user_inter_num`: is called `user_inter_num_interval` now"),
         ({"test_batch_size": 5}, "`test_batch_size`: is called `eval_batch_size` now"),
         ({"batch_tokens": 500}, "`batch_tokens`: is called `train_batch_size` now"),
+        ({"shard_items": True}, "`shard_items`: is gone; leave it out"),
         ({"real_time_process": False}, "`real_time_process`: is gone from RecBole; leave it out"),
     ],
 )

@@ -76,7 +76,6 @@ BAD_VALUES = [
     ("negatives", "hard", "one of ['uniform', 'popularity', 'batch']"),
     ("gbce_t", 1.1, "a number at least 0 and at most 1"),
     ("sparse_update", 1, "one of [True, False]"),
-    ("shard_items", "both", "one of [True, False]"),
     ("seen_bias", "on", "one of [True, False]"),
     ("output_projection", 0, "one of [True, False]"),
     ("loss_mean", "median", "one of ['mask', 'sequence']"),
@@ -326,10 +325,6 @@ def test_all_mistakes_come_in_one_message() -> None:
             {"sparse_update": True, "loss_type": "BCE", "learner": "sgd"},
             "`sparse_update` needs `learner` adamw, but the learner is sgd",
         ),
-        ({"shard_items": True, "label_smoothing": 0.1}, "`shard_items` needs `label_smoothing` 0, but it is 0.1"),
-        ({"shard_items": True, "warm_start": "a.pth"}, "`shard_items` needs `warm_start` null, but it is 'a.pth'"),
-        ({"shard_items": True, "refit": "train+valid"}, "`shard_items` needs `refit` null, but it is 'train+valid'"),
-        ({"shard_items": True, "enable_scaler": True}, "`shard_items` needs `enable_scaler` False, but it is True"),
         ({"valid_metric": "NDCG@7"}, "`valid_metric` must be one of"),
     ],
 )

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 import torch
 
+from recbole_bert4rec import load
 from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.options.known import GONE
 from recbole_bert4rec.plugin import checkpoint
 from recbole_bert4rec.training.run import run
 from tests.conftest import QUIET, make_config, make_trainer, prepare
@@ -105,6 +107,22 @@ def test_sizes_of_batches_that_an_older_checkpoint_names_otherwise_keep_their_me
     config = checkpoint.read(stopped)["config"]
     assert "batch_tokens" not in config
     assert (config["train_batch_size"], config["batch_sequences"]) == meant
+
+
+@pytest.mark.parametrize("name", GONE)
+def test_an_option_that_is_gone_is_left_out_where_it_was_off_and_refused_where_it_was_on(
+    name: str, stopped: Path
+) -> None:
+    state = checkpoint.read(stopped)
+    state["config"][name] = GONE[name]
+    checkpoint.write(stopped, state)
+    assert name not in checkpoint.read(stopped)["config"]
+    load(stopped)
+    assert run(resume=str(stopped), options={"epochs": 2}).record["epochs"]
+    checkpoint.write(stopped, {**state, "config": {**state["config"], name: 0.5}})
+    for use in (load, lambda file: run(resume=str(file))):
+        with pytest.raises(UserError, match=f"was trained with {name}=0.5, an option that is gone; train anew$"):
+            use(stopped)
 
 
 def test_a_checkpoint_is_not_resumed_under_another_name(stopped: Path) -> None:
