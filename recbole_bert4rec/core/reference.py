@@ -173,7 +173,8 @@ class BERT4Rec(nn.Module):
         """
         vectors = self.head_norm(F.gelu(self.head(self.encode(item_seq))))
         logits = vectors @ self.item_embedding.weight[: self.n_items].T + self.output_bias
-        return logits.index_fill(-1, torch.tensor([PADDING], device=logits.device), -torch.inf)
+        of_items: Tensor = logits.index_fill(-1, torch.tensor([PADDING], device=logits.device), -torch.inf)
+        return of_items
 
 
 def loss(logits: Tensor, labels: Tensor) -> Tensor:
