@@ -81,7 +81,6 @@ class EncoderOptions:
     norm: str = _option("norm")
     ablate: Sequence[str] = _option("ablate")
     output_projection: bool = _option("output_projection")
-    temperature: float | None = _option("temperature")
     sparse_update: bool = _option("sparse_update")
     time_bias: bool = _option("time_bias")
 
@@ -297,7 +296,6 @@ class BERT4RecEncoder(nn.Module):
     - ``position`` counts positions from the ``start`` of the window (authors, RecBole), from its ``end``, where the
       [MASK] of a recommendation is always position 0, or not at all (``none``); ``relative`` knows distances alone.
     - ``norm`` pre adds a LayerNorm after the last layer.
-    - ``temperature`` makes a score a cosine divided by the temperature; without it a score is a dot product.
     """
 
     def __init__(self, options: EncoderOptions) -> None:
@@ -414,15 +412,11 @@ class BERT4RecEncoder(nn.Module):
     def output(self, hidden: Tensor) -> Tensor:
         """Apply the output layer up to the product with the embeddings: LayerNorm(GELU(h W^P + b^P)) (equation 7).
 
-        With a ``temperature`` the vectors are normalised and divided by it.
-
         *Shape:* (..., H) in, out
         """
-        vectors = hidden
         if isinstance(self.head, nn.Linear):
-            vectors = self.head_norm(F.gelu(linear(hidden, affine(self.head))))
-        temperature = self.options.temperature
-        return vectors if temperature is None else F.normalize(vectors, dim=-1) / temperature
+            hidden = self.head_norm(F.gelu(linear(hidden, affine(self.head))))
+        return hidden
 
     @torch.no_grad()
     def init_output_bias_(self, counts: Tensor) -> None:
@@ -439,12 +433,9 @@ class BERT4RecEncoder(nn.Module):
     def output_embedding(self) -> Tensor:
         """Item embedding as scores use it, tied between input and output (section 3.5).
 
-        With a ``temperature`` it is normalised.
-
         *Shape:* (N + 1, H)
         """
-        weight = self.item_embedding.weight
-        return weight if self.options.temperature is None else F.normalize(weight, dim=-1)
+        return self.item_embedding.weight
 
     @property
     def catalogue(self) -> Tensor:

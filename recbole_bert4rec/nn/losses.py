@@ -31,43 +31,6 @@ def mask_weights(rows: Tensor, n_sequences: int, loss_mean: str) -> Tensor:
     return 1.0 / (masks[rows] * n_sequences)
 
 
-def smoothing(
-    hidden: Tensor,
-    item_embedding: Tensor,
-    bias: Tensor,
-    labels: Tensor,
-    weights: Tensor,
-    offset: LogitOffset | None,
-    share: float,
-) -> Tensor:
-    """Return the term that label smoothing adds to the cross-entropy (Szegedy et al., CVPR 2016, section 7).
-
-    The label gets probability 1 - e + e / V and every other of the V = N - 1 items e / V. The cross-entropy with these
-    targets is that with the label alone plus e sum_m w_m (s_m,label - mean_v s_mv). The mean score is the score of the
-    mean embedding, so no matrix of logits is needed.
-
-    Args:
-        hidden: *Shape:* (M, H)
-        item_embedding: *Shape:* (N or more, H)
-        bias: *Shape:* (N,)
-        labels: *Shape:* (M,)
-        weights: w. *Shape:* (M,)
-        offset: a number that is added to some logits.
-        share: e, in (0, 1).
-
-    Returns:
-        A scalar.
-    """
-    items = slice(1, len(bias))  # without padding
-    mean = hidden @ item_embedding[items].mean(0) + bias[items].mean()
-    label = (hidden * item_embedding[labels]).sum(1) + bias[labels]
-    loss = torch.dot((label - mean).float(), weights)
-    if offset is not None:
-        own = (offset.items == labels[offset.rows]).float() - 1.0 / (len(bias) - 1)
-        loss = loss + offset.value * torch.dot(own, weights[offset.rows])
-    return share * loss
-
-
 def bpr(
     hidden: Tensor, item_embedding: Tensor, bias: Tensor, labels: Tensor, negatives: Tensor, weights: Tensor
 ) -> Tensor:

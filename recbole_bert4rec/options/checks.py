@@ -157,8 +157,6 @@ def _mistakes_between(config: Mapping[str, Any]) -> list[str]:
 
 def _mistakes_of_loss(config: Mapping[str, Any]) -> list[str]:
     found = []
-    if config["label_smoothing"] and config["loss_type"] != "CE":
-        found.append(f"`label_smoothing` needs `loss_type` CE, but the loss is {config['loss_type']}.")
     if config["seen_bias"] and config["loss_type"] == "BPR":
         found.append("`seen_bias` cannot be learnt with `loss_type` BPR, whose negatives are never of the history.")
     if config["loss_type"] in UNCALIBRATED_LOSSES and config["negatives"] not in ("uniform", AUTO):
@@ -177,11 +175,6 @@ def _mistakes_of_sparse_update(config: Mapping[str, Any]) -> list[str]:
         found.append(
             f"`sparse_update` needs `loss_type` {' or '.join(SAMPLED_LOSSES)}, whose batches touch few items, but the "
             f"loss is {config['loss_type']}."
-        )
-    if config["temperature"] is not None:
-        found.append(
-            "`sparse_update` needs `temperature` null: norms of all embeddings are taken, but it is "
-            f"{config['temperature']}."
         )
     if config["ema_decay"]:
         found.append(

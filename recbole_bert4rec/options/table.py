@@ -236,14 +236,6 @@ OPTIONS: Mapping[str, Option] = {
         source=Source.VALIDATION,
         help="Project hidden states before they are multiplied with the items' embeddings (equation 7), or not.",
     ),
-    "temperature": Option(
-        default=None,
-        kind=or_null(Real(0, brackets="()")),
-        role=Role.ARCHITECTURE,
-        source=Source.PAPER_OFF,
-        shared=True,
-        help="Divide cosines by this number to get scores; null: scores are products.",
-    ),
     "time_bias": Option(
         default=False,
         kind=Switch(),
@@ -410,13 +402,6 @@ OPTIONS: Mapping[str, Option] = {
         role=Role.TASK,
         source=Source.OURS,
         help="Calibration t of gBCE (Petrov and Macdonald, RecSys 2023): 0 is BCE, 1 predicts probabilities.",
-    ),
-    "label_smoothing": Option(
-        default=0.0,
-        kind=Real(0, 1),
-        role=Role.TASK,
-        source=Source.PAPER_OFF,
-        help="Share of the label's probability that is spread over all items, with CE.",
     ),
     "seen_bias": Option(
         default=True,

@@ -23,7 +23,6 @@ from recbole_bert4rec.nn.losses import (
     mask_weights,
     sampled_scores,
     sampled_softmax,
-    smoothing,
 )
 from recbole_bert4rec.nn.time_bias import visible_times
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
@@ -51,7 +50,6 @@ class BERT4Rec(Ranker, SequentialRecommender):
         self.loss_mean: str = config["loss_mean"]
         self.seed: int = config["seed"]
         self.TIME_SEQ: str | None = config["TIME_FIELD"] + config["LIST_SUFFIX"] if config["time_bias"] else None
-        self.label_smoothing: float = config["label_smoothing"]
         self.n_negatives: int = config["n_negatives"]
         self.gbce_t: float = config["gbce_t"]
         sampled, at_frequencies = self.loss_type in SAMPLED_LOSSES, config["bias_init"] == "frequency"
@@ -147,10 +145,7 @@ class BERT4Rec(Ranker, SequentialRecommender):
         offset = self._seen_offset(shown)
         table, bias, labels = self.encoder.output_embedding, self.encoder.output_bias, shown.labels
         if self.loss_type == "CE":
-            loss = cross_entropy(vectors, table, bias, labels, weights, offset, self._workspace)
-            if not self.label_smoothing:
-                return loss
-            return loss + smoothing(vectors, table, bias, labels, weights, offset, self.label_smoothing)
+            return cross_entropy(vectors, table, bias, labels, weights, offset, self._workspace)
         if self.loss_type == "BPR":
             return bpr(vectors, table, bias, labels, self._negatives_outside(sequences, shown, generator), weights)
         if self.negatives is None:

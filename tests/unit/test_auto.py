@@ -88,12 +88,9 @@ def test_a_run_says_what_auto_became(write_inter: Any, caplog: pytest.LogCapture
     )
 
 
-def test_what_does_not_go_with_the_loss_that_auto_became_is_refused(
-    write_inter: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    config = make_config("BERT4Rec", **{**SMALL, **write_inter(ROWS), "label_smoothing": 0.1})
-    monkeypatch.setattr("recbole_bert4rec.options.auto._LARGE", 5)
-    with pytest.raises(UserError, match="`label_smoothing` needs `loss_type` CE, but the loss is sampled_softmax"):
+def test_what_does_not_go_with_the_loss_that_auto_became_is_refused(write_inter: Any) -> None:
+    config = make_config("BERT4Rec", **{**SMALL, **write_inter(ROWS), "sparse_update": True})
+    with pytest.raises(UserError, match=r"`sparse_update` needs `loss_type` sampled_softmax .* but the loss is CE"):
         prepare(config)
 
 

@@ -81,7 +81,7 @@ COMPUTED: list[Callable[[str], Tensors]] = [
     of_the_best,
     of_the_encoder,
     lambda on: of_the_encoder(on, position="relative"),
-    lambda on: of_the_encoder(on, norm="pre", hidden_act="swiglu", temperature=0.1),
+    lambda on: of_the_encoder(on, norm="pre", hidden_act="swiglu"),
 ]
 
 

@@ -220,15 +220,6 @@ def test_without_the_projection_hidden_states_are_multiplied_with_embeddings() -
     torch.testing.assert_close(encoder.scores(encoder.output(hidden)), wanted)
 
 
-def test_with_a_temperature_scores_are_cosines_divided_by_it() -> None:
-    torch.manual_seed(0)
-    encoder = BERT4RecEncoder(EncoderOptions(**{**OPTIONS.__dict__, "temperature": 0.05}))
-    hidden = torch.randn(3, 12)
-    vectors = encoder.head_norm(F.gelu(encoder.head(hidden)))
-    wanted = F.cosine_similarity(vectors[:, None], encoder.item_embedding.weight[:20], dim=-1) / 0.05
-    torch.testing.assert_close(encoder.scores(encoder.output(hidden)), wanted + encoder.output_bias)
-
-
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.9])
 def test_dropout_zeroes_a_share_p_and_keeps_the_mean(p: float) -> None:
     torch.manual_seed(0)

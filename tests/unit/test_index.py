@@ -103,7 +103,6 @@ def test_what_is_found_is_what_a_loop_over_the_lists_finds(
         ({}, -3.0),
         ({"objective": "next"}, 3.0),
         ({"objective": "prefix", "time_bias": True}, -3.0),
-        ({"temperature": 0.3}, -3.0),
         ({"logit_adjustment": 0.7, "output_projection": True}, -3.0),
         ({"seen_bias": False}, 0.0),
         ({"selected_features": ["class", "year"], "exclude_seen": True}, 3.0),

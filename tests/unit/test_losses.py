@@ -29,7 +29,6 @@ from recbole_bert4rec.nn.losses import (
     mask_weights,
     sampled_scores,
     sampled_softmax,
-    smoothing,
 )
 
 ROOT = Path(__file__).parents[2]
@@ -120,29 +119,6 @@ def test_blocks_of_any_size_give_the_whole_softmax_with_offsets_too(data: Any) -
     leaves = [hidden, embedding, bias, by]
     for ours, naive in zip(torch.autograd.grad(found, leaves), torch.autograd.grad(wanted, leaves), strict=True):
         torch.testing.assert_close(ours, naive)
-
-
-@settings(max_examples=25, deadline=None)
-@given(st.integers(0, 999), st.integers(1, 9), st.integers(3, 12), st.floats(0.01, 0.9), st.booleans())
-def test_label_smoothing_equals_torch_s_gradients_too(
-    seed: int, masked: int, n_items: int, share: float, has_offset: bool
-) -> None:
-    tensors = problem(seed, masked, n_items, 3, torch.float64)
-    hidden, embedding, bias, labels = (tensors[name] for name in ("hidden", "embedding", "bias", "labels"))
-    weights, by = torch.full((masked,), 1.0 / masked), torch.tensor(1.7, dtype=torch.float64, requires_grad=True)
-    pairs = sorted({(n // 2 % masked, 1 + (seed + n) % (n_items - 1)) for n in range(6)})
-    rows, items = (torch.tensor([pair[n] for pair in pairs]) for n in (0, 1))
-    offset = LogitOffset(by, rows, items) if has_offset else None
-    logits = hidden @ embedding.T + bias
-    if has_offset:
-        logits = logits.index_put((rows, items), by, accumulate=True)
-    wanted = torch.nn.functional.cross_entropy(logits[:, 1:], labels - 1, label_smoothing=share)
-    arguments = (hidden, embedding, bias, labels, weights, offset)
-    found = cross_entropy(*arguments) + smoothing(*arguments, share)
-    torch.testing.assert_close(found, wanted, atol=1e-6, rtol=1e-6)
-    leaves = [hidden, embedding, bias, *([by] if has_offset else [])]
-    for ours, naive in zip(torch.autograd.grad(found, leaves), torch.autograd.grad(wanted, leaves), strict=True):
-        torch.testing.assert_close(ours, naive, atol=1e-6, rtol=1e-6)
 
 
 @pytest.mark.slow

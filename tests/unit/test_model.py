@@ -15,8 +15,6 @@ from tests.unit.conftest import SMALL, start
 @pytest.mark.parametrize(
     "change",
     [
-        {"label_smoothing": 0.2},
-        {"temperature": 0.1},
         {"mask_recency": 0.5},
         {"ft_prefix": True, "ft_ratio": 1.0},
         {"norm": "pre"},

@@ -52,9 +52,7 @@ BAD_VALUES = [
     ("norm", "first", "one of ['post', 'pre']"),
     ("ablate", ["dropout"], "a list of some of ['residual', 'layer_norm', 'feed_forward'], or []"),
     ("ablate", "residual", "a list of some of"),
-    ("temperature", 0, "a number above 0, or null"),
     ("mask_recency", 0, "a number above 0 and at most 1"),
-    ("label_smoothing", 1, "a number at least 0 and below 1"),
     ("drop_duplicates", 1, "one of [True, False]"),
     ("in_order", 1, "one of [True, False]"),
     ("dupe_factor", 0, "a whole number at least 1"),
@@ -292,8 +290,6 @@ def test_all_mistakes_come_in_one_message() -> None:
         ({"hidden_size": 64, "n_heads": 3}, "`hidden_size` must be divisible by `n_heads`, but is 64 with 3 heads"),
         ({"mask_random_share": 0.6, "mask_keep_share": 0.6}, "must add up to at most 1, but give 1.2"),
         ({"seen_bias": True, "loss_type": "BPR"}, "`seen_bias` cannot be learnt with `loss_type` BPR"),
-        ({"label_smoothing": 0.1, "loss_type": "BCE"}, "`label_smoothing` needs `loss_type` CE, but the loss is BCE"),
-        ({"sparse_update": True, "loss_type": "BCE", "temperature": 0.1}, "needs `temperature` null"),
         ({"sparse_update": True, "loss_type": "BCE", "ema_decay": 0.9}, "needs `ema_decay` 0"),
         ({"eval_args": {"mode": "labeled"}}, "with `metrics` AUC or LogLoss and no others"),
         (

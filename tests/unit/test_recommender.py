@@ -26,7 +26,7 @@ CHOICES: list[dict[str, Any]] = [
     {"objective": "next"},
     {"objective": "prefix"},
     {"position": "start"},
-    {"position": "end", "temperature": 0.3},
+    {"position": "end"},
     {"norm": "pre", "output_projection": True, "position": "none"},
     {"logit_adjustment": 0.7},
     {"seen_bias": False},

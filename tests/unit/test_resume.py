@@ -114,15 +114,21 @@ def test_an_option_that_is_gone_is_left_out_where_it_was_off_and_refused_where_i
     name: str, stopped: Path
 ) -> None:
     state = checkpoint.read(stopped)
-    state["config"][name] = GONE[name]
+    state["config"] |= GONE
     checkpoint.write(stopped, state)
-    assert name not in checkpoint.read(stopped)["config"]
+    assert not checkpoint.read(stopped)["config"].keys() & GONE.keys()
     load(stopped)
     assert run(resume=str(stopped), options={"epochs": 2}).record["epochs"]
     checkpoint.write(stopped, {**state, "config": {**state["config"], name: 0.5}})
     for use in (load, lambda file: run(resume=str(file))):
         with pytest.raises(UserError, match=f"was trained with {name}=0.5, an option that is gone; train anew$"):
             use(stopped)
+
+
+def test_an_option_of_the_name_of_one_that_is_gone_is_kept_where_it_stands_alone(stopped: Path) -> None:
+    options = {"temperature": 0.1}  # RecBole has models with such an option
+    found = run(resume=str(stopped), options=options)
+    assert checkpoint.read(found.checkpoint)["config"]["temperature"] == 0.1
 
 
 def test_a_checkpoint_is_not_resumed_under_another_name(stopped: Path) -> None:

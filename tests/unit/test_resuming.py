@@ -38,9 +38,7 @@ def test_a_resumed_run_ends_where_an_uninterrupted_one_does(options: dict, more:
     assert equal(weights(whole), weights(second))
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in FIXED_ON_RESUME if name not in ("temperature", "valid_users", "warm_start")]
-)
+@pytest.mark.parametrize("name", [name for name in FIXED_ON_RESUME if name not in ("valid_users", "warm_start")])
 def test_a_checkpoint_that_lacks_an_option_which_shapes_it_is_refused_by_name(name: str, options: dict) -> None:
     trainer, train, valid, _ = start(**options, epochs=1)
     trainer.fit(train, valid, verbose=False)
