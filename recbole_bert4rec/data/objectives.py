@@ -73,8 +73,6 @@ class Cloze(Objective):
             "mask_ratio": config["mask_ratio"],
             "ft_ratio": config["ft_ratio"],
             "mask_count": config["mask_count"],
-            "recency": config["mask_recency"],
-            "prefix": config["ft_prefix"],
             "random_share": config["mask_random_share"],
             "keep_share": config["mask_keep_share"],
         }

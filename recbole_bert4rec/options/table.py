@@ -324,14 +324,6 @@ OPTIONS: Mapping[str, Option] = {
         shared=True,
         help="Probability that a sequence masks its last item only, as in a test.",
     ),
-    "ft_prefix": Option(
-        default=False,
-        kind=Switch(),
-        role=Role.TASK,
-        objective="cloze",
-        source=Source.PAPER_OFF,
-        help="End a sequence that masks its last item only at a random item, as RecBole's rows do.",
-    ),
     "mask_count": Option(
         default="bernoulli",
         kind=OneOf(("bernoulli", "exact")),
@@ -339,14 +331,6 @@ OPTIONS: Mapping[str, Option] = {
         objective="cloze",
         source=Source.RECBOLE,
         help="bernoulli: mask each item with probability rho; exact: mask max(1, round(rho n)) items of n.",
-    ),
-    "mask_recency": Option(
-        default=1.0,
-        kind=Real(0, 1, "(]"),
-        role=Role.TASK,
-        objective="cloze",
-        source=Source.PAPER_OFF,
-        help="Factor by which the probability of masking falls an item from the end; 1: all items alike.",
     ),
     "mask_random_share": Option(
         default=0.0,

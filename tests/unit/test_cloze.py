@@ -68,56 +68,6 @@ def test_ft_ratio_one_masks_the_last_item_only_and_zero_never_forces_it() -> Non
     assert (share[:-1] - 0.7 * 0.217).abs().max() < 0.02
 
 
-@given(sequences_strategy, st.floats(0.01, 1.0), st.floats(0.0, 1.0), st.integers(0, 1000))
-def test_a_prefix_hides_what_comes_after_its_one_mask_and_nothing_else(
-    sequences: list[list[int]], mask_ratio: float, ft_ratio: float, seed: int
-) -> None:
-    item_seq, lengths = padded(sequences)
-    whole = cloze(item_seq, lengths, MASK, epoch_generator(seed, 0), mask_ratio, ft_ratio)
-    cut = cloze(item_seq, lengths, MASK, epoch_generator(seed, 0), mask_ratio, ft_ratio, prefix=True)
-    assert torch.equal(cut.labels, item_seq[cut.rows, cut.columns])
-    for row, length in enumerate(lengths.tolist()):
-        masks = (whole.item_seq[row] == MASK).nonzero().flatten().tolist()
-        if masks != [length - 1]:
-            assert torch.equal(cut.item_seq[row], whole.item_seq[row])
-            continue
-        ((end,),) = (cut.item_seq[row] == MASK).nonzero().tolist()
-        assert min(1, length - 1) <= end < length
-        assert torch.equal(cut.item_seq[row, :end], item_seq[row, :end])
-        assert cut.item_seq[row, end + 1 :].sum() == 0
-
-
-def test_prefixes_end_at_every_item_but_the_first_alike() -> None:
-    item_seq, lengths = padded([[1, 2, 3, 4, 5]] * 20_000)
-    cut = cloze(item_seq, lengths, MASK, epoch_generator(0, 0), 0.5, 1.0, prefix=True)
-    share = cut.columns.bincount(minlength=5) / 20_000
-    assert share[0] == 0
-    assert (share[1:] - 0.25).abs().max() < 0.015
-
-
-def test_recency_masks_the_end_more_often_and_as_many_in_the_mean() -> None:
-    lengths = torch.tensor([6, 10]).repeat(20_000)
-    masked = cloze_positions(lengths, 10, 0.1, 0.0, "bernoulli", epoch_generator(0, 0), recency=0.8).float()
-    weights = 0.8 ** torch.arange(9.0, -1.0, -1.0)
-    chance = 0.1 * 10 * weights / weights.sum()
-    long = masked[1::2].mean(0)
-    nothing = torch.prod(1 - chance)  # then one is masked after all, by the same odds or nearly
-    assert (long - chance).abs().max() < nothing * 0.5
-    assert (long.diff() > 0).all()
-    assert (masked[::2, 6:] == 0).all()
-    exact = cloze_positions(lengths, 10, 0.2, 0.0, "exact", epoch_generator(0, 0), recency=0.8).float()
-    assert exact.sum(1).unique().tolist() == [1.0, 2.0]
-    assert (exact[1::2].mean(0).diff() > 0).all()
-
-
-def test_recency_of_long_histories_stays_finite_and_masks_everybody() -> None:
-    lengths = torch.tensor([200, 1, 137])
-    for recency in (0.01, 0.5, 0.999):
-        masked = cloze_positions(lengths, 200, 0.2, 0.0, "bernoulli", epoch_generator(0, 0), recency=recency)
-        assert masked.any(1).all()
-        assert not masked[1, 1:].any()
-
-
 def test_a_ratio_of_one_masks_everything() -> None:
     item_seq, lengths = padded([[1, 2, 3], [4]])
     masked = cloze(item_seq, lengths, MASK, epoch_generator(0, 0), 1.0)
