@@ -176,10 +176,6 @@ def _mistakes_of_sparse_update(config: Mapping[str, Any]) -> list[str]:
             f"`sparse_update` needs `loss_type` {' or '.join(SAMPLED_LOSSES)}, whose batches touch few items, but the "
             f"loss is {config['loss_type']}."
         )
-    if config["ema_decay"]:
-        found.append(
-            f"`sparse_update` needs `ema_decay` 0: an average touches all weights, but it is {config['ema_decay']}."
-        )
     if config["learner"] != "adamw":
         found.append(f"`sparse_update` needs `learner` adamw, but the learner is {config['learner']}.")
     return found

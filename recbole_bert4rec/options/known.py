@@ -45,7 +45,14 @@ _CALLED_BEFORE = {
 }
 """What options were called in earlier versions of RecBole and of this package, and are now; None: they are gone."""
 
-GONE = {"ft_prefix": False, "label_smoothing": 0.0, "mask_recency": 1.0, "shard_items": False, "temperature": None}
+GONE = {
+    "ema_decay": 0.0,
+    "ft_prefix": False,
+    "label_smoothing": 0.0,
+    "mask_recency": 1.0,
+    "shard_items": False,
+    "temperature": None,
+}
 """Options of earlier versions of this package that it no longer has, each with the value that turned it off."""
 
 _CALLED_ELSEWHERE = {

@@ -492,14 +492,6 @@ OPTIONS: Mapping[str, Option] = {
         shared=True,
         help="Weight decay of weights and embeddings; LayerNorm and biases are spared.",
     ),
-    "ema_decay": Option(
-        default=0.0,
-        kind=Real(0, 1),
-        role=Role.OPTIMISATION,
-        source=Source.OURS,
-        on_resume=OnResume.FIXED,
-        help="Validate, test and keep the moving average of the weights with this decay; 0: no average.",
-    ),
     "clip_grad_norm": Option(
         default={"max_norm": 5.0},
         kind=or_null(Clipping()),

@@ -304,8 +304,6 @@ ENTRIES = {
     "item_tokens": Entry("a list of padding and different items", _are_items),
     "item_counts": Entry("a row of whole numbers from 0", _are_whole),
     "state_dict": Entry("a dictionary of tensors", _are_weights),
-    "trained": Entry("a dictionary of tensors", _are_weights, required=False),
-    "average_steps": Entry("a whole number from 0", _is_whole, required=False),
     "histories": Entry("users, and the items, bounds and times of their histories", _are_histories, required=False),
     "middle": Entry("the batches of an epoch that are done, and their loss", _is_middle, required=False),
     "preload_weight": Entry("a dictionary of tables of float64", _are_preloaded, required=False),
@@ -318,10 +316,9 @@ _GENERATORS = {"torch", "numpy", "python", "cuda", "masks"}
 
 
 def _check_entries(path: str | os.PathLike[str], state: dict[str, Any]) -> None:
-    averaged = {"trained", "average_steps"} & set(state)
     for name, entry in ENTRIES.items():
         if name not in state:
-            if entry.required or (averaged and name in ("trained", "average_steps")):
+            if entry.required:
                 raise UserError(f"checkpoint {path} has no entry {name!r}; it must be {entry.wanted}")
         elif not entry.holds(state[name]):
             raise UserError(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from logging import getLogger
 from typing import Any
 
@@ -17,7 +16,6 @@ from torch import Tensor
 
 from recbole_bert4rec.constants import FOR_THE_USER
 from recbole_bert4rec.errors import UserError, short
-from recbole_bert4rec.nn.average import MovingAverage
 from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.options.table import FIXED_ON_RESUME, PROTOCOL
 from recbole_bert4rec.plugin import checkpoint
@@ -42,7 +40,6 @@ class ResumableTrainer(FaultyTrainer):
     """RecBole's trainer with checkpoints of plain values, from which a run goes on exactly.
 
     Attributes:
-        average: moving average of the weights, with ``ema_decay``.
         item_tokens: external ids of the items, padding first.
         item_counts: how often each stands in training. *Shape:* (N,)
         histories: of all users, with ``keep_histories``; see :func:`checkpoint.histories`.
@@ -58,7 +55,6 @@ class ResumableTrainer(FaultyTrainer):
     """
 
     model: BERT4Rec
-    average: MovingAverage | None
     saved_model_file: str
     item_tokens: list[str]
     item_counts: Tensor
@@ -80,16 +76,6 @@ class ResumableTrainer(FaultyTrainer):
         """Take over the weights of ``warm_start``, once; a resumed training has its own."""
         if self.config["warm_start"] is not None and self.warm_start is None:
             self.warm_start = begin_warm(self.config, self.model, training)
-            self._restart_average()
-
-    def _restart_average(self) -> None:
-        """Start a new moving average from the weights as they are, with ``ema_decay``."""
-        decay = self.config["ema_decay"]
-        self.average = MovingAverage(self.model.parameters(), decay) if decay else None
-
-    def _ranking_weights(self) -> AbstractContextManager[None]:
-        """Return a context in which the model has the weights that are judged: their average, with ``ema_decay``."""
-        return nullcontext() if self.average is None or not self.average.steps else self.average.applied()
 
     def callback_states(self) -> dict[str, dict[str, Any]]:
         """Return what the callbacks keep in a checkpoint, by their names; this trainer has none."""
@@ -177,6 +163,7 @@ class ResumableTrainer(FaultyTrainer):
             "fingerprint": self.fingerprint,
             "item_tokens": self.item_tokens,
             "item_counts": self.item_counts,
+            "state_dict": self.model.state_dict(),
         }
         if self.histories is not None:
             state["histories"] = self.histories
@@ -186,12 +173,7 @@ class ResumableTrainer(FaultyTrainer):
             state["warm_start"] = self.warm_start
         if middle is not None:
             state["middle"] = middle
-        if self.average is not None:
-            trained = {name: weight.clone() for name, weight in self.model.state_dict().items()}
-            state |= {"trained": trained, "average_steps": self.average.steps}
-        with self._ranking_weights():
-            state["state_dict"] = self.model.state_dict()
-            checkpoint.write(file, state)
+        checkpoint.write(file, state)
 
     def resume_checkpoint(self, resume_file: str | os.PathLike[str]) -> None:
         """Go on from a checkpoint as if never stopped: weights, optimizer, early stopping, random numbers.
@@ -235,10 +217,6 @@ class ResumableTrainer(FaultyTrainer):
         self.warm_start = state.get("warm_start")
         with checkpoint.explain_misfit(resume_file):
             self.model.load_state_dict(state["state_dict"])
-            if self.average is not None:
-                self._restart_average()  # as what was ranked with
-                self.average.steps = state["average_steps"]
-                self.model.load_state_dict(state["trained"])
             self._restore_optimizer(state["optimizer"])
         self.restore_callbacks(state["callbacks"])
         rank = rank_of(self.config)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from logging import getLogger
 from typing import Any, cast
 
@@ -68,7 +68,6 @@ class BERT4RecTrainer(EvaluatingTrainer, ResumableTrainer):
                 "`sparse_update` works in one process only: RecBole shares dense gradients; leave --nproc out"
             )
         super().__init__(config, model)
-        self._restart_average()
         self.eval_collector = RankingCollector(config)
         self.ranking_depth = max(config["topk"])
         self.clip_grad_norm = None  # RecBole would clip gradients before the scaler is taken out of them
@@ -120,10 +119,6 @@ class BERT4RecTrainer(EvaluatingTrainer, ResumableTrainer):
         for group in optimizer.param_groups:
             group["lr"] = self.learning_rate_at(self.step_count)
         self.step_count += 1
-
-    def _after_step(self, optimizer: optim.Optimizer) -> None:
-        if self.average is not None:
-            self.average.update()
 
     def _train_epoch(
         self,
@@ -228,7 +223,6 @@ class BERT4RecTrainer(EvaluatingTrainer, ResumableTrainer):
             self._skipped_in_a_row = 0
             self._add_losses(values)
             self._scaler.step(self.optimizer)
-            self._after_step(self.optimizer)
         elif not self.enable_scaler:  # which leaves such a batch out by itself, and scales the next one less
             self._skip(values, norm, self._users_of(interaction))
         self._scaler.update()
@@ -266,13 +260,11 @@ class BERT4RecTrainer(EvaluatingTrainer, ResumableTrainer):
         self._eval_dataset = eval_data._dataset
         share_rows(eval_data)
         self.evaluated_rows = 0
-        with nullcontext() if load_best_model else self._ranking_weights():  # the best one's are in the checkpoint
-            return super().evaluate(eval_data, load_best_model=False, show_progress=show_progress)
+        return super().evaluate(eval_data, load_best_model=False, show_progress=show_progress)
 
     def _load_best(self, file: str) -> None:
         """Give the model the weights that a checkpoint ranks with."""
         self.model.load_state_dict(checkpoint.read(file, self.device)["state_dict"])
-        self._restart_average()
         self.logger.info(f"Loading model structure and parameters from {file}")
 
     def fit(

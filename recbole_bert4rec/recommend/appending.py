@@ -75,7 +75,7 @@ def append_items(
         }
     for row, (name, vector) in enumerate(given.items(), start=begin + len(lists)):
         grown[ITEM_EMBEDDING][row] = _embedding(name, vector, grown[ITEM_EMBEDDING].shape[1])
-    state = {name: value for name, value in state.items() if name not in ("trained", "average_steps", "middle")}
+    state.pop("middle", None)
     state |= {
         "state_dict": grown,
         "item_tokens": [*state["item_tokens"], *new],

@@ -121,7 +121,7 @@ def _trials() -> list[bytes]:
 def _trained() -> tuple[dict[str, bytes], dict[str, bytes]]:
     """Train a small model; return its files, and the ranks of its test."""
     with folder_of(_toy()):
-        found = run(dataset="toy", options={**QUIET, **SMALL, "data_path": "data", "ema_decay": 0.5}, ranks="r.parquet")
+        found = run(dataset="toy", options={**QUIET, **SMALL, "data_path": "data"}, ranks="r.parquet")
         best, last = found.checkpoint.read_bytes(), Path(checkpoint.last_of(found.checkpoint)).read_bytes()
         record = {**found.record, "contestant": "BERT4Rec"}
         return {"best": best, "last": last, "record": json.dumps(record).encode()}, {

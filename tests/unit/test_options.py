@@ -55,7 +55,6 @@ BAD_VALUES = [
     ("drop_duplicates", 1, "one of [True, False]"),
     ("in_order", 1, "one of [True, False]"),
     ("dupe_factor", 0, "a whole number at least 1"),
-    ("ema_decay", 1.0, "a number at least 0 and below 1"),
     ("objective", "causal", "one of ['cloze', 'next', 'prefix']"),
     ("prefix_share", 1.5, "a number at least 0 and at most 1"),
     ("prefix_mask_ratio", 1.0, "a number at least 0 and below 1"),
@@ -288,7 +287,6 @@ def test_all_mistakes_come_in_one_message() -> None:
         ({"hidden_size": 64, "n_heads": 3}, "`hidden_size` must be divisible by `n_heads`, but is 64 with 3 heads"),
         ({"mask_random_share": 0.6, "mask_keep_share": 0.6}, "must add up to at most 1, but give 1.2"),
         ({"seen_bias": True, "loss_type": "BPR"}, "`seen_bias` cannot be learnt with `loss_type` BPR"),
-        ({"sparse_update": True, "loss_type": "BCE", "ema_decay": 0.9}, "needs `ema_decay` 0"),
         ({"eval_args": {"mode": "labeled"}}, "with `metrics` AUC or LogLoss and no others"),
         (
             {"eval_args": {"mode": {"valid": "full", "test": "labeled"}}, "metrics": ["AUC"], "valid_metric": "AUC"},

@@ -16,7 +16,7 @@ from tests.unit.conftest import ROWS, equal, start, weights
 
 @pytest.mark.parametrize(
     "more",
-    [{}, {"loss_type": "sampled_softmax", "negatives": "popularity", "sparse_update": True}, {"ema_decay": 0.9}],
+    [{}, {"loss_type": "sampled_softmax", "negatives": "popularity", "sparse_update": True}],
     ids=str,
 )
 def test_a_resumed_run_ends_where_an_uninterrupted_one_does(options: dict, more: dict) -> None:

@@ -70,7 +70,7 @@ def interrupted(asked: dict[str, Any], *places: tuple[int, int | None]) -> str:
     return found
 
 
-SLOW = [{}, {"ema_decay": 0.9}, {"eval_args": {"mode": "uni20"}}, {"eval_step": 2}]
+SLOW = [{}, {"eval_args": {"mode": "uni20"}}, {"eval_step": 2}]
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
-import torch
 from recbole.utils.case_study import full_sort_topk
 
 from recbole_bert4rec.plugin import checkpoint
@@ -22,38 +19,6 @@ def test_the_same_seed_gives_the_same_result_bit_for_bit_twice(options: dict) ->
     other, train, valid, _ = start(**options, epochs=3, seed=7)
     other.fit(train, valid, verbose=False)
     assert not equal(results[0][2], weights(other))
-
-
-def test_the_moving_average_of_the_weights_is_what_is_ranked_with_and_kept(options: dict) -> None:
-    trainer, train, valid, test = start(**options, ema_decay=0.7, epochs=2)
-    parameter = trainer.model.encoder.item_embedding.weight
-    mean, steps, after = parameter.detach().clone(), 0, trainer._after_step
-
-    def watch(*arguments: Any) -> None:
-        nonlocal mean, steps
-        steps += 1
-        decay = min(0.7, (1 + steps) / (10 + steps))
-        mean = decay * mean + (1 - decay) * parameter.detach()
-        after(*arguments)
-
-    trainer._after_step = watch
-    trainer._train_epoch(train, 0)
-    trained = parameter.detach().clone()
-    ranked_with = []
-    rank = trainer.model.best_items
-    trainer.model.best_items = lambda *a: (ranked_with.append(parameter.detach().clone()), rank(*a))[1]
-    trainer._valid_epoch(valid)
-    torch.testing.assert_close(ranked_with[0], mean)
-    assert torch.equal(parameter, trained)  # training goes on from its own weights
-    assert not torch.allclose(trained, mean, atol=1e-4)
-    trainer.item_tokens = ["[PAD]", "x"]
-    trainer._save_checkpoint(0, verbose=False)
-    kept = checkpoint.read(trainer.saved_model_file)["state_dict"]
-    torch.testing.assert_close(kept["encoder.item_embedding.weight"], mean)
-    trainer.evaluate(test)
-    torch.testing.assert_close(ranked_with[-1], mean)
-    trainer.evaluate(test, load_best_model=False)  # still the weights that were loaded
-    torch.testing.assert_close(ranked_with[-1], mean)
 
 
 def test_the_best_epoch_is_loaded_for_the_test(options: dict) -> None:

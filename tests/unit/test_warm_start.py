@@ -158,13 +158,6 @@ def test_training_changes_the_weights_that_it_began_with(old: Old, grown: dict[s
     assert not torch.equal(checkpoint.read(result.checkpoint)["state_dict"]["encoder.embedding_norm.weight"], began)
 
 
-def test_a_moving_average_begins_with_the_weights_of_the_file(old: Old, grown: dict[str, Any]) -> None:
-    trainer, _ = begun(old, **grown, ema_decay=0.9)
-    weights = [weight.clone() for weight in trainer.model.parameters()]
-    with trainer.average.applied():
-        assert all(map(torch.equal, weights, trainer.model.parameters()))
-
-
 def test_a_resumed_run_ends_as_an_uninterrupted_one_and_does_not_read_the_file_again(
     old: Old, grown: dict[str, Any], tmp_path: Path
 ) -> None:
