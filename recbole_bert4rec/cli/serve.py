@@ -24,9 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_checkpoint(parser)
     add = parser.add_argument
     add("--compare", metavar="FILE", help="another checkpoint, to look at side by side")
-    text = (
-        "names, and perhaps pictures, of the items: .item, or what --dataset reads (default: DATASET.item beside FILE)"
-    )
+    text = "names of the items: .item, or what --dataset reads (default: DATASET.item beside FILE)"
     add("--items", metavar="FILE", help=text)
     add("--host", default="127.0.0.1", help="address to listen at (default: %(default)s, for this machine alone)")
     add("--port", type=int, default=8000, help="port to listen at; 0 for any free one (default: %(default)s)")

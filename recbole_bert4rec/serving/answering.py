@@ -67,7 +67,7 @@ class Answerer:
 
     Args:
         served: the checkpoint and, where there is one, the compared one.
-        items: names and pictures.
+        items: their names.
     """
 
     def __init__(self, served: Sequence[Followed[Served]], items: ItemFile) -> None:

@@ -8,18 +8,18 @@ from contextlib import asynccontextmanager, suppress
 from importlib.resources import files
 from typing import Annotated, Any
 
-from fastapi import FastAPI, HTTPException, Query, Request, Response
+from fastapi import FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, JSONResponse
+from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST
-from starlette.exceptions import HTTPException as AnyHTTPException
+from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from recbole_bert4rec.errors import UserError, nearest
 from recbole_bert4rec.serving.admission import Admission
 from recbole_bert4rec.serving.answering import Answer, Answerer, Served
 from recbole_bert4rec.serving.batching import Batcher, BusyError
-from recbole_bert4rec.serving.items import PICTURE_KINDS, ItemFile
+from recbole_bert4rec.serving.items import ItemFile
 from recbole_bert4rec.serving.metrics import Counted, Metrics
 from recbole_bert4rec.serving.questions import (
     LARGEST_BODY,
@@ -65,6 +65,14 @@ _MISTAKES: dict[int | str, dict[str, Any]] = {
     422: {"model": Mistake, "description": "The question cannot be answered; detail says why"},
     503: {"model": Mistake, "description": "Too much is asked at once; Retry-After says when to try again"},
 }
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-cache",
+}
+"""Of every answer: nothing is run or loaded but what the service itself sends."""
 
 
 def make_app(
@@ -74,7 +82,7 @@ def make_app(
 
     Args:
         served: the checkpoint and, where there is one, the compared one.
-        items: names and pictures.
+        items: their names.
         metrics: count what happens.
         hosts: names under which it may be called, so that no page of another site can ask a service on this machine
             under a name of its own.
@@ -106,20 +114,8 @@ def make_app(
     _add_mistakes(app)
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False)
     app.add_middleware(Admission)
-    app.add_middleware(Counted, metrics=metrics, headers=_headers(items))
+    app.add_middleware(Counted, metrics=metrics, headers=_HEADERS)
     return app
-
-
-def _headers(items: ItemFile) -> dict[str, str]:
-    """Return the headers of every answer: nothing is run or loaded but what the service itself sends."""
-    pictures = "'self' https:" if items.remote else "'self'"
-    return {
-        "Content-Security-Policy": f"default-src 'none'; script-src 'self'; style-src 'self'; img-src {pictures}; "
-        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-        "X-Content-Type-Options": "nosniff",
-        "Referrer-Policy": "no-referrer",
-        "Cache-Control": "no-cache",
-    }
 
 
 def _add_questions(app: FastAPI, batcher: Batcher[Question, Answer]) -> None:
@@ -170,14 +166,6 @@ def _add_looks(app: FastAPI, served: Sequence[Followed[Served]], items: ItemFile
     ) -> SearchAnswer:
         """Return items whose id or name has the text."""
         return SearchAnswer(items=[Shown(**items.show(item)) for item in served[0].current.search.find(text, most)])
-
-    @app.get("/picture", responses={404: {"model": Mistake}}, response_class=FileResponse)
-    def picture(item: Annotated[str, Query(max_length=256)]) -> FileResponse:
-        """Return the picture of an item that lies beside the .item file."""
-        file = items.picture_file(item)
-        if file is None:
-            raise HTTPException(404, "there is no picture of this item")
-        return FileResponse(file, media_type=PICTURE_KINDS[file.suffix.lower()])
 
     @app.get("/health")
     def health() -> Health:
@@ -257,6 +245,6 @@ def _add_mistakes(app: FastAPI) -> None:
         detail = f"too many questions wait; try again in {error.seconds} s"
         return answer(503, detail, {"Retry-After": str(error.seconds)})
 
-    @app.exception_handler(AnyHTTPException)
-    async def other(_: Request, error: AnyHTTPException) -> JSONResponse:
+    @app.exception_handler(HTTPException)
+    async def other(_: Request, error: HTTPException) -> JSONResponse:
         return answer(error.status_code, str(error.detail), dict(error.headers or {}))

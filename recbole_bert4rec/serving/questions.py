@@ -163,11 +163,10 @@ class ExplainQuestion(Question):
 
 
 class Shown(BaseModel):
-    """An item, with its name and picture where the .item file has them."""
+    """An item, with its name where the .item file has it."""
 
     item: str
     name: str | None = None
-    picture: str | None = None
 
 
 class Ranked(Shown):

@@ -36,7 +36,7 @@ def serve(
     Args:
         checkpoints: the file and, to compare it with, another one.
         load: the model of a file.
-        items: names and pictures.
+        items: their names.
         host: address to listen at.
         port: to listen at; 0 for any free one.
 

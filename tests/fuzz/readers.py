@@ -215,11 +215,11 @@ def _asked_about(path: Path) -> None:
         model.recommend(read_part(part), k=3)
 
 
-_ITEMS = [(f"i{n}", f"Thing {n}", f"https://x/{n}.png", f"{n % 3} {n % 2}") for n in range(12)]
+_ITEMS = [(f"i{n}", f"Thing {n}", f"{n % 3} {n % 2}") for n in range(12)]
 
 
 def _items(*header: str) -> bytes:
-    """Return an .item file: id, name, picture, kinds."""
+    """Return an .item file: id, name, kinds."""
     return "".join("\t".join(row) + "\n" for row in [header, *_ITEMS]).encode()
 
 
@@ -227,7 +227,6 @@ def _show_items(path: Path) -> None:
     items = ItemFile(str(path), "item_id")
     for item in ("i1", "i2", "nothing"):
         items.show(item)
-        items.picture_file(item)
 
 
 def _read_features(path: Path) -> None:
@@ -301,10 +300,10 @@ READERS = {
     "export-items": _of_export("items.json"),
     "export-graph": _of_export("model.onnx"),
     "warm-start": Reader("a.pth", lambda: [_trained()[0]["best"]], _begin_warm, _toy, _resealed),
-    "items": Reader("x.item", lambda: [_items("item_id:token", "name:token_seq", "picture", "kinds")], _show_items),
+    "items": Reader("x.item", lambda: [_items("item_id:token", "name:token_seq", "kinds")], _show_items),
     "features": Reader(
         "data/toy/toy.item",
-        lambda: [_items("item_id:token", "name:token", "picture:token", "kinds:token_seq")],
+        lambda: [_items("item_id:token", "name:token", "kinds:token_seq")],
         _read_features,
         _toy,
     ),

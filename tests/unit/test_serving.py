@@ -9,7 +9,6 @@ import shutil
 import socket
 import threading
 import time
-from base64 import b64decode
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -45,10 +44,8 @@ from recbole_bert4rec.serving.questions import LARGEST_BODY  # noqa: E402
 from recbole_bert4rec.serving.reload import Followed  # noqa: E402
 from recbole_bert4rec.serving.server import listen, make_server  # noqa: E402
 
-NAMES = ["item_id:token\ttitle:token_seq\tposter:token", *(f"i{i}\tThing {i}\ti{i}.png" for i in range(24))]
-NAMES += ["i24\t<img src=x onerror=alert(1)>\t../secret.png", "i25\t\t"]
-PNG = b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
-"""One pixel."""
+NAMES = ["item_id:token\ttitle:token_seq", *(f"i{i}\tThing {i}" for i in range(24))]
+NAMES += ["i24\t<img src=x onerror=alert(1)>", "i25\t"]
 HISTORIES = [["i3", "i4", "i5"], ["i9"], [], ["i1", "nobody", "i2", "i7", "i8", "i20", "i1"]]
 
 
@@ -107,8 +104,6 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
             shutil.copy(trained(inter_writer(folder), model=name).file, f"{name}.pth")
     (folder / "names").mkdir()
     (folder / "names" / "toy.item").write_text("\n".join(NAMES) + "\n")
-    for picture in ("names/i3.png", "secret.png"):
-        (folder / picture).write_bytes(PNG)
     return Files(*(str(folder / name) for name in ("BERT4Rec.pth", "SASRecPlus.pth", "names/toy.item")))
 
 
@@ -222,7 +217,6 @@ BAD: list[tuple[str, bytes | None, int, str]] = [
     ("explain", b'{"history": ["i1"], "item": "i2", "times": []}', 422, "a time for each item"),
     ("search?text=", None, 422, "query.text"),
     ("search?text=a&most=1000", None, 422, "query.most"),
-    ("picture?item=i24", None, 404, "no picture"),
     ("nothing", None, 404, "Not Found"),
     ("docs", None, 404, "Not Found"),
 ]
@@ -599,7 +593,7 @@ def test_a_new_checkpoint_takes_over_under_load_and_a_damaged_one_does_not(files
         service.stop()
 
 
-def test_items_are_found_by_id_and_name_and_have_names_and_pictures(service: Service) -> None:
+def test_items_are_found_by_id_and_name_and_have_names(service: Service) -> None:
     def found(text: str) -> list[str]:
         return [shown["item"] for shown in service.ask(f"search?text={text}")[1]["items"]]
 
@@ -609,11 +603,8 @@ def test_items_are_found_by_id_and_name_and_have_names_and_pictures(service: Ser
     assert found("%00%ff") == []
     _, answer = service.ask("recommend", {"histories": [[]], "k": 26})
     shown = {one["item"]: one for one in answer["answers"][0]["items"]}
-    assert (shown["i3"]["name"], shown["i3"]["picture"]) == ("Thing 3", "picture")
-    assert "picture" not in shown["i4"]  # there is no such file
+    assert shown["i3"]["name"] == "Thing 3"
     assert "name" not in shown["i25"]
-    status, content, headers = service.fetch("picture?item=i3")
-    assert (status, content, headers["Content-Type"]) == (200, PNG, "image/png")
 
 
 @pytest.mark.parametrize("name", ["ΟΔΟΣ", "İstanbul", "Straße", "Ｆｕｌｌ"])
@@ -640,7 +631,7 @@ def test_search_has_a_naive_twin() -> None:
     ("text", "message"),
     [
         ("id:token\ttitle:token\n1\tx\n", "has no column 'item_id', the ids of items"),
-        ("item_id:token\tyear:float\n1\t2\n", "nothing to show"),
+        ("item_id:token\tyear:float\n1\t2\n", "has no names"),
         ("item_id:token\ttitle:token\n1\t2\t3\n", "line 2: the number of columns is 3"),
         ("item_id:token\ttitle:token\ttitle:token\n1\t2\t3\n", "two columns are called 'title'; rename one"),
         ("", "is empty"),
@@ -654,11 +645,6 @@ def test_an_item_file_that_cannot_be_used_is_refused(text: str | None, message: 
         ItemFile("x.item", "item_id")
 
 
-def test_an_item_whose_picture_has_a_name_that_no_file_can_have_has_no_picture() -> None:
-    Path("x.item").write_text(f"item_id:token\timage:token\n1\t{'x' * 10_000}.png\n")
-    assert ItemFile("x.item", "item_id").show("1")["picture"] is None
-
-
 def test_nothing_is_loaded_from_elsewhere_and_other_names_are_refused(service: Service) -> None:
     for path in ("", "page.js", "page.css"):
         status, content, headers = service.fetch(path)
@@ -669,7 +655,7 @@ def test_nothing_is_loaded_from_elsewhere_and_other_names_are_refused(service: S
     assert b"innerHTML" not in service.fetch("page.js")[1]
     assert service.fetch("health", Host="evil.example")[0] == 400
     assert set(service.ask("openapi.json")[1]["paths"]) == {
-        *("/recommend", "/similar", "/explain", "/search", "/picture", "/health", "/metrics")
+        *("/recommend", "/similar", "/explain", "/search", "/health", "/metrics")
     }
     assert service.counted('requests_total{path="/page.js",status="200"}') > 0
 

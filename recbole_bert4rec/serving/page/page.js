@@ -45,11 +45,6 @@ function row(shown, more, actions) {
   line.dataset.item = shown.item;
   line.querySelector(".name").textContent = nameOf(shown);
   line.querySelector(".more").textContent = [shown.name && `id ${shown.item}`, more].filter(Boolean).join(" · ");
-  if (shown.picture) {
-    const picture = line.querySelector("img");
-    picture.src = shown.picture === "picture" ? `picture?item=${encodeURIComponent(shown.item)}` : shown.picture;
-    picture.hidden = false;
-  }
   for (const [word, action] of Object.entries(actions)) {
     const button = document.createElement("button");
     button.type = "button";
