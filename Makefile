@@ -1,6 +1,6 @@
 .PHONY: run test install lint py310 type stubs pages docs slow coverage bench
 
-SOURCES = recbole_bert4rec run.py run_hyper.py benchmarks tests stubs
+SOURCES = recbole_bert4rec run.py run_hyper.py benchmarks tests typings tools
 
 # README's first two: everything goes into .venv, nothing else is needed but Python (PYTHON=python3.13 takes another).
 run: .venv/plain
@@ -33,9 +33,9 @@ py310:
 	! vermin --no-tips --exclude long $(SOURCES) 2>&1 | grep "incompatible versions:"
 type:
 	mypy
-# Whether stubs/ says of RecBole what the installed one does.
+# Whether typings/ says of RecBole what the installed one does.
 stubs:
-	MYPYPATH=stubs python -m mypy.stubtest recbole --ignore-missing-stub --allowlist stubs/allowed.txt
+	MYPYPATH=typings python -m mypy.stubtest recbole --ignore-missing-stub --allowlist typings/allowed.txt
 # The property files and the pages of reference, from the tables of options and of changes, and the commands' parsers.
 pages:
 	python -m recbole_bert4rec.options.pages

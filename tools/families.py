@@ -1,6 +1,6 @@
-"""One epoch of each of RecBole's families on the ml-100k that it ships: python .ci/families.py FILE writes JSON.
+"""One epoch of each of RecBole's families on the ml-100k that it ships: python tools/families.py FILE writes JSON.
 
-With two files of two stacks it prints them as the table in docs/versions.md: python .ci/families.py ONE OTHER.
+With two files of two stacks it prints them as the table in docs/versions.md: python tools/families.py ONE OTHER.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Print the licences of everything that this package and RecBole need, as docs/licences.md: python .ci/licences.py."""
+"""Print the licences of all that this package and RecBole need, as docs/licences.md: python tools/licences.py."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ROOTS = ("recbole-bert4rec[tune,plots,serve,onnx,ann]", "recbole")
 HEAD = """# Licences
 
 This package is under the [MIT licence](../LICENSE). It contains nothing of the packages below, which pip
-installs beside it; their licences are as they state them (`python .ci/licences.py`, Python 3.11, today's libraries).
+installs beside it; their licences are as they state them (`python tools/licences.py`, Python 3.11, today's libraries).
 
 | package | version | licence |
 |-|-|-|"""

@@ -1,7 +1,7 @@
 """Whether two stacks compute the same: data sets of every kind, one epoch of training, and each other's checkpoints.
 
-`python .ci/same.py make A` on one stack and `make B` on the other write checksums, metrics and checkpoints; `read B` on
-the first and `read A` on the second test the other's checkpoints; `compare A B` on either says what differs.
+`python tools/same.py make A` on one stack and `make B` on the other write checksums, metrics and checkpoints; `read B`
+on the first and `read A` on the second test the other's checkpoints; `compare A B` on either says what differs.
 """
 
 # ruff: noqa: E402

@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "recbole_bert4rec"
-STUBS = ROOT / "stubs" / "recbole"
+STUBS = ROOT / "typings" / "recbole"
 MOST = 0.02
 """Share of the package's arguments that may be ``Any`` or have no annotation."""
 
