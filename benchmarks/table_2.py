@@ -6,8 +6,8 @@ with three seeds. Each of these runs is tested once: among the paper's 100 candi
 items left out. Where N matters, rivals are trained once more with the paper's. All of it takes one thread, so the two
 data sets can run side by side on two cores: a system then has 40 minutes of one core, as much as 20 of two.
 
-Searches and runs that have ended stay in ``results/table-2-DATASET``, whose settings are committed. The same command goes
-on from there. A search that has ended is not made again with another ``--trial``.
+Searches and runs that have ended stay in ``results/table-2-DATASET``, whose settings are committed. The same command
+goes on from there. A search that has ended is not made again with another ``--trial``.
 """
 
 from __future__ import annotations
