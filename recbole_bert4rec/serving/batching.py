@@ -102,7 +102,7 @@ class Batcher(Generic[Q, A]):
 
     async def _answer_some(self) -> None:
         """Answer the questions whose turn it is."""
-        batch = self._next()
+        batch, work = self._next()
         questions = list(batch.values())
         self._observe(len(batch))
         begin = time.monotonic()
@@ -111,7 +111,7 @@ class Batcher(Generic[Q, A]):
         except Exception as error:  # nobody may wait for ever
             answers = [error] * len(batch)
         self._seconds = _KEEPS * self._seconds + time.monotonic() - begin
-        self._work = _KEEPS * self._work + _work(questions)
+        self._work = _KEEPS * self._work + work
         for future, answer in zip(batch, answers, strict=True):
             if future.done():  # nobody waits any more
                 continue
@@ -120,27 +120,27 @@ class Batcher(Generic[Q, A]):
             else:
                 future.set_result(answer)
 
-    def _next(self) -> dict[asyncio.Future[A], Q]:
-        """Take the oldest question, so that each has its turn, and the lightest of the others, as a batch holds."""
+    def _next(self) -> tuple[dict[asyncio.Future[A], Q], float]:
+        """Take the oldest question, so that each has its turn, and the lightest of the others, as a batch holds.
+
+        Returns:
+            The batch, and its work.
+        """
         oldest = next(iter(self._waiting))
         batch = {oldest: self._take(oldest)}
         work, calls = batch[oldest].work, {batch[oldest].agree_in()}
         for future, question in sorted(self._waiting.items(), key=lambda waiting: waiting[1].work):
-            work += question.work
-            calls.add(question.agree_in())
-            if work + (len(calls) - 1) * _WORK_OF_CALL > _WORK or len(batch) == MOST:
+            call = question.agree_in()
+            more = question.work + (0 if call in calls else _WORK_OF_CALL)
+            if work + more > _WORK or len(batch) == MOST:
                 break
+            work += more
+            calls.add(call)
             batch[future] = self._take(future)
-        return batch
+        return batch, work + _WORK_OF_CALL
 
     def _take(self, future: asyncio.Future[A]) -> Q:
         """Have a question wait no longer."""
         question = self._waiting.pop(future)
         self._work_waiting = self._work_waiting - question.work if self._waiting else 0.0
         return question
-
-
-def _work(questions: Sequence[Weighed]) -> float:
-    """Return what it takes to answer questions together."""
-    calls = {question.agree_in() for question in questions}
-    return len(calls) * _WORK_OF_CALL + sum(question.work for question in questions)
