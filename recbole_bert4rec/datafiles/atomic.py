@@ -23,6 +23,7 @@ from torch import Tensor
 
 from recbole_bert4rec.constants import FORMATS, OUR_MODELS
 from recbole_bert4rec.datafiles.conversion import folder_read, has_quotes
+from recbole_bert4rec.datafiles.logs import data_set_name, is_table
 from recbole_bert4rec.datafiles.mapped import is_mapped
 from recbole_bert4rec.datafiles.reader import MISSING
 from recbole_bert4rec.errors import UserError, nearest, short, short_list
@@ -374,7 +375,7 @@ def _missing(config: Config, folder: str) -> str:
     hint = f". Did you mean --dataset={near}?" if near and near != config["dataset"] else "."
     if os.path.isfile(config["dataset"]):
         hint += f" The file {config['dataset']} is no log ({FORMATS})."
-    elif logs := [entry.name for entry in os.scandir() if entry.name.startswith(f"{config['dataset']}.")]:
+    elif logs := [name for name in os.listdir() if data_set_name(name) == config["dataset"] and is_table(name)]:
         hint += f" A log is named with its ending: --dataset={min(logs)}."
     about = shipped("dataset") / f"{config['dataset']}.yaml"
     if about.is_file():

@@ -33,7 +33,8 @@ def test_a_missing_folder_names_what_lies_beside_it(write_inter: Any) -> None:
 def test_a_log_that_was_named_without_its_ending_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("shop.csv").write_text("user_id,item_id,timestamp\n")
-    Path("notes.md").write_text("")
+    for name in ("notes.md", "shop.bak.md", "shop.7z"):
+        Path(name).write_text("")
     assert "A log is named with its ending: --dataset=shop.csv." in error_of({"dataset": "shop"})
     assert "The file notes.md is no log (.csv" in error_of({"dataset": "notes.md"})
 
