@@ -7,6 +7,10 @@ T interactions in all, U users including padding, S sequences or segments, R row
 P (row, item) pairs, Q query positions, G groups. `comparison/significance.py` has a legend of its own.
 """
 
+from __future__ import annotations
+
+from typing import Any, Protocol
+
 PADDING = 0
 """Internal id of "no item" (RecBole's [PAD]); real items are 1..N-1 and the mask token is N."""
 
@@ -71,3 +75,11 @@ SCHEDULERS = ("none", "asha", "median")
 
 FOR_THE_USER = "recbole_bert4rec"
 """Name of the logger whose lines the screen shows; RecBole's go to the root logger and with it to the log file."""
+
+
+class OptionValues(Protocol):
+    """Options with their values, such as RecBole's configuration or a dictionary."""
+
+    def __getitem__(self, name: str, /) -> Any:
+        """Return the value of an option."""
+        ...

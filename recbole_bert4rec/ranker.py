@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from recbole_bert4rec.constants import PADDING
+from recbole_bert4rec.constants import PADDING, OptionValues
 from recbole_bert4rec.data.batching import similar_lengths
 from recbole_bert4rec.data.labelled import Asked, distinct_items
 from recbole_bert4rec.data.objectives import OBJECTIVES
@@ -16,7 +16,6 @@ from recbole_bert4rec.nn.cross_entropy import LogitOffset
 from recbole_bert4rec.nn.encoder import BERT4RecEncoder, EncoderOptions
 from recbole_bert4rec.nn.time_bias import visible_times
 from recbole_bert4rec.nn.topk import Change, best_items
-from recbole_bert4rec.options.table import OptionValues
 from recbole_bert4rec.segments import pair_keys
 
 Pairs = tuple[Tensor, Tensor]

@@ -18,7 +18,7 @@ from recbole_bert4rec.constants import MODEL_NAME, PROGRAM
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.options.auto import most_epochs
 from recbole_bert4rec.options.flags import parse_flags
-from recbole_bert4rec.options.global_time import GlobalTime
+from recbole_bert4rec.options.global_time import global_time
 from recbole_bert4rec.options.table import SAME_IN_COMPARISON, SINGLE_RUN
 from recbole_bert4rec.scoped import replaced
 from recbole_bert4rec.training.budget import NO_END
@@ -178,7 +178,7 @@ def _silence() -> Iterator[None]:
 def _has_one_target(split: object) -> bool:
     """Tell whether a split gives each user of an evaluation one target."""
     if isinstance(split, dict) and set(split) == {"GT"}:
-        return GlobalTime.of(split["GT"]).target in ("last", "first", "random")
+        return global_time(split["GT"]).target in ("last", "first", "random")
     return split == {"LS": "valid_and_test"}
 
 

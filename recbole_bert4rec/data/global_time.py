@@ -5,15 +5,36 @@ Gusak et al.: Time to Split. RecSys 2025 (arXiv 2507.16289).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recbole_bert4rec.options.global_time import GlobalTime
 from recbole_bert4rec.segments import index_within_segment, runs
 
 Index = NDArray[np.int64]
+TARGETS = ("last", "first", "random", "all", "successive")
+VALIDATIONS = ("GT", "LTI", "UB")
+
+
+@dataclass(frozen=True)
+class GlobalTime:
+    """The rule of a split.
+
+    Attributes:
+        quantile: share of all interactions that are not after the moment, in (0, 1).
+        target: which interactions after the moment are predicted. ``last``, ``first`` or ``random``: one of each user;
+            ``successive``: each in turn, after a history that grows; ``all``: each, after the history until the moment.
+        validation: ``GT`` splits what is left by the same rule; ``LTI`` takes the last interaction of each user that
+            is left; ``UB`` that of some users, of whom nothing is trained.
+        users: how many users ``UB`` validates on, or which share of them.
+    """
+
+    quantile: float = 0.9
+    target: str = "last"
+    validation: str = "GT"
+    users: float = 0.1
 
 
 class Part(NamedTuple):

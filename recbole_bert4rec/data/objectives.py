@@ -8,10 +8,10 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from recbole_bert4rec.constants import OptionValues
 from recbole_bert4rec.data.cloze import append_mask, cloze
 from recbole_bert4rec.data.labelled import Asked, Labelled
 from recbole_bert4rec.data.next_item import next_items, read_last
-from recbole_bert4rec.options.table import OptionValues
 
 
 class Objective(ABC):

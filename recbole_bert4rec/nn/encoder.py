@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
-from functools import partial
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from recbole_bert4rec.constants import PADDING
+from recbole_bert4rec.constants import PADDING, OptionValues
 from recbole_bert4rec.nn.attention import Mask, attention, split_heads
 from recbole_bert4rec.nn.dropout import Dropout
 from recbole_bert4rec.nn.features import ItemFeatures
 from recbole_bert4rec.nn.position_bias import PositionBias
 from recbole_bert4rec.nn.position_wise import feed_forward, linear
 from recbole_bert4rec.nn.time_bias import TimeBias
-from recbole_bert4rec.options.table import OPTIONS, OptionValues, default
 from recbole_bert4rec.segments import index_within_segment
 
 
@@ -45,17 +43,12 @@ Positions = tuple[Tensor, Tensor]
 """Rows and columns of positions in a batch. *Shape:* (M,) each."""
 
 
-def _option(name: str) -> Any:
-    """Declare a field with the default of the option of the same name."""
-    return field(default_factory=partial(default, name))
-
-
 @dataclass(frozen=True)
 class EncoderOptions:
     """Architecture, initialisation and dropout of the encoder.
 
-    Fields that are named like an option mean the same and have its default: see ``options/table.py``. That of
-    ``hidden_dropout_prob`` is RecBole's, for the option's follows from a log.
+    Fields that are named like an option mean the same and have its default, as a test holds: see
+    ``options/table.py``. That of ``hidden_dropout_prob`` is RecBole's, for the option's follows from a log.
 
     Attributes:
         n_items: N, padding counted.
@@ -64,33 +57,34 @@ class EncoderOptions:
             :class:`ItemFeatures`.
     """
 
+    _OF_THE_LOG: ClassVar = ("n_items", "max_length", "features")
     n_items: int
     max_length: int
     features: tuple[tuple[Tensor, int], ...] = ()
-    hidden_size: int = _option("hidden_size")
-    inner_size: int = _option("inner_size")
-    n_layers: int = _option("n_layers")
-    n_heads: int = _option("n_heads")
+    hidden_size: int = 64
+    inner_size: int = 256
+    n_layers: int = 2
+    n_heads: int = 2
     hidden_dropout_prob: float = 0.2
-    attn_dropout_prob: float = _option("attn_dropout_prob")
-    hidden_act: str = _option("hidden_act")
-    layer_norm_eps: float = _option("layer_norm_eps")
-    initializer_range: float = _option("initializer_range")
-    value_init: str = _option("value_init")
-    position: str = _option("position")
-    norm: str = _option("norm")
-    ablate: Sequence[str] = _option("ablate")
-    output_projection: bool = _option("output_projection")
-    sparse_update: bool = _option("sparse_update")
-    time_bias: bool = _option("time_bias")
+    attn_dropout_prob: float = 0.0
+    hidden_act: str = "gelu"
+    layer_norm_eps: float = 1e-12
+    initializer_range: float = 0.02
+    value_init: str = "identity"
+    position: str = "relative"
+    norm: str = "post"
+    ablate: Sequence[str] = ()
+    output_projection: bool = False
+    sparse_update: bool = False
+    time_bias: bool = False
 
     @classmethod
     def from_config(
         cls, config: OptionValues, n_items: int, features: tuple[tuple[Tensor, int], ...] = ()
     ) -> EncoderOptions:
         """Take from a configuration the options that the encoder has fields for."""
-        named = {one.name: config[one.name] for one in fields(cls) if one.name in OPTIONS}
-        return cls(n_items, config["MAX_ITEM_LIST_LENGTH"], features, **named)
+        options = {one.name: config[one.name] for one in fields(cls) if one.name not in cls._OF_THE_LOG}
+        return cls(n_items, config["MAX_ITEM_LIST_LENGTH"], features, **options)
 
 
 def affine(layer: nn.Linear) -> tuple[Tensor, Tensor]:

@@ -1,46 +1,25 @@
-"""The rule of a split at one moment for all users: ``eval_args: {split: {GT: ...}}``."""
+"""Read the rule of a split at one moment for all users: ``eval_args: {split: {GT: ...}}``."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
+from recbole_bert4rec.data.global_time import TARGETS, VALIDATIONS, GlobalTime
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.options.kinds import Real, Whole
 
-TARGETS = ("last", "first", "random", "all", "successive")
-VALIDATIONS = ("GT", "LTI", "UB")
 
+def global_time(rule: object) -> GlobalTime:
+    """Return the rule of ``eval_args: {split: {GT: ...}}``.
 
-@dataclass(frozen=True)
-class GlobalTime:
-    """The rule of a split.
-
-    Attributes:
-        quantile: share of all interactions that are not after the moment, in (0, 1).
-        target: which interactions after the moment are predicted. ``last``, ``first`` or ``random``: one of each user;
-            ``successive``: each in turn, after a history that grows; ``all``: each, after the history until the moment.
-        validation: ``GT`` splits what is left by the same rule; ``LTI`` takes the last interaction of each user that
-            is left; ``UB`` that of some users, of whom nothing is trained.
-        users: how many users ``UB`` validates on, or which share of them.
+    Raises:
+        UserError: naming all mistakes.
     """
-
-    quantile: float = 0.9
-    target: str = "last"
-    validation: str = "GT"
-    users: float = 0.1
-
-    @classmethod
-    def of(cls, given: object) -> GlobalTime:
-        """Make the rule of ``eval_args: {split: {GT: ...}}``.
-
-        Raises:
-            UserError: naming all mistakes.
-        """
-        found = mistakes_of_global_time(given)
-        if found:
-            raise UserError(" ".join(found))
-        assert isinstance(given, dict)
-        return cls(**given)
+    mistakes = mistakes_of_global_time(rule)
+    if mistakes:
+        raise UserError(" ".join(mistakes))
+    assert isinstance(rule, dict)
+    return GlobalTime(**rule)
 
 
 def mistakes_of_global_time(given: object) -> list[str]:

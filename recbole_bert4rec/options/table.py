@@ -11,7 +11,7 @@ import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any
 
 from recbole_bert4rec.constants import ABLATABLE, LOSSES
 from recbole_bert4rec.options.kinds import (
@@ -27,14 +27,6 @@ from recbole_bert4rec.options.kinds import (
     or_auto,
     or_null,
 )
-
-
-class OptionValues(Protocol):
-    """Options with their values, such as RecBole's configuration or a dictionary."""
-
-    def __getitem__(self, name: str, /) -> Any:
-        """Return the value of an option."""
-        ...
 
 
 class Role(Enum):

@@ -32,6 +32,7 @@ from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.patches.patch import Patch, Scope
 from recbole_bert4rec.patches.places import QUICK_START
 from recbole_bert4rec.plugin import checkpoint
+from recbole_bert4rec.plugin.items import check_items
 from recbole_bert4rec.plugin.sealed import ForeignFileError
 from recbole_bert4rec.plugin.stored_config import StoredConfig
 from recbole_bert4rec.scoped import StandIn, added, replaced
@@ -120,7 +121,7 @@ def load_data_and_model(
     loaders = recbole_data.data_preparation(config, dataset)
     training = loaders[0]._dataset
     if "item_tokens" in state:
-        checkpoint.check_items(model_file, state["item_tokens"], training)
+        check_items(model_file, state["item_tokens"], training)
     init_seed(config["seed"], config["reproducibility"])
     model_class: Any = config.model_class if "item_tokens" in state else recbole_utils.get_model(config["model"])
     network = model_class(config, training).to(config["device"])

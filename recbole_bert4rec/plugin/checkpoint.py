@@ -12,8 +12,7 @@ import os
 import reprlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 import torch
 from torch import Tensor
@@ -23,58 +22,12 @@ from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.options.known import GONE
 from recbole_bert4rec.options.table import default
 from recbole_bert4rec.plugin import sealed
-from recbole_bert4rec.user_models import source_of
-
-if TYPE_CHECKING:
-    from recbole.config import Config
-    from recbole.data.dataset import Dataset
-
-    from recbole_bert4rec.plugin.dataset import BERT4RecDataset
-
-ITEM_ORDER = "item_order"
-"""Where the configuration of a run that goes on from a checkpoint has an :class:`ItemOrder`."""
 
 _LAST = ".last.pth"
-
-_DERIVED = {
-    "MODEL_TYPE",
-    "MODEL_INPUT_TYPE",
-    "eval_type",
-    "device",
-    "valid_neg_sample_args",
-    "test_neg_sample_args",
-    "valid_metric_bigger",
-    "single_spec",
-    "local_rank",
-    "world_size",
-    "nproc",
-    "offset",
-    "ip",
-    "port",
-}
-"""Values that RecBole works out by itself, or that belong to one process of a run."""
 
 _PLACES = {"checkpoint_dir", "dataset_save_path", "dataloaders_save_path", "save_dataset", "save_dataloaders"}
 _PLACES |= {"trust_pickles"}
 """Options that name places to write to, or pickles to read: a file that came from elsewhere does not say them."""
-
-
-@dataclass(frozen=True)
-class ItemOrder:
-    """The items that a model knows, by which a data set numbers its own, whatever their order in the data is.
-
-    Attributes:
-        path: of the checkpoint.
-        tokens: their external ids, padding first.
-    """
-
-    path: str
-    tokens: tuple[str, ...] = field(repr=False)
-
-    @classmethod
-    def of(cls, path: str) -> ItemOrder:
-        """Return the items of a checkpoint."""
-        return cls(path, tuple(read(path)["item_tokens"]))
 
 
 class OtherDataError(UserError):
@@ -266,7 +219,7 @@ def _are_whole(value: object, dtype: torch.dtype = torch.int64) -> TypeGuard[Ten
 
 
 def _are_histories(value: object) -> bool:
-    """Tell whether a value is what :func:`histories` returns."""
+    """Tell whether a value is what :meth:`BERT4RecDataset.all_histories` returns."""
     if not isinstance(value, dict) or set(value) != {"users", "items", "offsets", "times"}:
         return False
     users, items, offsets, times = (value[name] for name in ("users", "items", "offsets", "times"))
@@ -279,7 +232,7 @@ def _are_histories(value: object) -> bool:
 
 
 def _are_preloaded(value: object) -> bool:
-    """Tell whether a value is what :func:`preloaded` returns."""
+    """Tell whether a value is what :meth:`BERT4RecDataset.preloaded_tables` returns."""
     if not _are_weights(value):
         return False
     return all(table.dtype == torch.float64 and table.dim() in (1, 2) for table in value.values())
@@ -326,62 +279,6 @@ def _check_entries(path: str | os.PathLike[str], state: dict[str, Any]) -> None:
             )
 
 
-def item_tokens(dataset: Dataset) -> list[str]:
-    """Return the items' external ids, in the order of the internal ones; the first stands for padding."""
-    return [str(token) for token in dataset.field2id_token[dataset.iid_field]]
-
-
-def histories(dataset: BERT4RecDataset) -> dict[str, Any]:
-    """Return every user's whole history, valid and test included, as plain values.
-
-    Returns:
-        ``users``, external ids; ``items``, internal ids of all histories one after the other, (T,); ``offsets``, where
-        each begins and the last ends, (U + 1,); ``times``, (T,), or None where the model does not use them.
-    """
-    sequences, (users, latest) = dataset.sequences, dataset.full_sequence_of_user
-    kept = sequences.slices(sequences.offsets[latest], sequences.lengths[latest])
-    return {
-        "users": [str(token) for token in dataset.field2id_token[dataset.uid_field][users.numpy()]],
-        "items": kept.items,
-        "offsets": kept.offsets,
-        "times": kept.times,
-    }
-
-
-def preloaded(dataset: BERT4RecDataset) -> dict[str, Tensor]:
-    """Return the tables of ``preload_weight`` by the fields of their ids, as ``get_preload_weight`` gives them."""
-    return {field: torch.from_numpy(table) for field, table in dataset._preloaded_weight.items()}
-
-
-_MENDED = "train anew, begin with it (--warm_start), or recommend from it alone (the command recommend)"
-"""What helps where the items of a checkpoint are not those of the data."""
-
-
-def check_items(path: str | os.PathLike[str], stored: list[str], dataset: Dataset) -> None:
-    """Refuse a data set whose items have other internal ids than those that a model was trained with.
-
-    Args:
-        path: of the checkpoint.
-        stored: its ``item_tokens``.
-        dataset: that the model is to be used with.
-
-    Raises:
-        UserError: the items are others, or the same in another order.
-    """
-    found = item_tokens(dataset)
-    if stored == found:
-        return
-    what = f"{path} was trained on other items than those of {dataset.dataset_name!r}"
-    if len(stored) != len(found):
-        raise OtherDataError(f"{what}: it knows {len(stored) - 1} items, the data set has {len(found) - 1}; {_MENDED}")
-    if sorted(stored) == sorted(found):
-        raise OtherDataError(
-            f"{what}, or rather on the same in another order, so each id means another item; {_MENDED}"
-        )
-    place = next(place for place, (one, other) in enumerate(zip(stored, found, strict=True)) if one != other)
-    raise OtherDataError(f"{what}: item {place} is {stored[place]!r} there and {found[place]!r} here; {_MENDED}")
-
-
 @contextmanager
 def explain_misfit(path: str | os.PathLike[str]) -> Iterator[None]:
     """Turn what torch raises for weights of other names or shapes into one line.
@@ -395,20 +292,6 @@ def explain_misfit(path: str | os.PathLike[str]) -> Iterator[None]:
         raise
     except (RuntimeError, ValueError, LookupError, TypeError) as error:
         raise OtherDataError(f"the weights in {path} do not fit the network: {' '.join(str(error).split())}") from error
-
-
-def plain_config(config: Config) -> dict[str, Any]:
-    """Return the values from which ``StoredConfig`` makes the same configuration again."""
-    of_the_program = config.cmd_config_dict.keys() - config.external_config_dict.keys()
-    left_out = {*_DERIVED, *of_the_program}
-    values = {key: value for key, value in config.final_config_dict.items() if key not in left_out and is_plain(value)}
-    before_dataset_name = {**config.internal_config_dict, **config.external_config_dict}
-    values["model"] = source_of(config.model_class)
-    values["data_path"] = before_dataset_name.get("data_path")
-    negatives = values.get("train_neg_sample_args")
-    if isinstance(negatives, dict) and negatives.get("distribution") == "none":
-        values["train_neg_sample_args"] = None
-    return without_places(values)
 
 
 def without_places(values: dict[str, Any]) -> dict[str, Any]:

@@ -300,6 +300,26 @@ class BERT4RecDataset(FastLoading):
         _, begin, length = self.slices()
         return self.sequences.counts_in(begin, length, self.item_num)
 
+    def all_histories(self) -> dict[str, Any]:
+        """Return every user's whole history, valid and test included, as plain values.
+
+        Returns:
+            ``users``, external ids; ``items``, internal ids of all histories one after the other, (T,); ``offsets``,
+            where each begins and the last ends, (U + 1,); ``times``, (T,), or None where the model does not use them.
+        """
+        sequences, (users, latest) = self.sequences, self.full_sequence_of_user
+        kept = sequences.slices(sequences.offsets[latest], sequences.lengths[latest])
+        return {
+            "users": [str(token) for token in self.field2id_token[self.uid_field][users.numpy()]],
+            "items": kept.items,
+            "offsets": kept.offsets,
+            "times": kept.times,
+        }
+
+    def preloaded_tables(self) -> dict[str, Tensor]:
+        """Return the tables of ``preload_weight`` by the fields of their ids, as ``get_preload_weight`` gives them."""
+        return {field: torch.from_numpy(table) for field, table in self._preloaded_weight.items()}
+
     def _report_unseen_targets(self, datasets: list[BERT4RecDataset]) -> None:
         """Say how many targets are in no training sequence; they are ranked like all others, with untrained vectors."""
         untrained = datasets[0].training_counts() == 0

@@ -13,9 +13,9 @@ from recbole.data.interaction import Interaction
 from recbole.utils import set_color
 
 from recbole_bert4rec.constants import TARGET_POSITION
-from recbole_bert4rec.data.global_time import Moments, Part, by_global_time, earlier_interactions, moments
+from recbole_bert4rec.data.global_time import GlobalTime, Moments, Part, by_global_time, earlier_interactions, moments
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.options.global_time import GlobalTime
+from recbole_bert4rec.options.global_time import global_time
 from recbole_bert4rec.plugin.splitting import PARTS
 
 _SEED = 0
@@ -59,7 +59,7 @@ def build_by_global_time(dataset: Any) -> list[Any]:
     """
     if dataset.time_field not in dataset.inter_feat:
         raise UserError(f"eval_args: split GT needs the time column {dataset.time_field!r}; name it in load_col")
-    rule = GlobalTime.of(dataset.config["eval_args"]["split"]["GT"])
+    rule = global_time(dataset.config["eval_args"]["split"]["GT"])
     sequential = isinstance(dataset, SequentialDataset)
     if rule.target in ("all", "successive") and not sequential:
         raise UserError(
@@ -130,7 +130,7 @@ def trained_items(train: Any) -> NDArray[np.int64]:
 def trained_until(train: Any) -> float:
     """Return the moment after which nothing may be trained."""
     at: Moments = train.moments
-    rule = GlobalTime.of(train.config["eval_args"]["split"]["GT"])
+    rule = global_time(train.config["eval_args"]["split"]["GT"])
     return at.validation if rule.validation == "GT" else at.test
 
 

@@ -22,8 +22,8 @@ from recbole_bert4rec.datafiles.atomic import (
 from recbole_bert4rec.datafiles.conversion import folder_read
 from recbole_bert4rec.datafiles.reader import read_columns
 from recbole_bert4rec.errors import UserError, short
-from recbole_bert4rec.plugin.checkpoint import ITEM_ORDER, ItemOrder
 from recbole_bert4rec.plugin.cleaning import drop_rows_without_ids, read_file, remove_duplication
+from recbole_bert4rec.plugin.items import ITEM_ORDER, ItemOrder
 from recbole_bert4rec.scoped import StandIn, replaced
 
 _FILTERS = ("rm_dup_inter", "val_interval", "user_inter_num_interval", "item_inter_num_interval")

@@ -18,8 +18,9 @@ from recbole_bert4rec.datafiles.atomic import check_times
 from recbole_bert4rec.datafiles.conversion import folder_read, read_record
 from recbole_bert4rec.datafiles.mapped import MappedLog, NumberOf, is_mapped
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.plugin.checkpoint import ITEM_ORDER, ItemOrder, OtherDataError
+from recbole_bert4rec.plugin.checkpoint import OtherDataError
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
+from recbole_bert4rec.plugin.items import ITEM_ORDER, ItemOrder
 from recbole_bert4rec.plugin.loading import FastLoading
 from recbole_bert4rec.segments import index_within_segment
 

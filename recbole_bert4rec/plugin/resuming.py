@@ -22,7 +22,9 @@ from recbole_bert4rec.plugin import checkpoint
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.distributed import rank_of
 from recbole_bert4rec.plugin.faults import FaultyTrainer
+from recbole_bert4rec.plugin.items import check_items, item_tokens
 from recbole_bert4rec.plugin.model import BERT4Rec
+from recbole_bert4rec.plugin.stored_config import plain_config
 from recbole_bert4rec.plugin.warm_start import WarmStart, begin_warm
 from recbole_bert4rec.user_models import class_name
 
@@ -42,7 +44,7 @@ class ResumableTrainer(FaultyTrainer):
     Attributes:
         item_tokens: external ids of the items, padding first.
         item_counts: how often each stands in training. *Shape:* (N,)
-        histories: of all users, with ``keep_histories``; see :func:`checkpoint.histories`.
+        histories: of all users, with ``keep_histories``; see :meth:`BERT4RecDataset.all_histories`.
         preloaded: tables of ``preload_weight``, by the fields of their ids.
         fingerprint: digest of the data; empty where they are not known yet.
         warm_start: what the training began with; None before it begins, and without ``warm_start``.
@@ -150,7 +152,7 @@ class ResumableTrainer(FaultyTrainer):
             if rank_of(self.config) != 0:
                 return
         state = {
-            "config": checkpoint.plain_config(self.config),
+            "config": plain_config(self.config),
             "epoch": epoch,
             "cur_step": self.cur_step,
             "best_epoch": -1 if self.best_epoch is None else self.best_epoch,
@@ -289,7 +291,7 @@ class ResumableTrainer(FaultyTrainer):
         """
         found = training.fingerprint()
         if self.item_tokens:
-            checkpoint.check_items(self.saved_model_file, self.item_tokens, training)
+            check_items(self.saved_model_file, self.item_tokens, training)
         if self.fingerprint not in ("", found):
             message = (
                 f"the interactions of {training.dataset_name!r} are others than {self.saved_model_file} was trained on"
@@ -299,9 +301,9 @@ class ResumableTrainer(FaultyTrainer):
                     f"{message}; train anew, without --resume, or evaluate it on these, without training, by --epochs=1"
                 )
             self.logger.warning(message)
-        self.item_tokens, self.item_counts = checkpoint.item_tokens(training), training.training_counts()
-        self.histories = checkpoint.histories(training) if self.config["keep_histories"] else None
-        self.preloaded = checkpoint.preloaded(training)
+        self.item_tokens, self.item_counts = item_tokens(training), training.training_counts()
+        self.histories = training.all_histories() if self.config["keep_histories"] else None
+        self.preloaded = training.preloaded_tables()
         self.fingerprint = found
 
     @property

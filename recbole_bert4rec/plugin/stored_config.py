@@ -6,15 +6,33 @@ from typing import Any
 
 from recbole.config import Config
 
-from recbole_bert4rec.plugin.checkpoint import without_places
-from recbole_bert4rec.user_models import class_of, named_in_file
+from recbole_bert4rec.plugin.checkpoint import is_plain, without_places
+from recbole_bert4rec.user_models import class_of, named_in_file, source_of
+
+_DERIVED = {
+    "MODEL_TYPE",
+    "MODEL_INPUT_TYPE",
+    "eval_type",
+    "device",
+    "valid_neg_sample_args",
+    "test_neg_sample_args",
+    "valid_metric_bigger",
+    "single_spec",
+    "local_rank",
+    "world_size",
+    "nproc",
+    "offset",
+    "ip",
+    "port",
+}
+"""Values that RecBole works out by itself, or that belong to one process of a run."""
 
 
 class StoredConfig(Config):
     """A configuration from stored values alone: the command line is not read and no text is evaluated.
 
     Args:
-        values: what :func:`~recbole_bert4rec.plugin.checkpoint.plain_config` returned; places in it are ignored.
+        values: what :func:`plain_config` returned; places in it are ignored.
         **more: options of the caller's own, places among them, that go before.
     """
 
@@ -32,3 +50,17 @@ class StoredConfig(Config):
 
     def _load_cmd_line(self) -> dict[str, Any]:
         return {}
+
+
+def plain_config(config: Config) -> dict[str, Any]:
+    """Return the values from which ``StoredConfig`` makes the same configuration again."""
+    of_the_program = config.cmd_config_dict.keys() - config.external_config_dict.keys()
+    left_out = {*_DERIVED, *of_the_program}
+    values = {key: value for key, value in config.final_config_dict.items() if key not in left_out and is_plain(value)}
+    before_dataset_name = {**config.internal_config_dict, **config.external_config_dict}
+    values["model"] = source_of(config.model_class)
+    values["data_path"] = before_dataset_name.get("data_path")
+    negatives = values.get("train_neg_sample_args")
+    if isinstance(negatives, dict) and negatives.get("distribution") == "none":
+        values["train_neg_sample_args"] = None
+    return without_places(values)

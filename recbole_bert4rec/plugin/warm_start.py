@@ -25,6 +25,7 @@ from recbole_bert4rec.nn.growth import (
 from recbole_bert4rec.options.table import SHAPES_WEIGHTS
 from recbole_bert4rec.plugin import checkpoint
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
+from recbole_bert4rec.plugin.items import item_tokens
 from recbole_bert4rec.plugin.model import BERT4Rec
 from recbole_bert4rec.user_models import class_name
 
@@ -82,7 +83,7 @@ def begin_warm(config: Config, model: BERT4Rec, training: BERT4RecDataset) -> Wa
             own has further weights by item.
     """
     state, path = read_for(config), str(config["warm_start"])
-    old, tokens = state["item_tokens"], checkpoint.item_tokens(training)
+    old, tokens = state["item_tokens"], item_tokens(training)
     found = pd.Index(old).get_indexer(pd.Index(tokens))
     source = torch.from_numpy(np.where(found < 0, PADDING, found).astype(np.int64))
     known = int((source != PADDING).sum())

@@ -13,13 +13,12 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from recbole_bert4rec.constants import NAMES_OF_COLUMNS, PADDING
+from recbole_bert4rec.constants import NAMES_OF_COLUMNS, PADDING, OptionValues
 from recbole_bert4rec.data.sequences import Sequences
 from recbole_bert4rec.datafiles.times import NUMBERS
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.nn.topk import Change
 from recbole_bert4rec.options.kinds import Real, Switch, Whole, or_null
-from recbole_bert4rec.options.table import OptionValues
 from recbole_bert4rec.ranker import Catalogue, Pairs, Ranker
 from recbole_bert4rec.recommend.answers import (
     NobodyError,

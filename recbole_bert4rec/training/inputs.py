@@ -28,6 +28,7 @@ from recbole_bert4rec.options.flags import literal, parse_flags
 from recbole_bert4rec.options.kinds import misfits
 from recbole_bert4rec.options.table import OPTIONS, SHAPES_WEIGHTS
 from recbole_bert4rec.plugin import checkpoint
+from recbole_bert4rec.plugin.items import ITEM_ORDER, ItemOrder
 from recbole_bert4rec.plugin.warm_start import read_for
 from recbole_bert4rec.recommend.answers import check_names_of_columns
 from recbole_bert4rec.recommend.recommend import check_destination
@@ -67,7 +68,7 @@ def configure(request: RunRequest) -> Config:
         if request.checkpoint is None:
             read_for(config)
     if request.checkpoint is not None:
-        config[checkpoint.ITEM_ORDER] = checkpoint.ItemOrder.of(request.checkpoint)
+        config[ITEM_ORDER] = ItemOrder.of(request.checkpoint)
     return config
 
 

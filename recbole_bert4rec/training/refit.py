@@ -9,8 +9,7 @@ from recbole.utils import set_color
 
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.options.auto import most_epochs
-from recbole_bert4rec.plugin.checkpoint import plain_config
-from recbole_bert4rec.plugin.stored_config import StoredConfig
+from recbole_bert4rec.plugin.stored_config import StoredConfig, plain_config
 from recbole_bert4rec.training.build import build
 from recbole_bert4rec.training.epochs import finite_values
 from recbole_bert4rec.training.record import RefitRecord

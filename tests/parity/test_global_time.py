@@ -14,9 +14,8 @@ from recbole.data import create_dataset, data_preparation
 
 from recbole_bert4rec.comparison.comparison import Comparison
 from recbole_bert4rec.comparison.rows import check_equal_rows
-from recbole_bert4rec.data.global_time import moments
+from recbole_bert4rec.data.global_time import TARGETS, VALIDATIONS, GlobalTime, moments
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.options.global_time import TARGETS, VALIDATIONS, GlobalTime
 from recbole_bert4rec.plugin.global_split import check_no_leak, trained_items
 from recbole_bert4rec.plugin.loader import WindowDataLoader
 from recbole_bert4rec.training import build

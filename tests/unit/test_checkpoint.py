@@ -17,7 +17,7 @@ from recbole.quick_start import load_data_and_model
 
 from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.plugin import checkpoint, sealed
-from recbole_bert4rec.plugin.stored_config import StoredConfig
+from recbole_bert4rec.plugin.stored_config import StoredConfig, plain_config
 from recbole_bert4rec.training.run import run
 from tests.conftest import make_config, make_trainer, prepare
 
@@ -204,7 +204,7 @@ def test_a_stored_configuration_comes_back_equal(monkeypatch: pytest.MonkeyPatch
     config = make_config(
         hidden_size=32, MAX_ITEM_LIST_LENGTH=20, eval_args={"split": {"LS": "valid_only"}, "order": "TO"}
     )
-    stored = checkpoint.plain_config(config)
+    stored = plain_config(config)
     monkeypatch.setattr("sys.argv", ["other.py", "--hidden_size=8"])
     again = StoredConfig(stored)
     differences = {
@@ -214,7 +214,7 @@ def test_a_stored_configuration_comes_back_equal(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_stored_string_is_never_evaluated() -> None:
-    stored = checkpoint.plain_config(make_config())
+    stored = plain_config(make_config())
     stored["wandb_project"] = "__import__('pathlib').Path('pwned').touch()"
     assert StoredConfig(stored)["wandb_project"] == stored["wandb_project"]
     assert not Path("pwned").exists()
@@ -223,8 +223,8 @@ def test_a_stored_string_is_never_evaluated() -> None:
 def test_the_data_path_is_stored_without_the_data_set_s_name(write_inter) -> None:
     options = write_inter([("u", "i", 1)])
     config = make_config(**options)
-    assert checkpoint.plain_config(config)["data_path"] == options["data_path"]
-    assert StoredConfig(checkpoint.plain_config(config))["data_path"] == config["data_path"]
+    assert plain_config(config)["data_path"] == options["data_path"]
+    assert StoredConfig(plain_config(config))["data_path"] == config["data_path"]
 
 
 PLACES = {
@@ -239,11 +239,11 @@ PLACES = {
 def test_places_and_pickles_are_not_stored() -> None:
     config = make_config(**{**PLACES, "dataset_save_path": None, "dataloaders_save_path": None})
     assert config["checkpoint_dir"] == "elsewhere"
-    assert not set(PLACES) & set(checkpoint.plain_config(config))
+    assert not set(PLACES) & set(plain_config(config))
 
 
 def test_places_and_pickles_are_not_taken_from_a_checkpoint() -> None:
-    stored = {**checkpoint.plain_config(make_config()), **PLACES}
+    stored = {**plain_config(make_config()), **PLACES}
     again = StoredConfig(stored)
     assert {key: again[key] for key in PLACES} == {key: make_config()[key] for key in PLACES}
     assert StoredConfig(stored, checkpoint_dir="mine")["checkpoint_dir"] == "mine"

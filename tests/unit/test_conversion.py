@@ -16,7 +16,7 @@ from recbole_bert4rec.comparison.comparison import Comparison
 from recbole_bert4rec.datafiles.conversion import folder_read, read_record
 from recbole_bert4rec.datafiles.reading import Reading
 from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.plugin.checkpoint import ITEM_ORDER, ItemOrder
+from recbole_bert4rec.plugin.items import ITEM_ORDER, ItemOrder
 from recbole_bert4rec.training.inputs import resolve_inputs
 from recbole_bert4rec.training.run import run
 from recbole_bert4rec.workers import FailedError

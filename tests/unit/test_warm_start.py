@@ -13,6 +13,7 @@ import torch
 from recbole_bert4rec import UserError, append_items, load
 from recbole_bert4rec.options.table import SINGLE_RUN
 from recbole_bert4rec.plugin import checkpoint
+from recbole_bert4rec.plugin.items import item_tokens
 from recbole_bert4rec.plugin.model import BERT4Rec
 from recbole_bert4rec.training.callbacks import Callback
 from recbole_bert4rec.training.record import read_record
@@ -71,7 +72,7 @@ def test_known_items_keep_their_weights_to_the_last_bit_and_all_else_is_taken_ov
 ) -> None:
     trainer, training = begun(old, **grown)
     before, now = old.state["state_dict"], trainer.model.state_dict()
-    tokens = checkpoint.item_tokens(training)
+    tokens = item_tokens(training)
     place = {token: number for number, token in enumerate(old.state["item_tokens"])}
     assert tokens[: len(place)] != old.state["item_tokens"]
     kept = [number for number, token in enumerate(tokens) if token in place]
@@ -85,7 +86,7 @@ def test_known_items_keep_their_weights_to_the_last_bit_and_all_else_is_taken_ov
 
 def test_new_items_begin_as_the_mean_of_the_known_ones_beside_them_in_training(old: Old, grown: dict[str, Any]) -> None:
     trainer, training = begun(old, **grown)
-    tokens, place = checkpoint.item_tokens(training), {t: n for n, t in enumerate(old.state["item_tokens"])}
+    tokens, place = item_tokens(training), {t: n for n, t in enumerate(old.state["item_tokens"])}
     histories: dict[str, list[str]] = {}
     for user, item, _ in sorted([*OLD, *NEW], key=lambda row: row[2]):
         histories.setdefault(user, []).append(item)
@@ -110,7 +111,7 @@ def test_new_items_begin_as_the_mean_of_the_known_ones_beside_them_in_training(o
 def test_an_item_without_neighbours_begins_as_the_mean_of_all_items(old: Old) -> None:
     data = old.write([*OLD, *(("w", item, time) for time, item in enumerate("abcde"))], "alone")
     trainer, training = begun(old, **data, warm_start=old.file)
-    row = checkpoint.item_tokens(training).index("b")
+    row = item_tokens(training).index("b")
     wanted = old.state["state_dict"]["encoder.item_embedding.weight"][1:-1].mean(0)
     torch.testing.assert_close(trainer.model.encoder.item_embedding.weight[row], wanted)
 
