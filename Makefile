@@ -40,7 +40,7 @@ stubs:
 pages:
 	python -m recbole_bert4rec.options.pages
 	python -m recbole_bert4rec.cli.pages
-	python -m recbole_bert4rec.patches.pages
+	python -m recbole_bert4rec.plugin.patches.pages
 # The documentation as a site, in site/.
 docs:
 	NO_MKDOCS_2_WARNING=1 mkdocs build --strict

@@ -25,13 +25,13 @@ from catalogues import Made, once
 from records import machine, write_tables
 
 from recbole_bert4rec import Recommender
-from recbole_bert4rec.datafiles.interactions import InteractionFile
-from recbole_bert4rec.environment import environment, peak_memory_mb
-from recbole_bert4rec.files import atomic_write
-from recbole_bert4rec.nn import topk
-from recbole_bert4rec.nn.topk import best_items
+from recbole_bert4rec.core import topk
+from recbole_bert4rec.core.topk import best_items
+from recbole_bert4rec.logs.interactions import InteractionFile
 from recbole_bert4rec.recommend.bulk import OneAfterAnother, Question, answer_file
 from recbole_bert4rec.recommend.recommender import BATCH_SIZE
+from recbole_bert4rec.system.environment import environment, peak_memory_mb
+from recbole_bert4rec.system.files import atomic_write
 
 _K, _LONGEST, _USERS_AT_ONCE = 20, 20, 10_000
 _BLOCK = topk._SCORES_AT_ONCE["cpu"] // BATCH_SIZE

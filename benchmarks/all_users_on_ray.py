@@ -25,10 +25,10 @@ from ray.cluster_utils import Cluster
 from records import machine, write_tables
 
 from recbole_bert4rec import Recommender
-from recbole_bert4rec.datafiles.interactions import InteractionFile
-from recbole_bert4rec.environment import environment
+from recbole_bert4rec.logs.interactions import InteractionFile
+from recbole_bert4rec.ray.data import on_ray
 from recbole_bert4rec.recommend.bulk import Count, Engine, OneAfterAnother, Question, answer_file
-from recbole_bert4rec.recommend.ray_data import on_ray
+from recbole_bert4rec.system.environment import environment
 
 _K, _ACTORS = 20, 2
 

@@ -16,7 +16,7 @@ import numpy as np
 from records import RESULTS, machine, write_inter, write_tables
 from training_speed import run_contestant
 
-from recbole_bert4rec.environment import environment
+from recbole_bert4rec.system.environment import environment
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt

@@ -19,7 +19,7 @@ from recbole.data import create_dataset, data_preparation  # noqa: E402
 from recbole.utils import get_model, get_trainer, init_seed  # noqa: E402
 from records import machine, write_tables  # noqa: E402
 
-from recbole_bert4rec.environment import environment, suppress_dependency_warnings  # noqa: E402
+from recbole_bert4rec.system.environment import environment, suppress_dependency_warnings  # noqa: E402
 
 CONTESTANTS = {"BERT4Rec": "ours", "RecBoleBERT4Rec": "RecBole BERT4Rec"}
 MODES = ("full", "uni100", "pop100")

@@ -21,8 +21,8 @@ import numpy as np
 import pandas as pd
 from records import machine, run_options, write_inter, write_tables
 
-from recbole_bert4rec.environment import suppress_dependency_warnings
 from recbole_bert4rec.recommend.load import load
+from recbole_bert4rec.system.environment import suppress_dependency_warnings
 
 COLUMNS = ["user_id", "item_id", "timestamp"]
 LEAST = 4

@@ -20,12 +20,12 @@ from records import machine, write_tables
 from torch import Tensor
 
 from recbole_bert4rec import Recommender
-from recbole_bert4rec.datafiles.interactions import InteractionFile, read_part
-from recbole_bert4rec.environment import environment
-from recbole_bert4rec.ranker import Catalogue
+from recbole_bert4rec.core.ranker import Catalogue
+from recbole_bert4rec.logs.interactions import InteractionFile, read_part
 from recbole_bert4rec.recommend.histories import Histories
 from recbole_bert4rec.recommend.index import IndexedCatalogue
 from recbole_bert4rec.recommend.load import load
+from recbole_bert4rec.system.environment import environment
 
 BATCH = 256
 

@@ -26,10 +26,10 @@ begin = time.perf_counter()
 log, least = sys.argv[1], int(sys.argv[2])
 sys.argv = sys.argv[:1]
 import recbole_bert4rec
-import recbole_bert4rec.datafiles.table as table
+import recbole_bert4rec.logs.table as table
 from recbole.config import Config
 from recbole.data import create_dataset, data_preparation
-from recbole_bert4rec.environment import environment
+from recbole_bert4rec.system.environment import environment
 from recbole_bert4rec.training.inputs import resolve_inputs
 imported = time.perf_counter()
 table.LARGE = least

@@ -21,8 +21,8 @@ from catalogues import KINDS, MADE, Made, once
 from records import machine, write_tables
 
 from recbole_bert4rec import load
-from recbole_bert4rec.environment import environment, peak_memory_mb
 from recbole_bert4rec.recommend.export import export
+from recbole_bert4rec.system.environment import environment, peak_memory_mb
 
 ENGINES = ("PyTorch", "ONNX", "FAISS")
 _K = 10

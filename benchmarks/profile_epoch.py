@@ -26,8 +26,8 @@ from records import best_of, machine, write_tables
 from torch.profiler import ProfilerActivity, profile
 
 import recbole_bert4rec
-from recbole_bert4rec.environment import environment, suppress_dependency_warnings
-from recbole_bert4rec.nn.products import faster_products
+from recbole_bert4rec.core.fast.products import faster_products
+from recbole_bert4rec.system.environment import environment, suppress_dependency_warnings
 from recbole_bert4rec.training.callbacks import WatchedLoader
 
 assert recbole_bert4rec.__version__  # its models are registered

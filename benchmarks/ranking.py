@@ -9,10 +9,10 @@ import time
 import torch
 from records import machine, write_tables
 
-from recbole_bert4rec.environment import environment, peak_memory_mb
-from recbole_bert4rec.nn import topk
-from recbole_bert4rec.nn.products import faster_products
-from recbole_bert4rec.nn.topk import best_items
+from recbole_bert4rec.core import topk
+from recbole_bert4rec.core.fast.products import faster_products
+from recbole_bert4rec.core.topk import best_items
+from recbole_bert4rec.system.environment import environment, peak_memory_mb
 
 
 @torch.no_grad()

@@ -25,7 +25,7 @@ sys.argv = sys.argv[:1]
 import recbole_bert4rec
 from recbole.config import Config
 from recbole.data import create_dataset, data_preparation
-from recbole_bert4rec.environment import environment, peak_memory_mb
+from recbole_bert4rec.system.environment import environment, peak_memory_mb
 imported = time.perf_counter()
 columns = {"inter": ["user_id", "item_id", "timestamp"]}
 config = Config(model, name, config_dict={"data_path": folder, "load_col": columns, "MAX_ITEM_LIST_LENGTH": 200,

@@ -31,7 +31,7 @@ import numpy as np
 from records import machine, write_tables
 
 from recbole_bert4rec import load
-from recbole_bert4rec.environment import environment
+from recbole_bert4rec.system.environment import environment
 
 MALFORMED = (
     b"{",

@@ -24,8 +24,8 @@ from recbole.config import Config
 from recbole.data import create_dataset, data_preparation
 from records import RESULTS, machine, run_options, write_tables
 
-from recbole_bert4rec.constants import TARGET_POSITION
-from recbole_bert4rec.environment import suppress_dependency_warnings
+from recbole_bert4rec.system.constants import TARGET_POSITION
+from recbole_bert4rec.system.environment import suppress_dependency_warnings
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt

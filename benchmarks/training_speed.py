@@ -28,7 +28,7 @@ import numpy as np
 import torch
 from records import ROOT, best_of, machine, write_tables
 
-from recbole_bert4rec.environment import environment
+from recbole_bert4rec.system.environment import environment
 
 PEERS = Path(__file__).resolve().parent / "peers"
 CONTESTANTS = {

@@ -1,8 +1,7 @@
 """BERT4Rec for RecBole: importing this package makes RecBole's ``--model=BERT4Rec`` the one in here.
 
 It changes nothing for other models; :func:`register` does, where that is wanted. RecBole is imported when something
-needs it. Trained models (``load``), encoder, losses and data preparation (``nn``, ``data``) work where it is not
-installed.
+needs it. Trained models (``load``), encoder, losses and data preparation (``core``) work where it is not installed.
 """
 
 from __future__ import annotations
@@ -11,15 +10,15 @@ import importlib
 import sys
 from typing import TYPE_CHECKING
 
-from recbole_bert4rec.constants import INSTALL_RECBOLE, OLDEST_PYTHON
-from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.patches.when_imported import Registering
+from recbole_bert4rec.plugin.patches.when_imported import Registering
+from recbole_bert4rec.system.constants import INSTALL_RECBOLE, OLDEST_PYTHON
+from recbole_bert4rec.system.errors import UserError
 
 if TYPE_CHECKING:
     from recbole_bert4rec.comparison.compare import compare
     from recbole_bert4rec.comparison.comparison import Comparison
-    from recbole_bert4rec.patches.registry import register, unregister
     from recbole_bert4rec.plugin.model import BERT4Rec
+    from recbole_bert4rec.plugin.patches.registry import register, unregister
     from recbole_bert4rec.recommend.appending import append_items
     from recbole_bert4rec.recommend.exported import ExportedModel
     from recbole_bert4rec.recommend.opened import load
@@ -43,10 +42,10 @@ _PLACES = {
     "append_items": "recbole_bert4rec.recommend.appending",
     "compare": "recbole_bert4rec.comparison.compare",
     "load": "recbole_bert4rec.recommend.opened",
-    "register": "recbole_bert4rec.patches.registry",
+    "register": "recbole_bert4rec.plugin.patches.registry",
     "run": "recbole_bert4rec.training.run",
     "tune": "recbole_bert4rec.tuning.tune",
-    "unregister": "recbole_bert4rec.patches.registry",
+    "unregister": "recbole_bert4rec.plugin.patches.registry",
 }
 """Where the public names are; each is imported when it is first asked for."""
 _WITHOUT_RECBOLE = ("ExportedModel", "Recommender", "append_items", "load")

@@ -13,9 +13,9 @@ import torch
 from recbole.config import Config
 
 import recbole_bert4rec  # noqa: F401  registers BERT4Rec
-from recbole_bert4rec.constants import PROGRAM
-from recbole_bert4rec.datafiles.table import convert
-from recbole_bert4rec.patches.registry import in_program
+from recbole_bert4rec.logs.table import convert
+from recbole_bert4rec.plugin.patches.registry import in_program
+from recbole_bert4rec.system.constants import PROGRAM
 from recbole_bert4rec.training import build
 from recbole_bert4rec.training.callbacks import Callback, RankedBatch
 

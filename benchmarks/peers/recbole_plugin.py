@@ -19,8 +19,8 @@ from recbole.config import Config  # noqa: E402
 from recbole.data import create_dataset, data_preparation  # noqa: E402
 from recbole.utils import get_model, get_trainer, init_seed  # noqa: E402
 
-from recbole_bert4rec.data import objectives  # noqa: E402
-from recbole_bert4rec.environment import suppress_dependency_warnings  # noqa: E402
+from recbole_bert4rec.core import objectives  # noqa: E402
+from recbole_bert4rec.system.environment import suppress_dependency_warnings  # noqa: E402
 
 PAPER = {
     "position": "start",

@@ -15,9 +15,9 @@ from recbole_bert4rec.cli.inputs import (
     named_in_files,
     protocols,
 )
-from recbole_bert4rec.constants import DEFAULT_NAMES
-from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.options.flags import parse_flags
+from recbole_bert4rec.system.constants import DEFAULT_NAMES
+from recbole_bert4rec.system.errors import UserError
 
 if TYPE_CHECKING:
     from recbole_bert4rec.comparison.study import Study
@@ -70,7 +70,7 @@ def compare_as_asked(options: argparse.Namespace, flags: list[str], names: list[
     """
     from recbole_bert4rec.comparison.compare import compare
     from recbole_bert4rec.comparison.comparison import Comparison
-    from recbole_bert4rec.datafiles.logs import data_set_name, is_table
+    from recbole_bert4rec.logs.logs import data_set_name, is_table
     from recbole_bert4rec.training.budget import seconds_of
 
     count, first = (1 if options.seeds is None else options.seeds), _first_seed(options, flags)

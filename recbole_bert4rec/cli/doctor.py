@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from recbole_bert4rec.patches import doctor
+from recbole_bert4rec.plugin.patches import doctor
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

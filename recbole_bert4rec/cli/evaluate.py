@@ -15,7 +15,7 @@ from recbole_bert4rec.cli.trained import (
     open_input,
     open_model,
 )
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.system.errors import UserError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -15,8 +15,8 @@ from recbole_bert4rec.cli.trained import (
     open_input,
     open_model,
 )
-from recbole_bert4rec.extras import need
-from recbole_bert4rec.files import check_writable
+from recbole_bert4rec.system.extras import need
+from recbole_bert4rec.system.files import check_writable
 
 if TYPE_CHECKING:
     from recbole_bert4rec.recommend.histories import Histories
@@ -60,7 +60,7 @@ def _some_of(options: argparse.Namespace, model: Recommender) -> Histories | Non
     """Return the histories of a part of ``--input``; None where it is not given."""
     if options.input is None:
         return None
-    from recbole_bert4rec.datafiles.interactions import read_part
+    from recbole_bert4rec.logs.interactions import read_part
 
     source = open_input(options, model)
     with tempfile.TemporaryDirectory() as folder:

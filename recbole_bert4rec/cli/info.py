@@ -25,7 +25,7 @@ def execute(options: argparse.Namespace, flags: list[str]) -> None:
         UserError: it is damaged, or no checkpoint of this package.
     """
     model = open_model(options)  # first: what it says of exported folders needs no torch
-    from recbole_bert4rec.plugin import checkpoint
+    from recbole_bert4rec.checkpoints import checkpoint
 
     state = checkpoint.read(options.checkpoint)
     config, stored = state["config"], model.stored

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from recbole_bert4rec.constants import DEFAULT_NAMES, FORMATS, JSON, QUIET, SHORT, VERBOSE
-from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.resources import find_config
-from recbole_bert4rec.user_models import named_in_file
-from recbole_bert4rec.yaml_files import read_yaml
+from recbole_bert4rec.options.user_models import named_in_file
+from recbole_bert4rec.system.constants import DEFAULT_NAMES, FORMATS, JSON, QUIET, SHORT, VERBOSE
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.resources import find_config
+from recbole_bert4rec.system.yaml_files import read_yaml
 
 
 def add_names(parser: argparse.ArgumentParser, more: str = "") -> None:

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from recbole_bert4rec.cli.words import Parser, add_documented, check_flags, joined, unknown
-from recbole_bert4rec.constants import INSTALL_RECBOLE, JSON, PROGRAM
-from recbole_bert4rec.environment import suppress_dependency_warnings
-from recbole_bert4rec.errors import UserError, nearest
-from recbole_bert4rec.interrupts import Interrupted, handled
-from recbole_bert4rec.json_lines import json_line
+from recbole_bert4rec.system.constants import INSTALL_RECBOLE, JSON, PROGRAM
+from recbole_bert4rec.system.environment import suppress_dependency_warnings
+from recbole_bert4rec.system.errors import UserError, nearest
+from recbole_bert4rec.system.interrupts import Interrupted, handled
+from recbole_bert4rec.system.json_lines import json_line
 
 DONE, MISSING, MISTAKE = 0, 1, 2
 """Exit codes: done; something that is needed is not installed; a user's mistake. A signal's is 128 and its number."""

@@ -22,8 +22,8 @@ from recbole_bert4rec.cli.trained import (
     reading_of,
     write_or_print,
 )
-from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.options.kinds import AUTO
+from recbole_bert4rec.system.errors import UserError
 
 if TYPE_CHECKING:
     from recbole_bert4rec.recommend.recommender import Recommender
@@ -91,8 +91,8 @@ def _categories(options: argparse.Namespace, model: Recommender) -> dict[str, An
     column, _, most = (options.max_per or "").rpartition(":")
     if not column or not most.isdecimal() or options.items is None:
         raise UserError("--max_per=COLUMN:N and --items=NAME.item go together, such as --max_per=brand:2")
-    from recbole_bert4rec.datafiles.items import categories_in
-    from recbole_bert4rec.datafiles.reading import Reading
+    from recbole_bert4rec.logs.items import categories_in
+    from recbole_bert4rec.logs.reading import Reading
 
     reading = Reading(encoding=reading_of(options, model).encoding)
     categories = categories_in(options.items, model.fields[1], column, reading)

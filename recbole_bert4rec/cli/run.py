@@ -8,9 +8,9 @@ import os
 from recbole_bert4rec.cli import compare, study
 from recbole_bert4rec.cli.engine import add_engine, check_engine
 from recbole_bert4rec.cli.inputs import add_names, add_screen, config_files, models_of, protocols
-from recbole_bert4rec.constants import VERBOSE
-from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.user_models import is_ours, known_as
+from recbole_bert4rec.options.user_models import is_ours, known_as
+from recbole_bert4rec.system.constants import VERBOSE
+from recbole_bert4rec.system.errors import UserError
 
 _OF_ONE_RUN = ("recommend", "attention", "resume", "k")
 
@@ -82,7 +82,7 @@ def execute(options: argparse.Namespace, flags: list[str]) -> None:
     if starter is None:
         run(request)
     elif starter == "--engine=ray":
-        from recbole_bert4rec.training.ray_train import run_on_ray
+        from recbole_bert4rec.ray.train import run_on_ray
 
         run_on_ray(request, options.num_workers or 1, options.ray_address)
     elif place is not None:

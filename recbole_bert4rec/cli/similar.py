@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 
 from recbole_bert4rec.cli.trained import add_checkpoint, items_of, nothing_written, open_model, write_or_print
-from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.files import check_table
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.files import check_table
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

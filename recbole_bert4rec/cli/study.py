@@ -7,8 +7,8 @@ from pathlib import Path
 
 from recbole_bert4rec.cli.compare import add_comparison, compare_as_asked, kept
 from recbole_bert4rec.cli.inputs import add_names, add_screen, models_of
-from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.resources import find_config
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.resources import find_config
 
 __all__ = ["add_arguments", "execute", "kept"]
 

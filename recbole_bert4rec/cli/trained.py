@@ -14,16 +14,16 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from recbole_bert4rec.cli.engine import add_engine, check_engine
-from recbole_bert4rec.constants import NAMES_OF_COLUMNS
-from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.files import atomic_write, check_table, refuse_same
 from recbole_bert4rec.options.kinds import AUTO
+from recbole_bert4rec.system.constants import NAMES_OF_COLUMNS
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.files import atomic_write, check_table, refuse_same
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from recbole_bert4rec.datafiles.interactions import InteractionFile
-    from recbole_bert4rec.datafiles.reading import Reading
+    from recbole_bert4rec.logs.interactions import InteractionFile
+    from recbole_bert4rec.logs.reading import Reading
     from recbole_bert4rec.recommend.histories import Histories
     from recbole_bert4rec.recommend.recommender import Recommender
 
@@ -96,7 +96,7 @@ def dates_given(options: argparse.Namespace) -> dict[str, str]:
     Raises:
         UserError: there is no such time zone.
     """
-    from recbole_bert4rec.datafiles.times import check_timezone
+    from recbole_bert4rec.logs.times import check_timezone
 
     form, timezone = getattr(options, "date_format", None), getattr(options, "timezone", None)
     if timezone is not None:
@@ -141,7 +141,7 @@ def open_input(options: argparse.Namespace, model: Recommender, path: str | None
     Raises:
         UserError: there is none, or it lacks a column.
     """
-    from recbole_bert4rec.datafiles.interactions import InteractionFile
+    from recbole_bert4rec.logs.interactions import InteractionFile
 
     named = (getattr(options, field) or own for field, own in zip(NAMES_OF_COLUMNS, model.fields, strict=True))
     user, item, time = named
@@ -156,7 +156,7 @@ def open_input(options: argparse.Namespace, model: Recommender, path: str | None
 
 def reading_of(options: argparse.Namespace, model: Recommender) -> Reading:
     """Return how a file is to be read: as the flags say, or else as the log of the training was."""
-    from recbole_bert4rec.datafiles.reading import Reading, names_with_commas
+    from recbole_bert4rec.logs.reading import Reading, names_with_commas
 
     stored, encoding = model.config, model.config.get("encoding")
     if str(encoding).lower() in ("utf-8", "utf8"):
@@ -216,7 +216,7 @@ def answer_users(
     with ExitStack() as stack:
         engine: Engine = OneAfterAnother(question, model)
         if options.engine is not None:
-            from recbole_bert4rec.recommend.ray_data import on_ray
+            from recbole_bert4rec.ray.data import on_ray
 
             checkpoint = os.path.abspath(options.checkpoint)
             load_one = partial(
@@ -248,7 +248,7 @@ def parts_kept(options: argparse.Namespace) -> str:
 
 def write_or_print(table: pd.DataFrame, output: str | None) -> None:
     """Write a table to a .csv or .parquet file, or print it."""
-    from recbole_bert4rec.datafiles.interactions import write_table
+    from recbole_bert4rec.logs.interactions import write_table
 
     if output is None:
         table.to_csv(sys.stdout, index=False)
@@ -270,7 +270,7 @@ def items_of(flag: str, path: str | None, model: Recommender) -> list[str] | Non
     """
     if path is None:
         return None
-    from recbole_bert4rec.datafiles.texts import encoding_of
+    from recbole_bert4rec.logs.texts import encoding_of
 
     try:
         content = Path(path).read_bytes()

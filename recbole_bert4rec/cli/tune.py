@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recbole_bert4rec.cli.inputs import add_names, add_screen, config_files, model_in_files, named_in_files
-from recbole_bert4rec.constants import ALGORITHMS, DEFAULT_NAMES, SCHEDULERS, TOOLS
-from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.extras import OF_A_SEARCH, need
+from recbole_bert4rec.system.constants import ALGORITHMS, DEFAULT_NAMES, SCHEDULERS, TOOLS
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.extras import OF_A_SEARCH, need
 
 if TYPE_CHECKING:
     from recbole_bert4rec.tuning.tune import SearchRequest

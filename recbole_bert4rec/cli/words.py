@@ -6,9 +6,9 @@ import argparse
 from collections.abc import Collection
 from typing import NoReturn
 
-from recbole_bert4rec.constants import MODEL_NAME, OUR_MODELS
-from recbole_bert4rec.errors import UserError, nearest
 from recbole_bert4rec.options.kinds import Kind, OneOf, Switch
+from recbole_bert4rec.system.constants import MODEL_NAME, OUR_MODELS
+from recbole_bert4rec.system.errors import UserError, nearest
 
 
 def joined(words: list[str], own: Collection[str]) -> list[str]:
@@ -107,7 +107,7 @@ def add_documented(parser: argparse.ArgumentParser, words: list[str]) -> None:
     from recbole_bert4rec.options.pages import default_of
     from recbole_bert4rec.options.recboles import documented, documented_in
     from recbole_bert4rec.options.table import OPTIONS, Role
-    from recbole_bert4rec.user_models import known_as, options_read_by, parent_of, property_files
+    from recbole_bert4rec.options.user_models import known_as, options_read_by, parent_of, property_files
 
     parser.usage = f"{parser.format_usage().removeprefix('usage: ').rstrip()} [--option=value ...]"
     given = argparse.ArgumentParser(add_help=False)

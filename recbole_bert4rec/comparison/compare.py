@@ -20,25 +20,28 @@ import pandas as pd
 import yaml
 from recbole.utils import ModelType
 
+from recbole_bert4rec.checkpoints.checkpoint import is_plain, last_of
 from recbole_bert4rec.comparison.comparison import Comparison, reference_config
 from recbole_bert4rec.comparison.progress import RunProgress
 from recbole_bert4rec.comparison.report import write_comparison
 from recbole_bert4rec.comparison.results import read_results, read_run
 from recbole_bert4rec.comparison.rows import check_equal_rows
-from recbole_bert4rec.constants import FOR_THE_USER, PROGRAM, SHORT
-from recbole_bert4rec.datafiles.atomic import check_not_mapped
-from recbole_bert4rec.datafiles.conversion import folder_read
-from recbole_bert4rec.environment import environment, suppress_dependency_warnings
-from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.extras import need
-from recbole_bert4rec.files import atomic_write, locked
+from recbole_bert4rec.logs.atomic import check_not_mapped
+from recbole_bert4rec.logs.conversion import folder_read
 from recbole_bert4rec.options.flags import parse_flags
 from recbole_bert4rec.options.table import WITHOUT_EFFECT
-from recbole_bert4rec.patches.registry import in_program
+from recbole_bert4rec.options.user_models import class_name, digest_of_code
 from recbole_bert4rec.plugin.advice import advice
-from recbole_bert4rec.plugin.checkpoint import is_plain, last_of
 from recbole_bert4rec.plugin.effects import without_effect
-from recbole_bert4rec.scoped import restored_environment
+from recbole_bert4rec.plugin.patches.registry import in_program
+from recbole_bert4rec.system.constants import FOR_THE_USER, PROGRAM, SHORT
+from recbole_bert4rec.system.environment import environment, suppress_dependency_warnings
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.extras import need
+from recbole_bert4rec.system.files import atomic_write, locked
+from recbole_bert4rec.system.scoped import restored_environment
+from recbole_bert4rec.system.workers import FailedError, in_own_process
+from recbole_bert4rec.system.yaml_files import read_yaml
 from recbole_bert4rec.training import display
 from recbole_bert4rec.training.build import translate_errors
 from recbole_bert4rec.training.epochs import ProgressReport, Report
@@ -47,9 +50,6 @@ from recbole_bert4rec.training.logs import no_bars, say, shown
 from recbole_bert4rec.training.newest import runs_in
 from recbole_bert4rec.training.record import write_json
 from recbole_bert4rec.training.run import run
-from recbole_bert4rec.user_models import class_name, digest_of_code
-from recbole_bert4rec.workers import FailedError, in_own_process
-from recbole_bert4rec.yaml_files import read_yaml
 
 
 @dataclass(frozen=True)

@@ -14,16 +14,16 @@ from recbole.config import Config
 from recbole.utils import ModelType
 
 from recbole_bert4rec.comparison.study import Study
-from recbole_bert4rec.constants import MODEL_NAME, PROGRAM
-from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.options.auto import most_epochs
 from recbole_bert4rec.options.flags import parse_flags
 from recbole_bert4rec.options.global_time import global_time
 from recbole_bert4rec.options.table import SAME_IN_COMPARISON, SINGLE_RUN
-from recbole_bert4rec.scoped import replaced
+from recbole_bert4rec.options.user_models import class_name, importable, known_as
+from recbole_bert4rec.system.constants import MODEL_NAME, PROGRAM
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.scoped import replaced
+from recbole_bert4rec.system.yaml_files import read_yaml
 from recbole_bert4rec.training.budget import NO_END
-from recbole_bert4rec.user_models import class_name, importable, known_as
-from recbole_bert4rec.yaml_files import read_yaml
 
 LEAST_INTERACTIONS = 4
 """RecBole's sequential models need one more than its general ones to validate and test a user."""

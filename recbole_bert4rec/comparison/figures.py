@@ -13,7 +13,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator, StrMethodFor
 from numpy.typing import NDArray
 
 from recbole_bert4rec.comparison.results import Results, metric_of
-from recbole_bert4rec.constants import RANK_DEPTH
+from recbole_bert4rec.system.constants import RANK_DEPTH
 
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8c8c00")
 """After Okabe and Ito (2008)."""

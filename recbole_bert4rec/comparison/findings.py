@@ -11,10 +11,10 @@ from recbole.utils import ModelType, get_model
 
 from recbole_bert4rec.comparison.results import Results, epochs_trained
 from recbole_bert4rec.comparison.significance import Difference, difference, holm
-from recbole_bert4rec.constants import RIVAL
+from recbole_bert4rec.options.user_models import class_of, is_ours, parent_of
 from recbole_bert4rec.plugin.user_rows import CAUSAL_MODELS
+from recbole_bert4rec.system.constants import RIVAL
 from recbole_bert4rec.training.epochs import counted
-from recbole_bert4rec.user_models import class_of, is_ours, parent_of
 
 LEVEL = 0.05
 """Chance is taken to explain differences of a higher p."""

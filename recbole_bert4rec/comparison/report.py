@@ -13,7 +13,7 @@ from recbole_bert4rec.comparison.facts import candidates, facts
 from recbole_bert4rec.comparison.findings import LEVEL, Finding, distinct_metrics, find, headline
 from recbole_bert4rec.comparison.render import escape_cell, render
 from recbole_bert4rec.comparison.results import Results
-from recbole_bert4rec.files import atomic_write
+from recbole_bert4rec.system.files import atomic_write
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from recbole_bert4rec.comparison.render import one_line
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.epochs import is_epoch
 
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import yaml
 
-from recbole_bert4rec.constants import MODEL_NAME
-from recbole_bert4rec.errors import UserError, short
 from recbole_bert4rec.options.table import DECIDED_BY_COMPARISON, SINGLE_RUN
-from recbole_bert4rec.user_models import known_as, named_in_file
-from recbole_bert4rec.yaml_files import read_yaml
+from recbole_bert4rec.options.user_models import known_as, named_in_file
+from recbole_bert4rec.system.constants import MODEL_NAME
+from recbole_bert4rec.system.errors import UserError, short
+from recbole_bert4rec.system.yaml_files import read_yaml
 
 
 @dataclass(frozen=True)

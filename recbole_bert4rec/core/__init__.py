@@ -1,1 +1,1 @@
-"""The paper, in plain torch."""
+"""Sequences, Cloze masks, encoder, losses and top-k search: torch and numpy alone, nothing of RecBole."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from recbole_bert4rec.constants import OptionValues
 from recbole_bert4rec.options.kinds import AUTO
+from recbole_bert4rec.system.constants import OptionValues
 
 _LARGE = 10_000
 """Items beyond which a softmax over all takes too long; on beauty-5core (12,101) 1,024 are as good in half the time."""

@@ -9,14 +9,14 @@ from collections.abc import Iterable, Mapping, MutableMapping
 from types import MappingProxyType
 from typing import Any
 
-from recbole_bert4rec.constants import MODEL_NAME, NAMES_OF_COLUMNS, SAMPLED_LOSSES, UNCALIBRATED_LOSSES
-from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.options.arithmetic import calculated
 from recbole_bert4rec.options.evaluation import mistakes_of_evaluation, mistakes_of_single_scores
 from recbole_bert4rec.options.kinds import AUTO, Anything, Kind, OneOf, Text, misfits, or_null
 from recbole_bert4rec.options.known import FOLLOWED_BY_ALL, mistakes_of_names
 from recbole_bert4rec.options.recboles import documented
 from recbole_bert4rec.options.table import OPTIONS
+from recbole_bert4rec.system.constants import MODEL_NAME, NAMES_OF_COLUMNS, SAMPLED_LOSSES, UNCALIBRATED_LOSSES
+from recbole_bert4rec.system.errors import UserError
 
 Kinds = Mapping[str, Kind]
 """What values of some options may be, by name."""

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from recbole_bert4rec.constants import OptionValues
-from recbole_bert4rec.errors import nearest, short, short_list
 from recbole_bert4rec.options.global_time import mistakes_of_global_time
 from recbole_bert4rec.options.kinds import Real, Whole
+from recbole_bert4rec.system.constants import OptionValues
+from recbole_bert4rec.system.errors import nearest, short, short_list
 
 _MOST = 30
 """Metrics whose names are looked at; there are not so many."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from recbole_bert4rec.data.global_time import TARGETS, VALIDATIONS, GlobalTime
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.core.global_time import TARGETS, VALIDATIONS, GlobalTime
 from recbole_bert4rec.options.kinds import Real, Whole
+from recbole_bert4rec.system.errors import UserError
 
 
 def global_time(rule: object) -> GlobalTime:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, Protocol, TypeGuard
 
-from recbole_bert4rec.errors import short
+from recbole_bert4rec.system.errors import short
 
 AUTO = "auto"
 """A value that is decided when the data are known."""

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 
-from recbole_bert4rec.errors import nearest
 from recbole_bert4rec.options.table import OPTIONS
-from recbole_bert4rec.resources import folder_of_recbole
+from recbole_bert4rec.system.errors import nearest
+from recbole_bert4rec.system.resources import folder_of_recbole
 
 _PROGRAM = ("config_files", "nproc", "ip", "port", "world_size", "group_offset", "offset", "model_file")
 """What the command lines and RecBole's own programs put beside the options."""

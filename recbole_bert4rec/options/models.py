@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from recbole_bert4rec.constants import OUR_MODELS
 from recbole_bert4rec.options.kinds import AUTO
+from recbole_bert4rec.system.constants import OUR_MODELS
 
 _NEXT: Mapping[str, Any] = {"epochs": AUTO, "learning_rate": 0.001, "hidden_dropout_prob": AUTO}
 

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import yaml
 
-from recbole_bert4rec.constants import OUR_MODELS
-from recbole_bert4rec.files import atomic_write
 from recbole_bert4rec.options.kinds import Switch
 from recbole_bert4rec.options.models import ABOUT, MODEL_DEFAULTS
 from recbole_bert4rec.options.recboles import documented
 from recbole_bert4rec.options.table import OPTIONS, RECBOLES, InComparison, OnResume, Option, Role, Source
+from recbole_bert4rec.system.constants import OUR_MODELS
+from recbole_bert4rec.system.files import atomic_write
 
 ROOT = Path(__file__).resolve().parents[2]
 _MADE = "Made from recbole_bert4rec/options/table.py by `make pages`; edit that."

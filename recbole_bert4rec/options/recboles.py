@@ -9,8 +9,8 @@ from functools import cache
 from pathlib import Path
 
 from recbole_bert4rec.options.kinds import Real, Switch
-from recbole_bert4rec.resources import folder_of_recbole
-from recbole_bert4rec.yaml_files import parse_yaml
+from recbole_bert4rec.system.resources import folder_of_recbole
+from recbole_bert4rec.system.yaml_files import parse_yaml
 
 _LINE = re.compile(r"(?P<name>\w+):\s*(?P<default>.*?)\s*(?:#\s*(?:\((?P<types>[^)]*)\))?\s*(?P<help>.*?)\s*)?")
 _NUMBER = Real(float("-inf"), brackets="()")

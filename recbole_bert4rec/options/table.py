@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from recbole_bert4rec.constants import ABLATABLE, LOSSES
 from recbole_bert4rec.options.kinds import (
     AUTO,
     Anything,
@@ -27,6 +26,7 @@ from recbole_bert4rec.options.kinds import (
     or_auto,
     or_null,
 )
+from recbole_bert4rec.system.constants import ABLATABLE, LOSSES
 
 
 class Role(Enum):

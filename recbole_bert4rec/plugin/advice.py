@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from recbole.config import Config
 
-from recbole_bert4rec.constants import MODEL_NAME
 from recbole_bert4rec.options.table import OPTIONS
 from recbole_bert4rec.plugin.user_rows import CAUSAL_MODELS
+from recbole_bert4rec.system.constants import MODEL_NAME
 
 _RATE_BY_SIZE = OPTIONS["learning_rate"].default * OPTIONS["hidden_size"].default
 _FEW_STEPS = 10

@@ -6,9 +6,9 @@ import torch
 from recbole.data.dataset import Dataset
 from torch import Tensor
 
-from recbole_bert4rec.constants import SEQUENCE, TARGET_POSITION
-from recbole_bert4rec.data.sequences import Sequences
-from recbole_bert4rec.segments import segment_offsets
+from recbole_bert4rec.core.segments import segment_offsets
+from recbole_bert4rec.core.sequences import Sequences
+from recbole_bert4rec.system.constants import SEQUENCE, TARGET_POSITION
 
 
 def flatten_rows(histories: Tensor, lengths: Tensor, targets: Tensor) -> tuple[Sequences, dict[str, Tensor]]:

@@ -16,9 +16,9 @@ from recbole.data.dataset import Dataset
 from recbole.sampler import RepeatableSampler
 from torch import Tensor
 
-from recbole_bert4rec.data.candidates import DistinctCandidates
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.core.candidates import DistinctCandidates
 from recbole_bert4rec.plugin.mapped import MappedDataset
+from recbole_bert4rec.system.errors import UserError
 
 if TYPE_CHECKING:
     from recbole.sampler.sampler import UserSampler  # a name of the stubs

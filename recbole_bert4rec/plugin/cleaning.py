@@ -12,9 +12,9 @@ import recbole.data.dataset.dataset as recbole_dataset
 from recbole.data.dataset import Dataset
 from recbole.utils import FeatureSource
 
-from recbole_bert4rec.datafiles.conversion import has_quotes, read_record
-from recbole_bert4rec.datafiles.reader import keeping_ids, without_quotes
-from recbole_bert4rec.scoped import StandIn, replaced
+from recbole_bert4rec.logs.conversion import has_quotes, read_record
+from recbole_bert4rec.logs.reader import keeping_ids, without_quotes
+from recbole_bert4rec.system.scoped import StandIn, replaced
 
 
 def drop_rows_without_ids(original: Callable[[Dataset], None], self: Dataset) -> None:

@@ -14,18 +14,18 @@ import torch
 import yaml
 from recbole.config import Config
 
-from recbole_bert4rec.constants import MODEL_NAME, NAMES_OF_COLUMNS, PROGRAM, RIVAL, STOCK_MODEL_NAME
-from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.options.checks import Kinds, calculate, check, mistakes_of_another_model, unknown_names
 from recbole_bert4rec.options.gru4rec_plus import mistakes_of_gru4rec_plus
 from recbole_bert4rec.options.known import is_known
 from recbole_bert4rec.options.recboles import documented_in
 from recbole_bert4rec.options.table import SHAPES_DATA
+from recbole_bert4rec.options.user_models import is_ours, parent_of, property_files
 from recbole_bert4rec.plugin.effects import known_to, without_effect
 from recbole_bert4rec.plugin.stored_config import StoredConfig
-from recbole_bert4rec.resources import shipped
-from recbole_bert4rec.user_models import is_ours, parent_of, property_files
-from recbole_bert4rec.yaml_files import read_yaml
+from recbole_bert4rec.system.constants import MODEL_NAME, NAMES_OF_COLUMNS, PROGRAM, RIVAL, STOCK_MODEL_NAME
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.resources import shipped
+from recbole_bert4rec.system.yaml_files import read_yaml
 
 SEQUENTIAL_SPLIT = {"split": {"LS": "valid_and_test"}, "order": "TO", "group_by": "user"}
 """The split of a sequential model where the user names none; RecBole fills gaps with a random one."""

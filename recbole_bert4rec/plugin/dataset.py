@@ -14,16 +14,16 @@ from recbole.data.interaction import Interaction
 from recbole.utils import EvaluatorType, FeatureSource, FeatureType
 from torch import Tensor
 
-from recbole_bert4rec.constants import SEQUENCE, TARGET_POSITION
-from recbole_bert4rec.data.sequences import Sequences, order_by_user_and_time
-from recbole_bert4rec.datafiles.atomic import check_times
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.core.sequences import Sequences, order_by_user_and_time
+from recbole_bert4rec.logs.atomic import check_times
 from recbole_bert4rec.options.auto import LogSize
+from recbole_bert4rec.options.user_models import is_ours
 from recbole_bert4rec.plugin.benchmark_rows import count_interactions, flatten_rows
 from recbole_bert4rec.plugin.global_split import build_by_global_time, splits_by_global_time
 from recbole_bert4rec.plugin.loading import FastLoading
 from recbole_bert4rec.plugin.splitting import check_not_empty, keep_valid_users, parts_of, split_rows
-from recbole_bert4rec.user_models import is_ours
+from recbole_bert4rec.system.constants import SEQUENCE, TARGET_POSITION
+from recbole_bert4rec.system.errors import UserError
 
 _MANY = 0.01
 """Share from which on the user is warned; what concerns fewer stands in the log file."""

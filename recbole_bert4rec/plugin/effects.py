@@ -8,11 +8,11 @@ from typing import Any
 
 from recbole.config import Config
 
-from recbole_bert4rec.constants import OUR_MODELS, RIVAL
 from recbole_bert4rec.options.known import FOLLOWED_BY_ALL, is_known, known_to_every_model
 from recbole_bert4rec.options.table import OPTIONS, OWN
+from recbole_bert4rec.options.user_models import is_ours, options_read_by, parent_of
 from recbole_bert4rec.plugin.user_rows import CAUSAL_MODELS
-from recbole_bert4rec.user_models import is_ours, options_read_by, parent_of
+from recbole_bert4rec.system.constants import OUR_MODELS, RIVAL
 
 _OF_THE_TRANSFORM = ("mask_ratio", "ft_ratio")
 """What RecBole reads for any model, but only where ``transform`` masks the sequences."""

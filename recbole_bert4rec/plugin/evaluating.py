@@ -8,14 +8,14 @@ import torch
 from recbole.data.interaction import Interaction
 from torch import Tensor
 
-from recbole_bert4rec.constants import PADDING, TARGET_POSITION
-from recbole_bert4rec.nn.topk import best_candidates
+from recbole_bert4rec.core.ranker import Pairs
+from recbole_bert4rec.core.segments import pair_keys
+from recbole_bert4rec.core.topk import best_candidates
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.faults import FaultyTrainer
 from recbole_bert4rec.plugin.model import BERT4Rec
 from recbole_bert4rec.plugin.ranking import Ranking, RankingCollector
-from recbole_bert4rec.ranker import Pairs
-from recbole_bert4rec.segments import pair_keys
+from recbole_bert4rec.system.constants import PADDING, TARGET_POSITION
 
 
 class EvaluatingTrainer(FaultyTrainer):

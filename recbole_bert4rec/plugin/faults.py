@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from recbole.trainer import Trainer
 from torch import Tensor
 
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.system.errors import UserError
 
 _MOST_IN_A_ROW = 10
 """Batches without a finite gradient, one after the other, after which a training has diverged."""

@@ -12,11 +12,11 @@ from recbole.data.dataset import Dataset, SequentialDataset
 from recbole.data.interaction import Interaction
 from recbole.utils import set_color
 
-from recbole_bert4rec.constants import TARGET_POSITION
-from recbole_bert4rec.data.global_time import GlobalTime, Moments, Part, by_global_time, earlier_interactions, moments
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.core.global_time import GlobalTime, Moments, Part, by_global_time, earlier_interactions, moments
 from recbole_bert4rec.options.global_time import global_time
 from recbole_bert4rec.plugin.splitting import PARTS
+from recbole_bert4rec.system.constants import TARGET_POSITION
+from recbole_bert4rec.system.errors import UserError
 
 _SEED = 0
 """Of the draws of targets and users: the same for every run, so that all are tested on the same rows."""

@@ -9,11 +9,11 @@ from recbole.model.abstract_recommender import SequentialRecommender
 from recbole.utils import InputType
 from torch import Tensor, nn
 
-from recbole_bert4rec.constants import PADDING
-from recbole_bert4rec.data.negatives import SharedNegatives
-from recbole_bert4rec.data.next_item import next_items
-from recbole_bert4rec.nn.losses import bpr_max, mask_weights, sampled_scores, sampled_softmax
+from recbole_bert4rec.core.losses import bpr_max, mask_weights, sampled_scores, sampled_softmax
+from recbole_bert4rec.core.negatives import SharedNegatives
+from recbole_bert4rec.core.next_item import next_items
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
+from recbole_bert4rec.system.constants import PADDING
 
 
 class GRU4RecPlus(SequentialRecommender):

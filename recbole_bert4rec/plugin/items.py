@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from recbole.data.dataset import Dataset
 
-from recbole_bert4rec.plugin import checkpoint
+from recbole_bert4rec.checkpoints import checkpoint
 
 ITEM_ORDER = "item_order"
 """Where the configuration of a run that goes on from a checkpoint has an :class:`ItemOrder`."""

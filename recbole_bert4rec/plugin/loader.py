@@ -15,22 +15,22 @@ from recbole.utils import EvaluatorType, set_color
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from recbole_bert4rec.constants import FOR_THE_USER
-from recbole_bert4rec.data.batching import (
+from recbole_bert4rec.core.batching import (
     LengthGroupedBatches,
     epoch_generator,
     last_windows,
     random_windows,
     sliding_windows,
 )
-from recbole_bert4rec.data.objectives import OBJECTIVES
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.core.objectives import OBJECTIVES
 from recbole_bert4rec.options.auto import settle
 from recbole_bert4rec.options.checks import check
 from recbole_bert4rec.options.kinds import AUTO
+from recbole_bert4rec.options.user_models import is_ours
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.distributed import rank_of
-from recbole_bert4rec.user_models import is_ours
+from recbole_bert4rec.system.constants import FOR_THE_USER
+from recbole_bert4rec.system.errors import UserError
 
 if TYPE_CHECKING:
     from recbole.sampler.sampler import UserSampler  # a name of the stubs

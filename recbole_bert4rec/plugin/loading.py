@@ -10,7 +10,7 @@ import recbole.data.dataset.dataset as recbole_dataset
 from recbole.data.dataset import SequentialDataset
 from recbole.utils import FeatureSource, FeatureType
 
-from recbole_bert4rec.datafiles.atomic import (
+from recbole_bert4rec.logs.atomic import (
     check_benchmark_files,
     check_feature_file,
     check_inter_file,
@@ -19,12 +19,12 @@ from recbole_bert4rec.datafiles.atomic import (
     load_interactions,
     wide_lines,
 )
-from recbole_bert4rec.datafiles.conversion import folder_read
-from recbole_bert4rec.datafiles.reader import read_columns
-from recbole_bert4rec.errors import UserError, short
+from recbole_bert4rec.logs.conversion import folder_read
+from recbole_bert4rec.logs.reader import read_columns
 from recbole_bert4rec.plugin.cleaning import drop_rows_without_ids, read_file, remove_duplication
 from recbole_bert4rec.plugin.items import ITEM_ORDER, ItemOrder
-from recbole_bert4rec.scoped import StandIn, replaced
+from recbole_bert4rec.system.errors import UserError, short
+from recbole_bert4rec.system.scoped import StandIn, replaced
 
 _FILTERS = ("rm_dup_inter", "val_interval", "user_inter_num_interval", "item_inter_num_interval")
 

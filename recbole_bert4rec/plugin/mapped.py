@@ -13,16 +13,16 @@ from numpy.typing import NDArray
 from recbole.config import Config
 from recbole.utils import FeatureSource, FeatureType
 
-from recbole_bert4rec.data.sequences import Sequences
-from recbole_bert4rec.datafiles.atomic import check_times
-from recbole_bert4rec.datafiles.conversion import folder_read, read_record
-from recbole_bert4rec.datafiles.mapped import MappedLog, NumberOf, is_mapped
-from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.plugin.checkpoint import OtherDataError
+from recbole_bert4rec.checkpoints.checkpoint import OtherDataError
+from recbole_bert4rec.core.segments import index_within_segment
+from recbole_bert4rec.core.sequences import Sequences
+from recbole_bert4rec.logs.atomic import check_times
+from recbole_bert4rec.logs.conversion import folder_read, read_record
+from recbole_bert4rec.logs.mapped import MappedLog, NumberOf, is_mapped
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.items import ITEM_ORDER, ItemOrder
 from recbole_bert4rec.plugin.loading import FastLoading
-from recbole_bert4rec.segments import index_within_segment
+from recbole_bert4rec.system.errors import UserError
 
 _FIRST, _LAST = 2, 3
 """Interactions of each user that become rows. Leave-one-out orders users by their first row, which is the second

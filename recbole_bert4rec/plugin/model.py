@@ -11,12 +11,10 @@ from recbole.model.abstract_recommender import SequentialRecommender
 from recbole.utils import InputType
 from torch import Tensor
 
-from recbole_bert4rec.constants import PADDING, SAMPLED_LOSSES, STOCK_MODEL_NAME, UNCALIBRATED_LOSSES
-from recbole_bert4rec.data.batching import epoch_generator
-from recbole_bert4rec.data.labelled import Labelled, seen_pairs
-from recbole_bert4rec.data.negatives import SharedNegatives, items_outside
-from recbole_bert4rec.nn.cross_entropy import LogitOffset, Workspace, cross_entropy
-from recbole_bert4rec.nn.losses import (
+from recbole_bert4rec.core.batching import epoch_generator
+from recbole_bert4rec.core.fast.cross_entropy import LogitOffset, Workspace, cross_entropy
+from recbole_bert4rec.core.labelled import Labelled, seen_pairs
+from recbole_bert4rec.core.losses import (
     binary_cross_entropy,
     bpr,
     gbce_exponent,
@@ -24,9 +22,11 @@ from recbole_bert4rec.nn.losses import (
     sampled_scores,
     sampled_softmax,
 )
-from recbole_bert4rec.nn.time_bias import visible_times
+from recbole_bert4rec.core.negatives import SharedNegatives, items_outside
+from recbole_bert4rec.core.ranker import Pairs, Ranker
+from recbole_bert4rec.core.time_bias import visible_times
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
-from recbole_bert4rec.ranker import Pairs, Ranker
+from recbole_bert4rec.system.constants import PADDING, SAMPLED_LOSSES, STOCK_MODEL_NAME, UNCALIBRATED_LOSSES
 
 _STOCK_FIELDS = ("MASK_ITEM_SEQ", "POS_ITEMS", "NEG_ITEMS", "MASK_INDEX")
 

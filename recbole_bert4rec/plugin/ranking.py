@@ -10,8 +10,8 @@ from recbole.data.interaction import Interaction
 from recbole.evaluator import Collector, DataStruct
 from torch import Tensor
 
+from recbole_bert4rec.core.segments import pair_keys, split_keys
 from recbole_bert4rec.plugin.distributed import gathered
-from recbole_bert4rec.segments import pair_keys, split_keys
 
 _OF_USERS = ("rec.topk", "rec.items", "rec.meanrank", "rec.score", "data.label")
 """What RecBole collects with a row or more a user."""

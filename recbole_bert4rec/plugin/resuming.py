@@ -14,11 +14,10 @@ import torch.distributed as dist
 from recbole.utils import set_color
 from torch import Tensor
 
-from recbole_bert4rec.constants import FOR_THE_USER
-from recbole_bert4rec.errors import UserError, short
+from recbole_bert4rec.checkpoints import checkpoint
 from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.options.table import FIXED_ON_RESUME, PROTOCOL
-from recbole_bert4rec.plugin import checkpoint
+from recbole_bert4rec.options.user_models import class_name
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.distributed import rank_of
 from recbole_bert4rec.plugin.faults import FaultyTrainer
@@ -26,7 +25,8 @@ from recbole_bert4rec.plugin.items import check_items, item_tokens
 from recbole_bert4rec.plugin.model import BERT4Rec
 from recbole_bert4rec.plugin.stored_config import plain_config
 from recbole_bert4rec.plugin.warm_start import WarmStart, begin_warm
-from recbole_bert4rec.user_models import class_name
+from recbole_bert4rec.system.constants import FOR_THE_USER
+from recbole_bert4rec.system.errors import UserError, short
 
 _STATES = (
     {"step", "exp_avg", "exp_avg_sq"},  # adam, adamw

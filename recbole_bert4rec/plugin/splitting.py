@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recbole_bert4rec.data import splits
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.core import splits
+from recbole_bert4rec.system.errors import UserError
 
 PARTS = ("train", "valid", "test")
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from recbole.config import Config
 
-from recbole_bert4rec.plugin.checkpoint import is_plain, without_places
-from recbole_bert4rec.user_models import class_of, named_in_file, source_of
+from recbole_bert4rec.checkpoints.checkpoint import is_plain, without_places
+from recbole_bert4rec.options.user_models import class_of, named_in_file, source_of
 
 _DERIVED = {
     "MODEL_TYPE",

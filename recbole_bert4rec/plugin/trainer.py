@@ -18,13 +18,11 @@ from recbole.data.interaction import Interaction
 from recbole.utils import get_gpu_usage, set_color
 from torch import Tensor, optim
 
-from recbole_bert4rec.constants import FOR_THE_USER
-from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.nn.adam import Adam, AdamW
-from recbole_bert4rec.nn.lazy_adamw import LazyAdamW, clip
-from recbole_bert4rec.nn.products import faster_products
+from recbole_bert4rec.checkpoints import checkpoint
+from recbole_bert4rec.core.fast.adam import Adam, AdamW
+from recbole_bert4rec.core.fast.lazy_adamw import LazyAdamW, clip
+from recbole_bert4rec.core.fast.products import faster_products
 from recbole_bert4rec.options.kinds import AUTO
-from recbole_bert4rec.plugin import checkpoint
 from recbole_bert4rec.plugin.advice import advice_on_steps
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.distributed import (
@@ -40,6 +38,8 @@ from recbole_bert4rec.plugin.model import BERT4Rec
 from recbole_bert4rec.plugin.precision import StepSeconds, time_steps
 from recbole_bert4rec.plugin.ranking import RankingCollector
 from recbole_bert4rec.plugin.resuming import Losses, ResumableTrainer
+from recbole_bert4rec.system.constants import FOR_THE_USER
+from recbole_bert4rec.system.errors import UserError
 
 LossFunction = Callable[[Interaction], Tensor | tuple[Tensor, ...]]
 """Of a batch; several losses are summed."""

@@ -10,13 +10,13 @@ from recbole.config import Config
 from recbole.data.interaction import Interaction
 from torch import Tensor
 
-from recbole_bert4rec.constants import RIVAL
-from recbole_bert4rec.data.batching import covering_windows
-from recbole_bert4rec.data.next_item import next_items
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.core.batching import covering_windows
+from recbole_bert4rec.core.next_item import next_items
 from recbole_bert4rec.options.checks import mistakes_of_values
+from recbole_bert4rec.options.user_models import parent_of
 from recbole_bert4rec.plugin.loader import WindowDataLoader
-from recbole_bert4rec.user_models import parent_of
+from recbole_bert4rec.system.constants import RIVAL
+from recbole_bert4rec.system.errors import UserError
 
 CAUSAL_MODELS = ("GRU4Rec", "GRU4RecF", "SASRec", "SASRecF")
 """RecBole's models whose output at a position depends on nothing after it, and is read by ``gather_indexes``."""

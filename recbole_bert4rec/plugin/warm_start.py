@@ -12,9 +12,8 @@ import torch.nn.functional as F
 from recbole.config import Config
 from torch import Tensor
 
-from recbole_bert4rec.constants import FOR_THE_USER, OUR_MODELS, PADDING
-from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.nn.growth import (
+from recbole_bert4rec.checkpoints import checkpoint
+from recbole_bert4rec.core.growth import (
     FEATURE_VALUES,
     ITEM_EMBEDDING,
     OUTPUT_BIAS,
@@ -23,11 +22,12 @@ from recbole_bert4rec.nn.growth import (
     rows_for,
 )
 from recbole_bert4rec.options.table import SHAPES_WEIGHTS
-from recbole_bert4rec.plugin import checkpoint
+from recbole_bert4rec.options.user_models import class_name
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.items import item_tokens
 from recbole_bert4rec.plugin.model import BERT4Rec
-from recbole_bert4rec.user_models import class_name
+from recbole_bert4rec.system.constants import FOR_THE_USER, OUR_MODELS, PADDING
+from recbole_bert4rec.system.errors import UserError
 
 
 class WarmStart(TypedDict):
@@ -148,7 +148,7 @@ def _feature_ids(old: Tensor, new: Tensor, size: int, source: Tensor) -> Tensor 
         old: values of the checkpoint's items. *Shape:* (N + 1, width)
         new: values of the log's items. *Shape:* (N' + 1, width')
         size: number of the log's values.
-        source: see :func:`~recbole_bert4rec.nn.growth.rows_for`.
+        source: see :func:`~recbole_bert4rec.core.growth.rows_for`.
 
     Returns:
         :data:`PADDING` for values that no known item has, *Shape:* (size,); None where items contradict each other.

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from recbole_bert4rec.errors import UserError, short
 from recbole_bert4rec.options.kinds import AUTO, Kind, Switch, or_auto
+from recbole_bert4rec.system.errors import UserError, short
 
 
 class NobodyError(UserError):

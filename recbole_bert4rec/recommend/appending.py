@@ -12,13 +12,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from recbole_bert4rec.constants import PADDING
-from recbole_bert4rec.errors import UserError, short
-from recbole_bert4rec.nn.growth import FEATURE_VALUES, ITEM_EMBEDDING, encoder_rows
-from recbole_bert4rec.plugin import checkpoint
+from recbole_bert4rec.checkpoints import checkpoint
+from recbole_bert4rec.core.growth import FEATURE_VALUES, ITEM_EMBEDDING, encoder_rows
 from recbole_bert4rec.recommend.given import Ids, Items, as_tokens, by_user
 from recbole_bert4rec.recommend.load import recommender_of
 from recbole_bert4rec.recommend.recommender import Recommender
+from recbole_bert4rec.system.constants import PADDING
+from recbole_bert4rec.system.errors import UserError, short
 
 Vector = Sequence[float] | NDArray[np.float32] | Tensor
 

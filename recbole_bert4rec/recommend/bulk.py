@@ -12,12 +12,12 @@ from typing import Any, NamedTuple, Protocol
 import pandas as pd
 from tqdm import tqdm
 
-from recbole_bert4rec.datafiles.interactions import InteractionFile, join_tables, read_part, write_table
-from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.files import atomic_write, locked
+from recbole_bert4rec.logs.interactions import InteractionFile, join_tables, read_part, write_table
 from recbole_bert4rec.recommend.given import nothing_known
 from recbole_bert4rec.recommend.histories import Histories
 from recbole_bert4rec.recommend.recommender import Recommender
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.files import atomic_write, locked
 
 
 class Part(NamedTuple):

@@ -13,12 +13,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from recbole_bert4rec.data.labelled import Asked
-from recbole_bert4rec.data.sequences import Sequences
-from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.files import atomic_write, check_picture
-from recbole_bert4rec.ranker import Ranker
+from recbole_bert4rec.core.labelled import Asked
+from recbole_bert4rec.core.ranker import Ranker
+from recbole_bert4rec.core.sequences import Sequences
 from recbole_bert4rec.recommend.given import Items
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.files import atomic_write, check_picture
 
 
 @dataclass(frozen=True)

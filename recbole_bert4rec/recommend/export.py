@@ -14,13 +14,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from recbole_bert4rec.constants import PADDING
-from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.extras import need
-from recbole_bert4rec.files import digest_of
-from recbole_bert4rec.ranker import Ranker
+from recbole_bert4rec.core.ranker import Ranker
 from recbole_bert4rec.recommend.exported import CATALOGUE, FORMAT, GRAPH, OPTIONS, digest_of_options
 from recbole_bert4rec.recommend.recommender import Recommender
+from recbole_bert4rec.system.constants import PADDING
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.extras import need
+from recbole_bert4rec.system.files import digest_of
 
 OPSET = 20
 """Version of ONNX's operators."""

@@ -16,10 +16,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from recbole_bert4rec.constants import PADDING
-from recbole_bert4rec.errors import UserError, short
-from recbole_bert4rec.extras import need
-from recbole_bert4rec.files import digest_of
 from recbole_bert4rec.options.kinds import Real, SomeOf, Switch, Whole, or_null
 from recbole_bert4rec.recommend.answers import (
     NobodyError,
@@ -35,6 +31,10 @@ from recbole_bert4rec.recommend.answers import (
     viewed_rule,
 )
 from recbole_bert4rec.recommend.given import ByUser, Dates, Given, Ids, Items, by_user, places_of, read_given
+from recbole_bert4rec.system.constants import PADDING
+from recbole_bert4rec.system.errors import UserError, short
+from recbole_bert4rec.system.extras import need
+from recbole_bert4rec.system.files import digest_of
 
 FORMAT = "recbole_bert4rec export 3"
 GRAPH, OPTIONS, CATALOGUE = "model.onnx", "options.json", "items.json"

@@ -14,10 +14,10 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from recbole_bert4rec.constants import PADDING
-from recbole_bert4rec.datafiles.spellings import keys
-from recbole_bert4rec.datafiles.times import TimeColumn
-from recbole_bert4rec.errors import UserError, short
+from recbole_bert4rec.logs.spellings import keys
+from recbole_bert4rec.logs.times import TimeColumn
+from recbole_bert4rec.system.constants import PADDING
+from recbole_bert4rec.system.errors import UserError, short
 
 Ids = Collection[Any]
 """External ids: texts as in the log, or numbers that are written so."""
@@ -31,7 +31,7 @@ class Dates(NamedTuple):
     Attributes:
         form: in the signs of Python's strptime; None: find it.
         timezone: of dates without one, such as Europe/Berlin; None: UTC.
-        like: form of the training log's times; see :class:`~recbole_bert4rec.datafiles.times.TimeColumn`.
+        like: form of the training log's times; see :class:`~recbole_bert4rec.logs.times.TimeColumn`.
     """
 
     form: str | None = None

@@ -13,8 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from recbole_bert4rec.data.sequences import Sequences
-from recbole_bert4rec.errors import UserError, short
+from recbole_bert4rec.core.sequences import Sequences
 from recbole_bert4rec.recommend.given import (
     AS_FOUND,
     ByUser,
@@ -26,6 +25,7 @@ from recbole_bert4rec.recommend.given import (
     places_of,
     read_given,
 )
+from recbole_bert4rec.system.errors import UserError, short
 
 
 @dataclass(frozen=True)

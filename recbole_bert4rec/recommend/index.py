@@ -16,14 +16,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from recbole_bert4rec.constants import PADDING
-from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.extras import need
-from recbole_bert4rec.files import atomic_write
-from recbole_bert4rec.nn.topk import Change, best_candidates
+from recbole_bert4rec.core.ranker import Catalogue, Ranker
+from recbole_bert4rec.core.segments import pair_keys, split_keys
+from recbole_bert4rec.core.topk import Change, best_candidates
 from recbole_bert4rec.options.kinds import Kind, Real, Whole
-from recbole_bert4rec.ranker import Catalogue, Ranker
-from recbole_bert4rec.segments import pair_keys, split_keys
+from recbole_bert4rec.system.constants import PADDING
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.extras import need
+from recbole_bert4rec.system.files import atomic_write
 
 _FORMAT = "recbole_bert4rec index 1"
 _LISTS = 4  # for each of the square root of the number of items: more take longer to make than they save
@@ -189,7 +189,7 @@ class ItemIndex:
 
 
 class IndexedCatalogue:
-    """Ranks the items of a catalogue as :class:`~recbole_bert4rec.ranker.Catalogue` does, but may miss some.
+    """Ranks the items of a catalogue as :class:`~recbole_bert4rec.core.ranker.Catalogue` does, but may miss some.
 
     Args:
         faiss_index: of all items.

@@ -11,11 +11,11 @@ from typing import NamedTuple
 import pandas as pd
 from tqdm import tqdm
 
-from recbole_bert4rec.datafiles.interactions import InteractionFile, read_part
-from recbole_bert4rec.errors import UserError, short
+from recbole_bert4rec.logs.interactions import InteractionFile, read_part
 from recbole_bert4rec.recommend.answers import NobodyError
 from recbole_bert4rec.recommend.given import nothing_known
 from recbole_bert4rec.recommend.recommender import Recommender
+from recbole_bert4rec.system.errors import UserError, short
 
 
 class Judgement(NamedTuple):

@@ -11,20 +11,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from recbole_bert4rec.constants import NAMES_OF_COLUMNS
-from recbole_bert4rec.data.sequences import Sequences
-from recbole_bert4rec.datafiles.spellings import kinds_asked
-from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.nn.growth import FEATURE_VALUES, feature_table
+from recbole_bert4rec.checkpoints import checkpoint
+from recbole_bert4rec.core.growth import FEATURE_VALUES, feature_table
+from recbole_bert4rec.core.ranker import Ranker
+from recbole_bert4rec.core.sequences import Sequences
+from recbole_bert4rec.logs.spellings import kinds_asked
 from recbole_bert4rec.options.kinds import misfits
 from recbole_bert4rec.options.table import OPTIONS, Role
-from recbole_bert4rec.plugin import checkpoint
-from recbole_bert4rec.ranker import Ranker
+from recbole_bert4rec.options.user_models import chosen, class_name, class_of, known_as, named_in_file
 from recbole_bert4rec.recommend.given import Items
 from recbole_bert4rec.recommend.histories import Histories
 from recbole_bert4rec.recommend.index import digest_of_weights, read_index
 from recbole_bert4rec.recommend.recommender import BATCH_SIZE, Recommender, TrainedRanker
-from recbole_bert4rec.user_models import chosen, class_name, class_of, known_as, named_in_file
+from recbole_bert4rec.system.constants import NAMES_OF_COLUMNS
+from recbole_bert4rec.system.errors import UserError
 
 _NEEDED = {
     name: option.kind

@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.recommend.exported import ExportedModel
+from recbole_bert4rec.system.errors import UserError
 
 if TYPE_CHECKING:
     import torch

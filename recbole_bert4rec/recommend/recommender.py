@@ -13,13 +13,11 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from recbole_bert4rec.constants import NAMES_OF_COLUMNS, PADDING, OptionValues
-from recbole_bert4rec.data.sequences import Sequences
-from recbole_bert4rec.datafiles.times import NUMBERS
-from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.nn.topk import Change
+from recbole_bert4rec.core.ranker import Catalogue, Pairs, Ranker
+from recbole_bert4rec.core.sequences import Sequences
+from recbole_bert4rec.core.topk import Change
+from recbole_bert4rec.logs.times import NUMBERS
 from recbole_bert4rec.options.kinds import Real, Switch, Whole, or_null
-from recbole_bert4rec.ranker import Catalogue, Pairs, Ranker
 from recbole_bert4rec.recommend.answers import (
     NobodyError,
     Vectors,
@@ -37,6 +35,8 @@ from recbole_bert4rec.recommend.given import ByUser, Dates, Ids, Items
 from recbole_bert4rec.recommend.histories import Histories, aligned, one_for_each, read_histories
 from recbole_bert4rec.recommend.index import Asked, ItemIndex, digest_of_weights
 from recbole_bert4rec.recommend.variety import CANDIDATES, cap, diversify
+from recbole_bert4rec.system.constants import NAMES_OF_COLUMNS, PADDING, OptionValues
+from recbole_bert4rec.system.errors import UserError
 
 if TYPE_CHECKING:
     from recbole_bert4rec.recommend.explanation import Explanation

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.recommend.recommender import Recommender
 from recbole_bert4rec.serving.items import ItemFile, Search
 from recbole_bert4rec.serving.questions import (
@@ -24,6 +23,7 @@ from recbole_bert4rec.serving.questions import (
     SimilarQuestion,
 )
 from recbole_bert4rec.serving.reload import Followed
+from recbole_bert4rec.system.errors import UserError
 
 Answer = RecommendAnswer | SimilarAnswer | ExplainAnswer
 

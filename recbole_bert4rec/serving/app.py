@@ -15,7 +15,6 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
-from recbole_bert4rec.errors import UserError, nearest
 from recbole_bert4rec.serving.admission import Admission
 from recbole_bert4rec.serving.answering import Answer, Answerer, Served
 from recbole_bert4rec.serving.batching import Batcher, BusyError
@@ -37,6 +36,7 @@ from recbole_bert4rec.serving.questions import (
     SimilarQuestion,
 )
 from recbole_bert4rec.serving.reload import Followed, follow
+from recbole_bert4rec.system.errors import UserError, nearest
 
 _PAGE = {"": ("index.html", "text/html"), "page.js": ("page.js", "text/javascript")}
 _PAGE |= {"page.css": ("page.css", "text/css"), "icon.svg": ("icon.svg", "image/svg+xml")}

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from recbole_bert4rec.datafiles.items import read_items
-from recbole_bert4rec.errors import UserError, short_list
+from recbole_bert4rec.logs.items import read_items
+from recbole_bert4rec.system.errors import UserError, short_list
 
 if TYPE_CHECKING:
     from recbole_bert4rec.recommend.recommender import Recommender

@@ -13,7 +13,6 @@ from ipaddress import ip_address
 import uvicorn
 from fastapi import FastAPI
 
-from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.recommend.recommender import Recommender
 from recbole_bert4rec.serving.answering import Served, follow_checkpoint
 from recbole_bert4rec.serving.app import make_app
@@ -21,6 +20,7 @@ from recbole_bert4rec.serving.connections import Connection, most_connections
 from recbole_bert4rec.serving.items import ItemFile
 from recbole_bert4rec.serving.metrics import Metrics
 from recbole_bert4rec.serving.reload import Followed
+from recbole_bert4rec.system.errors import UserError
 
 _BACKLOG, _AT_ONCE = 2048, 32
 """Connections that may wait to be accepted, and those that are in one go: each takes a file before it is refused."""

@@ -11,7 +11,7 @@ from typing import Any, cast
 from recbole.data.dataloader import AbstractDataLoader
 from recbole.trainer import TraditionalTrainer
 
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.callbacks import Callback, Observed, StopTraining, WatchedLoader
 
 NO_END = 1_000_000

@@ -43,10 +43,10 @@ from recbole.data.interaction import Interaction
 from recbole.trainer import Trainer
 from torch import Tensor
 
-from recbole_bert4rec.constants import FOR_THE_USER
-from recbole_bert4rec.errors import UserError, nearest, short
-from recbole_bert4rec.plugin.checkpoint import is_plain
+from recbole_bert4rec.checkpoints.checkpoint import is_plain
 from recbole_bert4rec.plugin.resuming import ResumableTrainer
+from recbole_bert4rec.system.constants import FOR_THE_USER
+from recbole_bert4rec.system.errors import UserError, nearest, short
 
 Value = TypeVar("Value")
 Metrics = dict[str, float]

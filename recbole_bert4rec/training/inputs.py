@@ -15,30 +15,38 @@ import torch
 import yaml
 from recbole.config import Config
 
-from recbole_bert4rec.constants import DEFAULT_NAMES, FOR_THE_USER, FORMATS, NAMES_OF_COLUMNS, OUR_MODELS
-from recbole_bert4rec.datafiles.conversion import read_record
-from recbole_bert4rec.datafiles.logs import data_set_name, is_table
-from recbole_bert4rec.datafiles.reading import Reading, names_with_commas
-from recbole_bert4rec.datafiles.spellings import kinds_asked
-from recbole_bert4rec.datafiles.table import convert
-from recbole_bert4rec.errors import UserError, nearest, short
-from recbole_bert4rec.files import check_folder, check_picture, refuse_same
+from recbole_bert4rec.checkpoints import checkpoint
+from recbole_bert4rec.logs.conversion import read_record
+from recbole_bert4rec.logs.logs import data_set_name, is_table
+from recbole_bert4rec.logs.reading import Reading, names_with_commas
+from recbole_bert4rec.logs.spellings import kinds_asked
+from recbole_bert4rec.logs.table import convert
 from recbole_bert4rec.options.evaluation import mistakes_of_metrics
 from recbole_bert4rec.options.flags import literal, parse_flags
 from recbole_bert4rec.options.kinds import misfits
 from recbole_bert4rec.options.table import OPTIONS, SHAPES_WEIGHTS
-from recbole_bert4rec.plugin import checkpoint
+from recbole_bert4rec.options.user_models import (
+    Model,
+    chosen,
+    class_name,
+    class_of,
+    is_ours,
+    known_models,
+    named_in_file,
+)
 from recbole_bert4rec.plugin.items import ITEM_ORDER, ItemOrder
 from recbole_bert4rec.plugin.warm_start import read_for
 from recbole_bert4rec.recommend.answers import check_names_of_columns
-from recbole_bert4rec.recommend.recommend import check_destination
-from recbole_bert4rec.resources import find_config, shipped
+from recbole_bert4rec.system.constants import DEFAULT_NAMES, FOR_THE_USER, FORMATS, NAMES_OF_COLUMNS, OUR_MODELS
+from recbole_bert4rec.system.errors import UserError, nearest, short
+from recbole_bert4rec.system.files import check_folder, check_picture, refuse_same
+from recbole_bert4rec.system.resources import find_config, shipped
+from recbole_bert4rec.system.yaml_files import read_yaml
 from recbole_bert4rec.training.build import translate_errors
 from recbole_bert4rec.training.logs import no_bars, say, screen_now
+from recbole_bert4rec.training.recommending import check_destination
 from recbole_bert4rec.training.refit import check_refit
 from recbole_bert4rec.training.request import RunRequest
-from recbole_bert4rec.user_models import Model, chosen, class_name, class_of, is_ours, known_models, named_in_file
-from recbole_bert4rec.yaml_files import read_yaml
 
 _OF_LOGS = tuple(field.name for field in fields(Reading) if field.name != "encoding")
 """Options that say how a log is read, besides RecBole's ``encoding``."""

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from recbole.data.dataloader import AbstractDataLoader
 from recbole.data.dataset import Dataset
 
-from recbole_bert4rec.data.global_time import earlier_interactions
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.core.global_time import earlier_interactions
 from recbole_bert4rec.plugin.global_split import trained_items
 from recbole_bert4rec.plugin.mapped import MappedDataset
+from recbole_bert4rec.system.errors import UserError
 
 Ids = NDArray[np.int64]
 """Internal ids of users or items, or counts by id."""

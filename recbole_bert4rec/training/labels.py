@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from recbole.trainer import PretrainTrainer
 from recbole.utils import EvaluatorType
 
-from recbole_bert4rec.errors import UserError, short_list
+from recbole_bert4rec.system.errors import UserError, short_list
 
 if TYPE_CHECKING:
     from recbole_bert4rec.training.build import Data, Experiment

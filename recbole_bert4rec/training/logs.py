@@ -16,11 +16,11 @@ import recbole.utils.logger as recbole_logger
 from recbole.config import Config
 from tqdm.auto import tqdm
 
-from recbole_bert4rec.constants import FOR_THE_USER, JSON, QUIET, SCREENS, SHORT, VERBOSE
-from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.json_lines import json_line
-from recbole_bert4rec.patches.policy_logs import writes_to_terminal
-from recbole_bert4rec.scoped import replaced
+from recbole_bert4rec.plugin.patches.policy_logs import writes_to_terminal
+from recbole_bert4rec.system.constants import FOR_THE_USER, JSON, QUIET, SCREENS, SHORT, VERBOSE
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.json_lines import json_line
+from recbole_bert4rec.system.scoped import replaced
 
 _SCREEN_ONLY = f"{FOR_THE_USER}.screen"
 _NEVER = logging.CRITICAL + 1

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import torch
 from recbole.config import Config
 
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.callbacks import Observed
 
 _OF_TORCH = "can't allocate memory"

@@ -8,19 +8,19 @@ from logging import getLogger
 from pathlib import Path
 from typing import Any
 
-from recbole_bert4rec.constants import MODEL_NAME
-from recbole_bert4rec.datafiles.table import is_table
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.checkpoints import checkpoint
+from recbole_bert4rec.checkpoints.sealed import ForeignFileError
+from recbole_bert4rec.logs.table import is_table
 from recbole_bert4rec.options.flags import literal, parse_flags
 from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.options.table import WITHOUT_EFFECT
-from recbole_bert4rec.plugin import checkpoint
-from recbole_bert4rec.plugin.sealed import ForeignFileError
-from recbole_bert4rec.resources import find_config
+from recbole_bert4rec.options.user_models import class_name, known_as, named_in_file
+from recbole_bert4rec.system.constants import MODEL_NAME
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.resources import find_config
+from recbole_bert4rec.system.yaml_files import read_yaml
 from recbole_bert4rec.training.inputs import check_ours
 from recbole_bert4rec.training.request import RunRequest
-from recbole_bert4rec.user_models import class_name, known_as, named_in_file
-from recbole_bert4rec.yaml_files import read_yaml
 
 _FOLDER = "saved"
 """RecBole's default."""

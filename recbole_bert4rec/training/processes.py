@@ -18,15 +18,15 @@ import torch
 import torch.distributed as dist
 from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedException, start_processes
 
-from recbole_bert4rec.environment import suppress_dependency_warnings
-from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.interrupts import Interrupted, handled
-from recbole_bert4rec.patches.registry import in_program
+from recbole_bert4rec.plugin.patches.registry import in_program
+from recbole_bert4rec.system.environment import suppress_dependency_warnings
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.interrupts import Interrupted, handled
+from recbole_bert4rec.system.workers import end_with_parent
 from recbole_bert4rec.training.inputs import resolve_inputs
 from recbole_bert4rec.training.logs import shown
 from recbole_bert4rec.training.request import RunRequest, RunResult
 from recbole_bert4rec.training.run import resolved, run
-from recbole_bert4rec.workers import end_with_parent
 
 _SORTING = timedelta(days=1)
 """How long the other processes wait for the first one, which may have a large log to sort."""

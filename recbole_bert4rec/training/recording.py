@@ -9,13 +9,13 @@ from recbole.data.dataloader import AbstractDataLoader
 from recbole.model.abstract_recommender import AbstractRecommender
 from recbole.trainer import Trainer
 
-from recbole_bert4rec.constants import OUR_MODELS
-from recbole_bert4rec.patches.registration import named_trainer
+from recbole_bert4rec.options.user_models import is_ours
 from recbole_bert4rec.plugin import trainer
+from recbole_bert4rec.plugin.patches.registration import named_trainer
+from recbole_bert4rec.system.constants import OUR_MODELS
 from recbole_bert4rec.training.callbacks import Metrics, observed
 from recbole_bert4rec.training.epochs import EpochLog
 from recbole_bert4rec.training.record import RecordWriter
-from recbole_bert4rec.user_models import is_ours
 
 _Observed: Any = observed(trainer.BERT4RecTrainer)
 

@@ -7,13 +7,13 @@ from logging import getLogger
 from recbole.config import Config
 from recbole.utils import set_color
 
-from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.options.auto import most_epochs
+from recbole_bert4rec.options.user_models import is_ours
 from recbole_bert4rec.plugin.stored_config import StoredConfig, plain_config
+from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.build import build
 from recbole_bert4rec.training.epochs import finite_values
 from recbole_bert4rec.training.record import RefitRecord
-from recbole_bert4rec.user_models import is_ours
 
 
 def wants_refit(config: Config) -> bool:

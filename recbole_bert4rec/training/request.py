@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from recbole_bert4rec.constants import SHORT
-from recbole_bert4rec.errors import UserError, nearest
+from recbole_bert4rec.system.constants import SHORT
+from recbole_bert4rec.system.errors import UserError, nearest
 from recbole_bert4rec.training import display
 from recbole_bert4rec.training.callbacks import Callback, Metrics
 from recbole_bert4rec.training.epochs import counted

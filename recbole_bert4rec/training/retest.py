@@ -9,15 +9,15 @@ from pathlib import Path
 
 from recbole.config import Config
 
-from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.options.flags import parse_flags
-from recbole_bert4rec.patches.compat import trust
-from recbole_bert4rec.resources import find_config
-from recbole_bert4rec.scoped import replaced
+from recbole_bert4rec.plugin.patches.compat import trust
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.resources import find_config
+from recbole_bert4rec.system.scoped import replaced
+from recbole_bert4rec.system.yaml_files import read_yaml
 from recbole_bert4rec.training.build import Experiment, load_data
 from recbole_bert4rec.training.inputs import configure
 from recbole_bert4rec.training.request import RunRequest
-from recbole_bert4rec.yaml_files import read_yaml
 
 _DRAWN_BY = ("split", "order", "group_by")
 

@@ -17,19 +17,18 @@ from recbole.config import Config
 from recbole.data.dataloader import FullSortEvalDataLoader
 from recbole.utils import get_environment, init_seed, set_color
 
-from recbole_bert4rec.environment import suppress_dependency_warnings
-from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.files import locked
-from recbole_bert4rec.interrupts import Interrupted
-from recbole_bert4rec.nn.denormals import denormals_as_zero
-from recbole_bert4rec.patches.registry import in_program
-from recbole_bert4rec.plugin.checkpoint import OtherDataError, best_of
+from recbole_bert4rec.checkpoints.checkpoint import OtherDataError, best_of
+from recbole_bert4rec.core.fast.denormals import denormals_as_zero
 from recbole_bert4rec.plugin.distributed import rank_of
 from recbole_bert4rec.plugin.model import BERT4Rec
+from recbole_bert4rec.plugin.patches.registry import in_program
 from recbole_bert4rec.plugin.resuming import ResumableTrainer
-from recbole_bert4rec.recommend.attention import write_attention
-from recbole_bert4rec.recommend.recommend import write_recommendations
-from recbole_bert4rec.scoped import replaced
+from recbole_bert4rec.system.environment import suppress_dependency_warnings
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.files import locked
+from recbole_bert4rec.system.interrupts import Interrupted
+from recbole_bert4rec.system.scoped import replaced
+from recbole_bert4rec.training.attention import write_attention
 from recbole_bert4rec.training.budget import Budget
 from recbole_bert4rec.training.build import Data, Experiment, build
 from recbole_bert4rec.training.callbacks import Callback, Metrics, Observed
@@ -40,6 +39,7 @@ from recbole_bert4rec.training.logs import logged, no_bars, say, shown
 from recbole_bert4rec.training.memory import enough_memory
 from recbole_bert4rec.training.newest import newest_checkpoint
 from recbole_bert4rec.training.ranks import RankLog, write_ranks
+from recbole_bert4rec.training.recommending import write_recommendations
 from recbole_bert4rec.training.record import (
     RecordWriter,
     RunRecord,

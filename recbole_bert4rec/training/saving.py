@@ -9,9 +9,9 @@ import torch
 import torch.distributed as dist
 from recbole.data.dataloader import AbstractDataLoader
 
-from recbole_bert4rec.interrupts import Interrupted, deferred, requested
-from recbole_bert4rec.plugin.checkpoint import last_of
+from recbole_bert4rec.checkpoints.checkpoint import last_of
 from recbole_bert4rec.plugin.resuming import ResumableTrainer
+from recbole_bert4rec.system.interrupts import Interrupted, deferred, requested
 from recbole_bert4rec.training.callbacks import Callback, EvalBatch, Metrics, Observed, WatchedLoader
 
 _SHARE = 0.05

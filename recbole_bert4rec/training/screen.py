@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from recbole.data.dataloader import AbstractDataLoader
 from recbole.data.dataset import Dataset
 
-from recbole_bert4rec.datafiles.times import unit_of
+from recbole_bert4rec.logs.times import unit_of
 from recbole_bert4rec.plugin.advice import advice
 from recbole_bert4rec.training.budget import Budget
 from recbole_bert4rec.training.build import Data, Experiment

@@ -7,10 +7,10 @@ import torch
 from recbole.config import Config
 from recbole.data.dataloader import AbstractDataLoader, FullSortEvalDataLoader
 
-from recbole_bert4rec.segments import index_within_segment, pair_keys, split_keys
+from recbole_bert4rec.core.segments import index_within_segment, pair_keys, split_keys
+from recbole_bert4rec.options.user_models import is_ours
 from recbole_bert4rec.training.callbacks import Callback, EvalBatch, Observed, RankedBatch
 from recbole_bert4rec.training.interactions import PHASES, Ids, Interactions, targets_of
-from recbole_bert4rec.user_models import is_ours
 
 
 def needs_seen_rule(config: Config) -> bool:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from recbole_bert4rec.system.workers import DiedError, FailedError, Worker
 from recbole_bert4rec.training.epochs import Report
 from recbole_bert4rec.tuning.job import Job, checkpoint_of
 from recbole_bert4rec.tuning.objective import Task, run_trial
 from recbole_bert4rec.tuning.trials import FAILED, Trial
-from recbole_bert4rec.workers import DiedError, FailedError, Worker
 
 _ATTEMPTS = 2
 """A trial whose process was killed is tried once more."""

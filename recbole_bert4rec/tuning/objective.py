@@ -15,13 +15,13 @@ import torch
 from recbole.config import Config
 from recbole.utils import dataset_arguments
 
-from recbole_bert4rec.constants import PROGRAM
-from recbole_bert4rec.environment import suppress_dependency_warnings
-from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.nn.denormals import denormals_as_zero
-from recbole_bert4rec.patches.registry import in_program
-from recbole_bert4rec.plugin.checkpoint import last_of, read
-from recbole_bert4rec.scoped import replaced
+from recbole_bert4rec.checkpoints.checkpoint import last_of, read
+from recbole_bert4rec.core.fast.denormals import denormals_as_zero
+from recbole_bert4rec.plugin.patches.registry import in_program
+from recbole_bert4rec.system.constants import PROGRAM
+from recbole_bert4rec.system.environment import suppress_dependency_warnings
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.scoped import replaced
 from recbole_bert4rec.training import retest
 from recbole_bert4rec.training.budget import Budget
 from recbole_bert4rec.training.build import Experiment, build, read_dataset

@@ -20,7 +20,7 @@ from sklearn.inspection import permutation_importance
 
 from recbole_bert4rec.comparison.figures import plain_text
 from recbole_bert4rec.comparison.render import render
-from recbole_bert4rec.files import atomic_write
+from recbole_bert4rec.system.files import atomic_write
 
 _COLOURS = "viridis"
 """Readable in print and by the colour-blind."""

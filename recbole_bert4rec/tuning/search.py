@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from hyperopt import JOB_STATE_DONE, STATUS_FAIL, STATUS_OK, Domain, Trials, rand, tpe
 
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.tuning.space import Space
 
 _ATTEMPTS = 100
@@ -25,7 +25,7 @@ class Search:
     """Proposes settings and learns from their scores; trial ``n`` of a seed depends on nothing but what was told.
 
     Args:
-        algorithm: one of :data:`~recbole_bert4rec.constants.ALGORITHMS`.
+        algorithm: one of :data:`~recbole_bert4rec.system.constants.ALGORITHMS`.
         max_trials: how many settings to propose; None for all combinations.
         bigger: whether a bigger score is better.
 

@@ -11,12 +11,12 @@ from typing import Any
 
 from hyperopt import hp
 
-from recbole_bert4rec.errors import UserError, short
+from recbole_bert4rec.checkpoints.checkpoint import is_plain
 from recbole_bert4rec.options.arithmetic import calculated
 from recbole_bert4rec.options.kinds import is_number
 from recbole_bert4rec.options.table import NOT_SEARCHED
-from recbole_bert4rec.plugin.checkpoint import is_plain
-from recbole_bert4rec.yaml_files import parse_yaml
+from recbole_bert4rec.system.errors import UserError, short
+from recbole_bert4rec.system.yaml_files import parse_yaml
 
 BOUNDS = {"uniform": ("low", "high"), "quniform": ("low", "high", "step")}
 BOUNDS |= {"loguniform": ("low", "high"), "loguniform10": ("low", "high")}

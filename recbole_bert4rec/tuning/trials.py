@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from recbole_bert4rec.errors import UserError, short
-from recbole_bert4rec.files import atomic_write
 from recbole_bert4rec.options.kinds import is_number
+from recbole_bert4rec.system.errors import UserError, short
+from recbole_bert4rec.system.files import atomic_write
 from recbole_bert4rec.tuning.search import key_of
 from recbole_bert4rec.tuning.space import Parameter
 

@@ -11,21 +11,23 @@ import tempfile
 from dataclasses import asdict, dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import yaml
 from recbole.config import Config
 from tabulate import tabulate
 
-from recbole_bert4rec.constants import SHORT
-from recbole_bert4rec.errors import UserError, nearest
-from recbole_bert4rec.extras import need
-from recbole_bert4rec.files import atomic_write, locked
+from recbole_bert4rec.checkpoints.checkpoint import last_of, without_places
 from recbole_bert4rec.options.auto import most_epochs
 from recbole_bert4rec.options.flags import parse_flags
-from recbole_bert4rec.patches.registry import in_program
-from recbole_bert4rec.plugin.checkpoint import last_of, without_places
-from recbole_bert4rec.scoped import restored_environment
+from recbole_bert4rec.options.user_models import class_name, digest_of_code, importable
+from recbole_bert4rec.plugin.patches.registry import in_program
+from recbole_bert4rec.system.constants import SHORT
+from recbole_bert4rec.system.errors import UserError, nearest
+from recbole_bert4rec.system.extras import need
+from recbole_bert4rec.system.files import atomic_write, locked
+from recbole_bert4rec.system.scoped import restored_environment
 from recbole_bert4rec.training import display
 from recbole_bert4rec.training.build import translate_errors
 from recbole_bert4rec.training.inputs import check_model, resolve_inputs
@@ -38,7 +40,6 @@ from recbole_bert4rec.tuning.report import write_report
 from recbole_bert4rec.tuning.search import Search
 from recbole_bert4rec.tuning.space import Space, read_space
 from recbole_bert4rec.tuning.trials import FAILED, STOPPED, Trial, TrialLog
-from recbole_bert4rec.user_models import class_name, digest_of_code, importable
 
 _TAKEN = (".jsonl", ".pth", ".html", ".png", ".yaml", ".lock")
 """Endings of what is written beside the output file."""
@@ -117,7 +118,7 @@ def tune(request: SearchRequest) -> SearchResult:
         UserError: a mistake in space, options or files; Ray is asked for and cannot be imported; or every trial failed.
     """
     if request.tool == "Ray":
-        _check_ray()
+        _ray_tune()
     with in_program(), shown(request.screen, sys.stdout), tempfile.TemporaryDirectory() as folder:
         task = request.task
         if "," in str(task.model):
@@ -179,10 +180,9 @@ def _run_search(request: SearchRequest, space: Space, config: Config, folder: Pa
     job = Job(request.task, search, data, folder, keep, progress)
     try:
         if request.tool == "Ray":
-            from recbole_bert4rec.tuning.cluster import run_on_ray, scheduler_of
-
-            scheduler = scheduler_of(request.scheduler, most_epochs(config), config["valid_metric_bigger"])
-            run_on_ray(job, request.resources, scheduler)
+            engine = _ray_tune()
+            scheduler = engine.scheduler_of(request.scheduler, most_epochs(config), config["valid_metric_bigger"])
+            engine.run_on_ray(job, request.resources, scheduler)
         else:
             run_here(job)
     finally:
@@ -190,15 +190,15 @@ def _run_search(request: SearchRequest, space: Space, config: Config, folder: Pa
     return log
 
 
-def _check_ray() -> None:
-    """Refuse a search with Ray where that cannot be imported.
+def _ray_tune() -> ModuleType:
+    """Return the room's part for searches, by its name: no other room needs Ray.
 
     Raises:
         UserError: Ray is not installed, or does not work with the other libraries.
     """
     need("--tool=Ray", "ray")
     try:
-        importlib.import_module("recbole_bert4rec.tuning.cluster")
+        return importlib.import_module("recbole_bert4rec.ray.tune")
     except Exception as error:  # whatever a library that does not fit raises
         raise UserError(
             f"--tool=Ray: Ray {metadata.version('ray')} does not work here ({type(error).__name__}: {error}); "

@@ -11,7 +11,7 @@ from collections import Counter
 from pathlib import Path
 from types import FrameType
 
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.system.errors import UserError
 from tests.fuzz.readers import READERS, folder_of
 
 _SECONDS = 5

@@ -18,15 +18,15 @@ from unittest import mock
 import pandas as pd
 import torch
 
+from recbole_bert4rec.checkpoints import checkpoint
 from recbole_bert4rec.comparison.results import read_run
 from recbole_bert4rec.comparison.study import read_study
-from recbole_bert4rec.datafiles.interactions import InteractionFile, read_part
-from recbole_bert4rec.plugin import checkpoint
+from recbole_bert4rec.logs.interactions import InteractionFile, read_part
 from recbole_bert4rec.recommend import load as checkpoints
 from recbole_bert4rec.recommend.export import export
 from recbole_bert4rec.recommend.opened import load
-from recbole_bert4rec.resources import shipped
 from recbole_bert4rec.serving.items import ItemFile
+from recbole_bert4rec.system.resources import shipped
 from recbole_bert4rec.training.build import load_data
 from recbole_bert4rec.training.inputs import configure
 from recbole_bert4rec.training.record import read_record

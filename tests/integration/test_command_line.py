@@ -18,9 +18,9 @@ import pytest
 import torch
 
 from recbole_bert4rec.cli.main import main
-from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.recommend.recommend import recommendations
+from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.build import read_dataset, translate_errors
+from recbole_bert4rec.training.recommending import recommendations
 from recbole_bert4rec.training.run import run
 from tests.conftest import QUIET, make_config, make_trainer, prepare
 

@@ -11,8 +11,8 @@ import torch
 from recbole.quick_start import load_data_and_model
 
 from recbole_bert4rec import run
-from recbole_bert4rec.constants import OUR_MODELS
 from recbole_bert4rec.options.models import MODEL_DEFAULTS
+from recbole_bert4rec.system.constants import OUR_MODELS
 from recbole_bert4rec.training.record import summary
 from tests.conftest import QUIET, histories_to_rows, make_config, overlapping_histories
 

@@ -16,7 +16,7 @@ import pandas as pd
 import psutil
 import pytest
 
-import recbole_bert4rec.datafiles.table as table
+import recbole_bert4rec.logs.table as table
 from tests.integration.test_command_line import CYCLE, ROOT, assert_refused, run_py
 
 pytestmark = [pytest.mark.slow, pytest.mark.integration, pytest.mark.xdist_group("one_at_a_time")]
@@ -36,7 +36,7 @@ WIDE = [(f"u{user}", f"i{(7 * user + 5 * step) % 160}", float(step)) for user in
 FIXED = """
 import torch
 from recbole_bert4rec import BERT4Rec
-from recbole_bert4rec.data.negatives import Negatives
+from recbole_bert4rec.core.negatives import Negatives
 
 class Always(torch.nn.Module):
     def draw(self, count, labels, generator):

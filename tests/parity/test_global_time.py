@@ -14,10 +14,10 @@ from recbole.data import create_dataset, data_preparation
 
 from recbole_bert4rec.comparison.comparison import Comparison
 from recbole_bert4rec.comparison.rows import check_equal_rows
-from recbole_bert4rec.data.global_time import TARGETS, VALIDATIONS, GlobalTime, moments
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.core.global_time import TARGETS, VALIDATIONS, GlobalTime, moments
 from recbole_bert4rec.plugin.global_split import check_no_leak, trained_items
 from recbole_bert4rec.plugin.loader import WindowDataLoader
+from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training import build
 from recbole_bert4rec.training.seen import SeenRule
 from tests.conftest import make_config, prepare

@@ -11,8 +11,8 @@ from recbole.quick_start import load_data_and_model, run_recbole
 
 from recbole_bert4rec.comparison.comparison import Comparison
 from recbole_bert4rec.comparison.rows import check_equal_rows
-from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.plugin.user_rows import CAUSAL_MODELS
+from recbole_bert4rec.system.errors import UserError
 from tests.conftest import QUIET, histories_to_rows, make_config, make_trainer, overlapping_histories, prepare
 
 HISTORIES = overlapping_histories(9)

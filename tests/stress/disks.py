@@ -12,8 +12,8 @@ from unittest import mock
 
 import torch
 
+from recbole_bert4rec.checkpoints import checkpoint
 from recbole_bert4rec.cli.main import main
-from recbole_bert4rec.plugin import checkpoint
 from tests.stress.programs import QUIET, SMALL
 
 _ERRORS = ("ENOSPC", "EDQUOT", "EROFS", "EACCES", "EIO", "EMFILE")

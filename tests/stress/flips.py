@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.plugin import checkpoint
+from recbole_bert4rec.checkpoints import checkpoint
+from recbole_bert4rec.system.errors import UserError
 
 
 def flips(file: Path, place: Path, count: int | None, seed: int) -> bool:

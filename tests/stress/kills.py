@@ -12,8 +12,8 @@ from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
-from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.plugin import checkpoint
+from recbole_bert4rec.checkpoints import checkpoint
+from recbole_bert4rec.system.errors import UserError
 from tests.stress.programs import differences, is_finished, outcome, run_to_end, start, the_one
 
 _ENDS = {0: "", -9: "SIGKILL", -15: "SIGTERM at once", -2: "SIGINT at once", 130: "SIGINT", 143: "SIGTERM"}

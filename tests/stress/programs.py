@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from recbole_bert4rec.plugin import checkpoint
+from recbole_bert4rec.checkpoints import checkpoint
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = ("--hidden_size=32", "--inner_size=32", "--n_layers=1", "--MAX_ITEM_LIST_LENGTH=30", "--train_batch_size=2000")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from recbole_bert4rec.nn.encoder import BERT4RecEncoder
+from recbole_bert4rec.core.encoder import BERT4RecEncoder
 from tests.conftest import make_config, make_trainer, prepare
 
 ROWS = [(f"u{u}", f"i{(u * t + t) % 23}", t) for u in range(1, 31) for t in range(3 + u % 12)]

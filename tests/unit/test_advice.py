@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from recbole_bert4rec.constants import OUR_MODELS
 from recbole_bert4rec.plugin.advice import advice
-from recbole_bert4rec.resources import find_config
+from recbole_bert4rec.system.constants import OUR_MODELS
+from recbole_bert4rec.system.resources import find_config
 from recbole_bert4rec.training.run import run
 from tests.conftest import QUIET, make_config
 from tests.unit.test_resume import CYCLE

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from recbole_bert4rec import load, run
-from recbole_bert4rec.constants import NAMES_OF_COLUMNS
-from recbole_bert4rec.datafiles.interactions import InteractionFile, read_part
+from recbole_bert4rec.logs.interactions import InteractionFile, read_part
 from recbole_bert4rec.recommend.judging import evaluate_file
+from recbole_bert4rec.system.constants import NAMES_OF_COLUMNS
 from tests.conftest import QUIET
 from tests.unit.conftest import SMALL
 

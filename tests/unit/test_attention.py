@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import torch
 
-from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.files import check_picture
-from recbole_bert4rec.nn.attention import Mask
-from recbole_bert4rec.nn.encoder import BERT4RecEncoder, EncoderOptions
-from recbole_bert4rec.recommend.attention import mean_attention, write_attention
+from recbole_bert4rec.core.encoder import BERT4RecEncoder, EncoderOptions
+from recbole_bert4rec.core.fast.attention import Mask
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.files import check_picture
+from recbole_bert4rec.training.attention import mean_attention, write_attention
 from tests.conftest import make_config, make_trainer, prepare
 
 ROWS = [(f"u{u}", f"i{(u * t + t) % 23}", t) for u in range(1, 31) for t in range(3 + u % 12)]

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from recbole.data import create_dataset
 
-from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.options.auto import RULES, LogSize, dropout, epochs, loss, most_epochs, negatives, settle
 from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.options.table import OPTIONS
 from recbole_bert4rec.plugin.benchmark_rows import count_interactions
+from recbole_bert4rec.system.errors import UserError
 from tests.conftest import QUIET, make_config, prepare
 from tests.unit.conftest import ROWS, SMALL
 

@@ -6,7 +6,7 @@ import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from recbole_bert4rec.data.batching import (
+from recbole_bert4rec.core.batching import (
     LengthGroupedBatches,
     covering_windows,
     epoch_generator,

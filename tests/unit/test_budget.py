@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.budget import NO_END, Budget, seconds_of
 from recbole_bert4rec.training.callbacks import Callback
 from recbole_bert4rec.training.epochs import EpochLog

@@ -11,7 +11,7 @@ from recbole.trainer.trainer import DecisionTreeTrainer
 from recbole.utils import get_trainer
 
 import recbole_bert4rec.training.callbacks as module
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.callbacks import Callback, EvalBatch, RankedBatch, StopTraining, observed
 from recbole_bert4rec.training.run import run
 from tests.conftest import QUIET, make_config, make_trainer, prepare

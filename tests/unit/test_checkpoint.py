@@ -15,9 +15,9 @@ import torch
 import yaml
 from recbole.quick_start import load_data_and_model
 
-from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.plugin import checkpoint, sealed
+from recbole_bert4rec.checkpoints import checkpoint, sealed
 from recbole_bert4rec.plugin.stored_config import StoredConfig, plain_config
+from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.run import run
 from tests.conftest import make_config, make_trainer, prepare
 

@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from recbole.config import Config
 
-from recbole_bert4rec import extras
 from recbole_bert4rec.cli.main import COMMANDS, main
 from recbole_bert4rec.cli.words import joined
+from recbole_bert4rec.system import extras
 
 
 @pytest.mark.parametrize(

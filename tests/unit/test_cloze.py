@@ -7,8 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recbole_bert4rec.data.batching import epoch_generator
-from recbole_bert4rec.data.cloze import append_mask, cloze, cloze_positions
+from recbole_bert4rec.core.batching import epoch_generator
+from recbole_bert4rec.core.cloze import append_mask, cloze, cloze_positions
 from tests.conftest import padded
 
 MASK = 31

@@ -13,7 +13,7 @@ import pytest
 from recbole_bert4rec.comparison.compare import _check_options, _Run
 from recbole_bert4rec.comparison.comparison import Comparison, at_least, reference_config
 from recbole_bert4rec.comparison.rows import _fingerprint
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.logs import shown
 from tests.conftest import make_config
 
@@ -163,7 +163,7 @@ def test_the_fingerprint_needs_nothing_that_came_after_python_3_10(
     write_inter: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = make_config("Pop", **write_inter(ROWS))
-    monkeypatch.setattr("recbole_bert4rec.files._CHUNK", 7)
+    monkeypatch.setattr("recbole_bert4rec.system.files._CHUNK", 7)
     monkeypatch.delattr(hashlib, "file_digest", raising=False)
     digest = hashlib.sha256()
     for path in sorted(Path(config["data_path"]).glob("toy.*")):

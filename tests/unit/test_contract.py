@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from recbole_bert4rec.constants import LOSSES, PADDING, SAMPLED_LOSSES
+from recbole_bert4rec.system.constants import LOSSES, PADDING, SAMPLED_LOSSES
 from tests.conftest import histories_to_rows, make_config, make_trainer, overlapping_histories, prepare
 
 HISTORIES = overlapping_histories(10)

@@ -13,14 +13,14 @@ from recbole.quick_start import load_data_and_model
 
 import recbole_bert4rec.comparison.compare as compare_module
 from recbole_bert4rec.comparison.comparison import Comparison
-from recbole_bert4rec.datafiles.conversion import folder_read, read_record
-from recbole_bert4rec.datafiles.reading import Reading
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.logs.conversion import folder_read, read_record
+from recbole_bert4rec.logs.reading import Reading
 from recbole_bert4rec.plugin.items import ITEM_ORDER, ItemOrder
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.workers import FailedError
+from recbole_bert4rec.system.yaml_files import read_yaml
 from recbole_bert4rec.training.inputs import resolve_inputs
 from recbole_bert4rec.training.run import run
-from recbole_bert4rec.workers import FailedError
-from recbole_bert4rec.yaml_files import read_yaml
 from tests.conftest import atomic_file, make_config, prepare
 
 NAMES = ("user_id", "item_id", "timestamp")
@@ -232,7 +232,7 @@ def test_a_full_disk_leaves_the_conversion_as_it_was(log: Path, monkeypatch: pyt
     target = atomic_file(str(log), *NAMES)
     before = target.read_bytes()
     write(log, ROWS[1:])
-    monkeypatch.setattr("recbole_bert4rec.datafiles.table.csv.write_csv", full_disk)
+    monkeypatch.setattr("recbole_bert4rec.logs.table.csv.write_csv", full_disk)
     with pytest.raises(UserError, match=r"cannot be written: No space left on device"):
         atomic_file(str(log), *NAMES)
     assert target.read_bytes() == before

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.system.errors import UserError
 from tests.conftest import make_config, prepare
 
 ROWS = [(f"u{u}", f"i{(u + t) % 9}", t) for u in range(9) for t in range(6)]

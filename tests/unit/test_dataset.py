@@ -8,7 +8,7 @@ import pytest
 import torch
 from recbole.data.utils import load_split_dataloaders
 
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.system.errors import UserError
 from tests.conftest import make_config, make_trainer, prepare
 from tests.unit.conftest import start
 

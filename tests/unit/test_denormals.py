@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from recbole_bert4rec.nn.denormals import are_zero, denormals_as_zero
+from recbole_bert4rec.core.fast.denormals import are_zero, denormals_as_zero
 from recbole_bert4rec.training.run import run
 from recbole_bert4rec.tuning.objective import Task, run_trial
 from tests.conftest import QUIET
@@ -51,7 +51,7 @@ def test_a_trial_of_a_search_does_too(write_inter: Any, seen_in_training: Any) -
 
 _LIMITS = """
 import numpy as np
-from recbole_bert4rec.nn.denormals import denormals_as_zero
+from recbole_bert4rec.core.fast.denormals import denormals_as_zero
 with denormals_as_zero():
     said = str(np.finfo(np.float64))
 print(float(np.finfo(np.float64).smallest_subnormal))
@@ -65,7 +65,7 @@ def test_numpy_knows_its_smallest_number_inside_the_block() -> None:
 
 _OF_ALL_THREADS = """
 import torch
-from recbole_bert4rec.nn.denormals import denormals_as_zero
+from recbole_bert4rec.core.fast.denormals import denormals_as_zero
 torch.set_num_threads(2)
 small = torch.tensor([1e-30])
 with denormals_as_zero():

@@ -8,7 +8,7 @@ import shlex
 from pathlib import Path
 
 import recbole_bert4rec
-from recbole_bert4rec.constants import INSTALL_RECBOLE
+from recbole_bert4rec.system.constants import INSTALL_RECBOLE
 
 ROOT = Path(recbole_bert4rec.__file__).parents[1]
 LINES = (ROOT / "Dockerfile.training").read_text("utf-8").splitlines()

@@ -19,15 +19,15 @@ from recbole_bert4rec.cli import pages
 from recbole_bert4rec.cli.inputs import config_files, models_of, protocols
 from recbole_bert4rec.cli.main import COMMANDS, parser_of
 from recbole_bert4rec.cli.words import check_flags, joined
-from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.options import pages as option_pages
 from recbole_bert4rec.options.flags import literal, parse_flags
 from recbole_bert4rec.options.kinds import misfits
 from recbole_bert4rec.options.known import mistakes_of_names
 from recbole_bert4rec.options.table import OPTIONS
-from recbole_bert4rec.resources import find_config
+from recbole_bert4rec.options.user_models import known_as, options_read_by
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.resources import find_config
 from recbole_bert4rec.training.inputs import check_model
-from recbole_bert4rec.user_models import known_as, options_read_by
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

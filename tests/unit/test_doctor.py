@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from recbole_bert4rec.__main__ import main
-from recbole_bert4rec.extras import EXTRAS, is_installed, remedy
-from recbole_bert4rec.patches import doctor, places, registry
-from recbole_bert4rec.patches.patch import Scope
+from recbole_bert4rec.plugin.patches import doctor, places, registry
+from recbole_bert4rec.plugin.patches.patch import Scope
+from recbole_bert4rec.system.extras import EXTRAS, is_installed, remedy
 
 ON_IMPORT = (Scope.REGISTRATION, Scope.COMPAT)
 

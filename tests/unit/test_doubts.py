@@ -16,13 +16,13 @@ import pytest
 from pyarrow import parquet
 
 from recbole_bert4rec import load, run
-from recbole_bert4rec.datafiles import texts
-from recbole_bert4rec.datafiles.logs import open_log
-from recbole_bert4rec.datafiles.reading import Reading
-from recbole_bert4rec.datafiles.spellings import KINDS, kinds_asked
-from recbole_bert4rec.datafiles.times import unit_of
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.logs import texts
+from recbole_bert4rec.logs.logs import open_log
+from recbole_bert4rec.logs.reading import Reading
+from recbole_bert4rec.logs.spellings import KINDS, kinds_asked
+from recbole_bert4rec.logs.times import unit_of
 from recbole_bert4rec.recommend.given import Items
+from recbole_bert4rec.system.errors import UserError
 from tests.conftest import QUIET, atomic_file, make_config, prepare
 from tests.unit.conftest import SMALL
 

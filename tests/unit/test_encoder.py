@@ -12,10 +12,10 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recbole_bert4rec.constants import ABLATABLE
-from recbole_bert4rec.nn.attention import Mask
-from recbole_bert4rec.nn.dropout import Dropout
-from recbole_bert4rec.nn.encoder import ACTIVATIONS, BERT4RecEncoder, EncoderOptions, MultiHeadAttention
+from recbole_bert4rec.core.encoder import ACTIVATIONS, BERT4RecEncoder, EncoderOptions, MultiHeadAttention
+from recbole_bert4rec.core.fast.attention import Mask
+from recbole_bert4rec.core.fast.dropout import Dropout
+from recbole_bert4rec.system.constants import ABLATABLE
 
 OPTIONS = EncoderOptions(
     n_items=20,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from recbole_bert4rec import environment
+from recbole_bert4rec.system import environment
 
 
 def git(folder: Path, *words: str) -> None:

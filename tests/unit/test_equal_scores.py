@@ -11,10 +11,10 @@ import pytest
 import torch
 
 from recbole_bert4rec import append_items, load, run
-from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.plugin import checkpoint
+from recbole_bert4rec.checkpoints import checkpoint
 from recbole_bert4rec.recommend.answers import ranks_of
 from recbole_bert4rec.recommend.export import export
+from recbole_bert4rec.system.errors import UserError
 from tests.conftest import QUIET
 from tests.extras import needs
 

@@ -20,9 +20,9 @@ import torch
 import recbole_bert4rec
 from recbole_bert4rec import ExportedModel, Recommender, UserError, load
 from recbole_bert4rec.cli.main import main
-from recbole_bert4rec.files import digest_of
 from recbole_bert4rec.recommend.export import Scoring, export
 from recbole_bert4rec.recommend.exported import CATALOGUE, FORMAT, GRAPH, OPTIONS, digest_of_options
+from recbole_bert4rec.system.files import digest_of
 from tests.extras import missing, needs
 from tests.unit.test_recommender import CHOICES, Trained, trained
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from recbole_bert4rec.data.objectives import OBJECTIVES
-from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.nn.features import ItemFeatures
+from recbole_bert4rec.core.features import ItemFeatures
+from recbole_bert4rec.core.objectives import OBJECTIVES
+from recbole_bert4rec.system.errors import UserError
 from tests.conftest import make_config, make_trainer, prepare
 
 ROWS = [(f"u{u}", f"i{(u + t) % 9}", t) for u in range(9) for t in range(6)]

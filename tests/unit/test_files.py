@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from recbole_bert4rec.files import atomic_write
+from recbole_bert4rec.system.files import atomic_write
 
 
 def test_a_file_replaces_the_old_one_when_it_is_complete(tmp_path: Path) -> None:

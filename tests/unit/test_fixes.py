@@ -31,9 +31,9 @@ from recbole.trainer import HyperTuning, hyper_tuning
 from recbole.trainer.trainer import PretrainTrainer
 from scipy.sparse import dok_matrix
 
-from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.patches import compat
-from recbole_bert4rec.scoped import replaced
+from recbole_bert4rec.plugin.patches import compat
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.scoped import replaced
 from tests.conftest import make_config, make_trainer, prepare
 
 

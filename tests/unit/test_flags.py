@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.files import locked
 from recbole_bert4rec.options.flags import parse_flags
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.files import locked
 
 
 def test_flags_are_read_by_name_and_the_last_of_two_counts() -> None:

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from recbole_bert4rec.constants import PADDING
-from recbole_bert4rec.data.sequences import Sequences
-from recbole_bert4rec.nn.growth import ITEM_EMBEDDING, OUTPUT_BIAS, encoder_rows, rows_for
+from recbole_bert4rec.core.growth import ITEM_EMBEDDING, OUTPUT_BIAS, encoder_rows, rows_for
+from recbole_bert4rec.core.sequences import Sequences
+from recbole_bert4rec.system.constants import PADDING
 
 
 def naive_rows(table: Tensor, source: list[int], beside: list[tuple[int, int]]) -> Tensor:

@@ -10,9 +10,9 @@ import torch
 from recbole.data.interaction import Interaction
 from recbole.quick_start import load_data_and_model, run_recbole
 
-from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.nn.losses import bpr_max, sampled_scores, sampled_softmax
+from recbole_bert4rec.core.losses import bpr_max, sampled_scores, sampled_softmax
 from recbole_bert4rec.plugin.loader import WindowDataLoader
+from recbole_bert4rec.system.errors import UserError
 from tests.conftest import QUIET, histories_to_rows, make_config, make_trainer, overlapping_histories, prepare
 
 SMALL = {"embedding_size": 8, "hidden_size": 12, "dropout_prob": 0.0, "n_sample": 20, "epochs": 2, "topk": [3]}

@@ -9,9 +9,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recbole_bert4rec.nn import attention as module
-from recbole_bert4rec.nn.attention import Mask, attention
-from recbole_bert4rec.nn.products import by_onednn, onednn_multiplies
+from recbole_bert4rec.core.fast import attention as module
+from recbole_bert4rec.core.fast.attention import Mask, attention
+from recbole_bert4rec.core.fast.products import by_onednn, onednn_multiplies
 from tests.unit.test_products import needs_a_switch
 
 

@@ -15,11 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from recbole_bert4rec import Recommender, UserError, extras, load
+from recbole_bert4rec import Recommender, UserError, load
+from recbole_bert4rec.checkpoints import checkpoint
 from recbole_bert4rec.cli.main import main
-from recbole_bert4rec.plugin import checkpoint
-from recbole_bert4rec.ranker import Catalogue
+from recbole_bert4rec.core.ranker import Catalogue
 from recbole_bert4rec.recommend.index import ItemIndex, divide
+from recbole_bert4rec.system import extras
 from tests.unit.test_recommender import ROWS, Trained, lists_of, trained
 
 pytest.importorskip("faiss")

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from recbole_bert4rec.datafiles import interactions
-from recbole_bert4rec.datafiles.interactions import InteractionFile, join_tables, read_part, write_table
-from recbole_bert4rec.datafiles.items import read_items
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.logs import interactions
+from recbole_bert4rec.logs.interactions import InteractionFile, join_tables, read_part, write_table
+from recbole_bert4rec.logs.items import read_items
+from recbole_bert4rec.system.errors import UserError
 
 FIELDS = ("user", "item", "time")
 ROWS = [(f"u{n % 7}", str(n * n % 11), float(n)) for n in range(60)]

@@ -8,7 +8,7 @@ import pytest
 
 from recbole_bert4rec import run
 from recbole_bert4rec.cli.main import main
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.system.errors import UserError
 from tests.conftest import QUIET
 
 ROWS = [(f"u{u}", f"i{(u * t + t) % 13}", t, (u + t) % 5) for u in range(1, 13) for t in range(4 + u % 5)]

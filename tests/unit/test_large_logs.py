@@ -18,17 +18,17 @@ from pyarrow import parquet
 from recbole.data import create_dataset
 from recbole.quick_start import load_data_and_model
 
-import recbole_bert4rec.datafiles.sorting as sorting
-import recbole_bert4rec.datafiles.table as table
+import recbole_bert4rec.logs.sorting as sorting
+import recbole_bert4rec.logs.table as table
+from recbole_bert4rec.checkpoints.checkpoint import read
 from recbole_bert4rec.comparison.compare import compare
 from recbole_bert4rec.comparison.comparison import Comparison
-from recbole_bert4rec.datafiles.conversion import folder_read, read_record
-from recbole_bert4rec.datafiles.mapped import MappedLog, is_mapped
-from recbole_bert4rec.datafiles.reading import Reading
-from recbole_bert4rec.datafiles.table import convert
-from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.plugin.checkpoint import read
+from recbole_bert4rec.logs.conversion import folder_read, read_record
+from recbole_bert4rec.logs.mapped import MappedLog, is_mapped
+from recbole_bert4rec.logs.reading import Reading
+from recbole_bert4rec.logs.table import convert
 from recbole_bert4rec.plugin.mapped import MappedDataset
+from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.build import load_data
 from recbole_bert4rec.training.request import RunResult
 from recbole_bert4rec.training.run import run

@@ -22,9 +22,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from recbole_bert4rec.datafiles.interactions import InteractionFile
-from recbole_bert4rec.datafiles.reading import Reading
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.logs.interactions import InteractionFile
+from recbole_bert4rec.logs.reading import Reading
+from recbole_bert4rec.system.errors import UserError
 from tests.conftest import atomic_file
 
 FIELDS = ("who", "what", "when")

@@ -17,11 +17,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recbole_bert4rec.data.batching import epoch_generator
-from recbole_bert4rec.data.negatives import Negatives, SharedNegatives
-from recbole_bert4rec.nn import cross_entropy as blocks
-from recbole_bert4rec.nn.cross_entropy import LogitOffset, Workspace, cross_entropy
-from recbole_bert4rec.nn.losses import (
+from recbole_bert4rec.core.batching import epoch_generator
+from recbole_bert4rec.core.fast import cross_entropy as blocks
+from recbole_bert4rec.core.fast.cross_entropy import LogitOffset, Workspace, cross_entropy
+from recbole_bert4rec.core.losses import (
     binary_cross_entropy,
     bpr,
     bpr_max,
@@ -30,6 +29,7 @@ from recbole_bert4rec.nn.losses import (
     sampled_scores,
     sampled_softmax,
 )
+from recbole_bert4rec.core.negatives import Negatives, SharedNegatives
 
 ROOT = Path(__file__).parents[2]
 
@@ -125,7 +125,7 @@ def test_blocks_of_any_size_give_the_whole_softmax_with_offsets_too(data: Any) -
 def test_the_softmax_takes_no_memory_that_grows_with_it() -> None:
     program = """
 import resource, torch
-from recbole_bert4rec.nn.cross_entropy import cross_entropy
+from recbole_bert4rec.core.fast.cross_entropy import cross_entropy
 hidden, table = torch.randn(512, 16, requires_grad=True), torch.randn(400_000, 16, requires_grad=True)
 bias, labels = torch.zeros(400_000, requires_grad=True), torch.randint(1, 400_000, (512,))
 def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -11,8 +11,8 @@ import pytest
 from recbole.evaluator.metrics import NDCG
 from recbole.trainer import HyperTuning
 
-from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.options.arithmetic import calculated
+from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.tuning.space import read_space
 from tests.conftest import make_config, make_trainer, prepare
 from tests.unit.conftest import SMALL
@@ -148,7 +148,7 @@ def test_parameter_files_calculate_and_name_the_line_that_is_wrong() -> None:
 
 def test_a_line_with_more_columns_is_a_mistake_in_our_programs_alone(tmp_path: Path, write_inter: Any) -> None:
     from recbole_bert4rec.plugin.loading import FastLoading
-    from recbole_bert4rec.scoped import replaced
+    from recbole_bert4rec.system.scoped import replaced
 
     data = write_inter([*ROWS, ("u1", "i1", 99, "more")])
     with pytest.raises(UserError, match=r"line 542: the number of columns is 4, but the header has 3"):

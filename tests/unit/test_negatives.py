@@ -8,10 +8,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recbole_bert4rec.data.batching import epoch_generator
-from recbole_bert4rec.data.candidates import DistinctCandidates
-from recbole_bert4rec.data.negatives import items_outside
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.core.batching import epoch_generator
+from recbole_bert4rec.core.candidates import DistinctCandidates
+from recbole_bert4rec.core.negatives import items_outside
+from recbole_bert4rec.system.errors import UserError
 from tests.conftest import padded
 
 

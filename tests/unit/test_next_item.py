@@ -9,11 +9,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recbole_bert4rec.constants import LOSSES
-from recbole_bert4rec.data.labelled import Labelled, distinct_items, seen_pairs
-from recbole_bert4rec.data.next_item import next_items, read_last
-from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.nn.encoder import attended
+from recbole_bert4rec.core.encoder import attended
+from recbole_bert4rec.core.labelled import Labelled, distinct_items, seen_pairs
+from recbole_bert4rec.core.next_item import next_items, read_last
+from recbole_bert4rec.system.constants import LOSSES
+from recbole_bert4rec.system.errors import UserError
 from tests.conftest import histories_to_rows, make_config, make_trainer, overlapping_histories, padded, prepare
 
 MASK = 99

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from recbole_bert4rec.interrupts import Interrupted, handled
+from recbole_bert4rec.system.interrupts import Interrupted, handled
 from recbole_bert4rec.training.run import run
 from recbole_bert4rec.tuning.objective import Task, packed_data, run_trial
 from tests.conftest import QUIET

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.system.errors import UserError
 from tests.conftest import make_config, make_trainer
 from tests.unit.conftest import equal, start, weights
 

@@ -13,9 +13,7 @@ from recbole.config import Config
 from recbole.model.sequential_recommender import SASRec
 from recbole.utils import dataset_arguments
 
-from recbole_bert4rec.constants import LOSSES
-from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.nn.encoder import ACTIVATIONS, EncoderOptions
+from recbole_bert4rec.core.encoder import ACTIVATIONS, EncoderOptions
 from recbole_bert4rec.options import pages
 from recbole_bert4rec.options.checks import check, mistakes
 from recbole_bert4rec.options.kinds import Anything, OneOf, Real, misfits
@@ -30,7 +28,9 @@ from recbole_bert4rec.options.table import (
     OnResume,
     default,
 )
-from recbole_bert4rec.resources import shipped
+from recbole_bert4rec.system.constants import LOSSES
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.resources import shipped
 from tests.conftest import make_config
 
 DEFAULTS: dict[str, Any] = {**make_config().final_config_dict}

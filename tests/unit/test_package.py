@@ -13,8 +13,8 @@ import yaml
 
 import recbole_bert4rec
 from recbole_bert4rec.cli.main import _reader_may_leave
-from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.extras import EXTRAS
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.extras import EXTRAS
 from tests.conftest import histories_to_rows, overlapping_histories
 
 ROOT = Path(recbole_bert4rec.__file__).parents[1]
@@ -69,12 +69,12 @@ def test_encoder_losses_and_data_work_without_recbole() -> None:
 import importlib, pkgutil, warnings
 warnings.simplefilter("error", UserWarning)
 import torch
-import recbole_bert4rec, recbole_bert4rec.data, recbole_bert4rec.nn
-for room in (recbole_bert4rec.data, recbole_bert4rec.nn):
+import recbole_bert4rec, recbole_bert4rec.core, recbole_bert4rec.core
+for room in (recbole_bert4rec.core, recbole_bert4rec.core):
     for module in pkgutil.iter_modules(room.__path__, room.__name__ + "."):
         importlib.import_module(module.name)
-from recbole_bert4rec.nn.cross_entropy import cross_entropy
-from recbole_bert4rec.nn.encoder import BERT4RecEncoder, EncoderOptions
+from recbole_bert4rec.core.fast.cross_entropy import cross_entropy
+from recbole_bert4rec.core.encoder import BERT4RecEncoder, EncoderOptions
 encoder = BERT4RecEncoder(EncoderOptions(n_items=20, max_length=6, hidden_size=8, inner_size=8, n_layers=1, n_heads=2))
 hidden = encoder(torch.tensor([[1, 2, 3, 20, 0, 0], [4, 5, 6, 7, 8, 20]]))
 vectors = encoder.output(hidden)[[0, 1], [3, 5]]
@@ -106,7 +106,7 @@ for name in ("run", "compare", "tune", "register"):
 
 def test_the_doctor_works_without_recbole() -> None:
     program = f"""{BLOCKED}
-from recbole_bert4rec.patches.doctor import main
+from recbole_bert4rec.plugin.patches.doctor import main
 sys.exit(main())
 """
     done = python(program)
@@ -157,7 +157,7 @@ sys.exit(main(["run"]))
 def test_a_recbole_that_cannot_be_imported_is_said_once_and_encoders_still_work() -> None:
     program = f"""{BLOCKED}
 Block.names = ("colorlog",)
-import recbole_bert4rec.nn.encoder
+import recbole_bert4rec.core.encoder
 try:
     recbole_bert4rec.run
 except ImportError as error:

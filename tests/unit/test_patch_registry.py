@@ -17,11 +17,11 @@ from recbole.trainer import Trainer
 from recbole.utils import dataset_arguments
 
 import recbole_bert4rec
-from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.options.table import SHAPES_DATA
-from recbole_bert4rec.patches import places, registry
-from recbole_bert4rec.patches.patch import Patch, Scope
-from recbole_bert4rec.scoped import StandIn
+from recbole_bert4rec.plugin.patches import places, registry
+from recbole_bert4rec.plugin.patches.patch import Patch, Scope
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.scoped import StandIn
 from tests.conftest import make_config
 
 ROOT = Path(recbole_bert4rec.__file__).parents[1]
@@ -112,7 +112,7 @@ def test_every_row_changes_its_place_and_unregister_restores_that_very_object() 
     program = """
 import recbole_bert4rec
 import recbole.quick_start
-from recbole_bert4rec.patches import places, registry
+from recbole_bert4rec.plugin.patches import places, registry
 recbole_bert4rec.unregister()
 assert not any(map(places.is_applied, registry.patches()))
 owners = []

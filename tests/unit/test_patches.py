@@ -16,12 +16,12 @@ from recbole.trainer import HyperTuning
 from recbole.utils import ModelType, get_model, get_trainer
 
 import recbole_bert4rec
-from recbole_bert4rec.patches import registration, registry
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.loader import WindowDataLoader
 from recbole_bert4rec.plugin.model import BERT4Rec
+from recbole_bert4rec.plugin.patches import registration, registry
 from recbole_bert4rec.plugin.trainer import BERT4RecTrainer
-from recbole_bert4rec.resources import shipped
+from recbole_bert4rec.system.resources import shipped
 from tests.conftest import QUIET, make_config, make_trainer, prepare
 
 ROWS = [(f"u{u}", f"i{(u + t) % 15}", t) for u in range(20) for t in range(6)]
@@ -140,7 +140,7 @@ def test_hyper_tuning_of_recbole_tunes_our_model(write_inter: Any, tmp_path: Pat
 
 @pytest.mark.parametrize("name", ["run_recboles", "objective_function"])
 def test_functions_that_travel_to_other_processes_bring_our_package_along(name: str) -> None:
-    assert b"recbole_bert4rec.patches.registration" in pickle.dumps(getattr(quick_start, name))
+    assert b"recbole_bert4rec.plugin.patches.registration" in pickle.dumps(getattr(quick_start, name))
 
 
 def test_another_series_of_recbole_is_refused_and_another_release_warned_of() -> None:

@@ -19,7 +19,7 @@ from recbole.model.general_recommender import ldiffrec
 from recbole.trainer import HyperTuning
 from recbole.utils import get_local_time
 
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.system.errors import UserError
 from tests.conftest import QUIET, make_config, prepare
 
 ROWS = [(f"u{u}", f"i{(u + t) % 15}", t) for u in range(20) for t in range(6)]

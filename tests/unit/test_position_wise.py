@@ -10,10 +10,10 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recbole_bert4rec.nn import position_wise
-from recbole_bert4rec.nn.encoder import ACTIVATIONS
-from recbole_bert4rec.nn.position_wise import feed_forward, linear
-from recbole_bert4rec.nn.products import by_onednn
+from recbole_bert4rec.core.encoder import ACTIVATIONS
+from recbole_bert4rec.core.fast import position_wise
+from recbole_bert4rec.core.fast.position_wise import feed_forward, linear
+from recbole_bert4rec.core.fast.products import by_onednn
 from tests.unit.test_products import needs_a_switch
 
 pytestmark = needs_a_switch

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 import torch
 
-from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.plugin import checkpoint, trainer
+from recbole_bert4rec.checkpoints import checkpoint
+from recbole_bert4rec.plugin import trainer
 from recbole_bert4rec.plugin.precision import StepSeconds, time_steps
+from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.run import run
 from tests.conftest import QUIET
 from tests.unit.test_callbacks import StopAfter

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.processes import _free_port
 
 

@@ -7,8 +7,16 @@ from typing import Any
 import pytest
 import torch
 
-from recbole_bert4rec.nn import cross_entropy, products, topk
-from recbole_bert4rec.nn.products import Products, by_mkl, by_onednn, faster_products, measured, onednn_multiplies
+from recbole_bert4rec.core import topk
+from recbole_bert4rec.core.fast import cross_entropy, products
+from recbole_bert4rec.core.fast.products import (
+    Products,
+    by_mkl,
+    by_onednn,
+    faster_products,
+    measured,
+    onednn_multiplies,
+)
 from recbole_bert4rec.plugin import trainer
 from recbole_bert4rec.training.run import run
 from tests.conftest import QUIET

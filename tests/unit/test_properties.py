@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
-from recbole_bert4rec.resources import find_config
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.resources import find_config
 from tests.conftest import make_config, prepare
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 import recbole.data.dataset.dataset as recbole_dataset
 
-from recbole_bert4rec.datafiles.reader import keeping_ids, read_columns
+from recbole_bert4rec.logs.reader import keeping_ids, read_columns
 from recbole_bert4rec.plugin import loading
 from tests.conftest import make_config, prepare
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import torch
 
-from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.options.recboles import Documented, documented
-from recbole_bert4rec.yaml_files import parse_yaml
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.yaml_files import parse_yaml
 from tests.conftest import make_config
 
 PROPERTIES = Path(str(importlib.resources.files("recbole"))) / "properties"

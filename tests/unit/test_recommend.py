@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 import torch
 
-from recbole_bert4rec.recommend.recommend import recommendations
+from recbole_bert4rec.training.recommending import recommendations
 from recbole_bert4rec.training.run import run
 from tests.conftest import QUIET, Rankings, make_config, make_trainer, prepare
 

@@ -14,7 +14,7 @@ import torch
 
 import recbole_bert4rec
 from recbole_bert4rec import Recommender, UserError, load
-from recbole_bert4rec.plugin import checkpoint
+from recbole_bert4rec.checkpoints import checkpoint
 from tests.conftest import Rankings, make_config, make_trainer, prepare
 
 K = 6

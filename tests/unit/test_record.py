@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.record import SCHEMA, RunRecord, read_record
 from recbole_bert4rec.training.run import run
 from tests.conftest import QUIET

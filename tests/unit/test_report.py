@@ -18,7 +18,7 @@ from recbole_bert4rec.comparison.findings import ended_by
 from recbole_bert4rec.comparison.render import escape_markdown, render
 from recbole_bert4rec.comparison.report import write_comparison
 from recbole_bert4rec.comparison.results import metric_of, read_results, read_run
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.logs import shown
 
 TAG = "<img src=x onerror=alert(1)>"

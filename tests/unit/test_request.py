@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from recbole.quick_start import run_recbole
 
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.request import RunRequest
 from recbole_bert4rec.training.run import run
 from tests.conftest import QUIET

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.resources import find_config, shipped
-from recbole_bert4rec.yaml_files import read_yaml
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.resources import find_config, shipped
+from recbole_bert4rec.system.yaml_files import read_yaml
 
 
 def test_without_installation_the_files_of_the_checkout_are_found(monkeypatch: pytest.MonkeyPatch) -> None:

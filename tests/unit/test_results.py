@@ -19,7 +19,7 @@ from recbole_bert4rec.comparison.findings import distinct_metrics
 from recbole_bert4rec.comparison.render import escape_tex
 from recbole_bert4rec.comparison.results import metric_of, read_run
 from recbole_bert4rec.comparison.tables import places
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.system.errors import UserError
 from tests.conftest import make_config
 
 

@@ -12,9 +12,9 @@ import pytest
 import torch
 
 from recbole_bert4rec import load
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.checkpoints import checkpoint
 from recbole_bert4rec.options.known import GONE
-from recbole_bert4rec.plugin import checkpoint
+from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.run import run
 from tests.conftest import QUIET, make_config, make_trainer, prepare
 from tests.unit.test_callbacks import StopAfter

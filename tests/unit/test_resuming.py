@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.checkpoints import checkpoint
 from recbole_bert4rec.options.table import FIXED_ON_RESUME
-from recbole_bert4rec.plugin import checkpoint
+from recbole_bert4rec.system.errors import UserError
 from tests.unit.conftest import ROWS, equal, start, weights
 
 

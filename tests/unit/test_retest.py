@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.run import run
 from tests.conftest import QUIET
 

@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from recbole.config import Config
 
-from recbole_bert4rec.constants import LOSSES
 from recbole_bert4rec.plugin.model import BERT4Rec
+from recbole_bert4rec.system.constants import LOSSES
 from tests.conftest import Catalogue, make_config, padded
 
 BASE: dict[str, Config] = {}

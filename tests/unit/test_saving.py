@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import torch
 
-from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.files import locked
-from recbole_bert4rec.interrupts import Interrupted, deferred, handled, requested
-from recbole_bert4rec.plugin import checkpoint
+from recbole_bert4rec.checkpoints import checkpoint
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.files import locked
+from recbole_bert4rec.system.interrupts import Interrupted, deferred, handled, requested
 from recbole_bert4rec.training.callbacks import Callback, WatchedLoader
 from recbole_bert4rec.training.request import RunRequest
 from recbole_bert4rec.training.run import resolved, run
@@ -117,7 +117,7 @@ def test_a_second_signal_ends_the_process_at_once() -> None:
     program = """
 import os, signal, sys
 sys.argv = ["run.py"]
-from recbole_bert4rec.interrupts import handled, deferred
+from recbole_bert4rec.system.interrupts import handled, deferred
 with handled(), deferred():
     os.kill(os.getpid(), signal.SIGINT)
     print("goes on", flush=True)

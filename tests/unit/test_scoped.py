@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from recbole_bert4rec.scoped import replaced, restored_environment
+from recbole_bert4rec.system.scoped import replaced, restored_environment
 
 
 def test_an_attribute_is_replaced_inside_the_block_alone() -> None:

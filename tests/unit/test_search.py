@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from recbole_bert4rec.constants import ALGORITHMS
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.system.constants import ALGORITHMS
+from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.tuning.search import Search, key_of
 from recbole_bert4rec.tuning.space import Parameter, Space
 from recbole_bert4rec.tuning.trials import FAILED, Trial, TrialLog

@@ -11,7 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recbole_bert4rec.segments import index_within_segment, pair_keys, segment_offsets, segment_starts, split_keys
+from recbole_bert4rec.core.segments import index_within_segment, pair_keys, segment_offsets, segment_starts, split_keys
 
 lengths_of_segments = st.lists(st.integers(0, 6), max_size=12)
 make_array = st.sampled_from([torch.tensor, np.array])

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recbole_bert4rec.data.sequences import Sequences, order_by_user_and_time
+from recbole_bert4rec.core.sequences import Sequences, order_by_user_and_time
 
 users_items = st.lists(st.lists(st.integers(1, 30), min_size=1, max_size=12), min_size=1, max_size=6)
 
@@ -38,7 +38,7 @@ def test_slices_become_sequences_of_their_own(histories: list[list[int]], data: 
     assert found.lengths.tolist() == length.tolist()
     wanted = [histories[user][low:high] for user, (low, high) in zip(chosen, cuts, strict=True)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("recbole_bert4rec.data.sequences._AT_ONCE", 5)
+        patch.setattr("recbole_bert4rec.core.sequences._AT_ONCE", 5)
         counts = sequences.counts_in(begin, length, 31)
     assert counts.tolist() == [sum(items.count(item) for items in wanted) for item in range(31)]
     assert [found.items[found.offsets[n] : found.offsets[n + 1]].tolist() for n in range(len(chosen))] == wanted

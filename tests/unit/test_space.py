@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.tuning.space import Parameter, Space, read_space
 
 SHIPPED = Path(__file__).resolve().parents[2] / "hyper"

@@ -13,8 +13,8 @@ from recbole_bert4rec.comparison.compare import _check_options
 from recbole_bert4rec.comparison.comparison import Comparison
 from recbole_bert4rec.comparison.progress import RunProgress
 from recbole_bert4rec.comparison.study import read_study
-from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.resources import find_config
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.resources import find_config
 from tests.conftest import make_config
 
 STUDIES = sorted((Path(__file__).resolve().parents[2] / "properties" / "study").glob("*.yaml"))

@@ -13,10 +13,10 @@ import pytest
 from pyarrow import parquet
 from recbole.data import create_dataset
 
-from recbole_bert4rec.constants import NAMES_OF_COLUMNS
-from recbole_bert4rec.datafiles import table
-from recbole_bert4rec.datafiles.table import is_table
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.logs import table
+from recbole_bert4rec.logs.table import is_table
+from recbole_bert4rec.system.constants import NAMES_OF_COLUMNS
+from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.inputs import configure
 from recbole_bert4rec.training.request import RunRequest
 from recbole_bert4rec.training.run import run

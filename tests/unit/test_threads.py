@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from recbole_bert4rec import load, run
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.callbacks import Callback, Observed
 from tests.conftest import QUIET
 

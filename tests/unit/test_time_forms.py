@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from recbole_bert4rec import load, run
-from recbole_bert4rec.errors import UserError
 from recbole_bert4rec.recommend.export import export
+from recbole_bert4rec.system.errors import UserError
 from tests.conftest import QUIET
 from tests.unit.conftest import SMALL
 from tests.unit.test_export import needs_onnx

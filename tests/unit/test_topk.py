@@ -7,8 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recbole_bert4rec.nn import topk
-from recbole_bert4rec.nn.topk import best_candidates, best_items
+from recbole_bert4rec.core import topk
+from recbole_bert4rec.core.topk import best_candidates, best_items
 
 
 def dense(vectors: torch.Tensor, catalogue: torch.Tensor, bias: torch.Tensor, changes: list) -> torch.Tensor:

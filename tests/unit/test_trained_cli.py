@@ -12,7 +12,7 @@ import pytest
 
 from recbole_bert4rec import load
 from recbole_bert4rec.cli.main import main
-from recbole_bert4rec.datafiles import interactions
+from recbole_bert4rec.logs import interactions
 from recbole_bert4rec.recommend import bulk, given
 from recbole_bert4rec.recommend.recommender import Recommender
 from tests.unit.test_recommender import ROWS, trained

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from recbole.utils.case_study import full_sort_topk
 
-from recbole_bert4rec.plugin import checkpoint
+from recbole_bert4rec.checkpoints import checkpoint
 from tests.unit.conftest import equal, start, weights
 
 

@@ -18,16 +18,17 @@ from recbole.quick_start import load_data_and_model, run_recbole
 from recbole.utils import get_model, get_trainer
 
 import recbole_bert4rec
-from recbole_bert4rec import BERT4Rec, Comparison, load, run, user_models
+from recbole_bert4rec import BERT4Rec, Comparison, load, run
+from recbole_bert4rec.checkpoints.checkpoint import read
 from recbole_bert4rec.cli.main import main
 from recbole_bert4rec.comparison.study import read_study
-from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.nn.losses import mask_weights
-from recbole_bert4rec.plugin.checkpoint import read
+from recbole_bert4rec.core.losses import mask_weights
+from recbole_bert4rec.options import user_models
+from recbole_bert4rec.options.user_models import importable, is_ours, known_as, parent_of, source_of
 from recbole_bert4rec.plugin.trainer import BERT4RecTrainer
+from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.tuning.objective import Task
 from recbole_bert4rec.tuning.tune import SearchRequest, tune
-from recbole_bert4rec.user_models import importable, is_ours, known_as, parent_of, source_of
 from tests.conftest import QUIET, make_config, make_trainer, prepare
 from tests.unit.conftest import ROWS, SMALL
 

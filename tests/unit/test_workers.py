@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from recbole_bert4rec.errors import UserError
-from recbole_bert4rec.workers import DiedError, FailedError, Worker, in_own_process
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.workers import DiedError, FailedError, Worker, in_own_process
 
 
 def add(shared: int, number: int, report: Callable[[Any], None]) -> tuple[int, int]:

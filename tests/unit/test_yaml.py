@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from recbole_bert4rec.errors import UserError
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.yaml_files import parse_yaml, read_yaml
 from recbole_bert4rec.tuning.space import read_space
-from recbole_bert4rec.yaml_files import parse_yaml, read_yaml
 
 BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12)

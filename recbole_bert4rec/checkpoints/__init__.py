@@ -1,0 +1,1 @@
+"""Files of trained models: plain tensors and plain values, read without unpickling code and without RecBole."""

@@ -1,0 +1,71 @@
+"""The candidates among which the paper ranks a target (section 4.2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recbole_bert4rec.system.errors import UserError
+
+
+class DistinctCandidates:
+    """Draw items by weight, without replacement and without the user's own (section 4.2 and the authors' code).
+
+    Items are drawn with replacement, and items that were drawn before are skipped, which is a draw without
+    replacement. If four rounds do not give enough, the rest are the items with the least ``exponential draw /
+    weight``, which has the same distribution (Efraimidis and Spirakis, 2006).
+
+    Args:
+        weights: weight of each item; that of padding is 0. *Shape:* (N,)
+    """
+
+    def __init__(self, weights: NDArray[np.float64]) -> None:
+        self._weights = weights
+        self._cumulative = np.cumsum(weights)
+        self._n_weighted = int(np.count_nonzero(weights))
+
+    def check(self, n_own: int, count: int) -> None:
+        """Refuse a draw for which too few items are left.
+
+        Args:
+            n_own: number of items of the user.
+            count: number of items to draw.
+
+        Raises:
+            UserError: fewer than ``count`` items may be drawn.
+        """
+        if (available := self._n_weighted - n_own) < count:
+            raise UserError(
+                f"cannot draw {count} candidates: a user has only {available} items left; use fewer candidates"
+            )
+
+    def draw(self, own: NDArray[np.integer[Any]], count: int, generator: np.random.Generator) -> NDArray[np.int64]:
+        """Draw items for one user.
+
+        Args:
+            own: the user's items, distinct and each with a weight; they are not drawn.
+            count: number of items to draw.
+            generator: of the draws.
+
+        Returns:
+            Items in the order in which they were drawn. *Shape:* (count,)
+
+        Raises:
+            UserError: fewer than ``count`` items may be drawn.
+        """
+        self.check(len(own), count)
+        drawn = np.empty(0, dtype=np.int64)
+        for _ in range(4):
+            draw = generator.random(4 * count) * self._cumulative[-1]
+            more = np.searchsorted(self._cumulative, draw, side="right")
+            drawn = np.concatenate([drawn, more[~np.isin(more, own)]])
+            drawn = drawn[np.sort(np.unique(drawn, return_index=True)[1])]
+            if len(drawn) >= count:
+                return drawn[:count]
+        left = self._weights.copy()
+        left[own] = left[drawn] = 0.0
+        items = np.flatnonzero(left)
+        first = np.argsort(generator.exponential(size=len(items)) / left[items])[: count - len(drawn)]
+        return np.concatenate([drawn, items[first]])

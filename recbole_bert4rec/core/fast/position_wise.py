@@ -1,0 +1,110 @@
+"""Layers that transform each position alone, on a processor in blocks of positions that stay in its cache."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from recbole_bert4rec.core.fast.products import onednn_multiplies
+
+Affine = tuple[Tensor, Tensor]
+"""Weight (O, I) and bias (O,) of x W^T + b."""
+_BLOCK = 2048
+"""Positions of a block."""
+_LAST = 64
+"""The last block's are rounded up to a multiple of it: oneDNN makes a kernel for each shape, in a millisecond."""
+
+
+def linear(hidden: Tensor, affine: Affine) -> Tensor:
+    """Return x W^T + b.
+
+    *Shape:* (..., I) -> (..., O)
+    """
+    if not _in_blocks(hidden):
+        return F.linear(hidden, *affine)
+    return _apply(None, hidden, affine, affine)
+
+
+def feed_forward(hidden: Tensor, inner: Affine, output: Affine, activation: Callable[[Tensor], Tensor]) -> Tensor:
+    """Return FFN(x) = activation(x W_1 + b_1) W_2 + b_2 (equation 3).
+
+    In blocks the inner layer is not kept: the gradients make it anew.
+
+    *Shape:* (..., H) in, out
+    """
+    if not _in_blocks(hidden):
+        return F.linear(activation(F.linear(hidden, *inner)), *output)
+    return _apply(activation, hidden, inner, output)
+
+
+def _in_blocks(hidden: Tensor) -> bool:
+    """Return whether blocks are faster: not with bfloat16, whose matrices are half as large."""
+    return hidden.device.type == "cpu" and onednn_multiplies() and not torch.is_autocast_enabled("cpu")
+
+
+def _apply(activation: Callable[[Tensor], Tensor] | None, hidden: Tensor, inner: Affine, output: Affine) -> Tensor:
+    """Apply :class:`_InBlocks` to all positions, padded to whole blocks."""
+    rows = hidden.flatten(0, -2)
+    missing = -len(rows) % _LAST
+    padded = F.pad(rows, [0, 0, 0, missing]) if missing else rows
+    found: Tensor = _InBlocks.apply(activation, padded, *inner, *output)  # type: ignore[no-untyped-call]
+    shaped: Tensor = found[: len(rows)].unflatten(0, hidden.shape[:-1])
+    return shaped
+
+
+class _InBlocks(torch.autograd.Function):
+    """Two affine maps with an activation between them; without an activation the first one alone."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        activation: Callable[[Tensor], Tensor] | None,
+        hidden: Tensor,
+        inner_weight: Tensor,
+        inner_bias: Tensor,
+        output_weight: Tensor,
+        output_bias: Tensor,
+    ) -> Tensor:
+        ctx.activation = activation
+        ctx.save_for_backward(hidden, inner_weight, inner_bias, output_weight)
+        found = hidden.new_empty(len(hidden), len(output_weight))
+        for part in _parts(hidden):
+            rows = hidden[part]
+            if activation is not None:
+                rows = activation(torch.addmm(inner_bias, rows, inner_weight.T))
+            torch.addmm(output_bias, rows, output_weight.T, out=found[part])
+        return found
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        hidden, inner_weight, inner_bias, output_weight = ctx.saved_tensors
+        activation = ctx.activation
+        gradient = gradient.contiguous()
+        of_hidden = torch.empty_like(hidden)
+        of_inner, of_inner_bias, of_output = map(torch.zeros_like, (inner_weight, inner_bias, output_weight))
+        for part in _parts(hidden):
+            rows, of_rows = hidden[part], gradient[part]
+            if activation is not None:
+                inner = torch.addmm(inner_bias, rows, inner_weight.T).requires_grad_()
+                with torch.enable_grad():
+                    activated = activation(inner)
+                of_output.add_(of_rows.T @ activated.detach())
+                (of_rows,) = torch.autograd.grad(activated, inner, of_rows @ output_weight)
+                of_inner_bias.add_(of_rows.sum(0))
+            of_inner.add_(of_rows.T @ rows)
+            torch.mm(of_rows, inner_weight, out=of_hidden[part])
+        of_output_bias = gradient.sum(0)
+        if activation is None:
+            return None, of_hidden, of_inner, of_output_bias, None, None
+        return None, of_hidden, of_inner, of_inner_bias, of_output, of_output_bias
+
+
+def _parts(rows: Tensor) -> Iterator[slice]:
+    for start in range(0, len(rows), _BLOCK):
+        yield slice(start, start + _BLOCK)

@@ -1,0 +1,145 @@
+"""Splits at one moment for all users, so that nothing is trained which happened after what is tested.
+
+Gusak et al.: Time to Split. RecSys 2025 (arXiv 2507.16289).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recbole_bert4rec.core.segments import index_within_segment, runs
+
+Index = NDArray[np.int64]
+TARGETS = ("last", "first", "random", "all", "successive")
+VALIDATIONS = ("GT", "LTI", "UB")
+
+
+@dataclass(frozen=True)
+class GlobalTime:
+    """The rule of a split.
+
+    Attributes:
+        quantile: share of all interactions that are not after the moment, in (0, 1).
+        target: which interactions after the moment are predicted. ``last``, ``first`` or ``random``: one of each user;
+            ``successive``: each in turn, after a history that grows; ``all``: each, after the history until the moment.
+        validation: ``GT`` splits what is left by the same rule; ``LTI`` takes the last interaction of each user that
+            is left; ``UB`` that of some users, of whom nothing is trained.
+        users: how many users ``UB`` validates on, or which share of them.
+    """
+
+    quantile: float = 0.9
+    target: str = "last"
+    validation: str = "GT"
+    users: float = 0.1
+
+
+class Part(NamedTuple):
+    """Rows of a part.
+
+    Attributes:
+        rows: numbers of the rows. *Shape:* (R,)
+        histories: for each of them the row before whose target its history ends; its own, but with target ``all``.
+            *Shape:* (R,)
+    """
+
+    rows: Index
+    histories: Index
+
+
+class Moments(NamedTuple):
+    """The moment after which interactions are tested, and the earlier one after which ``GT`` validates."""
+
+    validation: float
+    test: float
+
+
+def moments(users: Index, times: NDArray[np.float32], rule: GlobalTime) -> Moments:
+    """Return the moments of a data set.
+
+    Args:
+        users: of all interactions. *Shape:* (T,)
+        times: of all interactions. *Shape:* (T,)
+        rule: of the split.
+    """
+    test = np.quantile(times, rule.quantile, method="lower")
+    early = times <= test
+    trained = early & (np.bincount(users[early], minlength=int(users.max()) + 1)[users] > 1)
+    left = times[trained] if trained.any() else times[early]
+    return Moments(float(np.quantile(left, rule.quantile, method="lower")), float(test))
+
+
+def by_global_time(
+    users: Index, times: NDArray[np.float32], earlier: Index, at: Moments, rule: GlobalTime, seed: int
+) -> list[Part]:
+    """Split rows at the moments.
+
+    Args:
+        users: user of each row, ascending. *Shape:* (R,)
+        times: time of each row, ascending within a user. *Shape:* (R,)
+        earlier: number of the user's interactions before each row's. *Shape:* (R,)
+        at: the moments.
+        rule: of the split.
+        seed: of the draws.
+
+    Returns:
+        Train, valid and test. A user's first interaction is never a target; a user with no other before training ends
+        is not trained.
+    """
+    generator = np.random.default_rng(seed)
+    early = times <= at.test
+    test = _targets(users, ~early & (earlier > 0), rule.target, generator)
+    if rule.validation == "GT":
+        trained = times <= at.validation
+        valid = _targets(users, early & ~trained & (earlier > 0), rule.target, generator)
+    elif rule.validation == "LTI":
+        valid = _targets(users, early & (earlier > 0), "last", generator)
+        trained = early.copy()
+        trained[valid.rows] = False
+    else:
+        everybody = np.unique(users[early & (earlier > 0)])
+        count = rule.users if rule.users >= 1 else max(1, int(rule.users * len(everybody)))
+        chosen = generator.choice(everybody, min(int(count), len(everybody)), replace=False)
+        held_out = np.isin(users, chosen)
+        valid = _targets(users, early & held_out & (earlier > 0), "last", generator)
+        trained = early & ~held_out
+    active = np.unique(users[trained & (earlier > 0)])  # have two interactions or more in training
+    train = np.flatnonzero(trained & np.isin(users, active))
+    return [Part(train, train), valid, test]
+
+
+def _targets(users: Index, candidates: NDArray[np.bool_], target: str, generator: np.random.Generator) -> Part:
+    """Choose the rows of each user that are predicted."""
+    rows = np.flatnonzero(candidates)
+    begin, size = runs(users[rows])
+    if target == "successive":
+        return Part(rows, rows)
+    if target == "all":
+        return Part(rows, np.repeat(rows[begin], size))
+    place = {
+        "first": np.zeros_like(size),
+        "last": size - 1,
+        "random": (generator.random(len(size)) * size).astype(np.int64),
+    }[target]
+    chosen = rows[begin + place]
+    return Part(chosen, chosen)
+
+
+def earlier_interactions(users: Index, firsts_are_rows: bool) -> Index:
+    """Count each row's earlier interactions of its user.
+
+    Args:
+        users: user of each row, ascending. *Shape:* (R,)
+        firsts_are_rows: whether a user's first interaction is a row, as for general models; for sequential models, it
+            is only a history.
+
+    Returns:
+        *Shape:* (R,)
+    """
+    _, size = runs(users)
+    group = np.repeat(np.arange(len(size)), size)
+    within: Index = index_within_segment(group, size)
+    return within if firsts_are_rows else within + 1

@@ -1,0 +1,58 @@
+"""Weights by item for another catalogue: known items keep their rows, new ones get the mean of others."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from recbole_bert4rec.core.segments import segment_offsets
+from recbole_bert4rec.system.constants import PADDING
+
+ITEM_EMBEDDING = "encoder.item_embedding.weight"
+OUTPUT_BIAS = "encoder.output_bias"
+FEATURE_VALUES = "encoder.features.values_"
+"""What the names of the tables of features by item begin with; their numbers follow."""
+Pairs = tuple[Tensor, Tensor]
+
+
+def feature_table(number: int) -> str:
+    """Return the name of the embeddings of a feature's values."""
+    return f"encoder.features.tables.{number}.weight"
+
+
+def rows_for(table: Tensor, source: Tensor, beside: Pairs | None = None) -> Tensor:
+    """Return the rows of another catalogue, whose items are a selection of the table's, in any order, and new ones.
+
+    Args:
+        table: weights of the known items, padding first. *Shape:* (N, ...)
+        source: row of each item in the table; :data:`PADDING` for padding, which stands first, and for new items.
+            *Shape:* (N',)
+        beside: new items, and rows of known items whose mean they get; a pair counts as often as it stands there. New
+            items without a pair get the mean of all known ones. *Shape:* (P,) each
+
+    Returns:
+        *Shape:* (N', ...)
+    """
+    flat = table.reshape(len(table), -1)
+    rows = flat[source]
+    new = source == PADDING
+    new[PADDING] = False
+    rows[new] = flat[PADDING + 1 :].mean(0)
+    if beside is not None:
+        items, known = beside
+        count = torch.bincount(items, minlength=len(source))
+        means = F.embedding_bag(known[items.argsort()], flat, segment_offsets(count)[:-1], mode="mean")
+        rows[count > 0] = means[count > 0]
+    return rows.reshape(len(source), *table.shape[1:])
+
+
+def encoder_rows(weights: dict[str, Tensor], source: Tensor, beside: Pairs | None = None) -> dict[str, Tensor]:
+    """Return an encoder's embedding and output bias for another catalogue, by their names; see :func:`rows_for`.
+
+    Before it is trained, a new item thus scores the mean of what the items beside it score, where scores are products.
+    Embeddings end with the row of [MASK], which stays.
+    """
+    embedding, bias = (weights[name] for name in (ITEM_EMBEDDING, OUTPUT_BIAS))
+    grown = torch.cat([rows_for(embedding[:-1], source, beside), embedding[-1:]])
+    return {ITEM_EMBEDDING: grown, OUTPUT_BIAS: rows_for(bias, source, beside)}

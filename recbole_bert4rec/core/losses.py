@@ -1,0 +1,184 @@
+"""Losses at the masked positions as functions of hidden states; the full softmax is in cross_entropy.py."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from recbole_bert4rec.core.fast.cross_entropy import LogitOffset
+from recbole_bert4rec.core.fast.position_wise import linear
+from recbole_bert4rec.core.segments import index_within_segment
+
+
+def mask_weights(rows: Tensor, n_sequences: int, loss_mean: str) -> Tensor:
+    """Return the weight w_m of each masked position in the loss; the weights sum to 1.
+
+    Args:
+        rows: sequence of each masked position. *Shape:* (M,)
+        n_sequences: B.
+        loss_mean: ``mask`` averages over all masked positions (the authors' code); ``sequence`` averages over the
+            masked positions of each sequence, then over the sequences (equation 8).
+
+    Returns:
+        *Shape:* (M,)
+    """
+    if loss_mean == "mask":
+        return torch.full((len(rows),), 1.0 / len(rows), device=rows.device)
+    masks = torch.bincount(rows, minlength=n_sequences)
+    return 1.0 / (masks[rows] * n_sequences)
+
+
+def bpr(
+    hidden: Tensor, item_embedding: Tensor, bias: Tensor, labels: Tensor, negatives: Tensor, weights: Tensor
+) -> Tensor:
+    """Return the pairwise loss BPR (Rendle et al., UAI 2009, section 4.1) without its regularisation.
+
+    -sum_m w_m log sigmoid(s_m,label - s_m,negative)
+
+    Args:
+        hidden: *Shape:* (M, H)
+        item_embedding: *Shape:* (N or more, H)
+        bias: *Shape:* (N,)
+        labels: *Shape:* (M,)
+        negatives: one item for each masked position, outside its sequence. *Shape:* (M,)
+        weights: w. *Shape:* (M,)
+
+    Returns:
+        A scalar.
+    """
+    difference = item_embedding[labels] - item_embedding[negatives]  # (M, H)
+    margin = (hidden * difference).sum(-1) + bias[labels] - bias[negatives]
+    return -torch.dot(F.logsigmoid(margin).float(), weights)
+
+
+class SampledScores(NamedTuple):
+    """Scores of each masked position's label and of the negatives.
+
+    Attributes:
+        positive: score of the label. *Shape:* (M,)
+        negative: scores of the negatives; -inf for a negative that is the label. *Shape:* (M, K)
+    """
+
+    positive: Tensor
+    negative: Tensor
+
+
+def sampled_scores(
+    hidden: Tensor,
+    item_embedding: Tensor,
+    bias: Tensor,
+    labels: Tensor,
+    negatives: Tensor,
+    offset: LogitOffset | None = None,
+    sparse: bool = False,
+) -> SampledScores:
+    """Score the labels and the negatives, which all masked positions share.
+
+    Args:
+        hidden: *Shape:* (M, H)
+        item_embedding: *Shape:* (N or more, H)
+        bias: *Shape:* (N,)
+        labels: *Shape:* (M,)
+        negatives: drawn items. *Shape:* (K,)
+        offset: a number that is added to some scores.
+        sparse: make the gradient of ``item_embedding`` a sparse tensor.
+    """
+    positive = (hidden * F.embedding(labels, item_embedding, sparse=sparse)).sum(1) + bias[labels]
+    drawn = F.embedding(negatives, item_embedding, sparse=sparse)  # (K, H)
+    negative = linear(hidden, (drawn, bias.new_zeros(len(drawn)))) + bias[negatives]
+    if offset is not None:
+        own = offset.rows[offset.items == labels[offset.rows]]
+        positive = positive.index_put((own,), offset.value, accumulate=True)
+        negative = negative.index_put(_drawn(offset, negatives), offset.value, accumulate=True)
+    return SampledScores(positive.float(), negative.float().masked_fill(labels.unsqueeze(1) == negatives, -torch.inf))
+
+
+def _drawn(offset: LogitOffset, negatives: Tensor) -> tuple[Tensor, Tensor]:
+    """Return row and place among the negatives of each pair whose item was drawn, as often as it was drawn.
+
+    *Shape:* (K,) -> (Q,), (Q,)
+    """
+    ordered, order = negatives.sort()
+    first = torch.searchsorted(ordered, offset.items)
+    count = torch.searchsorted(ordered, offset.items, right=True) - first
+    pair = torch.repeat_interleave(count)
+    return offset.rows[pair], order[first[pair] + index_within_segment(pair, count)]
+
+
+def sampled_softmax(scores: SampledScores, log_expected: Tensor, weights: Tensor) -> Tensor:
+    """Return the cross-entropy of a softmax over the label and K drawn items.
+
+    sum_m w_m (log(e^s_m,label + sum_k e^(s_mk - log_expected_k)) - s_m,label)
+
+    With the correction by ``log_expected`` (Bengio and Senecal, 2008; Yi et al., RecSys 2019) the sum over the
+    negatives is an unbiased estimate of the sum over all other items. Without the correction, negatives that are drawn
+    by popularity push the scores of popular items down until all items score alike. A model on its first plateau,
+    which knows nothing but popularity, would then rank at random and have nothing to learn.
+
+    Args:
+        scores: of the labels and the negatives.
+        log_expected: see :class:`Negatives`. *Shape:* (K,)
+        weights: w. *Shape:* (M,)
+
+    Returns:
+        A scalar.
+    """
+    everything = torch.cat([scores.positive.unsqueeze(1), scores.negative - log_expected], 1)
+    return torch.dot(everything.logsumexp(1) - scores.positive, weights)
+
+
+def binary_cross_entropy(scores: SampledScores, weights: Tensor, exponent: float = 1.0) -> Tensor:
+    """Return BCE or gBCE with K negatives (Petrov and Macdonald, RecSys 2023).
+
+    -sum_m w_m (beta log sigmoid(s_m,label) + sum_k log(1 - sigmoid(s_mk))) / (K + 1)
+
+    Args:
+        scores: of the labels and the negatives.
+        weights: w. *Shape:* (M,)
+        exponent: beta; 1 gives BCE, :func:`gbce_exponent` that of gBCE.
+
+    Returns:
+        A scalar.
+    """
+    logs = exponent * F.logsigmoid(scores.positive) + F.logsigmoid(-scores.negative).sum(1)
+    return -torch.dot(logs, weights) / (scores.negative.shape[1] + 1)
+
+
+def bpr_max(scores: SampledScores, weights: Tensor, penalty: float) -> Tensor:
+    """Return BPR-max with its regularisation (Hidasi and Karatzoglou, CIKM 2018, equation 10).
+
+    sum_m w_m (-log sum_k a_mk sigmoid(s_m,label - s_mk) + penalty sum_k a_mk s_mk^2), where a_m is the softmax of the
+    negatives' scores. A negative that is the label does not count; a label without any other negative has no loss.
+
+    Args:
+        scores: of the labels and the negatives.
+        weights: w. *Shape:* (M,)
+        penalty: lambda.
+
+    Returns:
+        A scalar.
+    """
+    counted = scores.negative > -torch.inf
+    negative = scores.negative.masked_fill(~counted, torch.finfo(scores.negative.dtype).min)
+    share = negative.log_softmax(1)  # log a
+    margin = scores.positive.unsqueeze(1) - negative
+    ranking = -(share + F.logsigmoid(margin)).logsumexp(1)
+    squares = (share.exp() * negative.masked_fill(~counted, 0.0) ** 2).sum(1)
+    return torch.dot(torch.where(counted.any(1), ranking + penalty * squares, 0.0), weights)
+
+
+def gbce_exponent(n_negatives: int, n_items: int, t: float) -> float:
+    """Return gBCE's exponent beta = alpha (t (1 - 1 / alpha) + 1 / alpha).
+
+    alpha is the sampling rate: K divided by the number of items other than the label.
+
+    Args:
+        n_negatives: K.
+        n_items: N, padding included.
+        t: calibration in [0, 1]; 0 is BCE, and with 1 the sigmoids of the scores are probabilities.
+    """
+    rate = min(1.0, n_negatives / max(1, n_items - 2))
+    return rate * (t * (1 - 1 / rate) + 1 / rate)

@@ -1,0 +1,99 @@
+"""Negative items for the losses that compare a label with a few items instead of the catalogue."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from recbole_bert4rec.system.constants import PADDING
+from recbole_bert4rec.system.errors import UserError
+
+
+def items_outside(sequences: Tensor, n_items: int, generator: torch.Generator) -> Tensor:
+    """Draw one item for each row, uniformly from the items that the row lacks.
+
+    With the row's items sorted, e_0 < e_1 < ..., the r-th item outside of them (r = 1, 2, ...) is
+    r + #{i : e_i - i <= r}. So one draw of r is enough: there is no rejection and no loop.
+
+    Args:
+        sequences: items padded with 0. *Shape:* (M, L)
+        n_items: N; items are 1..N-1.
+        generator: on the device of ``sequences``.
+
+    Returns:
+        Item ids. *Shape:* (M,)
+
+    Raises:
+        UserError: a row already holds every item of the catalogue.
+    """
+    held, _ = sequences.sort(dim=1)
+    repeated = torch.zeros_like(held, dtype=torch.bool)
+    repeated[:, 1:] = held[:, 1:] == held[:, :-1]
+    beyond = n_items + sequences.shape[1]  # more than any item, even after the subtraction below
+    held, _ = held.masked_fill(repeated | (held == PADDING), beyond).sort(dim=1)
+    outside = n_items - 1 - (held < n_items).sum(1)  # (M,)
+    if bool((outside <= 0).any()):
+        raise UserError(
+            f"BPR needs a negative item outside the sequence, but one sequence holds all {n_items - 1} items; "
+            "use loss_type: CE"
+        )
+    draw = torch.rand(len(sequences), generator=generator, device=sequences.device, dtype=torch.float64)
+    candidate = torch.minimum((draw * outside).long(), outside - 1) + 1  # rank among the items outside, from 1
+    rank = torch.arange(held.shape[1], device=held.device)
+    return candidate + (held - rank <= candidate.unsqueeze(1)).sum(1)
+
+
+class Negatives(NamedTuple):
+    """Negatives that all masked positions of a batch share.
+
+    Attributes:
+        items: drawn item ids. *Shape:* (K,)
+        log_expected: log of the expected number of times that each is drawn among K draws. *Shape:* (K,)
+    """
+
+    items: Tensor
+    log_expected: Tensor
+
+
+class SharedNegatives(nn.Module):
+    """Draw, with replacement, the negatives that all masked positions of a batch share.
+
+    Args:
+        counts: interactions of each item in training; 0 for padding. *Shape:* (N,)
+        how: ``uniform`` draws all items alike; ``popularity`` draws by counts + 1, so that items without a training
+            interaction are negatives too; ``batch`` takes the labels of the batch, whose frequencies are the counts.
+        power: of what is drawn by; 0 draws all items alike (Hidasi and Karatzoglou, CIKM 2018, section 3.2).
+    """
+
+    cumulative: Tensor
+    log_share: Tensor
+
+    def __init__(self, counts: Tensor, how: str, power: float = 1.0) -> None:
+        super().__init__()
+        weights = {"uniform": torch.ones_like(counts), "popularity": counts + 1, "batch": counts}[how].double() ** power
+        weights[PADDING] = 0.0
+        self.how = how
+        self.register_buffer("cumulative", weights.cumsum(0) / weights.sum(), persistent=False)
+        self.register_buffer("log_share", (weights / weights.sum()).log().float(), persistent=False)
+
+    def draw(self, count: int, labels: Tensor, generator: torch.Generator) -> Negatives:
+        """Draw the negatives of a batch.
+
+        Args:
+            count: K; in mode ``batch`` K is the number of labels instead.
+            labels: items to predict. *Shape:* (M,)
+            generator: on the device of ``labels``.
+        """
+        items = labels if self.how == "batch" else self.draw_items(count, labels, generator)
+        return Negatives(items, self.log_share[items] + math.log(len(items)))
+
+    def draw_items(self, count: int, labels: Tensor, generator: torch.Generator | None) -> Tensor:
+        """Draw items alone, on the device of ``labels``; without a generator by torch's own of that device.
+
+        *Shape:* (K,)
+        """
+        draw = torch.rand(count, generator=generator, device=labels.device, dtype=torch.float64)
+        return torch.searchsorted(self.cumulative, draw, right=True).clamp(max=len(self.cumulative) - 1)

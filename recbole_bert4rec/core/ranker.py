@@ -1,0 +1,225 @@
+"""From histories to ranked items: what RecBole's model of this package and a loaded checkpoint share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from recbole_bert4rec.core.batching import similar_lengths
+from recbole_bert4rec.core.encoder import BERT4RecEncoder, EncoderOptions
+from recbole_bert4rec.core.fast.cross_entropy import LogitOffset
+from recbole_bert4rec.core.labelled import Asked, distinct_items
+from recbole_bert4rec.core.objectives import OBJECTIVES
+from recbole_bert4rec.core.segments import pair_keys
+from recbole_bert4rec.core.time_bias import visible_times
+from recbole_bert4rec.core.topk import Change, best_items
+from recbole_bert4rec.system.constants import PADDING, OptionValues
+
+Pairs = tuple[Tensor, Tensor]
+"""Rows and items of some scores; each pair stands once. *Shape:* (P,) each."""
+
+
+class Catalogue(NamedTuple):
+    """The items that are ranked: a score is the product of a history's vector and an item's, plus the item's bias.
+
+    Attributes:
+        vectors: padding first. *Shape:* (C, H)
+        bias: *Shape:* (C,)
+        items: ids of the rows, ascending; None where all items have one. *Shape:* (C,)
+    """
+
+    vectors: Tensor
+    bias: Tensor
+    items: Tensor | None = None
+
+    def best(self, vectors: Tensor, k: int, changes: Sequence[Change] = ()) -> tuple[Tensor, Tensor]:
+        """Return the k items with the highest scores, in memory that does not grow with the catalogue.
+
+        Args:
+            vectors: of histories. *Shape:* (B, H)
+            k: number of items, at most C - 1.
+            changes: additions to single scores, by item id; see :data:`~recbole_bert4rec.core.topk.Change`.
+
+        Returns:
+            Scores and item ids, best first. *Shape:* (B, k) each.
+        """
+        if self.items is None:
+            return best_items(vectors, self.vectors, self.bias, k, changes)
+        moved = [self._by_row(self.items, *change) for change in changes]
+        scores, rows = best_items(vectors, self.vectors, self.bias, k, moved)
+        return scores, self.items[rows]
+
+    @staticmethod
+    def _by_row(ids: Tensor, rows: Tensor, items: Tensor, value: Tensor | float) -> Change:
+        """Return a change of the items that are here, by their rows in the table instead of their ids."""
+        place = torch.searchsorted(ids, items).clamp(max=len(ids) - 1)
+        here = ids[place] == items
+        return rows[here], place[here], value
+
+
+class Ranker(nn.Module):
+    """An encoder, the objective that shows histories to it, and what is added to its scores.
+
+    A subclass calls :meth:`_init_ranker` when ``nn.Module`` is ready.
+
+    Attributes:
+        encoder_class: a subclass of the model may name one of its own, which takes the same :class:`EncoderOptions`.
+        n_items: N, padding counted; also the id of [MASK].
+        seen_bias: the learnt number that is added to the scores of items that a user had; None if the option is off.
+        adjustment: ``logit_adjustment`` times log(n + 1), n an item's count in training; None if the option is 0.
+            *Shape:* (N,)
+    """
+
+    encoder_class: ClassVar[type[BERT4RecEncoder]] = BERT4RecEncoder
+    n_items: int
+    seen_bias: nn.Parameter | None
+    encoder: BERT4RecEncoder
+    adjustment: Tensor | None
+
+    def _init_ranker(self, config: OptionValues, n_items: int, features: tuple[tuple[Tensor, int], ...]) -> None:
+        """Make all parts; arguments as the attributes of :class:`EncoderOptions`."""
+        self.n_items = self.mask_token = n_items
+        self.objective = OBJECTIVES[config["objective"]](config, self.mask_token)
+        self.seen_bias = nn.Parameter(torch.zeros(())) if config["seen_bias"] else None
+        self.encoder = self.encoder_class(EncoderOptions.from_config(config, n_items, features))
+        self.register_buffer("adjustment", None, persistent=False)
+
+    def adjust(self, tau: float, counts: Tensor) -> None:
+        """Set ``logit_adjustment``.
+
+        Args:
+            tau: its value.
+            counts: how often each item stands in training. *Shape:* (N,)
+        """
+        self.adjustment = tau * torch.log(counts + 1.0) if tau else None
+
+    @property
+    def ranking_bias(self) -> Tensor:
+        """Output bias minus ``logit_adjustment`` times log(n + 1), n an item's count in training.
+
+        *Shape:* (N,)
+
+        Not in the paper. The model learns p(item | history). If the target stands among candidates that are drawn from
+        q, the candidate with the highest p / q is most likely the target (Bayes' rule). As a remedy against popularity
+        bias this is the logit adjustment of Menon et al., ICLR 2021.
+        """
+        bias = self.encoder.output_bias
+        return bias if self.adjustment is None else bias - self.adjustment
+
+    def ask(
+        self, item_seq: Tensor, lengths: Tensor, times: Tensor | None = None, *, trim: bool = True
+    ) -> tuple[Asked, Tensor | None]:
+        """Show each history as the objective reads the next item of it: with [MASK] after it for the Cloze task.
+
+        Args:
+            item_seq: histories padded on the right. *Shape:* (B, L)
+            lengths: items of each history. *Shape:* (B,)
+            times: timestamps of the items. *Shape:* (B, L)
+            trim: to the longest; see :meth:`~recbole_bert4rec.core.objectives.Objective.ask`.
+
+        Returns:
+            What is shown, at most ``MAX_ITEM_LIST_LENGTH`` of it, and its times.
+        """
+        asked = self.objective.ask(item_seq, lengths, trim)
+        if times is None:
+            return asked, None
+        visible = (asked.item_seq != PADDING) & (asked.item_seq != self.mask_token)
+        return asked, visible_times(self.objective.times_of(times, lengths, trim), visible)
+
+    def encode(self, item_seq: Tensor, lengths: Tensor, times: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Return the output vector from which each history's next item is read, and what was shown for it.
+
+        Histories of similar length are encoded together, so that a long one does not pad all others.
+
+        *Shape:* (B, L), (B,), (B, L) -> (B, H), (B, L')
+        """
+        asked, times = self.ask(item_seq, lengths, times)
+        groups = similar_lengths(asked.last + 1)
+        hidden = []
+        for rows in groups:
+            last, two_sided = asked.last[rows], None if asked.two_sided is None else asked.two_sided[rows]
+            shown = slice(int(last.max()) + 1)
+            read = (torch.arange(len(rows), device=rows.device), last)
+            seen_at = None if times is None else times[rows, shown]
+            hidden.append(self.encoder(asked.item_seq[rows, shown], read, seen_at, two_sided))
+        in_order = torch.cat(hidden)[torch.cat(groups).argsort()]
+        return self.encoder.output(in_order), asked.item_seq
+
+    def history_offset(self, item_seq: Tensor, seen: Pairs | None = None) -> LogitOffset | None:
+        """Return ``seen_bias`` at the items of each history; None if the option is off.
+
+        Args:
+            item_seq: the histories as they are shown. *Shape:* (B, L)
+            seen: rows and items of whole histories. A negative bias applies to the whole history, a positive one only
+                to the input window.
+        """
+        if self.seen_bias is None:
+            return None
+        if seen is not None and self.seen_bias < 0:
+            return LogitOffset(self.seen_bias, *seen)
+        row, column = distinct_items(item_seq, self.mask_token).nonzero(as_tuple=True)
+        return LogitOffset(self.seen_bias, row, item_seq[row, column])
+
+    def catalogue(self, items: Tensor | None = None) -> Catalogue:
+        """Return what is ranked: all items, or some.
+
+        Args:
+            items: ids, ascending, without padding. *Shape:* (C - 1,)
+        """
+        vectors, bias = self.encoder.catalogue, self.ranking_bias
+        if items is None:
+            return Catalogue(vectors, bias)
+        items = torch.cat([items.new_full((1,), PADDING), items])
+        return Catalogue(vectors[items], bias[items], items)
+
+    def changes(self, sequences: Tensor, removed: Pairs, seen: Pairs | None = None) -> list[Change]:
+        """Return what is added to single scores: ``seen_bias``, and what takes items out.
+
+        Args:
+            sequences: from :meth:`encode`. *Shape:* (B, L)
+            removed: rows and items that are not recommended. *Shape:* (P,), (P,)
+            seen: rows and items of whole histories, for a negative ``seen_bias``.
+        """
+        offset = self.history_offset(sequences, seen=seen)
+        bias = [] if offset is None else [(offset.rows, offset.items, offset.value)]
+        return [(*removed, -torch.inf), *bias]
+
+    def scores_of(self, vectors: Tensor, sequences: Tensor, seen: Pairs | None = None) -> Tensor:
+        """Score all items.
+
+        Args:
+            vectors: from :meth:`encode`. *Shape:* (B, H)
+            sequences: from :meth:`encode`. *Shape:* (B, L)
+            seen: rows and items of whole histories, for a negative ``seen_bias``.
+
+        Returns:
+            *Shape:* (B, N)
+        """
+        scores = self.encoder.scores(vectors, self.ranking_bias)
+        offset = self.history_offset(sequences, seen=seen)
+        if offset is None:
+            return scores
+        return scores.index_put((offset.rows, offset.items), offset.value, accumulate=True)
+
+    def score_candidates(self, vectors: Tensor, sequences: Tensor, items: Tensor, seen: Pairs | None = None) -> Tensor:
+        """Score each row's own candidates.
+
+        Args:
+            vectors: from :meth:`encode`. *Shape:* (B, H)
+            sequences: from :meth:`encode`. *Shape:* (B, L)
+            items: candidates of each row. *Shape:* (B, C)
+            seen: rows and items of whole histories, for a negative ``seen_bias``.
+
+        Returns:
+            *Shape:* (B, C)
+        """
+        scores = torch.bmm(self.encoder.catalogue[items], vectors.unsqueeze(2)).squeeze(2) + self.ranking_bias[items]
+        offset = self.history_offset(sequences, seen=seen)
+        if offset is None:
+            return scores
+        row = torch.arange(len(items), device=items.device).unsqueeze(1)
+        changed = pair_keys(offset.rows, offset.items, self.n_items)
+        return scores + offset.value * torch.isin(pair_keys(row, items, self.n_items), changed)

@@ -1,0 +1,147 @@
+"""Top k items of each row, from a catalogue of any size, without the B x N matrix of scores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from recbole_bert4rec.core.fast.products import faster_products
+from recbole_bert4rec.core.segments import index_within_segment, pair_keys
+from recbole_bert4rec.system.constants import PADDING
+
+_SCORES_AT_ONCE = {"cpu": 1 << 21, "cuda": 1 << 28}  # on a processor, what stays in its cache
+_FIRST = 1 << 12
+"""Items of the first block, by which it is known what the others must exceed."""
+_CHUNK = 64
+_LARGE = 1 << 25
+"""Scores of all blocks, from which on their products may be oneDNN's."""
+
+Change = tuple[Tensor, Tensor, "Tensor | float"]
+"""Rows, items and the number to add to their scores; -inf excludes an item.
+
+*Shape:* (P,), (P,), scalar
+"""
+
+
+@torch.no_grad()
+def best_items(
+    vectors: Tensor, catalogue: Tensor, bias: Tensor, k: int, changes: Sequence[Change] = ()
+) -> tuple[Tensor, Tensor]:
+    """Return the k items with the highest score ``vectors @ catalogue.T + bias``; padding is no item.
+
+    Scores are made block by block. Of a block only what exceeds the k-th best score so far is kept, and looked for only
+    where the maximum of a chunk of 64 items does, which soon is seldom. It is merged with the best each time that the
+    catalogue's part that they are from has doubled.
+
+    Args:
+        vectors: *Shape:* (B, H)
+        catalogue: item embeddings, padding first. *Shape:* (N, H)
+        bias: of each item. *Shape:* (N,)
+        k: number of items, at most N - 1.
+        changes: additions to single scores; a pair that is named twice is changed twice.
+
+    Returns:
+        Scores and items, best first. *Shape:* (B, k) each.
+    """
+    n_rows, n_items = len(vectors), len(catalogue)
+    large = not vectors.is_cuda and n_rows * n_items >= _LARGE
+    at_once = _SCORES_AT_ONCE["cuda" if vectors.is_cuda else "cpu"]
+    width = max(1, at_once // max(1, n_rows) // _CHUNK) * _CHUNK
+    changes = [_by_item(*change) for change in changes]
+    best = vectors.new_empty(n_rows, 0)
+    items = torch.empty(n_rows, 0, dtype=torch.int64, device=vectors.device)
+    buffer = vectors.new_empty(n_rows * min(width, n_items))  # new memory for every block would cost a third more
+    waiting: list[tuple[Tensor, Tensor, Tensor]] = []
+    end = merged = 0
+    while end < n_items:
+        start, end = end, min(end + (width if end else min(width, _FIRST)), n_items)
+        scores = buffer[: n_rows * (end - start)].view(n_rows, end - start)
+        with faster_products(large):
+            torch.addmm(bias[start:end], vectors, catalogue[start:end].T, out=scores)
+        if start <= PADDING < end:
+            scores[:, PADDING - start] = -torch.inf
+        for rows, columns, value in changes:
+            low, high = torch.searchsorted(columns, torch.tensor([start, end], device=columns.device)).tolist()
+            index = (rows[low:high], columns[low:high] - start)
+            scores.index_put_(index, torch.as_tensor(value, dtype=scores.dtype, device=scores.device), accumulate=True)
+        if best.shape[1] < k:
+            place = torch.arange(start, end, device=items.device).expand(n_rows, -1)
+            best, order = torch.cat([best, scores], 1).topk(min(k, end), dim=1)
+            items, merged = torch.cat([items, place], 1).gather(1, order), end
+            continue
+        rows, place, above = _above(scores, best[:, -1:])
+        waiting.append((rows, place + start, above))
+        if end >= 2 * merged or end == n_items or sum(len(rows) for rows, _, _ in waiting) > width:
+            best, items = _merge(best, items, waiting)
+            waiting, merged = [], end
+    return best, items
+
+
+def _by_item(rows: Tensor, items: Tensor, value: Tensor | float) -> Change:
+    """Sort a change by item."""
+    items, order = items.sort()
+    return rows[order], items, value
+
+
+def _above(scores: Tensor, least: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return rows, places and values of the scores that exceed the least one of their row, or are no numbers.
+
+    *Shape:* (B, W), (B, 1) -> (P,) each
+    """
+    n_rows, width = scores.shape
+    chunks = width // _CHUNK
+    whole = scores[:, : chunks * _CHUNK].view(n_rows, chunks, _CHUNK)
+    rows, chunk = (~(whole.amax(-1) <= least)).nonzero(as_tuple=True)  # NaN is in no order
+    within = whole[rows, chunk]  # (chunks with such a score, 64)
+    which, place = (~(within <= least[rows])).nonzero(as_tuple=True)
+    rows, found, place = rows[which], within[which, place], chunk[which] * _CHUNK + place
+    rest = scores[:, chunks * _CHUNK :]
+    if rest.shape[1]:  # of the last block
+        rest_rows, rest_place = (~(rest <= least)).nonzero(as_tuple=True)
+        found = torch.cat([found, rest[rest_rows, rest_place]])
+        rows, place = torch.cat([rows, rest_rows]), torch.cat([place, rest_place + chunks * _CHUNK])
+    return rows, place, found
+
+
+def _merge(best: Tensor, items: Tensor, waiting: list[tuple[Tensor, Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    """Return the k best of the best so far, (B, k) scores and items, and of the rows, items and scores that wait."""
+    n_rows, k = best.shape
+    rows, places, found = (torch.cat(one) for one in zip(*waiting, strict=True))
+    rows, order = rows.sort(stable=True)
+    count = torch.bincount(rows, minlength=n_rows)
+    column = index_within_segment(rows, count)
+    table = best.new_full((n_rows, int(count.max()) if n_rows else 0), -torch.inf)
+    names = torch.zeros_like(table, dtype=torch.int64)
+    table[rows, column], names[rows, column] = found[order], places[order]
+    best, order = torch.cat([best, table], 1).sort(dim=1, descending=True, stable=True)  # what fills up is last
+    return best[:, :k], torch.cat([items, names], 1).gather(1, order[:, :k])
+
+
+def best_candidates(users: Tensor, items: Tensor, scores: Tensor, k: int, n_users: int) -> tuple[Tensor, Tensor]:
+    """Rank each user's own candidates; if an item is named twice, its last score counts.
+
+    Args:
+        users: row of the result to which each candidate belongs. *Shape:* (P,)
+        items: candidate items. *Shape:* (P,)
+        scores: of each candidate. *Shape:* (P,)
+        k: number of ranks. A user with fewer candidates gets padding with score -inf after them.
+        n_users: number of rows of the result.
+
+    Returns:
+        Scores and items, best first. *Shape:* (n_users, k) each.
+    """
+    key = pair_keys(users, items, int(items.max()) + 1)
+    order = key.argsort(stable=True)
+    key = key[order]
+    last = order[torch.cat([key[1:] != key[:-1], key.new_ones(1, dtype=torch.bool)])]  # by user, then item
+    users, items, scores = users[last], items[last], scores[last]
+    count = torch.bincount(users, minlength=n_users)
+    column = index_within_segment(users, count)
+    width = max(k, int(count.max()))
+    table = scores.new_full((n_users, width), -torch.inf)
+    names = items.new_full((n_users, width), PADDING)
+    table[users, column], names[users, column] = scores, items
+    best, rank = table.topk(k, dim=1)
+    return best, names.gather(1, rank)

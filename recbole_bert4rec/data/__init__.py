@@ -1,1 +1,0 @@
-"""Sequences, batches, masks, negatives and splits as tensors and arrays, which know nothing of RecBole."""

@@ -1,0 +1,105 @@
+"""What the conversion of a log found: rows, what was left out, repeats, period, users by length, items by count."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recbole_bert4rec.logs.times import unit_of
+
+_EDGES = (1, 2, 3, 4, 10, 20, 50, 200)
+
+
+def facts_of(
+    users: NDArray[np.int64], items: NDArray[np.int64], times: NDArray[Any], are_dates: bool
+) -> dict[str, Any]:
+    """Return what is worth knowing about interactions.
+
+    Args:
+        users: number of each interaction's user. *Shape:* (T,)
+        items: number of its item. *Shape:* (T,)
+        times: in rising order. *Shape:* (T,)
+        are_dates: whether the times are Unix seconds in any case.
+    """
+    pairs = len(np.unique(users * (items.max() + 1) + items))
+    return facts_of_counts(np.bincount(users), np.bincount(items), len(users) - pairs, (times[0], times[-1]), are_dates)
+
+
+def facts_of_counts(
+    of_user: NDArray[np.int64], of_item: NDArray[np.int64], repeats: int, ends: tuple[Any, Any], are_dates: bool
+) -> dict[str, Any]:
+    """Return what :func:`facts_of` does, of interactions that were counted.
+
+    Args:
+        of_user: interactions of each user; 0 where a number is nobody's. *Shape:* (U,)
+        of_item: interactions of each item, likewise. *Shape:* (N,)
+        repeats: interactions whose user had the item before.
+        ends: the first and the last time.
+        are_dates: whether the times are Unix seconds in any case.
+    """
+    of_user, of_item = (counts[counts > 0] for counts in (of_user, of_item))
+    first, last = (_date(time, ends, are_dates) for time in ends)
+    return {
+        "interactions": int(of_user.sum()),
+        "users": len(of_user),
+        "items": len(of_item),
+        "repeats": repeats,
+        "first": first,
+        "last": last,
+        "users_by_interactions": _by_count(of_user),
+        "items_by_interactions": _by_count(of_item),
+    }
+
+
+def _by_count(counts: NDArray[np.int64]) -> dict[str, int]:
+    """Count how many have 1, 2, 3, 4 to 9, ... interactions; ranges that nobody is in are left out."""
+    ends = [*(edge - 1 for edge in _EDGES[1:]), None]
+    found: dict[str, int] = {}
+    for first, last in zip(_EDGES, ends, strict=True):
+        number = int(((counts >= first) & (counts <= (counts.max() if last is None else last))).sum())
+        name = f"{first} and more" if last is None else str(first) if first == last else f"{first} to {last}"
+        found |= {name: number} if number else {}
+    return found
+
+
+def _date(time: np.generic, ends: tuple[Any, Any], are_dates: bool) -> str | float:
+    """Return a time as a date, where all times are plausible Unix times of one unit; else as the number that it is."""
+    size = 1 if are_dates else unit_of(*ends)
+    number = time.item()
+    if size is None:
+        return float(number)
+    try:
+        return datetime.fromtimestamp(number / size, timezone.utc).isoformat(sep=" ", timespec="seconds")
+    except (ValueError, OverflowError, OSError):  # a date of a year that Python does not know
+        return float(number)
+
+
+def summary(record: Mapping[str, Any]) -> str:
+    """Say in a few lines what ``conversion.json`` says.
+
+    Args:
+        record: its content.
+    """
+    facts, left_out, doubles = record["interactions"], record["left_out"], record["exact_duplicates"]
+    how = ", ".join(f"{name} {value!r}" for name, value in record["read_as"].items())
+    lines = [
+        f"{record['log']}: {record['rows']:,} rows, {how}",
+        f"  {facts:,} interactions of {record['users']:,} users with {record['items']:,} items, "
+        f"{record['first']} to {record['last']}",
+    ]
+    for column, about in left_out.items():
+        shown = ", ".join(map(str, about["lines"][:5]))
+        where = f" (line {shown}{', ...' if about['rows'] > 5 else ''})" if shown else ""
+        lines.append(f"  {about['rows']:,} rows left out: {column!r} is empty{where}")
+    if doubles:
+        done = "left out" if record["duplicates_left_out"] else "kept (--drop_duplicates=True leaves them out)"
+        lines.append(f"  {doubles:,} rows have user, item and time of another row: {done}")
+    lines.append(f"  {record['repeats'] / facts:.1%} of interactions repeat an item that the user had")
+    for what in ("users", "items"):
+        counts = "; ".join(f"{count}: {number:,}" for count, number in record[f"{what}_by_interactions"].items())
+        lines.append(f"  {what} by interactions: {counts}")
+    return "\n".join(lines)

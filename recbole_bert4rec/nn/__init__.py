@@ -1,1 +1,0 @@
-"""Torch modules, losses and top-k search, which know nothing of RecBole."""

@@ -1,0 +1,229 @@
+"""Models of the user's own: subclasses of BERT4Rec or of any class of RecBole's models, found by their names.
+
+RecBole looks models up by name. A class of the user's is known as soon as the user gives it, or writes
+``module:Class`` on the command line or in Python. A file that names one imports nothing: a module is a program.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import inspect
+import os
+import re
+import sys
+from pathlib import Path
+from typing import TypeGuard
+
+from recbole_bert4rec.options.known import READ
+from recbole_bert4rec.system.constants import MODEL_NAME, OUR_MODELS, RIVAL, STOCK_MODEL_NAME
+from recbole_bert4rec.system.errors import UserError, nearest, short
+from recbole_bert4rec.system.workers import reason_of
+
+_KNOWN: dict[str, type] = {}
+"""The classes that the user has named in this process, by their names."""
+Model = str | type
+"""A model by its name or its class; a class of the user's own may have the name of a model of RecBole."""
+_OTHERS = {"recbole", "recbole_bert4rec", "torch", *sys.stdlib_module_names} - {"__main__"}
+"""Packages whose classes are nobody's own model."""
+
+
+def known_as(model: str | type) -> str:
+    """Return the name by which RecBole finds a model; one of the user's own is known from now on.
+
+    Args:
+        model: a class; ``module:Class``, which is imported, from the current folder too; or a name, which is returned.
+
+    Raises:
+        UserError: the module cannot be imported, has no such class, or the class is no model of RecBole.
+    """
+    if isinstance(model, str):
+        if ":" not in model:
+            return model
+        found, said = _imported(model), model
+    else:
+        found, said = model, f"model={short(model)}"
+    if isinstance(found, type) and (name := _name_in_recbole(found)) is not None:
+        return name
+    if not _is_model(found):
+        raise UserError(f"{said} is no model of RecBole; a model is a subclass of BERT4Rec or of a model of RecBole")
+    _KNOWN[found.__name__] = found
+    return found.__name__
+
+
+def chosen(model: Model) -> Model:
+    """Return the class of a model that the user gives or writes as ``module:Class``, or else RecBole's name of it.
+
+    Raises:
+        UserError: see :func:`known_as`.
+    """
+    name = known_as(model)
+    if isinstance(model, str):
+        return _KNOWN[name] if ":" in model and name in _KNOWN else class_of(name) or name
+    return name if _name_in_recbole(model) is not None else model
+
+
+def named_in_file(model: str, where: str) -> str:
+    """Return the name of a model that a file names, without importing anything.
+
+    Args:
+        model: as it stands in the file.
+        where: the file, for the message.
+
+    Raises:
+        UserError: it is a class that the user has not named.
+    """
+    name = class_name(model)
+    if ":" in model and name not in _KNOWN:
+        raise UserError(
+            f"{where} names the model {model}; importing it runs its module, so name it yourself: --model={model}, or "
+            "model=CLASS in Python"
+        )
+    return name
+
+
+def class_name(model: Model) -> str:
+    """Return the name of a class that may be written ``module:Class``."""
+    return model.rpartition(":")[2] if isinstance(model, str) else model.__name__
+
+
+def class_of(name: str) -> type | None:
+    """Return a class of the user's own by its name; None for other models, one with the name of a class among them."""
+    return _KNOWN[name] if name in _KNOWN and name not in models_of_others() else None
+
+
+def known_models() -> set[str]:
+    """Return the names of all models: RecBole's, this package's, and those that the user has named."""
+    return {*models_of_others(), *_KNOWN}
+
+
+def models_of_others() -> set[str]:
+    """Return the names of RecBole's models and of this package's."""
+    from recbole_bert4rec.options.recboles import models_of_recbole  # reads YAML, which `load` does without
+
+    return {*models_of_recbole(), STOCK_MODEL_NAME, RIVAL, *OUR_MODELS}
+
+
+def parent_of(model: Model) -> str:
+    """Return the nearest model of RecBole or of this package that a model comes from, or else its own name."""
+    found = class_of(model) if isinstance(model, str) else model
+    lineage = () if found is None else found.__mro__
+    return next(filter(None, map(_name_in_recbole, lineage)), model if isinstance(model, str) else model.__name__)
+
+
+def is_ours(model: Model) -> bool:
+    """Tell whether a model is BERT4Rec, under one of its names or as a subclass.
+
+    A class that comes from no model of RecBole is not, whatever its name.
+    """
+    if isinstance(model, str):
+        return parent_of(model) in OUR_MODELS
+    return any(_name_in_recbole(one) in OUR_MODELS for one in model.__mro__)
+
+
+def source_of(model: Model) -> str:
+    """Return ``module:Class`` of a model of the user's own, as a checkpoint has it; names of others as they are."""
+    found = class_of(model) if isinstance(model, str) else model
+    if found is None or _name_in_recbole(found) is not None:
+        return model if isinstance(model, str) else model.__name__
+    return f"{found.__module__}:{found.__name__}"
+
+
+def importable(model: str | type) -> str:
+    """Return what names a model in another process: ``module:Class``, or the name of a model of RecBole.
+
+    Raises:
+        UserError: only this process has the class.
+    """
+    found = chosen(model)
+    if isinstance(found, type) and (found.__module__ == "__main__" or found.__qualname__ != found.__name__):
+        raise UserError(
+            f"the processes of a comparison or a search cannot import {found.__name__} from a notebook, a program or a "
+            "function; put the class into a module of its own"
+        )
+    return source_of(found)
+
+
+def property_files(model: Model) -> list[Path]:
+    """Return the user's own files of defaults: ``CLASS.yaml`` beside the module of each class, the parents' first."""
+    files = [Path(file).with_name(f"{one.__name__}.yaml") for one in _own_classes(model) if (file := _file_of(one))]
+    return [file for file in reversed(files) if file.is_file()]
+
+
+def options_read_by(model: Model) -> set[str]:
+    """Collect the options that the code of a user's model reads as ``config["option"]``."""
+    return {option for one in _own_classes(model) for option in re.findall(READ, _source(one))}
+
+
+def digest_of_code(model: Model) -> str | None:
+    """Return a digest of the code of a user's own model; None for other models."""
+    sources = [_source(one) for one in _own_classes(model)]
+    return hashlib.sha256("\0".join(sources).encode()).hexdigest() if sources else None
+
+
+def _own_classes(model: Model) -> list[type]:
+    """Return what a user's model is made of, itself first, without RecBole's classes, torch's and ours."""
+    found = class_of(model) if isinstance(model, str) else model
+    lineage = () if found is None else found.__mro__
+    return [one for one in lineage if one.__module__.partition(".")[0] not in _OTHERS]
+
+
+def _file_of(one: type) -> str | None:
+    return getattr(sys.modules.get(one.__module__), "__file__", None)
+
+
+def _source(one: type) -> str:
+    try:
+        return inspect.getsource(one)
+    except (OSError, TypeError):  # typed at a prompt
+        return ""
+
+
+def _name_in_recbole(one: type) -> str | None:
+    """Return the name by which RecBole finds a class of its own or of this package; None for other classes."""
+    package, _, module = one.__module__.rpartition(".")
+    if package == "recbole_bert4rec.plugin" and one.__name__ in (*OUR_MODELS, RIVAL):
+        return one.__name__
+    if package.startswith("recbole.model.") and module == one.__name__.lower():
+        return STOCK_MODEL_NAME if one.__name__ == MODEL_NAME else one.__name__
+    return None
+
+
+def _is_model(found: object) -> TypeGuard[type]:
+    from recbole.model import abstract_recommender  # this file serves `load`, too, which works without RecBole
+
+    abstract = abstract_recommender.AbstractRecommender
+    return isinstance(found, type) and issubclass(found, abstract) and found.__module__ != abstract.__module__
+
+
+def _imported(named: str) -> object:
+    """Return what ``module:Class`` names."""
+    if not re.fullmatch(r"\w+(\.\w+)*:\w+", named):
+        raise UserError(f"--model={named} must be the name of a model, or MODULE:CLASS such as my_package.models:Mine")
+    module_name, name = named.split(":")
+    folder = os.getcwd()
+    if not {"", folder} & {*sys.path}:  # as `python -m` has it
+        sys.path.insert(0, folder)
+    importlib.invalidate_caches()
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and f"{module_name}.".startswith(f"{error.name}."):
+            instead = _modules_in(folder, module_name)
+            raise UserError(f"--model={named}: there is no module {error.name}{instead}") from error
+        raise UserError(f"--model={named}: {module_name} cannot be imported: {reason_of(error)}") from error
+    if hasattr(module, name):
+        return getattr(module, name)
+    own = [word for word, value in vars(module).items() if _is_model(value) and value.__module__ == module.__name__]
+    near = nearest(name, own)
+    hint = f"did you mean {near}?" if near else f"its models are {', '.join(own) or 'none'}"
+    raise UserError(f"--model={named}: {module_name} has no {name}; {hint}")
+
+
+def _modules_in(folder: str, wanted: str) -> str:
+    """Say which modules there are instead of one that is not."""
+    there = sorted(file.stem for file in Path(folder).glob("*.py"))
+    near = nearest(wanted, there)
+    if near:
+        return f"; did you mean {near}?"
+    return f", neither installed nor in {folder}, whose modules are {', '.join(there) or 'none'}"

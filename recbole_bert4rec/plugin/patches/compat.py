@@ -1,0 +1,258 @@
+"""What ends in an exception with today's libraries and works after a plain import; no row changes a figure."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import os
+import pickle
+import sys
+from collections.abc import Callable
+from functools import partial
+from logging import getLogger
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+import recbole.data.dataset.dataset as recbole_dataset
+import recbole.data.utils as recbole_data
+import recbole.trainer.hyper_tuning as recbole_hyper_tuning
+import recbole.utils.logger as recbole_logger
+import recbole.utils.utils as recbole_utils
+import torch
+from recbole.config import Config
+from recbole.data.dataset import Dataset, SequentialDataset
+from recbole.evaluator import Collector
+from recbole.trainer import Trainer
+from recbole.utils import init_seed
+from scipy.sparse import dok_matrix
+
+from recbole_bert4rec.checkpoints import checkpoint
+from recbole_bert4rec.checkpoints.sealed import ForeignFileError
+from recbole_bert4rec.options.user_models import known_as
+from recbole_bert4rec.plugin.items import check_items
+from recbole_bert4rec.plugin.patches.patch import Patch, Scope
+from recbole_bert4rec.plugin.patches.places import QUICK_START
+from recbole_bert4rec.plugin.stored_config import StoredConfig
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.scoped import StandIn, added, replaced
+
+P = ParamSpec("P")
+Value = TypeVar("Value")
+
+_TRUST = (
+    "is not read: if RecBole wrote it, it is a pickle, which can run any code as it is read; where you trust its "
+    "maker, torch reads it with the environment variable TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1"
+)
+_DOK_LACKS_UPDATE = not hasattr(dok_matrix, "_update")
+_GENERATOR_NUMPY = StandIn(np, random=StandIn(np.random, RandomState=np.random.default_rng))
+_LONELY_TORCH = StandIn(torch, distributed=StandIn(torch.distributed, barrier=lambda: None))
+_TRUSTED: set[str] = set()
+
+
+def trust(checkpoint: Path | str) -> None:
+    """Let RecBole's trainers unpickle a checkpoint that this run itself has saved."""
+    _TRUSTED.add(os.path.abspath(checkpoint))
+
+
+def load_checkpoint(file: str, map_location: torch.device | str | None = None) -> Any:
+    """Read a checkpoint as ``torch.load`` does, and unpickle one that this process itself saved.
+
+    Raises:
+        UserError: torch refuses the pickle of somebody else.
+    """
+    if os.path.abspath(file) in _TRUSTED:
+        return torch.load(file, map_location, weights_only=False)
+    try:
+        return torch.load(file, map_location)
+    except pickle.UnpicklingError as error:
+        raise UserError(f"{file} {_TRUST}") from error
+
+
+def save_and_remember(
+    original: Callable[..., None], self: Trainer, epoch: int, verbose: bool = True, **kwargs: str
+) -> None:
+    """Remember which files are this process's own."""
+    original(self, epoch, verbose, **kwargs)
+    trust(kwargs.get("saved_model_file", self.saved_model_file))
+
+
+def save_pretrained_and_remember(
+    original: Callable[..., None], self: Trainer, epoch: int, saved_model_file: str
+) -> None:
+    """Remember a file of pre-training, too."""
+    original(self, epoch, saved_model_file)
+    trust(saved_model_file)
+
+
+def load_data_and_model(
+    original: Callable[..., Any], model_file: str, model: str | type | None = None
+) -> tuple[Any, ...]:
+    """Return what a checkpoint was trained on and the model in it; checkpoints of ours are no pickles.
+
+    Args:
+        original: RecBole's ``load_data_and_model``.
+        model_file: the checkpoint.
+        model: the class, or ``module:Class``, of a model of one's own.
+
+    Returns:
+        Configuration, model, data set, and the loaders of training, validation and test.
+
+    Raises:
+        UserError: the file is damaged, or a pickle that torch does not read; or the data set no longer has the items,
+            in the order of their ids, that the model was trained on.
+    """
+    if model is not None:
+        known_as(model)
+    try:
+        state = checkpoint.read(model_file)
+        config = StoredConfig(state["config"])
+    except ForeignFileError:
+        state = load_checkpoint(model_file, map_location="cpu")
+        if not isinstance(state, dict) or not isinstance(state.get("config"), Config):
+            raise UserError(f"{model_file} is not a checkpoint of RecBole: there is no configuration in it") from None
+        config = state["config"]
+    init_seed(config["seed"], config["reproducibility"])
+    recbole_logger.init_logger(config)
+    getLogger().info(config)
+    dataset = recbole_data.create_dataset(config)
+    getLogger().info(dataset)
+    loaders = recbole_data.data_preparation(config, dataset)
+    training = loaders[0]._dataset
+    if "item_tokens" in state:
+        check_items(model_file, state["item_tokens"], training)
+    init_seed(config["seed"], config["reproducibility"])
+    model_class: Any = config.model_class if "item_tokens" in state else recbole_utils.get_model(config["model"])
+    network = model_class(config, training).to(config["device"])
+    with checkpoint.explain_misfit(model_file):
+        network.load_state_dict(state["state_dict"])
+        network.load_other_parameter(state.get("other_parameter"))
+    return (config, network, dataset, *loaders)
+
+
+def report(**metrics: float) -> None:
+    """Report metrics to Ray, in one of its trials; elsewhere do nothing."""
+    ray = sys.modules.get("ray")
+    if ray is not None and ray.is_initialized():
+        importlib.import_module("ray.air.session").report(metrics)
+
+
+def update_dok_matrix(self: dok_matrix, entries: dict[tuple[int, int], float]) -> None:
+    """Fill a matrix as ``dok_matrix._update`` did."""
+    self._dict.update(entries)  # type: ignore[attr-defined]  # private, so its types leave it out
+
+
+def search_with_generator(original: Callable[P, Value], *args: P.args, **kwargs: P.kwargs) -> Value:
+    """Give hyperopt the numpy Generator that it draws from."""
+    with replaced(recbole_hyper_tuning, "np", _GENERATOR_NUMPY):
+        return original(*args, **kwargs)
+
+
+def collect_plain_values(original: Callable[[Collector], Any], self: Collector) -> Any:
+    """Keep plain numbers out of what is moved to the CPU."""
+    everything = self.data_struct._data_dict
+    plain = {key: value for key, value in everything.items() if not hasattr(value, "cpu")}
+    for key in plain:
+        del everything[key]
+    collected = original(self)
+    everything.update(plain)
+    collected._data_dict.update(copy.deepcopy(plain))
+    return collected
+
+
+def benchmark_presets(original: Callable[[SequentialDataset], None], self: SequentialDataset) -> None:
+    """Name the column of histories, whatever that of items is called."""
+    self.item_id_list_field = f"{self.iid_field}{self.config['LIST_SUFFIX']}"
+    original(self)
+
+
+def download(original: Callable[[Dataset], None], self: Dataset) -> None:
+    """Wait for other processes only where there are some."""
+    if torch.distributed.is_initialized():
+        return original(self)
+    with replaced(recbole_dataset, "torch", _LONELY_TORCH):
+        return original(self)
+
+
+def compatibility_settings(original: Callable[[Config], None], self: Config) -> None:
+    """Lend numpy, while RecBole gives it names of before 1.24, those of before 2 from which they are made."""
+    with added(np, "float_", np.float64), added(np, "complex_", np.complex128), added(np, "unicode_", np.str_):
+        original(self)
+
+
+_row = partial(Patch, scope=Scope.COMPAT)
+PATCHES = (
+    _row(
+        "recbole.trainer.trainer",
+        "torch",
+        StandIn(torch, load=load_checkpoint),
+        "torch >= 2.6 refuses the pickle that RecBole wrote a moment ago (trainer.py:583 and 323).",
+        as_is=True,
+    ),
+    _row(
+        "recbole.trainer.trainer:Trainer",
+        "_save_checkpoint",
+        save_and_remember,
+        "Of RecBole's pickles those are read that this process saved itself (trainer.py:308).",
+    ),
+    _row(
+        "recbole.trainer.trainer:PretrainTrainer",
+        "save_pretrained_model",
+        save_pretrained_and_remember,
+        "Of RecBole's pickles those are read that this process saved itself (trainer.py:770).",
+    ),
+    _row(
+        QUICK_START,
+        "load_data_and_model",
+        load_data_and_model,
+        "Checkpoints of ours hold plain values, and torch >= 2.6 refuses those of RecBole (quick_start.py:250).",
+    ),
+    _row(
+        QUICK_START,
+        "tune",
+        SimpleNamespace(report=report),
+        "RecBole reports to Ray where Ray runs no trial, and current versions take a dictionary (quick_start.py:223).",
+        as_is=True,
+    ),
+    _row(
+        "scipy.sparse:dok_matrix",
+        "_update",
+        update_dok_matrix,
+        "SciPy 1.13 removed it; RecBole's graph models fill their matrix with it (lightgcn.py:111 and others).",
+        as_is=True,
+        needed=lambda: _DOK_LACKS_UPDATE,
+    ),
+    _row(
+        "recbole.config.configurator:Config",
+        "compatibility_settings",
+        compatibility_settings,
+        "numpy 2 has no `float_`, `complex_` and `unicode_`, so no configuration can be made (configurator.py:630).",
+        needed=lambda: not hasattr(np, "float_"),
+    ),
+    _row(
+        "recbole.trainer.hyper_tuning",
+        "exhaustive_search",
+        search_with_generator,
+        "hyperopt >= 0.2.7 draws from a numpy Generator, but RecBole gives it a RandomState (hyper_tuning.py:117).",
+    ),
+    _row(
+        "recbole.evaluator.collector:Collector",
+        "get_data_struct",
+        collect_plain_values,
+        "RecBole moves everything to the CPU, also the integers that ItemCoverage needs (collector.py:227).",
+    ),
+    _row(
+        "recbole.data.dataset.sequential_dataset:SequentialDataset",
+        "_benchmark_presets",
+        benchmark_presets,
+        "Benchmark files whose items are in another column than item_id end in an AttributeError "
+        "(sequential_dataset.py:164).",
+    ),
+    _row(
+        "recbole.data.dataset.dataset:Dataset",
+        "_download",
+        download,
+        "A download ends in `torch.distributed.barrier()`, which raises in a single process (dataset.py:252).",
+    ),
+)

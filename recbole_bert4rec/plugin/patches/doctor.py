@@ -1,0 +1,185 @@
+"""What is installed, what is missing and what then does not work, what is changed in RecBole, and what mends it."""
+
+from __future__ import annotations
+
+import importlib
+import platform
+import shlex
+import sys
+import warnings
+from collections.abc import Sequence
+from importlib import metadata
+from typing import NamedTuple
+
+from recbole_bert4rec.plugin.patches.patch import Scope
+from recbole_bert4rec.plugin.patches.places import QUICK_START
+from recbole_bert4rec.system.constants import INSTALL_RECBOLE
+from recbole_bert4rec.system.extras import EXTRAS, is_installed, remedy
+
+_IMPORTED = "everything with RecBole, which imports it"
+
+
+class Need(NamedTuple):
+    """A package that something needs.
+
+    Attributes:
+        package: its name on the package index.
+        module: as it is imported.
+        purpose: what does not work without it.
+        required: whether BERT4Rec cannot run without it.
+        wanted: as pip is asked for it. Default: by its name.
+    """
+
+    package: str
+    module: str
+    purpose: str
+    required: bool = True
+    wanted: str = ""
+
+
+NEEDS = (
+    Need("torch", "torch", "everything"),
+    Need("numpy", "numpy", "everything"),
+    Need("pandas", "pandas", "everything with RecBole", wanted="pandas<3"),
+    Need("scipy", "scipy", "everything with RecBole"),
+    Need("recbole", "recbole", "everything but `load()`, `nn` and `data`"),
+    Need("colorama", "colorama", _IMPORTED),
+    Need("colorlog", "colorlog", _IMPORTED),
+    Need("scikit-learn", "sklearn", _IMPORTED),
+    Need("tensorboard", "tensorboard", _IMPORTED),
+    Need("texttable", "texttable", _IMPORTED),
+    Need("thop", "thop", "RecBole's count of operations"),
+    Need("psutil", "psutil", "RecBole's account of memory"),
+    Need("setuptools", "setuptools", "RecBole's count of operations: thop needs distutils, which it brings"),
+    Need("pyarrow", "pyarrow", "reading interactions, CSV and Parquet logs"),
+    Need("PyYAML", "yaml", "configuration files"),
+    Need("filelock", "filelock", "comparisons and tuning"),
+    Need("jinja2", "jinja2", "reports"),
+    Need("tabulate", "tabulate", "tables; here, tables with borders"),
+    Need("tqdm", "tqdm", "progress bars"),
+    Need("matplotlib", "matplotlib", "comparisons, tuning and pictures of attention", False),
+    Need("onnxruntime", "onnxruntime", "models that were exported, and export", False),
+    Need("onnx", "onnx", "export", False),
+    Need("onnxscript", "onnxscript", "export", False),
+    Need("plotly", "plotly", "tuning", False),
+    Need("hyperopt", "hyperopt", "tuning", False),
+    Need("shtab", "shtab", "completion in a shell", False),
+    Need("ray", "ray.tune", "tuning side by side and on several machines", False, "ray[tune]"),
+    Need("faiss-cpu", "faiss", "indexes of large catalogues", False),
+    Need("fastapi", "fastapi", "the service", False),
+    Need("uvicorn", "uvicorn", "the service", False),
+    Need("prometheus_client", "prometheus_client", "the service", False),
+    Need("lightgbm", "lightgbm", "RecBole's model LightGBM", False),
+    Need("xgboost", "xgboost", "RecBole's model XGBoost", False),
+)
+
+
+def main() -> int:
+    """Print patches, versions, hardware, and the command that mends what is wrong.
+
+    Returns:
+        The exit code: 0 where BERT4Rec can run, 1 where something that it needs is missing.
+    """
+    unpatched = _print_patches()
+    print(f"Python {platform.python_version()} ({sys.executable}), {platform.platform()}\n")
+    rows, bad = [], []
+    for need in NEEDS:
+        version = _version(need)
+        fault = None if version is None else _fault(need.module)
+        works = version is not None and fault is None
+        why = f"{need.purpose} ({fault})" if fault else need.purpose
+        rows.append((need.package, version or "missing", "" if works else why))
+        bad += [] if works else [need]
+    print(_table(rows, ("package", "version", "what does not work")))
+    print(f"\nGPU: {_gpu()}\n")
+    optional = {need.module.partition(".")[0]: need for need in bad if not need.required}
+    if missing := [module for module in optional if module in EXTRAS and not is_installed(module)]:
+        print(f"What is optional and missing comes with, in the checkout: {remedy(missing)}\n")
+    if broken := [need for module, need in optional.items() if is_installed(module)]:
+        print(f"What is optional and broken comes with: {_remedy(broken)}\n")
+    required = [need for need in bad if need.required]
+    names = ", ".join(need.package for need in required)
+    problem = f"{names} missing or broken" if required else unpatched
+    if problem is None:
+        print("BERT4Rec can run.")
+        return 0
+    print(f"BERT4Rec cannot run: {problem}. Mend it with: {_remedy(required) or 'pip install -r requirements.txt'}")
+    return 1
+
+
+def _version(need: Need) -> str | None:
+    """The version that is installed; None where there is none."""
+    if not is_installed(need.module.partition(".")[0]):
+        return None
+    try:
+        return metadata.version(need.package)
+    except metadata.PackageNotFoundError:
+        return "of unknown version"
+
+
+def _fault(module: str) -> str | None:
+    """Why a module cannot be imported; None where it can."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            importlib.import_module(module)
+    except Exception as error:  # whatever a library that does not fit raises
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def _remedy(needs: Sequence[Need]) -> str:
+    """The command that installs packages; RecBole without what its metadata ask for."""
+    packages = [shlex.quote(need.wanted or need.package) for need in needs if need.package != "recbole"]
+    commands = [f"pip install --upgrade {' '.join(packages)}"] if packages else []
+    return " && ".join(commands + [INSTALL_RECBOLE] * (len(packages) < len(needs)))
+
+
+def _gpu() -> str:
+    try:
+        torch = importlib.import_module("torch")
+    except ImportError:
+        return "unknown without torch"
+    if not torch.cuda.is_available():
+        return "none that torch can use; the processor computes"
+    names = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
+    return f"{', '.join(names)} (CUDA {torch.version.cuda})"
+
+
+def _print_patches() -> str | None:
+    """Print the table of patches.
+
+    Returns:
+        Why there is none, or None.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of RecBole's dependencies
+            from recbole_bert4rec.plugin.patches import places, registry
+
+            everything = registry.patches()
+    except Exception as error:  # whatever a library that does not fit raises
+        return f"RecBole does not work here ({type(error).__name__}: {error})"
+    rows = [
+        (patch.scope.name.lower(), patch.policy, patch.label, patch.reason, _when(patch.scope, patch.needed()))
+        for patch in everything
+    ]
+    print("Changes of RecBole:")
+    print(_table(rows, ("scope", "policy", "what", "reason", "made")))
+    print()
+    registered = [patch for patch in everything if patch.scope is Scope.REGISTRATION and patch.module != QUICK_START]
+    return None if all(map(places.is_applied, registered)) else "it is not registered"
+
+
+def _when(scope: Scope, needed: bool) -> str:
+    return scope.value.partition(":")[0] if needed else "not needed"
+
+
+def _table(rows: Sequence[tuple[str, ...]], headers: tuple[str, ...]) -> str:
+    try:
+        from tabulate import tabulate
+    except ImportError:
+        return "\n".join("  ".join(row) for row in (headers, *rows))
+    widths = [60 if header == "reason" else None for header in headers]
+    text: str = tabulate(rows, headers, "simple", maxcolwidths=widths)
+    return text

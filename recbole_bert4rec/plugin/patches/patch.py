@@ -1,0 +1,108 @@
+"""What a change of RecBole is: the place, what stands there instead, the reason, and the scope that it belongs to."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+Value = TypeVar("Value")
+
+
+class Scope(Enum):
+    """When a change is made; the value says what it promises."""
+
+    REGISTRATION = "on import: RecBole finds this package's models, data set, trainer and loaders by their names"
+    COMPAT = "on import: what ends in an exception with today's libraries works; no figure changes"
+    FIX = "in our programs, or after register(fixes=True): faults of RecBole are mended, and figures may change"
+    POLICY = "in our programs, or after register(policies=True): how options, files and logs are treated"
+
+    @property
+    def order(self) -> int:
+        """Return where changes of the same place lie: the first one is called by those after it."""
+        return list(Scope).index(self)
+
+
+def always() -> bool:
+    """Return True: the change is needed whatever is installed."""
+    return True
+
+
+@dataclass(frozen=True, eq=False)
+class Patch:
+    """One change of RecBole.
+
+    Attributes:
+        owner: dotted path of a module, ``module:Class``, or ``sys:modules``.
+        name: the attribute that changes; the key of ``sys.modules``.
+        replacement: a function that takes the original first and then the arguments of a call; with ``as_is``, what
+            stands there instead of the original.
+        reason: one sentence, with RecBole's file and line.
+        scope: when the change is made.
+        policy: the name by which :func:`recbole_bert4rec.register` selects it; "" outside POLICY.
+        as_is: the replacement is put there itself, instead of being called with the original.
+        needed: whether the fault is there at all with the libraries that are installed.
+    """
+
+    owner: str
+    name: str
+    replacement: Any
+    reason: str
+    scope: Scope
+    policy: str = ""
+    as_is: bool = False
+    needed: Callable[[], bool] = always
+
+    @property
+    def label(self) -> str:
+        """What changes, in one word, such as ``recbole.config:Config._init_device``."""
+        return f"{self.owner}.{self.name}"
+
+    @property
+    def module(self) -> str:
+        """Return the module in which something changes."""
+        return self.owner.partition(":")[0]
+
+    def over(self, original: Any) -> Any:
+        """Return what stands at the place, over what stood there before."""
+        return self.replacement if self.as_is else wrap(original, self.replacement)
+
+
+def wrap(original: Callable[P, Value], replacement: Callable[..., Value]) -> Callable[P, Value]:
+    """Return a function that calls ``replacement(original, ...)`` and has the original's name and documentation.
+
+    Its signature is the replacement's, where that names all its arguments.
+    """
+
+    @functools.wraps(original)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> Value:
+        return replacement(original, *args, **kwargs)
+
+    signature = inspect.signature(replacement)
+    _, *arguments = signature.parameters.values()
+    if not any(argument.kind == argument.VAR_POSITIONAL for argument in arguments):
+        wrapped.__signature__ = signature.replace(parameters=arguments)  # type: ignore[attr-defined]  # read by inspect
+    return wrapped
+
+
+def unless_ours(ours: type, replacement: Callable[..., Value]) -> Callable[..., Value]:
+    """Return a replacement of a method that leaves instances of our class alone: they do it by themselves."""
+
+    @functools.wraps(replacement)
+    def replaced(original: Callable[..., Value], self: object, *args: object, **kwargs: object) -> Value:
+        if isinstance(self, ours):
+            return original(self, *args, **kwargs)
+        return replacement(original, self, *args, **kwargs)
+
+    return replaced
+
+
+def policy(owner: str, name: str, replacement: object, reason: str, policy: str, as_is: bool = False) -> Patch:
+    """Return a change of the scope POLICY."""
+    return Patch(
+        owner=owner, name=name, replacement=replacement, reason=reason, scope=Scope.POLICY, policy=policy, as_is=as_is
+    )

@@ -1,0 +1,165 @@
+"""What our programs let RecBole's models read and rank: conversions, splits, candidates, whole windows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import recbole.data.dataset
+from recbole.config import Config
+from recbole.data.dataloader import AbstractDataLoader
+from recbole.data.dataset import Dataset
+
+from recbole_bert4rec.logs.atomic import load_interactions
+from recbole_bert4rec.options.user_models import parent_of
+from recbole_bert4rec.plugin.candidates import create_samplers
+from recbole_bert4rec.plugin.cleaning import read_file
+from recbole_bert4rec.plugin.dataset import BERT4RecDataset
+from recbole_bert4rec.plugin.global_split import (
+    asks_for_global_time,
+    build_by_global_time,
+    check_no_leak,
+    splits_by_global_time,
+)
+from recbole_bert4rec.plugin.loading import FastLoading
+from recbole_bert4rec.plugin.once_a_user import score_candidates
+from recbole_bert4rec.plugin.patches.patch import policy, unless_ours
+from recbole_bert4rec.plugin.patches.registration import is_of_this_package
+from recbole_bert4rec.plugin.user_rows import CAUSAL_MODELS, UserRowsDataLoader, has_user_rows, loss_of_windows
+from recbole_bert4rec.system.scoped import added
+
+
+def create_dataset(original: Callable[[Config], Dataset], config: Config) -> Dataset:
+    """Make the data set of whole windows, or of the model that a user's own comes from."""
+    home, name = recbole.data.dataset, f"{config['model']}Dataset"
+    found = getattr(home, f"{parent_of(config.model_class)}Dataset", None)
+    found = BERT4RecDataset if has_user_rows(config) else found
+    if found is None or hasattr(home, name):
+        return original(config)
+    with added(home, name, found):
+        return original(config)
+
+
+def data_preparation(original: Callable[[Config, Dataset], Any], config: Config, dataset: Dataset) -> Any:
+    """Let no split at one moment leak.
+
+    Raises:
+        UserError: training would read what came after the moment.
+    """
+    log = dataset.inter_feat  # as it was before RecBole cuts it into rows
+    loaders = original(config, dataset)
+    if asks_for_global_time(config["eval_args"]):
+        users, times = log[dataset.uid_field].to_numpy(), log[dataset.time_field].to_numpy(dtype=np.float32)
+        check_no_leak(loaders[0], users, times)
+    return loaders
+
+
+def get_dataloader(
+    original: Callable[[Config, str], type[AbstractDataLoader]], config: Config, phase: str
+) -> type[AbstractDataLoader]:
+    """Return the loader of whole windows, or that of the model that a user's own comes from."""
+    if phase == "train" and not is_of_this_package(config) and has_user_rows(config):
+        return UserRowsDataLoader
+    if is_of_this_package(config):
+        return original(config, phase)
+    model = config["model"]
+    config["model"] = parent_of(config.model_class)  # RecBole has a table by names
+    try:
+        return original(config, phase)
+    finally:
+        config["model"] = model
+
+
+def samplers_of_others(
+    original: Callable[..., Any], config: Config, dataset: Dataset, built_datasets: list[Dataset]
+) -> Any:
+    """Draw the paper's candidates for RecBole's models, too."""
+    if is_of_this_package(config):
+        return original(config, dataset, built_datasets)
+    return create_samplers(original, config, dataset, built_datasets)
+
+
+def build_dataset(original: Callable[[Dataset], list[Dataset]], self: Dataset) -> list[Dataset]:
+    """Split at one moment for all users where the protocol says so."""
+    return build_by_global_time(self) if splits_by_global_time(self) else original(self)
+
+
+PATCHES = (
+    policy(
+        "recbole_bert4rec.plugin.loading:FastLoading",
+        "refuses_wide_lines",
+        True,
+        "RecBole leaves out what a line has beyond the columns of its header (dataset.py:486).",
+        "data",
+        as_is=True,
+    ),
+    policy(
+        "recbole.data.utils",
+        "create_dataset",
+        create_dataset,
+        "RecBole finds a data set by the name of the model (data/utils.py:42).",
+        "data",
+    ),
+    policy(
+        "recbole.data.utils",
+        "data_preparation",
+        data_preparation,
+        "A split at one moment for all users must not leak (data/utils.py:144).",
+        "data",
+    ),
+    policy(
+        "recbole.data.utils",
+        "get_dataloader",
+        get_dataloader,
+        "`training_rows: user` trains RecBole's causal models on whole windows (data/utils.py:241).",
+        "data",
+    ),
+    policy(
+        "recbole.data.utils",
+        "create_samplers",
+        samplers_of_others,
+        "`candidates: paper` draws the paper's candidates, for any model (data/utils.py:333).",
+        "data",
+    ),
+    policy(
+        "recbole.data.dataset.dataset:Dataset",
+        "_load_inter_feat",
+        unless_ours(FastLoading, load_interactions),
+        "Where there is no NAME.inter, NAME.inter.gz is read; of a converted log, the conversion that the run began "
+        "with (dataset.py:277).",
+        "data",
+    ),
+    policy(
+        "recbole.data.dataset.dataset:Dataset",
+        "_load_feat",
+        unless_ours(FastLoading, read_file),
+        "A quote in a value swallows the rows up to the next one; of a converted log, RecBole drops ids such as NA and "
+        "None (dataset.py:486).",
+        "data",
+    ),
+    policy(
+        "recbole.data.dataset.dataset:Dataset",
+        "build",
+        unless_ours(BERT4RecDataset, build_dataset),
+        "RecBole has no split at one moment for all users (dataset.py:1868).",
+        "data",
+    ),
+    policy(
+        "recbole.trainer.trainer:Trainer",
+        "_neg_sample_batch_eval",
+        score_candidates,
+        "RecBole encodes a history once for each of a user's candidates, 101 times with the paper's (trainer.py:542).",
+        "data",
+    ),
+    *(
+        policy(
+            f"recbole.model.sequential_recommender.{name.lower()}:{name}",
+            "calculate_loss",
+            loss_of_windows,
+            "`training_rows: user` gives whole sequences; RecBole's loss takes rows with one label (sasrec.py:116).",
+            "data",
+        )
+        for name in CAUSAL_MODELS
+    ),
+)

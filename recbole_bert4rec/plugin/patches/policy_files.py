@@ -1,0 +1,134 @@
+"""Which files the programs of this package read and write with RecBole: no pickle unasked, no name given twice."""
+
+from __future__ import annotations
+
+import glob
+import os
+import pickle
+from collections import Counter
+from collections.abc import Callable
+from logging import getLogger
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import recbole.data.utils as recbole_data
+from recbole.config import Config
+
+from recbole_bert4rec.plugin.patches.patch import policy
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.scoped import StandIn, replaced
+
+_NO_FILE_EXISTS = StandIn(os, path=StandIn(os.path, exists=lambda path: False))
+_PLAIN_NUMPY = StandIn(np, load=lambda path, **_: np.load(path, allow_pickle=False))
+
+
+def create_dataset(original: Callable[[Config], Any], config: Config) -> Any:
+    """Unpickle a saved data set only with ``trust_pickles``.
+
+    Raises:
+        UserError: ``dataset_save_path`` names a pickle that is not trusted.
+    """
+    if _trusts_pickles(config, "dataset_save_path"):
+        return _unpickled(original, config)
+    with replaced(recbole_data, "os", _NO_FILE_EXISTS):
+        return original(config)
+
+
+def load_split_dataloaders(original: Callable[[Config], Any], config: Config) -> Any:
+    """Unpickle saved loaders only with ``trust_pickles``.
+
+    Args:
+        original: RecBole's ``load_split_dataloaders``.
+        config: of the run.
+
+    Returns:
+        The loaders of training, validation and test; None where there are none that fit.
+
+    Raises:
+        UserError: ``dataloaders_save_path`` names a pickle that is not trusted.
+    """
+    return _unpickled(original, config) if _trusts_pickles(config, "dataloaders_save_path") else None
+
+
+def _unpickled(original: Callable[[Config], Any], config: Config) -> Any:
+    """Return what RecBole saved or, where that does not fit, makes; say so where it is the saved one."""
+    read: list[str] = []
+
+    def load(file: IO[bytes]) -> Any:
+        read.append(file.name)
+        return pickle.load(file)  # noqa: S301  trusted
+
+    with replaced(recbole_data, "pickle", StandIn(pickle, load=load)):
+        found = original(config)
+    if read and found is not None and getattr(found, "config", None) is not config:
+        changed = Path(read[0]).stat().st_mtime
+        newer = [str(file) for file in _interactions(config) if file.stat().st_mtime > changed]
+        since = f"; {', '.join(newer)} has changed since: leave out --trust_pickles to read it" if newer else ""
+        getLogger().warning(f"saved data are read, from {read[0]}{since}")
+    return found
+
+
+def _interactions(config: Config) -> list[Path]:
+    """Return the files of interactions of a data set, also packed ones and those of its parts."""
+    files = Path(config["data_path"]).glob(f"{glob.escape(config['dataset'])}.*")
+    return sorted(file for file in files if file.name.removesuffix(".gz").endswith(".inter"))
+
+
+def _trusts_pickles(config: Config, option: str) -> bool:
+    """Tell whether saved data may be unpickled; refuse a file that ``option`` names where they may not."""
+    if config["trust_pickles"] is True:
+        return True
+    if config[option]:
+        raise UserError(
+            f"`{option}` {config[option]} is a pickle, which can run any code as it is read; --trust_pickles=True "
+            "reads it, for files whose maker you trust"
+        )
+    return False
+
+
+_NAMES: Counter[str] = Counter()
+"""How often each name was given."""
+
+
+def name_of_now(original: Callable[[], str]) -> str:
+    """Return what RecBole names logs, TensorBoard folders and checkpoints by: the time, and this process's number.
+
+    Where a name is asked for again within one second, it gets a further number, so no two are alike.
+    """
+    name = f"{original()}-{os.getpid()}"
+    _NAMES[name] += 1
+    return name if _NAMES[name] == 1 else f"{name}-{_NAMES[name]}"
+
+
+PATCHES = (
+    policy(
+        "recbole.data.utils",
+        "create_dataset",
+        create_dataset,
+        "RecBole unpickles whatever lies in `checkpoint_dir` under the right name (data/utils.py:61).",
+        "pickles",
+    ),
+    policy(
+        "recbole.data.utils",
+        "load_split_dataloaders",
+        load_split_dataloaders,
+        "RecBole unpickles whatever lies in `checkpoint_dir` under the right name (data/utils.py:122).",
+        "pickles",
+    ),
+    policy(
+        "recbole.model.general_recommender.ldiffrec",
+        "np",
+        _PLAIN_NUMPY,
+        "RecBole unpickles the item_emb.npy of a data set (ldiffrec.py:232).",
+        "pickles",
+        as_is=True,
+    ),
+    policy(
+        "recbole.utils.utils",
+        "get_local_time",
+        name_of_now,
+        "Two runs of the same second write into one log file and one checkpoint (logger.py:85).",
+        "names",
+    ),
+)

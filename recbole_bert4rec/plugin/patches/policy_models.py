@@ -1,0 +1,74 @@
+"""Models of the user's own in the programs of this package: by their class, or as ``module:Class``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from recbole.config import Config
+from recbole.trainer import Trainer
+from recbole.utils import ModelType
+
+from recbole_bert4rec.options.user_models import chosen, class_of, named_in_file, parent_of
+from recbole_bert4rec.plugin.patches.patch import policy
+from recbole_bert4rec.plugin.stored_config import StoredConfig
+
+if TYPE_CHECKING:
+    from recbole.model.abstract_recommender import ConcreteRecommender  # a name of the stubs
+
+
+def get_model(original: Callable[[str], Any], model_name: str) -> Any:
+    """Return the class of a model; one of the user's own by its name."""
+    return class_of(model_name) or original(model_name)
+
+
+def get_trainer(original: Callable[[ModelType, str], type[Trainer]], model_type: ModelType, model_name: str) -> Any:
+    """Return the trainer of a model; a user's own has that of the model that it comes from."""
+    return original(model_type, parent_of(model_name))
+
+
+def get_model_and_dataset(
+    original: Callable[..., tuple[str, type[ConcreteRecommender], str]],
+    self: Config,
+    model: str | type[ConcreteRecommender] | None,
+    dataset: str | None,
+) -> tuple[str, type[ConcreteRecommender], str]:
+    """Let a model be a class, or ``module:Class`` where the user says so; what a file says imports nothing.
+
+    Raises:
+        UserError: it is no model, or a file names one that the user has not named.
+    """
+    said = {**self.variable_config_dict, **self.cmd_config_dict}.get("model") if model is None else model
+    if said is None and "model" in self.file_config_dict:
+        named = named_in_file(str(self.file_config_dict["model"]), "a configuration file")
+        said = class_of(named) or named
+    elif isinstance(self, StoredConfig):
+        return original(self, said, dataset)  # it knows what a file may name
+    elif said is not None:
+        said = chosen(said)
+    return original(self, said, dataset)
+
+
+PATCHES = (
+    policy(
+        "recbole.config.configurator:Config",
+        "_get_model_and_dataset",
+        get_model_and_dataset,
+        "RecBole knows no `module:Class` (configurator.py:198).",
+        "models",
+    ),
+    policy(
+        "recbole.utils.utils",
+        "get_model",
+        get_model,
+        "RecBole finds a model in its own packages alone (utils.py:55).",
+        "models",
+    ),
+    policy(
+        "recbole.utils.utils",
+        "get_trainer",
+        get_trainer,
+        "RecBole finds a trainer by the name of the model, which a subclass does not share (utils.py:88).",
+        "models",
+    ),
+)

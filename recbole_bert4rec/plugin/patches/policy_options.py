@@ -1,0 +1,207 @@
+"""How the programs of this package read options, for models of RecBole too: texts, files, names, defaults, device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from logging import getLogger
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from recbole.config import Config
+from recbole.utils import ModelType
+
+from recbole_bert4rec.options.arithmetic import calculated
+from recbole_bert4rec.options.checks import mistakes_of_another_model, unknown_names
+from recbole_bert4rec.options.flags import literal
+from recbole_bert4rec.options.user_models import is_ours, parent_of
+from recbole_bert4rec.plugin.configuring import (
+    choose_device,
+    complete_split,
+    lay_defaults,
+    load_times,
+    no_negatives_with_softmax,
+    refuse,
+    understood,
+    warn_of_no_effect,
+)
+from recbole_bert4rec.plugin.effects import known_to
+from recbole_bert4rec.plugin.global_split import asks_for_global_time
+from recbole_bert4rec.plugin.gru4rec_plus import GRU4RecPlus
+from recbole_bert4rec.plugin.patches.patch import policy
+from recbole_bert4rec.plugin.patches.registration import is_of_this_package
+from recbole_bert4rec.plugin.patches.registry import program_runs
+from recbole_bert4rec.system.constants import NAMES_OF_COLUMNS
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.yaml_files import read_yaml
+
+if TYPE_CHECKING:
+    from recbole.model.abstract_recommender import ConcreteRecommender  # a name of the stubs
+
+
+def load_config_files(
+    original: Callable[[Config, list[str] | None], dict[str, Any]], self: Config, file_list: list[str] | None
+) -> dict[str, Any]:
+    """Refuse a configuration file that is no dictionary of plain values, names a key twice, or trusts pickles."""
+    for path in file_list or []:
+        if "trust_pickles" in read_yaml(path):
+            raise UserError(f"{path} sets `trust_pickles`; a file may come from elsewhere: say it on the command line")
+    return original(self, file_list)
+
+
+def convert_texts(original: Callable[..., Any], self: Config, config_dict: dict[str, Any]) -> dict[str, Any]:
+    """Turn texts into the Python values that they spell; RecBole would run them as programs.
+
+    The name of a column stays a text, whatever it spells.
+
+    Args:
+        original: RecBole's ``Config._convert_config_dict``.
+        self: the configuration.
+        config_dict: options, changed in place.
+
+    Returns:
+        ``config_dict``.
+    """
+    for key, value in config_dict.items():
+        if isinstance(value, str):
+            said = literal(value)
+            is_name = key in NAMES_OF_COLUMNS and isinstance(said, (bool, int, float))
+            config_dict[key] = value if is_name else said
+    return config_dict
+
+
+def load_defaults(
+    original: Callable[..., None], self: Config, name: str, model_class: type[ConcreteRecommender], dataset: str
+) -> None:
+    """Give a user's own model the defaults of its parent and of its file, and a sequential one its times.
+
+    Raises:
+        UserError: the name of the data set is a path.
+    """
+    if is_ours(model_class) or model_class is GRU4RecPlus:
+        return original(self, name, model_class, dataset)  # registration does it
+    lay_defaults(original, self, name, model_class, dataset)
+    if model_class.type == ModelType.SEQUENTIAL:
+        no_negatives_with_softmax(self)
+        load_times(self)
+    elif asks_for_global_time(self.external_config_dict.get("eval_args")):
+        load_times(self)
+    return None
+
+
+def check_options(original: Callable[[Config], None], self: Config) -> None:
+    """Check the options of RecBole's models, complete their split, and name what nobody reads.
+
+    In our programs an unknown name is an error, elsewhere a warning.
+
+    Args:
+        original: RecBole's ``Config._set_default_parameters``.
+        self: the configuration.
+
+    Raises:
+        UserError: naming all mistakes.
+    """
+    if is_of_this_package(self):
+        return original(self)
+    final = self.final_config_dict
+    if final["MODEL_TYPE"] == ModelType.SEQUENTIAL:
+        complete_split(self)
+    given, documented = understood(self)
+    found = (
+        []
+        if str(self["teacher"]).isidentifier()
+        else [f"`teacher` must be the name of a network, such as CrossNet, but is {self['teacher']!r}."]
+    )
+    found += mistakes_of_another_model(final, given, parent_of(self.model_class), documented)
+    unknown = [] if final.get("allow_unknown") else unknown_names(given, known_to(self))
+    refuse(self, found + (unknown if program_runs() else []))
+    if unknown and not program_runs():
+        getLogger().warning(" ".join(unknown))
+    warn_of_no_effect(self)
+    choose_device(self)
+    return original(self)
+
+
+def read_choices(text: str) -> Any:
+    """Return the choices that a line of a parameter file names; RecBole would run them as a program.
+
+    Raises:
+        ValueError: they are no values.
+    """
+    return calculated(text)
+
+
+def build_space_from_file(original: Callable[[str], dict[str, object]], self: object, file: str) -> dict[str, object]:
+    """Read RecBole's parameter file, and name the line that cannot be read.
+
+    Raises:
+        UserError: naming file, line and parameter.
+    """
+    try:
+        return original(file)
+    except ValueError as error:
+        for number, line in enumerate(Path(file).read_text("utf-8").splitlines(), 1):
+            name, _, rest = line.strip().partition(" ")
+            kind, _, values = rest.partition(" ")
+            if kind == "choice" and not _is_readable("".join(values.split(" "))):
+                raise UserError(
+                    f"{file}, line {number}: the choices of `{name}` must be a list such as [0.1, 1/100] or ['a', "
+                    f"'b'], but are {values[:60]!r}"
+                ) from error
+        raise
+
+
+def _is_readable(text: str) -> bool:
+    try:
+        read_choices(text)
+    except ValueError:
+        return False
+    return True
+
+
+PATCHES = (
+    policy(
+        "recbole.config.configurator:Config",
+        "_load_config_files",
+        load_config_files,
+        "A mistake in a YAML file is said in one line, with the file (configurator.py:149).",
+        "texts",
+    ),
+    policy(
+        "recbole.config.configurator:Config",
+        "_convert_config_dict",
+        convert_texts,
+        "RecBole runs every text of the command line and of dictionaries as a program (configurator.py:131).",
+        "texts",
+    ),
+    policy(
+        "recbole.trainer.hyper_tuning",
+        "eval",
+        read_choices,
+        "RecBole runs the choices of a parameter file as programs (hyper_tuning.py:239).",
+        "texts",
+        as_is=True,
+    ),
+    policy(
+        "recbole.trainer.hyper_tuning:HyperTuning",
+        "_build_space_from_file",
+        build_space_from_file,
+        "A mistake in a parameter file is said with file, line and name (hyper_tuning.py:225).",
+        "texts",
+    ),
+    policy(
+        "recbole.config.configurator:Config",
+        "_load_internal_config_dict",
+        load_defaults,
+        "A user's own model has its parent's defaults; a sequential one loads its times, and has no sampled negatives "
+        "with CE, which RecBole would refuse (configurator.py:242).",
+        "defaults",
+    ),
+    policy(
+        "recbole.config.configurator:Config",
+        "_set_default_parameters",
+        check_options,
+        "Options are checked, where an unknown name is a mistake in our programs and a warning elsewhere; sequential "
+        "models get the split that RecBole demands (configurator.py:327).",
+        "checks",
+    ),
+)

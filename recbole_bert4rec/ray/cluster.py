@@ -1,0 +1,77 @@
+"""Joins a Ray cluster, or starts Ray for this machine alone."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from collections.abc import Mapping
+
+import ray
+from ray._private import ray_constants
+
+from recbole_bert4rec.system.errors import UserError
+
+
+def start_ray(address: str | None) -> None:
+    """Join a cluster, or start Ray for this machine alone: on the loopback address and without its dashboard.
+
+    Args:
+        address: of a running cluster, ``auto`` or HOST:PORT of its head; None to start Ray here.
+
+    Raises:
+        UserError: there is no cluster at the address.
+    """
+    os.environ["RAY_AIR_NEW_OUTPUT"] = "0"  # which prints whatever `verbose` says
+    for name in ("ray.tune", "ray.train", "ray._private.authentication"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    quiet = {"logging_level": logging.ERROR, "log_to_driver": False, "configure_logging": False}
+    if address is None:
+        # else Ray turns the loopback address into the machine's and listens to the network
+        os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+        ray_constants.ENABLE_RAY_CLUSTER = False
+        ray.init(address="local", include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
+        return
+    if address.startswith("ray://"):
+        raise UserError(
+            f"--ray_address={address}: Ray's client does not work here; start the command on a machine of the cluster "
+            "with --ray_address=auto, or HOST:PORT of its head"
+        )
+    try:
+        if address != "auto":  # Ray would try for minutes
+            host, _, port = address.rpartition(":")
+            socket.create_connection((host, int(port)), timeout=10).close()
+        ray.init(address=address, **quiet)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise UserError(
+            f"--ray_address={address}: {' '.join(str(error).split())}; leave it out to start Ray here"
+        ) from error
+
+
+def check_workers(workers: int) -> bool:
+    """Refuse more workers than the cluster has processors; return whether it has a GPU for each.
+
+    Raises:
+        UserError: there are fewer.
+    """
+    room = ray.cluster_resources()
+    if workers > room.get("CPU", 0):
+        raise UserError(f"--num_workers={workers} needs as many CPUs, but the cluster has {room.get('CPU', 0):g}")
+    return bool(room.get("GPU", 0) >= workers)
+
+
+def check_room(what: str, wanted: Mapping[str, float]) -> None:
+    """Refuse what no machine has room for, and leave the cluster: Ray would wait for one.
+
+    Args:
+        what: needs room.
+        wanted: by Ray's names, ``CPU`` and ``GPU``.
+
+    Raises:
+        UserError: no machine has as many.
+    """
+    for name, count in wanted.items():
+        room = max(node["Resources"].get(name, 0) for node in ray.nodes())
+        if count > room:
+            ray.shutdown()
+            raise UserError(f"{what} needs {count:g} {name}s, but there are {room:g} on a machine")

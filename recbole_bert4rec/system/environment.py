@@ -1,0 +1,69 @@
+"""What a program runs on: versions, processor, memory, commit; and the warnings of others that it hides."""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import subprocess
+import sys
+import warnings
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+_PACKAGES = ("recbole_bert4rec", "recbole", "torch", "numpy", "pandas", "scipy", "ray", "hyperopt")
+
+
+def suppress_dependency_warnings() -> None:
+    """Hide warnings of RecBole and its dependencies, which users cannot change; a library undoes it afterwards."""
+    for module in ("recbole", "ray", "hyperopt", "thop", "tensorboard", "torch.utils.tensorboard"):
+        warnings.filterwarnings("ignore", module=rf"{module}(\.|$)")
+
+
+def peak_memory_mb() -> float:
+    """The most memory that this process has held so far, in MB."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
+
+
+def environment() -> dict[str, Any]:
+    """Versions of what was used and the machine it ran on."""
+    import torch  # here, for a program that only shows its help imports this file
+
+    versions = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    machine = {
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+    }
+    return {"versions": versions, "machine": machine}
+
+
+def commit() -> str | None:
+    """The git commit of this package's checkout, marked where files differ from it; None where there is none."""
+    folder = Path(__file__).resolve().parents[2]
+    if not (folder / ".git").exists():
+        return None
+    try:
+        said = [
+            subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, timeout=10, check=True)
+            for words in (("rev-parse", "--short=12", "HEAD"), ("status", "--porcelain", "--untracked-files=no"))
+        ]
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return said[0].stdout.strip() + (" with changes" if said[1].stdout.strip() else "")
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()

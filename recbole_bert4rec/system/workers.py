@@ -1,0 +1,194 @@
+"""Work in a process of its own: its memory is given back, and when it crashes or is killed nothing else does."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any
+
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.interrupts import Interrupted, handled
+
+_GRACE = 10.0
+"""Seconds that a process has to end once its work is done."""
+
+
+class FailedError(Exception):
+    """The work did not end well; the text says why, in one line."""
+
+
+class DiedError(FailedError):
+    """The process of the work was killed or ended by itself."""
+
+
+def reason_of(error: BaseException) -> str:
+    """Return in one line what went wrong, and where, if it is not a mistake that a user can mend."""
+    message = " ".join(str(error).split()) or "no message"
+    if isinstance(error, UserError):
+        return message
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    place = "".join(f" ({os.path.basename(frame.filename)}:{frame.lineno})" for frame in last)
+    return f"{type(error).__name__}: {message}{place}"
+
+
+def death_of(code: int | None) -> str:
+    """Say how a process ended that did not say so itself."""
+    how = f"signal {signal.Signals(-code).name}" if code is not None and code < 0 else f"exit code {code}"
+    memory = "; the system kills processes that take too much memory" if code == -signal.SIGKILL else ""
+    return f"its process was ended by {how}{memory}"
+
+
+def end_with_parent() -> None:
+    """End this process as soon as its parent is gone, however that ended; leave Ctrl-C to the parent.
+
+    A terminal sends Ctrl-C to both; the parent asks this one to end by a SIGTERM.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+class Worker:
+    """A process that does one piece of work after the other; one that died is started anew by the next.
+
+    Args:
+        work: what the process calls, as ``work(*shared, *arguments, report)`` with the arguments of :meth:`run`. What
+            it hands to ``report`` reaches the ``news`` of :meth:`run`.
+        shared: arguments of every call; they are sent once to each process.
+        log: file for all that the process prints. Default: where this process prints.
+    """
+
+    def __init__(self, work: Callable[..., Any], *shared: object, log: Path | None = None) -> None:
+        self._target = (work, shared, None if log is None else str(log))
+        self._start()
+
+    def _start(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        self.process = context.Process(target=_serve, args=(theirs, *self._target))
+        self.process.start()
+        theirs.close()
+
+    def run(
+        self,
+        *arguments: object,
+        news: Callable[[Any], None] = lambda _: None,
+        tick: Callable[[], None] = lambda: None,
+    ) -> Any:
+        """Do one piece of work and return its result.
+
+        Args:
+            arguments: of the work, after the shared ones.
+            news: gets what the work reports.
+            tick: called about every second while the work goes on.
+
+        Raises:
+            DiedError: the process was killed, or ended in the middle of the work.
+            FailedError: the work raised an error.
+        """
+        if not self.process.is_alive():
+            self._pipe.close()
+            self._start()
+        try:
+            self._pipe.send(arguments)
+            while True:
+                kind, content = self._next(tick)
+                if kind != "news":
+                    break
+                news(content)
+        except (EOFError, ConnectionResetError, BrokenPipeError):
+            self.process.join()
+            raise DiedError(death_of(self.process.exitcode)) from None
+        if kind == "failed":
+            self._end(_GRACE)
+        if kind == "result":
+            return content
+        raise FailedError(content)
+
+    def _next(self, tick: Callable[[], None]) -> tuple[str, Any]:
+        """Wait for the next message. Raises EOFError where the process has died."""
+        while True:
+            ready = wait([self._pipe, self.process.sentinel], timeout=1.0)
+            tick()
+            if self._pipe in ready or self._pipe.poll():
+                message: tuple[str, Any] = self._pipe.recv()
+                return message
+            if ready:
+                raise EOFError
+
+    def _end(self, grace: float) -> None:
+        self.process.join(timeout=grace)
+        self.process.kill()
+        self.process.join()
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        """End the process: in peace where nothing went wrong; else it may save what it does, and is ended."""
+        if error is None:
+            self._pipe.close()
+        else:
+            self.process.terminate()  # with the pipe open, for the work may be telling something
+        self._end(_GRACE)
+        self._pipe.close()
+
+
+def in_own_process(work: Callable[..., Any], *arguments: object, log: Path, **listeners: Callable[..., None]) -> Any:
+    """Return ``work(*arguments, report)``, done in a new process that ends with it.
+
+    Args:
+        work: a function that the new process can import.
+        *arguments: of the work, besides ``report``.
+        log: file for all that the process prints.
+        **listeners: ``news`` and ``tick`` of :meth:`Worker.run`.
+
+    Raises:
+        FailedError: the work raised an error, or its process was killed.
+    """
+    with Worker(work, log=log) as worker:
+        return worker.run(*arguments, **listeners)
+
+
+def _serve(pipe: Connection, work: Callable[..., Any], shared: tuple[Any, ...], log: str | None) -> None:
+    """Do the work whose arguments come through the pipe until that is closed, or until something goes wrong."""
+    end_with_parent()
+    if log is not None:
+        with open(log, "wb", buffering=0) as file:
+            for stream in (sys.stdout, sys.stderr):
+                os.dup2(file.fileno(), stream.fileno())
+    with suppress(Interrupted), handled((signal.SIGTERM,)):
+        _work(pipe, work, shared, log)
+
+
+def _work(pipe: Connection, work: Callable[..., Any], shared: tuple[Any, ...], log: str | None) -> None:
+    while True:
+        try:
+            arguments = pipe.recv()
+        except EOFError:
+            return
+        try:
+            pipe.send(("result", work(*shared, *arguments, lambda news: pipe.send(("news", news)))))
+        except UserError as error:
+            pipe.send(("refused", reason_of(error)))
+        except Interrupted:
+            raise
+        except BaseException as error:
+            if log is not None:
+                traceback.print_exc()
+            pipe.send(("failed", reason_of(error)))
+            return  # the next work begins in a process that nothing has gone wrong in
