@@ -30,8 +30,8 @@ def test_the_commit_is_that_of_the_checkout_and_changes_are_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package = tmp_path / "checkout" / "package"
-    package.mkdir(parents=True)
-    monkeypatch.setattr(environment, "__file__", str(package / "environment.py"))
+    (package / "system").mkdir(parents=True)
+    monkeypatch.setattr(environment, "__file__", str(package / "system" / "environment.py"))
     assert environment.commit() is None, "no checkout"
     (package.parent / ".git").mkdir()
     assert environment.commit() is None, "a broken checkout"

@@ -31,6 +31,7 @@ from recbole.trainer import HyperTuning, hyper_tuning
 from recbole.trainer.trainer import PretrainTrainer
 from scipy.sparse import dok_matrix
 
+import recbole_bert4rec
 from recbole_bert4rec.plugin.patches import compat
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.scoped import replaced
@@ -233,7 +234,7 @@ with recbole_bert4rec.register(fixes=True, policies=False):
     print(torch.is_anomaly_enabled())
 print(torch.is_anomaly_enabled())
 """
-    root = Path(compat.__file__).parents[2]
+    root = Path(recbole_bert4rec.__file__).parents[1]
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, cwd=root)
     assert done.stdout.splitlines() == ["True {False}", "False", "True"], done.stderr
 

@@ -28,15 +28,19 @@ def draw(*shapes: tuple[int, ...], seed: int = 0) -> Tensors:
 def with_gradients(make: Callable[..., torch.Tensor], inputs: Tensors) -> Tensors:
     found = make(*inputs)
     factor = torch.randn(found.shape, generator=torch.Generator().manual_seed(1))
-    return [found, *torch.autograd.grad((found.float() * factor).sum(), inputs)]
+    exact_enough = torch.promote_types(found.dtype, torch.float32)
+    return [found, *torch.autograd.grad((found.to(exact_enough) * factor).sum(), inputs)]
 
 
 def assert_same(make: Callable[..., torch.Tensor], naive: Callable[..., torch.Tensor], inputs: Tensors) -> None:
     with by_onednn():
         found = with_gradients(make, inputs)
-    for own, plain in zip(found, with_gradients(naive, inputs), strict=True):
+    exact = with_gradients(naive, [tensor.detach().double().requires_grad_() for tensor in inputs])
+    for own, plain, truth in zip(found, with_gradients(naive, inputs), exact, strict=True):
         assert own.dtype == plain.dtype
-        assert torch.allclose(own, plain, rtol=1e-4, atol=1e-4)
+        # sums of thousands of rows differ by their order: then, as near the truth as the twin is
+        as_near = (own - truth).abs().max() <= 2 * (plain - truth).abs().max() if own.numel() else True
+        assert torch.allclose(own, plain, rtol=1e-4, atol=1e-4) or as_near
 
 
 @given(rows=st.integers(0, 200), block=st.integers(1, 90), last=st.integers(1, 70))
