@@ -54,11 +54,11 @@ from recbole_bert4rec.training.run import run
 
 @dataclass(frozen=True)
 class ComparisonResult:
-    """What a comparison found.
+    """Results of a comparison.
 
     Attributes:
-        runs: a row for each model and seed, with what it took, and its validation and test metrics; as in runs.csv.
-        files: the reports, by what they are.
+        runs: a row for each model and seed: its cost, and its validation and test metrics; as in runs.csv.
+        files: the reports, by their kind.
         records: of the runs, by model or variant.
     """
 
@@ -67,7 +67,7 @@ class ComparisonResult:
     records: Mapping[str, list[dict[str, Any]]]
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: mean and deviation of the test metrics, and validation by time."""
+        """Return HTML for a notebook: mean and deviation of the test metrics, and validation by time."""
         tested = self.runs.filter(regex="^test ")
         means = tested.groupby(self.runs["model"], sort=False).agg(_mean_text)
         means.columns = [name.removeprefix("test ") for name in means.columns]
@@ -94,10 +94,10 @@ def compare(comparison: Comparison, folder: Path, screen: str = SHORT) -> Compar
     """Train, select and test every model with every seed, and report.
 
     Args:
-        comparison: the models, and what their runs share.
+        comparison: the models, and the options that their runs share.
         folder: for records, ranks, checkpoints and reports. Runs in it that were made with the same options on the
             same data are not repeated.
-        screen: what is shown: ``short``, a line a run and a table; ``json``, an object a line; ``quiet``, warnings.
+        screen: ``short`` shows a line a run and a table; ``json``, an object a line; ``quiet``, warnings only.
 
     Raises:
         UserError: a mistake in options or data; matplotlib is not installed; or a run failed (the others are reported
@@ -140,7 +140,7 @@ def _compare(comparison: Comparison, folder: Path, temporary: str, screen: str) 
     with atomic_write(folder / "rows.parquet") as file:
         rows.to_parquet(file, index=False)
     runs = [_Run.of(comparison, about, model, seed) for seed in comparison.seeds for model in comparison.models]
-    _say_what_is_replaced(folder, comparison)
+    _announce_replacement(folder, comparison)
     write_json(folder / "comparison.json", {**_metadata(comparison, about), "runs": [run.name for run in runs]})
     kinds = {name: comparison.model_of(name) for name in comparison.models}
     progress = RunProgress([(run.model, run.seed) for run in runs], kinds, comparison.budget, metric, no_bars(screen))
@@ -150,15 +150,15 @@ def _compare(comparison: Comparison, folder: Path, temporary: str, screen: str) 
         raise UserError("every run failed: " + "; ".join(sorted(set(failed.values()))))
     results = read_results(folder, done, failed)
     written = write_comparison(folder, results)
-    say("\n".join(f"  {what:<10}{path}" for what, path in written.items()), "reports", {"files": written})
+    say("\n".join(f"  {kind:<10}{path}" for kind, path in written.items()), "reports", {"files": written})
     if failed:
         reason = sorted(set(failed.values()))[0]
         raise UserError(f"{len(failed)} of {len(runs)} runs failed; the same command tries them again ({reason})")
     return ComparisonResult(results.table(), written, results.records)
 
 
-def _say_what_is_replaced(folder: Path, comparison: Comparison) -> None:
-    """Say that the folder holds the report of another comparison, which is written over; its runs stay."""
+def _announce_replacement(folder: Path, comparison: Comparison) -> None:
+    """Say that the report of another comparison in the folder will be replaced; its runs stay."""
     try:
         before = json.loads((folder / "comparison.json").read_text("utf-8"))
         models, command = before["models"], before["command"]
@@ -175,7 +175,7 @@ def _say_what_is_replaced(folder: Path, comparison: Comparison) -> None:
 def _check_options(comparison: Comparison) -> None:
     """Refuse models that cannot rank, and options with mistakes; all of them at once.
 
-    An option that only some of the models know is said once.
+    An option that only some of the models know is named once.
     """
     mistakes: list[str] = []
     ignored: dict[str, list[str]] = {}
@@ -186,11 +186,11 @@ def _check_options(comparison: Comparison) -> None:
         except UserError as error:
             mistakes.append(f"{model}: {error}" if comparison.study.variants else str(error))
             continue
-        own = comparison.variant_options(model)
-        mistakes += [f"{model}: `{name}` {why}" for name, why in without_effect(config, own).items()]
-        for name in without_effect(config).keys() - own.keys():
+        variant_options = comparison.variant_options(model)
+        mistakes += [f"{model}: `{name}` {why}" for name, why in without_effect(config, variant_options).items()]
+        for name in without_effect(config).keys() - variant_options.keys():
             ignored.setdefault(name, []).append(model)
-        notes += [f"{model} {said}" for said in advice(config)]
+        notes += [f"{model} {warning}" for warning in advice(config)]
         if config["MODEL_TYPE"] not in (ModelType.SEQUENTIAL, ModelType.GENERAL, ModelType.TRADITIONAL):
             mistakes.append(
                 f"{model} predicts clicks or needs a knowledge graph; it cannot be compared by ranking items"
@@ -203,7 +203,7 @@ def _check_options(comparison: Comparison) -> None:
 
 
 def _metadata(comparison: Comparison, about: dict[str, Any]) -> dict[str, Any]:
-    """Return what the report says about all runs."""
+    """Return the facts of the report that hold for all runs."""
     facts = {key: about[key] for key in ("dropped", "users", "items", "interactions", "fingerprint", "parts", "rules")}
     axis = comparison.study.axis
     return {
@@ -220,7 +220,7 @@ def _metadata(comparison: Comparison, about: dict[str, Any]) -> dict[str, Any]:
 
 
 def _command() -> str:
-    """Return what the user typed."""
+    """Return the command that the user typed."""
     words = sys.orig_argv[1:]
     begin = next((n for n, word in enumerate(words) if word == "-m" or word.endswith(".py")), None)
     if begin is None:
@@ -231,7 +231,7 @@ def _command() -> str:
 
 @dataclass(frozen=True)
 class _Run:
-    """One model with one seed; the name holds a digest of all that its result depends on, threads and machine apart."""
+    """One model with one seed; its name holds a digest of all that the result depends on but threads and machine."""
 
     model: str
     seed: int
@@ -247,7 +247,7 @@ class _Run:
         plain = {key: value for key, value in sorted(options.items()) if key not in idle and is_plain(value)}
         installed = environment()["versions"]
         versions = {name: installed.get(name) for name in ("recbole_bert4rec", "recbole", "torch")}
-        study = [model] if comparison.study.variants else []  # a variant that is named anew is another variant
+        study = [model] if comparison.study.variants else []  # a variant with a new name is another variant
         also = list(map(read_yaml, comparison.also_test))
         code = digest_of_code(config.model_class)
         parts = [*study, plain, comparison.budget, *also, about["fingerprint"], versions, *([code] if code else [])]
@@ -259,34 +259,34 @@ class _Run:
 def _run_all(
     comparison: Comparison, folder: Path, runs: list[_Run], users: pd.Series, progress: RunProgress
 ) -> dict[str, str]:
-    """Run what is missing; return the reasons of the runs that failed, by name."""
+    """Make the missing runs; return the reasons of the runs that failed, by name."""
     failed = {}
     records = folder / "runs"
     records.mkdir(exist_ok=True)
     try:
-        kept = {one.name: _finished(records, one.name, users) for one in runs}
-        for one in runs:
-            if (record := kept[one.name]) is not None:
-                progress.end(one.model, one.seed, record, new=False)
-        for one in runs:
-            if kept[one.name] is not None:
+        kept = {run.name: _finished(records, run.name, users) for run in runs}
+        for run in runs:
+            if (record := kept[run.name]) is not None:
+                progress.end(run.model, run.seed, record, new=False)
+        for run in runs:
+            if kept[run.name] is not None:
                 continue
-            progress.begin(one.model, one.seed)
-            checkpoints = folder / "checkpoints" / one.name
+            progress.begin(run.model, run.seed)
+            checkpoints = folder / "checkpoints" / run.name
             begun = next((file for file, _ in runs_in(checkpoints)), None)
             if begun is None:
                 shutil.rmtree(checkpoints, ignore_errors=True)
-            arguments = (comparison, one, str(records / one.name), str(checkpoints), begun)
-            log = records / f"{one.name}.log"
+            arguments = (comparison, run, str(records / run.name), str(checkpoints), begun)
+            log = records / f"{run.name}.log"
             try:
-                record = in_own_process(_run_one, *arguments, log=log, news=progress.epoch, tick=progress.tick)
+                record = in_own_process(_run_in_process, *arguments, log=log, news=progress.epoch, tick=progress.tick)
             except FailedError as error:
-                failed[one.name] = f"{error} (log: {log})"
-                progress.fail(one.model, one.seed, failed[one.name])
+                failed[run.name] = f"{error} (log: {log})"
+                progress.fail(run.model, run.seed, failed[run.name])
                 continue
-            write_json(records / f"{one.name}.json", record)
+            write_json(records / f"{run.name}.json", record)
             Path(last_of(record["checkpoint"])).unlink(missing_ok=True)
-            progress.end(one.model, one.seed, record, new=True)
+            progress.end(run.model, run.seed, record, new=True)
     finally:
         progress.close()
     return failed
@@ -303,19 +303,19 @@ def _finished(records: Path, name: str, users: pd.Series) -> dict[str, Any] | No
         return None
 
 
-def _run_one(
-    comparison: Comparison, one: _Run, stem: str, place: str, begun: str | None, report: Report
+def _run_in_process(
+    comparison: Comparison, planned: _Run, stem: str, checkpoint_dir: str, begun: str | None, report: Report
 ) -> dict[str, Any]:
-    """Train, select and test one model with one seed, or go on with that; called in a process of its own."""
+    """Train, select and test one model with one seed, or resume it; called in its own process."""
     suppress_dependency_warnings()
-    rules = {**one.rules, "checkpoint_dir": place}
-    sys.argv = [PROGRAM, *comparison.flags_of(one.model, rules)]
+    rules = {**planned.rules, "checkpoint_dir": checkpoint_dir}
+    sys.argv = [PROGRAM, *comparison.flags_of(planned.model, rules)]
     with tempfile.TemporaryDirectory() as folder:
         last = Path(folder) / "rules of the comparison.yaml"  # RecBole evaluates no text of a file
         last.write_text(yaml.safe_dump(rules), encoding="utf-8")
-        files = [*comparison.files_of(one.model), str(last)]
+        files = [*comparison.files_of(planned.model), str(last)]
         result = run(
-            model=comparison.model_of(one.model),
+            model=comparison.model_of(planned.model),
             dataset=comparison.dataset,
             config_files=files,
             budget=comparison.budget,
@@ -324,7 +324,7 @@ def _run_one(
             resume=begun,
             callbacks=[ProgressReport(report)],
         )
-    record: dict[str, Any] = {**result.record, "contestant": one.model}
+    record: dict[str, Any] = {**result.record, "contestant": planned.model}
     if record["best_epoch"] is None:
-        raise UserError(f"{one.model} ended without a validation, by which it could be selected")
+        raise UserError(f"{planned.model} ended without a validation, by which it could be selected")
     return record

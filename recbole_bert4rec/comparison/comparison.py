@@ -1,4 +1,4 @@
-"""What the runs of a comparison share: models, data and protocol; and the options that each run gets from them."""
+"""The models, data and protocol that all runs of a comparison share, and the options that each run gets from them."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ class Comparison:
     """Models, or variants of them, on the same data by the same rules.
 
     Attributes:
-        models: RecBole's names, or those of the variants; the first is compared with each of the others. A class of
-            one's own is given itself or as ``module:Class``, and stands here by its name.
+        models: RecBole's names, or those of the variants; the first is compared with each of the others. A user's own
+            class, or its ``module:Class``, is replaced by its name.
         config_files: YAML files for all models; one with a line ``model: NAME`` is for that model.
         flags: ``--key=value`` of the command line, for all models.
         seeds: of each model's runs.
         budget: seconds of training and validation for each run; None: each model's own early stopping.
-        also_test: YAML files of protocols that each run's selected weights are tested under, too.
+        also_test: YAML files of further protocols under which each run's selected weights are tested.
         study: of variants, whose options win over all others but the rules; without any, models are compared.
-        sources: ``module:Class`` of each class of the user's own by its name, for the processes of the runs.
+        sources: ``module:Class`` of each of the user's own classes by its name, for the processes of the runs.
 
     Raises:
         UserError: a class cannot be imported, or two models have one name.
@@ -59,23 +59,23 @@ class Comparison:
     sources: Mapping[str, str] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Know the classes of the user's own by their names."""
+        """Replace the user's own classes by their names."""
         if self.study.variants:
-            names, given = list(self.models), [self.study.base]
+            names, classes = list(self.models), [self.study.base]
         else:
-            names = given = [known_as(model) for model in self.models]
+            names = classes = [known_as(model) for model in self.models]
         if twice := [name for name in names if names.count(name) > 1]:
             raise UserError(f"--model={','.join(names)} names the model {twice[0]} twice")
         object.__setattr__(self, "models", tuple(names))
-        object.__setattr__(self, "sources", {known_as(model): importable(model) for model in given})
+        object.__setattr__(self, "sources", {known_as(model): importable(model) for model in classes})
 
     def model_of(self, name: str) -> str:
-        """Return what names one of ``models`` in any process; of a variant, the ``model`` among its options."""
+        """Return a name of one of ``models`` that any process can import; for a variant, that of its ``model``."""
         named = str(self.variant_options(name).get("model", self.study.base)) if self.study.variants else name
         return self.sources.get(class_name(named), named)
 
     def variant_options(self, name: str) -> dict[str, Any]:
-        """Return the options that make a variant; none for a model."""
+        """Return the options that a variant sets; none for a model."""
         return self.study.variants.get(name, {})
 
     def files_of(self, name: str) -> list[str]:
@@ -110,7 +110,7 @@ class Comparison:
         return files | parse_flags(self.flags).keys()
 
     def rules_of(self, model: str, rules: dict[str, Any], seed: int) -> dict[str, Any]:
-        """Return the rules for one run: with its seed, its columns besides the interactions, and when it ends."""
+        """Return the rules for one run: with its seed, its other columns than the interactions, and its end."""
         columns = [read_yaml(file).get("load_col") or {} for file in self.files_of(model)]
         more = {source: names for loaded in columns for source, names in loaded.items() if source != "inter"}
         endless = (
@@ -123,7 +123,7 @@ class Comparison:
 
         Args:
             reference: BERT4Rec's configuration on these data.
-            few: some users have too few interactions for some models; they are dropped for all.
+            few: whether some users have too few interactions for some models; they are dropped for all.
 
         Raises:
             UserError: the protocol is not one that all models can follow.
@@ -166,7 +166,7 @@ class Comparison:
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """Hide warnings of options without effect: a comparison says each once, for all models and seeds."""
+    """Hide warnings about options without effect: a comparison gives each once, for all models and seeds."""
     logger, level = getLogger(), getLogger().level
     logger.setLevel("ERROR")
     try:
@@ -188,23 +188,23 @@ def name_of(names: str, model: str) -> bool:
 
 
 def is_general(config: Config) -> bool:
-    """Return whether a model knows no order of items, so that RecBole gives it another data set and split."""
+    """Return whether a model ignores the order of items; RecBole then uses another data set and split."""
     return bool(config["MODEL_TYPE"] != ModelType.SEQUENTIAL)
 
 
 def at_least(least: int, interval: str | None) -> str:
-    """Return RecBole's ``user_inter_num_interval`` without what is below ``least``."""
+    """Return RecBole's ``user_inter_num_interval`` without the numbers below ``least``."""
     parts = [part.strip() for part in str(interval or "[0,inf)").split(";")]
     kept = []
     for part in parts:
-        found = re.fullmatch(r"[\[(]\s*([^,]+),\s*([^,\])]+)([\])])", part)
-        if found is None:
+        match = re.fullmatch(r"[\[(]\s*([^,]+),\s*([^,\])]+)([\])])", part)
+        if match is None:
             raise UserError(f"`user_inter_num_interval`: {interval!r} is no interval such as [5,inf)")
-        low, high, bracket = float(found[1]), float(found[2]), found[3]
+        low, high, bracket = float(match[1]), float(match[2]), match[3]
         if low >= least:
             kept.append(part)
         elif high >= least:
-            kept.append(f"[{least},{found[2]}{bracket}")
+            kept.append(f"[{least},{match[2]}{bracket}")
     if not kept:
         raise UserError(f"`user_inter_num_interval` {interval!r} leaves no user with {least} interactions or more")
     return ";".join(kept)

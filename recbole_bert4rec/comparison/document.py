@@ -1,4 +1,4 @@
-"""What a report consists of, whatever its format."""
+"""The parts of a report, in any format."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ class Cell:
     """A text of a table.
 
     Attributes:
-        text: what it says.
-        place: 1 where it is the best of its group, 2 the second, and so on; 0: there is no order.
-        marks: of footnotes.
-        differs: whether chance does not explain the difference from the first model.
+        text: a word or a number.
+        rank: 1 if it is the best of its group, 2 the second, and so on; 0 without an order.
+        marks: letters of its footnotes.
+        differs: whether it differs significantly from the first model.
     """
 
     text: str
-    place: int = 0
+    rank: int = 0
     marks: str = ""
     differs: bool = False
 
@@ -58,14 +58,14 @@ class Picture:
 
 
 @dataclass(frozen=True)
-class Report:
-    """All that a report shows, whatever its format.
+class ComparisonReport:
+    """The whole content of a report, in any format.
 
     Attributes:
-        title: what is compared, on which data.
-        headline: what was found, in a sentence.
-        command: what the user typed.
-        facts: what one must know to read the tables, a line each.
+        title: models and data set.
+        headline: the result in a sentence.
+        command: as the user typed it.
+        facts: data, protocol, machine and so on, a line each.
         sections: the tables.
         pictures: the figures.
     """

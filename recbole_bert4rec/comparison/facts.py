@@ -1,4 +1,4 @@
-"""What one must know to read a comparison's tables, a line each."""
+"""The facts that a reader of a comparison's tables must know, a line each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from recbole_bert4rec.options.global_time import global_time
 
 
 def facts(results: Results) -> list[str]:
-    """Return what one must know to read the tables, a line each."""
+    """Return data, protocol, selection, machine and so on, a line each."""
     about, rules = results.about, results.about["rules"]
     valid_mode, mode = (rules["eval_args"]["mode"][phase] for phase in ("valid", "test"))
     seen = "left out" if rules["exclude_seen"] else "ranked like all others (RecBole's protocol)"
@@ -52,13 +52,13 @@ def candidates(mode: str) -> str:
 
 
 def _ended(records: list[dict[str, Any]]) -> str:
-    """Say what ended the trainings; a model that counts has none."""
+    """Say how the trainings ended; a model that only counts has none."""
     trained = [record for record in records if type_of(record["model"]) != ModelType.TRADITIONAL]
     if not trained:
         return "nothing is trained"
     ways = Counter(map(ended_by, trained))
-    said = {"early stopping": "early stopping on validation", "budget": "the budget", "limit": "the limit of epochs"}
-    return "runs ended: " + ", ".join(f"{ways[way]} by {text}" for way, text in said.items() if ways[way])
+    phrases = {"early stopping": "early stopping on validation", "budget": "the budget", "limit": "the limit of epochs"}
+    return "runs ended: " + ", ".join(f"{ways[way]} by {text}" for way, text in phrases.items() if ways[way])
 
 
 def _split(split: dict[str, Any]) -> str:
@@ -75,7 +75,7 @@ def _split(split: dict[str, Any]) -> str:
 
 
 def _longest_inputs(results: Results) -> list[str]:
-    """Say how much of a history each model sees, where they differ."""
+    """Say how much of a history each model sees, if they differ."""
     lengths = {
         model: records[0]["config"].get("MAX_ITEM_LIST_LENGTH")
         for model, records in results.records.items()
@@ -89,7 +89,7 @@ def _longest_inputs(results: Results) -> list[str]:
 
 
 def _variants(variants: dict[str, dict[str, Any]]) -> list[str]:
-    """Return in one line what each variant of a study sets."""
+    """Return the options of each variant of a study, in one line."""
     texts = [
         f"{name} ({', '.join(f'{key}: {value}' for key, value in options.items()) or 'nothing'})"
         for name, options in variants.items()

@@ -1,4 +1,4 @@
-"""The pictures of a comparison; colours that the colour-blind tell apart, and shapes for black and white print."""
+"""The pictures of a comparison, in colours for the colour-blind and shapes for black and white print."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ def _axis(results: Results) -> Figure:
     for axes, metric in zip(sides, shown, strict=True):
         runs = [results.scores(model, metric) for model in models]
         spread = [scores.std(ddof=1) if len(scores) > 1 else 0.0 for scores in runs]
-        places = range(len(models))  # evenly, as the paper draws powers of 2
-        axes.errorbar(places, [scores.mean() for scores in runs], spread, capsize=2, **_style(0))
-        for place, scores in zip(places, runs, strict=True):  # a run is a dot
-            axes.plot([place] * len(scores), scores, ".", color=_COLOURS[1], markersize=4, zorder=3)
-        axes.set_xticks(places, [f"{values[model]:g}" for model in models])
+        positions = range(len(models))  # evenly, as the paper draws powers of 2
+        axes.errorbar(positions, [scores.mean() for scores in runs], spread, capsize=2, **_style(0))
+        for position, scores in zip(positions, runs, strict=True):  # a run is a dot
+            axes.plot([position] * len(scores), scores, ".", color=_COLOURS[1], markersize=4, zorder=3)
+        axes.set_xticks(positions, [f"{values[model]:g}" for model in models])
         axes.set(xlabel=plain_text(results.about["varied"]), ylabel=f"test {metric}")
     return _bare(figure, sides)
 
 
 def plain_text(text: object) -> str:
-    """Return a text as matplotlib shows it, without taking what stands between two dollar signs for mathematics."""
+    """Escape dollar signs, between which matplotlib would set mathematics."""
     return str(text).replace("$", r"\$")
 
 
@@ -68,7 +68,7 @@ def _style(number: int) -> dict[str, Any]:
 
 
 def _legend(figure: Figure, axes: Axes) -> None:
-    """Put the models' names into the picture, or below it where they are many."""
+    """Put the models' names into the picture, or below it if they are many."""
     handles, names = axes.get_legend_handles_labels()
     if len(names) <= _FEW:
         axes.legend(frameon=False)
@@ -84,10 +84,10 @@ def _curves(results: Results) -> Figure:
     left, right = figure.subplots(1, 2, sharey=True)
     metric = results.main_metric
     for number, model in enumerate(results.models):
-        for place, record in enumerate(results.records[model]):
+        for seed_number, record in enumerate(results.records[model]):
             rows = [row for row in record["epochs"] if (row.get("valid") or {}).get(metric) is not None]
             values = [row["valid"][metric] for row in rows]
-            label = {"label": plain_text(model)} if place == 0 else {}
+            label = {"label": plain_text(model)} if seed_number == 0 else {}
             style = {**_style(number), "markersize": 4, "linewidth": 1.2, "markevery": max(1, len(rows) // 12)}
             left.plot([row["epoch"] + 1 for row in rows], values, **style, **label)
             right.plot([row["at_second"] for row in rows], values, **style, **label)
@@ -117,12 +117,12 @@ def _groups(results: Results) -> Figure:
     sides = figure.subplots(1, 2, sharey=True)
     for axes, (column, title) in zip(sides, titles.items(), strict=True):
         group, labels = groups(results.rows[column])
-        parts = {
-            model: [results.by_user(model, results.main_metric).mean(0)[group == place] for place in range(len(labels))]
-            for model in results.models
-        }
+        members = [group == number for number in range(len(labels))]
+        means = {model: results.by_user(model, results.main_metric).mean(0) for model in results.models}
+        parts = {model: [of_users[users] for users in members] for model, of_users in means.items()}
         (_draw_shades if many else _draw_bars)(axes, parts)
-        axes.set_xticks(range(len(labels)), [f"{t}\n{(group == p).sum()} users" for p, t in enumerate(labels)])
+        ticks = [f"{label}\n{users.sum()} users" for label, users in zip(labels, members, strict=True)]
+        axes.set_xticks(range(len(labels)), ticks)
         axes.set_xlabel(title)
     if many:
         figure.suptitle(
@@ -146,7 +146,7 @@ def _draw_bars(axes: Axes, parts: dict[str, list[NDArray[np.float64]]]) -> None:
 
 
 def _draw_shades(axes: Axes, parts: dict[str, list[NDArray[np.float64]]]) -> None:
-    """Draw a row a model, where lines would be too many; shades compare it with the first model in each group."""
+    """Draw a row a model, for many models; shades compare it with the first model in each group."""
     means = np.array([[part.mean() for part in of_groups] for of_groups in parts.values()])
     change = means - means[0]
     most = float(np.abs(change).max()) or 1.0
@@ -163,7 +163,8 @@ def groups(values: pd.Series) -> tuple[Any, list[str]]:
     group = np.searchsorted(cuts, values.to_numpy(), side="left")  # a cut is the last value of its group
     present = np.unique(group)
     group = np.searchsorted(present, group)
-    bounds = [(int(values[group == place].min()), int(values[group == place].max())) for place in range(len(present))]
+    of_groups = [values[group == number].astype(int) for number in range(len(present))]
+    bounds = [(part.min(), part.max()) for part in of_groups]
     return group, [str(low) if low == high else f"{low}–{high}" for low, high in bounds]
 
 
@@ -184,7 +185,7 @@ def _top_k(results: Results) -> Figure:
 
 
 def _variety(results: Results) -> Figure:
-    """Draw how much of the catalogue is recommended, and how popular that is."""
+    """Draw how much of the catalogue is recommended, and how popular those items are."""
     figure = Figure(figsize=(5.5, 4), layout="constrained")
     axes = figure.subplots()
     for number, model in enumerate(results.models):

@@ -1,4 +1,4 @@
-"""What a comparison found: the first model against each other one, who is ahead, and what to doubt."""
+"""Findings of a comparison: the first model against each other one, the winner, and the reservations."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from recbole_bert4rec.system.constants import RIVAL
 from recbole_bert4rec.training.epochs import counted
 
 LEVEL = 0.05
-"""Chance is taken to explain differences of a higher p."""
+"""Differences with a higher p are not significant."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """The first model less a rival, in one metric.
+    """The first model minus a rival, in one metric.
 
     Attributes:
         metric: as RecBole names it.
@@ -40,40 +40,40 @@ class Finding:
 
     @property
     def is_sure(self) -> bool:
-        """Whether chance does not explain it."""
+        """Whether the difference is significant."""
         return self.p < LEVEL
 
 
 def find(results: Results) -> list[Finding]:
-    """Compare the first model with each other one, in each metric that says something of its own."""
+    """Compare the first model with each other one, in each metric that does not repeat another."""
     first = results.reference
     if first is None:
         return []
-    found = []
+    findings = []
     for metric in distinct_metrics(results.metrics):
         best = results.best_rival(metric)
-        for rival, (one, p) in against(results, first, metric).items():
-            found.append(Finding(metric, rival, rival == best, one, p))
-    return found
+        for rival, (gap, p) in against(results, first, metric).items():
+            findings.append(Finding(metric, rival, rival == best, gap, p))
+    return findings
 
 
 def against(results: Results, model: str, metric: str) -> dict[str, tuple[Difference, float]]:
-    """Compare a model with each other one in one metric, by the seeds that both have where these are two or more.
+    """Compare a model with each other one in one metric, by the seeds that both have if these are two or more.
 
     Returns:
-        By rival the model less it, and p corrected by Holm for the rivals.
+        For each rival, the model minus the rival, and p corrected by Holm for the rivals.
     """
     rivals = [rival for rival in results.models if rival != model]
-    found = [difference(*_same_seeds(results, model, rival, metric)) for rival in rivals]
-    return dict(zip(rivals, zip(found, holm([one.p for one in found]), strict=True), strict=True))
+    gaps = [difference(*_same_seeds(results, model, rival, metric)) for rival in rivals]
+    return dict(zip(rivals, zip(gaps, holm([gap.p for gap in gaps]), strict=True), strict=True))
 
 
 def _same_seeds(
     results: Results, model: str, rival: str, metric: str
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the metric of every user in the runs of two models, as far as both have these seeds.
+    """Return the metric of every user in the runs of two models that share a seed.
 
-    *Shape:* (S, U) each; all runs of both where fewer than two seeds are the same.
+    *Shape:* (S, U) each; all runs of both if fewer than two seeds are the same.
     """
     seeds, others = ([record["seed"] for record in results.records[name]] for name in (model, rival))
     ours, theirs = results.by_user(model, metric), results.by_user(rival, metric)
@@ -84,7 +84,7 @@ def _same_seeds(
 
 
 def distinct_metrics(metrics: list[str]) -> dict[str, list[str]]:
-    """Group metrics that say the same where a ranking has one target.
+    """Group metrics that say the same if a ranking has one target.
 
     Recall is hit, map is mrr, precision@K is hit@K / K; at 1 all of them are equal.
 
@@ -102,67 +102,67 @@ def distinct_metrics(metrics: list[str]) -> dict[str, list[str]]:
 
 
 def headline(results: Results, findings: list[Finding]) -> str:
-    """Say who is ahead by how much, and how sure that is."""
+    """Say which model is ahead, by how much, and how sure that is."""
     metric = results.main_metric
-    among = next((one for one in findings if one.metric == metric and one.is_best), None)
-    if among is None or results.reference is None:
+    finding = next((rival for rival in findings if rival.metric == metric and rival.is_best), None)
+    if finding is None or results.reference is None:
         means = {model: float(results.scores(model, metric).mean()) for model in results.models}
         best = max(means, key=lambda model: means[model])
         return f"{best}: test {metric} {means[best]:.4f}."
-    one, ahead, behind = among.difference, results.reference, among.rival
-    low, high = one.low, one.high
-    if one.mean < 0:
+    gap, ahead, behind = finding.difference, results.reference, finding.rival
+    low, high = gap.low, gap.high
+    if gap.mean < 0:
         ahead, behind, low, high = behind, ahead, -high, -low
     of = float(results.by_user(behind, metric).mean())
-    relative = f" ({abs(one.mean) / of:.0%})" if of else ""
+    relative = f" ({abs(gap.mean) / of:.0%})" if of else ""
     if len(results.models) > 2:
-        behind = f"{behind}, the best of the others," if one.mean >= 0 else behind
-    p = f"p {p_text(among.p)}" + (" after Holm's correction" if len(results.models) > 2 else "")
-    sure = f"{'' if among.is_sure else 'not '}significant at {LEVEL:.0%}"
+        behind = f"{behind}, the best of the others," if gap.mean >= 0 else behind
+    p = f"p {p_text(finding.p)}" + (" after Holm's correction" if len(results.models) > 2 else "")
+    sure = f"{'' if finding.is_sure else 'not '}significant at {LEVEL:.0%}"
     seeds = min(len(records) for records in results.records.values())
     unknown = " One seed each: how much seeds differ is not known." if seeds == 1 else ""
     return (
-        f"{ahead} is ahead of {behind} by {abs(one.mean):.4f} test {metric}{relative}; "
-        f"95 % interval {low:+.4f} to {high:+.4f}, {p}: {sure}.{unknown}{_reservations(results, among.rival)}"
+        f"{ahead} is ahead of {behind} by {abs(gap.mean):.4f} test {metric}{relative}; "
+        f"95 % interval {low:+.4f} to {high:+.4f}, {p}: {sure}.{unknown}{_reservations(results, finding.rival)}"
     )
 
 
 def _reservations(results: Results, rival: str) -> str:
-    """Say what is to be doubted of the two models that the headline compares."""
-    found = [
+    """Name the reservations about the two models that the headline compares."""
+    reservations = [
         f"{' and '.join(model for model in (results.reference, rival) if model in models)}: {text}"
         for text, models in doubts(results).items()
         if {results.reference, rival} & {*models}
     ]
-    return f" But {'; '.join(found)}." if found else ""
+    return f" But {'; '.join(reservations)}." if reservations else ""
 
 
 def p_text(value: float) -> str:
-    """Return a p as tables have it."""
+    """Format a p for tables."""
     return "< .0001" if value < 1e-4 else f"{value:.4f}"
 
 
 def doubts(results: Results) -> dict[str, list[str]]:
-    """Return why figures may be too low: what is to be said, and of which models."""
-    found: dict[str, list[str]] = {}
+    """Return the reasons why figures may be too low, each with its models."""
+    doubted: dict[str, list[str]] = {}
     for model in results.models:
         records = results.records[model]
         share = min(map(epochs_trained, records))
         if share < 1:
-            found.setdefault(f"trained for {share:.0%} of one epoch only", []).append(model)
+            doubted.setdefault(f"trained for {share:.0%} of one epoch only", []).append(model)
             continue
         at_the_end, cut_off = ([*filter(test, records)] for test in (_was_best_at_the_end, _was_cut_off))
         if at_the_end or cut_off:
-            many, what = len(at_the_end), "were best at their last epoch"
-            if len(cut_off) > many:
-                many, what = len(cut_off), f"were ended by the limit of {_limit(cut_off[0])}"
-            text = f"{many} of {len(records)} runs {what}: a longer training may be better"
-            found.setdefault(text, []).append(model)
-    return found
+            count, ending = len(at_the_end), "were best at their last epoch"
+            if len(cut_off) > count:
+                count, ending = len(cut_off), f"were ended by the limit of {_limit(cut_off[0])}"
+            text = f"{count} of {len(records)} runs {ending}: a longer training may be better"
+            doubted.setdefault(text, []).append(model)
+    return doubted
 
 
 def ended_by(record: dict[str, Any]) -> str:
-    """Say what ended a training: ``limit`` of epochs, ``budget`` or ``early stopping``."""
+    """Name the end of a training: ``limit`` of epochs, ``budget`` or ``early stopping``."""
     if len(record["epochs"]) >= record["config"]["epochs"] and epochs_trained(record) == len(record["epochs"]):
         return "limit"
     if not record.get("budget"):
@@ -172,7 +172,7 @@ def ended_by(record: dict[str, Any]) -> str:
 
 
 def _was_cut_off(record: dict[str, Any]) -> bool:
-    """Whether a limit ended what would have gone on; this package's learning rate falls to 0 at the limit."""
+    """Whether a limit ended an unfinished training; with this package's falling learning rate it never does."""
     falls = is_ours(record["model"]) and record["config"].get("lr_schedule") != "constant"
     return ended_by(record) != "early stopping" and not falls
 
@@ -189,14 +189,14 @@ def _was_best_at_the_end(record: dict[str, Any]) -> bool:
 
 
 def type_of(model: str) -> ModelType:
-    """Return what RecBole calls the type of a model, by its name."""
-    found: Any = class_of(model) or get_model(model)
-    kind: ModelType = found.type
+    """Return RecBole's type of a model, by its name."""
+    model_class: Any = class_of(model) or get_model(model)
+    kind: ModelType = model_class.type
     return kind
 
 
 def shown_in_an_epoch(record: dict[str, Any]) -> str:
-    """Say what a model is shown in one epoch, since epochs of different kind cannot be counted against each other."""
+    """Say what a model is shown in one epoch: epochs of different models cannot be compared by their number."""
     config = record["config"]
     if is_ours(record["model"]):
         return "sliding windows of each user" if config.get("window") == "sliding" else "a window of each user"

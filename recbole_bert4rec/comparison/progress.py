@@ -1,4 +1,4 @@
-"""What the user sees of a comparison: a bar for the run, the time that is left, and a table that grows."""
+"""Progress of a comparison: a bar for the run, the time that is left, and a growing table."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from recbole_bert4rec.training.epochs import counted
 from recbole_bert4rec.training.logs import say
 
 _SECONDS = 60
-"""Between two lines about a run where there are no bars."""
+"""Between two lines about a run without bars."""
 
 
 class RunProgress:
-    """Bars on a terminal; where there is none, a line a minute, a line a run, and the table.
+    """Bars on a terminal; without one, a line a minute, a line a run, and the table.
 
     Args:
         runs: model and seed of each, in their order.
-        kinds: RecBole's name of each model, which variants of one share.
+        kinds: RecBole's name of each model; variants may share it.
         budget: seconds of training that a run may take, or None.
         metric: of validation, by which models are selected.
         no_bars: tqdm's ``disable``; None: bars on a terminal only.
@@ -111,7 +111,7 @@ class RunProgress:
         self._all.update(1)
 
     def _time_left(self) -> str:
-        """Say how long the rest will take, once the budget or a run of each model tells."""
+        """Say how long the rest will take, once a budget or a run of each model lets us guess."""
         usual = [seconds for model, _ in self._left if (seconds := self._usual(model)) is not None]
         if not self._left or len(usual) < len(self._left):
             return ""

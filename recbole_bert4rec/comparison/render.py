@@ -1,4 +1,4 @@
-"""Templates of reports, and the one place that makes a user's text harmless in Markdown, LaTeX and HTML."""
+"""Templates of reports, and the escaping of users' texts in Markdown, LaTeX and HTML."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ _TEX |= {"±": r"$\pm$", "−": "$-$", "<": "$<$", ">": "$>$"}
 
 
 class _Ready(str):
-    """Text that a filter has made harmless; it is not escaped again."""
+    """Text that a filter has escaped."""
 
 
 def one_line(text: str) -> str:
-    """Return a text with every run of white space, line breaks included, as one space."""
+    """Replace every run of white space, line breaks included, by one space."""
     return " ".join(text.split())
 
 
 def escape_markdown(text: str) -> str:
-    """Return what Markdown shows as the text: without tags, links, emphasis or a new cell of a table."""
+    """Escape a text for Markdown: tags, links, emphasis and cells of a table."""
     return one_line(text).translate(str.maketrans(_MARKDOWN))
 
 
 def escape_tex(text: str) -> str:
-    """Return what LaTeX sets as the text."""
+    """Escape a text for LaTeX."""
     return one_line(text).translate(str.maketrans(_TEX))
 
 
 def escape_cell(text: str) -> str:
-    """Return what a spreadsheet shows as the text, and does not compute."""
+    """Escape a text that a spreadsheet would take for a formula."""
     return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
 
 
@@ -58,7 +58,7 @@ def render(template: str, **values: object) -> str:
 
     Args:
         template: a file of ``templates/`` without the ``.j2``; its ending says how texts are escaped.
-        values: what stands in it.
+        values: variables of the template.
     """
     return _environment(template.rpartition(".")[2]).get_template(f"{template}.j2").render(values)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recbole_bert4rec.comparison import tables
-from recbole_bert4rec.comparison.document import Picture, Report, Section, Table
+from recbole_bert4rec.comparison.document import ComparisonReport, Picture, Section, Table
 from recbole_bert4rec.comparison.facts import candidates, facts
 from recbole_bert4rec.comparison.findings import LEVEL, Finding, distinct_metrics, find, headline
 from recbole_bert4rec.comparison.render import escape_cell, render
@@ -27,13 +27,13 @@ def write_comparison(folder: Path, results: Results) -> dict[str, Path]:
         results: of its finished runs.
 
     Returns:
-        What was written, by what it is.
+        The written files, by their kind.
     """
     from recbole_bert4rec.comparison.figures import draw  # needs matplotlib
 
     findings = find(results)
     scores = tables.scores(results, findings)
-    report = Report(
+    report = ComparisonReport(
         title=f"{', '.join(results.models)} on {results.about['dataset']}",
         headline=headline(results, findings),
         command=results.about["command"],
@@ -51,15 +51,15 @@ def write_comparison(folder: Path, results: Results) -> dict[str, Path]:
         "page": ("report.html", render("report.html", report=report, title=report.title)),
     }
     written = {"runs": folder / "runs.csv"}
-    for what, (name, text) in texts.items():
-        written[what] = folder / name
-        with atomic_write(written[what]) as temporary:
+    for kind, (name, text) in texts.items():
+        written[kind] = folder / name
+        with atomic_write(written[kind]) as temporary:
             temporary.write_text(text, encoding="utf-8")
     return written
 
 
 def _caption(results: Results) -> str:
-    """Return what a paper says at the table of scores."""
+    """Return the caption of the table of scores in a paper."""
     seeds = len(results.about["seeds"])
     figures = f"mean ± standard deviation of {seeds} seeds" if seeds > 1 else "one seed"
     rules = results.about["rules"]
@@ -100,7 +100,7 @@ def _sections(results: Results, findings: list[Finding], scores: Table) -> list[
 
 
 def _left_out(metrics: list[str]) -> str:
-    """Name the metrics that the tables leave out because another one says the same."""
+    """Name the metrics that the tables leave out because they equal another one."""
     equal = [
         f"{other} is {metric}" + (f" / {other.partition('@')[2]}" if other.startswith("precision") else "")
         for metric, others in distinct_metrics(metrics).items()

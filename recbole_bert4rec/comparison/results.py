@@ -22,8 +22,8 @@ class Results:
     """All that the reports of a comparison show.
 
     Attributes:
-        about: what all runs share (models, dataset, seeds, budget, rules, axis of a study, ...).
-        models: those with a finished run, in the order asked for.
+        about: facts of all runs (models, dataset, seeds, budget, rules, axis of a study, ...).
+        models: those with a finished run, in the order of the command.
         metrics: as RecBole names them, for instance ``ndcg@10``.
         records: the runs of each model, one a seed.
         ranks: of each model's runs, the target's rank for every user; 0 is beyond the depth. *Shape:* (S, U)
@@ -46,13 +46,13 @@ class Results:
 
     @property
     def reference(self) -> str | None:
-        """The first model asked for, which is compared with the others; None where its runs failed."""
+        """The first model of the command, which is compared with the others; None if its runs failed."""
         first = str(self.about["models"][0])
         return first if first in self.models else None
 
     @property
     def has_variety(self) -> bool:
-        """Whether the runs know what they would recommend; among sampled candidates they do not."""
+        """Whether the runs recorded the variety of their recommendations; with sampled candidates they do not."""
         return all(record["variety"] for records in self.records.values() for record in records)
 
     def scores(self, model: str, metric: str) -> NDArray[np.float64]:
@@ -64,11 +64,11 @@ class Results:
         return metric_of(self.ranks[model], metric)
 
     def table(self) -> pd.DataFrame:
-        """Return a row for each run: model, seed, what it took, and its validation and test metrics."""
+        """Return a row for each run: model, seed, cost, and its validation and test metrics."""
         rows = []
         for model, records in self.records.items():
             for record in records:
-                row = {"model": model, "seed": record["seed"], **self._place(model)}
+                row = {"model": model, "seed": record["seed"], **self._varied(model)}
                 row |= {"epochs": len(record["epochs"]), "best_epoch": record["best_epoch"]}
                 row |= {"seconds": record["seconds"]["train"], "parameters": record["parameters"]}
                 for phase in ("best_valid", "test"):
@@ -77,8 +77,8 @@ class Results:
                 rows.append(row)
         return pd.DataFrame(rows)
 
-    def _place(self, model: str) -> dict[str, Any]:
-        """Return what a study varies, and its value for this variant."""
+    def _varied(self, model: str) -> dict[str, Any]:
+        """Return the value of the option that a study varies."""
         return {"varied": self.about["axis"][model]} if self.about.get("axis") else {}
 
     def best_rival(self, metric: str) -> str | None:
@@ -140,7 +140,7 @@ def read_results(folder: Path, runs: list[str], failed: dict[str, str]) -> Resul
 
 
 def _telling(metrics: list[str], mode: str) -> list[str]:
-    """Leave out hits among all candidates of a mode such as ``pop100``, and what equals them: they are sure."""
+    """Leave out metrics that are always 1: hits among all candidates of a mode such as ``pop100``."""
     if mode == "full":
         return metrics
     ranked = int(mode[3:]) + 1
@@ -165,7 +165,7 @@ _RECORD: dict[str, tuple[type, ...]] = {
     "versions": (dict,),
     "config": (dict,),
 }
-"""What the reports read from the record of a run."""
+"""Entries of a run's record that the reports read, and their types."""
 
 
 def read_run(folder: Path, name: str, users: pd.Series) -> tuple[dict[str, Any], NDArray[np.int64]]:

@@ -30,7 +30,7 @@ from recbole_bert4rec.training.interactions import PHASES, targets_of
 from recbole_bert4rec.training.screen import data_facts, parts_text
 
 _SHAPING = ("load_col", "unload_col", "MAX_ITEM_LIST_LENGTH", "USER_ID_FIELD", "ITEM_ID_FIELD", "TIME_FIELD")
-"""What, besides RecBole's own list of data options, decides which rows a model reads."""
+"""Options that decide which rows a model reads, apart from RecBole's ``dataset_arguments``."""
 
 
 @in_program()
@@ -108,30 +108,23 @@ class ReferenceRows:
                 self._compare_histories(model, number, loader._dataset)
 
     def _compare_histories(self, model: str, number: int, theirs: SequentialDataset) -> None:
-        table = theirs.inter_feat
         if isinstance(theirs, BERT4RecDataset):  # histories are cut out of the sequences
-            ours, own = self._sequences, theirs.sequences
-            if not (torch.equal(ours.items, own.items) and torch.equal(ours.offsets, own.offsets)):
-                raise UserError(f"{model} sees other histories in {PHASES[number]} than BERT4Rec")
-            return
-        ours = self._loaders[number]._dataset.inter_feat
-        by_user = np.argsort(table[theirs.uid_field].numpy(), kind="stable")
-        lists = table[theirs.iid_field + theirs.config["LIST_SUFFIX"]].numpy()[by_user]
-        lengths = table[theirs.item_list_length_field].numpy()[by_user]
-        in_our_table = np.argsort(ours[theirs.uid_field].numpy(), kind="stable")
-        ends = ours[TARGET_POSITION].numpy()[in_our_table]
-        begins = self._sequences.offsets.numpy()[ours[theirs.uid_field].numpy()[in_our_table]]
-        expected = np.minimum(ends - begins, lists.shape[1])
-        column = np.arange(lists.shape[1])
-        places = np.maximum((ends - expected)[:, None] + column, 0)
-        inside = column < expected[:, None]
-        items = self._sequences.items.numpy()
-        wanted = np.where(inside, items[np.minimum(places, len(items) - 1)], 0)
-        if not (np.array_equal(lengths, expected) and np.array_equal(lists, wanted)):
+            ours, other = self._sequences, theirs.sequences
+            same = torch.equal(ours.items, other.items) and torch.equal(ours.offsets, other.offsets)
+        else:
+            table, our_table = theirs.inter_feat, self._loaders[number]._dataset.inter_feat
+            rows, our_rows = (part[theirs.uid_field].sort(stable=True).indices for part in (table, our_table))
+            lists = table[theirs.iid_field + theirs.config["LIST_SUFFIX"]][rows]
+            users, targets = our_table[theirs.uid_field][our_rows], our_table[TARGET_POSITION][our_rows]
+            begins, lengths = self._sequences.before(users, targets, lists.shape[1])
+            histories = self._sequences.windows(begins, lengths, lists.shape[1])
+            same = np.array_equal(table[theirs.item_list_length_field][rows], lengths)
+            same = same and np.array_equal(lists, histories)
+        if not same:
             raise UserError(f"{model} sees other histories in {PHASES[number]} than BERT4Rec")
 
     def about(self) -> dict[str, Any]:
-        """Return what :func:`check_equal_rows` says of the data, without rules and dropped users."""
+        """Return the result of :func:`check_equal_rows` without rules and dropped users."""
         users, targets = self._rows[1]
         counts = self._interactions.training_counts(self._train, self._loaders)
         table = self._loaders[1]._dataset.inter_feat

@@ -1,4 +1,4 @@
-"""Whether one model is better than another, given what every user got in every run of both.
+"""Whether one model is better than another, by the metric of every user in every run of both.
 
 Legend: U users, S seeds of the one model, R seeds of the other.
 """
@@ -95,9 +95,9 @@ def _variance(ours: NDArray[np.float64], theirs: NDArray[np.float64]) -> tuple[f
 def _interval(
     ours: NDArray[np.float64], theirs: NDArray[np.float64], random: np.random.Generator
 ) -> tuple[float, float, float]:
-    """Return the 95 % percentile interval, and the spread; users and, within each model, seeds are drawn anew.
+    """Return the 95 % percentile interval, and the spread of resampled users and, within each model, seeds.
 
-    :func:`difference` gives it the width of the test's t distribution, so that both say the same; its form remains.
+    :func:`difference` widens it to the test's t distribution, so that both agree, and keeps its form.
 
     Of S seeds S - 1 are drawn, so that the spread of a mean over few of them is not too small (Rao and Wu 1988).
     """

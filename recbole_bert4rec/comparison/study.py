@@ -1,4 +1,4 @@
-"""A study varies one thing, as the figures and the ablation table of the paper do; its variants are compared."""
+"""Studies: variants of one model, as in the figures and the ablation table of the paper."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from recbole_bert4rec.system.yaml_files import read_yaml
 
 @dataclass(frozen=True)
 class Study:
-    """What is varied.
+    """The variants of a model.
 
     Attributes:
         variants: options of each variant, by name; none: models are compared.
@@ -33,7 +33,7 @@ class Study:
     base: str = MODEL_NAME
 
     def written(self, folder: str) -> Study:
-        """Return the same with files in ``folder``: RecBole evaluates texts of flags, but none of files."""
+        """Write the variants' options into ``folder``: RecBole evaluates texts of flags, but not of files."""
         files = {}
         for number, (name, options) in enumerate(self.variants.items()):
             file = Path(folder) / f"variant {number}.yaml"
@@ -43,14 +43,14 @@ class Study:
 
 
 def read_study(path: str, base: str = MODEL_NAME) -> Study:
-    """Read a study: ``variants`` (options by name) and, where one number is varied, ``axis`` (its option).
+    """Read a study: ``variants`` (options by name) and, if one number is varied, ``axis`` (its option).
 
     Args:
         path: of the file.
         base: the model that is varied.
 
     Raises:
-        UserError: the file is no study.
+        UserError: the file has another content.
     """
     content = read_yaml(path)
     strange = sorted(map(str, set(content) - {"variants", "axis"}))
@@ -79,19 +79,19 @@ def read_study(path: str, base: str = MODEL_NAME) -> Study:
 
 
 def _mistakes(variant: str, options: Mapping[Any, object], axis: str | None) -> list[str]:
-    """Return what is wrong with a variant's options; unknown ones are found later, by its configuration."""
-    found = [f"{variant} sets {key!r}, which is no name of an option" for key in options if not isinstance(key, str)]
+    """Return the mistakes in a variant's options; its configuration later refuses unknown ones."""
+    mistakes = [f"{variant} sets {key!r}, which is no name of an option" for key in options if not isinstance(key, str)]
     single = [key for key in options if key in SINGLE_RUN]
     if single:
-        found.append(f"{variant} sets {single}, which are for a single run")
+        mistakes.append(f"{variant} sets {single}, which are for a single run")
     decided = [key for key in options if key in DECIDED_BY_COMPARISON]
     if decided:
-        found.append(
+        mistakes.append(
             f"{variant} sets {decided}, but all variants are evaluated alike; give such options for all, on the "
             "command line or in --config_files"
         )
     if axis is not None and axis not in options:
-        found.append(f"`axis` is {axis}, which {variant} does not set")
+        mistakes.append(f"`axis` is {axis}, which {variant} does not set")
     elif axis is not None and (isinstance(options[axis], bool) or not isinstance(options[axis], (int, float))):
-        found.append(f"`axis` is {axis}, but {variant} gives it no number: {short(options[axis])}")
-    return found
+        mistakes.append(f"`axis` is {axis}, but {variant} gives it no number: {short(options[axis])}")
+    return mistakes

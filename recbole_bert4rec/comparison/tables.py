@@ -13,21 +13,21 @@ from recbole_bert4rec.comparison.findings import Finding, distinct_metrics, doub
 from recbole_bert4rec.comparison.results import Results, epochs_trained
 
 
-def places(values: list[float]) -> list[int]:
-    """Return the place of each value among all: 1 for the highest; equal values share a place."""
+def ranks(values: list[float]) -> list[int]:
+    """Return the rank of each value: 1 for the highest; equal values share a rank."""
     distinct = sorted(set(values), reverse=True)
     return [distinct.index(value) + 1 for value in values]
 
 
 def scores(results: Results, findings: list[Finding]) -> Table:
-    """Return mean and standard deviation over seeds, models by metrics, with what is to be doubted."""
-    sure = {(one.rival, one.metric) for one in findings if one.is_sure}
+    """Return mean and standard deviation over seeds, models by metrics, with reservations as footnotes."""
+    sure = {(finding.rival, finding.metric) for finding in findings if finding.is_sure}
     table = _means(results, results.metrics, lambda record: record["test_result"], sure)
-    found = list(zip(ascii_lowercase, doubts(results).items(), strict=False))
+    lettered = list(zip(ascii_lowercase, doubts(results).items(), strict=False))
     for row, model in zip(table.rows, results.models, strict=True):
-        marks = ",".join(letter for letter, (_, models) in found if model in models)
+        marks = ",".join(letter for letter, (_, models) in lettered if model in models)
         row[0] = Cell(row[0].text, marks=marks)
-    table.footnotes.extend((letter, text) for letter, (text, _) in found)
+    table.footnotes.extend((letter, text) for letter, (text, _) in lettered)
     return table
 
 
@@ -38,8 +38,8 @@ def also_tested(results: Results, protocol: str) -> Table:
 
 
 def _tested_under(protocol: str, record: dict[str, Any]) -> dict[str, float]:
-    found: dict[str, float] = record["also"][protocol]
-    return found
+    metrics: dict[str, float] = record["also"][protocol]
+    return metrics
 
 
 def _means(
@@ -52,10 +52,10 @@ def _means(
     kept = list(distinct_metrics(metrics))
     for metric in kept:
         runs = [[result(record)[metric] for record in results.records[model]] for model in results.models]
-        order = places([statistics.mean(of_model) for of_model in runs])
-        for model, row, of_model, place in zip(results.models, rows, runs, order, strict=True):
-            place = place if len(runs) > 1 else 0
-            row.append(Cell(_mean_text(of_model), place, differs=(model, metric) in sure))
+        order = ranks([statistics.mean(of_model) for of_model in runs])
+        for model, row, of_model, rank in zip(results.models, rows, runs, order, strict=True):
+            rank = rank if len(runs) > 1 else 0
+            row.append(Cell(_mean_text(of_model), rank, differs=(model, metric) in sure))
     return Table(["model", "seeds", *kept], rows)
 
 
@@ -67,17 +67,17 @@ def _mean_text(values: list[float]) -> str:
 def differences(results: Results, findings: list[Finding]) -> Table:
     """Return the first model against each other one: difference, interval, p, and p corrected by Holm."""
     rows = []
-    for one in findings:
-        best = " (best rival)" if one.is_best else ""
-        interval = f"{one.difference.low:+.4f} to {one.difference.high:+.4f}"
-        named = f"{results.reference} − {one.rival}{best}"
-        figures = (f"{one.difference.mean:+.4f}", interval, p_text(one.difference.p), p_text(one.p))
-        rows.append(cells(one.metric, named, *figures))
+    for finding in findings:
+        best = " (best rival)" if finding.is_best else ""
+        interval = f"{finding.difference.low:+.4f} to {finding.difference.high:+.4f}"
+        named = f"{results.reference} − {finding.rival}{best}"
+        figures = (f"{finding.difference.mean:+.4f}", interval, p_text(finding.difference.p), p_text(finding.p))
+        rows.append(cells(finding.metric, named, *figures))
     return Table(["metric", "difference", "mean", "95 % interval", "p", "p (Holm)"], rows, texts=2)
 
 
 def costs(results: Results) -> Table:
-    """Return what a run of each model took, in the median over seeds."""
+    """Return the cost of each model's runs, in the median over seeds."""
 
     def median(model: str, value: Callable[[dict[str, Any]], float]) -> float:
         return statistics.median(value(record) for record in results.records[model])
@@ -104,7 +104,7 @@ def costs(results: Results) -> Table:
 
 
 def varieties(results: Results) -> Table:
-    """Return coverage and popularity of what each model recommends."""
+    """Return coverage and popularity of the items that each model recommends."""
     names = list(results.records[results.models[0]][0]["variety"])
     rows = [
         cells(model, *(_mean_text([record["variety"][name] for record in results.records[model]]) for name in names))

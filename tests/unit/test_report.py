@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from recbole_bert4rec.comparison.compare import _finished, _say_what_is_replaced
+from recbole_bert4rec.comparison.compare import _announce_replacement, _finished
 from recbole_bert4rec.comparison.comparison import Comparison
 from recbole_bert4rec.comparison.findings import ended_by
 from recbole_bert4rec.comparison.render import escape_markdown, render
@@ -235,13 +235,13 @@ def test_a_report_of_other_models_is_not_replaced_without_a_word(
 ) -> None:
     folder = make_folder({"a": {}, "b": {}})
     with caplog.at_level("INFO"), shown():
-        _say_what_is_replaced(folder, Comparison(("a", "b"), "toy", (), (), (1,)))
+        _announce_replacement(folder, Comparison(("a", "b"), "toy", (), (), (1,)))
         assert not caplog.messages
-        _say_what_is_replaced(folder, Comparison(("b", "c"), "toy", (), (), (1,)))
+        _announce_replacement(folder, Comparison(("b", "c"), "toy", (), (), (1,)))
     (said,) = caplog.messages
     assert said.startswith(f"note: the report of a, b in {folder} will be replaced; its runs stay")
     (folder / "comparison.json").write_text("[")
-    _say_what_is_replaced(folder, Comparison(("b", "c"), "toy", (), (), (1,)))
+    _announce_replacement(folder, Comparison(("b", "c"), "toy", (), (), (1,)))
 
 
 def test_dollar_signs_in_a_name_are_no_mathematics(make_folder: Callable[..., Path]) -> None:

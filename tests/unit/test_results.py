@@ -18,7 +18,7 @@ from recbole_bert4rec.comparison.figures import groups
 from recbole_bert4rec.comparison.findings import distinct_metrics
 from recbole_bert4rec.comparison.render import escape_tex
 from recbole_bert4rec.comparison.results import metric_of, read_run
-from recbole_bert4rec.comparison.tables import places
+from recbole_bert4rec.comparison.tables import ranks
 from recbole_bert4rec.system.errors import UserError
 from tests.conftest import make_config
 
@@ -52,7 +52,7 @@ def test_groups_of_users_are_about_as_large_and_cover_everybody(values: list[int
 
 
 def test_the_best_and_the_second_are_marked_and_ties_alike() -> None:
-    assert places([0.1, 0.3, 0.3, 0.2]) == [3, 1, 1, 2]
+    assert ranks([0.1, 0.3, 0.3, 0.2]) == [3, 1, 1, 2]
 
 
 def test_a_variant_may_be_named_with_characters_of_tex() -> None:
