@@ -67,6 +67,64 @@ def test_a_checkpoint_is_read_by_torch_with_weights_only(trained: Path) -> None:
         assert torch.equal(read["state_dict"][name], weight)
 
 
+H, INNER, WINDOW, ITEMS = 8, 16, 6, 13  # sizes that no other size equals; padding is an item
+BLOCK = {
+    "attention.query_key_value": (3 * H, H),
+    "attention.output": (H, H),
+    "attention.norm": (H,),
+    "feed_forward.inner": (INNER, H),
+    "feed_forward.output": (H, INNER),
+    "feed_forward.norm": (H,),
+}
+LAYER = {f"layers.0.{name}": shape for name, shape in BLOCK.items()}
+EMBEDDED = {"output_bias": (ITEMS,), "item_embedding.weight": (ITEMS + 1, H)}
+NORM, HEAD = {"embedding_norm": (H,)}, {"head": (H, H), "head_norm": (H,)}
+FEATURES = {"features.values_0": (ITEMS + 1, 1), "features.tables.0.weight": (3, H)}
+BIASES = {"time_bias.bias": (2, 128), "position_bias.bias": (2, 2 * WINDOW - 1)}
+PAPER = {"position": "start", "output_projection": True, "seen_bias": False}
+PLUS = {"position": "relative", "time_bias": True, "output_projection": True, "seen_bias": True, "norm": "pre"}
+PLUS["selected_features"] = ["class"]
+
+
+def pairs(modules: dict[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+    """The weight and the bias of each module, by the shape of the weight."""
+    named = {}
+    for module, shape in modules.items():
+        named |= {f"{module}.weight": shape, f"{module}.bias": shape[:1]}
+    return named
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "own", "of_the_encoder"),
+    [
+        ("BERT4Rec", PAPER, {}, {**EMBEDDED, "position_embedding.weight": (WINDOW, H), **pairs(NORM | LAYER | HEAD)}),
+        (
+            "BERT4RecPlus",
+            PLUS,
+            {"seen_bias": ()},
+            {**EMBEDDED, **FEATURES, **pairs(NORM | LAYER | {"last_norm": (H,)} | HEAD), **BIASES},
+        ),
+    ],
+)
+def test_names_shapes_and_order_of_the_weights_are_those_of_the_checkpoints_of_before(
+    tmp_path: Path,
+    model: str,
+    options: dict[str, Any],
+    own: dict[str, tuple[int, ...]],
+    of_the_encoder: dict[str, tuple[int, ...]],
+) -> None:
+    data = toy(tmp_path)
+    lines = ["item_id:token\tclass:token_seq", *(f"i{item}\tc{item % 2}" for item in range(12))]
+    (tmp_path / "data" / "toy" / "toy.item").write_text("\n".join(lines) + "\n")
+    data["load_col"] = {"inter": ["user_id", "item_id", "timestamp"], "item": ["item_id", "class"]}
+    sizes = {"hidden_size": H, "inner_size": INNER, "n_layers": 1, "n_heads": 2, "MAX_ITEM_LIST_LENGTH": WINDOW}
+    config = make_config(model, **sizes, **data, **options)
+    _, train, _, _ = prepare(config)
+    weights = {name: tuple(weight.shape) for name, weight in make_trainer(config, train).model.state_dict().items()}
+    wanted = {**own, **{f"encoder.{name}": shape for name, shape in of_the_encoder.items()}}
+    assert list(weights.items()) == list(wanted.items())
+
+
 def test_another_format_is_refused_in_one_line(trained: Path, tmp_path: Path) -> None:
     file = changed(trained, tmp_path / "a.pth", format="recbole_bert4rec checkpoint 1")
     message = r"a.pth has the format '.* checkpoint 1', but this version reads '.* checkpoint 4' only; train anew"
