@@ -4,19 +4,59 @@ from __future__ import annotations
 
 import io
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recbole_bert4rec.comparison import tables
-from recbole_bert4rec.comparison.document import ComparisonReport, Picture, Section, Table
 from recbole_bert4rec.comparison.facts import candidates, facts
 from recbole_bert4rec.comparison.findings import LEVEL, Finding, distinct_metrics, find, headline
 from recbole_bert4rec.comparison.render import escape_cell, render
 from recbole_bert4rec.comparison.results import Results
+from recbole_bert4rec.comparison.tables import Table
 from recbole_bert4rec.system.files import atomic_write
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Section:
+    """A table, its title (the first has none) and how to read it."""
+
+    title: str
+    table: Table
+    note: str
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure: as a file beside the report, and as an element of a page."""
+
+    caption: str
+    file: str
+    svg: str
+
+
+@dataclass(frozen=True)
+class ComparisonReport:
+    """The whole content of a report, in any format.
+
+    Attributes:
+        title: models and data set.
+        headline: the result in a sentence.
+        command: as the user typed it.
+        facts: data, protocol, machine and so on, a line each.
+        sections: the tables.
+        pictures: the figures.
+    """
+
+    title: str
+    headline: str
+    command: str
+    facts: list[str]
+    sections: list[Section]
+    pictures: list[Picture]
 
 
 def write_comparison(folder: Path, results: Results) -> dict[str, Path]:

@@ -4,13 +4,52 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
 from functools import partial
 from string import ascii_lowercase
 from typing import Any
 
-from recbole_bert4rec.comparison.document import Cell, Table, cells
 from recbole_bert4rec.comparison.findings import Finding, distinct_metrics, doubts, p_text, shown_in_an_epoch
 from recbole_bert4rec.comparison.results import Results, epochs_trained
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A text of a table.
+
+    Attributes:
+        text: a word or a number.
+        rank: 1 if it is the best of its group, 2 the second, and so on; 0 without an order.
+        marks: letters of its footnotes.
+        differs: whether it differs significantly from the first model.
+    """
+
+    text: str
+    rank: int = 0
+    marks: str = ""
+    differs: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of cells under a header.
+
+    Attributes:
+        header: names of the columns.
+        rows: cells of each row.
+        texts: how many columns from the left hold words; the others hold numbers.
+        footnotes: mark and text of each.
+    """
+
+    header: list[str]
+    rows: list[list[Cell]]
+    texts: int = 1
+    footnotes: list[tuple[str, str]] = field(default_factory=list)
+
+
+def cells(*texts: str) -> list[Cell]:
+    """Return plain cells."""
+    return [Cell(text) for text in texts]
 
 
 def ranks(values: list[float]) -> list[int]:
