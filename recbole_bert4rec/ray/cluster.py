@@ -1,4 +1,4 @@
-"""Joins a Ray cluster, or starts Ray for this machine alone."""
+"""Join a Ray cluster, or start Ray for this machine alone."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def start_ray(address: str | None) -> None:
         address: of a running cluster, ``auto`` or HOST:PORT of its head; None to start Ray here.
 
     Raises:
-        UserError: there is no cluster at the address.
+        UserError: no cluster answers at the address.
     """
     os.environ["RAY_AIR_NEW_OUTPUT"] = "0"  # which prints whatever `verbose` says
     for name in ("ray.tune", "ray.train", "ray._private.authentication"):
@@ -60,18 +60,18 @@ def check_workers(workers: int) -> bool:
     return bool(room.get("GPU", 0) >= workers)
 
 
-def check_room(what: str, wanted: Mapping[str, float]) -> None:
-    """Refuse what no machine has room for, and leave the cluster: Ray would wait for one.
+def check_room(job: str, resources: Mapping[str, float]) -> None:
+    """Refuse a job that no machine has room for, and leave the cluster: Ray would wait for ever.
 
     Args:
-        what: needs room.
-        wanted: by Ray's names, ``CPU`` and ``GPU``.
+        job: a name for the message.
+        resources: that it needs, by Ray's names, ``CPU`` and ``GPU``.
 
     Raises:
         UserError: no machine has as many.
     """
-    for name, count in wanted.items():
+    for name, count in resources.items():
         room = max(node["Resources"].get(name, 0) for node in ray.nodes())
         if count > room:
             ray.shutdown()
-            raise UserError(f"{what} needs {count:g} {name}s, but there are {room:g} on a machine")
+            raise UserError(f"{job} needs {count:g} {name}s, but there are {room:g} on a machine")

@@ -1,4 +1,4 @@
-"""Answers parts of the users in actors of Ray Data, each with a model of its own."""
+"""Answer parts of the users in actors of Ray Data, each with its own model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OLDEST = Version("2.10")
 
 
 class _Answering:
-    """What an actor does: it has a model, and answers parts."""
+    """An actor, which loads a model and answers parts."""
 
     def __init__(self, question: Question, load: Callable[[], Recommender], parts: list[Part]) -> None:
         self._question, self._model, self._parts = question, load(), parts
@@ -30,11 +30,11 @@ class _Answering:
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
         """Answer the one part of a batch."""
         (number,) = batch["item"]
-        return _told(lambda: self._question.ask(self._model, self._parts[number]))
+        return _row_of(lambda: self._question.ask(self._model, self._parts[number]))
 
 
 class _Dividing:
-    """What a task does: it divides some of the files, a share, into parts of the users."""
+    """A task, which divides some of the files, a share, into parts of the users."""
 
     def __init__(self, shares: list[InteractionFile], folder: Path, count: int) -> None:
         self._shares, self._folder, self._count = shares, folder, count
@@ -47,11 +47,11 @@ class _Dividing:
             self._shares[number].divide(self._folder / f"{number:05d}", self._count)
             return Count()
 
-        return _told(divide)
+        return _row_of(divide)
 
 
-def _told(work: Callable[[], Count]) -> dict[str, Any]:
-    """Return the count of some work, and the mistake that the user can mend."""
+def _row_of(work: Callable[[], Count]) -> dict[str, Any]:
+    """Return a row of Ray's with the count of some work, or the mistake that the user can mend."""
     try:
         count, mistake = work(), ""
     except UserError as error:
@@ -62,18 +62,18 @@ def _told(work: Callable[[], Count]) -> dict[str, Any]:
 @contextmanager
 def on_ray(
     question: Question, load: Callable[[], Recommender], workers: int, address: str | None
-) -> Iterator[SideBySide]:
+) -> Iterator[RayEngine]:
     """Join a cluster, or start Ray for this machine alone, for as long as parts are answered.
 
     Args:
-        question: what is asked.
+        question: for all users.
         load: opens the model, in each actor.
         workers: number of actors.
         address: of a running cluster, whose machines all find input and output under the same names; None to start Ray
             here.
 
     Raises:
-        UserError: Ray is too old; there is no such cluster, or it has no room.
+        UserError: Ray is too old, no cluster answers, or it has no room.
     """
     if Version(ray.__version__) < _OLDEST:
         raise UserError(
@@ -86,19 +86,19 @@ def on_ray(
     try:
         logging.getLogger("ray.data").setLevel(logging.ERROR)
         DataContext.get_current().enable_progress_bars = False
-        yield SideBySide(question, load, workers, check_workers(workers))
+        yield RayEngine(question, load, workers, check_workers(workers))
     finally:
         ray.shutdown()
 
 
-class SideBySide:
-    """Answers parts in actors; a part whose actor is lost is answered again, and whole.
+class RayEngine:
+    """Answers parts in actors; a part whose actor is lost is answered again as a whole.
 
     Args:
-        question: what is asked.
+        question: for all users.
         load: opens the model, in each actor.
-        workers: number of actors, and of shares of the input that are divided at once.
-        on_gpu: give each actor a GPU.
+        workers: number of actors, and of shares of the input divided at once.
+        on_gpu: whether each actor gets a GPU.
     """
 
     def __init__(self, question: Question, load: Callable[[], Recommender], workers: int, on_gpu: bool) -> None:
@@ -114,7 +114,7 @@ class SideBySide:
         return [by_part[name] for name in sorted(by_part)]
 
     def answer(self, parts: list[Part]) -> Iterator[Count]:
-        """Answer the parts as actors are free."""
+        """Answer each part by the next free actor."""
         actors: dict[str, Any] = {
             "compute": ray.data.ActorPoolStrategy(size=self._workers),
             "fn_constructor_args": (self._question, self._load, parts),
@@ -125,7 +125,7 @@ class SideBySide:
 
 
 def _each(count: int, work: Any, **how: Any) -> Iterator[Count]:
-    """Do some work on each of so many numbers; yield its counts as they come."""
+    """Do the work on each number below ``count``; yield the counts as they come."""
     if not count:
         return
     queue = ray.data.from_items([{"item": number} for number in range(count)], override_num_blocks=count)

@@ -1,4 +1,4 @@
-"""One run in workers of Ray Train; where one is lost, all go on from the last checkpoint."""
+"""One run in workers of Ray Train; if one is lost, all resume from the last checkpoint."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _PAUSE = 0.2
 
 
 class _Board:
-    """What the first worker and the program that was started tell each other; an actor beside that program."""
+    """Messages between the first worker and the started program; an actor on that program's machine."""
 
     def __init__(self) -> None:
         self.checkpoint: str | None = None
@@ -58,7 +58,7 @@ class _Board:
         self._text = ""
 
     def begin(self) -> bool:
-        """Count an attempt, and refuse where too many came to nothing; return whether it is not the first."""
+        """Count an attempt, and refuse it if too many failed; return whether it is not the first."""
         again, self._begun = self._begun, True
         self._attempts += 1
         if self._attempts > _ATTEMPTS and self.mistake is None:
@@ -67,28 +67,28 @@ class _Board:
         return again
 
     def state(self) -> tuple[str | None, str | None]:
-        """Return the mistake that ends the run, and the checkpoint to go on from, if any."""
+        """Return the mistake that ends the run, and the checkpoint to resume, if any."""
         return self.mistake, self.checkpoint
 
     def kept(self) -> str:
-        """Say how the run goes on; nothing where no checkpoint was written."""
-        there = self.checkpoint is not None and Path(self.checkpoint).exists()
-        return f"the same command with --resume={self.checkpoint} goes on" if there else ""
+        """Say how to resume the run; nothing if no checkpoint was written."""
+        exists = self.checkpoint is not None and Path(self.checkpoint).exists()
+        return f"the same command with --resume={self.checkpoint} goes on" if exists else ""
 
     def note(self, checkpoint: str) -> None:
-        """Keep where the run goes on, once that file is there."""
+        """Keep the name of the checkpoint to resume, once that file is written."""
         self.checkpoint = checkpoint
 
     def progress(self) -> None:
-        """Keep that an epoch is over since workers were last lost."""
+        """Note that an epoch has ended since workers were last lost."""
         self._attempts = 0
 
     def fail(self, mistake: str) -> None:
-        """Keep what the user can mend."""
+        """Keep a mistake that the user can mend."""
         self.mistake = mistake
 
     def end(self) -> None:
-        """Keep that all is done."""
+        """Note that all is done."""
         self.finished = True
 
     def is_finished(self) -> bool:
@@ -105,23 +105,23 @@ class _Board:
         return text
 
 
-class _Noted(Callback):
-    """Tells the board where the run goes on, should this worker be lost."""
+class _BoardNotes(Callback):
+    """Tells the board which checkpoint to resume if this worker is lost."""
 
     def __init__(self, board: Any) -> None:
         self._board = board
 
     def on_train_begin(self, trainer: Observed) -> None:
-        """Name the checkpoint before it is written, for a worker may be lost right after that."""
+        """Name the checkpoint before it is written: a worker may be lost right after that."""
         if rank_of(trainer.config) == 0:
             ray.get(self._board.note.remote(str(Path(last_of(trainer.saved_model_file)).resolve())))
 
     def on_selection_end(self, trainer: Observed, epoch: int, score: float) -> None:
-        """An epoch is over."""
+        """Report the end of an epoch."""
         self._progress(trainer)
 
     def on_train_end(self, trainer: Observed, best_score: float, best_metrics: Metrics | None) -> None:
-        """All epochs are over."""
+        """Report the end of all epochs."""
         self._progress(trainer)
 
     def _progress(self, trainer: Observed) -> None:
@@ -129,8 +129,8 @@ class _Noted(Callback):
             ray.get(self._board.progress.remote())
 
 
-class _Screen:
-    """A stream whose text the board keeps."""
+class _BoardStream:
+    """A stream that writes to the board."""
 
     def __init__(self, board: Any) -> None:
         self._board = board
@@ -140,19 +140,19 @@ class _Screen:
         return len(text)
 
     def flush(self) -> None:
-        """Do nothing: nothing is kept here."""
+        """Do nothing: nothing is buffered here."""
 
     def isatty(self) -> bool:
-        """Say that it is no terminal."""
+        """Return False: it is not a terminal."""
         return False
 
 
 @in_program()
 def run_on_ray(request: RunRequest, workers: int, address: str | None) -> None:
-    """Run in workers of Ray Train, on GPUs where the cluster has one for each.
+    """Run in workers of Ray Train, on GPUs if the cluster has one for each.
 
-    Data set and ``checkpoint_dir`` must be folders that all machines see under the same name. A worker that is lost
-    ends no run: all begin again with the last checkpoint.
+    Data set and ``checkpoint_dir`` must be folders that all machines see under the same name. If a worker is
+    lost, all begin again with the last checkpoint.
 
     Args:
         request: what to run, of this package's models.
@@ -160,7 +160,7 @@ def run_on_ray(request: RunRequest, workers: int, address: str | None) -> None:
         address: of a running cluster; None to start Ray here, for this machine alone.
 
     Raises:
-        UserError: something that the caller can mend; there is no such cluster, or it has no room.
+        UserError: a mistake that the caller can mend; no cluster answers, or it has no room.
     """
     check_ours("--engine=ray", configure(resolved(request))["model"])  # the training of other models cannot go on
     start_ray(address)
@@ -168,11 +168,11 @@ def run_on_ray(request: RunRequest, workers: int, address: str | None) -> None:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
         on_gpu = check_workers(workers)
-        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-        board = cast(Any, ray.remote)(num_cpus=0, scheduling_strategy=here)(_Board).remote()
-        given = {"request": request, "board": board, "argv": sys.argv, "folder": os.getcwd()}
+        this_machine = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+        board = cast(Any, ray.remote)(num_cpus=0, scheduling_strategy=this_machine)(_Board).remote()
+        worker_config = {"request": request, "board": board, "argv": sys.argv, "folder": os.getcwd()}
         with tempfile.TemporaryDirectory(dir=".", prefix=".ray-") as scratch, _shown(board):
-            _fit(given, workers, on_gpu, str(Path(scratch).resolve()))
+            _fit(worker_config, workers, on_gpu, str(Path(scratch).resolve()))
         mistake, _ = ray.get(board.state.remote())
         if mistake is not None:
             raise UserError(mistake)
@@ -182,7 +182,7 @@ def run_on_ray(request: RunRequest, workers: int, address: str | None) -> None:
         ray.shutdown()
 
 
-def _fit(given: dict[str, Any], workers: int, on_gpu: bool, scratch: str) -> None:
+def _fit(worker_config: dict[str, Any], workers: int, on_gpu: bool, scratch: str) -> None:
     old = ray.__version__.startswith("2.6.")
     of_trainer: dict[str, Any] = {"trainer_resources": {"CPU": 0}} if old else {}
     of_run: dict[str, Any] = {"verbose": 0} if old else {}
@@ -190,7 +190,7 @@ def _fit(given: dict[str, Any], workers: int, on_gpu: bool, scratch: str) -> Non
         warnings.simplefilter("ignore")
         TorchTrainer(
             _work,
-            train_loop_config=given,
+            train_loop_config=worker_config,
             torch_config=TorchConfig(backend="cpu:gloo,cuda:nccl" if on_gpu else "gloo"),
             scaling_config=ScalingConfig(num_workers=workers, use_gpu=on_gpu, **of_trainer),
             run_config=RunConfig(
@@ -199,27 +199,27 @@ def _fit(given: dict[str, Any], workers: int, on_gpu: bool, scratch: str) -> Non
         ).fit()
 
 
-def _work(given: dict[str, Any]) -> None:
-    """Do one worker's part."""
-    board, request = given["board"], cast(RunRequest, given["request"])
+def _work(worker_config: dict[str, Any]) -> None:
+    """Run one worker."""
+    board, request = worker_config["board"], cast(RunRequest, worker_config["request"])
     suppress_dependency_warnings()
-    os.chdir(given["folder"])
-    sys.argv = given["argv"]  # RecBole's Config reads options from there
+    os.chdir(worker_config["folder"])
+    sys.argv = worker_config["argv"]  # RecBole's Config reads options from there
     logging.getLogger().handlers.clear()  # those of Ray, which would say everything once more
-    place = Place.of_environment()
-    first = place is None or place.rank == 0
+    worker = Place.of_environment()
+    first = worker is None or worker.rank == 0
     mistake, checkpoint = _begun(board, first)
     if mistake is not None:
         return
-    request = replace(request, callbacks=(*request.callbacks, _Noted(board)))
+    request = replace(request, callbacks=(*request.callbacks, _BoardNotes(board)))
     if checkpoint is not None:
         request = replace(request, resume=checkpoint)
-    with redirect_stderr(cast(Any, _Screen(board))):
+    with redirect_stderr(cast(Any, _BoardStream(board))):
         try:
-            if place is None:
+            if worker is None:
                 run(request)
             else:
-                run_rank(request, place)
+                run_rank(request, worker)
         except UserError as error:
             ray.get(board.fail.remote(str(error)))
             raise
@@ -228,7 +228,7 @@ def _work(given: dict[str, Any]) -> None:
 
 
 def _begun(board: Any, first: bool) -> tuple[str | None, str | None]:
-    """Count that the workers begin; return, the same to all, the mistake that ends the run, and where it goes on."""
+    """Count an attempt; return to all workers the mistake that ends the run, and the checkpoint to resume."""
     state: list[tuple[str | None, str | None]] = [(None, None)]
     if first:
         again = ray.get(board.begin.remote())
@@ -245,7 +245,7 @@ def _begun(board: Any, first: bool) -> tuple[str | None, str | None]:
 
 @contextmanager
 def _shown(board: Any) -> Iterator[None]:
-    """Write to the screen what the board has, as long as the block lasts."""
+    """Copy the board's text to the screen while the block lasts."""
     over = threading.Event()
 
     def show() -> None:

@@ -1,4 +1,4 @@
-"""Trials side by side with Ray Tune, on this machine or a cluster; a scheduler may stop the hopeless early."""
+"""Trials side by side with Ray Tune, on this machine or a cluster; a scheduler may stop hopeless ones early."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class _Unpickled:
-    """Stays in this process: Ray pickles what it is given, to restore a search, which our log of trials does."""
+    """Pickles as nothing: Ray would store it to restore a search, which our log of trials does."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {}
@@ -69,8 +69,8 @@ class _Proposals(_Unpickled, Searcher):
         """Do nothing, as :meth:`save`."""
 
 
-class _Watch(_Unpickled, tune.Callback):
-    """Hands what happens to trials on to the log of trials and to the user."""
+class _TrialCallbacks(_Unpickled, tune.Callback):
+    """Passes the events of trials on to the log of trials and to the user."""
 
     def __init__(self, proposals: _Proposals, job: Job) -> None:
         self.proposals, self.keep, self.progress = proposals, job.keep, job.progress
@@ -101,7 +101,7 @@ class _Watch(_Unpickled, tune.Callback):
 
 
 def _last_words(trial: RayTrial) -> str:
-    """Return what Ray wrote about the first of a trial's two failures."""
+    """Return Ray's last line about the first of a trial's two failures."""
     file = Path(trial.error_file) if trial.error_file else None
     lines = [line.strip() for line in file.read_text().splitlines() if line.strip()] if file and file.is_file() else []
     return f": {lines[-1]}" if lines else ""
@@ -112,7 +112,7 @@ def _seconds(news: dict[str, Any]) -> float:
 
 
 def _trainable(setting: dict[str, Any], task: Task, folder: str, data: bytes | None) -> None:
-    """Run one trial in a Ray worker; an error ends this trial alone, and Ray tries a killed one again."""
+    """Run one trial in a Ray worker; an error ends only this trial, and Ray tries a killed one again."""
     number, params = setting["number"], setting["params"]
     gpus = ",".join(map(str, ray.get_gpu_ids()))  # RecBole would take the first GPU of the machine for all trials
     task = replace(task, fixed={**task.fixed, "gpu_id": gpus})
@@ -130,7 +130,7 @@ def _trainable(setting: dict[str, Any], task: Task, folder: str, data: bytes | N
 
 
 class _Median(schedulers.MedianStoppingRule):
-    """Ray's, which takes every trial's last report for one of a validation; a trial that failed has none."""
+    """Ray's rule, without the last report of a trial that failed, which has no validation."""
 
     def on_trial_complete(self, tune_controller: TrialRunner, trial: RayTrial, result: dict[str, Any]) -> None:
         if "epoch" in result and "best" in result:
@@ -150,18 +150,18 @@ def scheduler_of(name: str, epochs: int, bigger: bool) -> schedulers.TrialSchedu
 
 
 def run_on_ray(job: Job, resources: Resources, scheduler: schedulers.TrialScheduler) -> None:
-    """Run what the search proposes, side by side; the data go once to each node.
+    """Run the proposed trials side by side; the data go once to each node.
 
     Args:
-        job: what the search needs, and who hears of its trials.
-        resources: what trials may take.
+        job: the search and its observers.
+        resources: of each trial.
         scheduler: of :func:`scheduler_of`.
 
     Raises:
-        UserError: there is no such cluster, or no machine has room for a trial.
+        UserError: no cluster answers, or no machine has room for a trial.
     """
     search = job.search
-    if search.told >= search.total:
+    if search.n_told >= search.total:
         return
     os.environ.setdefault("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")
     os.environ["TUNE_DISABLE_STRICT_METRIC_CHECKING"] = "1"  # a trial that failed has no score
@@ -178,7 +178,7 @@ def run_on_ray(job: Job, resources: Resources, scheduler: schedulers.TrialSchedu
                 tune_config=tune.TuneConfig(
                     search_alg=proposals,
                     scheduler=scheduler,
-                    num_samples=search.total - search.told,
+                    num_samples=search.total - search.n_told,
                     max_concurrent_trials=resources.max_concurrent,
                     reuse_actors=True,
                 ),
@@ -187,10 +187,10 @@ def run_on_ray(job: Job, resources: Resources, scheduler: schedulers.TrialSchedu
                     storage_path=scratch,
                     verbose=0,
                     failure_config=FailureConfig(max_failures=1),
-                    callbacks=[_Watch(proposals, job)],
+                    callbacks=[_TrialCallbacks(proposals, job)],
                 ),
             ).fit()
-            if search.told < search.total:
+            if search.n_told < search.total:
                 raise Interrupted(signal.SIGINT)  # Ray took the signal and ended the search
         finally:
             ray.shutdown()

@@ -1,24 +1,31 @@
-"""A search as those who run its trials see it: in a process of this machine, or with Ray."""
+"""The trials of a search that are still to run, and a process that runs them one after the other."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from recbole_bert4rec.tuning.objective import Task
+from recbole_bert4rec.system.workers import DiedError, FailedError, Worker
+from recbole_bert4rec.training.epochs import Report
+from recbole_bert4rec.tuning.objective import Task, run_trial
 from recbole_bert4rec.tuning.progress import SearchProgress
 from recbole_bert4rec.tuning.search import Search
-from recbole_bert4rec.tuning.trials import Trial
+from recbole_bert4rec.tuning.trials import FAILED, Trial
+
+_ATTEMPTS = 2
+"""A trial whose process was killed is tried once more."""
 
 
 @dataclass(frozen=True)
 class Resources:
-    """What trials may take.
+    """Resources of the trials.
 
     Attributes:
         cpus, gpus: of one trial; a share of a GPU is possible.
-        max_concurrent: trials at once; None for as many as there is room for.
+        max_concurrent: trials at once; None for as many as fit.
         address: of a running cluster; None to start Ray here, for this machine alone.
     """
 
@@ -33,12 +40,12 @@ class Job:
     """The trials of a search that are still to be run.
 
     Attributes:
-        task: what all trials share.
-        search: proposes settings, and is told their scores.
-        data: of :func:`~recbole_bert4rec.tuning.objective.packed_data`; None where each trial reads the files.
+        task: common to all trials.
+        search: proposes settings and learns their scores.
+        data: of :func:`~recbole_bert4rec.tuning.objective.packed_data`; None if each trial reads the files.
         folder: for the weights of the trials.
-        keep: called with every trial that ended.
-        progress: shows what goes on.
+        keep: called with every ended trial.
+        progress: shows the running trials.
     """
 
     task: Task
@@ -50,5 +57,36 @@ class Job:
 
 
 def checkpoint_of(folder: Path, number: int) -> str:
-    """Return where a trial keeps the weights of its best epoch."""
+    """Return the file for the weights of a trial's best epoch."""
     return str(folder / f"trial-{number}.pth")
+
+
+def run_serially(job: Job) -> None:
+    """Run the proposed trials one after the other in another process: a crash ends only one of them."""
+    with Worker(_trial, job.task, job.data) as worker:
+        while (proposal := job.search.ask()) is not None:
+            number, params = proposal
+            job.progress.begin(number, params)
+            report = partial(job.progress.epoch, number)
+            result = _attempt(worker, params, checkpoint_of(job.folder, number), report)
+            score = result.get("score")
+            failed = {"status": FAILED, "reason": result.get("reason", "it ended without a validation score")}
+            job.keep(Trial(number, params, **(result if score is not None else failed)))
+            job.search.tell(params, score)
+
+
+def _trial(task: Task, data: bytes | None, params: dict[str, Any], checkpoint: str, report: Report) -> dict[str, Any]:
+    return run_trial(task, params, data, checkpoint, report)
+
+
+def _attempt(worker: Worker, params: dict[str, Any], checkpoint: str, report: Report) -> dict[str, Any]:
+    """Return the trial's result, or ``{"reason": ...}`` if it failed."""
+    for _ in range(_ATTEMPTS):
+        try:
+            result: dict[str, Any] = worker.run(params, checkpoint, news=report)
+            return result
+        except DiedError as error:
+            reason = f"{error} ({_ATTEMPTS} times)"
+        except FailedError as error:
+            return {"reason": str(error)}
+    return {"reason": reason}

@@ -32,15 +32,15 @@ from recbole_bert4rec.training.saving import Saver
 
 @dataclass(frozen=True)
 class Task:
-    """What all trials of a search share.
+    """Model, data and options that all trials of a search share.
 
     Attributes:
-        model: as run.py takes it; ``module:Class`` for one of one's own.
+        model: as run.py takes it; ``module:Class`` for the user's own.
         dataset: as run.py takes it.
         config_files: as run.py takes them.
         flags: ``--key=value`` of the command line; they win over everything but are refused for searched options.
         fixed: options for every trial.
-        folder: where relative paths begin.
+        folder: base of relative paths.
         threads: of torch in each trial; results depend on it.
         budget: seconds of training and validation that a trial may take, whatever its epochs; None: no limit.
     """
@@ -79,10 +79,10 @@ def packed_data(task: Task) -> bytes:
 def run_trial(
     task: Task, params: dict[str, Any], data: bytes | None, checkpoint: str | None, report: Report
 ) -> dict[str, Any]:
-    """Train with one setting, or go on with that.
+    """Train with one setting, or resume its training.
 
     Args:
-        task: what all trials share.
+        task: common to all trials.
         params: the options of this trial.
         data: of :func:`packed_data`; None to read the files.
         checkpoint: file for the weights of the best epoch.
@@ -143,7 +143,7 @@ def _build(task: Task, params: dict[str, Any], data: bytes | None, *callbacks: C
 
 @contextmanager
 def _worker_context(task: Task) -> Iterator[None]:
-    """Set relative paths and threads as the search has them; Ray gives a worker its own."""
+    """Use the folder and threads of the search; Ray gives a worker others."""
     folder, threads = os.getcwd(), torch.get_num_threads()
     suppress_dependency_warnings()
     os.chdir(task.folder)

@@ -1,4 +1,4 @@
-"""What the user sees of a search: a bar for each running trial, one for all, and a line for each that ends."""
+"""Progress of a search: a bar for each running trial, one for all, and a line for each that ends."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def format_params(params: dict[str, Any]) -> str:
 
 
 class SearchProgress:
-    """Bars on a terminal; where there is none, the lines alone.
+    """Bars on a terminal; without one, only the lines.
 
     Args:
         total: trials of the whole search.
@@ -48,7 +48,7 @@ class SearchProgress:
         """Show that a trial starts, or starts again after it was killed."""
         self._remove(number)
         taken = {-bar.pos for bar in self._running.values() if not bar.disable}
-        free = next(place for place in range(1, len(taken) + 2) if place not in taken)
+        free = next(position for position in range(1, len(taken) + 2) if position not in taken)
         self._running[number] = self._bar(free, None, f"trial {number}")
 
     def epoch(self, number: int, news: dict[str, Any]) -> None:
@@ -63,14 +63,12 @@ class SearchProgress:
         self._remove(trial.number)
         best = self.log.best
         if trial.status == FAILED:
-            what = f"failed: {trial.reason}"
+            outcome = f"failed: {trial.reason}"
         else:
             how = " (stopped early)" if trial.status == STOPPED else ""
-            what = f"{self.metric} {trial.score:.4f} at epoch {trial.best_epoch} of {trial.epochs}{how}"
-        mark = " *" if best is trial else ""
-        text = (
-            f"[{len(self.log.trials)}/{self.total}] {what}, {trial.seconds:.1f} s: {format_params(trial.params)}{mark}"
-        )
+            outcome = f"{self.metric} {trial.score:.4f} at epoch {trial.best_epoch} of {trial.epochs}{how}"
+        setting = format_params(trial.params) + (" *" if best is trial else "")
+        text = f"[{len(self.log.trials)}/{self.total}] {outcome}, {trial.seconds:.1f} s: {setting}"
         say(text, "trial", asdict(trial))
         if best is not None:
             self._all.set_postfix_str(f", best {self.metric} {best.score:.4f}")

@@ -47,7 +47,7 @@ class ScoredTrials:
 
     @property
     def title(self) -> str:
-        """What was searched."""
+        """Model, data set and number of trials."""
         return f"{self.about['model']} on {self.about['dataset']}: {len(self.trials)} trials"
 
     @property
@@ -57,7 +57,7 @@ class ScoredTrials:
 
     @property
     def parameters(self) -> list[str]:
-        """Names of what was searched over."""
+        """Names of the searched options."""
         return [name for name in self.trials.columns if name not in (_NUMBER, _SCORE)]
 
     def kind(self, name: str) -> str:
@@ -76,13 +76,13 @@ class Axis:
 
     Attributes:
         name: its title.
-        places: where each trial is drawn.
-        ticks: places that have a label.
+        positions: of the trials.
+        ticks: positions that have a label.
         labels: of the ticks.
     """
 
     name: str
-    places: NDArray[np.float64]
+    positions: NDArray[np.float64]
     ticks: NDArray[np.float64]
     labels: list[str]
 
@@ -92,10 +92,10 @@ def write_report(trials: Path, page: Path) -> dict[str, Path]:
 
     Args:
         trials: log of a search, one JSON object a line.
-        page: the HTML file, without anything from elsewhere.
+        page: the HTML file, which loads nothing from other places.
 
     Returns:
-        What was written, by what it is.
+        The written files, by their kind.
     """
     search = read_trials(trials)
     axes = [axis_of(name, search.trials[name], search.kind(name)) for name in search.parameters]
@@ -130,7 +130,7 @@ def read_trials(path: Path) -> ScoredTrials:
 
 
 def axis_of(name: str, values: pd.Series, kind: str) -> Axis:
-    """Return where to draw each value: a number at its size or its logarithm, a word at its rank.
+    """Return the axis of some values: a number stands at its size or its logarithm, a word at its rank.
 
     Args:
         name: title of the axis.
@@ -141,20 +141,20 @@ def axis_of(name: str, values: pd.Series, kind: str) -> Axis:
     if not numeric or values.isna().any():
         words = values.map(str)
         distinct = sorted(words.unique())
-        places = words.map({word: float(place) for place, word in enumerate(distinct)}).to_numpy(float)
-        return Axis(name, places, np.arange(len(distinct), dtype=float), distinct)
+        positions = words.map({word: float(rank) for rank, word in enumerate(distinct)}).to_numpy(float)
+        return Axis(name, positions, np.arange(len(distinct), dtype=float), distinct)
     numbers = values.to_numpy(float)
     spans = kind == "choice" and numbers.max() >= _WIDE * numbers.min()
     wide = numbers.min() > 0 and (spans or kind.startswith("loguniform"))
-    places, marked = (np.log10(numbers) if wide else numbers), np.unique(numbers)
-    if len(marked) > _FEW_TICKS:
-        spread = np.linspace(places.min(), places.max(), 5)
-        marked = 10**spread if wide else spread
-    return Axis(name, places, np.log10(marked) if wide else marked, [f"{value:.3g}" for value in marked])
+    positions, ticks = (np.log10(numbers) if wide else numbers), np.unique(numbers)
+    if len(ticks) > _FEW_TICKS:
+        spread = np.linspace(positions.min(), positions.max(), 5)
+        ticks = 10**spread if wide else spread
+    return Axis(name, positions, np.log10(ticks) if wide else ticks, [f"{value:.3g}" for value in ticks])
 
 
 def importance(trials: pd.DataFrame) -> pd.DataFrame | None:
-    """Return how much worse a forest predicts scores when a parameter's values are shuffled; None for too few trials.
+    """Measure how much worse a forest predicts scores if a parameter is shuffled; None for too few trials.
 
     Permutation importance (Breiman 2001): random forests are fitted to resamples of the trials, and predict those that
     were not drawn. It describes this search and says nothing about other data.
@@ -163,28 +163,28 @@ def importance(trials: pd.DataFrame) -> pd.DataFrame | None:
         trials: of :class:`ScoredTrials`.
 
     Returns:
-        A row a parameter, the least important first: loss of R² in the ``mean`` over the resamples, and its standard
-        deviation ``std``.
+        A row a parameter, the least important first: ``mean`` and standard deviation ``std`` of the loss of R²
+        over the resamples.
     """
     names = [name for name in trials.columns if name not in (_NUMBER, _SCORE)]
     if len(trials) < max(_LEAST_TRIALS, _TRIALS_A_PARAMETER * len(names)) or trials[_SCORE].nunique() < 2:
         return None
-    features = np.column_stack([axis_of(name, trials[name], "any").places for name in names])
+    features = np.column_stack([axis_of(name, trials[name], "any").positions for name in names])
     scores = trials[_SCORE].to_numpy(float)
-    random, found = np.random.default_rng(0), []
+    random, losses = np.random.default_rng(0), []
     for seed in range(_RESAMPLES):
         drawn = random.integers(len(trials), size=len(trials))
         left = np.setdiff1d(np.arange(len(trials)), drawn)
         forest = RandomForestRegressor(n_estimators=50, random_state=seed, n_jobs=1).fit(features[drawn], scores[drawn])
         shuffled = permutation_importance(forest, features[left], scores[left], n_repeats=5, random_state=seed)
-        found.append(shuffled.importances_mean)
-    table = pd.DataFrame({"mean": np.mean(found, 0), "std": np.std(found, 0, ddof=1)}, index=names)
+        losses.append(shuffled.importances_mean)
+    table = pd.DataFrame({"mean": np.mean(losses, 0), "std": np.std(losses, 0, ddof=1)}, index=names)
     return table.sort_values("mean")
 
 
 def _interactive_coordinates(search: ScoredTrials, axes: list[Axis]) -> go.Figure:
     dimensions = [
-        {"label": axis.name, "values": axis.places, "tickvals": axis.ticks, "ticktext": axis.labels} for axis in axes
+        {"label": axis.name, "values": axis.positions, "tickvals": axis.ticks, "ticktext": axis.labels} for axis in axes
     ]
     line = {"color": search.scores, "colorscale": _COLOURS, "showscale": True}
     figure = go.Figure(go.Parcoords(line=line, dimensions=dimensions))
@@ -196,7 +196,7 @@ def _interactive_slices(search: ScoredTrials, axes: list[Axis]) -> go.Figure:
     for column, axis in enumerate(axes, 1):
         line = {"color": search.trials[_NUMBER], "colorscale": _COLOURS, "showscale": column == len(axes)}
         marker = {**line, "colorbar": {"title": "trial"}}
-        figure.add_scatter(x=axis.places, y=search.scores, mode="markers", marker=marker, row=1, col=column)
+        figure.add_scatter(x=axis.positions, y=search.scores, mode="markers", marker=marker, row=1, col=column)
         figure.update_xaxes(tickvals=axis.ticks, ticktext=axis.labels, row=1, col=column)
     figure.update_yaxes(title=search.score_name, col=1)
     return figure.update_layout(title="Slices: the score by each parameter alone", showlegend=False, height=420)
@@ -225,24 +225,24 @@ def _draw_coordinates(search: ScoredTrials, axes: list[Axis]) -> Figure:
     canvas = figure.subplots()
     scores = search.scores
     shades = matplotlib.colormaps[_COLOURS]((scores - scores.min()) / (np.ptp(scores) or 1.0))
-    scaled = [_scaled(axis.places, axis.places) for axis in axes]
+    scaled = [_scaled(axis.positions, axis.positions) for axis in axes]
     for number in np.argsort(scores if search.about["bigger"] else -scores):
-        canvas.plot(range(len(axes)), [places[number] for places in scaled], color=shades[number], alpha=0.8)
-    for place, axis in enumerate(axes):
-        canvas.axvline(place, color="black", linewidth=0.8)
+        canvas.plot(range(len(axes)), [positions[number] for positions in scaled], color=shades[number], alpha=0.8)
+    for column, axis in enumerate(axes):
+        canvas.axvline(column, color="black", linewidth=0.8)
         box = {"color": "white", "alpha": 0.7, "pad": 0.5}
-        for height, text in zip(_scaled(axis.ticks, axis.places), axis.labels, strict=True):
-            canvas.text(place + 0.03, height, plain_text(text), fontsize=8, va="center", bbox=box)
+        for height, text in zip(_scaled(axis.ticks, axis.positions), axis.labels, strict=True):
+            canvas.text(column + 0.03, height, plain_text(text), fontsize=8, va="center", bbox=box)
     canvas.set_xticks(range(len(axes)), [plain_text(axis.name) for axis in axes], rotation=12)
     canvas.set_yticks([])
     canvas.set_title(plain_text(f"{search.title}, the best brightest"))
     return figure
 
 
-def _scaled(values: NDArray[np.float64], places: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return heights between the lowest of the places, 0, and the highest, 1."""
-    width = np.ptp(places)
-    return (values - places.min()) / width if width else np.full(len(values), 0.5)
+def _scaled(values: NDArray[np.float64], positions: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Scale values to heights from 0, the lowest position, to 1, the highest."""
+    width = np.ptp(positions)
+    return (values - positions.min()) / width if width else np.full(len(values), 0.5)
 
 
 def _draw_importance(search: ScoredTrials, weights: pd.DataFrame) -> Figure:

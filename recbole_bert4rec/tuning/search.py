@@ -1,4 +1,4 @@
-"""What to try next: every combination, random ones, or hyperopt's tree of Parzen estimators; none of them twice."""
+"""Propose settings: all combinations, random ones, or by hyperopt's tree of Parzen estimators; none twice."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.tuning.space import Space
 
 _ATTEMPTS = 100
-"""Draws that may repeat a combination before there is none left."""
+"""Draws that may repeat a combination before the search ends."""
 
 
 def key_of(params: dict[str, Any]) -> str:
@@ -22,7 +22,7 @@ def key_of(params: dict[str, Any]) -> str:
 
 
 class Search:
-    """Proposes settings and learns from their scores; trial ``n`` of a seed depends on nothing but what was told.
+    """Proposes settings and learns from their scores; trial ``n`` of a seed depends on the told scores alone.
 
     Args:
         algorithm: one of :data:`~recbole_bert4rec.system.constants.ALGORITHMS`.
@@ -43,7 +43,7 @@ class Search:
         self.space, self.algorithm, self.seed, self.sign = space, algorithm, seed, -1.0 if bigger else 1.0
         sizes = [size for size in (space.size, max_trials) if size is not None]
         self.total = min(sizes) if sizes else 0
-        self.told = 0
+        self.n_told = 0
         self._grid = enumerate(space.grid())
         self._asked: set[str] = set()
         self._draws = 0
@@ -52,7 +52,7 @@ class Search:
             self._trials = Trials()
 
     def ask(self) -> tuple[int, dict[str, Any]] | None:
-        """Propose the next setting and its number, from 0; None when there is no other."""
+        """Propose the next setting and its number, from 0; None if none is left."""
         if len(self._asked) >= self.total:
             return None
         proposal = self._next_of_grid() if self.algorithm == "exhaustive" else self._draw()
@@ -78,9 +78,9 @@ class Search:
         return None
 
     def tell(self, params: dict[str, Any], score: float | None) -> None:
-        """Learn the score that a setting reached on validation, in this run or an earlier one; None where it failed."""
+        """Learn the score that a setting reached on validation, in this run or an earlier one; None if it failed."""
         self._asked.add(key_of(params))
-        self.told += 1
+        self.n_told += 1
         if self.algorithm != "bayes":
             return
         number = len(self._trials.trials)
@@ -94,7 +94,7 @@ class Search:
         self._trials.refresh()
 
     def go_on(self, earlier: list[tuple[int, dict[str, Any], float | None]]) -> None:
-        """Take over the trials of an earlier run: number, setting and score; none of them is proposed again."""
+        """Take over number, setting and score of an earlier run's trials, which are not proposed again."""
         for _, params, score in earlier:
             self.tell(params, score)
         if self.algorithm == "bayes" and earlier:

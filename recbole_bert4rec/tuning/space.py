@@ -24,7 +24,7 @@ BOUNDS |= {"loguniform": ("low", "high"), "loguniform10": ("low", "high")}
 high; ``loguniform10`` draws between low and high themselves, every power of ten alike."""
 
 _MOST_MISTAKES = 20
-"""That a message lists."""
+"""Listed in one message."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Parameter:
         return getattr(hp, self.kind)(self.name, *self.values)
 
     def value(self, drawn: float) -> Any:
-        """Return what hyperopt drew, as the option takes it."""
+        """Convert a draw of hyperopt to a value of the option."""
         if self.kind == "choice":
             return self.values[int(drawn)]
         number = float(drawn)
@@ -72,7 +72,7 @@ class Parameter:
         return number and bool(low - slack <= value <= high + slack)
 
     def drawn(self, value: object) -> Any:
-        """Return what hyperopt would have drawn for a value; :meth:`value` the other way round."""
+        """Convert a value of the option to a draw of hyperopt; the inverse of :meth:`value`."""
         if self.kind != "choice":
             return value
         return next(n for n, other in enumerate(self.values) if type(other) is type(value) and other == value)
@@ -86,13 +86,13 @@ class Space:
 
     @property
     def size(self) -> int | None:
-        """Number of combinations; None where a parameter is continuous."""
+        """Number of combinations; None if a parameter is continuous."""
         if any(parameter.kind != "choice" for parameter in self.parameters):
             return None
         return math.prod(len(parameter.values) for parameter in self.parameters)
 
     def grid(self) -> Iterator[dict[str, Any]]:
-        """Give every combination once; the last parameter changes fastest."""
+        """Yield every combination once; the last parameter changes fastest."""
         names = [parameter.name for parameter in self.parameters]
         for values in itertools.product(*(parameter.values for parameter in self.parameters)):
             yield dict(zip(names, values, strict=True))
@@ -102,7 +102,7 @@ class Space:
         return {parameter.name: parameter.hyperopt() for parameter in self.parameters}
 
     def values(self, drawn: dict[str, Any]) -> dict[str, Any]:
-        """Return options from what hyperopt drew: indices of choices, and numbers."""
+        """Convert draws of hyperopt, indices of choices and numbers, to options."""
         return {parameter.name: parameter.value(drawn[parameter.name]) for parameter in self.parameters}
 
 
@@ -110,47 +110,47 @@ def read_space(path: str | Path) -> Space:
     """Read a space: a file of lines ``name kind values``, or YAML (.yaml, .yml) of ``kind: {name: values}``.
 
     Raises:
-        UserError: every line that is not understood, with its number.
+        UserError: some lines have mistakes; all are listed with their numbers.
     """
     try:
         text = Path(path).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"parameter file {path} cannot be read: {error}") from error
     if Path(path).suffix in (".yaml", ".yml"):
-        entries, found = _yaml_entries(parse_yaml(text, f"parameter file {path}"))
+        entries, mistakes = _yaml_entries(parse_yaml(text, f"parameter file {path}"))
     else:
-        entries, found = _line_entries(text)
+        entries, mistakes = _line_entries(text)
     parameters: dict[str, Parameter] = {}
-    for place, name, kind, values in entries:
+    for where, name, kind, values in entries:
         mistake = f"{name} is there twice" if name in parameters else _mistake(kind, values)
         if name in NOT_SEARCHED:
             mistake = f"{name} says what is compared and how; it cannot be searched"
         if mistake:
-            found.append(f"{place}: {mistake}")
+            mistakes.append(f"{where}: {mistake}")
         else:
             parameters[name] = Parameter(name, kind, tuple(_without_repeats(values) if kind == "choice" else values))
-    if not entries and not found:
-        found.append("there is no parameter in it")
-    if found:
-        more = [f"and {len(found) - _MOST_MISTAKES} more"] if len(found) > _MOST_MISTAKES else []
-        mistakes = "\n  ".join([*found[:_MOST_MISTAKES], *more])
+    if not entries and not mistakes:
+        mistakes.append("there is no parameter in it")
+    if mistakes:
+        more = [f"and {len(mistakes) - _MOST_MISTAKES} more"] if len(mistakes) > _MOST_MISTAKES else []
+        lines = "\n  ".join([*mistakes[:_MOST_MISTAKES], *more])
         raise UserError(
             f"parameter file {path} has mistakes; its lines are `name choice [1, 2]`, `name uniform 0,1`, "
             f"`name quniform 16,64,16`, `name loguniform -8,0` (exponents of e), `name loguniform10 1e-4,1e-2`, or "
-            f"comments after #:\n  {mistakes}"
+            f"comments after #:\n  {lines}"
         )
     return Space(tuple(parameters.values()))
 
 
-Entry = tuple[str, str, str, list[Any]]
-"""Where it stands, name, kind, values."""
+ParameterLine = tuple[str, str, str, list[Any]]
+"""Line or key of the file, name, kind and values of a parameter."""
 
 
-def _line_entries(text: str) -> tuple[list[Entry], list[str]]:
-    entries: list[Entry] = []
-    found: list[str] = []
+def _line_entries(text: str) -> tuple[list[ParameterLine], list[str]]:
+    entries: list[ParameterLine] = []
+    mistakes: list[str] = []
     for number, line in enumerate(text.splitlines(), 1):
-        place = f"line {number}"
+        where = f"line {number}"
         stated, _, comment = line.partition("#")
         while comment and stated.count("'") % 2 + stated.count('"') % 2:  # a # in quotes is none
             more, _, comment = comment.partition("#")
@@ -159,39 +159,40 @@ def _line_entries(text: str) -> tuple[list[Entry], list[str]]:
         if not words:
             continue
         if len(words) < 3:
-            found.append(f"{place}: name, kind and values are needed, but it says {short(line.strip())}")
+            mistakes.append(f"{where}: name, kind and values are needed, but it says {short(line.strip())}")
             continue
-        name, kind, written = words
+        name, kind, values_text = words
         try:
-            values = calculated(written if kind == "choice" else f"[{written.strip()}]")
+            values = calculated(values_text if kind == "choice" else f"[{values_text.strip()}]")
         except ValueError:
-            wanted = "a list such as [0.1, 0.2] or ['a', 'b']" if kind == "choice" else "numbers such as 0.1,0.5"
-            found.append(f"{place}: the values must be {wanted}, but are {short(written)}")
+            form = "a list such as [0.1, 0.2] or ['a', 'b']" if kind == "choice" else "numbers such as 0.1,0.5"
+            mistakes.append(f"{where}: the values must be {form}, but are {short(values_text)}")
             continue
-        entries.append((place, name, kind, list(values) if isinstance(values, (list, tuple)) else [values]))
-        if kind == "choice" and not isinstance(values, (list, tuple)):
-            entries.pop()
-            found.append(f"{place}: the values must be a list such as [{short(values)}], but are {short(written)}")
-    return entries, found
+        if isinstance(values, (list, tuple)):
+            entries.append((where, name, kind, list(values)))
+        else:
+            example = f"[{short(values)}]"
+            mistakes.append(f"{where}: the values must be a list such as {example}, but are {short(values_text)}")
+    return entries, mistakes
 
 
-def _yaml_entries(content: object) -> tuple[list[Entry], list[str]]:
-    """Return what the content of a YAML file says, and its mistakes."""
-    wanted = "must hold {name: values}"
+def _yaml_entries(content: object) -> tuple[list[ParameterLine], list[str]]:
+    """Return the parameters of a YAML file, and its mistakes."""
+    form = "must hold {name: values}"
     if not isinstance(content, dict):
         return [], [f"it must hold `choice: {{name: [values]}}` and the like, but holds {short(content)}"]
-    entries: list[Entry] = []
-    found: list[str] = []
+    entries: list[ParameterLine] = []
+    mistakes: list[str] = []
     for kind, named in content.items():
         if not isinstance(named, dict):
-            found.append(f"key {kind}: {wanted}, but holds {short(named)}")
+            mistakes.append(f"key {kind}: {form}, but holds {short(named)}")
             continue
         for name, values in named.items():
             if isinstance(values, list):
                 entries.append((f"key {kind}: {name}", str(name), str(kind), values))
             else:
-                found.append(f"key {kind}: {name} must be a list, but is {short(values)}")
-    return entries, found
+                mistakes.append(f"key {kind}: {name} must be a list, but is {short(values)}")
+    return entries, mistakes
 
 
 def _mistake(kind: str, values: list[Any]) -> str | None:

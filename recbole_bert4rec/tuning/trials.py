@@ -20,12 +20,12 @@ FINISHED, STOPPED, FAILED = "finished", "stopped", "failed"
 
 @dataclass
 class Trial:
-    """A setting and what became of it.
+    """A setting and its result.
 
     Attributes:
-        number: its place in the search, from 0.
+        number: in the order of the search, from 0.
         status: ``finished``; ``stopped`` early by the scheduler; or ``failed``.
-        score: best validation score; None where it failed.
+        score: best validation score; None if it failed.
         valid: all validation metrics of that epoch.
         epochs: epochs trained.
         best_epoch: the epoch of the score, from 0.
@@ -43,7 +43,7 @@ class Trial:
     reason: str = ""
 
     def better_than(self, other: Trial | None, bigger: bool) -> bool:
-        """Return whether this trial is better by score, or by number where scores are equal."""
+        """Return whether this trial is better by score, or by number if scores are equal."""
         if self.score is None or other is None or other.score is None:
             return self.score is not None
         mine, its = (self.score, other.score) if bigger else (-self.score, -other.score)
@@ -51,7 +51,7 @@ class Trial:
 
 
 def _header_of(line: bytes) -> dict[str, Any]:
-    """Return what the first line says of the search."""
+    """Return the description of the search from the first line."""
     content = json.loads(line.decode("utf-8"))
     header = content.get("search") if isinstance(content, dict) else None
     if not isinstance(header, dict):
@@ -60,7 +60,7 @@ def _header_of(line: bytes) -> dict[str, Any]:
 
 
 def _trial_of(line: bytes) -> Trial:
-    """Return the trial of one line; refuse values that no trial has."""
+    """Read the trial of one line; refuse values that no trial has."""
     content = json.loads(line.decode("utf-8"))
     if not isinstance(content, dict):
         raise ValueError(f"it must be a dictionary, but is {short(content)}")
@@ -91,11 +91,11 @@ def _is_count(value: object) -> bool:
 
 
 class TrialLog:
-    """The file of a search: its first line says what is searched, and each other line is a trial.
+    """The file of a search: its first line describes the search, and each other line is a trial.
 
     Args:
         path: the file, ``.jsonl``.
-        about: what the trials depend on; plain values, among them ``space``, the kind and values of each parameter.
+        about: all that the trials depend on; plain values, among them ``space``, the kind and values of each parameter.
         resume: whether the file may hold trials already, to go on from.
 
     Raises:
@@ -163,7 +163,7 @@ class TrialLog:
             os.fsync(file.fileno())
 
     def add(self, trial: Trial) -> None:
-        """Keep a trial, on disk before anything else happens."""
+        """Write a trial to the disk, then add it."""
         if key_of(trial.params) in {key_of(other.params) for other in self.trials}:
             raise ValueError(f"trial {trial.params} is there already")
         if not self.path.exists():
@@ -174,7 +174,7 @@ class TrialLog:
 
     @property
     def best(self) -> Trial | None:
-        """The trial with the best validation score; None where none has a score."""
+        """The trial with the best validation score; None if none has a score."""
         best: Trial | None = None
         for trial in self.trials:
             if trial.better_than(best, self.bigger):

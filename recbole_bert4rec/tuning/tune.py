@@ -32,8 +32,7 @@ from recbole_bert4rec.training import display
 from recbole_bert4rec.training.build import translate_errors
 from recbole_bert4rec.training.inputs import check_model, resolve_inputs
 from recbole_bert4rec.training.logs import no_bars, say, shown
-from recbole_bert4rec.tuning.job import Job, Resources, checkpoint_of
-from recbole_bert4rec.tuning.local import run_here
+from recbole_bert4rec.tuning.job import Job, Resources, checkpoint_of, run_serially
 from recbole_bert4rec.tuning.objective import Task, changes_dataset, packed_data, run_trial, test_result
 from recbole_bert4rec.tuning.progress import SearchProgress, format_params
 from recbole_bert4rec.tuning.report import write_report
@@ -42,15 +41,15 @@ from recbole_bert4rec.tuning.space import Space, read_space
 from recbole_bert4rec.tuning.trials import FAILED, STOPPED, Trial, TrialLog
 
 _TAKEN = (".jsonl", ".pth", ".html", ".png", ".yaml", ".lock")
-"""Endings of what is written beside the output file."""
+"""Endings of the files written beside the output file."""
 
 
 @dataclass(frozen=True)
 class SearchRequest:
-    """What to search and how; the flags of ``python run_hyper.py --help`` say the same.
+    """The space, the way to search it, and the files; flags of ``python run_hyper.py --help`` say the same.
 
     Attributes:
-        task: what all trials share: model, data set and options.
+        task: model, data set and options of all trials.
         params_file: the space, as :func:`~recbole_bert4rec.tuning.space.read_space` takes it.
         output: RecBole's file of results. Trials, winner, weights and plots get names beside it.
         display: HTML page of plots. Default: beside ``output``.
@@ -58,9 +57,9 @@ class SearchRequest:
         algorithm: ``exhaustive``, ``random`` or ``bayes``.
         max_trials: of ``random`` and ``bayes``. Default: all combinations.
         scheduler: with Ray: ``none``, ``asha`` or ``median``, which stop hopeless trials early.
-        resume: whether to go on with the search in ``output``.
-        resources: with Ray: what trials may take.
-        screen: what is shown: ``short``, a line a trial; ``json``, an object a line; ``quiet``, warnings.
+        resume: whether to continue the search in ``output``.
+        resources: with Ray: CPUs and GPUs of a trial.
+        screen: ``short`` shows a line a trial; ``json``, an object a line; ``quiet``, warnings only.
     """
 
     task: Task
@@ -82,13 +81,13 @@ class SearchRequest:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """What a search found.
+    """Results of a search.
 
     Attributes:
         best: the trial with the best validation score.
         test_result: metrics of ``best`` on the test data, by name; no other trial was tested.
         trials: all trials in the order in which they ended.
-        files: what was written, by what it is.
+        files: the written files, by their kind.
         bigger: whether larger scores are better.
     """
 
@@ -99,7 +98,7 @@ class SearchResult:
     bigger: bool = True
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: the best ten trials, the test of the best, and the score by trial."""
+        """Return HTML for a notebook: the best ten trials, the test of the best, and the score by trial."""
         scored = [(trial, score) for trial in self.trials if (score := trial.score) is not None]
         ranked = sorted(scored, key=lambda pair: pair[1], reverse=self.bigger)
         rows = [{"trial": trial.number, "validation": score, **trial.params} for trial, score in ranked[:10]]
@@ -152,7 +151,7 @@ def _with_lock(request: SearchRequest, space: Space, config: Config) -> SearchRe
 
 
 def _run_search(request: SearchRequest, space: Space, config: Config, folder: Path) -> TrialLog:
-    """Run the trials that are missing; weights of the best stay in ``folder``."""
+    """Run the missing trials; weights of the best stay in ``folder``."""
     search = Search(space, request.algorithm, request.max_trials, config["seed"], config["valid_metric_bigger"])
     log = TrialLog(request.beside(".jsonl"), _metadata(request, config, space), request.resume)
     search.go_on([(trial.number, trial.params, trial.score) for trial in log.trials])
@@ -184,14 +183,14 @@ def _run_search(request: SearchRequest, space: Space, config: Config, folder: Pa
             scheduler = engine.scheduler_of(request.scheduler, most_epochs(config), config["valid_metric_bigger"])
             engine.run_on_ray(job, request.resources, scheduler)
         else:
-            run_here(job)
+            run_serially(job)
     finally:
         progress.close()
     return log
 
 
 def _ray_tune() -> ModuleType:
-    """Return the room's part for searches, by its name: no other room needs Ray.
+    """Import the part for Ray by its name: searches without it must not need Ray.
 
     Raises:
         UserError: Ray is not installed, or does not work with the other libraries.
@@ -199,7 +198,7 @@ def _ray_tune() -> ModuleType:
     need("--tool=Ray", "ray")
     try:
         return importlib.import_module("recbole_bert4rec.ray.tune")
-    except Exception as error:  # whatever a library that does not fit raises
+    except Exception as error:  # a library that does not fit may raise anything
         raise UserError(
             f"--tool=Ray: Ray {metadata.version('ray')} does not work here ({type(error).__name__}: {error}); "
             "pip install --upgrade 'ray[tune]'"
@@ -207,7 +206,7 @@ def _ray_tune() -> ModuleType:
 
 
 def _point_at_exponents(space: Space) -> None:
-    """Say so where somebody may have taken the bounds of ``loguniform`` for the numbers themselves."""
+    """Add a note if somebody may have taken the bounds of ``loguniform`` for the numbers themselves."""
     for parameter in space.parameters:
         if parameter.kind == "loguniform" and all(0 <= bound <= 1 for bound in parameter.values):
             low, high = map(math.exp, parameter.values)
@@ -219,10 +218,10 @@ def _point_at_exponents(space: Space) -> None:
 
 
 def _checked(task: Task, names: list[str]) -> Config:
-    """Return the configuration that all trials share; refuse what would make all of them fail."""
-    given = parse_flags(task.flags)
+    """Return the configuration that all trials share; refuse mistakes that would make all of them fail."""
+    flags = parse_flags(task.flags)
     for name in names:
-        if name in given:
+        if name in flags:
             raise UserError(f"`{name}` is in the parameter file and on the command line; leave one of them out")
     config = translate_errors(lambda: task.config({}), "the configuration")
     unknown = [name for name in names if name not in config]
@@ -240,7 +239,7 @@ def _checked(task: Task, names: list[str]) -> Config:
 
 
 def _metadata(request: SearchRequest, config: Config, space: Space) -> dict[str, Any]:
-    """Return what the trials of a search depend on; --resume compares it."""
+    """Return all that the trials of a search depend on; --resume compares it."""
     task = request.task
     searched = {parameter.name for parameter in space.parameters}
     return {
@@ -255,17 +254,17 @@ def _metadata(request: SearchRequest, config: Config, space: Space) -> dict[str,
         "budget": task.budget,
         "space": {parameter.name: [parameter.kind, *parameter.values] for parameter in space.parameters},
         "code": digest_of_code(config.model_class),
-        "options": {name: str(value) for name, value in sorted(_given(config).items()) if name not in searched},
+        "options": {name: str(value) for name, value in sorted(_user_options(config).items()) if name not in searched},
     }
 
 
-def _given(config: Config) -> dict[str, Any]:
-    """Return the options that files, command line or search have given, without the progress bar, which is ours."""
+def _user_options(config: Config) -> dict[str, Any]:
+    """Return the options of files, command line or search, without the progress bar, which is ours."""
     return {name: value for name, value in config.external_config_dict.items() if name != "show_progress"}
 
 
 def _keep_best_weights(folder: Path, log: TrialLog) -> None:
-    """Remove the weights of all trials that ended but the best, and what all of them would have gone on from."""
+    """Remove the weights of all ended trials but the best, and the files to resume them."""
     best = log.best
     for trial in log.trials:
         weights = checkpoint_of(folder, trial.number)
@@ -295,19 +294,19 @@ def _finish(request: SearchRequest, log: TrialLog, config: Config, folder: Path)
     files |= write_report(log.path, request.display or request.beside(".html"))
     files["best options"] = request.beside(".best.yaml")
     say(_summary(log, best, config, tested), "summary", {"best": asdict(best), "test_result": tested})
-    own = f" --model={request.task.model}" if ":" in request.task.model else ""  # which no file imports
+    model_flag = f" --model={request.task.model}" if ":" in request.task.model else ""  # which no file imports
     lines = [
-        f"  {what:<14}{path}" + (f"   (run.py --config_files={path}{own})" if what == "best options" else "")
-        for what, path in files.items()
+        f"  {kind:<14}{path}" + (f"   (run.py --config_files={path}{model_flag})" if kind == "best options" else "")
+        for kind, path in files.items()
     ]
     say("\n".join(lines), "reports", {"files": files})
     return SearchResult(best, tested, list(log.trials), files, log.bigger)
 
 
 def _write_winner(request: SearchRequest, best: Trial) -> None:
-    """Write the winner's options as a file for run.py: those of the search's files and flags, and the chosen ones."""
+    """Write the options of the search and the winner as a file for run.py."""
     task = request.task
-    content = {"model": task.model, "dataset": task.dataset, **without_places(_given(task.config(best.params)))}
+    content = {"model": task.model, "dataset": task.dataset, **without_places(_user_options(task.config(best.params)))}
     with atomic_write(request.beside(".best.yaml")) as temporary:
         temporary.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
 
@@ -337,9 +336,9 @@ def _line_of_params(params: dict[str, Any]) -> str:
 def _summary(log: TrialLog, best: Trial, config: Config, tested: dict[str, float]) -> str:
     metric = config["valid_metric"]
     rows = [
-        [place, trial.number, f"{trial.score:.4f}", trial.best_epoch, trial.epochs, f"{trial.seconds:.1f}"]
+        [rank, trial.number, f"{trial.score:.4f}", trial.best_epoch, trial.epochs, f"{trial.seconds:.1f}"]
         + [f"{v:.4g}" if isinstance(v, float) else v for v in trial.params.values()]
-        for place, trial in enumerate(log.ranking()[:10], 1)
+        for rank, trial in enumerate(log.ranking()[:10], 1)
     ]
     header = ["", "trial", f"valid {metric}", "best epoch", "epochs", "seconds", *best.params]
     stopped, failed = ([trial.status for trial in log.trials].count(status) for status in (STOPPED, FAILED))

@@ -59,15 +59,15 @@ def test_importance_finds_what_the_score_depends_on() -> None:
 
 def test_numbers_are_drawn_at_their_size_and_wide_ones_at_their_logarithm() -> None:
     plain = axis_of("n", pd.Series([1, 2, 4, 2]), "choice")
-    assert plain.places.tolist() == [1, 2, 4, 2]
+    assert plain.positions.tolist() == [1, 2, 4, 2]
     assert (plain.ticks.tolist(), plain.labels) == ([1, 2, 4], ["1", "2", "4"])
     wide = axis_of("rate", pd.Series([0.0001, 0.01, 0.001]), "choice")
-    assert wide.places.tolist() == pytest.approx([-4, -2, -3])
+    assert wide.positions.tolist() == pytest.approx([-4, -2, -3])
     assert wide.labels == ["0.0001", "0.001", "0.01"]
-    assert axis_of("dropout", pd.Series([0.001, 0.5]), "uniform").places.tolist() == [0.001, 0.5]
-    assert axis_of("n", pd.Series([0, 100]), "choice").places.tolist() == [0, 100]
+    assert axis_of("dropout", pd.Series([0.001, 0.5]), "uniform").positions.tolist() == [0.001, 0.5]
+    assert axis_of("n", pd.Series([0, 100]), "choice").positions.tolist() == [0, 100]
     many = axis_of("rate", pd.Series(np.logspace(-4, 0, 50)), "loguniform10")
     assert many.labels == ["0.0001", "0.001", "0.01", "0.1", "1"]
     words = axis_of("act", pd.Series(["relu", None, "gelu", True]), "choice")
     assert words.labels == ["None", "True", "gelu", "relu"]
-    assert words.places.tolist() == [3, 0, 2, 1]
+    assert words.positions.tolist() == [3, 0, 2, 1]
