@@ -1,4 +1,4 @@
-"""Bounds what requests and answers hold in memory: beyond it, a request is told to come again."""
+"""Bound the memory of requests and answers: beyond it, a request is told to come again."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from recbole_bert4rec.serving.questions import LARGEST_BODY
 
 _MOST_BYTES, _SMALL = 16 << 20, 1 << 16
-"""Of all bodies that have come and all answers that are not sent; larger bodies than the second may take three quarters
-of it, so that small ones always have some. Ids take five times as much."""
+"""Bytes of all received bodies and unsent answers, and of a small body. Larger bodies may take three quarters of the
+bytes, so that small ones always have some. In memory, ids take five times as much."""
 _PIECE = 1 << 16
-"""Bytes of an answer that are sent at once; the rest waits until the client has read them."""
+"""Bytes of an answer sent at once; the rest waits until the client has read them."""
 _TOO_LONG = f"the body has more than {LARGEST_BODY:,} bytes; ask for fewer at once"
 
 
@@ -20,14 +20,14 @@ class Admission:
     """Lets requests through as long as they and their answers fit into a number of bytes.
 
     Args:
-        app: to go through.
+        app: serves them.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app, self._held = app, 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request; answer 413 if its body is too long, and 503 without keeping it if there is no room."""
+        """Serve a request; answer 413 to a body that is too long, and 503 without keeping it if memory is short."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -68,7 +68,7 @@ class Admission:
 
 
 async def _discard_body(receive: Receive) -> None:
-    """Read a body, of which nothing is kept: a client that is still sending would not read the answer."""
+    """Read and drop a body: a client that is still sending would not read the answer."""
     left: int = LARGEST_BODY
     while left > 0:
         message = await receive()

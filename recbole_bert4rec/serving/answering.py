@@ -1,4 +1,4 @@
-"""Answers questions with the models as they are now; questions that agree are one call of the model."""
+"""Answer questions with the latest models; questions that agree are one call of the model."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from recbole_bert4rec.recommend.recommender import Recommender
-from recbole_bert4rec.serving.items import ItemFile, Search
+from recbole_bert4rec.serving.items import ItemFile, ItemSearch
 from recbole_bert4rec.serving.questions import (
     ExplainAnswer,
     ExplainQuestion,
-    Question,
     Ranked,
     Reason,
     RecommendAnswer,
     Recommended,
     RecommendQuestion,
+    ServiceQuestion,
     SimilarAnswer,
     SimilarQuestion,
 )
-from recbole_bert4rec.serving.reload import Followed
+from recbole_bert4rec.serving.reload import ReloadingFile
 from recbole_bert4rec.system.errors import UserError
 
 Answer = RecommendAnswer | SimilarAnswer | ExplainAnswer
@@ -32,59 +32,59 @@ class Served(NamedTuple):
     """A loaded checkpoint.
 
     Attributes:
-        model: that answers.
-        search: in its catalogue.
+        model: answers.
+        search: searches its catalogue.
     """
 
     model: Recommender
-    search: Search
+    search: ItemSearch
 
 
 def follow_checkpoint(
     path: str, load: Callable[[str], Recommender], items: ItemFile, observe: Callable[[bool], None]
-) -> Followed[Served]:
-    """Load a checkpoint, and anew when another one takes its place.
+) -> ReloadingFile[Served]:
+    """Load a checkpoint, and reload it whenever its file is replaced.
 
     Args:
         path: of the file.
-        load: the model of a file.
-        items: names of items, to search by.
-        observe: is told of each later load whether it went well.
+        load: reads the model of a file.
+        items: names of items to search.
+        observe: called after each later load with whether it succeeded.
 
     Raises:
-        UserError: it is no checkpoint of this package.
+        UserError: the file is not a checkpoint of this package.
     """
 
     def make() -> Served:
         model = load(path)
-        return Served(model, Search(model.items, items.names_of(model.items)))
+        return Served(model, ItemSearch(model.items, items.names_of(model.items)))
 
-    return Followed(path, make, observe)
+    return ReloadingFile(path, make, observe)
 
 
 class Answerer:
     """Answers questions.
 
     Args:
-        served: the checkpoint and, where there is one, the compared one.
-        items: their names.
+        served: the checkpoint, and the compared one if any.
+        items: names of their items.
     """
 
-    def __init__(self, served: Sequence[Followed[Served]], items: ItemFile) -> None:
+    def __init__(self, served: Sequence[ReloadingFile[Served]], items: ItemFile) -> None:
         self._served, self._items = served, items
 
-    def __call__(self, questions: Sequence[Question]) -> list[Answer | Exception]:
-        """Return for each question its answer, or what is wrong with it."""
+    def __call__(self, questions: Sequence[ServiceQuestion]) -> list[Answer | Exception]:
+        """Return the answer, or the error, of each question."""
         groups: dict[Any, list[int]] = {}
-        for place, question in enumerate(questions):
-            groups.setdefault(question.agree_in(), []).append(place)
+        for index, question in enumerate(questions):
+            groups.setdefault(question.agree_in(), []).append(index)
         answers: dict[int, Answer | Exception] = {}
-        for places in groups.values():
-            answers |= zip(places, self._together([questions[place] for place in places]), strict=True)
-        return [answers[place] for place in range(len(questions))]
+        for indices in groups.values():
+            answers |= zip(indices, self._together([questions[index] for index in indices]), strict=True)
+        return [answers[index] for index in range(len(questions))]
 
     def _together(self, group: Sequence[Any]) -> Sequence[Answer | Exception]:
-        """Answer questions that agree; each alone where one of them makes them all fail."""
+        """Answer questions that agree; if one makes them fail, each by itself."""
         first = group[0]
         try:
             if first.compared and len(self._served) < 2:
@@ -95,7 +95,7 @@ class Answerer:
             if isinstance(first, SimilarQuestion):
                 return self._similar(model, group)
             return [self._explain(model, question) for question in group]
-        except Exception as error:  # is raised where the question was asked
+        except Exception as error:  # to be raised for the asker
             if len(group) == 1:
                 return [error]
             return [answer for question in group for answer in self._together([question])]
@@ -103,7 +103,7 @@ class Answerer:
     def _recommend(self, model: Recommender, group: Sequence[RecommendQuestion]) -> list[RecommendAnswer]:
         first = group[0]
         histories = [history for question in group for history in question.histories]
-        times = None if first.times is None else [one for question in group for one in question.times or ()]
+        times = None if first.times is None else [time for question in group for time in question.times or ()]
         known = model.read(histories, times, warn=False)
         table = model.recommend(
             known, first.k, first.filter_viewed, first.items_to_recommend, first.exclude, diversity=first.diversity
@@ -119,20 +119,20 @@ class Answerer:
         return [RecommendAnswer(answers=list(islice(rest, len(question.histories)))) for question in group]
 
     def _similar(self, model: Recommender, group: Sequence[SimilarQuestion]) -> list[SimilarAnswer]:
-        places = {item: place for place, item in enumerate(dict.fromkeys(chain(*(one.items for one in group))))}
-        table = model.similar_items(list(places), group[0].k)
+        rows = {item: row for row, item in enumerate(dict.fromkeys(chain(*(question.items for question in group))))}
+        table = model.similar_items(list(rows), group[0].k)
         field = model.fields[1]
-        lists = self._lists(len(places), table[f"target_{field}"].map(places), table[field], table["score"])
-        return [SimilarAnswer(answers=[lists[places[item]] for item in question.items]) for question in group]
+        lists = self._lists(len(rows), table[f"target_{field}"].map(rows), table[field], table["score"])
+        return [SimilarAnswer(answers=[lists[rows[item]] for item in question.items]) for question in group]
 
     def _explain(self, model: Recommender, question: ExplainQuestion) -> ExplainAnswer:
-        found = model.explain(question.history, question.item, question.times)
-        columns = (found.table[name].tolist() for name in ("position", "item", "influence", "attention"))
+        explanation = model.explain(question.history, question.item, question.times)
+        columns = (explanation.table[name].tolist() for name in ("position", "item", "influence", "attention"))
         reasons = [
             Reason(**self._items.show(item), position=position, influence=influence, attention=attention)
             for position, item, influence, attention in zip(*columns, strict=True)
         ]
-        return ExplainAnswer(**self._items.show(found.item), score=found.score, reasons=reasons)
+        return ExplainAnswer(**self._items.show(explanation.item), score=explanation.score, reasons=reasons)
 
     def _lists(self, n: int, rows: pd.Series, items: pd.Series, scores: pd.Series) -> list[list[Ranked]]:
         """Return the items of each of n rows; the table is sorted by rank."""

@@ -1,4 +1,4 @@
-"""The web application: what is asked by which address, and how mistakes are answered."""
+"""The web application: its addresses, and the answers to mistakes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from recbole_bert4rec.serving.admission import Admission
 from recbole_bert4rec.serving.answering import Answer, Answerer, Served
 from recbole_bert4rec.serving.batching import Batcher, BusyError
 from recbole_bert4rec.serving.items import ItemFile
-from recbole_bert4rec.serving.metrics import Counted, Metrics
+from recbole_bert4rec.serving.metrics import Counted, ServiceMetrics
 from recbole_bert4rec.serving.questions import (
     LARGEST_BODY,
     Checkpoint,
@@ -27,24 +27,24 @@ from recbole_bert4rec.serving.questions import (
     ExplainQuestion,
     Health,
     Mistake,
-    Question,
     RecommendAnswer,
     RecommendQuestion,
     SearchAnswer,
+    ServiceQuestion,
     Shown,
     SimilarAnswer,
     SimilarQuestion,
 )
-from recbole_bert4rec.serving.reload import Followed, follow
+from recbole_bert4rec.serving.reload import ReloadingFile, follow
 from recbole_bert4rec.system.errors import UserError, nearest
 
 _PAGE = {"": ("index.html", "text/html"), "page.js": ("page.js", "text/javascript")}
 _PAGE |= {"page.css": ("page.css", "text/css"), "icon.svg": ("icon.svg", "image/svg+xml")}
 _MOST_MISTAKES = 5
-"""Of a question, as many as are said."""
+"""Mistakes of a question that are listed."""
 _GONE = 499
-"""What the metrics count where the client has gone; nobody reads it."""
-_QUESTIONS: dict[str, type[Question]] = {
+"""Status in the metrics of requests whose client has gone; nobody reads the answer."""
+_QUESTIONS: dict[str, type[ServiceQuestion]] = {
     "/recommend": RecommendQuestion,
     "/similar": SimilarQuestion,
     "/explain": ExplainQuestion,
@@ -58,7 +58,7 @@ _WORDS = {
     "too_short": "must have at least {min_length} elements, but has {actual_length}",
     "too_long": "must have at most {max_length} elements, but has {actual_length}",
 }
-"""For what pydantic says in its own."""
+"""Plainer texts for some of pydantic's."""
 _MISTAKES: dict[int | str, dict[str, Any]] = {
     400: {"model": Mistake, "description": "The body cannot be read"},
     413: {"model": Mistake, "description": f"The body has more than {LARGEST_BODY} bytes"},
@@ -72,25 +72,25 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-cache",
 }
-"""Of every answer: nothing is run or loaded but what the service itself sends."""
+"""Of every answer: browsers run and load only files of the service itself."""
 
 
 def make_app(
-    served: Sequence[Followed[Served]], items: ItemFile, metrics: Metrics, hosts: Sequence[str] = ("*",)
+    served: Sequence[ReloadingFile[Served]], items: ItemFile, metrics: ServiceMetrics, hosts: Sequence[str] = ("*",)
 ) -> FastAPI:
     """Make the application.
 
     Args:
-        served: the checkpoint and, where there is one, the compared one.
-        items: their names.
-        metrics: count what happens.
+        served: the checkpoint, and the compared one if any.
+        items: names of their items.
+        metrics: count requests and batches.
         hosts: names under which it may be called, so that no page of another site can ask a service on this machine
             under a name of its own.
 
     Returns:
         The application, for a server such as uvicorn.
     """
-    batcher: Batcher[Question, Answer] = Batcher(Answerer(served, items), metrics.batch)
+    batcher: Batcher[ServiceQuestion, Answer] = Batcher(Answerer(served, items), metrics.batch)
 
     @asynccontextmanager
     async def running(_: FastAPI) -> AsyncIterator[None]:
@@ -118,8 +118,8 @@ def make_app(
     return app
 
 
-def _add_questions(app: FastAPI, batcher: Batcher[Question, Answer]) -> None:
-    """Add what the model is asked."""
+def _add_questions(app: FastAPI, batcher: Batcher[ServiceQuestion, Answer]) -> None:
+    """Add the addresses that ask the model."""
 
     @app.post("/recommend", response_model=RecommendAnswer, responses=_MISTAKES)
     async def recommend(question: RecommendQuestion, request: Request) -> Response:
@@ -137,8 +137,8 @@ def _add_questions(app: FastAPI, batcher: Batcher[Question, Answer]) -> None:
         return await _answer(batcher, question, request)
 
 
-async def _answer(batcher: Batcher[Question, Answer], question: Question, request: Request) -> Response:
-    """Answer a question, unless its client goes before."""
+async def _answer(batcher: Batcher[ServiceQuestion, Answer], question: ServiceQuestion, request: Request) -> Response:
+    """Answer a question, unless its client goes first."""
     answering = asyncio.ensure_future(batcher.ask(question))
     gone = asyncio.ensure_future(_until_gone(request))
     try:
@@ -157,8 +157,8 @@ async def _until_gone(request: Request) -> None:
         pass
 
 
-def _add_looks(app: FastAPI, served: Sequence[Followed[Served]], items: ItemFile, metrics: Metrics) -> None:
-    """Add what is read without asking the model."""
+def _add_looks(app: FastAPI, served: Sequence[ReloadingFile[Served]], items: ItemFile, metrics: ServiceMetrics) -> None:
+    """Add the addresses that do not ask the model."""
 
     @app.get("/search", responses={422: _MISTAKES[422]}, response_model_exclude_none=True)
     def search(
@@ -170,7 +170,7 @@ def _add_looks(app: FastAPI, served: Sequence[Followed[Served]], items: ItemFile
     @app.get("/health")
     def health() -> Health:
         """Say what is served."""
-        return Health(checkpoints=[_about(one) for one in served])
+        return Health(checkpoints=[_about(checkpoint) for checkpoint in served])
 
     @app.get("/metrics", response_class=Response)
     def count() -> Response:
@@ -178,17 +178,17 @@ def _add_looks(app: FastAPI, served: Sequence[Followed[Served]], items: ItemFile
         return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
 
-def _about(one: Followed[Served]) -> Checkpoint:
-    model = one.current.model
+def _about(checkpoint: ReloadingFile[Served]) -> Checkpoint:
+    model = checkpoint.current.model
     return Checkpoint(
-        file=one.path.rpartition("/")[2],
+        file=checkpoint.path.rpartition("/")[2],
         model=str(model.config["model"]),
         items=len(model.items),
         viewed=model.viewed.why,
         needs_times=bool(model.config["time_bias"]),
-        loaded=one.loaded.isoformat(timespec="seconds"),
-        loads=one.loads,
-        failure=one.failure,
+        loaded=checkpoint.loaded.isoformat(timespec="seconds"),
+        loads=checkpoint.loads,
+        failure=checkpoint.failure,
     )
 
 
@@ -207,7 +207,7 @@ def _sender(content: bytes, kind: str) -> Callable[[], Awaitable[Response]]:
 
 
 def _in_words(mistake: dict[str, Any], path: str) -> str:
-    """Say what is wrong in a question to a path, and at which place of it."""
+    """Name a mistake in a question to a path, and its key."""
     if mistake["type"] == "json_invalid":
         return f"the body is no JSON, at character {mistake['loc'][-1]}: {mistake['ctx']['error']}"
     if mistake["type"] == "value_error":
@@ -231,10 +231,10 @@ def _add_mistakes(app: FastAPI) -> None:
     async def unfit(request: Request, error: RequestValidationError) -> JSONResponse:
         if request.method == "POST" and "json" not in request.headers.get("content-type", ""):
             return answer(422, "the body must be JSON, with the header Content-Type: application/json")
-        found = error.errors()
-        said = [_in_words(mistake, request.url.path) for mistake in found[:_MOST_MISTAKES]]
-        more = [f"{len(found) - len(said)} more"] if len(found) > len(said) else []
-        return answer(422, "; ".join([*said, *more]).encode("utf-8", "replace").decode())
+        mistakes = error.errors()
+        sentences = [_in_words(mistake, request.url.path) for mistake in mistakes[:_MOST_MISTAKES]]
+        more = [f"{len(mistakes) - len(sentences)} more"] if len(mistakes) > len(sentences) else []
+        return answer(422, "; ".join([*sentences, *more]).encode("utf-8", "replace").decode())
 
     @app.exception_handler(UserError)
     async def refused(_: Request, error: UserError) -> JSONResponse:

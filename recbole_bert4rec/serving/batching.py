@@ -1,4 +1,4 @@
-"""Gathers the questions that wait while the model computes, and has them answered together, the light ones first."""
+"""Collect the questions that wait while the model computes, and answer them together, the light ones first."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Generic, Protocol, TypeVar
 
 
 class Weighed(Protocol):
-    """What has a weight."""
+    """A question with a known amount of work."""
 
     @property
     def work(self) -> float:
-        """What it takes to answer, in any unit."""
+        """Cost of the answer, in any unit."""
 
     def agree_in(self) -> Hashable:
-        """Return what questions must have in common to be one call of the model."""
+        """Return a key: questions with equal keys can be one call of the model."""
 
 
 Q = TypeVar("Q", bound=Weighed)
@@ -26,20 +26,20 @@ A = TypeVar("A")
 MOST = 256
 """Questions that are answered together."""
 _WORK = 60_000.0
-"""Of a batch, but for one question alone: about a tenth of a second, and 20 MB, on one core."""
+"""Most work of a batch of several questions: about a tenth of a second, and 20 MB, on one core."""
 _WAITING, _SECONDS = 2048, 30.0
 """Questions that may wait, and the seconds that those before a question may take."""
 _WORK_OF_CALL = 1500
-"""Of the model, whatever is asked."""
+"""Work of a call of the model in addition to that of its questions."""
 _FIRST_GUESS, _KEEPS = 2e-6, 0.9
-"""Seconds of a unit of work, and how much an earlier batch still says of it after a later one."""
+"""Seconds of a unit of work at first, and the weight of earlier batches in later estimates."""
 
 
 class BusyError(Exception):
     """Too much waits.
 
     Attributes:
-        seconds: until less does, roughly.
+        seconds: to wait, roughly.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -48,7 +48,7 @@ class BusyError(Exception):
 
 
 class Batcher(Generic[Q, A]):
-    """Answers questions in batches, one batch at a time in a thread of its own.
+    """Answers questions in batches, one batch at a time in another thread.
 
     A question that comes while nothing is computed is answered at once; those that come meanwhile wait. The oldest of
     them is in the next batch, with the lightest of the others: no light one waits for many heavy ones. What a batch
@@ -57,7 +57,7 @@ class Batcher(Generic[Q, A]):
 
     Args:
         answer: returns for each question its answer, or the error to raise.
-        observe: is told the size of each batch.
+        observe: called with the size of each batch.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class Batcher(Generic[Q, A]):
         return batch, work + _WORK_OF_CALL
 
     def _take(self, future: asyncio.Future[A]) -> Q:
-        """Have a question wait no longer."""
+        """Remove a question from those that wait."""
         question = self._waiting.pop(future)
         self._work_waiting = self._work_waiting - question.work if self._waiting else 0.0
         return question

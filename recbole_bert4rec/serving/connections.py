@@ -1,4 +1,4 @@
-"""Connections to clients: no more than there are files for, and none that does nothing."""
+"""Connections to clients: bounded by the open files, and closed if the client does nothing."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ except ImportError:  # not a Unix
     resource = None  # type: ignore[assignment]
 
 _SECONDS = 10.0
-"""In which a client must do something: send its whole request, or read some of its answer."""
+"""Time for a client to send its whole request, or to read some of its answer."""
 _MOST, _OTHER_FILES = 1000, 256
-"""Connections, and files that are left for other things."""
+"""Connections, and files that are left for other uses."""
 _REFUSED = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 
 def most_connections() -> int:
-    """Return how many connections there may be, after this process has got as many files as it can have."""
+    """Raise this process's limit of open files; return how many connections there may be."""
     if resource is None:
         return _MOST
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -32,10 +32,10 @@ def most_connections() -> int:
 
 
 class Connection(H11Protocol):
-    """uvicorn's connection, which is closed where its client does nothing for some seconds.
+    """uvicorn's connection, closed if its client does nothing for some seconds.
 
-    uvicorn itself closes those alone that have had an answer. Where there are as many connections as there may be, a
-    new one takes the place of the one that has been idle longest; where all are being answered, it is refused.
+    uvicorn itself only closes those that have had an answer. If there are as many connections as there may be, a new
+    one replaces the one that has been idle longest; if all are being answered, it is refused.
     """
 
     most = _MOST
@@ -47,22 +47,22 @@ class Connection(H11Protocol):
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Watch the connection; make place for it, or refuse it."""
+        """Watch the connection; make room for it, or refuse it."""
         super().connection_made(transport)
-        if len(self.connections) > self.most and not self._make_place():
+        if len(self.connections) > self.most and not self._make_room():
             transport.write(_REFUSED)
             transport.close()
             return
         self._timer = self.loop.call_later(_SECONDS, self._look)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Watch no longer."""
+        """Stop watching."""
         if self._timer is not None:
             self._timer.cancel()
         super().connection_lost(exc)
 
     def on_response_complete(self) -> None:
-        """Note since when it is idle."""
+        """Note when it became idle."""
         self._idle_since = self.loop.time()
         super().on_response_complete()
 
@@ -72,18 +72,19 @@ class Connection(H11Protocol):
         cycle: RequestResponseCycle | None = self.cycle
         return cycle is None or cycle.response_complete or cycle.more_body
 
-    def _make_place(self) -> bool:
-        """Close the connection that has been idle longest where there are too many; say whether there is place."""
-        there = [one for one in self.connections if isinstance(one, Connection) and not one.transport.is_closing()]
-        if len(there) <= self.most:
+    def _make_room(self) -> bool:
+        """If there are too many connections, close the one that has been idle longest; return whether there is room."""
+        ours = (other for other in self.connections if isinstance(other, Connection))
+        open_connections = [other for other in ours if not other.transport.is_closing()]
+        if len(open_connections) <= self.most:
             return True
-        others = [one for one in there if one.idle and one is not self]
-        if others:
-            min(others, key=lambda one: one._idle_since).transport.abort()
-        return bool(others)
+        idle = [other for other in open_connections if other.idle and other is not self]
+        if idle:
+            min(idle, key=lambda other: other._idle_since).transport.abort()
+        return bool(idle)
 
     def _look(self) -> None:
-        """Close the connection where its client has done nothing since the last look."""
+        """Close the connection if its client has done nothing since the last look."""
         cycle, unread = self.cycle, self.transport.get_write_buffer_size()
         waits = self.idle or unread > 0
         seen = (cycle, unread) if waits else None

@@ -19,12 +19,12 @@ _NAMES = ("name", "title")
 
 
 class ItemFile:
-    """What an .item file says of items: their names, of the first column that is called, or ends with, name or title.
+    """Names of items from an .item file: its first column that is called, or ends with, name or title.
 
     Args:
         path: of the file; None for no file.
         field: name of the column of ids.
-        model: whose spelling of ids the items have, and which must know one.
+        model: spells the ids, and must know one of them.
 
     Raises:
         UserError: the file cannot be read, has no ids or no names, or names no item of the model.
@@ -40,7 +40,7 @@ class ItemFile:
         return {"item": item, "name": self._names.get(item)}
 
     def names_of(self, items: Sequence[str]) -> list[str]:
-        """Return the name of each item; empty where it has none."""
+        """Return the name of each item, or an empty text."""
         return [self._names.get(item, "") for item in items]
 
     def _read(self, path: str, field: str, model: Recommender | None) -> None:
@@ -59,12 +59,12 @@ class ItemFile:
         self._names = {item: text for item, text in zip(ids, texts, strict=True) if text}
 
 
-class Search:
+class ItemSearch:
     """Items of a catalogue by id or name.
 
     Args:
         items: ids.
-        names: of the items; empty where there is none.
+        names: of the items, or empty texts.
     """
 
     def __init__(self, items: Sequence[str], names: Sequence[str]) -> None:
@@ -72,17 +72,17 @@ class Search:
         self._ids, self._names = (pc.utf8_lower(pa.array(texts, pa.string())) for texts in (items, names))
 
     def find(self, text: str, most: int) -> list[str]:
-        """Return items that have the text in their id or name, upper and lower case alike.
+        """Return items whose id or name contains the text, in upper or lower case.
 
-        The id itself comes first, then names that begin with the text, then names that have it, then ids that have it.
+        An equal id comes first, then names that begin with the text, then names and then ids that contain it.
         """
-        wanted = pc.utf8_lower(pa.scalar(text.strip())).as_py()  # as names are, unlike Python's final sigma
-        found = [
-            pc.equal(self._ids, pa.scalar(wanted)),
-            pc.starts_with(self._names, wanted),
-            pc.match_substring(self._names, wanted),
-            pc.match_substring(self._ids, wanted),
+        lowered = pc.utf8_lower(pa.scalar(text.strip())).as_py()  # as names are, unlike Python's final sigma
+        matches = [
+            pc.equal(self._ids, pa.scalar(lowered)),
+            pc.starts_with(self._names, lowered),
+            pc.match_substring(self._names, lowered),
+            pc.match_substring(self._ids, lowered),
         ]
-        places = np.concatenate([np.flatnonzero(one.to_numpy(zero_copy_only=False)) for one in found])
-        _, first = np.unique(places, return_index=True)
-        return [self._items[place] for place in places[np.sort(first)[:most]]]
+        indices = np.concatenate([np.flatnonzero(mask.to_numpy(zero_copy_only=False)) for mask in matches])
+        _, first = np.unique(indices, return_index=True)
+        return [self._items[index] for index in indices[np.sort(first)[:most]]]

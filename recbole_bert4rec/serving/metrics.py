@@ -1,4 +1,4 @@
-"""What the service counts, for Prometheus."""
+"""Counts and times of the service, for Prometheus."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
-class Metrics:
+class ServiceMetrics:
     """Counts of requests, of batches and of loaded checkpoints."""
 
     def __init__(self) -> None:
@@ -51,20 +51,20 @@ class Metrics:
         self._seconds.labels(path).observe(seconds)
 
     def text(self) -> bytes:
-        """Return all of it in Prometheus' text format."""
+        """Return all counts in Prometheus' text format."""
         return generate_latest(self._registry)
 
 
 class Counted:
-    """Counts what goes through an application, and adds headers to what it answers.
+    """Counts the requests of an application, and adds headers to its answers.
 
     Args:
-        app: to go through.
-        metrics: count it.
-        headers: that every answer gets.
+        app: serves them.
+        metrics: keeps the counts.
+        headers: of every answer.
     """
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, headers: dict[str, str]) -> None:
+    def __init__(self, app: ASGIApp, metrics: ServiceMetrics, headers: dict[str, str]) -> None:
         self._app, self._metrics = app, metrics
         self._headers = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
 

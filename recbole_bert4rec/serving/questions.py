@@ -1,4 +1,4 @@
-"""What may be asked over HTTP and what is answered: forms, limits and their descriptions."""
+"""Questions and answers over HTTP: their forms, limits and descriptions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MOST_IDS = 100_000
 _LARGEST_ANSWER = 10_000
 """Items of all lists of an answer."""
 _WORK_OF_HISTORY, _WORK_OF_ID = 100, 0.1
-"""What the model has to do for each, counted in items of an answer; by measurement, roughly."""
+"""Work of the model for each, counted in items of an answer; measured roughly."""
 
 
 def _as_text(value: object) -> object:
@@ -48,19 +48,19 @@ _Times = Annotated[list[_Time], Field(fail_fast=True, max_length=_LONGEST)]
 _K = Annotated[StrictInt, Field(ge=1, le=_LARGEST_K, description="items of each list")]
 
 
-class Question(BaseModel):
-    """What all questions have."""
+class ServiceQuestion(BaseModel):
+    """The keys of all questions."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     compared: StrictBool = Field(False, description="ask the checkpoint of --compare")
 
     def agree_in(self) -> Hashable:
-        """Return what questions must have in common to be answered together."""
+        """Return a key: questions with equal keys are answered together."""
         return id(self)
 
     @property
     def work(self) -> float:
-        """What it takes to answer, counted in items of an answer."""
+        """Cost of the answer, counted in items of an answer."""
         raise NotImplementedError
 
 
@@ -68,14 +68,14 @@ def _check_size(lists: int, k: int, each: int = 1) -> None:
     """Refuse a question whose answer is too large.
 
     Raises:
-        ValueError: it is.
+        ValueError: the answer is too large.
     """
     if lists * k * each > _LARGEST_ANSWER:
         most = _LARGEST_ANSWER // each
         raise ValueError(f"{lists} lists of k {k} are {lists * k:,} items, more than {most:,}; ask for fewer at once")
 
 
-class RecommendQuestion(Question):
+class RecommendQuestion(ServiceQuestion):
     """Which items come next after each of some histories."""
 
     histories: Annotated[list[_Items], Field(fail_fast=True, min_length=1, max_length=_HISTORIES)] = Field(
@@ -122,7 +122,7 @@ class RecommendQuestion(Question):
         return type(self), self.compared, self.k, self.filter_viewed, self.diversity, self.times is None, *items
 
 
-class SimilarQuestion(Question):
+class SimilarQuestion(ServiceQuestion):
     """Which items have vectors like those of some items."""
 
     items: Annotated[list[Item], Field(fail_fast=True, min_length=1, max_length=_HISTORIES)]
@@ -143,8 +143,8 @@ class SimilarQuestion(Question):
         return type(self), self.compared, self.k
 
 
-class ExplainQuestion(Question):
-    """What each item of a history has to do with the score of an item."""
+class ExplainQuestion(ServiceQuestion):
+    """How each item of a history influences the score of an item."""
 
     history: _Items = Field(min_length=1, description="ids of items, the oldest first")
     item: Item = Field(description="to explain")
@@ -163,7 +163,7 @@ class ExplainQuestion(Question):
 
 
 class Shown(BaseModel):
-    """An item, with its name where the .item file has it."""
+    """An item, with its name if the .item file has it."""
 
     item: str
     name: str | None = None

@@ -1,4 +1,4 @@
-"""Follows a file: when another one takes its place, what was made of it is made anew."""
+"""Watch files, and reload each when it is replaced."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ _LONGEST_PAUSE = 60.0
 """Seconds between two tries of a file that may be readable later."""
 
 
-class Followed(Generic[T]):
-    """What was last made of a file.
+class ReloadingFile(Generic[T]):
+    """An object that is loaded from a file, and loaded again when the file is replaced.
 
     Args:
         path: of the file.
-        make: makes it of the file as it is now.
-        observe: is told of each later load whether it went well.
+        make: loads the object from the file.
+        observe: called after each later load with whether it succeeded.
 
     Attributes:
-        current: what was made. It is replaced, never changed, so whoever took it may go on with it.
-        loaded: when it was made, in UTC.
-        loads: how often it was made.
-        failure: why the file as it is now could not be made, or None.
-        asked: to make it anew though the file looks the same; a signal may set it.
+        current: the loaded object. It is replaced, never changed, so its users may keep it.
+        loaded: time of the last load, in UTC.
+        loads: number of loads.
+        failure: why the latest file could not be loaded, or None.
+        reload_asked: whether to reload a file that looks the same; a signal may set it.
     """
 
     def __init__(self, path: str, make: Callable[[], T], observe: Callable[[bool], None] = lambda _: None) -> None:
         self.path, self._make, self._observe = path, make, observe
-        self.asked = False
+        self.reload_asked = False
         self._seen = self._look()
         self.current = make()
         self.loaded, self.loads = datetime.now(timezone.utc), 1
@@ -43,20 +43,19 @@ class Followed(Generic[T]):
         self._pause, self._again = _SECONDS, float("inf")  # when to try once more
 
     def update(self) -> None:
-        """Make it anew where the file has changed; keep what there is where that fails.
+        """Reload the object if the file has changed; keep the old one if that fails.
 
-        What failed for a reason that may pass, such as files that are out, is tried again after longer and longer
-        pauses.
+        After an error that may pass, such as too many open files, it tries again after longer and longer pauses.
         """
         seen = self._look()
-        if seen is None and self.asked:
-            self.asked = False
+        if seen is None and self.reload_asked:
+            self.reload_asked = False
             self._fail("there is no such file")
-        changed, again = seen != self._seen or self.asked, time.monotonic() >= self._again
+        changed, again = seen != self._seen or self.reload_asked, time.monotonic() >= self._again
         if seen is None or not (changed or again):
             return
         self._pause = _SECONDS if changed else min(2 * self._pause, _LONGEST_PAUSE)
-        self._seen, self.asked, self._again = seen, False, float("inf")
+        self._seen, self.reload_asked, self._again = seen, False, float("inf")
         try:
             self.current = self._make()
         except Exception as error:  # whatever is wrong with the file, the service goes on
@@ -84,14 +83,14 @@ class Followed(Generic[T]):
 
 
 def _may_pass(error: BaseException | None) -> bool:
-    """Say whether an error may be gone later: it is, or comes from, one of the system or of memory."""
+    """Tell whether an error may pass: it is, or comes from, one of the system or of memory."""
     while error is not None and not isinstance(error, (OSError, MemoryError)):
         error = error.__cause__
     return error is not None
 
 
-def follow(files: Sequence[Followed[T]]) -> threading.Event:
-    """Look at files in a thread.
+def follow(files: Sequence[ReloadingFile[T]]) -> threading.Event:
+    """Watch files in a thread.
 
     Returns:
         An event that ends it.
@@ -100,8 +99,8 @@ def follow(files: Sequence[Followed[T]]) -> threading.Event:
 
     def look() -> None:
         while not end.wait(_SECONDS):
-            for one in files:
-                one.update()
+            for file in files:
+                file.update()
 
     threading.Thread(target=look, name="reload", daemon=True).start()
     return end

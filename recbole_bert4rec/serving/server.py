@@ -1,4 +1,4 @@
-"""Runs the application: listens, loads checkpoints anew at a signal, ends when it is told to."""
+"""Run the application: listen, reload checkpoints at a signal, and end in order."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from recbole_bert4rec.serving.answering import Served, follow_checkpoint
 from recbole_bert4rec.serving.app import make_app
 from recbole_bert4rec.serving.connections import Connection, most_connections
 from recbole_bert4rec.serving.items import ItemFile
-from recbole_bert4rec.serving.metrics import Metrics
-from recbole_bert4rec.serving.reload import Followed
+from recbole_bert4rec.serving.metrics import ServiceMetrics
+from recbole_bert4rec.serving.reload import ReloadingFile
 from recbole_bert4rec.system.errors import UserError
 
 _BACKLOG, _AT_ONCE = 2048, 32
-"""Connections that may wait to be accepted, and those that are in one go: each takes a file before it is refused."""
+"""Connections that may wait, and those accepted in one go: each takes a file before it is refused."""
 _SECONDS_TO_END = 5
-"""That requests have once the service is told to end."""
+"""Time for the running requests when the service ends."""
 
 
 def serve(
@@ -34,18 +34,18 @@ def serve(
     """Serve until it is stopped.
 
     Args:
-        checkpoints: the file and, to compare it with, another one.
-        load: the model of a file.
-        items: their names.
+        checkpoints: the file, and another one to compare with if any.
+        load: reads the model of a file.
+        items: names of their items.
         host: address to listen at.
         port: to listen at; 0 for any free one.
 
     Raises:
-        UserError: a file is no checkpoint, or the address cannot be listened at.
+        UserError: a file is not a checkpoint, or the address cannot be listened at.
     """
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
     logging.getLogger("recbole_bert4rec.recommend").setLevel(logging.ERROR)  # answers say which items are unknown
-    metrics = Metrics()
+    metrics = ServiceMetrics()
     served = [follow_checkpoint(path, load, items, metrics.reload) for path in checkpoints]
     local = _is_local(host)
     app = make_app(served, items, metrics, ("localhost", "127.0.0.1", "[::1]", host) if local else ("*",))
@@ -59,16 +59,16 @@ def serve(
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's, which has more connections wait than it accepts in one go."""
+    """uvicorn's server; more connections may wait than it accepts in one go."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen as uvicorn does, and then for more."""
+        """Listen as uvicorn does, with a longer queue."""
         await super().startup(sockets)
         for listening in sockets or ():
             listening.listen(_BACKLOG)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End as uvicorn does, but first leave the clients that are not done after some seconds."""
+        """End as uvicorn does, but leave clients that are not done after some seconds."""
         asyncio.get_running_loop().call_later(_SECONDS_TO_END, self._leave_clients)
         await super().shutdown(sockets)
 
@@ -101,7 +101,7 @@ def listen(host: str, port: int) -> socket.socket:
         port: 0 for any free one.
 
     Raises:
-        UserError: it cannot.
+        UserError: the address is wrong or taken.
     """
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -116,19 +116,19 @@ def listen(host: str, port: int) -> socket.socket:
         ) from error
 
 
-def _reload_on_hangup(served: Sequence[Followed[Served]]) -> None:
-    """Have the checkpoints loaded anew at SIGHUP, where the system has it."""
+def _reload_on_hangup(served: Sequence[ReloadingFile[Served]]) -> None:
+    """Reload the checkpoints at SIGHUP, if the system has it."""
 
     def ask(*_: object) -> None:
-        for one in served:
-            one.asked = True
+        for checkpoint in served:
+            checkpoint.reload_asked = True
 
     if hasattr(signal, "SIGHUP"):
         signal.signal(signal.SIGHUP, ask)
 
 
 def _is_local(host: str) -> bool:
-    """Say whether only this machine can reach an address."""
+    """Tell whether only this machine can reach an address."""
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:

@@ -38,10 +38,10 @@ from recbole_bert4rec.serving.answering import Answerer, follow_checkpoint  # no
 from recbole_bert4rec.serving.app import make_app  # noqa: E402
 from recbole_bert4rec.serving.batching import Batcher, BusyError  # noqa: E402
 from recbole_bert4rec.serving.connections import Connection, most_connections  # noqa: E402
-from recbole_bert4rec.serving.items import ItemFile, Search  # noqa: E402
-from recbole_bert4rec.serving.metrics import Metrics  # noqa: E402
+from recbole_bert4rec.serving.items import ItemFile, ItemSearch  # noqa: E402
+from recbole_bert4rec.serving.metrics import ServiceMetrics  # noqa: E402
 from recbole_bert4rec.serving.questions import LARGEST_BODY  # noqa: E402
-from recbole_bert4rec.serving.reload import Followed  # noqa: E402
+from recbole_bert4rec.serving.reload import ReloadingFile  # noqa: E402
 from recbole_bert4rec.serving.server import listen, make_server  # noqa: E402
 
 NAMES = ["item_id:token\ttitle:token_seq", *(f"i{i}\tThing {i}" for i in range(24))]
@@ -61,7 +61,7 @@ class Service:
     """A server in a thread of its own."""
 
     def __init__(self, *checkpoints: str, items: str | None = None, hosts: Sequence[str] = ("127.0.0.1",)) -> None:
-        metrics, names = Metrics(), ItemFile(items, "item_id")
+        metrics, names = ServiceMetrics(), ItemFile(items, "item_id")
         served = [follow_checkpoint(path, partial(load, device="cpu"), names, metrics.reload) for path in checkpoints]
         listening = listen("127.0.0.1", 0)
         self.address = f"http://127.0.0.1:{listening.getsockname()[1]}"
@@ -609,7 +609,7 @@ def test_items_are_found_by_id_and_name_and_have_names(service: Service) -> None
 
 @pytest.mark.parametrize("name", ["ΟΔΟΣ", "İstanbul", "Straße", "Ｆｕｌｌ"])
 def test_an_item_is_found_by_its_own_name_in_any_script(name: str) -> None:
-    assert Search(["1", "2"], [name, "other"]).find(f" {name} ", 5) == ["1"]
+    assert ItemSearch(["1", "2"], [name, "other"]).find(f" {name} ", 5) == ["1"]
 
 
 def test_search_has_a_naive_twin() -> None:
@@ -624,7 +624,7 @@ def test_search_has_a_naive_twin() -> None:
     )
     for text in ("1", "name 1", "OF 3", "5a5", "none", "a"):
         places = dict.fromkeys(place for test in tests for place, one in enumerate(lowered) if test(text.lower(), *one))
-        assert Search(items, names).find(text, 12) == [items[place] for place in places][:12]
+        assert ItemSearch(items, names).find(text, 12) == [items[place] for place in places][:12]
 
 
 @pytest.mark.parametrize(
@@ -682,13 +682,13 @@ def test_a_body_without_its_type_is_refused_with_the_header_that_is_missing(serv
 def test_what_could_not_be_loaded_anew_is_known_until_it_can(tmp_path: Path) -> None:
     file = tmp_path / "m.pth"
     file.write_text("1")
-    followed = Followed(str(file), lambda: int(file.read_text()))
+    followed = ReloadingFile(str(file), lambda: int(file.read_text()))
     file.write_text("broken")
     followed.update()
     assert (followed.current, followed.loads) == (1, 1)
     assert "invalid literal" in str(followed.failure)
     file.unlink()
-    followed.asked = True
+    followed.reload_asked = True
     followed.update()
     assert followed.failure == "there is no such file"
     file.write_text("22")
@@ -711,7 +711,7 @@ def test_what_failed_for_a_passing_reason_is_tried_again(
         return file.read_text()
 
     said: list[bool] = []
-    followed = Followed(str(file), make, said.append)
+    followed = ReloadingFile(str(file), make, said.append)
     file.write_text("22")
     for _ in range(3):
         followed.update()
@@ -726,7 +726,7 @@ def test_what_failed_for_good_is_not_tried_again(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(reload, "_SECONDS", 0.0)
     file, tries = tmp_path / "m.pth", []
     file.write_text("1")
-    followed = Followed(str(file), lambda: tries.append(1) or int(file.read_text()))
+    followed = ReloadingFile(str(file), lambda: tries.append(1) or int(file.read_text()))
     file.write_text("broken")
     for _ in range(3):
         followed.update()
