@@ -1,1 +1,1 @@
-"""What can be set: one table of options, and all that follows from it."""
+"""The options: one table, and all that follows from it."""

@@ -1,4 +1,4 @@
-"""Texts that calculate a number, as RecBole's users write them: ``1/1000``, ``10**-3``, ``[64] * 3``; nothing runs."""
+"""Calculate numbers from texts such as ``1/1000``, ``10**-3`` or ``[64] * 3`` without running any code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NUMBERS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Pow: operator.pow,
 }
 _LARGEST, _LONGEST = 1e12, 1000
-"""Numbers that are calculated with, and entries of a list that is repeated, at most."""
+"""Largest number to calculate with, and most entries of a repeated list."""
 
 
 def calculated(text: str) -> Any:
@@ -36,9 +36,9 @@ def calculated(text: str) -> Any:
 
 def _value(node: ast.expr) -> Any:
     if isinstance(node, ast.List):
-        return [_value(one) for one in node.elts]
+        return [_value(item) for item in node.elts]
     if isinstance(node, ast.Tuple):
-        return tuple(_value(one) for one in node.elts)
+        return tuple(_value(item) for item in node.elts)
     if isinstance(node, ast.Dict):
         pairs = zip(node.keys, node.values, strict=True)
         return {_value(key): _value(value) for key, value in pairs if key is not None}
@@ -50,15 +50,15 @@ def _value(node: ast.expr) -> Any:
     return ast.literal_eval(node)
 
 
-def _calculate(how: ast.operator, left: object, right: object) -> Any:
-    if isinstance(how, ast.Mult) and isinstance(left, list):
+def _calculate(operation: ast.operator, left: object, right: object) -> Any:
+    if isinstance(operation, ast.Mult) and isinstance(left, list):
         if not isinstance(right, int) or len(left) * right > _LONGEST:
             raise ValueError(f"a list is repeated at most to {_LONGEST} entries")
         return left * right
     numbers = _number(left), _number(right)
-    if isinstance(how, ast.Pow) and abs(numbers[1]) > 100:
+    if isinstance(operation, ast.Pow) and abs(numbers[1]) > 100:
         raise ValueError("the exponent is too large")
-    return _number(_NUMBERS[type(how)](*numbers))
+    return _number(_NUMBERS[type(operation)](*numbers))
 
 
 def _number(value: object) -> float:

@@ -1,4 +1,4 @@
-"""Options that are `auto` follow from the data: the rules, by validation on ml-100k, ml-1m and both Beautys."""
+"""Rules for options that are `auto`, chosen by validation on ml-100k, ml-1m and both Beautys."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _LARGE = 10_000
 """Items beyond which a softmax over all takes too long; on beauty-5core (12,101) 1,024 are as good in half the time."""
 
 _EPOCHS = 40
-"""What ``epochs`` is at most where it is ``auto``."""
+"""Most epochs if ``epochs`` is ``auto``."""
 
 
 @dataclass(frozen=True)
 class LogSize:
-    """How much a log tells.
+    """Size of a log.
 
     Attributes:
         users: with an interaction.
@@ -47,8 +47,8 @@ Rule = Callable[[OptionValues, LogSize], Any]
 def dropout(options: OptionValues, size: LogSize) -> float:
     """Drop .5 at 16 interactions an item, .1 less for each factor of 3 above or below, in steps of .05.
 
-    An embedding that is learnt from more interactions needs less. Where items have fewer, epochs are few as well (the
-    next rule), and a model that drops much learns too little in them. At least .1.
+    An embedding learnt from more interactions needs less. If items have fewer, epochs are few as well (the next rule),
+    and a model that drops much learns too little in them. At least .1.
     """
     return round(20 * max(0.1, 0.5 - 0.1 * abs(math.log(max(1.0, size.per_item) / 16, 3)))) / 20
 
@@ -62,18 +62,18 @@ def epochs(options: OptionValues, size: LogSize) -> int:
 
 
 def most_epochs(options: OptionValues) -> int:
-    """Return how many epochs a training has at most, before the data tell what ``auto`` is."""
+    """Return the most epochs of a training, before the data decide what ``auto`` is."""
     value: Any = options["epochs"]
     return _EPOCHS if value == AUTO else int(value)
 
 
 def loss(options: OptionValues, size: LogSize) -> str:
-    """Estimate the softmax from a sample of the items where there are more than 10,000."""
+    """Estimate the softmax from a sample of the items if there are more than 10,000."""
     return "sampled_softmax" if size.items > _LARGE else "CE"
 
 
 def negatives(options: OptionValues, size: LogSize) -> str:
-    """Draw by popularity where the loss corrects for it."""
+    """Draw by popularity if the loss corrects for it."""
     return "popularity" if options["loss_type"] == "sampled_softmax" else "uniform"
 
 

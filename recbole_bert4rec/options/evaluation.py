@@ -1,4 +1,4 @@
-"""The protocol's options, which only together make sense: split, candidates, metrics, intervals."""
+"""Checks of the protocol's options, which depend on each other: split, candidates, metrics, intervals."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from recbole_bert4rec.system.constants import OptionValues
 from recbole_bert4rec.system.errors import nearest, short, short_list
 
 _MOST = 30
-"""Metrics whose names are looked at; there are not so many."""
+"""Names of metrics that are checked; there are fewer metrics."""
 
 
 def mistakes_of_evaluation(config: Mapping[str, Any]) -> list[str]:
-    """List what is wrong with the options of the protocol, in words."""
+    """List the mistakes in the options of the protocol, in words."""
     arguments = config["eval_args"]
     if not isinstance(arguments, dict):
         example = "{'split': {'LS': 'valid_and_test'}, 'order': 'TO', 'mode': 'full'}"
@@ -25,42 +25,44 @@ def mistakes_of_evaluation(config: Mapping[str, Any]) -> list[str]:
         return [f"`metrics` must be a list such as ['NDCG', 'MRR'], but is {short(config['metrics'])}."]
     if not _are_lengths(config["topk"]):
         return [f"`topk` must be a whole number from 1, or a list of these, but is {short(config['topk'])}."]
-    found = _mistakes_of_metric_names(config) + _mistakes_of_intervals(config)
+    mistakes = _mistakes_of_metric_names(config) + _mistakes_of_intervals(config)
     keys = ("split", "order", "group_by", "mode")
-    found += [f"`eval_args` has no {key!r}, but {list(keys)}." for key in arguments if key not in keys]
+    mistakes += [f"`eval_args` has no {key!r}, but {list(keys)}." for key in arguments if key not in keys]
     mode = arguments.get("mode", "full")
     modes = list(mode.values()) if isinstance(mode, dict) else [mode]
     if not all(isinstance(one, str) and re.fullmatch(r"full|labeled|(uni|pop)\d+", one) for one in modes):
-        found.append(f"`eval_args` mode must be full, uni100, pop100 (any number) or labeled, but is {short(mode)}.")
-        return found
+        mistakes.append(f"`eval_args` mode must be full, uni100, pop100 (any number) or labeled, but is {short(mode)}.")
+        return mistakes
     metrics = {str(metric).lower() for metric in _listed(config["metrics"])}
     values = metrics & {"auc", "logloss", "mae", "rmse"}
     if values & {"auc", "logloss"} and "labeled" not in modes:
-        found.append(
+        mistakes.append(
             f"`metrics` {sorted(values)} judge single scores and need `eval_args` mode labeled, not {short(mode)}."
         )
     elif "labeled" in modes and (
         set(modes) != {"labeled"} or values != set(map(str.lower, _listed(config["metrics"])))
     ):
-        found.append(
+        mistakes.append(
             "`eval_args` mode labeled judges single scores: use it for validation and test, with `metrics` AUC or "
             f"LogLoss and no others, but the mode is {short(mode)} and the metrics are {short(config['metrics'])}."
         )
     elif "labeled" in modes and values - {"auc", "logloss"}:
-        found.append(f"`metrics` of mode labeled must be AUC or LogLoss, for probabilities, but are {sorted(values)}.")
+        mistakes.append(
+            f"`metrics` of mode labeled must be AUC or LogLoss, for probabilities, but are {sorted(values)}."
+        )
     if "labeled" in modes and config["logit_adjustment"]:
-        found.append("`logit_adjustment` is for rankings; mode labeled judges probabilities, which it would change.")
+        mistakes.append("`logit_adjustment` is for rankings; mode labeled judges probabilities, which it would change.")
     split, files = arguments.get("split"), config.get("benchmark_filename")
     if config["valid_users"] is not None and (files or split != {"LS": "valid_and_test"}):
-        found.append(
+        mistakes.append(
             "`valid_users` trains most users' validation items: `eval_args` split must be {'LS': 'valid_and_test'}, "
             f"but the split is {f'in the files {files}' if files else split}."
         )
-    return found + _mistakes_of_split(split) + mistakes_of_metrics(config)
+    return mistakes + _mistakes_of_split(split) + mistakes_of_metrics(config)
 
 
 def mistakes_of_single_scores(config: Mapping[str, Any]) -> list[str]:
-    """List which metrics no model of RecBole can compute together, or by ranking all items, in words."""
+    """List the metrics that RecBole cannot compute together, or by ranking all items, in words."""
     from recbole.evaluator.register import metrics_dict  # checks are imported where RecBole is not, too
     from recbole.utils import EvaluatorType
 
@@ -107,27 +109,27 @@ def _are_lengths(topk: object) -> bool:
 def _mistakes_of_metric_names(config: OptionValues) -> list[str]:
     from recbole.evaluator.register import metrics_dict  # checks are imported where RecBole is not, too
 
-    found = []
+    mistakes = []
     for name in dict.fromkeys(map(str, _listed(config["metrics"])[:_MOST])):
         if name.lower() not in metrics_dict:
             known = sorted(kind.__name__ for kind in metrics_dict.values())
             near = "Hit" if name.lower() in ("hr", "hitrate", "hitratio") else nearest(name, known)
-            found.append(
+            mistakes.append(
                 f"`metrics`: {short(name)} is not one of {known}" + (f"; did you mean {near}?" if near else ".")
             )
-    return found
+    return mistakes
 
 
 def _mistakes_of_intervals(config: Mapping[str, Any]) -> list[str]:
-    """RecBole leaves out an interval that it cannot read, and keeps no row then."""
-    places = {key: config.get(key) for key in ("user_inter_num_interval", "item_inter_num_interval")}
+    """List intervals that RecBole cannot read; it would leave them out and keep no row."""
+    intervals = {key: config.get(key) for key in ("user_inter_num_interval", "item_inter_num_interval")}
     values = config.get("val_interval") or {}
     if not isinstance(values, dict):
         return [f"`val_interval` must be a dictionary such as {{'rating': '[3,inf)'}}, but is {values!r}."]
-    places |= {f"val_interval: {field}": value for field, value in values.items() if isinstance(value, str)}
+    intervals |= {f"val_interval: {field}": value for field, value in values.items() if isinstance(value, str)}
     return [
         f"`{key}` must be intervals such as '[5,inf)' or '(0,1];[3,4)', but is {short(value)}."
-        for key, value in places.items()
+        for key, value in intervals.items()
         if value not in (None, "None") and not all(map(_is_interval, str(value).split(";")))
     ]
 
@@ -145,13 +147,13 @@ _WITHOUT_K = ("auc", "gauc", "logloss", "mae", "rmse")
 
 
 def mistakes_of_metrics(config: OptionValues) -> list[str]:
-    """Whether ``valid_metric``, by which the best epoch is chosen, is among those that are computed."""
+    """List a ``valid_metric`` that is not computed, in words."""
     metrics, topk, chosen = config["metrics"], config["topk"], str(config["valid_metric"])
     metrics = _listed(metrics)
     topk = [topk] if isinstance(topk, int) else list(topk)
     name, _, k = chosen.partition("@")
-    wanted = [""] if name.lower() in _WITHOUT_K else list(map(str, topk))
-    if name.lower() in [str(metric).lower() for metric in metrics] and k in wanted:
+    cuts = [""] if name.lower() in _WITHOUT_K else list(map(str, topk))
+    if name.lower() in [str(metric).lower() for metric in metrics] and k in cuts:
         return []
     return [
         f"`valid_metric` must be one of `metrics` {short_list(metrics)} at one of `topk` {short_list(topk)}, but is "

@@ -1,4 +1,4 @@
-"""Read the rule of a split at one moment for all users: ``eval_args: {split: {GT: ...}}``."""
+"""The rule of a split at the same moment for all users: ``eval_args: {split: {GT: ...}}``."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ def global_time(rule: object) -> GlobalTime:
     return GlobalTime(**rule)
 
 
-def mistakes_of_global_time(given: object) -> list[str]:
-    """List what is wrong with the rule of ``eval_args: {split: {GT: ...}}``, in words."""
+def mistakes_of_global_time(rule: object) -> list[str]:
+    """List the mistakes in the rule of ``eval_args: {split: {GT: ...}}``, in words."""
     about = "`eval_args` split GT"
-    if not isinstance(given, dict):
-        return [f"{about} must be a dictionary such as {{'quantile': 0.9}}, but is {given!r}."]
-    names = [one.name for one in fields(GlobalTime)]
-    found = [f"{about} has no {name!r}, but {names}." for name in given if name not in names]
+    if not isinstance(rule, dict):
+        return [f"{about} must be a dictionary such as {{'quantile': 0.9}}, but is {rule!r}."]
+    names = [field.name for field in fields(GlobalTime)]
+    mistakes = [f"{about} has no {name!r}, but {names}." for name in rule if name not in names]
     share = Real(0, 1, "()")
-    if not share.accepts(given.get("quantile", 0.5)):
-        found.append(f"{about}: quantile must be {share.wanted}, but is {given['quantile']!r}.")
-    if not (share.accepts(given.get("users", 1)) or Whole(1).accepts(given.get("users", 1))):
-        found.append(f"{about}: users must be a share between 0 and 1, or a number, but is {given['users']!r}.")
+    if not share.accepts(rule.get("quantile", 0.5)):
+        mistakes.append(f"{about}: quantile must be {share.wanted}, but is {rule['quantile']!r}.")
+    if not (share.accepts(rule.get("users", 1)) or Whole(1).accepts(rule.get("users", 1))):
+        mistakes.append(f"{about}: users must be a share between 0 and 1, or a number, but is {rule['users']!r}.")
     for name, known in (("target", TARGETS), ("validation", VALIDATIONS)):
-        if given.get(name, known[0]) not in known:
-            found.append(f"{about}: {name} must be one of {list(known)}, but is {given[name]!r}.")
-    return found
+        if rule.get(name, known[0]) not in known:
+            mistakes.append(f"{about}: {name} must be one of {list(known)}, but is {rule[name]!r}.")
+    return mistakes

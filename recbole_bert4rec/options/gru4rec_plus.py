@@ -1,4 +1,4 @@
-"""The values that GRU4Rec+'s options take; their defaults stand in ``properties/model/GRU4RecPlus.yaml``."""
+"""The allowed values of GRU4Rec+'s options; their defaults are in ``properties/model/GRU4RecPlus.yaml``."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ _KINDS: Mapping[str, Kind] = MappingProxyType(
 
 
 def mistakes_of_gru4rec_plus(config: Mapping[str, Any]) -> list[str]:
-    """List which options of GRU4Rec+ have a value that it does not take, in words."""
+    """List the options of GRU4Rec+ with a value that is not allowed, in words."""
     return misfits(config, _KINDS)

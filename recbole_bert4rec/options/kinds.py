@@ -1,4 +1,4 @@
-"""The kinds of values that an option takes; each can say in words what it accepts."""
+"""The kinds of values of options; each describes in words what it accepts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeGuard
 from recbole_bert4rec.system.errors import short
 
 AUTO = "auto"
-"""A value that is decided when the data are known."""
+"""A value that the data decide."""
 
 
 class Kind(Protocol):
@@ -20,7 +20,7 @@ class Kind(Protocol):
 
     @property
     def wanted(self) -> str:
-        """Say what a value must be, to follow "must be"."""
+        """Describe the values, to follow "must be"."""
         ...
 
     def accepts(self, value: object) -> bool:
@@ -93,7 +93,7 @@ class OneOf:
 
 
 @dataclass(frozen=True)
-class Text:
+class NonEmpty:
     """Texts that are not empty."""
 
     wanted = "a text"
@@ -116,7 +116,7 @@ class Switch:
 
 @dataclass(frozen=True)
 class _Or:
-    """Values of another kind, and one value besides, which YAML calls ``name``."""
+    """Values of another kind, and one more value, which YAML calls ``name``."""
 
     kind: Kind
     value: object
@@ -128,7 +128,7 @@ class _Or:
         return f"{self.kind.wanted}, or {self.name}"
 
     def accepts(self, value: object) -> bool:
-        """Tell whether ``value`` is the one besides or of the kind."""
+        """Tell whether ``value`` is that one or of the kind."""
         return value == self.value or self.kind.accepts(value)
 
 
@@ -144,17 +144,17 @@ def or_auto(kind: Kind) -> Kind:
 
 @dataclass(frozen=True)
 class SomeOf:
-    """Lists of some names, or of any names where none are given."""
+    """Lists of some of ``names``, or of any texts if there are none."""
 
     names: tuple[str, ...] = ()
-    what: str = "names"
+    plural: str = "names"
 
     @property
     def wanted(self) -> str:
         """Say what a value must be."""
         if self.names:
             return f"a list of some of {list(self.names)}, or []"
-        return f"a list of {self.what}, or []"
+        return f"a list of {self.plural}, or []"
 
     def accepts(self, value: object) -> bool:
         """Tell whether ``value`` is such a list."""
@@ -165,7 +165,7 @@ class SomeOf:
 
 @dataclass(frozen=True)
 class Clipping:
-    """What torch's ``clip_grad_norm_`` takes besides the parameters."""
+    """Keyword arguments of torch's ``clip_grad_norm_``."""
 
     wanted = "a dictionary such as {'max_norm': 5.0}"
 
@@ -188,7 +188,7 @@ class Anything:
 
 
 def misfits(config: Mapping[str, Any], kinds: Mapping[str, Kind]) -> list[str]:
-    """List which options have a value that their kind does not take, in words."""
+    """List the options whose value is not of their kind, in words."""
     return [
         f"`{name}` must be {kind.wanted}, but is {short(config.get(name))} instead."
         for name, kind in kinds.items()

@@ -1,4 +1,4 @@
-"""Which names of options mean anything to anybody: a misspelt one must not run to the end."""
+"""All names of options that RecBole or this package reads; others are reported with the nearest match."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from recbole_bert4rec.system.errors import nearest
 from recbole_bert4rec.system.resources import folder_of_recbole
 
 _PROGRAM = ("config_files", "nproc", "ip", "port", "world_size", "group_offset", "offset", "model_file")
-"""What the command lines and RecBole's own programs put beside the options."""
+"""Keys that the command lines and RecBole's launchers add to the options."""
 
 READ = r"config\[[\"'](\w+)[\"']\]"
-"""How code reads an option."""
+"""Pattern of code that reads an option."""
 
 _DOCUMENTED = ("neg_sampling", "training_neg_sample_num")
-"""What examples of RecBole's documentation set, though its code no longer reads it; RecBole itself warns of them."""
+"""Options in RecBole's documentation that its code no longer reads; RecBole itself warns about them."""
 
 
 _OF_LOGS = {"separator", "date_format", "timezone", "drop_duplicates", "quote", "escape", "clean_ids"}
@@ -43,7 +43,7 @@ _CALLED_BEFORE = {
     "train_neg_sample_num": "train_neg_sample_args",
     "batch_tokens": "train_batch_size",
 }
-"""What options were called in earlier versions of RecBole and of this package, and are now; None: they are gone."""
+"""Earlier names of RecBole's and this package's options, and their present ones; None: they are gone."""
 
 GONE = {
     "ema_decay": 0.0,
@@ -71,43 +71,45 @@ _CALLED_ELSEWHERE = {
     "optimizer": "learner",
     "patience": "stopping_step",
 }
-"""What other libraries call our options; none of these names is close to ours in letters."""
+"""Names of our options in other libraries that are not close to ours in letters."""
 
 
 def is_known(name: str, known: Iterable[str] = ()) -> bool:
-    """Tell whether an option means something: to us, to ``known``, or to any model of RecBole."""
+    """Tell whether an option is read: by us, by any model of RecBole, or as one of ``known``."""
     return name in OPTIONS or name in set(known) or name in known_to_recbole()
 
 
-def mistakes_of_names(given: Iterable[str], known: Iterable[str] = (), flags: Iterable[str] = ()) -> list[str]:
-    """List the names that mean nothing, each with the name that was probably meant.
+def mistakes_of_names(written: Iterable[str], known: Iterable[str] = (), flags: Iterable[str] = ()) -> list[str]:
+    """List the unknown names, each with the name that was probably meant.
 
     Args:
-        given: the names that the user wrote.
-        known: names that mean something to this run.
+        written: the names that the user wrote.
+        known: further names that this run reads.
         flags: the command line's own flags, which are only suggested.
     """
     known = set(known)
-    found = []
-    for name in sorted(name for name in set(given) if not is_known(name, known)):
+    mistakes = []
+    for name in sorted(name for name in set(written) if not is_known(name, known)):
         candidates = sorted({*OPTIONS, *known, *flags, *known_to_recbole()})
         plain = name.replace("-", "_")
         if plain in GONE:
-            found.append(f"`{name}`: is gone; leave it out.")
+            mistakes.append(f"`{name}`: is gone; leave it out.")
             continue
         if plain in _CALLED_BEFORE:
             now = _CALLED_BEFORE[plain]
-            found.append(f"`{name}`: " + (f"is called `{now}` now." if now else "is gone from RecBole; leave it out."))
+            mistakes.append(
+                f"`{name}`: " + (f"is called `{now}` now." if now else "is gone from RecBole; leave it out.")
+            )
             continue
         near = _CALLED_ELSEWHERE.get(plain.lower()) or nearest(plain, sorted({*OPTIONS, *known, *flags}))
         near = near or nearest(name, candidates)
         hint = f"did you mean `{near}`?" if near else "neither RecBole nor BERT4Rec has an option of this name."
-        found.append(f"`{name}`: {hint}")
-    return found
+        mistakes.append(f"`{name}`: {hint}")
+    return mistakes
 
 
 def known_to_recbole() -> frozenset[str]:
-    """Collect every option that means something to RecBole or to any of its models."""
+    """Collect every option that RecBole or any of its models reads."""
     return known_to_every_model() | _known_to_some_model()
 
 
@@ -125,12 +127,12 @@ def _known_to_some_model() -> frozenset[str]:
 def _names_in(chosen: Callable[[Path], bool]) -> frozenset[str]:
     """Collect the names in RecBole's files whose path within the package is chosen."""
     root = folder_of_recbole()
-    found: set[str] = set()
+    names: set[str] = set()
     for file in filter(lambda file: chosen(file.relative_to(root)), root.rglob("*")):
         if file.suffix == ".yaml":
-            found.update(re.findall(r"^(\w+):", file.read_text("utf-8"), re.MULTILINE))
+            names.update(re.findall(r"^(\w+):", file.read_text("utf-8"), re.MULTILINE))
         elif file.name == "argument_list.py":
-            found.update(re.findall(r"[\"'](\w+)[\"']", file.read_text("utf-8")))
+            names.update(re.findall(r"[\"'](\w+)[\"']", file.read_text("utf-8")))
         elif file.suffix == ".py":
-            found.update(re.findall(READ, file.read_text("utf-8")))
-    return frozenset(found)
+            names.update(re.findall(READ, file.read_text("utf-8")))
+    return frozenset(names)

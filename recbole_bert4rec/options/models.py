@@ -1,4 +1,4 @@
-"""What the models of this package are, and the defaults in which they differ from BERT4Rec, whose the table has."""
+"""The models of this package, and their defaults that differ from those of BERT4Rec in the table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NEXT: Mapping[str, Any] = {"epochs": AUTO, "learning_rate": 0.001, "hidden_drop
 MODEL_DEFAULTS: Mapping[str, Mapping[str, Any]] = dict(
     zip(OUR_MODELS, ({}, {**_NEXT, "objective": "prefix"}, {**_NEXT, "objective": "next"}), strict=True)
 )
-"""Options of each model whose default is not BERT4Rec's, which the table has."""
+"""Options of each model whose default is not that of BERT4Rec in the table."""
 
 ABOUT: Mapping[str, str] = dict(
     zip(
@@ -26,4 +26,4 @@ ABOUT: Mapping[str, str] = dict(
         strict=True,
     )
 )
-"""What each model is."""
+"""A description of each model."""

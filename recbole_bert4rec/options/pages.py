@@ -1,6 +1,6 @@
-"""Writes the pages that follow from the table: the property files and the reference of options.
+"""Write the pages that follow from the table: the property files and the reference of options.
 
-``python -m recbole_bert4rec.options.pages`` writes them; with ``--check`` it fails where one is not up to date.
+``python -m recbole_bert4rec.options.pages`` writes them; with ``--check`` it fails if one is not up to date.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ def property_file(model: str) -> str:
     """Return the text of ``properties/model/MODEL.yaml``: a line an option whose default is ours."""
     about = f"Defaults of {model}: {ABOUT[model]}. {_MADE} {_SOURCES}"
     lines = [f"# {line}" for line in textwrap.wrap(about, 116)]
-    own = MODEL_DEFAULTS[model]
+    defaults = MODEL_DEFAULTS[model]
     for role in Role:
         ours = [(name, option) for name, option in _of(role) if option.default is not RECBOLES]
         lines += ["", f"# {role.value}"] if ours else []
         for name, option in ours:
-            setting = f"{name}: {_yaml(own.get(name, option.default))}"
-            source = Source.OURS if name in own else option.source
+            setting = f"{name}: {_yaml(defaults.get(name, option.default))}"
+            source = Source.OURS if name in defaults else option.source
             lines.append(f"{setting:<30}# ({_values(option)}) {option.help} [{source.value}]")
     return "\n".join(lines) + "\n"
 
@@ -74,7 +74,7 @@ def _yaml(value: object) -> str:
 
 
 def default_of(name: str, model: str) -> str:
-    """Return the default of an option of one of our models as YAML has it; nothing where RecBole documents none."""
+    """Return the default of an option of one of our models as YAML has it; an empty text if RecBole documents none."""
     value = MODEL_DEFAULTS[model].get(name, OPTIONS[name].default)
     if value is not RECBOLES:
         return _yaml(value)
@@ -82,7 +82,7 @@ def default_of(name: str, model: str) -> str:
 
 
 def _defaults(name: str, option: Option) -> str:
-    """Return the default of BERT4Rec, and those of the other models that have another."""
+    """Return the default of BERT4Rec, and the other models' defaults that differ."""
     of_model = {model: MODEL_DEFAULTS[model].get(name, option.default) for model in OUR_MODELS}
     texts = {model: f"`{value!r}`" if value is RECBOLES else f"`{_yaml(value)}`" for model, value in of_model.items()}
     first = texts[OUR_MODELS[0]]
@@ -94,7 +94,7 @@ def _values(option: Option) -> str:
 
 
 def _notes(name: str, option: Option) -> str:
-    """Say what is special about an option; where it comes from stands last."""
+    """Describe what is special about an option; its source comes last."""
     notes = []
     if not option.shared:
         notes.append("BERT4Rec")
@@ -115,10 +115,10 @@ def write(pages: dict[Path, str], arguments: list[str], source: str) -> int:
     Args:
         pages: the text of each file.
         arguments: of the command line.
-        source: what the pages are made from, for messages.
+        source: of the pages, for messages.
 
     Returns:
-        The exit code: 1 where a page is not up to date.
+        The exit code: 1 if a page is not up to date.
     """
     stale = [file for file, text in pages.items() if not file.is_file() or file.read_text("utf-8") != text]
     for file in stale:

@@ -1,4 +1,4 @@
-"""What RecBole's property files say of its options: their defaults, the types of their values, their meaning."""
+"""Defaults, types and meaning of RecBole's options, from its property files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _is_whole(value: object) -> bool:
 
 
 def _is_text(value: object) -> bool:
-    """A text of digits has become a number, or numbers with commas a tuple, on its way from the command line."""
+    """Accept numbers and tuples, too: the command line makes them of texts of digits and commas."""
     return isinstance(value, (str, int, float, tuple)) and not isinstance(value, bool)
 
 
@@ -41,7 +41,7 @@ _TYPES: Mapping[str, tuple[str, Callable[[object], bool]]] = {
     "list of str": ("a list of texts such as ['a', 'b']", _list_of(_is_text)),
     "None": ("null", lambda value: value is None),
 }
-"""RecBole's words for types, ours for the user, and which values are meant."""
+"""RecBole's words for types, with ours for the user, and a check of the values."""
 
 
 @dataclass(frozen=True)
@@ -73,17 +73,17 @@ def documented(model: str) -> Mapping[str, Documented]:
     """Return the options of RecBole, of its data sets and of one of its models, by name.
 
     Args:
-        model: RecBole's name; of a model that it does not have, only the options of all models are returned.
+        model: RecBole's name; a model that RecBole does not have only gets the options of all models.
     """
     root = _properties()
     return documented_in((root / "overall.yaml", root / "dataset" / "sample.yaml", root / "model" / f"{model}.yaml"))
 
 
 def documented_in(files: Iterable[Path]) -> dict[str, Documented]:
-    """Return the options of property files by name; files that are not there have none."""
+    """Return the options of property files by name; missing files have none."""
     lines = [line for file in files if file.is_file() for line in file.read_text("utf-8").splitlines()]
-    found = filter(None, map(_LINE.fullmatch, lines))
-    return {line["name"]: _documented(line.groupdict("")) for line in found}
+    matches = filter(None, map(_LINE.fullmatch, lines))
+    return {line["name"]: _documented(line.groupdict("")) for line in matches}
 
 
 def models_of_recbole() -> set[str]:

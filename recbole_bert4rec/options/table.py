@@ -1,8 +1,9 @@
-"""The table of options: each one's default, allowed values, role and meaning, and nothing of it anywhere else.
+"""The table of options: the only place for each one's default, allowed values, role and meaning.
 
 To add an option, add an entry here and the code that uses it; then run ``make pages``. From the entry follow the check
-of its value, ``properties/model/BERT4Rec.yaml``, ``docs/options.md``, what a resumed checkpoint must agree in, what
-makes RecBole read the data anew, the warning on other models, and what comparisons and searches leave out.
+of its value, ``properties/model/BERT4Rec.yaml``, ``docs/options.md``, the options that a resumed run must
+share, those that make RecBole read the data again, the warning on other models, and the options that comparisons and
+searches leave out.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from recbole_bert4rec.system.constants import ABLATABLE, LOSSES
 
 
 class Role(Enum):
-    """What an option decides; the value heads its section of the pages."""
+    """The part of a run that an option decides; the value heads its section of the pages."""
 
     ARCHITECTURE = "Encoder"
     TASK = "Objective and loss"
@@ -41,7 +42,7 @@ class Role(Enum):
 
 
 class Source(Enum):
-    """Where a default comes from."""
+    """Origin of a default."""
 
     PAPER = "paper"
     PAPER_OFF = "off, as in the paper"
@@ -52,7 +53,7 @@ class Source(Enum):
 
 
 class OnResume(Enum):
-    """What becomes of an option when a checkpoint is trained further."""
+    """Treatment of an option when a checkpoint is trained further."""
 
     FIXED = "must be the checkpoint's: it shapes the weights or the optimizer's state"
     PROTOCOL = "must be the checkpoint's while epochs are left: it decides which epoch is best"
@@ -69,7 +70,7 @@ class InComparison(Enum):
 
 
 class _RecBoles:
-    """The default is RecBole's own; it does not stand in our property file."""
+    """The default is RecBole's own; our property file leaves it out."""
 
     def __repr__(self) -> str:
         return "RecBole's"
@@ -84,10 +85,10 @@ class Option:
     """One option.
 
     Attributes:
-        default: value where nobody gives one; :data:`RECBOLES` leaves it to RecBole.
+        default: value if the user sets none; :data:`RECBOLES` leaves it to RecBole.
         kind: the values that it takes.
-        role: what it decides.
-        source: where the default comes from.
+        role: the part of a run that it decides.
+        source: origin of the default.
         help: what it means, in a line.
         shared: whether models other than BERT4Rec know it; others get a warning that it has no effect.
         on_resume: whether a checkpoint may be trained further with another value. Default by role: FIXED for the
@@ -239,7 +240,7 @@ OPTIONS: Mapping[str, Option] = {
     ),
     "selected_features": Option(
         default=[],
-        kind=SomeOf(what="columns of the .item file, such as ['class']"),
+        kind=SomeOf(plural="columns of the .item file, such as ['class']"),
         role=Role.ARCHITECTURE,
         source=Source.PAPER_OFF,
         shared=True,
@@ -841,15 +842,15 @@ def names(chosen: Callable[[Option], bool]) -> tuple[str, ...]:
     return tuple(name for name, option in OPTIONS.items() if chosen(option))
 
 
-OWN = names(lambda option: not option.shared)
+OURS_ONLY = names(lambda option: not option.shared)
 """Options that only BERT4Rec has."""
 SHAPES_DATA = names(lambda option: bool(option.shapes_data))
-"""Options that a saved data set or loader must have been made with, to be used again."""
+"""Options that must agree before a saved data set or loader is used again."""
 FIXED_ON_RESUME = names(lambda option: option.on_resume is OnResume.FIXED)
 SHAPES_WEIGHTS = names(
     lambda option: option.on_resume is OnResume.FIXED and option.role in (Role.ARCHITECTURE, Role.TASK)
 )
-"""Options that weights can only be taken over under the same value of."""
+"""Options that must agree before weights are taken over."""
 PROTOCOL = names(lambda option: option.on_resume is OnResume.PROTOCOL)
 """Options that decide which epoch is best."""
 SAME_IN_COMPARISON = names(lambda option: option.in_comparison is InComparison.SAME)
@@ -857,4 +858,4 @@ DECIDED_BY_COMPARISON = names(lambda option: option.in_comparison in (InComparis
 SINGLE_RUN = names(lambda option: option.in_comparison is InComparison.REFUSED)
 NOT_SEARCHED = names(lambda option: not option.searched)
 WITHOUT_EFFECT = names(lambda option: not option.affects_result)
-"""Options that change nothing about a result."""
+"""Options that do not change a result."""

@@ -9,7 +9,7 @@ from typing import Any
 from recbole.config import Config
 
 from recbole_bert4rec.options.known import FOLLOWED_BY_ALL, is_known, known_to_every_model
-from recbole_bert4rec.options.table import OPTIONS, OWN
+from recbole_bert4rec.options.table import OPTIONS, OURS_ONLY
 from recbole_bert4rec.options.user_models import is_ours, options_read_by, parent_of
 from recbole_bert4rec.plugin.user_rows import CAUSAL_MODELS
 from recbole_bert4rec.system.constants import OUR_MODELS, RIVAL
@@ -57,7 +57,7 @@ def why_no_effect(name: str, model_class: type, config: Mapping[str, Any], known
             return "has no effect: the losses draw their own negatives"
         if name == "train_batch_size" and config["batch_sequences"] is not None:
             return f"has no effect beside batch_sequences, which is {config['batch_sequences']}"
-    elif name in OWN:
+    elif name in OURS_ONLY:
         return f"is for {', '.join(OUR_MODELS)} and has no effect on {model}"
     elif name in _OF_THE_TRANSFORM and not config.get("transform"):
         return f"is another model's and has no effect on {model}"

@@ -15,13 +15,13 @@ from recbole.utils import dataset_arguments
 
 from recbole_bert4rec.core.encoder import ACTIVATIONS, EncoderOptions
 from recbole_bert4rec.options import pages
-from recbole_bert4rec.options.checks import check, mistakes
+from recbole_bert4rec.options.checks import check, mistakes_of_options
 from recbole_bert4rec.options.kinds import Anything, OneOf, Real, misfits
 from recbole_bert4rec.options.known import FOLLOWED_BY_ALL, known_to_recbole, mistakes_of_names
 from recbole_bert4rec.options.table import (
     FIXED_ON_RESUME,
     OPTIONS,
-    OWN,
+    OURS_ONLY,
     PROTOCOL,
     RECBOLES,
     SHAPES_DATA,
@@ -115,7 +115,7 @@ BAD_VALUES = [
 
 @pytest.mark.parametrize(("key", "value", "wanted"), BAD_VALUES)
 def test_a_bad_value_is_named_with_what_it_must_be_and_what_it_is(key: str, value: Any, wanted: str) -> None:
-    found = mistakes({**DEFAULTS, key: value})
+    found = mistakes_of_options({**DEFAULTS, key: value})
     assert len(found) == 1
     assert found[0].startswith(f"`{key}` must be ")
     assert wanted in found[0]
@@ -228,7 +228,7 @@ def test_an_option_of_another_objective_gives_a_warning(
     assert warned in caplog.text if warned else not caplog.text
 
 
-@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("name", OURS_ONLY)
 def test_an_option_that_only_bert4rec_has_gives_a_warning_on_another_model(
     name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -271,12 +271,12 @@ def test_a_flag_of_the_command_line_is_suggested() -> None:
 
 
 def test_the_shipped_defaults_have_no_mistake() -> None:
-    assert mistakes(DEFAULTS) == []
+    assert mistakes_of_options(DEFAULTS) == []
 
 
 def test_all_mistakes_come_in_one_message() -> None:
     with pytest.raises(UserError) as error:
-        check({**DEFAULTS, "mask_ratio": 3, "n_layers": 0, "loss_type": "CE2"}, given=["mask_ratoi"])
+        check({**DEFAULTS, "mask_ratio": 3, "n_layers": 0, "loss_type": "CE2"}, written=["mask_ratoi"])
     for part in ("`mask_ratio`", "`n_layers`", "`loss_type`", "`mask_ratoi`: did you mean `mask_ratio`?"):
         assert part in str(error.value)
 
@@ -321,7 +321,7 @@ def test_all_mistakes_come_in_one_message() -> None:
     ],
 )
 def test_options_that_do_not_go_together_are_named(changes: dict[str, Any], wanted: str) -> None:
-    found = mistakes({**DEFAULTS, **changes})
+    found = mistakes_of_options({**DEFAULTS, **changes})
     assert len(found) == 1
     assert wanted in found[0]
 
@@ -393,7 +393,7 @@ BAD_EVALUATION = [
 
 @pytest.mark.parametrize(("change", "wanted"), BAD_EVALUATION, ids=str)
 def test_a_mistake_in_evaluation_or_filters_is_explained(change: dict[str, Any], wanted: str) -> None:
-    found = mistakes({**DEFAULTS, **change})
+    found = mistakes_of_options({**DEFAULTS, **change})
     assert len(found) == 1
     assert wanted in found[0]
 
@@ -410,7 +410,7 @@ def test_a_mistake_in_evaluation_or_filters_is_explained(change: dict[str, Any],
     ids=str,
 )
 def test_what_recbole_understands_is_no_mistake(change: dict[str, Any]) -> None:
-    assert mistakes({**DEFAULTS, **change}) == []
+    assert mistakes_of_options({**DEFAULTS, **change}) == []
 
 
 def test_options_of_bert4rec_given_to_another_model_are_named(caplog: Any) -> None:
