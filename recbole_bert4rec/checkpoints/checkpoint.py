@@ -7,12 +7,11 @@ model can be used where it is not installed.
 
 from __future__ import annotations
 
-import math
 import os
 import reprlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -95,26 +94,46 @@ def _without_gone(path: str | os.PathLike[str], config: dict[str, Any]) -> dict[
     return {name: value for name, value in config.items() if name not in GONE}
 
 
-class Entry(NamedTuple):
+Fits = Callable[[Any], bool]
+
+
+class EntryKind(NamedTuple):
     """What an entry of a checkpoint must be.
 
     Attributes:
         wanted: in words.
-        holds: whether a value is that.
+        fits: whether a value is that.
         required: whether the entry must be there.
     """
 
     wanted: str
-    holds: Callable[[Any], bool]
+    fits: Fits
     required: bool = True
 
 
-def _is_whole(value: object) -> bool:
-    return type(value) is int and value >= 0
+def _is(kind: type | tuple[type, ...]) -> Fits:
+    return lambda value: isinstance(value, kind)
 
 
-def _is_epoch(value: object) -> bool:
-    return type(value) is int and value >= -1
+def _whole(least: int) -> Fits:
+    return lambda value: type(value) is int and value >= least
+
+
+def _row(dtype: torch.dtype) -> Fits:
+    return lambda value: isinstance(value, Tensor) and value.dtype == dtype and value.dim() == 1
+
+
+def _list_of(fits: Fits) -> Fits:
+    return lambda value: isinstance(value, list) and all(map(fits, value))
+
+
+def _by_name(fits: Fits) -> Fits:
+    return lambda value: isinstance(value, dict) and all(map(_is(str), value)) and all(map(fits, value.values()))
+
+
+def _of_parts(**parts: Fits) -> Fits:
+    """Return a test of a dictionary with these parts; what may lack is tested as None."""
+    return lambda value: isinstance(value, dict) and all(fits(value.get(name)) for name, fits in parts.items())
 
 
 def _is_config(value: object) -> bool:
@@ -124,148 +143,52 @@ def _is_config(value: object) -> bool:
     return model in OUR_MODELS or (isinstance(model, str) and ":" in model)
 
 
-def _are_weights(value: object) -> TypeGuard[dict[str, Tensor]]:
-    return isinstance(value, dict) and all(
-        isinstance(name, str) and isinstance(weight, Tensor) for name, weight in value.items()
-    )
+def _are_items(value: Any) -> bool:
+    return _list_of(_is(str))(value) and 1 < len(value) == len(set(value))
 
 
-def _are_metrics(value: object) -> bool:
-    return isinstance(value, dict) and all(
-        isinstance(name, str) and type(score) is float for name, score in value.items()
-    )
+def _is_loss(value: object) -> bool:
+    return all(map(_is(float), value if isinstance(value, (list, tuple)) else [value]))
 
 
-def _is_optimizer(value: object) -> bool:
-    return (
-        isinstance(value, dict)
-        and isinstance(value.get("state"), dict)
-        and isinstance(value.get("param_groups"), list)
-        and all(isinstance(group, dict) for group in value["param_groups"])
-    )
-
-
-def _is_generator(value: object) -> TypeGuard[Tensor]:
-    return isinstance(value, Tensor) and value.dtype == torch.uint8 and value.dim() == 1
-
-
-def _is_numpy_state(value: object) -> bool:
-    """Tell whether numpy's legacy generator takes a list of its name, 624 words, place, and the spare number."""
-    if not (isinstance(value, list) and len(value) == 5 and isinstance(value[1], list)):
-        return False
-    kinds = [(value[0], str), (value[2], int), (value[3], int), (value[4], float), *((word, int) for word in value[1])]
-    if len(value[1]) != 624 or not all(type(one) is kind for one, kind in kinds) or not 0 <= value[2] <= 624:
-        return False
-    return value[0] == "MT19937" and value[3] in (0, 1) and all(0 <= word < 2**32 for word in value[1])
-
-
-def _is_python_state(value: object) -> bool:
-    """Tell whether Python's generator takes a list of its version, 625 words, and the spare number."""
-    if not (isinstance(value, list) and len(value) == 3 and isinstance(value[1], list)):
-        return False
-    version, words, spare = value
-    if type(version) is not int or version != 3 or len(words) != 625:
-        return False
-    sound = all(type(word) is int and 0 <= word < 2**32 for word in words)
-    return sound and words[-1] <= 624 and (spare is None or type(spare) is float)
-
-
-def _are_generators(value: object) -> bool:
-    return isinstance(value, list) and bool(value) and all(map(_are_of_one_process, value))
-
-
-def _are_of_one_process(states: object) -> bool:
-    """Tell whether this is what ``resuming.py`` keeps of the generators of a process."""
-    if not isinstance(states, dict) or not {"torch", "numpy", "python"} <= set(states) <= _GENERATORS:
-        return False
-    tensors = [state for name, state in states.items() if name not in ("numpy", "python")]
-    right_size = _is_generator(states["torch"]) and len(states["torch"]) == len(torch.get_rng_state())
-    return (
-        right_size
-        and all(map(_is_generator, tensors))
-        and _is_numpy_state(states["numpy"])
-        and _is_python_state(states["python"])
-    )
-
-
-def _is_middle(value: object) -> bool:
-    if not isinstance(value, dict) or set(value) != {"batches", "loss"} or not _is_whole(value["batches"]):
-        return False
-    losses = value["loss"] if isinstance(value["loss"], (list, tuple)) else [value["loss"]]
-    return all(type(loss) is float for loss in losses)
-
-
-def _is_warm_start(value: object) -> bool:
-    if not isinstance(value, dict) or set(value) != {"file", "kept", "new", "gone"}:
-        return False
-    return isinstance(value["file"], str) and all(_is_whole(value[name]) for name in ("kept", "new", "gone"))
-
-
-def _are_callbacks(value: object) -> bool:
-    return isinstance(value, dict) and is_plain(value) and all(isinstance(state, dict) for state in value.values())
-
-
-def _are_tokens(value: object) -> TypeGuard[list[str]]:
-    return isinstance(value, list) and all(isinstance(token, str) for token in value)
-
-
-def _are_items(value: object) -> bool:
-    return _are_tokens(value) and 1 < len(value) == len(set(value))
-
-
-def _are_whole(value: object, dtype: torch.dtype = torch.int64) -> TypeGuard[Tensor]:
-    """Tell whether a value is a row of whole numbers from 0."""
-    return isinstance(value, Tensor) and value.dtype == dtype and value.dim() == 1 and bool((value >= 0).all())
-
-
-def _are_histories(value: object) -> bool:
-    """Tell whether a value is what :meth:`BERT4RecDataset.all_histories` returns."""
-    if not isinstance(value, dict) or set(value) != {"users", "items", "offsets", "times"}:
-        return False
-    users, items, offsets, times = (value[name] for name in ("users", "items", "offsets", "times"))
-    if not (_are_tokens(users) and _are_whole(items, torch.int32) and _are_whole(offsets)):
-        return False
-    bounds = offsets.tolist()
-    if len(bounds) != len(users) + 1 or bounds[0] != 0 or bounds[-1] != len(items) or bounds != sorted(bounds):
-        return False
-    return times is None or (isinstance(times, Tensor) and times.dtype == torch.float64 and times.shape == items.shape)
-
-
-def _are_preloaded(value: object) -> bool:
-    """Tell whether a value is what :meth:`BERT4RecDataset.preloaded_tables` returns."""
-    if not _are_weights(value):
-        return False
-    return all(table.dtype == torch.float64 and table.dim() in (1, 2) for table in value.values())
-
+_NONE = type(None)
+_GENERATORS = _of_parts(torch=_row(torch.uint8), numpy=_is(list), python=_is(list), masks=_is((_NONE, Tensor)))
+_HISTORIES = _of_parts(
+    users=_list_of(_is(str)), items=_row(torch.int32), offsets=_row(torch.int64), times=_is((_NONE, Tensor))
+)
+_WARM_START = _of_parts(file=_is(str), kept=_whole(0), new=_whole(0), gone=_whole(0))
 
 ENTRIES = {
-    "config": Entry(
+    "config": EntryKind(
         f"a dictionary of plain options whose model is one of {list(OUR_MODELS)}, or MODULE:CLASS of a user's own, and "
         "that names a data set",
         _is_config,
     ),
-    "epoch": Entry("a whole number from -1, which is that of an untrained model", _is_epoch),
-    "cur_step": Entry("a whole number from 0", _is_whole),
-    "best_epoch": Entry("a whole number from -1, which is that of no epoch", _is_epoch),
-    "best_valid_score": Entry("a number", lambda value: type(value) is float and not math.isnan(value)),
-    "best_valid_result": Entry("a dictionary of numbers", _are_metrics),
-    "optimizer": Entry("an optimizer's state", _is_optimizer),
-    "generators": Entry("the states of each process's random generators", _are_generators),
-    "skipped_steps": Entry("a whole number from 0", _is_whole),
-    "callbacks": Entry("a dictionary of plain states", _are_callbacks),
-    "fingerprint": Entry("a digest of the data", lambda value: isinstance(value, str)),
-    "item_tokens": Entry("a list of padding and different items", _are_items),
-    "item_counts": Entry("a row of whole numbers from 0", _are_whole),
-    "state_dict": Entry("a dictionary of tensors", _are_weights),
-    "histories": Entry("users, and the items, bounds and times of their histories", _are_histories, required=False),
-    "middle": Entry("the batches of an epoch that are done, and their loss", _is_middle, required=False),
-    "preload_weight": Entry("a dictionary of tables of float64", _are_preloaded, required=False),
-    "warm_start": Entry("the file that a training began with, and numbers of items", _is_warm_start, required=False),
+    "epoch": EntryKind("a whole number from -1, which is that of an untrained model", _whole(-1)),
+    "cur_step": EntryKind("a whole number from 0", _whole(0)),
+    "best_epoch": EntryKind("a whole number from -1, which is that of no epoch", _whole(-1)),
+    "best_valid_score": EntryKind("a number", _is(float)),
+    "best_valid_result": EntryKind("a dictionary of numbers", _by_name(_is(float))),
+    "optimizer": EntryKind("an optimizer's state", _of_parts(state=_is(dict), param_groups=_list_of(_is(dict)))),
+    "generators": EntryKind("the states of each process's random generators", _list_of(_GENERATORS)),
+    "skipped_steps": EntryKind("a whole number from 0", _whole(0)),
+    "callbacks": EntryKind(
+        "a dictionary of plain states", lambda value: is_plain(value) and _by_name(_is(dict))(value)
+    ),
+    "fingerprint": EntryKind("a digest of the data", _is(str)),
+    "item_tokens": EntryKind("a list of padding and different items", _are_items),
+    "item_counts": EntryKind("a row of whole numbers from 0", _row(torch.int64)),
+    "state_dict": EntryKind("a dictionary of tensors", _by_name(_is(Tensor))),
+    "histories": EntryKind("users, and the items, bounds and times of their histories", _HISTORIES, required=False),
+    "middle": EntryKind(
+        "the batches of an epoch that are done, and their loss",
+        _of_parts(batches=_whole(0), loss=_is_loss),
+        required=False,
+    ),
+    "preload_weight": EntryKind("a dictionary of tables of float64", _by_name(_is(Tensor)), required=False),
+    "warm_start": EntryKind("the file that a training began with, and numbers of items", _WARM_START, required=False),
 }
 """What a checkpoint holds; whoever stores more adds it here."""
-
-
-_GENERATORS = {"torch", "numpy", "python", "cuda", "masks"}
 
 
 def _check_entries(path: str | os.PathLike[str], state: dict[str, Any]) -> None:
@@ -273,7 +196,7 @@ def _check_entries(path: str | os.PathLike[str], state: dict[str, Any]) -> None:
         if name not in state:
             if entry.required:
                 raise UserError(f"checkpoint {path} has no entry {name!r}; it must be {entry.wanted}")
-        elif not entry.holds(state[name]):
+        elif not entry.fits(state[name]):
             raise UserError(
                 f"checkpoint {path}: entry {name!r} must be {entry.wanted}, but is {reprlib.repr(state[name])}"
             )

@@ -223,7 +223,10 @@ class ResumableTrainer(FaultyTrainer):
         self.restore_callbacks(state["callbacks"])
         rank = rank_of(self.config)
         if rank < len(state["generators"]):
-            self._restore_random_states(state["generators"][rank])
+            try:
+                self._restore_random_states(state["generators"][rank])
+            except (RuntimeError, ValueError, TypeError, OverflowError) as error:
+                raise UserError(f"the random generators in {resume_file} cannot be restored: {error}") from error
         inside = f", batch {self.batches_done}" if self.batches_done else ""
         getLogger(FOR_THE_USER).info(
             f"Checkpoint loaded: {resume_file}. Resume training from epoch {self.start_epoch}{inside}"
