@@ -11,9 +11,8 @@ from recbole.utils import ModelType, get_model
 
 from recbole_bert4rec.comparison.results import Results, epochs_trained
 from recbole_bert4rec.comparison.significance import Difference, difference, holm
-from recbole_bert4rec.options.user_models import class_of, is_ours, parent_of
-from recbole_bert4rec.plugin.user_rows import CAUSAL_MODELS
-from recbole_bert4rec.system.constants import RIVAL
+from recbole_bert4rec.options.user_models import class_of, is_ours
+from recbole_bert4rec.plugin.user_rows import CAUSAL_MODELS, WindowModel
 from recbole_bert4rec.training.epochs import counted
 
 LEVEL = 0.05
@@ -190,9 +189,13 @@ def _was_best_at_the_end(record: dict[str, Any]) -> bool:
 
 def type_of(model: str) -> ModelType:
     """Return RecBole's type of a model, by its name."""
-    model_class: Any = class_of(model) or get_model(model)
-    kind: ModelType = model_class.type
+    kind: ModelType = _class_named(model).type
     return kind
+
+
+def _class_named(model: str) -> Any:
+    """Return a model's class by its name."""
+    return class_of(model) or get_model(model)
 
 
 def shown_in_an_epoch(record: dict[str, Any]) -> str:
@@ -200,7 +203,7 @@ def shown_in_an_epoch(record: dict[str, Any]) -> str:
     config = record["config"]
     if is_ours(record["model"]):
         return "sliding windows of each user" if config.get("window") == "sliding" else "a window of each user"
-    if parent_of(record["model"]) == RIVAL or (config.get("training_rows") and record["model"] in CAUSAL_MODELS):
+    model_class = _class_named(record["model"])
+    if issubclass(model_class, WindowModel) or (config.get("training_rows") and record["model"] in CAUSAL_MODELS):
         return "all windows of each user (training_rows: user)"
-    sequential = type_of(record["model"]) == ModelType.SEQUENTIAL
-    return "a padded row a label" if sequential else "each interaction"
+    return "a padded row a label" if model_class.type == ModelType.SEQUENTIAL else "each interaction"

@@ -16,10 +16,12 @@ from pathlib import Path
 from typing import TypeGuard
 
 from recbole_bert4rec.options.known import READ
-from recbole_bert4rec.system.constants import MODEL_NAME, OUR_MODELS, RIVAL, STOCK_MODEL_NAME
+from recbole_bert4rec.system.constants import MODEL_NAME, OUR_MODELS, STOCK_MODEL_NAME
 from recbole_bert4rec.system.errors import UserError, nearest, short
 from recbole_bert4rec.system.workers import reason_of
 
+SHIPPED = {"GRU4RecPlus": "recbole_bert4rec.plugin.gru4rec_plus"}
+"""Models that come with the package besides BERT4Rec, and their modules; each has RecBole's trainer and checkpoints."""
 _KNOWN: dict[str, type] = {}
 """The classes that the user has named in this process, by their names."""
 Model = str | type
@@ -101,7 +103,7 @@ def models_of_others() -> set[str]:
     """Return the names of RecBole's models and of this package's."""
     from recbole_bert4rec.options.recboles import models_of_recbole  # reads YAML, which `load` does without
 
-    return {*models_of_recbole(), STOCK_MODEL_NAME, RIVAL, *OUR_MODELS}
+    return {*models_of_recbole(), STOCK_MODEL_NAME, *SHIPPED, *OUR_MODELS}
 
 
 def parent_of(model: Model) -> str:
@@ -182,7 +184,7 @@ def _source(one: type) -> str:
 def _name_in_recbole(one: type) -> str | None:
     """Return the name by which RecBole finds a class of its own or of this package; None for other classes."""
     package, _, module = one.__module__.rpartition(".")
-    if package == "recbole_bert4rec.plugin" and one.__name__ in (*OUR_MODELS, RIVAL):
+    if package == "recbole_bert4rec.plugin" and one.__name__ in (*OUR_MODELS, *SHIPPED):
         return one.__name__
     if package.startswith("recbole.model.") and module == one.__name__.lower():
         return STOCK_MODEL_NAME if one.__name__ == MODEL_NAME else one.__name__

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from importlib.abc import Traversable
 from logging import getLogger
 from pathlib import Path, PurePath
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,14 +16,14 @@ import yaml
 from recbole.config import Config
 
 from recbole_bert4rec.options.checks import Kinds, calculate, check, mistakes_of_another_model, unknown_names
-from recbole_bert4rec.options.gru4rec_plus import mistakes_of_gru4rec_plus
+from recbole_bert4rec.options.kinds import misfits
 from recbole_bert4rec.options.known import is_known
 from recbole_bert4rec.options.recboles import documented_in
 from recbole_bert4rec.options.table import SHAPES_DATA
 from recbole_bert4rec.options.user_models import is_ours, parent_of, property_files
 from recbole_bert4rec.plugin.effects import known_to, without_effect
 from recbole_bert4rec.plugin.stored_config import StoredConfig
-from recbole_bert4rec.system.constants import MODEL_NAME, NAMES_OF_COLUMNS, PROGRAM, RIVAL, STOCK_MODEL_NAME
+from recbole_bert4rec.system.constants import MODEL_NAME, NAMES_OF_COLUMNS, PROGRAM, STOCK_MODEL_NAME
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.resources import shipped
 from recbole_bert4rec.system.yaml_files import read_yaml
@@ -92,7 +93,9 @@ def check_options(config: Config) -> None:
     if is_ours(config.model_class):
         check(final, given, known, config.model, documented)
     else:
-        found = mistakes_of_gru4rec_plus(final) + mistakes_of_another_model(final, given, RIVAL, documented)
+        model_class: Any = config.model_class
+        found = misfits(final, model_class.option_kinds)
+        found += mistakes_of_another_model(final, given, config.model, documented)
         refuse(config, found + ([] if final.get("allow_unknown") else unknown_names(given, known)))
     warn_of_no_effect(config)
     choose_device(config)

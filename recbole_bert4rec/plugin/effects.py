@@ -10,9 +10,9 @@ from recbole.config import Config
 
 from recbole_bert4rec.options.known import FOLLOWED_BY_ALL, is_known, known_to_every_model
 from recbole_bert4rec.options.table import OPTIONS, OURS_ONLY
-from recbole_bert4rec.options.user_models import is_ours, options_read_by, parent_of
-from recbole_bert4rec.plugin.user_rows import CAUSAL_MODELS
-from recbole_bert4rec.system.constants import OUR_MODELS, RIVAL
+from recbole_bert4rec.options.user_models import is_ours, options_read_by
+from recbole_bert4rec.plugin.user_rows import CAUSAL_MODELS, WindowModel
+from recbole_bert4rec.system.constants import OUR_MODELS
 
 _OF_THE_TRANSFORM = ("mask_ratio", "ft_ratio")
 """What RecBole reads for any model, but only where ``transform`` masks the sequences."""
@@ -61,7 +61,7 @@ def why_no_effect(name: str, model_class: type, config: Mapping[str, Any], known
         return f"is for {', '.join(OUR_MODELS)} and has no effect on {model}"
     elif name in _OF_THE_TRANSFORM and not config.get("transform"):
         return f"is another model's and has no effect on {model}"
-    if name == "training_rows" and model not in CAUSAL_MODELS and parent_of(model_class) != RIVAL:
+    if name == "training_rows" and model not in CAUSAL_MODELS and not issubclass(model_class, WindowModel):
         return f"is for {', '.join(CAUSAL_MODELS)} and has no effect on {model}"
     if is_known(name) and name not in known and name not in FOLLOWED_BY_ALL | known_to_every_model():
         return f"is another model's and has no effect on {model}"

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 import torch
 from recbole.config import Config
 from recbole.data.interaction import Interaction
-from recbole.model.abstract_recommender import SequentialRecommender
-from recbole.utils import InputType
 from torch import Tensor, nn
 
 from recbole_bert4rec.core.losses import bpr_max, mask_weights, sampled_scores, sampled_softmax
 from recbole_bert4rec.core.negatives import SharedNegatives
 from recbole_bert4rec.core.next_item import next_items
+from recbole_bert4rec.options.kinds import OneOf, Real, Whole
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
+from recbole_bert4rec.plugin.user_rows import WindowModel
 from recbole_bert4rec.system.constants import PADDING
 
 
-class GRU4RecPlus(SequentialRecommender):
+class GRU4RecPlus(WindowModel):
     """GRU4Rec+: a GRU over the items, trained to rank the next one above the batch's labels and drawn items.
 
     Hidasi, Karatzoglou: Recurrent Neural Networks with Top-k Gains for Session-based Recommendations. CIKM 2018.
@@ -31,7 +33,19 @@ class GRU4RecPlus(SequentialRecommender):
         dataset: gives the number of items and their counts in training.
     """
 
-    input_type = InputType.POINTWISE  # a row is a sequence; the loss draws its negatives
+    option_kinds = MappingProxyType(
+        {
+            "embedding_size": Whole(1),
+            "hidden_size": Whole(1),
+            "num_layers": Whole(1),
+            "dropout_prob": Real(0, 1),
+            "loss_type": OneOf(("BPR-max", "CE")),
+            "n_sample": Whole(0),
+            "sample_alpha": Real(0, 1, "[]"),
+            "bpreg": Real(0),
+            "training_rows": OneOf(("user",)),
+        }
+    )
 
     def __init__(self, config: Config, dataset: BERT4RecDataset) -> None:
         super().__init__(config, dataset)

@@ -10,7 +10,9 @@ from recbole.data.interaction import Interaction
 from recbole.utils import EvaluatorType
 from torch import Tensor
 
-ENCODED_ONCE = ("Caser", "FPMC", "GRU4Rec", "GRU4RecPlus", "SASRec")
+from recbole_bert4rec.options.user_models import SHIPPED
+
+ENCODED_ONCE = ("Caser", "FPMC", "GRU4Rec", "SASRec", *SHIPPED)
 """Models whose ``predict`` gives an item the score that ``full_sort_predict`` gives it."""
 
 Batch = tuple[Interaction, Tensor, Tensor, Tensor]

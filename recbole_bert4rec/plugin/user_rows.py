@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 import torch
 from recbole.config import Config
 from recbole.data.interaction import Interaction
+from recbole.model.abstract_recommender import SequentialRecommender
+from recbole.utils import InputType
 from torch import Tensor
 
 from recbole_bert4rec.core.batching import covering_windows
 from recbole_bert4rec.core.next_item import next_items
 from recbole_bert4rec.options.checks import mistakes_of_values
-from recbole_bert4rec.options.user_models import parent_of
+from recbole_bert4rec.options.kinds import Kind
 from recbole_bert4rec.plugin.loader import WindowDataLoader
-from recbole_bert4rec.system.constants import RIVAL
 from recbole_bert4rec.system.errors import UserError
 
 CAUSAL_MODELS = ("GRU4Rec", "GRU4RecF", "SASRec", "SASRecF")
 """RecBole's models whose output at a position depends on nothing after it, and is read by ``gather_indexes``."""
+
+
+class WindowModel(SequentialRecommender):
+    """A model that is always trained on whole windows; its loss takes the rows of :class:`UserRowsDataLoader`.
+
+    Attributes:
+        option_kinds: the values that its options take.
+    """
+
+    input_type = InputType.POINTWISE  # a row is a sequence; the loss draws its negatives
+    option_kinds: ClassVar[Mapping[str, Kind]]
 
 
 def has_user_rows(config: Config) -> bool:
@@ -28,7 +40,7 @@ def has_user_rows(config: Config) -> bool:
     Raises:
         UserError: the options do not allow it.
     """
-    if parent_of(config.model_class) == RIVAL:
+    if issubclass(config.model_class, WindowModel):
         return True
     if config["training_rows"] is None or config.model_class.__name__ not in CAUSAL_MODELS:
         return False

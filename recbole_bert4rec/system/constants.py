@@ -19,9 +19,6 @@ OUR_MODELS = (MODEL_NAME, "BERT4RecPlus", "SASRecPlus")
 """One class under three names: the paper's objective, two-sided and next-item training, the causal rival. They differ
 in their defaults."""
 
-RIVAL = "GRU4RecPlus"
-"""A model of the BERT4Rec paper's Table 2 that RecBole lacks; it has RecBole's trainer and checkpoints."""
-
 DEFAULT_NAMES = {"model": MODEL_NAME, "dataset": "ml-100k"}
 """Where nobody names them."""
 

@@ -13,7 +13,7 @@ from recbole.utils import ModelType
 from recbole_bert4rec.options.arithmetic import calculated
 from recbole_bert4rec.options.checks import mistakes_of_another_model, unknown_names
 from recbole_bert4rec.options.flags import literal
-from recbole_bert4rec.options.user_models import is_ours, parent_of
+from recbole_bert4rec.options.user_models import parent_of
 from recbole_bert4rec.plugin.configuring import (
     choose_device,
     complete_split,
@@ -26,7 +26,6 @@ from recbole_bert4rec.plugin.configuring import (
 )
 from recbole_bert4rec.plugin.effects import known_to
 from recbole_bert4rec.plugin.global_split import asks_for_global_time
-from recbole_bert4rec.plugin.gru4rec_plus import GRU4RecPlus
 from recbole_bert4rec.plugin.patches.patch import policy
 from recbole_bert4rec.plugin.patches.registration import is_of_this_package
 from recbole_bert4rec.plugin.patches.registry import program_runs
@@ -77,7 +76,7 @@ def load_defaults(
     Raises:
         UserError: the name of the data set is a path.
     """
-    if is_ours(model_class) or model_class is GRU4RecPlus:
+    if is_of_this_package(self):
         return original(self, name, model_class, dataset)  # registration does it
     lay_defaults(original, self, name, model_class, dataset)
     if model_class.type == ModelType.SEQUENTIAL:

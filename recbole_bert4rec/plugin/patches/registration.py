@@ -17,8 +17,8 @@ from recbole.config import Config
 from recbole.data.dataloader import AbstractDataLoader
 from recbole.data.dataset import Dataset
 
-from recbole_bert4rec.options.user_models import is_ours, known_as, models_of_others
-from recbole_bert4rec.plugin import gru4rec_plus, model
+from recbole_bert4rec.options.user_models import SHIPPED, is_ours, known_as, models_of_others, source_of
+from recbole_bert4rec.plugin import model
 from recbole_bert4rec.plugin.candidates import CandidateDataLoader, create_samplers
 from recbole_bert4rec.plugin.configuring import check_options, lay_defaults, load_times, no_negatives_with_softmax
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
@@ -28,7 +28,7 @@ from recbole_bert4rec.plugin.patches.patch import Patch, Scope
 from recbole_bert4rec.plugin.patches.places import QUICK_START
 from recbole_bert4rec.plugin.patches.places import original as recboles_own
 from recbole_bert4rec.plugin.user_rows import UserRowsDataLoader
-from recbole_bert4rec.system.constants import FOR_THE_USER, MODEL_NAME, OUR_MODELS, RIVAL, STOCK_MODEL_NAME
+from recbole_bert4rec.system.constants import FOR_THE_USER, MODEL_NAME, OUR_MODELS, STOCK_MODEL_NAME
 from recbole_bert4rec.system.errors import UserError
 
 _HOME = "recbole.model.sequential_recommender"
@@ -40,17 +40,17 @@ RecBoleBERT4Rec = type(STOCK_MODEL_NAME, (stock.BERT4Rec,), {"__module__": f"{_H
 
 def is_of_this_package(config: Config) -> bool:
     """Tell whether a configuration is of a model of this package or of a subclass, by its class."""
-    return is_ours(config.model_class) or config.model_class is gru4rec_plus.GRU4RecPlus
+    return is_ours(config.model_class) or source_of(config.model_class) in SHIPPED
 
 
 def load_defaults(original: Callable[..., None], self: Config, name: str, model_class: type, dataset: str) -> None:
     """Lay our models' defaults over RecBole's; what the user gives still comes after both."""
-    if not (is_ours(model_class) or model_class is gru4rec_plus.GRU4RecPlus):
+    if not is_of_this_package(self):
         return original(self, MODEL_NAME if model_class is RecBoleBERT4Rec else name, model_class, dataset)
     lay_defaults(original, self, name, model_class, dataset)
     no_negatives_with_softmax(self)
     load_times(self)
-    if name not in (*OUR_MODELS, RIVAL):
+    if name not in (*OUR_MODELS, *SHIPPED):
         _let_be_found(model_class)
     return None
 
@@ -168,8 +168,7 @@ PATCHES = (
     _named(_HOME, _STOCK, stock, _STOCK_MODEL),
     _named(_HOME, STOCK_MODEL_NAME, RecBoleBERT4Rec, _STOCK_MODEL),
     *(row for name in OUR_MODELS for row in (*_model(name, model), _data_set(name))),
-    *_model(RIVAL, gru4rec_plus),
-    _data_set(RIVAL),
+    *(row for name, home in SHIPPED.items() for row in (*_model(name, importlib.import_module(home)), _data_set(name))),
     _row(
         "recbole.config.configurator:Config",
         "_load_internal_config_dict",
