@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import yaml
 
@@ -17,16 +17,26 @@ _DEEPEST, _LARGEST = 100, 1_000_000
 class _Loader(yaml.SafeLoader):
     """Safe, and 1e-3 is a number, as RecBole's own loader has it; a key that stands twice is a mistake."""
 
-    _depth = 0
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._depth, self._size = 0, 0
+        self._sizes: dict[yaml.Node, int] = {}
 
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        if self._depth >= _DEEPEST:  # soon, because PyYAML takes time by the square of the depth
-            raise _too_deep(parent.start_mark.line if parent is not None else 0)
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node:
+        before, is_alias = self._size, self.check_event(yaml.AliasEvent)
+        if parent is not None and self._depth >= _DEEPEST:  # soon, because PyYAML takes time by the square of the depth
+            raise yaml.YAMLError(f"line {parent.start_mark.line + 1}: it nests more than {_DEEPEST} levels deep")
         self._depth += 1
-        try:
-            return super().compose_node(parent, index)
-        finally:
-            self._depth -= 1
+        node = cast(yaml.Node, super().compose_node(parent, index))
+        self._depth -= 1
+        line = node.start_mark.line + 1
+        if is_alias and node not in self._sizes:
+            raise yaml.YAMLError(f"line {line}: the value holds itself, by an alias")
+        self._size += self._sizes[node] if is_alias else 1
+        self._sizes.setdefault(node, self._size - before)
+        if self._size > _LARGEST:
+            raise yaml.YAMLError(f"line {line}: its aliases stand for more than {_LARGEST:,} values")
+        return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         lines: dict[str, int] = {}
@@ -47,10 +57,6 @@ class _Loader(yaml.SafeLoader):
             raise yaml.YAMLError(f"line {node.start_mark.line + 1}: {short(node.value)} is no {kind}") from error
 
 
-def _too_deep(line: int) -> yaml.YAMLError:
-    return yaml.YAMLError(f"line {line + 1}: it nests more than {_DEEPEST} levels deep")
-
-
 _Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9][0-9_]*(\.[0-9_]*)?[eE][-+]?[0-9]+$"), list("-+0123456789")
 )
@@ -67,47 +73,9 @@ def parse_yaml(text: str, where: str) -> Any:
         UserError: the text is no YAML, a key stands twice, or the text would grow without bounds when it is used.
     """
     try:
-        loader = _Loader(text)
-        try:
-            node = loader.get_single_node()
-            if node is None:
-                return None
-            _check_size(node)
-            return loader.construct_document(node)
-        finally:
-            loader.dispose()
+        return yaml.load(text, _Loader)  # noqa: S506  a safe one
     except yaml.YAMLError as error:
         raise UserError(f"{where} cannot be read: {' '.join(str(error).split())}") from error
-
-
-def _check_size(root: yaml.Node) -> None:
-    """Refuse a document that nests too deeply, holds itself, or means too many values by aliases of aliases."""
-    sizes: dict[int, int] = {}
-    open_nodes: set[int] = set()
-
-    def size_of(node: yaml.Node) -> int:
-        known = sizes.get(id(node))
-        if known is not None:
-            return known
-        line = node.start_mark.line + 1
-        if id(node) in open_nodes:
-            raise yaml.YAMLError(f"line {line}: the value holds itself, by an alias")
-        if len(open_nodes) >= _DEEPEST:
-            raise _too_deep(node.start_mark.line)
-        open_nodes.add(id(node))
-        parts: list[yaml.Node] = []
-        if isinstance(node, yaml.SequenceNode):
-            parts = list(node.value)
-        elif isinstance(node, yaml.MappingNode):
-            parts = [part for pair in node.value for part in pair]
-        size = 1 + sum(map(size_of, parts))
-        if size > _LARGEST:
-            raise yaml.YAMLError(f"line {line}: its aliases stand for more than {_LARGEST:,} values")
-        open_nodes.discard(id(node))
-        sizes[id(node)] = size
-        return size
-
-    size_of(root)
 
 
 def read_yaml(path: str) -> dict[str, Any]:
