@@ -21,24 +21,22 @@ from pyarrow import parquet
 from records import ROOT, write_tables
 
 PROGRAM = """
-import json, sys, tempfile, time
+import json, sys, time
 begin = time.perf_counter()
 log, least = sys.argv[1], int(sys.argv[2])
 sys.argv = sys.argv[:1]
 import recbole_bert4rec
 import recbole_bert4rec.logs.table as table
-from recbole.config import Config
 from recbole.data import create_dataset, data_preparation
 from recbole_bert4rec.system.environment import environment
-from recbole_bert4rec.training.inputs import resolve_inputs
+from recbole_bert4rec.training.inputs import configure
+from recbole_bert4rec.training.request import RunRequest
 imported = time.perf_counter()
 table.LARGE = least
 def peak():
     return next(int(line.split()[1]) / 2**10 for line in open("/proc/self/status") if line.startswith("VmHWM"))
-with tempfile.TemporaryDirectory() as folder:
-    model, name, files = resolve_inputs("BERT4Rec", log, [], {}, None, folder)
-    config = Config(model, name, files, {"MAX_ITEM_LIST_LENGTH": 200, "state": "error", "use_gpu": False,
-        "show_progress": False})
+config = configure(RunRequest("BERT4Rec", log, options={"MAX_ITEM_LIST_LENGTH": 200, "state": "error",
+    "use_gpu": False, "show_progress": False}))
 converted, sorting = time.perf_counter(), peak()
 batch = next(iter(data_preparation(config, create_dataset(config))[0]))
 ready = time.perf_counter()

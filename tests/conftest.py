@@ -15,7 +15,6 @@ from recbole.config import Config
 import recbole_bert4rec  # noqa: F401  registers BERT4Rec
 from recbole_bert4rec.logs.table import convert
 from recbole_bert4rec.plugin.patches.registry import in_program
-from recbole_bert4rec.system.constants import PROGRAM
 from recbole_bert4rec.training import build
 from recbole_bert4rec.training.callbacks import Callback, RankedBatch
 
@@ -29,7 +28,7 @@ QUIET = {"show_progress": False, "state": "error", "use_gpu": False}
 def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """RecBole writes saved/, log/ and log_tensorboard/ where it runs, reads the command line, and logs to the root."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", [PROGRAM])
+    monkeypatch.setattr(sys, "argv", ["run.py"])
     root = logging.getLogger()
     level, handlers = root.level, root.handlers[:]
     yield

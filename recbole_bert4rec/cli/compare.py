@@ -15,7 +15,6 @@ from recbole_bert4rec.cli.inputs import (
     named_in_files,
     protocols,
 )
-from recbole_bert4rec.options.flags import parse_flags
 from recbole_bert4rec.system.constants import DEFAULT_NAMES
 from recbole_bert4rec.system.errors import UserError
 
@@ -43,12 +42,12 @@ def add_comparison(parser: argparse.ArgumentParser) -> None:
     add("--output_dir", help="folder of a comparison (default: compare-DATASET) or study (STUDY-DATASET)")
 
 
-def execute(options: argparse.Namespace, flags: list[str]) -> None:
+def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
     """Compare models.
 
     Args:
         options: the command's own flags.
-        flags: options for all models, ``--key=value``.
+        flags: options for all models, by their names.
 
     Raises:
         UserError: something that the user can mend.
@@ -58,7 +57,9 @@ def execute(options: argparse.Namespace, flags: list[str]) -> None:
     compare_as_asked(options, flags, models_of(options), Study(), "compare")
 
 
-def compare_as_asked(options: argparse.Namespace, flags: list[str], names: list[str], study: Study, kind: str) -> None:
+def compare_as_asked(
+    options: argparse.Namespace, flags: dict[str, str], names: list[str], study: Study, kind: str
+) -> None:
     """Compare what is named.
 
     Args:
@@ -81,7 +82,7 @@ def compare_as_asked(options: argparse.Namespace, flags: list[str], names: list[
         models=tuple(names),
         dataset=dataset,
         config_files=config_files(options),
-        flags=tuple(flags),
+        options=flags,
         seeds=tuple(range(first, first + count)),
         budget=None if options.budget is None else seconds_of(options.budget),
         also_test=protocols(options),
@@ -96,9 +97,9 @@ def kept(options: argparse.Namespace) -> str:
     return "all that is trained is kept, the same command does the rest and writes the reports"
 
 
-def _first_seed(options: argparse.Namespace, flags: list[str]) -> int:
+def _first_seed(options: argparse.Namespace, flags: dict[str, str]) -> int:
     """Return the seed that the options name, or RecBole's."""
-    given = parse_flags(flags).get("seed", named_in_files(options).get("seed", _SEED))
+    given = flags.get("seed", named_in_files(options).get("seed", _SEED))
     try:
         return int(given)
     except (TypeError, ValueError):

@@ -12,7 +12,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add no flag: the command has none."""
 
 
-def execute(options: argparse.Namespace, flags: list[str]) -> None:
+def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
     """Print the findings, and exit with 1 where BERT4Rec cannot run."""
     sys.exit(doctor.main())
 

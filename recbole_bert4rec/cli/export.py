@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_adjustment(parser)
 
 
-def execute(options: argparse.Namespace, flags: list[str]) -> None:
+def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
     """Write the folder.
 
     Args:

@@ -14,7 +14,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_checkpoint(parser)
 
 
-def execute(options: argparse.Namespace, flags: list[str]) -> None:
+def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
     """Print what is in it.
 
     Args:

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from recbole_bert4rec.cli.words import Parser, add_documented, check_flags, joined, unknown
-from recbole_bert4rec.system.constants import INSTALL_RECBOLE, JSON, PROGRAM
+from recbole_bert4rec.options.flags import parse_flags
+from recbole_bert4rec.system.constants import INSTALL_RECBOLE, JSON
 from recbole_bert4rec.system.environment import suppress_dependency_warnings
 from recbole_bert4rec.system.errors import UserError, nearest
 from recbole_bert4rec.system.interrupts import Interrupted, handled
@@ -29,9 +30,9 @@ class Command(NamedTuple):
     """A sub-command.
 
     Attributes:
-        module: has ``add_arguments(parser)``, ``execute(options, flags)`` and ``kept(options)``, which says what an
-            interrupted command leaves behind. It is imported when the command is called, so that ``doctor`` works where
-            RecBole does not.
+        module: has ``add_arguments(parser)``, ``execute(options, flags)``, whose flags are options by their names, and
+            ``kept(options)``, which says what an interrupted command leaves behind. It is imported when the command is
+            called, so that ``doctor`` works where RecBole does not.
         purpose: one line for the list of commands.
         takes_options: whether it trains, and so takes options of RecBole and of the model.
     """
@@ -148,9 +149,8 @@ def _execute(name: str, words: list[str], program: str) -> int:
         check_flags(flags, own)
     elif flags:
         raise UserError(unknown(flags, own, name))
-    sys.argv = [PROGRAM, *flags]  # RecBole's Config reads --key=value from here
     try:
-        command.execute(options, flags)
+        command.execute(options, parse_flags(flags))
     except KeyboardInterrupt as error:
         stop = error if isinstance(error, Interrupted) else Interrupted(signal.SIGINT)
         raise Interrupted(stop.number, stop.kept or command.kept(options)) from error

@@ -41,12 +41,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_engine(together, purpose, "workers that train together")
 
 
-def execute(options: argparse.Namespace, flags: list[str]) -> None:
+def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
     """Run one model, or compare several.
 
     Args:
         options: the command's own flags.
-        flags: options for all models, ``--key=value``.
+        flags: options for all models, by their names.
 
     Raises:
         UserError: something that the user can mend.
@@ -68,7 +68,8 @@ def execute(options: argparse.Namespace, flags: list[str]) -> None:
         model=options.model,
         dataset=options.dataset,
         config_files=config_files(options),
-        options={"k": options.k} if k_of_model else {},
+        options={"k": options.k, **flags} if k_of_model else flags,
+        flags={},
         recommend=options.recommend,
         k=10 if options.k is None else options.k,
         attention=options.attention,
@@ -124,7 +125,7 @@ def _is_comparison(options: argparse.Namespace) -> bool:
     return options.seeds is not None or options.study is not None or len(models_of(options)) > 1
 
 
-def _compare(options: argparse.Namespace, flags: list[str]) -> None:
+def _compare(options: argparse.Namespace, flags: dict[str, str]) -> None:
     """Compare models or variants with the flags of a run.
 
     Raises:

@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--port", type=int, default=8000, help="port to listen at; 0 for any free one (default: %(default)s)")
 
 
-def execute(options: argparse.Namespace, flags: list[str]) -> None:
+def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
     """Serve until it is stopped.
 
     Args:

@@ -21,12 +21,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_screen(parser)
 
 
-def execute(options: argparse.Namespace, flags: list[str]) -> None:
+def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
     """Compare the variants of a study.
 
     Args:
         options: the command's own flags.
-        flags: options for all variants, ``--key=value``.
+        flags: options for all variants, by their names.
 
     Raises:
         UserError: something that the user can mend.

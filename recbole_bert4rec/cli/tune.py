@@ -63,12 +63,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_screen(parser)
 
 
-def execute(options: argparse.Namespace, flags: list[str]) -> None:
+def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
     """Search, judge the trials on validation, and test the best one once.
 
     Args:
         options: the command's own flags.
-        flags: options for all trials, ``--key=value``.
+        flags: options for all trials, by their names.
 
     Raises:
         UserError: something that the user can mend.
@@ -84,25 +84,25 @@ def kept(options: argparse.Namespace) -> str:
     return "the trials that ended are kept, --resume goes on from there"
 
 
-def _contradictions(options: argparse.Namespace, flags: list[str]) -> list[str]:
+def _contradictions(options: argparse.Namespace, flags: dict[str, str]) -> list[str]:
     """Say which flags do not go together."""
     found = []
     if options.tool != "Ray":
         only_ray = {"--scheduler": options.scheduler != "none", "--max_concurrent": options.max_concurrent}
         only_ray |= {"--ray_address": options.ray_address, "--gpus_per_trial": options.gpus_per_trial}
         found += [f"{flag} needs --tool=Ray" for flag, given in only_ray.items() if given]
-    elif any(flag.startswith("--gpu_id=") for flag in flags):
+    elif "gpu_id" in flags:
         found.append("--gpu_id does not go with --tool=Ray, which shares out the GPUs; leave it out")
     if options.algo == "exhaustive" and options.max_evals is not None:
         found.append("--max_evals goes with --algo=random or bayes; exhaustive tries every combination")
     if options.budget is not None and options.scheduler == "asha":
         found.append("--budget ends trials by time and --scheduler=asha by epochs; leave one of them out")
-    if options.metric is not None and any(flag.startswith("--valid_metric=") for flag in flags):
+    if options.metric is not None and "valid_metric" in flags:
         found.append("--metric and --valid_metric say the same; leave one of them out")
     return found
 
 
-def _request(options: argparse.Namespace, flags: list[str]) -> SearchRequest:
+def _request(options: argparse.Namespace, flags: dict[str, str]) -> SearchRequest:
     """Return what is asked for, or name all flags that do not go together."""
     import torch
 
@@ -122,14 +122,14 @@ def _request(options: argparse.Namespace, flags: list[str]) -> SearchRequest:
     if found:
         raise UserError("; ".join(found))
     if options.metric is not None:
-        flags = [*flags, f"--valid_metric={options.metric}"]
+        flags = {**flags, "valid_metric": options.metric}
     named = {**DEFAULT_NAMES, **named_in_files(options)}
     cpus = options.cpus_per_trial or (1 if options.tool == "Ray" else torch.get_num_threads())
     task = Task(
         model=options.model or model_in_files(options),
         dataset=options.dataset or named["dataset"],
         config_files=tuple(str(Path(file).resolve()) for file in config_files(options)),
-        flags=tuple(flags),
+        fixed=flags,
         folder=os.getcwd(),
         threads=cpus,
         budget=None if options.budget is None else seconds_of(options.budget),

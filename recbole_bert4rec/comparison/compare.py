@@ -8,7 +8,6 @@ import re
 import shlex
 import shutil
 import sys
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import yaml
 from recbole.utils import ModelType
 
 from recbole_bert4rec.checkpoints.checkpoint import is_plain, last_of
@@ -28,13 +26,12 @@ from recbole_bert4rec.comparison.results import read_results, read_run
 from recbole_bert4rec.comparison.rows import check_equal_rows
 from recbole_bert4rec.logs.atomic import check_not_mapped
 from recbole_bert4rec.logs.conversion import folder_read
-from recbole_bert4rec.options.flags import parse_flags
 from recbole_bert4rec.options.table import WITHOUT_EFFECT
 from recbole_bert4rec.options.user_models import class_name, digest_of_code
 from recbole_bert4rec.plugin.advice import advice
 from recbole_bert4rec.plugin.effects import without_effect
 from recbole_bert4rec.plugin.patches.registry import in_program
-from recbole_bert4rec.system.constants import FOR_THE_USER, PROGRAM, SHORT
+from recbole_bert4rec.system.constants import FOR_THE_USER, SHORT
 from recbole_bert4rec.system.environment import environment, suppress_dependency_warnings
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.extras import need
@@ -49,6 +46,7 @@ from recbole_bert4rec.training.inputs import check_model, resolve_inputs
 from recbole_bert4rec.training.logs import no_bars, say, shown
 from recbole_bert4rec.training.newest import runs_in
 from recbole_bert4rec.training.record import write_json
+from recbole_bert4rec.training.request import RunRequest
 from recbole_bert4rec.training.run import run
 
 
@@ -110,17 +108,15 @@ def compare(comparison: Comparison, folder: Path, screen: str = SHORT) -> Compar
         in_program(),
         shown(screen, sys.stdout),
         locked(folder / ".lock", "comparison", "--output_dir", folder),
-        tempfile.TemporaryDirectory() as temporary,
         restored_environment(),  # RecBole hides GPUs
     ):
-        return _compare(comparison, folder, temporary, screen)
+        return _compare(comparison, folder, screen)
 
 
-def _compare(comparison: Comparison, folder: Path, temporary: str, screen: str) -> ComparisonResult:
-    flags = parse_flags(comparison.flags)
-    _, dataset, files = resolve_inputs("several", comparison.dataset, comparison.config_files, flags, None, temporary)
-    study = comparison.study.written(temporary)
-    comparison = replace(comparison, dataset=dataset, config_files=tuple(files), study=study)
+def _compare(comparison: Comparison, folder: Path, screen: str) -> ComparisonResult:
+    asked = RunRequest("several", comparison.dataset, comparison.config_files, comparison.options)
+    _, dataset, layers = resolve_inputs(asked)
+    comparison = replace(comparison, dataset=dataset, config_files=(layers.made, *layers.files))
     _check_options(comparison)
     reference = reference_config(comparison)
     metric = reference["valid_metric"].lower()
@@ -309,21 +305,18 @@ def _run_in_process(
     """Train, select and test one model with one seed, or resume it; called in its own process."""
     suppress_dependency_warnings()
     rules = {**planned.rules, "checkpoint_dir": checkpoint_dir}
-    sys.argv = [PROGRAM, *comparison.flags_of(planned.model, rules)]
-    with tempfile.TemporaryDirectory() as folder:
-        last = Path(folder) / "rules of the comparison.yaml"  # RecBole evaluates no text of a file
-        last.write_text(yaml.safe_dump(rules), encoding="utf-8")
-        files = [*comparison.files_of(planned.model), str(last)]
-        result = run(
-            model=comparison.model_of(planned.model),
-            dataset=comparison.dataset,
-            config_files=files,
-            budget=comparison.budget,
-            also_test=comparison.also_test,
-            ranks=f"{stem}.parquet",
-            resume=begun,
-            callbacks=[ProgressReport(report)],
-        )
+    result = run(
+        model=comparison.model_of(planned.model),
+        dataset=comparison.dataset,
+        config_files=[*comparison.files_of(planned.model), rules],  # texts of options are read as values
+        options=comparison.options_beside(planned.model, rules),
+        flags={},
+        budget=comparison.budget,
+        also_test=comparison.also_test,
+        ranks=f"{stem}.parquet",
+        resume=begun,
+        callbacks=[ProgressReport(report)],
+    )
     record: dict[str, Any] = {**result.record, "contestant": planned.model}
     if record["best_epoch"] is None:
         raise UserError(f"{planned.model} ended without a validation, by which it could be selected")

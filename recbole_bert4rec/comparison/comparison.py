@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -15,14 +14,13 @@ from recbole.utils import ModelType
 
 from recbole_bert4rec.comparison.study import Study
 from recbole_bert4rec.options.auto import most_epochs
-from recbole_bert4rec.options.flags import parse_flags
+from recbole_bert4rec.options.flags import read_options
 from recbole_bert4rec.options.global_time import global_time
 from recbole_bert4rec.options.table import SAME_IN_COMPARISON, SINGLE_RUN
 from recbole_bert4rec.options.user_models import class_name, importable, known_as
-from recbole_bert4rec.system.constants import MODEL_NAME, PROGRAM
+from recbole_bert4rec.plugin.layered_config import Layers, layered_config
+from recbole_bert4rec.system.constants import MODEL_NAME
 from recbole_bert4rec.system.errors import UserError
-from recbole_bert4rec.system.scoped import replaced
-from recbole_bert4rec.system.yaml_files import read_yaml
 from recbole_bert4rec.training.budget import NO_END
 
 LEAST_INTERACTIONS = 4
@@ -36,8 +34,8 @@ class Comparison:
     Attributes:
         models: RecBole's names, or those of the variants; the first is compared with each of the others. A user's own
             class, or its ``module:Class``, is replaced by its name.
-        config_files: YAML files for all models; one with a line ``model: NAME`` is for that model.
-        flags: ``--key=value`` of the command line, for all models.
+        config_files: YAML files for all models, or what is in them; one with a line ``model: NAME`` is for that model.
+        options: for all models; they win over the files.
         seeds: of each model's runs.
         budget: seconds of training and validation for each run; None: each model's own early stopping.
         also_test: YAML files of further protocols under which each run's selected weights are tested.
@@ -50,8 +48,8 @@ class Comparison:
 
     models: tuple[str, ...]
     dataset: str
-    config_files: tuple[str, ...] = ()
-    flags: tuple[str, ...] = ()
+    config_files: tuple[str | Mapping[str, Any], ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
     seeds: tuple[int, ...] = (2020,)
     budget: float | None = None
     also_test: tuple[str, ...] = ()
@@ -78,17 +76,19 @@ class Comparison:
         """Return the options that a variant sets; none for a model."""
         return self.study.variants.get(name, {})
 
-    def files_of(self, name: str) -> list[str]:
-        """Return the files that hold for a model: those that name no model, several, or it; then its variant's file."""
-        model = self.model_of(name)
-        named = {file: read_yaml(file).get("model", "") for file in self.config_files}
-        files = [file for file, about in named.items() if not about or isinstance(about, list) or name_of(about, model)]
-        return files + ([self.study.files[name]] if self.study.variants else [])
+    def files_of(self, name: str) -> list[Mapping[str, Any]]:
+        """Return the files that hold for a model: those that name no model, several, or it; then its variant."""
+        model, files = self.model_of(name), []
+        for options in map(read_options, self.config_files):
+            about = options.get("model", "")
+            if not about or isinstance(about, list) or name_of(about, model):
+                files.append(options)
+        return files + ([self.variant_options(name)] if self.study.variants else [])
 
-    def flags_of(self, name: str, rules: dict[str, Any]) -> list[str]:
-        """Return the flags, without those that ``rules`` or the variant decide."""
+    def options_beside(self, name: str, rules: dict[str, Any]) -> dict[str, Any]:
+        """Return the options, without those that ``rules`` or the variant decide."""
         decided = {*rules, *self.variant_options(name)}
-        return [flag for flag in self.flags if not decided & parse_flags([flag]).keys()]
+        return {option: value for option, value in self.options.items() if option not in decided}
 
     def config(self, model: str, rules: dict[str, Any]) -> Config:
         """Return RecBole's configuration of a model.
@@ -100,18 +100,18 @@ class Comparison:
         Raises:
             UserError: the options have mistakes.
         """
-        flags, files = self.flags_of(model, rules), self.files_of(model)
-        with replaced(sys, "argv", [PROGRAM, *flags]), _silence():  # RecBole reads --key=value from argv
-            return Config(self.model_of(model), self.dataset, files or None, rules)
+        options = {**rules, **self.options_beside(model, rules)}
+        layers = Layers(files=tuple(self.files_of(model)), options=options)
+        with _silence():
+            return layered_config(self.model_of(model), self.dataset, layers)
 
     def options_of(self, model: str) -> set[str]:
         """Return the names of the options that the user gave a model."""
-        files = {name for file in self.files_of(model) for name in read_yaml(file)}
-        return files | parse_flags(self.flags).keys()
+        return {*self.options}.union(*self.files_of(model))
 
     def rules_of(self, model: str, rules: dict[str, Any], seed: int) -> dict[str, Any]:
         """Return the rules for one run: with its seed, its other columns than the interactions, and its end."""
-        columns = [read_yaml(file).get("load_col") or {} for file in self.files_of(model)]
+        columns = [options.get("load_col") or {} for options in self.files_of(model)]
         more = {source: names for loaded in columns for source, names in loaded.items() if source != "inter"}
         endless = (
             {} if self.budget is None else dict.fromkeys({"epochs", "stopping_step"} - self.options_of(model), NO_END)

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
-
-import yaml
 
 from recbole_bert4rec.options.table import DECIDED_BY_COMPARISON, SINGLE_RUN
 from recbole_bert4rec.options.user_models import known_as, named_in_file
@@ -23,23 +20,12 @@ class Study:
     Attributes:
         variants: options of each variant, by name; none: models are compared.
         axis: the option, a number, that tells the variants apart, for a picture of the metrics along it; or None.
-        files: the variants' options as configuration files, once they are written.
         base: the model that is varied; a variant may name another ``model``.
     """
 
     variants: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     axis: str | None = None
-    files: Mapping[str, str] = field(default_factory=dict)
     base: str = MODEL_NAME
-
-    def written(self, folder: str) -> Study:
-        """Write the variants' options into ``folder``: RecBole evaluates texts of flags, but not of files."""
-        files = {}
-        for number, (name, options) in enumerate(self.variants.items()):
-            file = Path(folder) / f"variant {number}.yaml"
-            file.write_text(yaml.safe_dump(options), encoding="utf-8")
-            files[name] = str(file)
-        return replace(self, files=files)
 
 
 def read_study(path: str, base: str = MODEL_NAME) -> Study:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterable
 from importlib.abc import Traversable
 from logging import getLogger
@@ -22,8 +21,8 @@ from recbole_bert4rec.options.recboles import documented_in
 from recbole_bert4rec.options.table import SHAPES_DATA
 from recbole_bert4rec.options.user_models import is_ours, parent_of, property_files
 from recbole_bert4rec.plugin.effects import known_to, without_effect
-from recbole_bert4rec.plugin.stored_config import StoredConfig
-from recbole_bert4rec.system.constants import MODEL_NAME, NAMES_OF_COLUMNS, PROGRAM, STOCK_MODEL_NAME
+from recbole_bert4rec.plugin.layered_config import LayeredConfig
+from recbole_bert4rec.system.constants import MODEL_NAME, NAMES_OF_COLUMNS, STOCK_MODEL_NAME
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.resources import shipped
 from recbole_bert4rec.system.yaml_files import read_yaml
@@ -161,8 +160,6 @@ def names_given(config: Config) -> set[str]:
     RecBole takes every flag of a program for an option. Of a program that is not ours, those that nobody knows are its
     own.
     """
-    if sys.argv[0] == PROGRAM:
-        return set(config.external_config_dict)
     known = known_to(config)
     written = {*config.file_config_dict, *config.variable_config_dict}
     flags = config.cmd_config_dict.keys() - written
@@ -191,8 +188,9 @@ def choose_device(config: Config) -> None:
     if final["use_gpu"] is False or none:
         final["gpu_id"] = ""
         return
-    asked = [f"{name}={given[name]!r}" for name in ("use_gpu", "gpu_id") if given.get(name)]
-    if asked and not isinstance(config, StoredConfig) and not torch.cuda.is_available():
+    stored = config.option_layers.stored if isinstance(config, LayeredConfig) else {}
+    asked = [f"{name}={given[name]!r}" for name in ("use_gpu", "gpu_id") if given.get(name) and name not in stored]
+    if asked and not torch.cuda.is_available():
         getLogger().warning(
             f"{' and '.join(asked)}: torch finds no GPU ({_why_no_gpu()}), so the processor computes; use_gpu=False "
             "says the same without this line"

@@ -170,7 +170,7 @@ def run_on_ray(request: RunRequest, workers: int, address: str | None) -> None:
         on_gpu = check_workers(workers)
         this_machine = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         board = cast(Any, ray.remote)(num_cpus=0, scheduling_strategy=this_machine)(_Board).remote()
-        worker_config = {"request": request, "board": board, "argv": sys.argv, "folder": os.getcwd()}
+        worker_config = {"request": request, "board": board, "folder": os.getcwd()}
         with tempfile.TemporaryDirectory(dir=".", prefix=".ray-") as scratch, _shown(board):
             _fit(worker_config, workers, on_gpu, str(Path(scratch).resolve()))
         mistake, _ = ray.get(board.state.remote())
@@ -204,7 +204,6 @@ def _work(worker_config: dict[str, Any]) -> None:
     board, request = worker_config["board"], cast(RunRequest, worker_config["request"])
     suppress_dependency_warnings()
     os.chdir(worker_config["folder"])
-    sys.argv = worker_config["argv"]  # RecBole's Config reads options from there
     logging.getLogger().handlers.clear()  # those of Ray, which would say everything once more
     worker = Place.of_environment()
     first = worker is None or worker.rank == 0

@@ -52,9 +52,6 @@ LOSSES = ("CE", "BPR", *SAMPLED_LOSSES)
 ABLATABLE = ("residual", "layer_norm", "feed_forward")
 """What ``ablate`` can take out of the layers, for the paper's Table 5."""
 
-PROGRAM = "recbole-bert4rec"
-"""First word of a command line that is ours: of the flags of another program, those that nobody knows are its own."""
-
 NAMES_OF_COLUMNS = ("USER_ID_FIELD", "ITEM_ID_FIELD", "TIME_FIELD")
 """Options that name the columns of a log."""
 

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
-import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from logging import getLogger
-from pathlib import Path
 from typing import Any
 
 import torch
-import yaml
 from recbole.config import Config
 
 from recbole_bert4rec.checkpoints import checkpoint
@@ -22,7 +18,7 @@ from recbole_bert4rec.logs.reading import Reading, names_with_commas
 from recbole_bert4rec.logs.spellings import kinds_asked
 from recbole_bert4rec.logs.table import convert
 from recbole_bert4rec.options.evaluation import mistakes_of_metrics
-from recbole_bert4rec.options.flags import literal, parse_flags
+from recbole_bert4rec.options.flags import literal
 from recbole_bert4rec.options.kinds import misfits
 from recbole_bert4rec.options.table import OPTIONS, SHAPES_WEIGHTS
 from recbole_bert4rec.options.user_models import (
@@ -35,13 +31,13 @@ from recbole_bert4rec.options.user_models import (
     named_in_file,
 )
 from recbole_bert4rec.plugin.items import ITEM_ORDER, ItemOrder
+from recbole_bert4rec.plugin.layered_config import Layers, layered_config
 from recbole_bert4rec.plugin.warm_start import read_for
 from recbole_bert4rec.recommend.answers import check_names_of_columns
 from recbole_bert4rec.system.constants import DEFAULT_NAMES, FOR_THE_USER, FORMATS, NAMES_OF_COLUMNS, OUR_MODELS
 from recbole_bert4rec.system.errors import UserError, nearest, short
 from recbole_bert4rec.system.files import check_folder, check_picture, refuse_same
-from recbole_bert4rec.system.resources import find_config, shipped
-from recbole_bert4rec.system.yaml_files import read_yaml
+from recbole_bert4rec.system.resources import shipped
 from recbole_bert4rec.training.build import translate_errors
 from recbole_bert4rec.training.logs import no_bars, say, screen_now
 from recbole_bert4rec.training.recommending import check_destination
@@ -60,12 +56,9 @@ def configure(request: RunRequest) -> Config:
     Raises:
         UserError: the request or its options have a mistake; nothing has been written yet.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        model, dataset, files = resolve_inputs(
-            request.model, request.dataset, request.config_files, request.options, request.checkpoint, folder
-        )
-        _check_request(request, model)
-        config = translate_errors(lambda: Config(model, dataset, files, dict(request.options)), "the configuration")
+    model, dataset, layers = resolve_inputs(request)
+    _check_request(request, model)
+    config = translate_errors(lambda: layered_config(model, dataset, layers), "the configuration")
     if not is_ours(model) and (mistakes := mistakes_of_metrics(config)):
         raise UserError(" ".join(mistakes))
     check_refit(config)
@@ -117,33 +110,14 @@ def check_ours(flag: str, model: Model) -> None:
         raise UserError(f"{flag} works with {', '.join(OUR_MODELS)} only, but the model is {class_name(model)}")
 
 
-def resolve_inputs(
-    model: str | type | None,
-    dataset: str | None,
-    config_files: Sequence[str],
-    options: Mapping[str, Any],
-    resume: str | None,
-    folder: str,
-) -> tuple[Model, str, list[str]]:
-    """Find out which model, data set and configuration files a request means.
-
-    Args:
-        model: as the user named it, or its class; None for what the files or the checkpoint name.
-        dataset: a name, or the path of a log, which is converted.
-        config_files: paths, or names of properties/recipe; later ones win.
-        options: that win over the files.
-        resume: checkpoint whose options come before those of the files.
-        folder: for files that are made here, which must stay until the configuration is read.
+def resolve_inputs(request: RunRequest) -> tuple[Model, str, Layers]:
+    """Find out which model, data set and options a request means; a log is converted.
 
     Raises:
         UserError: a file is missing or damaged, or the data set is no name.
     """
-    contents = [(file, read_yaml(file)) for file in map(find_config, config_files)]
-    own = [file for file, content in contents if content]  # RecBole cannot read one without options
-    flags = parse_flags(sys.argv[1:])
-    given = {**{key: value for _, content in contents for key, value in content.items()}, **options, **flags}
-    if dataset is not None:
-        given["dataset"] = dataset
+    layers, resume = request.layers(), request.checkpoint
+    given = layers.given if request.dataset is None else {**layers.given, "dataset": request.dataset}
     warm = given.get("warm_start") if resume is None else None
     if warm is not None and "dataset" not in given:
         raise UserError("--warm_start needs --dataset, the log as it is now")
@@ -151,35 +125,32 @@ def resolve_inputs(
     if warm is not None:
         stored = _shaping_options(str(warm))
     named = {**DEFAULT_NAMES, **stored, **given}
-    where = "a configuration file" if "model" in given else f"checkpoint {resume or warm}"
-    said = model or {**options, **flags}.get("model")
-    if said is None:
-        stored_name = named_in_file(str(named["model"]), where)
-        chosen_model: Model = class_of(stored_name) or stored_name
-    else:
-        chosen_model = chosen(said)
+    model = named_model(request, layers)
+    if model is None:
+        name = named_in_file(str(named["model"]), f"checkpoint {resume or warm}")
+        model = class_of(name) or name
     dataset = str(named["dataset"])
-    made = [stored]
+    made: dict[str, Any] = {}
     if is_table(dataset):
-        dataset, about = _from_table(dataset, chosen_model, named, stored)
-        made.append(about)
+        dataset, made = _from_table(dataset, model, named, stored)
     else:
         _check_name(dataset, given)
-    return chosen_model, dataset, [*_written(made, folder), *own]
+    return model, dataset, replace(layers, stored=stored, made=made)
 
 
-def _written(made: Sequence[dict[str, Any]], folder: str) -> list[str]:
-    """Write options that are made here as configuration files: RecBole evaluates no text of a file.
+def named_model(request: RunRequest, layers: Layers) -> Model | None:
+    """Return the model that the user names; None where a checkpoint, or the default, decides.
 
-    All values are in quotes, with their types: RecBole's YAML takes ``1e5`` for a number.
+    Raises:
+        UserError: there is no such class, or a file names one that the user has not named.
     """
-    files = []
-    for number, options in enumerate(made):
-        if options:
-            file = Path(folder) / f"made-{number}.yaml"
-            file.write_text(yaml.safe_dump(options, default_style='"'), encoding="utf-8")
-            files.append(str(file))
-    return files
+    model = request.model or layers.spoken.get("model")
+    if model is not None:
+        return chosen(model)
+    if "model" not in layers.in_files:
+        return None
+    name = named_in_file(str(layers.in_files["model"]), "a configuration file")
+    return class_of(name) or name
 
 
 def _check_name(dataset: str, given: Mapping[str, Any]) -> None:

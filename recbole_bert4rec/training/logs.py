@@ -78,7 +78,7 @@ def no_bars(screen: str = SHORT) -> bool | None:
     """Return tqdm's ``disable``: bars are for terminals and notebooks, and not beside JSON or with ``quiet``."""
     if screen in (JSON, QUIET):
         return True
-    return False if Path(sys.argv[0]).name == "ipykernel_launcher.py" else None
+    return False if "ipykernel" in sys.modules else None
 
 
 def screen_now() -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping
 from logging import getLogger
 from pathlib import Path
@@ -11,15 +10,13 @@ from typing import Any
 from recbole_bert4rec.checkpoints import checkpoint
 from recbole_bert4rec.checkpoints.sealed import ForeignFileError
 from recbole_bert4rec.logs.table import is_table
-from recbole_bert4rec.options.flags import literal, parse_flags
+from recbole_bert4rec.options.flags import literal
 from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.options.table import WITHOUT_EFFECT
-from recbole_bert4rec.options.user_models import class_name, known_as, named_in_file
+from recbole_bert4rec.options.user_models import class_name
 from recbole_bert4rec.system.constants import MODEL_NAME
 from recbole_bert4rec.system.errors import UserError
-from recbole_bert4rec.system.resources import find_config
-from recbole_bert4rec.system.yaml_files import read_yaml
-from recbole_bert4rec.training.inputs import check_ours
+from recbole_bert4rec.training.inputs import check_ours, named_model
 from recbole_bert4rec.training.request import RunRequest
 
 _FOLDER = "saved"
@@ -100,14 +97,11 @@ def runs_in(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _given(request: RunRequest) -> dict[str, Any]:
     """Return the options that the user wrote; model and data set by their names."""
-    files = [read_yaml(find_config(name)) for name in request.config_files]
-    flags = {name: literal(text) for name, text in parse_flags(sys.argv[1:]).items()}
-    given = {name: value for of_file in files for name, value in of_file.items()} | dict(request.options) | flags
-    said = request.model or {**request.options, **flags}.get("model")
-    if said is not None:
-        given["model"] = known_as(said)
-    elif "model" in given:
-        given["model"] = named_in_file(str(given["model"]), "a configuration file")
+    layers = request.layers()
+    spoken = {name: literal(value) if isinstance(value, str) else value for name, value in layers.spoken.items()}
+    given = {**layers.in_files, **spoken}
+    if (model := named_model(request, layers)) is not None:
+        given["model"] = class_name(model)
     if request.dataset is not None:
         given["dataset"] = request.dataset
     if is_table(str(given.get("dataset", ""))):

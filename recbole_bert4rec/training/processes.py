@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import socket
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -101,10 +100,8 @@ def run_rank(request: RunRequest, place: Place) -> RunResult:
 def _prepared(request: RunRequest) -> str | None:
     """Convert a log, before the others read it; return the checkpoint to go on from, if any."""
     request = resolved(request)
-    with shown(request.screen), tempfile.TemporaryDirectory() as folder:
-        resolve_inputs(
-            request.model, request.dataset, request.config_files, request.options, request.checkpoint, folder
-        )
+    with shown(request.screen):
+        resolve_inputs(request)
     return request.checkpoint
 
 

@@ -9,7 +9,7 @@ from recbole.utils import set_color
 
 from recbole_bert4rec.options.auto import most_epochs
 from recbole_bert4rec.options.user_models import is_ours
-from recbole_bert4rec.plugin.stored_config import StoredConfig, plain_config
+from recbole_bert4rec.plugin.layered_config import plain_config, stored_config
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.build import build
 from recbole_bert4rec.training.epochs import finite_values
@@ -55,7 +55,7 @@ def refit(config: Config, epochs: int) -> RefitRecord:
     values["eval_args"] = {**config["eval_args"], "split": {"LS": "test_only"}}
     values["valid_users"] = None
     experiment = build(
-        StoredConfig({**values, "epochs": epochs}, checkpoint_dir=config["checkpoint_dir"]), count_flops=True
+        stored_config({**values, "epochs": epochs}, checkpoint_dir=config["checkpoint_dir"]), count_flops=True
     )
     data, trainer, show = experiment.data, experiment.trainer, config["show_progress"]
     trainer.fit(data.train, saved=False, show_progress=show)

@@ -7,8 +7,11 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from recbole_bert4rec.options.flags import read_options
+from recbole_bert4rec.plugin.layered_config import Layers
 from recbole_bert4rec.system.constants import SHORT
 from recbole_bert4rec.system.errors import UserError, nearest
+from recbole_bert4rec.system.resources import find_config
 from recbole_bert4rec.training import display
 from recbole_bert4rec.training.callbacks import Callback, Metrics
 from recbole_bert4rec.training.epochs import counted
@@ -24,8 +27,10 @@ class RunRequest:
             None: what ``config_files`` or ``resume`` name, or else BERT4Rec.
         dataset: RecBole's name of the data set, or the path of a log (docs/data.md). None: what ``config_files`` or
             ``resume`` name, or else ml-100k.
-        config_files: YAML files of options, or names of properties/recipe; later ones win.
+        config_files: YAML files of options, names of properties/recipe, or dictionaries; later ones win.
         options: options of RecBole and of the model, such as ``{"epochs": 3}``; they win over the files.
+        flags: of another program's command line, which win over the options; those that nobody knows are its own. None:
+            those that RecBole reads.
         recommend: file (.csv or .parquet) to write every user's best next items to, by a model of this package. They
             follow ``exclude_seen`` as the evaluation does: False, the default, ranks items of the user's history like
             all others; True leaves them out.
@@ -44,8 +49,9 @@ class RunRequest:
 
     model: str | type | None = None
     dataset: str | None = None
-    config_files: tuple[str, ...] = ()
+    config_files: tuple[str | Mapping[str, Any], ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
+    flags: Mapping[str, str] | None = None
     recommend: str | None = None
     k: int = 10
     attention: str | None = None
@@ -60,6 +66,15 @@ class RunRequest:
     def checkpoint(self) -> str | None:
         """The file of ``resume``, once it is known which one that is."""
         return None if isinstance(self.resume, bool) else self.resume
+
+    def layers(self) -> Layers:
+        """Return what the user gave; configuration files are read.
+
+        Raises:
+            UserError: there is no such file, or it has a mistake.
+        """
+        files = (file if isinstance(file, Mapping) else read_options(find_config(file)) for file in self.config_files)
+        return Layers(files=tuple(files), options=self.options, flags=self.flags or {})
 
     @classmethod
     def of(cls, request: RunRequest | None, given: Mapping[str, Any]) -> RunRequest:

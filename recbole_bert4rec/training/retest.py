@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from recbole.config import Config
 
-from recbole_bert4rec.options.flags import parse_flags
+from recbole_bert4rec.options.flags import read_options
 from recbole_bert4rec.plugin.patches.compat import trust
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.resources import find_config
-from recbole_bert4rec.system.scoped import replaced
-from recbole_bert4rec.system.yaml_files import read_yaml
 from recbole_bert4rec.training.build import Experiment, load_data
 from recbole_bert4rec.training.inputs import configure
 from recbole_bert4rec.training.request import RunRequest
@@ -44,16 +41,14 @@ def protocols_of(request: RunRequest, config: Config) -> Mapping[str, Config]:
     """
     found = {}
     for file in request.also_test:
-        path = find_config(file)
-        given = read_yaml(path)
-        flags = [flag for flag in sys.argv[1:] if not parse_flags([flag]).keys() & given.keys()]
-        options = {name: value for name, value in request.options.items() if name not in given}
-        options["eval_args"] = {
-            **config["eval_args"],
-            **given.get("eval_args", {}),
-        }  # what it leaves out is the training's
-        with replaced(sys, "argv", [sys.argv[0], *flags]):
-            one = configure(replace(request, config_files=(*request.config_files, path), options=options))
+        given = read_options(find_config(file))
+        options, flags = (
+            {name: value for name, value in layer.items() if name not in given}
+            for layer in (request.options, request.flags or {})
+        )
+        arguments = {**config["eval_args"], **given.get("eval_args", {})}  # what it leaves out is the training's
+        options, files = {**options, "eval_args": arguments}, (*request.config_files, given)
+        one = configure(replace(request, config_files=files, options=options, flags=flags))
         for name in _DRAWN_BY:
             if one["eval_args"][name] != config["eval_args"][name]:
                 raise UserError(

@@ -20,6 +20,7 @@ from recbole.utils import get_environment, init_seed, set_color
 from recbole_bert4rec.checkpoints.checkpoint import OtherDataError, best_of
 from recbole_bert4rec.core.fast.denormals import denormals_as_zero
 from recbole_bert4rec.plugin.distributed import rank_of
+from recbole_bert4rec.plugin.layered_config import flags_of_program
 from recbole_bert4rec.plugin.model import BERT4Rec
 from recbole_bert4rec.plugin.patches.registry import in_program
 from recbole_bert4rec.plugin.resuming import ResumableTrainer
@@ -30,7 +31,7 @@ from recbole_bert4rec.system.interrupts import Interrupted
 from recbole_bert4rec.system.scoped import replaced
 from recbole_bert4rec.training.attention import write_attention
 from recbole_bert4rec.training.budget import Budget
-from recbole_bert4rec.training.build import Data, Experiment, build
+from recbole_bert4rec.training.build import Data, Experiment, build, translate_errors
 from recbole_bert4rec.training.callbacks import Callback, Metrics, Observed
 from recbole_bert4rec.training.epochs import EpochLog
 from recbole_bert4rec.training.inputs import check_places, configure
@@ -148,7 +149,9 @@ def _run(
 
 
 def resolved(request: RunRequest) -> RunRequest:
-    """Return a request that names the checkpoint that it goes on from, if any."""
+    """Return a request with the flags of the program, which names the checkpoint that it goes on from, if any."""
+    if request.flags is None:
+        request = replace(request, flags=translate_errors(flags_of_program, "the configuration"))
     if not isinstance(request.resume, bool):
         return request
     return replace(request, resume=newest_checkpoint(request) if request.resume else None)

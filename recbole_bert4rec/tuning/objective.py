@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import pickle
-import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,11 +16,11 @@ from recbole.utils import dataset_arguments
 
 from recbole_bert4rec.checkpoints.checkpoint import last_of, read
 from recbole_bert4rec.core.fast.denormals import denormals_as_zero
+from recbole_bert4rec.options.flags import read_options
+from recbole_bert4rec.plugin.layered_config import Layers, layered_config
 from recbole_bert4rec.plugin.patches.registry import in_program
-from recbole_bert4rec.system.constants import PROGRAM
 from recbole_bert4rec.system.environment import suppress_dependency_warnings
 from recbole_bert4rec.system.errors import UserError
-from recbole_bert4rec.system.scoped import replaced
 from recbole_bert4rec.training import retest
 from recbole_bert4rec.training.budget import Budget
 from recbole_bert4rec.training.build import Experiment, build, read_dataset
@@ -38,8 +37,7 @@ class Task:
         model: as run.py takes it; ``module:Class`` for the user's own.
         dataset: as run.py takes it.
         config_files: as run.py takes them.
-        flags: ``--key=value`` of the command line; they win over everything but are refused for searched options.
-        fixed: options for every trial.
+        fixed: options for every trial; they win over everything but are refused for searched options.
         folder: base of relative paths.
         threads: of torch in each trial; results depend on it.
         budget: seconds of training and validation that a trial may take, whatever its epochs; None: no limit.
@@ -47,9 +45,8 @@ class Task:
 
     model: str
     dataset: str
-    config_files: tuple[str, ...] = ()
-    flags: tuple[str, ...] = ()
-    fixed: dict[str, Any] = field(default_factory=dict)
+    config_files: tuple[str | Mapping[str, Any], ...] = ()
+    fixed: Mapping[str, Any] = field(default_factory=dict)
     folder: str = "."
     threads: int = 1
     budget: float | None = None
@@ -60,9 +57,10 @@ class Task:
         Raises:
             UserError: the options have mistakes.
         """
-        options = {**self.fixed, **params, "show_progress": False}
-        with replaced(sys, "argv", [PROGRAM, *self.flags]):  # RecBole reads --key=value from here
-            return Config(self.model, self.dataset, list(self.config_files) or None, options)
+        options = {"show_progress": False, **params, **self.fixed}
+        return layered_config(
+            self.model, self.dataset, Layers(files=tuple(map(read_options, self.config_files)), options=options)
+        )
 
 
 def changes_dataset(names: list[str]) -> bool:

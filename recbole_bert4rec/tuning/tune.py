@@ -7,7 +7,6 @@ import math
 import os
 import shutil
 import sys
-import tempfile
 from dataclasses import asdict, dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
@@ -20,7 +19,6 @@ from tabulate import tabulate
 
 from recbole_bert4rec.checkpoints.checkpoint import last_of, without_places
 from recbole_bert4rec.options.auto import most_epochs
-from recbole_bert4rec.options.flags import parse_flags
 from recbole_bert4rec.options.user_models import class_name, digest_of_code, importable
 from recbole_bert4rec.plugin.patches.registry import in_program
 from recbole_bert4rec.system.constants import SHORT
@@ -32,6 +30,7 @@ from recbole_bert4rec.training import display
 from recbole_bert4rec.training.build import translate_errors
 from recbole_bert4rec.training.inputs import check_model, resolve_inputs
 from recbole_bert4rec.training.logs import no_bars, say, shown
+from recbole_bert4rec.training.request import RunRequest
 from recbole_bert4rec.tuning.job import Job, Resources, checkpoint_of, run_serially
 from recbole_bert4rec.tuning.objective import Task, changes_dataset, packed_data, run_trial, test_result
 from recbole_bert4rec.tuning.progress import SearchProgress, format_params
@@ -118,16 +117,15 @@ def tune(request: SearchRequest) -> SearchResult:
     """
     if request.tool == "Ray":
         _ray_tune()
-    with in_program(), shown(request.screen, sys.stdout), tempfile.TemporaryDirectory() as folder:
+    with in_program(), shown(request.screen, sys.stdout):
         task = request.task
         if "," in str(task.model):
             raise UserError(f"--model={task.model}: one model is tuned at a time")
         model = importable(task.model)
         check_model(class_name(model))
-        _, dataset, files = resolve_inputs(
-            model, task.dataset, task.config_files, parse_flags(task.flags), None, folder
-        )
-        return _search(replace(request, task=replace(task, model=model, dataset=dataset, config_files=tuple(files))))
+        _, dataset, layers = resolve_inputs(RunRequest(model, task.dataset, task.config_files, task.fixed))
+        files = (layers.made, *layers.files)
+        return _search(replace(request, task=replace(task, model=model, dataset=dataset, config_files=files)))
 
 
 def _search(request: SearchRequest) -> SearchResult:
@@ -219,9 +217,8 @@ def _point_at_exponents(space: Space) -> None:
 
 def _checked(task: Task, names: list[str]) -> Config:
     """Return the configuration that all trials share; refuse mistakes that would make all of them fail."""
-    flags = parse_flags(task.flags)
     for name in names:
-        if name in flags:
+        if name in task.fixed:
             raise UserError(f"`{name}` is in the parameter file and on the command line; leave one of them out")
     config = translate_errors(lambda: task.config({}), "the configuration")
     unknown = [name for name in names if name not in config]

@@ -311,15 +311,11 @@ def test_models_are_compared_on_equal_rows(write_inter: Any) -> None:
     data = write_inter(log())
     rules = "eval_args: {split: {GT: {quantile: 0.8, validation: LTI}}, order: TO, group_by: user, mode: full}"
     Path("protocol.yaml").write_text(f"{rules}\ntopk: [3]\nmetrics: [MRR]\nvalid_metric: MRR@3\nexclude_seen: True\n")
-    flags = (f"--data_path={data['data_path']}", "--epochs=1")
-    comparison = Comparison(("BERT4Rec", "SASRec", "BPR"), "toy", ("protocol.yaml",), flags)
+    options = {"data_path": data["data_path"], "epochs": "1"}
+    comparison = Comparison(("BERT4Rec", "SASRec", "BPR"), "toy", ("protocol.yaml",), options)
     about = check_equal_rows(comparison, lambda model: None)
     assert len(about["rows"]) == len(naive(log(), "last")[1])
-    again = Comparison(
-        ("BERT4Rec", "SASRec"),
-        "toy",
-        ("protocol.yaml",),
-        (*flags, f"--eval_args={ {'split': {'GT': {'target': 'all'}}} }"),
-    )
+    several = {**options, "eval_args": "{'split': {'GT': {'target': 'all'}}}"}
+    again = Comparison(("BERT4Rec", "SASRec"), "toy", ("protocol.yaml",), several)
     with pytest.raises(UserError, match="with one target a user"):
         check_equal_rows(again, lambda model: None)

@@ -146,11 +146,9 @@ def test_a_comparison_notices_histories_in_another_order(write_inter: Any) -> No
     day = 1_700_000_000
     rows = [(f"u{u}", f"i{(u + t) % 9}", day + (2 - t if t < 2 else 1000 * t)) for u in range(9) for t in range(6)]
     data = write_inter(rows)
-    rules = (f"--data_path={data['data_path']}", "--topk=[3]", "--metrics=['MRR']", "--valid_metric=MRR@3")
-    flags = (*rules, "--exact_time=True")
-    for more in ((), ("--training_rows=user",)):
+    rules = {"data_path": data["data_path"], "topk": "[3]", "metrics": "['MRR']", "valid_metric": "MRR@3"}
+    options, by_user = {**rules, "exact_time": "True"}, {"training_rows": "user"}
+    for more in ({}, by_user):
         with pytest.raises(UserError, match="SASRec sees other histories"):
-            check_equal_rows(Comparison(("BERT4Rec", "SASRec"), "toy", (), (*flags, *more)), lambda model: None)
-    check_equal_rows(
-        Comparison(("BERT4Rec", "SASRec"), "toy", (), (*rules, "--training_rows=user")), lambda model: None
-    )
+            check_equal_rows(Comparison(("BERT4Rec", "SASRec"), "toy", (), {**options, **more}), lambda model: None)
+    check_equal_rows(Comparison(("BERT4Rec", "SASRec"), "toy", (), {**rules, **by_user}), lambda model: None)

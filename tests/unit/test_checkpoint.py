@@ -16,7 +16,7 @@ import yaml
 from recbole.quick_start import load_data_and_model
 
 from recbole_bert4rec.checkpoints import checkpoint, sealed
-from recbole_bert4rec.plugin.stored_config import StoredConfig, plain_config
+from recbole_bert4rec.plugin.layered_config import plain_config, stored_config
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.run import run
 from tests.conftest import make_config, make_trainer, prepare
@@ -264,7 +264,7 @@ def test_a_stored_configuration_comes_back_equal(monkeypatch: pytest.MonkeyPatch
     )
     stored = plain_config(config)
     monkeypatch.setattr("sys.argv", ["other.py", "--hidden_size=8"])
-    again = StoredConfig(stored)
+    again = stored_config(stored)
     differences = {
         key: (value, again[key]) for key, value in config.final_config_dict.items() if str(again[key]) != str(value)
     }
@@ -274,7 +274,7 @@ def test_a_stored_configuration_comes_back_equal(monkeypatch: pytest.MonkeyPatch
 def test_a_stored_string_is_never_evaluated() -> None:
     stored = plain_config(make_config())
     stored["wandb_project"] = "__import__('pathlib').Path('pwned').touch()"
-    assert StoredConfig(stored)["wandb_project"] == stored["wandb_project"]
+    assert stored_config(stored)["wandb_project"] == stored["wandb_project"]
     assert not Path("pwned").exists()
 
 
@@ -282,7 +282,7 @@ def test_the_data_path_is_stored_without_the_data_set_s_name(write_inter) -> Non
     options = write_inter([("u", "i", 1)])
     config = make_config(**options)
     assert plain_config(config)["data_path"] == options["data_path"]
-    assert StoredConfig(plain_config(config))["data_path"] == config["data_path"]
+    assert stored_config(plain_config(config))["data_path"] == config["data_path"]
 
 
 PLACES = {
@@ -302,9 +302,9 @@ def test_places_and_pickles_are_not_stored() -> None:
 
 def test_places_and_pickles_are_not_taken_from_a_checkpoint() -> None:
     stored = {**plain_config(make_config()), **PLACES}
-    again = StoredConfig(stored)
+    again = stored_config(stored)
     assert {key: again[key] for key in PLACES} == {key: make_config()[key] for key in PLACES}
-    assert StoredConfig(stored, checkpoint_dir="mine")["checkpoint_dir"] == "mine"
+    assert stored_config(stored, checkpoint_dir="mine")["checkpoint_dir"] == "mine"
 
 
 @pytest.mark.parametrize("key", ["dataset_save_path", "dataloaders_save_path"])

@@ -13,7 +13,9 @@ import pytest
 from recbole_bert4rec.comparison.compare import _check_options, _Run
 from recbole_bert4rec.comparison.comparison import Comparison, at_least, reference_config
 from recbole_bert4rec.comparison.rows import _fingerprint
+from recbole_bert4rec.options.flags import parse_flags
 from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.yaml_files import read_yaml
 from recbole_bert4rec.training.logs import shown
 from tests.conftest import make_config
 
@@ -21,7 +23,7 @@ ROWS = [(f"u{u}", f"i{(u + t) % 9}", t) for u in range(20) for t in range(6)]
 
 
 def comparison(*flags: str, files: tuple[str, ...] = (), models: tuple[str, ...] = ("BERT4Rec", "Pop")) -> Comparison:
-    return Comparison(models, "ml-100k", files, ("--use_gpu=False", "--state=error", *flags), (2020,))
+    return Comparison(models, "ml-100k", files, parse_flags(["--use_gpu=False", "--state=error", *flags]), (2020,))
 
 
 @pytest.mark.parametrize(
@@ -49,15 +51,15 @@ def test_a_file_that_names_a_model_is_for_it_alone(tmp_path: Path) -> None:
     for name, text in texts.items():
         (tmp_path / f"{name}.yaml").write_text(text)
     files = tuple(str(tmp_path / f"{name}.yaml") for name in texts)
-    assert comparison(files=files).files_of("SASRec") == list(files)
-    assert comparison(files=files).files_of("Pop") == [files[0], files[2]]
+    contents = [read_yaml(file) for file in files]
+    assert comparison(files=files).files_of("SASRec") == contents
+    assert comparison(files=files).files_of("Pop") == [contents[0], contents[2]]
     assert comparison(files=files).config("SASRec", {})["hidden_size"] == 32
 
 
 def test_flags_that_the_rules_decide_do_not_reach_a_run() -> None:
-    assert comparison("--seed=7", "--epochs=2").flags_of("Pop", {"seed": 1, "use_gpu": True, "state": 0}) == [
-        "--epochs=2"
-    ]
+    rules = {"seed": 1, "use_gpu": True, "state": 0}
+    assert comparison("--seed=7", "--epochs=2").options_beside("Pop", rules) == {"epochs": "2"}
     assert comparison("--seed=7").config("Pop", {"seed": 1})["seed"] == 1
 
 

@@ -18,8 +18,8 @@ from recbole_bert4rec.logs.reading import Reading
 from recbole_bert4rec.plugin.items import ITEM_ORDER, ItemOrder
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.workers import FailedError
-from recbole_bert4rec.system.yaml_files import read_yaml
-from recbole_bert4rec.training.inputs import resolve_inputs
+from recbole_bert4rec.training.inputs import configure, resolve_inputs
+from recbole_bert4rec.training.request import RunRequest
 from recbole_bert4rec.training.run import run
 from tests.conftest import atomic_file, make_config, prepare
 
@@ -210,9 +210,12 @@ def test_a_run_reads_a_log_as_it_is_told(
 
 def test_a_resumed_run_reads_the_log_that_it_is_given(yesterday: tuple[Path, Path], tmp_path: Path) -> None:
     write(tmp_path / "log.csv", ROWS)
-    files = resolve_inputs(None, str(tmp_path / "log.csv"), [], {}, str(yesterday[1]), str(tmp_path))[2]
-    folders = [read_yaml(file)["data_path"] for file in files]
-    assert folders == [str(yesterday[0].parent), str(tmp_path)]  # the later one wins
+    _, _, layers = resolve_inputs(RunRequest(dataset=str(tmp_path / "log.csv"), resume=str(yesterday[1])))
+    folders = [layer["data_path"] for layer in (layers.stored, layers.made)]
+    assert folders == [str(yesterday[0].parent), str(tmp_path)]
+    assert configure(RunRequest(dataset=str(tmp_path / "log.csv"), resume=str(yesterday[1])))["data_path"] == str(
+        tmp_path / "log"
+    )  # the later one wins
 
 
 def test_a_folder_that_cannot_be_written_to_is_named_in_one_line(
@@ -258,7 +261,7 @@ def test_a_comparison_says_on_the_screen_that_the_log_has_changed(
         raise FailedError("stopped")
 
     monkeypatch.setattr(compare_module, "in_own_process", stop)
-    comparison = Comparison(("Pop", "BERT4Rec"), "log", flags=(f"--data_path={folder}",))
+    comparison = Comparison(("Pop", "BERT4Rec"), "log", options={"data_path": str(folder)})
     with pytest.raises(UserError, match="stopped"):
         compare_module.compare(comparison, tmp_path / "out")
     assert f"{log} has changed since it was converted" in capsys.readouterr().err

@@ -260,9 +260,9 @@ def test_other_models_and_comparisons_are_refused_before_anything_is_sorted(larg
 
 def test_a_comparison_of_a_sorted_log_by_its_name_is_refused(large: None, tmp_path: Path) -> None:
     folder = convert(write(log_of(), tmp_path / "log"), *NAMES)
-    flags = (f"--data_path={folder.parent}", "--exact_time=True", "--use_gpu=False")
+    options = {"data_path": str(folder.parent), "exact_time": "True", "use_gpu": "False"}
     with pytest.raises(UserError, match="a comparison or a study needs an atomic file"):
-        compare(Comparison(models=("BERT4Rec", "SASRecPlus"), dataset=folder.name, flags=flags), tmp_path / "compared")
+        compare(Comparison(("BERT4Rec", "SASRecPlus"), folder.name, options=options), tmp_path / "compared")
 
 
 def test_only_parquet_logs_above_the_limit_are_sorted_on_the_disk(

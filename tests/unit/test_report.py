@@ -235,13 +235,13 @@ def test_a_report_of_other_models_is_not_replaced_without_a_word(
 ) -> None:
     folder = make_folder({"a": {}, "b": {}})
     with caplog.at_level("INFO"), shown():
-        _announce_replacement(folder, Comparison(("a", "b"), "toy", (), (), (1,)))
+        _announce_replacement(folder, Comparison(("a", "b"), "toy", (), {}, (1,)))
         assert not caplog.messages
-        _announce_replacement(folder, Comparison(("b", "c"), "toy", (), (), (1,)))
+        _announce_replacement(folder, Comparison(("b", "c"), "toy", (), {}, (1,)))
     (said,) = caplog.messages
     assert said.startswith(f"note: the report of a, b in {folder} will be replaced; its runs stay")
     (folder / "comparison.json").write_text("[")
-    _announce_replacement(folder, Comparison(("b", "c"), "toy", (), (), (1,)))
+    _announce_replacement(folder, Comparison(("b", "c"), "toy", (), {}, (1,)))
 
 
 def test_dollar_signs_in_a_name_are_no_mathematics(make_folder: Callable[..., Path]) -> None:

@@ -8,6 +8,7 @@ import re
 import sys
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -253,11 +254,11 @@ def test_the_conversion_of_a_log_is_told_as_all_else(screen: str, capsys: pytest
         assert event["interactions"] == len(ROWS)
 
 
-@pytest.mark.parametrize("program", ["ipykernel_launcher.py", "run.py"])
-def test_bars_are_for_terminals_and_notebooks(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.argv", [f"/somewhere/{program}"])
+@pytest.mark.parametrize("module", ["ipykernel", "run"])
+def test_bars_are_for_terminals_and_notebooks(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, module, ModuleType(module))
     assert [no_bars(screen) for screen in ("json", "quiet")] == [True, True]
-    assert no_bars() is (False if program == "ipykernel_launcher.py" else None)
+    assert no_bars() is (False if module == "ipykernel" else None)
 
 
 @pytest.mark.parametrize("model", ["BERT4Rec", "GRU4Rec"])
@@ -275,7 +276,7 @@ def test_no_bar_is_shown_where_there_is_no_terminal(
 def test_bars_in_a_notebook_have_no_codes_of_colours(
     model: str, write_inter: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("sys.argv", ["ipykernel_launcher.py"])
+    monkeypatch.setitem(sys.modules, "ipykernel", ModuleType("ipykernel"))
     run(model=model, **inputs(write_inter, show_progress=True, epochs=1))
     shown = capsys.readouterr().err
     assert "Train     0" in shown
@@ -285,9 +286,9 @@ def test_bars_in_a_notebook_have_no_codes_of_colours(
 def test_a_notebooks_comparison_and_search_follow_their_flags(monkeypatch: pytest.MonkeyPatch) -> None:
     """RecBole reads no command line where the program is a notebook's kernel."""
     monkeypatch.setattr("sys.argv", ["ipykernel_launcher.py", "-f", "kernel.json"])
-    flags = ("--epochs=7", "--use_gpu=False")
-    assert Comparison(("BERT4Rec",), "ml-100k", flags=flags).config("BERT4Rec", {})["epochs"] == 7
-    assert Task("BERT4Rec", "ml-100k", flags=flags).config({})["epochs"] == 7
+    flags = {"epochs": "7", "use_gpu": "False"}
+    assert Comparison(("BERT4Rec",), "ml-100k", options=flags).config("BERT4Rec", {})["epochs"] == 7
+    assert Task("BERT4Rec", "ml-100k", fixed=flags).config({})["epochs"] == 7
 
 
 def test_a_log_file_on_a_full_disk_is_one_warning(capsys: pytest.CaptureFixture[str]) -> None:

@@ -62,9 +62,9 @@ def test_mistakes_of_all_variants_are_told_at_once(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"variant 'a' sets \['seed'\].*variant 'b' sets \['refit'\]"):
         read_study(str(file))
     file.write_text("variants:\n  a: {mask_ratoi: 0.1}\n  b: {mask_ratio: 1.5}\n  c: {}\n")
-    found = read_study(str(file)).written(str(tmp_path))
+    found = read_study(str(file))
     with pytest.raises(UserError) as error:
-        _check_options(Comparison(tuple(found.variants), "ml-100k", (), ("--state=error",), (1,), study=found))
+        _check_options(Comparison(tuple(found.variants), "ml-100k", (), {"state": "error"}, (1,), study=found))
     said = str(error.value)
     assert [part in said for part in ("a: ", "did you mean `mask_ratio`", "b: ", "1.5", "c: ")] == [True] * 4 + [False]
 
@@ -119,8 +119,8 @@ def test_a_variant_s_options_win_over_files_and_flags_and_may_name_a_model(tmp_p
     )
     base = tmp_path / "base.yaml"
     base.write_text("hidden_size: 8\nn_layers: 1\n")
-    found = read_study(str(study)).written(str(tmp_path))
-    flags = ("--hidden_size=64", "--inner_size=20", "--use_gpu=False", "--state=error")
+    found = read_study(str(study))
+    flags = {"hidden_size": "64", "inner_size": "20", "use_gpu": "False", "state": "error"}
     comparison = Comparison(tuple(found.variants), "ml-100k", (str(base),), flags, (1,), study=found)
     configs = [comparison.config(name, {}) for name in comparison.models]
     assert [config["model"] for config in configs] == ["BERT4Rec", "SASRec", "BERT4Rec"]
@@ -150,8 +150,8 @@ def test_a_variant_sets_nothing_that_its_model_has_no_use_for(
 ) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(yaml.safe_dump({"variants": {"a": options, "b": {}}}))
-    study = read_study(str(file), base).written(str(tmp_path))
-    comparison = Comparison(tuple(study.variants), "ml-100k", (), ("--state=error",), (1,), study=study)
+    study = read_study(str(file), base)
+    comparison = Comparison(tuple(study.variants), "ml-100k", (), {"state": "error"}, (1,), study=study)
     if said is None:
         _check_options(comparison)
         return

@@ -212,9 +212,9 @@ def test_what_does_not_agree_is_refused_by_name_before_the_data_are_read(
 
 def test_searches_and_comparisons_refuse_a_warm_start(grown: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "space").write_text("learning_rate choice [0.001]\n")
-    flags = tuple(f"--{name}={grown[name]}" for name in ("warm_start", "data_path"))
+    fixed = {name: grown[name] for name in ("warm_start", "data_path")}
     with pytest.raises(UserError, match="`warm_start` is for a single run; leave it out of a search"):
-        tune(SearchRequest(Task("BERT4RecPlus", grown["dataset"], flags=flags), str(tmp_path / "space")))
+        tune(SearchRequest(Task("BERT4RecPlus", grown["dataset"], fixed=fixed), str(tmp_path / "space")))
     assert "warm_start" in SINGLE_RUN
 
 

@@ -32,9 +32,9 @@ from recbole_bert4rec.checkpoints import checkpoint
 from recbole_bert4rec.checkpoints.sealed import ForeignFileError
 from recbole_bert4rec.options.user_models import known_as
 from recbole_bert4rec.plugin.items import check_items
+from recbole_bert4rec.plugin.layered_config import stored_config
 from recbole_bert4rec.plugin.patches.patch import Patch, Scope
 from recbole_bert4rec.plugin.patches.places import QUICK_START
-from recbole_bert4rec.plugin.stored_config import StoredConfig
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.scoped import StandIn, added, replaced
 
@@ -107,7 +107,7 @@ def load_data_and_model(
         known_as(model)
     try:
         state = checkpoint.read(model_file)
-        config = StoredConfig(state["config"])
+        config = stored_config(state["config"])
     except ForeignFileError:
         state = load_checkpoint(model_file, map_location="cpu")
         if not isinstance(state, dict) or not isinstance(state.get("config"), Config):

@@ -11,7 +11,6 @@ from recbole.utils import ModelType
 
 from recbole_bert4rec.options.user_models import chosen, class_of, named_in_file, parent_of
 from recbole_bert4rec.plugin.patches.patch import policy
-from recbole_bert4rec.plugin.stored_config import StoredConfig
 
 if TYPE_CHECKING:
     from recbole.model.abstract_recommender import ConcreteRecommender  # a name of the stubs
@@ -42,8 +41,6 @@ def get_model_and_dataset(
     if said is None and "model" in self.file_config_dict:
         named = named_in_file(str(self.file_config_dict["model"]), "a configuration file")
         said = class_of(named) or named
-    elif isinstance(self, StoredConfig):
-        return original(self, said, dataset)  # it knows what a file may name
     elif said is not None:
         said = chosen(said)
     return original(self, said, dataset)

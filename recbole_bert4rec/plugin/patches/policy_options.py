@@ -12,7 +12,7 @@ from recbole.utils import ModelType
 
 from recbole_bert4rec.options.arithmetic import calculated
 from recbole_bert4rec.options.checks import mistakes_of_another_model, unknown_names
-from recbole_bert4rec.options.flags import literal
+from recbole_bert4rec.options.flags import literal, read_options
 from recbole_bert4rec.options.user_models import parent_of
 from recbole_bert4rec.plugin.configuring import (
     choose_device,
@@ -31,7 +31,6 @@ from recbole_bert4rec.plugin.patches.registration import is_of_this_package
 from recbole_bert4rec.plugin.patches.registry import program_runs
 from recbole_bert4rec.system.constants import NAMES_OF_COLUMNS
 from recbole_bert4rec.system.errors import UserError
-from recbole_bert4rec.system.yaml_files import read_yaml
 
 if TYPE_CHECKING:
     from recbole.model.abstract_recommender import ConcreteRecommender  # a name of the stubs
@@ -42,8 +41,7 @@ def load_config_files(
 ) -> dict[str, Any]:
     """Refuse a configuration file that is no dictionary of plain values, names a key twice, or trusts pickles."""
     for path in file_list or []:
-        if "trust_pickles" in read_yaml(path):
-            raise UserError(f"{path} sets `trust_pickles`; a file may come from elsewhere: say it on the command line")
+        read_options(path)
     return original(self, file_list)
 
 

@@ -1,0 +1,128 @@
+"""RecBole's configuration from layers of options: of a checkpoint, a log, files, and what the user says now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, cast
+
+from recbole.config import Config
+
+from recbole_bert4rec.checkpoints.checkpoint import is_plain, without_places
+from recbole_bert4rec.options.user_models import Model, class_of, named_in_file, source_of
+
+_DERIVED = {
+    "MODEL_TYPE",
+    "MODEL_INPUT_TYPE",
+    "eval_type",
+    "device",
+    "valid_neg_sample_args",
+    "test_neg_sample_args",
+    "valid_metric_bigger",
+    "single_spec",
+    "local_rank",
+    "world_size",
+    "nproc",
+    "offset",
+    "ip",
+    "port",
+}
+"""Values that RecBole works out by itself, or that belong to one process of a run."""
+
+
+@dataclass(frozen=True)
+class Layers:
+    """Options by where they come from; each layer wins over those before it.
+
+    Attributes:
+        stored: those of a checkpoint.
+        made: those that say how the data set of a converted log is read.
+        files: those of each configuration file.
+        options: those of Python, and of this package's command line; texts are the values that they spell.
+        flags: those of another program's command line, which has flags of its own among them; all are texts.
+    """
+
+    stored: Mapping[str, Any] = field(default_factory=dict)
+    made: Mapping[str, Any] = field(default_factory=dict)
+    files: tuple[Mapping[str, Any], ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    flags: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def in_files(self) -> dict[str, Any]:
+        """What the configuration files say; later ones win."""
+        return {name: value for options in self.files for name, value in options.items()}
+
+    @property
+    def spoken(self) -> dict[str, Any]:
+        """What the user says in Python or on a command line."""
+        return {**self.options, **self.flags}
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """What the user gives for this run, in files too."""
+        return {**self.in_files, **self.spoken}
+
+
+class LayeredConfig(Config):
+    """A configuration from layers alone, while it is made: no file and no command line is read."""
+
+    def __init__(self, model: Model, dataset: str, layers: Layers) -> None:
+        self.option_layers = layers
+        super().__init__(model=model, dataset=dataset, config_dict=dict(layers.options))
+
+    def _load_config_files(self, file_list: list[str] | None) -> dict[str, Any]:
+        layers = self.option_layers
+        return deepcopy({**layers.stored, **layers.made, **layers.in_files})
+
+    def _load_cmd_line(self) -> dict[str, Any]:
+        return self._convert_config_dict(dict(self.option_layers.flags))
+
+
+def layered_config(model: Model, dataset: str, layers: Layers) -> Config:
+    """Return RecBole's configuration of layers, which is of RecBole's own class, for RecBole's models pickle theirs.
+
+    Args:
+        model: its name, or its class.
+        dataset: the name of the data set.
+        layers: the options.
+
+    Raises:
+        UserError: the options have mistakes.
+    """
+    config = Config.__new__(Config)
+    config.__dict__.update(vars(LayeredConfig(model, dataset, layers)))
+    del vars(config)["option_layers"]
+    return config
+
+
+def flags_of_program() -> dict[str, str]:
+    """Return the flags that RecBole takes for options from the command line of a program that is not ours, as texts."""
+    return Config._load_cmd_line(cast(Config, SimpleNamespace(_convert_config_dict=dict)))
+
+
+def stored_config(values: Mapping[str, Any], **more: Any) -> Config:
+    """Return the configuration that a checkpoint stores.
+
+    Args:
+        values: what :func:`plain_config` returned; places in it are ignored.
+        **more: options of the caller's own, places among them, that go before.
+    """
+    name = named_in_file(str(values["model"]), "the checkpoint")
+    return layered_config(class_of(name) or name, values["dataset"], Layers(without_places({**values}), more))
+
+
+def plain_config(config: Config) -> dict[str, Any]:
+    """Return the values from which :func:`stored_config` makes the same configuration again."""
+    of_the_program = config.cmd_config_dict.keys() - config.external_config_dict.keys()
+    left_out = {*_DERIVED, *of_the_program}
+    values = {key: value for key, value in config.final_config_dict.items() if key not in left_out and is_plain(value)}
+    before_dataset_name = {**config.internal_config_dict, **config.external_config_dict}
+    values["model"] = source_of(config.model_class)
+    values["data_path"] = before_dataset_name.get("data_path")
+    negatives = values.get("train_neg_sample_args")
+    if isinstance(negatives, dict) and negatives.get("distribution") == "none":
+        values["train_neg_sample_args"] = None
+    return without_places(values)
