@@ -71,6 +71,13 @@ def read(path: str | os.PathLike[str], device: torch.device | str = "cpu") -> di
     return state
 
 
+class Opened(NamedTuple):
+    """The path of a checkpoint and what :func:`read` returned, for all who need a part of it."""
+
+    path: str
+    state: dict[str, Any]
+
+
 def _with_todays_names(config: dict[str, Any]) -> dict[str, Any]:
     """Return options of a checkpoint; those of before ``batch_sequences`` counted sequences as ``train_batch_size``."""
     if "batch_tokens" not in config:

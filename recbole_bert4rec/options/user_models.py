@@ -65,8 +65,8 @@ def chosen(model: Model) -> Model:
     return name if _name_in_recbole(model) is not None else model
 
 
-def named_in_file(model: str, where: str) -> str:
-    """Return the name of a model that a file names, without importing anything.
+def named_in_file(model: str, where: str) -> Model:
+    """Return the class of a model that a file names, or RecBole's name of it, without importing anything.
 
     Args:
         model: as it stands in the file.
@@ -81,7 +81,7 @@ def named_in_file(model: str, where: str) -> str:
             f"{where} names the model {model}; importing it runs its module, so name it yourself: --model={model}, or "
             "model=CLASS in Python"
         )
-    return name
+    return class_of(name) or name
 
 
 def class_name(model: Model) -> str:

@@ -25,11 +25,6 @@ class ItemOrder:
     path: str
     tokens: tuple[str, ...] = field(repr=False)
 
-    @classmethod
-    def of(cls, path: str) -> ItemOrder:
-        """Return the items of a checkpoint."""
-        return cls(path, tuple(checkpoint.read(path)["item_tokens"]))
-
 
 def item_tokens(dataset: Dataset) -> list[str]:
     """Return the items' external ids, in the order of the internal ones; the first stands for padding."""

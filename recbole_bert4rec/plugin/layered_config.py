@@ -11,7 +11,7 @@ from typing import Any, cast
 from recbole.config import Config
 
 from recbole_bert4rec.checkpoints.checkpoint import is_plain, without_places
-from recbole_bert4rec.options.user_models import Model, class_of, named_in_file, source_of
+from recbole_bert4rec.options.user_models import Model, named_in_file, source_of
 
 _DERIVED = {
     "MODEL_TYPE",
@@ -82,12 +82,7 @@ class LayeredConfig(Config):
 
 
 def layered_config(model: Model, dataset: str, layers: Layers) -> Config:
-    """Return RecBole's configuration of layers, which is of RecBole's own class, for RecBole's models pickle theirs.
-
-    Args:
-        model: its name, or its class.
-        dataset: the name of the data set.
-        layers: the options.
+    """Return the configuration of layers, of RecBole's own class: RecBole's models pickle theirs.
 
     Raises:
         UserError: the options have mistakes.
@@ -110,8 +105,8 @@ def stored_config(values: Mapping[str, Any], **more: Any) -> Config:
         values: what :func:`plain_config` returned; places in it are ignored.
         **more: options of the caller's own, places among them, that go before.
     """
-    name = named_in_file(str(values["model"]), "the checkpoint")
-    return layered_config(class_of(name) or name, values["dataset"], Layers(without_places({**values}), more))
+    model = named_in_file(str(values["model"]), "the checkpoint")
+    return layered_config(model, values["dataset"], Layers(without_places({**values}), more))
 
 
 def plain_config(config: Config) -> dict[str, Any]:

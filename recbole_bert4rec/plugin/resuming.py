@@ -177,18 +177,19 @@ class ResumableTrainer(FaultyTrainer):
             state["middle"] = middle
         checkpoint.write(file, state)
 
-    def resume_checkpoint(self, resume_file: str | os.PathLike[str]) -> None:
+    def resume_checkpoint(self, resume_file: str | os.PathLike[str], state: dict[str, Any] | None = None) -> None:
         """Go on from a checkpoint as if never stopped: weights, optimizer, early stopping, random numbers.
 
         Args:
             resume_file: the best epoch's or the last one.
+            state: what is in it. Default: it is read.
 
         Raises:
             UserError: an option that shapes the weights or the optimizer's state has changed; epochs are left, which
                 would be selected under another protocol than the current best; or the best epoch's checkpoint, which
                 the last one needs beside it, is missing, damaged or of another training.
         """
-        state = checkpoint.read(resume_file, self.device)
+        state = state or checkpoint.read(resume_file, self.device)
         if not state["optimizer"]["param_groups"]:
             raise UserError(
                 f"{resume_file} cannot be resumed: items were appended to it; --warm_start={resume_file} begins with it"

@@ -18,7 +18,7 @@ from recbole_bert4rec.core.sequences import Sequences
 from recbole_bert4rec.logs.spellings import kinds_asked
 from recbole_bert4rec.options.kinds import misfits
 from recbole_bert4rec.options.table import OPTIONS, Role
-from recbole_bert4rec.options.user_models import chosen, class_name, class_of, known_as, named_in_file
+from recbole_bert4rec.options.user_models import chosen, class_name, known_as, named_in_file
 from recbole_bert4rec.recommend.given import Items
 from recbole_bert4rec.recommend.histories import Histories
 from recbole_bert4rec.recommend.index import digest_of_weights, read_index
@@ -160,10 +160,11 @@ def _class_in(path: str | os.PathLike[str], stored: str, given: str | type | Non
     if name not in (None, class_name(stored)):
         raise UserError(f"{path} holds a model of {stored}, but the one given is {name}")
     model = named_in_file(stored, str(path)) if given is None else chosen(given)
-    found = model if isinstance(model, type) else class_of(model)
-    if found is not None and not issubclass(found, Ranker):
+    if isinstance(model, str):
+        return None
+    if not issubclass(model, Ranker):
         raise UserError(f"{path} holds a model of {stored}, which is no subclass of BERT4Rec")
-    return found
+    return model
 
 
 def _ranker(config: Mapping[str, Any], state: Mapping[str, Any], own_class: type | None) -> Ranker:

@@ -25,7 +25,6 @@ from recbole_bert4rec.options.user_models import (
     Model,
     chosen,
     class_name,
-    class_of,
     is_ours,
     known_models,
     named_in_file,
@@ -56,6 +55,7 @@ def configure(request: RunRequest) -> Config:
     Raises:
         UserError: the request or its options have a mistake; nothing has been written yet.
     """
+    request = request.opened()
     model, dataset, layers = resolve_inputs(request)
     _check_request(request, model)
     config = translate_errors(lambda: layered_config(model, dataset, layers), "the configuration")
@@ -69,7 +69,7 @@ def configure(request: RunRequest) -> Config:
         if request.checkpoint is None:
             read_for(config)
     if request.checkpoint is not None:
-        config[ITEM_ORDER] = ItemOrder.of(request.checkpoint)
+        config[ITEM_ORDER] = ItemOrder(request.checkpoint.path, tuple(request.checkpoint.state["item_tokens"]))
     return config
 
 
@@ -111,7 +111,7 @@ def check_ours(flag: str, model: Model) -> None:
 
 
 def resolve_inputs(request: RunRequest) -> tuple[Model, str, Layers]:
-    """Find out which model, data set and options a request means; a log is converted.
+    """Find out which model, data set and options a request, whose checkpoint is read, means; a log is converted.
 
     Raises:
         UserError: a file is missing or damaged, or the data set is no name.
@@ -121,14 +121,13 @@ def resolve_inputs(request: RunRequest) -> tuple[Model, str, Layers]:
     warm = given.get("warm_start") if resume is None else None
     if warm is not None and "dataset" not in given:
         raise UserError("--warm_start needs --dataset, the log as it is now")
-    stored = {} if resume is None else _stored_options(resume, given)
+    stored = {} if resume is None else _stored_options(resume.state["config"], given)
     if warm is not None:
         stored = _shaping_options(str(warm))
     named = {**DEFAULT_NAMES, **stored, **given}
     model = named_model(request, layers)
     if model is None:
-        name = named_in_file(str(named["model"]), f"checkpoint {resume or warm}")
-        model = class_of(name) or name
+        model = named_in_file(str(named["model"]), f"checkpoint {resume.path if resume else warm}")
     dataset = str(named["dataset"])
     made: dict[str, Any] = {}
     if is_table(dataset):
@@ -147,10 +146,8 @@ def named_model(request: RunRequest, layers: Layers) -> Model | None:
     model = request.model or layers.spoken.get("model")
     if model is not None:
         return chosen(model)
-    if "model" not in layers.in_files:
-        return None
-    name = named_in_file(str(layers.in_files["model"]), "a configuration file")
-    return class_of(name) or name
+    in_files = layers.in_files
+    return named_in_file(str(in_files["model"]), "a configuration file") if "model" in in_files else None
 
 
 def _check_name(dataset: str, given: Mapping[str, Any]) -> None:
@@ -165,9 +162,9 @@ def _check_name(dataset: str, given: Mapping[str, Any]) -> None:
             raise UserError(f"`{name}` says how to read a log; it needs --dataset=FILE ({FORMATS}), not {dataset}")
 
 
-def _stored_options(resume: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def _stored_options(stored: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return a checkpoint's options, without those whose place others take that are given anew."""
-    options = checkpoint.without_places(checkpoint.read(resume)["config"])
+    options = checkpoint.without_places(stored)
     if "train_batch_size" in given and "batch_sequences" not in given:
         options.pop("batch_sequences", None)
     if not torch.cuda.is_available():  # the checkpoint may come from a machine that has a GPU

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from recbole_bert4rec.checkpoints import checkpoint
+from recbole_bert4rec.checkpoints.checkpoint import Opened
 from recbole_bert4rec.checkpoints.sealed import ForeignFileError
 from recbole_bert4rec.logs.table import is_table
 from recbole_bert4rec.options.flags import literal
@@ -25,47 +26,47 @@ _MAY_CHANGE = {*WITHOUT_EFFECT, "epochs", "stopping_step", "model", "dataset"}
 """Options that a run may go on with other values of."""
 
 
-def newest_checkpoint(request: RunRequest) -> str | None:
+def newest_checkpoint(request: RunRequest) -> Opened | None:
     """Return the newest checkpoint in ``checkpoint_dir`` of a run that the request can go on with.
 
     Args:
         request: its model, data set and options must be the checkpoint's, where they are given.
 
     Returns:
-        The file, of the last state or of the best epoch; None where there is no such run.
+        The last state, or that of the best epoch; None where there is no such run.
     """
     given = _given(request)
     check_ours("--resume", given.get("model", MODEL_NAME))
     folder = Path(str(given.get("checkpoint_dir", _FOLDER)))
     refused: list[str] = []
-    for file, config in runs_in(folder):
+    for found in runs_in(folder):
+        config = found.state["config"]
         stored = {**config, "model": class_name(config["model"])}
         if any(given.get(name, stored.get(name)) != stored.get(name) for name in ("model", "dataset", "warm_start")):
             continue
         matter = [name for name in given if name in stored and name not in _MAY_CHANGE]
         changed = [name for name in matter if not _same(given[name], stored[name])]
         if not changed:
-            return _furthest(file)
-        refused.append(f"{file} has {', '.join(f'{name}={stored.get(name)!r}' for name in changed)}")
+            return _furthest(found)
+        refused.append(f"{found.path} has {', '.join(f'{name}={stored.get(name)!r}' for name in changed)}")
     other = f" with these options: {refused[0]}" if refused else ""
     getLogger().warning(f"--resume finds no run in {folder}{other}; a new one begins")
     return None
 
 
-def _furthest(file: str) -> str:
+def _furthest(found: Opened) -> Opened:
     """Return the last state of a file's run where that is further; a clock that was set back makes it look older."""
-    last = checkpoint.last_of(file)
-    if last == file or not Path(last).is_file():
-        return file
+    last = checkpoint.last_of(found.path)
+    if last == found.path or not Path(last).is_file():
+        return found
     try:
-        return max(file, last, key=_progress)
+        return max(found, Opened(last, checkpoint.read(last)), key=_progress)
     except UserError:  # a damaged one
-        return file
+        return found
 
 
-def _progress(file: str) -> tuple[int, int]:
-    state = checkpoint.read(file)
-    return state["epoch"], state.get("middle", {}).get("batches", 0)
+def _progress(found: Opened) -> tuple[int, int]:
+    return found.state["epoch"], found.state.get("middle", {}).get("batches", 0)
 
 
 def _same(given: object, stored: object) -> bool:
@@ -81,14 +82,14 @@ def _same(given: object, stored: object) -> bool:
     return given == stored or str(given) == str(stored)
 
 
-def runs_in(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Give the checkpoints of a folder, the newest first, with the options of their runs.
+def runs_in(folder: Path) -> Iterator[Opened]:
+    """Give the checkpoints of a folder, the newest first.
 
     Damaged ones are named in the log and left out, as are those of RecBole's other models.
     """
     for file in sorted(folder.glob("*.pth"), key=lambda file: file.stat().st_mtime, reverse=True):
         try:
-            yield str(file), checkpoint.read(file)["config"]
+            yield Opened(str(file), checkpoint.read(file))
         except ForeignFileError:
             continue
         except UserError as error:

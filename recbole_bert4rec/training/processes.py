@@ -102,7 +102,7 @@ def _prepared(request: RunRequest) -> str | None:
     request = resolved(request)
     with shown(request.screen):
         resolve_inputs(request)
-    return request.checkpoint
+    return None if request.checkpoint is None else request.checkpoint.path
 
 
 def _of_the_first(place: Place, step: Callable[[], str | None]) -> str | None:

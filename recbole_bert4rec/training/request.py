@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from recbole_bert4rec.checkpoints.checkpoint import Opened, read
 from recbole_bert4rec.options.flags import read_options
 from recbole_bert4rec.plugin.layered_config import Layers
 from recbole_bert4rec.system.constants import SHORT
@@ -55,7 +56,7 @@ class RunRequest:
     recommend: str | None = None
     k: int = 10
     attention: str | None = None
-    resume: str | bool | None = None
+    resume: str | bool | Opened | None = None
     budget: float | None = None
     also_test: tuple[str, ...] = ()
     ranks: str | None = None
@@ -63,9 +64,13 @@ class RunRequest:
     screen: str = SHORT
 
     @property
-    def checkpoint(self) -> str | None:
-        """The file of ``resume``, once it is known which one that is."""
-        return None if isinstance(self.resume, bool) else self.resume
+    def checkpoint(self) -> Opened | None:
+        """The checkpoint that ``resume`` names, once it is read."""
+        return self.resume if isinstance(self.resume, Opened) else None
+
+    def opened(self) -> RunRequest:
+        """Return the request with its checkpoint, which nobody else reads."""
+        return replace(self, resume=Opened(self.resume, read(self.resume))) if isinstance(self.resume, str) else self
 
     def layers(self) -> Layers:
         """Return what the user gave; configuration files are read.

@@ -17,7 +17,7 @@ from recbole.config import Config
 from recbole.data.dataloader import FullSortEvalDataLoader
 from recbole.utils import get_environment, init_seed, set_color
 
-from recbole_bert4rec.checkpoints.checkpoint import OtherDataError, best_of
+from recbole_bert4rec.checkpoints.checkpoint import Opened, OtherDataError, best_of
 from recbole_bert4rec.core.fast.denormals import denormals_as_zero
 from recbole_bert4rec.plugin.distributed import rank_of
 from recbole_bert4rec.plugin.layered_config import flags_of_program
@@ -149,11 +149,11 @@ def _run(
 
 
 def resolved(request: RunRequest) -> RunRequest:
-    """Return a request with the flags of the program, which names the checkpoint that it goes on from, if any."""
+    """Return a request with the flags of the program, and with the checkpoint that it goes on from, if any."""
     if request.flags is None:
         request = replace(request, flags=translate_errors(flags_of_program, "the configuration"))
     if not isinstance(request.resume, bool):
-        return request
+        return request.opened()
     return replace(request, resume=newest_checkpoint(request) if request.resume else None)
 
 
@@ -194,7 +194,7 @@ def _log_configuration(config: Config) -> None:
 
 
 @contextmanager
-def _own_files(trainer: Observed, resume: str | None) -> Iterator[None]:
+def _own_files(trainer: Observed, resume: Opened | None) -> Iterator[None]:
     """Go on from a checkpoint, if there is one; keep other runs away from this one's files.
 
     Raises:
@@ -202,11 +202,12 @@ def _own_files(trainer: Observed, resume: str | None) -> Iterator[None]:
     """
     with ExitStack() as stack:
         if rank_of(trainer.config) == 0:
-            file = Path(trainer.saved_model_file if resume is None else best_of(resume))
+            file = Path(trainer.saved_model_file if resume is None else best_of(resume.path))
             lock = file.with_name(f".{file.stem}.lock")
             stack.enter_context(locked(lock, "run", "--checkpoint_dir", file))
         if resume is not None:
-            trainer.resume_checkpoint(resume)
+            cast(ResumableTrainer, trainer).resume_checkpoint(resume.path, resume.state)
+            resume.state.clear()  # its weights are the model's now
         yield
 
 

@@ -19,6 +19,7 @@ from recbole_bert4rec.core.fast.denormals import denormals_as_zero
 from recbole_bert4rec.options.flags import read_options
 from recbole_bert4rec.plugin.layered_config import Layers, layered_config
 from recbole_bert4rec.plugin.patches.registry import in_program
+from recbole_bert4rec.plugin.resuming import ResumableTrainer
 from recbole_bert4rec.system.environment import suppress_dependency_warnings
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training import retest
@@ -102,8 +103,9 @@ def run_trial(
         trainer = experiment.trainer
         if checkpoint is not None:
             trainer.saved_model_file = checkpoint
-            if _is_begun(checkpoint, params):
-                trainer.resume_checkpoint(last_of(checkpoint))
+            state = _begun(checkpoint, params)
+            if state is not None and isinstance(trainer, ResumableTrainer):
+                trainer.resume_checkpoint(last_of(checkpoint), state)
         saver.fit(trainer, experiment.data.train, experiment.data.valid, verbose=False, saved=checkpoint is not None)
         best = log.best()
     return {
@@ -115,13 +117,13 @@ def run_trial(
     }
 
 
-def _is_begun(checkpoint: str, params: dict[str, Any]) -> bool:
-    """Tell whether there is an unfinished training of the same setting."""
+def _begun(checkpoint: str, params: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the state of an unfinished training of the same setting, if there is one."""
     try:
-        stored = read(last_of(checkpoint))["config"]
+        state = read(last_of(checkpoint))
     except UserError:  # there is none, or it is damaged
-        return False
-    return all(stored.get(name) == value for name, value in params.items())
+        return None
+    return state if all(state["config"].get(name) == value for name, value in params.items()) else None
 
 
 def test_result(task: Task, params: dict[str, Any], checkpoint: str) -> dict[str, float]:

@@ -39,8 +39,7 @@ def get_model_and_dataset(
     """
     said = {**self.variable_config_dict, **self.cmd_config_dict}.get("model") if model is None else model
     if said is None and "model" in self.file_config_dict:
-        named = named_in_file(str(self.file_config_dict["model"]), "a configuration file")
-        said = class_of(named) or named
+        said = named_in_file(str(self.file_config_dict["model"]), "a configuration file")
     elif said is not None:
         said = chosen(said)
     return original(self, said, dataset)
