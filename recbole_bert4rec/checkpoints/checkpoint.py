@@ -34,12 +34,12 @@ class OtherDataError(UserError):
 
 
 def last_of(path: str | os.PathLike[str]) -> str:
-    """Return the name of the checkpoint to go on from, given that of either."""
+    """Return the name of the checkpoint to go on from, by the name of that or of the best one."""
     return f"{os.fspath(best_of(path)).removesuffix('.pth')}{_LAST}"
 
 
 def best_of(path: str | os.PathLike[str]) -> str:
-    """Return the name of the checkpoint of the best epoch, given that of either."""
+    """Return the name of the checkpoint of the best epoch, by the name of that or of the last one."""
     name = os.fspath(path)
     return f"{name.removesuffix(_LAST)}.pth" if name.endswith(_LAST) else name
 

@@ -73,11 +73,11 @@ def read(path: str | os.PathLike[str], device: torch.device | str = "cpu") -> di
         raise
     except Exception as error:  # torch raises many types for pickles and for archives of other things
         raise ForeignFileError(f"{path} is not a checkpoint of recbole_bert4rec ({type(error).__name__})") from error
-    said = state.get("format") if isinstance(state, dict) else None
-    if not isinstance(state, dict) or not isinstance(said, str) or not said.startswith(_FORMATS):
+    file_format = state.get("format") if isinstance(state, dict) else None
+    if not isinstance(state, dict) or not isinstance(file_format, str) or not file_format.startswith(_FORMATS):
         raise ForeignFileError(f"{path} is not a checkpoint of recbole_bert4rec (no format {FORMAT!r} in it)")
-    if said != FORMAT:
-        raise UserError(f"{path} has the format {said!r}, but this version reads {FORMAT!r} only; train anew")
+    if file_format != FORMAT:
+        raise UserError(f"{path} has the format {file_format!r}, but this version reads {FORMAT!r} only; train anew")
     if not sealed:
         raise UserError(f"checkpoint {path} is damaged: it has no checksum; copy it again or train anew")
     return state

@@ -48,8 +48,8 @@ def check_inter_file(config: Config, folder: str) -> None:
         return
     path = _inter_path(config, folder)
     if not os.path.isfile(path):
-        found = ", ".join(sorted(os.listdir(folder))) or "nothing"
-        raise UserError(f"{path} does not exist (the folder holds {found}); RecBole reads FOLDER/NAME/NAME.inter")
+        contents = ", ".join(sorted(os.listdir(folder))) or "nothing"
+        raise UserError(f"{path} does not exist (the folder holds {contents}); RecBole reads FOLDER/NAME/NAME.inter")
     header, first_row = _first_lines(config, path)
     columns = _columns(path, header, config["field_separator"])
     loaded = "*" if config["load_col"] is None else config["load_col"].get("inter", [])
@@ -92,7 +92,7 @@ def check_feature_file(config: Config, path: str, field: str) -> None:
     for name, kind in columns.items():
         if kind not in kinds:
             raise UserError(f"{path}, line 1: column {short(name)} must be of one of {kinds}, but is {short(kind)}")
-    place, lines = list(columns).index(field), dict[str, int]()
+    id_column, lines = list(columns).index(field), dict[str, int]()
     try:
         with _open(path, config["encoding"]) as file:
             rows = _split_lines(file, separator, path)
@@ -100,7 +100,7 @@ def check_feature_file(config: Config, path: str, field: str) -> None:
             for line, fields in rows:
                 if len(fields) > len(columns):
                     raise UserError(f"{path}, {_other_width(line, fields, len(columns), separator)}")
-                name = fields[place] if place < len(fields) else ""
+                name = fields[id_column] if id_column < len(fields) else ""
                 if name not in MISSING and lines.setdefault(name, line) != line:
                     raise UserError(
                         f"{path}: {field} {short(name)} stands in lines {lines[name]} and {line}; leave one"
@@ -238,11 +238,11 @@ def explain_load_failure(config: Config, folder: str, error: ValueError) -> NoRe
     except (UnicodeDecodeError, LookupError) as failure:
         raise _undecodable(path, failure) from error
     try:
-        found = _find_mistakes(path, config["field_separator"], config["encoding"])
+        mistake = _find_mistakes(path, config["field_separator"], config["encoding"])
     except csv.Error:  # such as a quote that is never closed
-        found = None
-    if found is not None:
-        raise UserError(f"{path}, {found}") from error
+        mistake = None
+    if mistake is not None:
+        raise UserError(f"{path}, {mistake}") from error
     raise UserError(
         f"data set {config['dataset']!r} cannot be read from {folder}: {shorten(str(error), 300)}"
     ) from error
@@ -369,9 +369,9 @@ def check_benchmark_files(config: Config, folder: str) -> None:
 def _missing(config: Config, folder: str) -> str:
     """Say that the folder is missing, and what lies beside it."""
     parent = os.path.dirname(os.path.normpath(folder))
-    found = sorted(entry.name for entry in os.scandir(parent) if entry.is_dir()) if os.path.isdir(parent) else []
-    near = nearest(config["dataset"], [*found, "ml-100k"])
-    beside = f"; {parent} holds {', '.join(found)}" if found else ""
+    folders = sorted(entry.name for entry in os.scandir(parent) if entry.is_dir()) if os.path.isdir(parent) else []
+    near = nearest(config["dataset"], [*folders, "ml-100k"])
+    beside = f"; {parent} holds {', '.join(folders)}" if folders else ""
     hint = f". Did you mean --dataset={near}?" if near and near != config["dataset"] else "."
     if os.path.isfile(config["dataset"]):
         hint += f" The file {config['dataset']} is no log ({FORMATS})."

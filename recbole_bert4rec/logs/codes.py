@@ -21,7 +21,7 @@ PADDING_ID = "[PAD]"
 """RecBole's name of the item that fills histories up."""
 
 
-class Ids(NamedTuple):
+class CodedIds(NamedTuple):
     """A column of ids.
 
     Attributes:
@@ -46,7 +46,7 @@ def encode(column: pa.ChunkedArray[Any]) -> tuple[NDArray[np.int64], pa.Array[An
 
 def read_ids(
     column: pa.ChunkedArray[Any], name: str, where: Callable[[int | None], str], clean: Collection[str]
-) -> Ids:
+) -> CodedIds:
     """Read a column of ids. Only null, NaN and blank texts are missing: ``NA``, ``None`` and ``null`` are ids.
 
     Whole numbers that pandas made floats of, because others are missing, become whole numbers again.
@@ -65,7 +65,7 @@ def read_ids(
         of_value = distinct_texts(values, clean)
     except pa.ArrowException as error:
         raise no_ids(name, column.type, where, error) from error
-    ids = Ids(np.append(of_value.codes, NO_ID)[codes], of_value.tokens)
+    ids = CodedIds(np.append(of_value.codes, NO_ID)[codes], of_value.tokens)
     check_ids(ids, name, where)
     return ids
 
@@ -75,7 +75,7 @@ def no_ids(name: str, kind: pa.DataType, where: Callable[[int | None], str], err
     return UserError(f"{where(None)}: values of {name!r} have type {kind} and cannot be ids: {error}")
 
 
-def distinct_texts(values: pa.Array[Any], clean: Collection[str]) -> Ids:
+def distinct_texts(values: pa.Array[Any], clean: Collection[str]) -> CodedIds:
     """Return the text of each value, which is missing where that is blank; of those that are one, the first one's.
 
     Where all are whole numbers that end in ``.0``, they are written without it.
@@ -87,9 +87,9 @@ def distinct_texts(values: pa.Array[Any], clean: Collection[str]) -> Ids:
     distinct: Any = keys(texts, clean).dictionary_encode()
     codes = distinct.indices.fill_null(NO_ID).to_numpy(zero_copy_only=False).astype(np.int64)
     if not clean:
-        return Ids(codes, distinct.dictionary)
+        return CodedIds(codes, distinct.dictionary)
     _, firsts = np.unique(codes[codes != NO_ID], return_index=True)
-    return Ids(codes, texts.take(pa.array(np.flatnonzero(codes != NO_ID)[firsts])))
+    return CodedIds(codes, texts.take(pa.array(np.flatnonzero(codes != NO_ID)[firsts])))
 
 
 def are_whole(texts: pa.Array[Any]) -> bool:
@@ -125,7 +125,7 @@ def as_texts(values: pa.Array[Any]) -> pa.Array[Any]:
     return values.cast(pa.string())
 
 
-def check_ids(ids: Ids, name: str, where: Callable[[int | None], str]) -> None:
+def check_ids(ids: CodedIds, name: str, where: Callable[[int | None], str]) -> None:
     """Refuse ids that are all missing, that RecBole's files cannot hold, or that mean something to RecBole.
 
     Raises:
@@ -148,6 +148,6 @@ def check_ids(ids: Ids, name: str, where: Callable[[int | None], str]) -> None:
         raise UserError(f"{where(row)}: {name!r} holds {token!r}, which RecBole fills histories up with; rename it")
 
 
-def _first(ids: Ids, wrong: pa.Array[Any]) -> tuple[int, str]:
+def _first(ids: CodedIds, wrong: pa.Array[Any]) -> tuple[int, str]:
     row = int(np.flatnonzero(np.isin(ids.codes, np.flatnonzero(wrong.to_numpy(zero_copy_only=False))))[0])
     return row, ids.tokens[ids.codes[row]].as_py()

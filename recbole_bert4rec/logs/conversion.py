@@ -69,15 +69,15 @@ def keep(folder: Path, name: str) -> None:
     record, file = read_record(folder), folder / f"{name}.inter"
     if not record or not isinstance(record.get("digest"), str) or not file.is_file():
         return
-    place = folder / _EARLIER / record["digest"]
-    if not (place / file.name).is_file():
-        place.mkdir(parents=True, exist_ok=True)
-        with atomic_write(place / file.name) as temporary:
+    kept = folder / _EARLIER / record["digest"]
+    if not (kept / file.name).is_file():
+        kept.mkdir(parents=True, exist_ok=True)
+        with atomic_write(kept / file.name) as temporary:
             try:
                 os.link(file, temporary)
             except OSError:  # a file system without links
                 shutil.copyfile(file, temporary)
-        write_record(place, record)
+        write_record(kept, record)
 
 
 def sorted_folder(folder: Path, digest: object) -> Path:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from recbole_bert4rec.logs.codes import NO_ID, Ids, distinct_texts
+from recbole_bert4rec.logs.codes import NO_ID, CodedIds, distinct_texts
 
 _NOWHERE = -1
 """First row of a value that no interaction has."""
@@ -63,8 +63,8 @@ class Dictionary:
 
     def _codes(self, values: pa.Array[Any]) -> NDArray[np.int64]:
         assert self._values is not None
-        places = pc.index_in(values, value_set=self._values).fill_null(NO_ID)
-        return places.to_numpy(zero_copy_only=False).astype(np.int64)
+        codes = pc.index_in(values, value_set=self._values).fill_null(NO_ID)
+        return codes.to_numpy(zero_copy_only=False).astype(np.int64)
 
     def note(self, codes: NDArray[np.int64], times: NDArray[Any], first_row: int) -> None:
         """Note when interactions are, so that ids can be numbered by their first one.
@@ -99,7 +99,7 @@ class Dictionary:
         of_code[in_time] = number + 1
         return Numbers(of_code, ids.tokens.take(pa.array(order, pa.int64())))
 
-    def texts(self, clean: Collection[str]) -> Ids:
+    def texts(self, clean: Collection[str]) -> CodedIds:
         """Return the text of each code."""
         assert self._values is not None
         return distinct_texts(self._values, clean)

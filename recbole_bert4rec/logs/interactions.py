@@ -65,7 +65,7 @@ class InteractionFile:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What changes with the content: names, sizes and times of the files, and what of them is read, and how."""
+        """Return what changes with the content: names, sizes and times of the files, what of them is read, and how."""
         return {
             "log": str(self._log.path),
             "files": self._log.status(),

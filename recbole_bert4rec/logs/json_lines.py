@@ -74,23 +74,25 @@ class JsonLines(Lines):
         """Yield the objects of a list, which is in memory as a text."""
         with self._texts("strict") as file:
             text = file.read()
-        place, line, counted = text.index("[") + 1, 1, 0
+        position, line, counted = text.index("[") + 1, 1, 0
         while True:
-            while text[place : place + 1].isspace():
-                place += 1
-            line, counted = line + text.count("\n", counted, place), place
-            if text[place : place + 1] == "]":
+            while text[position : position + 1].isspace():
+                position += 1
+            line, counted = line + text.count("\n", counted, position), position
+            if text[position : position + 1] == "]":
                 return
             try:
-                record, place = _DECODER.raw_decode(text, place)
+                record, position = _DECODER.raw_decode(text, position)
             except (json.JSONDecodeError, RecursionError) as error:
-                raise self._no_json(line, error, text[place : place + 200]) from error
+                raise self._no_json(line, error, text[position : position + 200]) from error
             yield line, record
-            while text[place : place + 1].isspace():
-                place += 1
-            if text[place : place + 1] not in (",", "]"):
-                raise self._no_json(line, "after an object there is neither ',' nor ']'", text[place : place + 200])
-            place += text[place] == ","
+            while text[position : position + 1].isspace():
+                position += 1
+            if text[position : position + 1] not in (",", "]"):
+                raise self._no_json(
+                    line, "after an object there is neither ',' nor ']'", text[position : position + 200]
+                )
+            position += text[position] == ","
 
     def _no_json(self, line: int, error: object, text: str) -> UserError:
         return UserError(f"{self.path}, line {line} is no JSON ({error}): {short(text.strip())}")
@@ -121,8 +123,8 @@ def _decoded(line: str) -> Any:
 
 def _dotted(record: object, before: str = "") -> Iterator[str]:
     """Yield the keys of an object, and with dots those of what they hold."""
-    for one in record[:1] if isinstance(record, list) else [record]:
-        for key, value in one.items() if isinstance(one, dict) else ():
+    for part in record[:1] if isinstance(record, list) else [record]:
+        for key, value in part.items() if isinstance(part, dict) else ():
             yield before + key
             yield from _dotted(value, f"{before}{key}.")
 
@@ -130,14 +132,14 @@ def _dotted(record: object, before: str = "") -> Iterator[str]:
 def _inner(value: Any, path: list[str]) -> Any:
     """Return what an object holds by some keys; of a list, a list of what its objects hold."""
     if isinstance(value, list):
-        return [_inner(one, path) for one in value]
+        return [_inner(element, path) for element in value]
     return value if not path else _inner(value.get(path[0]), path[1:]) if isinstance(value, dict) else None
 
 
 def _is_text(value: object) -> bool:
     """Tell whether a value is a text, missing, or a list of such."""
     if isinstance(value, list):
-        return all(one is None or isinstance(one, str) for one in value)
+        return all(element is None or isinstance(element, str) for element in value)
     return value is None or isinstance(value, str)
 
 

@@ -80,9 +80,9 @@ def _files_of(folder: Path) -> list[Path]:
 
     They are in the order of their names, in which numbers stand by their value: ``part.2`` before ``part.10``.
     """
-    found = sorted(folder.rglob("*.*"), key=_in_order) if folder.is_dir() else []
+    paths = sorted(folder.rglob("*.*"), key=_in_order) if folder.is_dir() else []
     return [
-        file for file in found if file.is_file() and not any(part[0] in "_." for part in file.relative_to(folder).parts)
+        file for file in paths if file.is_file() and not any(part[0] in "_." for part in file.relative_to(folder).parts)
     ]
 
 

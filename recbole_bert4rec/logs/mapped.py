@@ -49,7 +49,7 @@ class MappedLog:
 
     @cached_property
     def offsets(self) -> Tensor:
-        """Where each user's interactions begin, padding's first, and the last ones end, int64. *Shape:* (U + 1,)."""
+        """Return where each user's interactions begin, padding's first, and the last end, int64. *Shape:* (U + 1,)."""
         return self._mapped(OFFSETS, torch.int64)
 
     @cached_property
@@ -59,7 +59,7 @@ class MappedLog:
 
     @cached_property
     def item_counts(self) -> Tensor:
-        """How often each item is in the log, int64. *Shape:* (N,)."""
+        """Return how often each item is in the log, int64. *Shape:* (N,)."""
         return self._mapped(COUNTS, torch.int64)
 
     @cached_property
@@ -88,14 +88,14 @@ class MappedLog:
         return self._read(ITEMS, np.int32, positions), self._read(TIMES, np.float64, positions)
 
     def _read(self, name: str, dtype: type[Any], positions: NDArray[np.int64]) -> NDArray[Any]:
-        found = np.empty(len(positions), dtype)
+        values = np.empty(len(positions), dtype)
         begin = done = 0
         with (self.folder / name).open("rb") as file:
             while len(block := np.fromfile(file, dtype, _AT_ONCE)):
                 here = slice(done, int(np.searchsorted(positions, begin + len(block))))
-                found[here] = block[positions[here] - begin]
+                values[here] = block[positions[here] - begin]
                 begin, done = begin + len(block), here.stop
-        return found
+        return values
 
     def _texts(self, name: str, count: int) -> NDArray[np.str_]:
         path = self.folder / name

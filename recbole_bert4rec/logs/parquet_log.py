@@ -92,11 +92,11 @@ class ParquetLog(Log):
     @cached_property
     def _other_schemas(self) -> list[tuple[Path, pa.Schema]]:
         """The files but the first, which pyarrow reads by itself, with their columns."""
-        found = []
+        schemas = []
         for file in self._files[1:]:
             with self._unreadable_explained(file):
-                found.append((file, parquet.read_schema(file)))
-        return found
+                schemas.append((file, parquet.read_schema(file)))
+        return schemas
 
     @contextmanager
     def _unreadable_explained(self, path: Path) -> Iterator[None]:

@@ -23,4 +23,4 @@ def find_separator(
         headers[separator] = header(separator)
         if {*wanted} <= {*headers[separator]}:
             return separator, headers[separator]
-    return max(headers.items(), key=lambda found: (len({*wanted} & {*found[1]}), len(found[1])))
+    return max(headers.items(), key=lambda pair: (len({*wanted} & {*pair[1]}), len(pair[1])))

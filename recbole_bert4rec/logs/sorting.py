@@ -35,7 +35,7 @@ _TOKENS_AT_ONCE = 1 << 16
 _DELAY = 2
 """Seconds before a bar is shown."""
 _SHOWN = "{l_bar}{bar}| {elapsed}<{remaining}"
-"""Of the bar, which counts each row three times."""
+"""Format of the bar, which counts each row three times."""
 
 
 def sort_log(
@@ -64,11 +64,11 @@ def sort_log(
     shown: dict[str, Any] = {"desc": "Sort the log", "ncols": 100, "bar_format": _SHOWN, "leave": False}
     with tqdm(total=3 * rows, delay=_DELAY, disable=no_bar, **shown) as bar:  # read, divided, sorted
         scan = _Scan(source, columns, reading, work / "rows", bar)
-        users, items = (one.numbers(source.clean) for one in scan.ids)
+        users, items = (dictionary.numbers(source.clean) for dictionary in scan.ids)
         pa.default_memory_pool().release_unused()  # else what reading took would stay to the end of the run
         parts = _Parts(scan, users, items, work, bar)
         (work / "rows").unlink()
-        found = _sort(parts, len(users.tokens), len(items.tokens), reading.drop_duplicates, work, bar)
+        counts = _sort(parts, len(users.tokens), len(items.tokens), reading.drop_duplicates, work, bar)
     for name, numbers in ((USER_TOKENS, users), (ITEM_TOKENS, items)):
         _write_tokens(numbers.tokens, work / name)
     form = read_as(scan.form, scan.without_zone, scan.kept, reading)
@@ -78,9 +78,9 @@ def sort_log(
         "doubts": [*source.doubts, *scan.doubts],
         "rows": scan.read,
         "left_out": scan.left_out,
-        "exact_duplicates": found.doubles,
+        "exact_duplicates": counts.doubles,
         "duplicates_left_out": reading.drop_duplicates,
-        **facts_of_counts(found.of_user, found.of_item, found.repeats, found.ends, scan.are_dates),
+        **facts_of_counts(counts.of_user, counts.of_item, counts.repeats, counts.ends, scan.are_dates),
         "digest": _digest(work),
     }
 
@@ -130,22 +130,22 @@ class _Scan:
         self._missing[self._columns[1]] += int(((codes[1] == NO_ID) & (codes[0] != NO_ID)).sum())
         if len(kept):
             times = self._times(table, kept)
-            found = np.empty(len(kept), dtype=_dtype_of(times.dtype.str))
-            found["time"] = times
-            for name, one, ids in zip(("user", "item"), codes, self.ids, strict=True):
-                found[name] = one[kept]
-                ids.note(one[kept], times, self.kept)
-            counts = np.bincount(found["user"], minlength=len(self.of_user))
+            interactions = np.empty(len(kept), dtype=_dtype_of(times.dtype.str))
+            interactions["time"] = times
+            for name, column_codes, ids in zip(("user", "item"), codes, self.ids, strict=True):
+                interactions[name] = column_codes[kept]
+                ids.note(column_codes[kept], times, self.kept)
+            counts = np.bincount(interactions["user"], minlength=len(self.of_user))
             counts[: len(self.of_user)] += self.of_user
-            self.of_user, self.dtype = counts, found.dtype
-            found.tofile(file)
+            self.of_user, self.dtype = counts, interactions.dtype
+            interactions.tofile(file)
         self.kept += len(kept)
         self.read += len(table)
 
-    def _encode(self, table: pa.Table, place: int) -> NDArray[np.int64]:
-        name = self._columns[place]
+    def _encode(self, table: pa.Table, index: int) -> NDArray[np.int64]:
+        name = self._columns[index]
         try:
-            return self.ids[place].encode(table[name])
+            return self.ids[index].encode(table[name])
         except pa.ArrowException as error:
             raise no_ids(name, table[name].type, self._source.where, error) from error
 
@@ -175,8 +175,8 @@ class _Scan:
 
     def _where(self, count: int) -> Callable[[int | None], str]:
         """Return what says where rows of this batch stand; a file of Parquet has no lines to name."""
-        said = f"{self._source.path}, rows {self.read + 1:,} to {self.read + count:,}"
-        return lambda row: said
+        rows = f"{self._source.path}, rows {self.read + 1:,} to {self.read + count:,}"
+        return lambda row: rows
 
     def _check(self) -> None:
         """Refuse ids that cannot be used, a log without interactions, and times of several forms."""
@@ -190,10 +190,10 @@ class _Scan:
         if not self.kept:
             raise UserError(f"{source.path}: no row has both {columns[0]!r} and {columns[1]!r}")
         if len(self._forms) > 1:
-            (one, _), (other, _) = list(self._forms)[:2]
+            (form, _), (other_form, _) = list(self._forms)[:2]
             first, second = list(self._forms.values())[:2]
             raise UserError(
-                f"{second}: {columns[2]!r} holds {other}, but {one} in {first}; say how dates are written with "
+                f"{second}: {columns[2]!r} holds {other_form}, but {form} in {first}; say how dates are written with "
                 "--date_format=..., or store the times as timestamps"
             )
 
@@ -235,8 +235,8 @@ def _blocks(path: Path, dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:
             yield rows
 
 
-class _Found(NamedTuple):
-    """What the sorted interactions are like; see :func:`~recbole_bert4rec.logs.facts.facts_of_counts`."""
+class _Counts(NamedTuple):
+    """Counts of the sorted interactions; see :func:`~recbole_bert4rec.logs.facts.facts_of_counts`."""
 
     of_user: NDArray[np.int64]
     of_item: NDArray[np.int64]
@@ -245,7 +245,7 @@ class _Found(NamedTuple):
     ends: tuple[Any, Any]
 
 
-def _sort(parts: _Parts, n_users: int, n_items: int, drop: bool, work: Path, bar: tqdm[Any]) -> _Found:
+def _sort(parts: _Parts, n_users: int, n_items: int, drop: bool, work: Path, bar: tqdm[Any]) -> _Counts:
     """Sort the parts one after the other, and write the files of numbers; a part is gone once it is sorted."""
     of_user, of_item = np.zeros(n_users + 1, dtype=np.int64), np.zeros(n_items + 1, dtype=np.int64)
     repeats = doubles = 0
@@ -268,7 +268,7 @@ def _sort(parts: _Parts, n_users: int, n_items: int, drop: bool, work: Path, bar
             rows["time"].astype("<f8").tofile(times)
     np.concatenate([[0], np.cumsum(of_user)]).tofile(work / OFFSETS)
     of_item.tofile(work / COUNTS)
-    return _Found(of_user, of_item, repeats, doubles, (min(ends), max(ends)))
+    return _Counts(of_user, of_item, repeats, doubles, (min(ends), max(ends)))
 
 
 def _doubles(rows: NDArray[Any]) -> NDArray[np.bool_]:
@@ -279,10 +279,10 @@ def _doubles(rows: NDArray[Any]) -> NDArray[np.bool_]:
     """
     tied = (rows["user"][1:] == rows["user"][:-1]) & (rows["time"][1:] == rows["time"][:-1])
     among = np.flatnonzero(np.append(tied, False) | np.append(False, tied))
-    found = np.zeros(len(rows), dtype=bool)
+    double = np.zeros(len(rows), dtype=bool)
     order = among[np.lexsort((rows["item"][among], rows["time"][among], rows["user"][among]))]
-    found[order[1:]] = rows[order[1:]] == rows[order[:-1]]
-    return found
+    double[order[1:]] = rows[order[1:]] == rows[order[:-1]]
+    return double
 
 
 def _write_tokens(tokens: pa.Array[Any], path: Path) -> None:

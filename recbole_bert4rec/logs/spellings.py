@@ -26,26 +26,26 @@ def _in_one_form(texts: Texts) -> Texts:
 
 
 WHOLE = r"^([+-]?\d+)\.0+$"
-"""A whole number as programs write it that made floats of a column."""
+"""Pattern of a whole number in a column of which a program made floats."""
 _REWRITTEN: Mapping[str, Callable[[Texts], Texts]] = {
     "spaces": lambda texts: pc.utf8_trim_whitespace(texts),
     "form": _in_one_form,
     "point": lambda texts: pc.replace_substring_regex(texts, WHOLE, r"\1"),
 }
-"""What is written in another way once it is cleaned."""
+"""Differences that rewriting an id removes, and how."""
 _COMPARED: Mapping[str, Callable[[Texts], Texts]] = {
     "case": lambda texts: pc.utf8_lower(texts),
     "zeros": lambda texts: pc.replace_substring_regex(texts, r"^0+(\d+)$", r"\1"),
 }
-"""What stays as its first spelling has it."""
-_SAID = {
+"""Differences that are kept as in the first spelling, and what is compared instead."""
+_IN_WORDS = {
     "spaces": "in spaces around them",
     "form": "in their Unicode form",
     "point": "in a '.0' at their end",
     "case": "in upper and lower case",
     "zeros": "in leading zeros",
 }
-KINDS = tuple(_SAID)
+KINDS = tuple(_IN_WORDS)
 """Values of ``clean_ids``."""
 
 
@@ -91,8 +91,8 @@ def doubts(tokens: Texts, name: str) -> list[str]:
         tokens: the distinct ids of a column.
         name: of the column.
     """
-    found = []
-    for kind, how in _SAID.items():
+    sentences = []
+    for kind, how in _IN_WORDS.items():
         plain = keys(tokens, [kind])
         if not pc.any(pc.not_equal(plain, tokens)).as_py():
             continue
@@ -101,9 +101,9 @@ def doubts(tokens: Texts, name: str) -> list[str]:
         if not len(several):
             continue
         number = int(np.count_nonzero(pc.is_in(plain, several)))
-        one, other, *_ = tokens.filter(pc.equal(plain, several[0])).to_pylist()
-        found.append(
-            f"{number:,} of {len(tokens):,} ids of {name!r} differ from another one only {how}, such as {short(one)} "
+        first, other, *_ = tokens.filter(pc.equal(plain, several[0])).to_pylist()
+        sentences.append(
+            f"{number:,} of {len(tokens):,} ids of {name!r} differ from another one only {how}, such as {short(first)} "
             f"and {short(other)}; --clean_ids={kind} takes them for one"
         )
-    return found
+    return sentences

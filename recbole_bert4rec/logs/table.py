@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pyarrow import csv
 
 from recbole_bert4rec.logs import spellings
-from recbole_bert4rec.logs.codes import NO_ID, Ids, read_ids
+from recbole_bert4rec.logs.codes import NO_ID, CodedIds, read_ids
 from recbole_bert4rec.logs.conversion import keep, read_record, sorted_folder, write_record
 from recbole_bert4rec.logs.facts import facts_of, summary
 from recbole_bert4rec.logs.logs import data_set_name, open_log
@@ -36,13 +36,13 @@ from recbole_bert4rec.system.files import atomic_write, digest_of, keep_folder, 
 LARGE = 20_000_000
 """A Parquet log of more rows is sorted on the disk; ML-20M has as many."""
 _SORTED_FORMAT = "sorted 2"
-"""Of conversions of such logs."""
+"""Format of conversions of such logs."""
 _FORMAT = 4
-"""Of conversions: 1 kept the order of the log, 2 wrote rows without ids."""
+"""Format of other conversions: 1 kept the order of the log, 2 wrote rows without ids."""
 _MOST_LINES = 1000
 """Lines that ``conversion.json`` names of the rows that are left out for one reason."""
 _MANY_TIES = 0.5
-"""Of the rows, from which on the log itself is said to give the order."""
+"""Share of rows with their user's previous time above which that is doubted."""
 _AT_ONCE = 1 << 20
 """Rows that are written at once."""
 
@@ -151,9 +151,9 @@ def _keep_sorted(work: Path, target: Path, record: dict[str, Any]) -> None:
     """Let the files of a large log be the conversion, in the place of an atomic file, which is kept."""
     folder = target.parent
     with FileLock(folder / ".conversion.lock"):
-        place = sorted_folder(folder, record["digest"])
-        keep_folder(work, place)
-        write_record(place, record)
+        sorted_files = sorted_folder(folder, record["digest"])
+        keep_folder(work, sorted_files)
+        write_record(sorted_files, record)
         keep(folder, target.stem)
         write_record(folder, record)
         target.unlink(missing_ok=True)
@@ -179,22 +179,26 @@ class _Interactions:
         self.more = {column: _values(table[column], column, source) for column in columns[3:] if column not in filters}
         for column, wanted in filters.items():
             self.more[column] = _filtered(table[column], column, source, wanted)
-        rows = np.flatnonzero(np.logical_and(*(one.codes != NO_ID for one in ids)))
+        rows = np.flatnonzero(np.logical_and(*(coded.codes != NO_ID for coded in ids)))
         if not len(rows):
             raise UserError(f"{source.path}: no row has both {columns[0]!r} and {columns[1]!r}")
         kept = table[columns[2]] if len(rows) == len(table) else table[columns[2]].take(rows)
         times = TimeColumn(kept, columns[2], rows, source.where, reading.date_format, reading.timezone).read()
         order = np.argsort(times.values, kind="stable")
-        doubts = [said for one, name in zip(ids, columns, strict=False) for said in spellings.doubts(one.tokens, name)]
+        doubts = [
+            doubt for coded, name in zip(ids, columns, strict=False) for doubt in spellings.doubts(coded.tokens, name)
+        ]
         doubts += [*source.doubts, *times.doubts]
-        self.users, self.items = (Ids(one.codes[rows][order], one.tokens) for one in ids)
+        self.users, self.items = (CodedIds(coded.codes[rows][order], coded.tokens) for coded in ids)
         self.times = times.values[order]
         doubles, ties = self._doubles()
         doubts += _doubts_of_order(ties, times.values)
         form = read_as(times.form, times.without_zone, len(rows), reading)
         self._rows = rows[order]
         if reading.drop_duplicates:
-            self.users, self.items = (Ids(one.codes[~doubles], one.tokens) for one in (self.users, self.items))
+            self.users, self.items = (
+                CodedIds(coded.codes[~doubles], coded.tokens) for coded in (self.users, self.items)
+            )
             self.times, self._rows = self.times[~doubles], self._rows[~doubles]
         self.record = {
             "read_as": {**source.read_as, columns[2]: form},
@@ -224,14 +228,16 @@ class _Interactions:
         user, item, time, *_ = self.columns
         texts = [ids.tokens for ids in (self.users, self.items)]
         texts += [values for values in self.more.values() if pa.types.is_string(values.type)]
-        quoted = any(pc.any(pc.match_substring(one, '"')).as_py() for one in texts)
-        more = [f"\t{name}:{'token' if pa.types.is_string(one.type) else 'float'}" for name, one in self.more.items()]
+        quoted = any(pc.any(pc.match_substring(values, '"')).as_py() for values in texts)
+        more = [
+            f"\t{name}:{'token' if pa.types.is_string(column.type) else 'float'}" for name, column in self.more.items()
+        ]
         style = csv.WriteOptions(include_header=False, delimiter="\t", quoting_style="needed" if quoted else "none")
         with path.open("wb") as file:
             file.write(f"{user}:token\t{item}:token\t{time}:float{''.join(more)}\n".encode())
             for begin in range(0, len(self.times), _AT_ONCE):
                 part = slice(begin, begin + _AT_ONCE)
-                ids = [one.tokens.take(pa.array(one.codes[part])) for one in (self.users, self.items)]
+                ids = [coded.tokens.take(pa.array(coded.codes[part])) for coded in (self.users, self.items)]
                 kept = [values.take(pa.array(self._rows[part])) for values in self.more.values()]
                 csv.write_csv(pa.table([*ids, pa.array(self.times[part]), *kept], names=self.columns), file, style)
 
@@ -266,12 +272,12 @@ def _filtered(column: pa.ChunkedArray[Any], name: str, source: Log, wanted: list
     values, known = ids.tokens, set(map(str, ids.tokens.to_pylist()))
     if wanted is not None:
         unknown = [text for text in wanted if text not in known]
-        said = (
+        message = (
             f"{source.path}: `val_interval` of {name!r} wants {short_list(unknown)}, which no row has; its values are "
         )
         if len(unknown) == len(wanted):
-            raise UserError(f"{said}{short_list(sorted(known))}")
-        source.doubts += [f"{said}{short_list(sorted(known))}"] if unknown else []
+            raise UserError(f"{message}{short_list(sorted(known))}")
+        source.doubts += [f"{message}{short_list(sorted(known))}"] if unknown else []
     else:
         missing = pc.is_in(values, pa.array(MISSING_TEXTS))
         numbers = pd.to_numeric(pc.if_else(missing, None, values).to_pandas(), errors="coerce").to_numpy(dtype=float)
@@ -288,10 +294,10 @@ def _filtered(column: pa.ChunkedArray[Any], name: str, source: Log, wanted: list
     return _of_rows(values, ids)
 
 
-def _of_rows(values: pa.Array[Any], ids: Ids) -> pa.Array[Any]:
+def _of_rows(values: pa.Array[Any], ids: CodedIds) -> pa.Array[Any]:
     """Return the value of each row, given that of each distinct text; missing where there is no text."""
-    places: Any = pa.array(ids.codes, mask=ids.codes == NO_ID)
-    return values.take(places)
+    codes: Any = pa.array(ids.codes, mask=ids.codes == NO_ID)
+    return values.take(codes)
 
 
 def _doubts_of_order(ties: int, times: NDArray[Any]) -> list[str]:
@@ -304,21 +310,21 @@ def _doubts_of_order(ties: int, times: NDArray[Any]) -> list[str]:
     if not ties:
         return []
     falls, rises = int((times[1:] < times[:-1]).sum()), int((times[1:] > times[:-1]).sum())
-    said = f"{ties:,} of {len(times):,} rows have the time of their user's previous one, and keep the log's order"
+    sentence = f"{ties:,} of {len(times):,} rows have the time of their user's previous one, and keep the log's order"
     if falls > 10 * rises:
-        return [f"{said}, which runs from new to old: these are read the wrong way round; sort the log by time"]
-    return [said] if ties >= _MANY_TIES * (len(times) - 1) else []
+        return [f"{sentence}, which runs from new to old: these are read the wrong way round; sort the log by time"]
+    return [sentence] if ties >= _MANY_TIES * (len(times) - 1) else []
 
 
-def _left_out(source: Log, columns: list[str], ids: list[Ids]) -> dict[str, Any]:
+def _left_out(source: Log, columns: list[str], ids: list[CodedIds]) -> dict[str, Any]:
     """Return how many rows lack each id, and the lines of the first ones; a row that lacks both counts for the user."""
-    found, before = {}, np.zeros(len(ids[0].codes), dtype=bool)
-    for column, one in zip(columns, ids, strict=True):
-        rows = np.flatnonzero((one.codes == NO_ID) & ~before)
+    left_out, before = {}, np.zeros(len(ids[0].codes), dtype=bool)
+    for column, coded in zip(columns, ids, strict=True):
+        rows = np.flatnonzero((coded.codes == NO_ID) & ~before)
         before[rows] = True
         if len(rows):
-            found[column] = {"rows": len(rows), "lines": source.lines(rows[:_MOST_LINES].tolist())}
-    return found
+            left_out[column] = {"rows": len(rows), "lines": source.lines(rows[:_MOST_LINES].tolist())}
+    return left_out
 
 
 def _write(interactions: _Interactions, target: Path, record: dict[str, Any], encoding: str | None) -> None:

@@ -53,13 +53,13 @@ class Lines(Log):
 
     def _find_encoding(self) -> str:
         """Return the encoding that is given, or the one that the first bytes tell; UTF-8 where they tell none."""
-        given = self._reading.encoding
-        if given is not None:
+        encoding = self._reading.encoding
+        if encoding is not None:
             try:
-                "".encode(given)
+                "".encode(encoding)
             except (LookupError, UnicodeError) as error:
-                raise UserError(f"--encoding={given} is no encoding of texts; write one such as cp1252") from error
-            return codecs.lookup(given).name
+                raise UserError(f"--encoding={encoding} is no encoding of texts; write one such as cp1252") from error
+            return codecs.lookup(encoding).name
         try:
             with self._bytes() as file:
                 start = file.read(1024)
@@ -72,7 +72,7 @@ class Lines(Log):
 
     @property
     def encoding(self) -> str:
-        """Of the text, as it was given or found."""
+        """Encoding of the text, which the user names or the first bytes tell."""
         if "encoding" not in self.read_as:
             self.read_as["encoding"] = self._find_encoding()
         return self.read_as["encoding"]
@@ -100,8 +100,8 @@ class Lines(Log):
                 "encoding, such as --encoding=cp1252"
             )
         except UNREADABLE as failure:
-            said = " ".join(str(failure).split())
-            return UserError(f"{self.path} is damaged ({said}); download or compress it again")
+            reason = " ".join(str(failure).split())
+            return UserError(f"{self.path} is damaged ({reason}); download or compress it again")
         return UserError(f"{self.path} cannot be read: {' '.join(str(error).split())}")
 
     def _first_unfit_line(self) -> str:
@@ -334,13 +334,13 @@ class Text(Lines):
                     )
         except UserError as failure:
             return failure
-        except UNREADABLE:  # said before
+        except UNREADABLE:  # told before
             pass
         return other
 
     def _lines(self, rows: Sequence[int]) -> list[int]:
         """Read the log once more for it."""
-        wanted, found = iter(rows), []
+        wanted, lines = iter(rows), []
         row = next(wanted, None)
         records = self._records()
         if self._has_header:
@@ -349,9 +349,9 @@ class Text(Lines):
             if row is None:
                 break
             if number == row:
-                found.append(line)
+                lines.append(line)
                 row = next(wanted, None)
-        return found
+        return lines
 
 
 class Atomic(Text):

@@ -265,7 +265,7 @@ class TimeColumn:
             if dates.notna().all() and dates.dt.year.between(1970, 2100).all():
                 fits.append(_Parsed(dates, f"dates like {form}", np.ones(len(dates), dtype=bool), form))
         if len(fits) > 1 and not (fits[0].dates == fits[1].dates).all():
-            fits = [one for one in fits if one.date_format == self._like]
+            fits = [parsed for parsed in fits if parsed.date_format == self._like]
             if not fits:
                 raise UserError(
                     f"{self._where(None)}: {self._name!r} holds dates such as {digits.iloc[0]!r}, in which the day or "
@@ -284,7 +284,7 @@ class TimeColumn:
         if len(used) < 2 or not np.logical_or.reduce(list(used.values()))[large].all():
             return
         rows = {name: fits[self._codes] for name, fits in used.items()}
-        said = [
+        shares = [
             f"{int(fits.sum()):,} in {name}, such as {self._values[self._codes[fits.argmax()]].as_py()} in row "
             f"{self._rows[fits.argmax()] + 1}"
             for name, fits in rows.items()
@@ -292,7 +292,7 @@ class TimeColumn:
         fewest = min(rows.values(), key=np.sum)
         raise UserError(
             f"{self._where(self._rows[fewest.argmax()])}: {self._name!r} holds Unix times of several units: "
-            f"{'; '.join(said)}; write all of them in one"
+            f"{'; '.join(shares)}; write all of them in one"
         )
 
     def _lost_digits(self, texts: pa.Array[Any] | None) -> tuple[str, ...]:
@@ -358,15 +358,15 @@ class TimeColumn:
             numbers = pd.to_numeric(texts, errors="coerce").notna()
             misfits = misfits & ~numbers if (misfits & ~numbers).any() else misfits
         wrong = misfits.to_numpy()[self._codes]
-        place = wrong.argmax()
+        first = wrong.argmax()
         wanted = wanted or (
             "numbers only or ISO 8601 dates only" if self._format is None else f"dates like {self._format}"
         )
         hint = "; --date_format names another form" if self._format is None else ""
         raise UserError(
-            f"{self._where(self._rows[place])}: {self._name!r} must hold {wanted}, but {int(wrong.sum())} of "
-            f"{len(wrong)} values do not fit; the first is {short(self._values[self._codes[place]].as_py())} in row "
-            f"{self._rows[place] + 1}{hint}"
+            f"{self._where(self._rows[first])}: {self._name!r} must hold {wanted}, but {int(wrong.sum())} of "
+            f"{len(wrong)} values do not fit; the first is {short(self._values[self._codes[first]].as_py())} in row "
+            f"{self._rows[first] + 1}{hint}"
         )
 
     def _in_zone(self, naive: pd.Series, second: bool = True) -> pd.Series:
@@ -415,8 +415,8 @@ def _in_the_order_of_the_log(second: NDArray[np.int64], first: NDArray[np.int64]
     untold = twice.copy()
     if bool((np.diff(second[~twice]) < 0).any()):
         return untold
-    places = np.flatnonzero(twice)
-    for hour in np.split(places, np.flatnonzero(np.diff(places) > 1) + 1):
+    rows = np.flatnonzero(twice)
+    for hour in np.split(rows, np.flatnonzero(np.diff(rows) > 1) + 1):
         falls = np.flatnonzero(np.diff(second[hour]) < 0)
         if len(falls) == 1:
             before = hour[: falls[0] + 1]
@@ -427,10 +427,10 @@ def _in_the_order_of_the_log(second: NDArray[np.int64], first: NDArray[np.int64]
 
 def _clock(text: str) -> str:
     """Return the form of a time of day; of anything else nothing, so that it does not fit."""
-    found = _CLOCK.fullmatch(text)
-    if found is None:
+    match = _CLOCK.fullmatch(text)
+    if match is None:
         return ""
-    before, _, seconds, fraction, half, zone = (part or "" for part in found.groups())
+    before, _, seconds, fraction, half, zone = (part or "" for part in match.groups())
     half = half and (" %p" if half.startswith(" ") else "%p")
     zone = zone and (" %z" if zone.startswith(" ") else "%z")
     hour = "%I" if half else "%H"

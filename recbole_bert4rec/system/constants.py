@@ -20,7 +20,7 @@ OUR_MODELS = (MODEL_NAME, "BERT4RecPlus", "SASRecPlus")
 in their defaults."""
 
 DEFAULT_NAMES = {"model": MODEL_NAME, "dataset": "ml-100k"}
-"""Where nobody names them."""
+"""Model and data set of a run that names none."""
 
 STOCK_MODEL_NAME = "RecBoleBERT4Rec"
 """Name under which RecBole's own BERT4Rec stays runnable, as a baseline."""
@@ -56,7 +56,7 @@ NAMES_OF_COLUMNS = ("USER_ID_FIELD", "ITEM_ID_FIELD", "TIME_FIELD")
 """Options that name the columns of a log."""
 
 FORMATS = ".csv, .tsv, .txt, .dat, .jsonl or .json file (each also .gz), a .parquet file or a folder of them"
-"""What a log may be, in words."""
+"""Forms of a log, in words."""
 
 SHORT, VERBOSE, JSON, QUIET = SCREENS = ("short", "verbose", "json", "quiet")
 """What the screen shows: a line an epoch and what a user reads besides; all that RecBole logs; a JSON object a line;

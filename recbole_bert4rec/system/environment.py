@@ -47,18 +47,18 @@ def environment() -> dict[str, Any]:
 
 
 def commit() -> str | None:
-    """The git commit of this package's checkout, marked where files differ from it; None where there is none."""
+    """Return the git commit of this package's checkout, marked where files differ from it; None where there is none."""
     folder = Path(__file__).resolve().parents[2]
     if not (folder / ".git").exists():
         return None
     try:
-        said = [
+        outputs = [
             subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, timeout=10, check=True)
             for words in (("rev-parse", "--short=12", "HEAD"), ("status", "--porcelain", "--untracked-files=no"))
         ]
     except (OSError, subprocess.SubprocessError):
         return None
-    return said[0].stdout.strip() + (" with changes" if said[1].stdout.strip() else "")
+    return outputs[0].stdout.strip() + (" with changes" if outputs[1].stdout.strip() else "")
 
 
 def _processor() -> str:

@@ -220,14 +220,14 @@ def digest_of(path: str | os.PathLike[str], but: int = 0) -> str:
 
 
 @contextmanager
-def locked(lock: Path, what: str, flag: str, place: Path) -> Iterator[None]:
+def locked(lock: Path, program: str, flag: str, target: Path) -> Iterator[None]:
     """Keep all other processes out that lock the same file.
 
     Args:
         lock: the file; its folder is made where it is missing.
-        what: the program that writes, for the message, such as ``comparison``.
+        program: that writes, for the message, such as ``comparison``.
         flag: by which the user named the place.
-        place: what is written to.
+        target: what is written to.
 
     Raises:
         UserError: another process holds the lock, or the folder cannot be written to.
@@ -239,14 +239,14 @@ def locked(lock: Path, what: str, flag: str, place: Path) -> Iterator[None]:
         lock.touch()
     except OSError as error:
         raise UserError(
-            f"{flag}={place}: {lock.parent} is no folder that can be written to: {error.strerror}"
+            f"{flag}={target}: {lock.parent} is no folder that can be written to: {error.strerror}"
         ) from error
     held = FileLock(lock)
     try:
         held.acquire(timeout=0)
     except Timeout as error:
         raise UserError(
-            f"another {what} is writing {place}; wait until it ends, or write elsewhere by {flag}"
+            f"another {program} is writing {target}; wait until it ends, or write elsewhere by {flag}"
         ) from error
     try:
         yield

@@ -26,7 +26,7 @@ class Interrupted(KeyboardInterrupt):
 
     @property
     def exit_code(self) -> int:
-        """What a shell expects of a process that a signal ended."""
+        """Return the exit status that a shell expects of a process that a signal ended."""
         return 128 + self.number
 
 

@@ -35,8 +35,8 @@ def reason_of(error: BaseException) -> str:
     if isinstance(error, UserError):
         return message
     last = traceback.extract_tb(error.__traceback__)[-1:]
-    place = "".join(f" ({os.path.basename(frame.filename)}:{frame.lineno})" for frame in last)
-    return f"{type(error).__name__}: {message}{place}"
+    where = "".join(f" ({os.path.basename(frame.filename)}:{frame.lineno})" for frame in last)
+    return f"{type(error).__name__}: {message}{where}"
 
 
 def death_of(code: int | None) -> str:
