@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from recbole_bert4rec.core.fast.attention import Mask, attention, split_heads
 from recbole_bert4rec.core.fast.dropout import Dropout
-from recbole_bert4rec.core.fast.position_wise import feed_forward, linear
+from recbole_bert4rec.core.fast.position_wise import Linear, feed_forward
 from recbole_bert4rec.core.features import ItemFeatures
 from recbole_bert4rec.core.position_bias import PositionBias
 from recbole_bert4rec.core.segments import index_within_segment
@@ -87,11 +87,6 @@ class EncoderOptions:
         return cls(n_items, config["MAX_ITEM_LIST_LENGTH"], features, **options)
 
 
-def affine(layer: nn.Linear) -> tuple[Tensor, Tensor]:
-    """Return a layer's weight and bias."""
-    return layer.weight, layer.bias
-
-
 def attended(two_sided: Tensor, width: int) -> Tensor:
     """Return which positions each position may attend to: see :meth:`BERT4RecEncoder.forward`.
 
@@ -153,8 +148,8 @@ class MultiHeadAttention(Sublayer):
         hidden = options.hidden_size
         self.n_heads = options.n_heads
         self.attn_dropout_prob = options.attn_dropout_prob
-        self.query_key_value = nn.Linear(hidden, 3 * hidden)
-        self.output = nn.Linear(hidden, hidden)
+        self.query_key_value = Linear(hidden, 3 * hidden)
+        self.output = Linear(hidden, hidden)
         self._init_residual(options)
 
     def forward(self, hidden: Tensor, mask: Mask, query_positions: Positions | None = None) -> Tensor:
@@ -177,10 +172,9 @@ class MultiHeadAttention(Sublayer):
 
         *Shape:* (B, L, H) -> (B, L, H)
         """
-        projected = linear(self._pre_norm(hidden), affine(self.query_key_value))
-        query, key, value = projected.chunk(3, dim=-1)  # each (B, L, H)
+        query, key, value = self.query_key_value(self._pre_norm(hidden)).chunk(3, dim=-1)  # each (B, L, H)
         heads = self._heads_of(query, key, value, mask)
-        return self._add_and_norm(hidden, linear(heads, affine(self.output)))
+        return self._add_and_norm(hidden, self.output(heads))
 
     def _attend_at(self, hidden: Tensor, mask: Mask, query_positions: Positions) -> Tensor:
         """Compute some positions: keys and values of all, queries of these alone.
@@ -188,18 +182,17 @@ class MultiHeadAttention(Sublayer):
         *Shape:* (B, L, H) -> (M, H)
         """
         normed = self._pre_norm(hidden)
-        query_weight, key_value_weight = self.query_key_value.weight.tensor_split([hidden.shape[-1]])
-        query_bias, key_value_bias = self.query_key_value.bias.tensor_split([hidden.shape[-1]])
-        key, value = linear(normed, (key_value_weight, key_value_bias)).chunk(2, dim=-1)  # each (B, L, H)
+        size = hidden.shape[-1]
+        key, value = self.query_key_value(normed, slice(size, None)).chunk(2, dim=-1)  # each (B, L, H)
         rows, columns = query_positions
         index = _index_within_row(rows, len(hidden))  # (M,)
         n_queries = int(index.max()) + 1  # Q, most queries of a sequence
         hidden = hidden[query_positions]  # (M, H)
-        query = hidden.new_zeros(len(key), n_queries, hidden.shape[-1])  # (B, Q, H), padded
-        projected = linear(normed[query_positions], (query_weight, query_bias))  # (M, H)
+        query = hidden.new_zeros(len(key), n_queries, size)  # (B, Q, H), padded
+        projected = self.query_key_value(normed[query_positions], slice(size))  # (M, H)
         query = query.index_put((rows, index), projected.to(query.dtype)).to(key.dtype)
         heads = self._heads_of(query, key, value, mask.at(rows, columns, index, n_queries))[rows, index]  # (M, H)
-        return self._add_and_norm(hidden, linear(heads, affine(self.output)))
+        return self._add_and_norm(hidden, self.output(heads))
 
     def _heads_of(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
         """Return all heads side by side (equation 2).
@@ -251,9 +244,9 @@ class FeedForward(Sublayer):
     def __init__(self, options: EncoderOptions) -> None:
         super().__init__()
         gated = options.hidden_act == "swiglu"
-        self.inner = nn.Linear(options.hidden_size, options.inner_size * (2 if gated else 1))
+        self.inner = Linear(options.hidden_size, options.inner_size * (2 if gated else 1))
         self.activation = ACTIVATIONS[options.hidden_act]
-        self.output = nn.Linear(options.inner_size, options.hidden_size)
+        self.output = Linear(options.inner_size, options.hidden_size)
         self._init_residual(options)
 
     def forward(self, hidden: Tensor) -> Tensor:
@@ -261,7 +254,7 @@ class FeedForward(Sublayer):
 
         *Shape:* (..., H) in, out
         """
-        transformed = feed_forward(self._pre_norm(hidden), affine(self.inner), affine(self.output), self.activation)
+        transformed = feed_forward(self._pre_norm(hidden), self.inner, self.activation, self.output)
         return self._add_and_norm(hidden, transformed)
 
 
@@ -308,7 +301,7 @@ class BERT4RecEncoder(nn.Module):
         self.layers = nn.ModuleList(layers)
         self.last_norm = nn.LayerNorm(hidden, eps=eps) if options.norm == "pre" else nn.Identity()
         projected = options.output_projection
-        self.head = nn.Linear(hidden, hidden) if projected else nn.Identity()
+        self.head = Linear(hidden, hidden) if projected else nn.Identity()
         self.head_norm = nn.LayerNorm(hidden, eps=eps) if projected else nn.Identity()
         self.output_bias = nn.Parameter(torch.zeros(options.n_items))
         self.time_bias = TimeBias(options.n_heads) if options.time_bias else None
@@ -409,7 +402,7 @@ class BERT4RecEncoder(nn.Module):
         *Shape:* (..., H) in, out
         """
         if isinstance(self.head, nn.Linear):
-            hidden = self.head_norm(F.gelu(linear(hidden, affine(self.head))))
+            hidden = self.head_norm(F.gelu(self.head(hidden)))
         return hidden
 
     @torch.no_grad()

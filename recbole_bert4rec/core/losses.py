@@ -88,7 +88,7 @@ def sampled_scores(
     """
     positive = (hidden * F.embedding(labels, item_embedding, sparse=sparse)).sum(1) + bias[labels]
     drawn = F.embedding(negatives, item_embedding, sparse=sparse)  # (K, H)
-    negative = linear(hidden, (drawn, bias.new_zeros(len(drawn)))) + bias[negatives]
+    negative = linear(hidden, drawn, bias.new_zeros(len(drawn))) + bias[negatives]
     if offset is not None:
         own = offset.rows[offset.items == labels[offset.rows]]
         positive = positive.index_put((own,), offset.value, accumulate=True)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from recbole_bert4rec.core.encoder import ACTIVATIONS
 from recbole_bert4rec.core.fast import position_wise
-from recbole_bert4rec.core.fast.position_wise import feed_forward, linear
+from recbole_bert4rec.core.fast.position_wise import Linear, feed_forward, linear
 from recbole_bert4rec.core.fast.products import by_onednn
 from tests.unit.test_products import needs_a_switch
 
@@ -43,12 +43,29 @@ def assert_same(make: Callable[..., torch.Tensor], naive: Callable[..., torch.Te
         assert torch.allclose(own, plain, rtol=1e-4, atol=1e-4) or as_near
 
 
+def layer_of(weight: torch.Tensor, bias: torch.Tensor) -> Linear:
+    """Return a layer whose weights are these tensors themselves, so that their gradients can be asked for."""
+    layer = Linear(1, 1)
+    del layer.weight, layer.bias
+    layer.weight, layer.bias = weight, bias  # type: ignore[assignment]
+    return layer
+
+
 @given(rows=st.integers(0, 200), block=st.integers(1, 90), last=st.integers(1, 70))
 def test_a_linear_layer_is_torchs_for_any_number_of_positions(rows: int, block: int, last: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(position_wise, "_BLOCK", block)
         patch.setattr(position_wise, "_LAST", last)
-        assert_same(lambda x, w, b: linear(x, (w, b)), F.linear, draw((rows, 5), (3, 5), (3,)))
+        assert_same(linear, F.linear, draw((rows, 5), (3, 5), (3,)))
+
+
+@pytest.mark.parametrize("outputs", [None, slice(2), slice(2, None)])
+def test_some_outputs_of_a_layer_are_those_of_the_whole(outputs: slice | None) -> None:
+    def naive(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return F.linear(x, w, b)[..., outputs or slice(None)]
+
+    inputs = draw((2, 4, 5), (3, 5), (3,))
+    assert_same(lambda x, w, b: layer_of(w, b)(x, outputs), naive, inputs)
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
@@ -60,26 +77,26 @@ def test_a_feed_forward_network_is_equation_3(activation: str, shape: tuple[int,
         return act(x @ w1.T + b1) @ w2.T + b2
 
     inputs = draw((*shape, 6), (width, 6), (width,), (6, 8), (6,))
-    assert_same(lambda x, w1, b1, w2, b2: feed_forward(x, (w1, b1), (w2, b2), act), naive, inputs)
+
+    def fast(x: torch.Tensor, w1: torch.Tensor, b1: torch.Tensor, w2: torch.Tensor, b2: torch.Tensor) -> torch.Tensor:
+        return feed_forward(x, layer_of(w1, b1), act, layer_of(w2, b2))
+
+    assert_same(fast, naive, inputs)
 
 
 def test_no_gradient_is_made_where_none_is_asked_for() -> None:
     x, w, b = draw((9, 4), (3, 4), (3,))
     with by_onednn():
-        assert not linear(x.detach(), (w.detach(), b.detach())).requires_grad
+        assert not linear(x.detach(), w.detach(), b.detach()).requires_grad
         with torch.no_grad():
-            assert not linear(x, (w, b)).requires_grad
+            assert not linear(x, w, b).requires_grad
 
 
 def test_autocast_is_torchs() -> None:
     inputs = draw((150, 16), (32, 16), (32,))
-
-    def own(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        return linear(x, (w, b))
-
     with torch.autocast("cpu", torch.bfloat16):
         wanted = with_gradients(F.linear, inputs)
         with by_onednn():
-            found = with_gradients(own, inputs)
+            found = with_gradients(linear, inputs)
     assert found[0].dtype == torch.bfloat16
     assert all(torch.equal(one, plain) for one, plain in zip(found, wanted, strict=True))

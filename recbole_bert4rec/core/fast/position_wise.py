@@ -7,30 +7,41 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from recbole_bert4rec.core.fast.products import onednn_multiplies
 
-Affine = tuple[Tensor, Tensor]
-"""Weight (O, I) and bias (O,) of x W^T + b."""
 _BLOCK = 2048
 """Positions of a block."""
 _LAST = 64
 """The last block's are rounded up to a multiple of it: oneDNN makes a kernel for each shape, in a millisecond."""
 
 
-def linear(hidden: Tensor, affine: Affine) -> Tensor:
+class Linear(nn.Linear):
+    """torch's linear layer, computed by :func:`linear`."""
+
+    def forward(self, hidden: Tensor, outputs: slice | None = None) -> Tensor:
+        """Return x W^T + b, or some of its columns.
+
+        *Shape:* (..., I) -> (..., O)
+        """
+        if outputs is None:
+            return linear(hidden, self.weight, self.bias)
+        return linear(hidden, self.weight[outputs], self.bias[outputs])
+
+
+def linear(hidden: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """Return x W^T + b.
 
-    *Shape:* (..., I) -> (..., O)
+    *Shape:* (..., I), (O, I), (O,) -> (..., O)
     """
     if not _in_blocks(hidden):
-        return F.linear(hidden, *affine)
-    return _apply(None, hidden, affine, affine)
+        return F.linear(hidden, weight, bias)
+    return _apply(None, hidden, weight, bias, weight, bias)
 
 
-def feed_forward(hidden: Tensor, inner: Affine, output: Affine, activation: Callable[[Tensor], Tensor]) -> Tensor:
+def feed_forward(hidden: Tensor, inner: Linear, activation: Callable[[Tensor], Tensor], output: Linear) -> Tensor:
     """Return FFN(x) = activation(x W_1 + b_1) W_2 + b_2 (equation 3).
 
     In blocks the inner layer is not kept: the gradients make it anew.
@@ -38,8 +49,8 @@ def feed_forward(hidden: Tensor, inner: Affine, output: Affine, activation: Call
     *Shape:* (..., H) in, out
     """
     if not _in_blocks(hidden):
-        return F.linear(activation(F.linear(hidden, *inner)), *output)
-    return _apply(activation, hidden, inner, output)
+        return F.linear(activation(inner(hidden)), output.weight, output.bias)
+    return _apply(activation, hidden, inner.weight, inner.bias, output.weight, output.bias)
 
 
 def _in_blocks(hidden: Tensor) -> bool:
@@ -47,13 +58,13 @@ def _in_blocks(hidden: Tensor) -> bool:
     return hidden.device.type == "cpu" and onednn_multiplies() and not torch.is_autocast_enabled("cpu")
 
 
-def _apply(activation: Callable[[Tensor], Tensor] | None, hidden: Tensor, inner: Affine, output: Affine) -> Tensor:
+def _apply(activation: Callable[[Tensor], Tensor] | None, hidden: Tensor, *weights: Tensor) -> Tensor:
     """Apply :class:`_InBlocks` to all positions, padded to whole blocks."""
     rows = hidden.flatten(0, -2)
     missing = -len(rows) % _LAST
     padded = F.pad(rows, [0, 0, 0, missing]) if missing else rows
-    found: Tensor = _InBlocks.apply(activation, padded, *inner, *output)  # type: ignore[no-untyped-call]
-    shaped: Tensor = found[: len(rows)].unflatten(0, hidden.shape[:-1])
+    transformed: Tensor = _InBlocks.apply(activation, padded, *weights)  # type: ignore[no-untyped-call]
+    shaped: Tensor = transformed[: len(rows)].unflatten(0, hidden.shape[:-1])
     return shaped
 
 
@@ -72,13 +83,13 @@ class _InBlocks(torch.autograd.Function):
     ) -> Tensor:
         ctx.activation = activation
         ctx.save_for_backward(hidden, inner_weight, inner_bias, output_weight)
-        found = hidden.new_empty(len(hidden), len(output_weight))
+        transformed = hidden.new_empty(len(hidden), len(output_weight))
         for part in _parts(hidden):
             rows = hidden[part]
             if activation is not None:
                 rows = activation(torch.addmm(inner_bias, rows, inner_weight.T))
-            torch.addmm(output_bias, rows, output_weight.T, out=found[part])
-        return found
+            torch.addmm(output_bias, rows, output_weight.T, out=transformed[part])
+        return transformed
 
     @staticmethod
     @once_differentiable
