@@ -1,4 +1,4 @@
-"""What is said of a configuration before it is trained: that it would be slow, or learn little."""
+"""Warn before training that a configuration would be slow, or learn little."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from recbole_bert4rec.system.constants import MODEL_NAME
 
 _RATE_BY_SIZE = OPTIONS["learning_rate"].default * OPTIONS["hidden_size"].default
 _FEW_STEPS = 10
-"""Of an epoch."""
+"""Steps of an epoch below which the user is warned."""
 _STEEPEST = 0.3
-"""Where ``learning_rate`` times ``hidden_size`` was more, BERT4Rec learnt less, or no more (results/objectives.md)."""
+"""With a larger ``learning_rate`` times ``hidden_size``, BERT4Rec learnt less, or no more (results/objectives.md)."""
 
 
 def advice(config: Config) -> list[str]:
-    """Return what speaks against the configuration: sentences without their subject, the model's name."""
-    return [said for said in (_why_slow(config), _why_steep(config)) if said is not None]
+    """Return warnings about the configuration; the caller prefixes the model's name."""
+    return [warning for warning in (_why_slow(config), _why_steep(config)) if warning is not None]
 
 
 def advice_on_steps(config: Config, steps: int, epochs: int) -> list[str]:
-    """Say where a training has too few steps to learn.
+    """Return warnings about a training with too few steps to learn.
 
     Args:
         config: of the run.
@@ -30,31 +30,31 @@ def advice_on_steps(config: Config, steps: int, epochs: int) -> list[str]:
     """
     if epochs <= 0:
         return []
-    found = []
+    warnings = []
     smaller = "a smaller batch_sequences" if config["batch_sequences"] else "a smaller train_batch_size"
     if steps < _FEW_STEPS:
-        found.append(
+        warnings.append(
             f"an epoch has few steps ({steps}), and stopping_step counts epochs; {smaller} gives more (now "
             f"{config['batch_sequences'] or config['train_batch_size']})"
         )
     warmup = config["warmup_steps"]
     if steps * epochs < warmup:
-        found.append(
+        warnings.append(
             f"planned are fewer steps ({steps * epochs}) than warmup_steps ({warmup}), so a tenth of them warms up; "
             f"give more epochs, or {smaller}"
         )
-    return found
+    return warnings
 
 
 def _why_slow(config: Config) -> str | None:
-    """Say that a model is trained on padded rows where whole windows were possible; None for others."""
+    """Warn that a model is trained on padded rows though whole windows are possible; None for others."""
     if config["model"] not in CAUSAL_MODELS or config["loss_type"] != "CE" or config["training_rows"] is not None:
         return None
     return "trains a padded row for each prefix of a history; --training_rows=user trains whole histories, much faster"
 
 
 def _why_steep(config: Config) -> str | None:
-    """Say that a learning rate is too high for the size of the hidden states; None for others."""
+    """Warn that a learning rate is too high for the size of the hidden states; None for others."""
     if config["model"] != MODEL_NAME:
         return None
     rate, size = float(config["learning_rate"]), int(config["hidden_size"])

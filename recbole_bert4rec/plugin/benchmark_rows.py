@@ -1,4 +1,4 @@
-"""Turns the rows of benchmark files, each with its own history, into one flat array of sequences."""
+"""Turn the rows of benchmark files, each with its own history, into one flat array of sequences."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def flatten_rows(histories: Tensor, lengths: Tensor, targets: Tensor) -> tuple[S
 def count_interactions(dataset: Dataset) -> int:
     """Count the interactions of a data set that is not split yet.
 
-    A row of benchmark files is a history with its target, so of each user the longest row counts.
+    A row of benchmark files is a history with its target, so only each user's longest row counts.
     """
     frame = dataset.inter_feat
     length = getattr(dataset, "item_list_length_field", None)

@@ -129,8 +129,8 @@ class PaperCandidates:
     def __init__(self, dataset: Dataset, distribution: str, seed: int, phase: str) -> None:
         self.phase = phase
         self.seed = seed
-        self.own = dataset.inter_matrix(form="csr")
-        several = self.own[np.asarray(self.own.sum(1)).ravel() > 1]
+        self._matrix = dataset.inter_matrix(form="csr")
+        several = self._matrix[np.asarray(self._matrix.sum(1)).ravel() > 1]
         weights = np.ones(dataset.item_num) if distribution == "uniform" else np.asarray(several.sum(0)).ravel()
         weights[0] = 0.0
         self._candidates = DistinctCandidates(weights.astype(np.float64))
@@ -146,8 +146,8 @@ class PaperCandidates:
         Raises:
             UserError: one of ``users`` has fewer than ``num`` items left.
         """
-        own = np.diff(self.own.indptr)[np.unique(users)]
-        self._candidates.check(int(own.max(initial=0)), num)
+        counts = np.diff(self._matrix.indptr)[np.unique(users)]
+        self._candidates.check(int(counts.max(initial=0)), num)
 
     def sample_by_user_ids(
         self, user_ids: Sequence[int] | NDArray[np.int64] | Tensor, item_ids: object, num: int
@@ -167,8 +167,8 @@ class PaperCandidates:
 
     def _of(self, user: int, num: int) -> Any:
         if (user, num) not in self._drawn:
-            own = self.own.indices[self.own.indptr[user] : self.own.indptr[user + 1]]
-            drawn = self._candidates.draw(own, num, np.random.default_rng([self.seed, user]))
+            items = self._matrix.indices[self._matrix.indptr[user] : self._matrix.indptr[user + 1]]
+            drawn = self._candidates.draw(items, num, np.random.default_rng([self.seed, user]))
             self._drawn[user, num] = drawn.astype(np.int32)
         return self._drawn[user, num].astype(np.int64)
 

@@ -1,4 +1,4 @@
-"""Rows that RecBole drops or keeps by accident: without ids, simultaneous duplicates, ids such as NA, quotes."""
+"""Keep and drop rows as intended: without ids, simultaneous duplicates, ids such as NA, quotes."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from recbole_bert4rec.system.constants import SEQUENCE, TARGET_POSITION
 from recbole_bert4rec.system.errors import UserError
 
 _MANY = 0.01
-"""Share from which on the user is warned; what concerns fewer stands in the log file."""
+"""Share of rows from which on the user is warned; the log file has smaller ones."""
 
 
 class BERT4RecDataset(FastLoading):
@@ -34,7 +34,7 @@ class BERT4RecDataset(FastLoading):
 
     Attributes:
         sequences: all interactions; train, valid and test share them, and their rows point into them.
-        log_size: of the whole log, known when it is split.
+        log_size: of the whole log; set when it is split.
         full_sequence_of_user: users with items, and for each the sequence that holds all of them. *Shape:* (S,), (S,)
     """
 
@@ -62,13 +62,13 @@ class BERT4RecDataset(FastLoading):
             return super().__new__(mapped.MappedDataset if mapped.reads_mapped(config) else cls)
         return super().__new__(cls) if user_rows.has_user_rows(config) else SequentialDataset(config)
 
-    def _own(self, name: str) -> Any:
-        """Return an option that is of this package's models alone; None for RecBole's, on whole windows."""
+    def _our_option(self, name: str) -> Any:
+        """Return an option that only this package's models have; None for RecBole's, on whole windows."""
         return self.config[name] if is_ours(self.config.model_class) else None
 
     def _normalize(self) -> None:
         """Normalise as RecBole does, and keep the times as they were for ``time_bias``."""
-        if self._own("time_bias") and self.time_field in self.inter_feat:
+        if self._our_option("time_bias") and self.time_field in self.inter_feat:
             self._times_to_learn = np.array(self.inter_feat[self.time_field], dtype=np.float64)
         super()._normalize()
 
@@ -94,7 +94,7 @@ class BERT4RecDataset(FastLoading):
         order = self._order_by_user_and_time(exact)
         everything = _rows(self.inter_feat, order)
         users, times = everything[self.uid_field], None
-        if self._own("time_bias"):
+        if self._our_option("time_bias"):
             times = torch.from_numpy(self.__dict__.pop("_times_to_learn"))[order]
             check_times(times, f"{self.time_field!r} of [{self.dataset_name}]")
         sequences = Sequences.from_sorted(users, everything[self.iid_field], self.user_num, times)
@@ -118,7 +118,7 @@ class BERT4RecDataset(FastLoading):
     def _order_by_user_and_time(self, exact: Tensor) -> Tensor:
         """Return RecBole's order, by float32 times, or with ``exact_time`` the true one; ties keep the file's order."""
         users, rounded = self.inter_feat[self.uid_field], self.inter_feat[self.time_field]
-        if self._own("exact_time"):
+        if self._our_option("exact_time"):
             return order_by_user_and_time(users, exact)
         order = order_by_user_and_time(users, rounded)
         user, time, float32 = users[order], exact[order], rounded[order]
@@ -146,7 +146,7 @@ class BERT4RecDataset(FastLoading):
     def _aug_presets(self) -> None:
         """Declare the fields that :meth:`__getitem__` adds; RecBole's other ``*_list`` fields are never read."""
         self.item_id_list_field = self.iid_field + self.config["LIST_SUFFIX"]
-        self.time_list_field = self.time_field + self.config["LIST_SUFFIX"] if self._own("time_bias") else None
+        self.time_list_field = self.time_field + self.config["LIST_SUFFIX"] if self._our_option("time_bias") else None
         setattr(self, f"{self.iid_field}_list_field", self.item_id_list_field)
         for field, kind, length in (
             (self.item_id_list_field, FeatureType.TOKEN_SEQ, self.max_item_list_len),
@@ -217,7 +217,7 @@ class BERT4RecDataset(FastLoading):
         return tuple(tables)
 
     def fingerprint(self) -> str:
-        """Return a digest of all interactions, and of which of them this part reads."""
+        """Return a digest of all interactions, and of this part's slices of them."""
         times = [] if self.sequences.times is None else [self.sequences.times]
         digest = hashlib.sha256()
         for tensor in (self.sequences.items, self.sequences.offsets, *times, *self.slices()):
@@ -228,7 +228,7 @@ class BERT4RecDataset(FastLoading):
     def inter_matrix(self, form: str = "coo", value_field: str | None = None) -> Any:
         """Return the matrix of all interactions of this part, users by items.
 
-        A user's first interaction is no row; it is added back if the user's second one is in this part.
+        A user's first interaction has no row; it is added if the user's second one is in this part.
 
         Args:
             form: ``coo`` or ``csr``.
@@ -262,9 +262,9 @@ class BERT4RecDataset(FastLoading):
                 "from another column with threshold, such as {'rating': 4}"
             )
         self.log_size = LogSize(self.user_num - 1, self.item_num - 1, count_interactions(self))
-        at_one_moment = splits_by_global_time(self)
-        whole = self.benchmark_filename_list is None and not at_one_moment
-        if at_one_moment:
+        global_time = splits_by_global_time(self)
+        whole = self.benchmark_filename_list is None and not global_time
+        if global_time:
             datasets = build_by_global_time(self)
         else:
             datasets = self._split() if whole else SequentialDataset.build(self)
@@ -284,7 +284,7 @@ class BERT4RecDataset(FastLoading):
         self._change_feat_format()
         users, times = self.inter_feat[self.uid_field], self.inter_feat[self.time_field]
         parts = split_rows(users.numpy(), times.numpy(), arguments, self._calcu_split_ids)
-        parts = keep_valid_users(parts, self._own("valid_users"), self.config["seed"])
+        parts = keep_valid_users(parts, self._our_option("valid_users"), self.config["seed"])
         self._drop_unused_col()
         datasets = [self.copy(_rows(self.inter_feat, torch.from_numpy(part))) for part in parts]
         if "popularity" in (self.config[f"{phase}_neg_sample_args"]["distribution"] for phase in ("valid", "test")):
@@ -305,7 +305,7 @@ class BERT4RecDataset(FastLoading):
 
         Returns:
             ``users``, external ids; ``items``, internal ids of all histories one after the other, (T,); ``offsets``,
-            where each begins and the last ends, (U + 1,); ``times``, (T,), or None where the model does not use them.
+            where each begins and the last ends, (U + 1,); ``times``, (T,), or None if the model does not use them.
         """
         sequences, (users, latest) = self.sequences, self.full_sequence_of_user
         kept = sequences.slices(sequences.offsets[latest], sequences.lengths[latest])
@@ -321,7 +321,7 @@ class BERT4RecDataset(FastLoading):
         return {field: torch.from_numpy(table) for field, table in self._preloaded_weight.items()}
 
     def _report_unseen_targets(self, datasets: list[BERT4RecDataset]) -> None:
-        """Say how many targets are in no training sequence; they are ranked like all others, with untrained vectors."""
+        """Report how many targets no training sequence holds; they are ranked like all others, untrained."""
         untrained = datasets[0].training_counts() == 0
         for name, dataset in zip(("valid", "test"), datasets[1:], strict=True):
             unseen = int(untrained[dataset.inter_feat[self.iid_field]].sum())
@@ -334,7 +334,7 @@ class BERT4RecDataset(FastLoading):
 
 
 class _PointedRows(Interaction):
-    """Rows that point to histories, which are cut out when somebody reads them here, as transforms of RecBole do."""
+    """Rows that point to histories; a history is cut out when it is read, for instance by RecBole's transforms."""
 
     def __init__(self, rows: Interaction, dataset: BERT4RecDataset) -> None:
         super().__init__(rows.interaction)

@@ -1,4 +1,4 @@
-"""Which options a model has no use for, and why."""
+"""Find options that have no effect on a model, and why."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ from recbole_bert4rec.plugin.user_rows import CAUSAL_MODELS, WindowModel
 from recbole_bert4rec.system.constants import OUR_MODELS
 
 _OF_THE_TRANSFORM = ("mask_ratio", "ft_ratio")
-"""What RecBole reads for any model, but only where ``transform`` masks the sequences."""
+"""Options that RecBole reads for any model, but only if ``transform`` masks the sequences."""
 
 
 def known_to(config: Config) -> set[str]:
-    """Collect the options that mean something to the model of a configuration."""
+    """Collect the options that the model of a configuration reads."""
     return {*config.internal_config_dict, *options_read_by(config.model_class)}.union(*config.parameters.values())
 
 
 def without_effect(config: Config, names: Iterable[str] | None = None) -> dict[str, str]:
-    """Say why options do nothing for the model, by their names.
+    """Return why options have no effect on the model, by their names.
 
     Args:
         config: of the model.
-        names: the options to look at. Default: those that the user, or a resumed checkpoint, wrote with another value
-            than the default.
+        names: of the options. Default: those that the user, or a resumed checkpoint, set to another value than the
+            default.
     """
     written, default = config.external_config_dict, config.internal_config_dict
     if names is None:
         names = [name for name in written if name not in default or written[name] != default[name]]
     known = known_to(config)
-    found = {name: why_no_effect(name, config.model_class, config.final_config_dict, known) for name in sorted(names)}
-    return {name: why for name, why in found.items() if why is not None}
+    reasons = {name: why_no_effect(name, config.model_class, config.final_config_dict, known) for name in sorted(names)}
+    return {name: why for name, why in reasons.items() if why is not None}
 
 
 def why_no_effect(name: str, model_class: type, config: Mapping[str, Any], known: AbstractSet[str]) -> str | None:
-    """Say why an option does nothing for a model; None where it does something.
+    """Return why an option has no effect on a model; None if it has one.
 
     Args:
         name: of the option.
         model_class: of the model.
         config: the options with their final values.
-        known: the options that mean something to the model.
+        known: the options that the model reads.
     """
     model = model_class.__name__
     if is_ours(model_class):

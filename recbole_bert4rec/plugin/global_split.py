@@ -19,7 +19,7 @@ from recbole_bert4rec.system.constants import TARGET_POSITION
 from recbole_bert4rec.system.errors import UserError
 
 _SEED = 0
-"""Of the draws of targets and users: the same for every run, so that all are tested on the same rows."""
+"""Seed of the draws of targets and users: the same for every run, so that all are tested on the same rows."""
 
 
 def asks_for_global_time(eval_args: object) -> bool:
@@ -29,7 +29,7 @@ def asks_for_global_time(eval_args: object) -> bool:
 
 
 def splits_by_global_time(dataset: Dataset) -> bool:
-    """Tell whether a data set is to be split so.
+    """Tell whether a data set is split at one moment.
 
     Raises:
         UserError: another split is asked for, too, or the files are split already.
@@ -45,8 +45,8 @@ def splits_by_global_time(dataset: Dataset) -> bool:
 def build_by_global_time(dataset: Any) -> list[Any]:
     """Split a data set, as its ``build`` does under RecBole's own protocols.
 
-    Each part keeps the ``moments`` of the split and, as ``histories``, how many interactions its user had before each
-    row's target: RecBole's rows do not tell it of general models.
+    Each part keeps the ``moments`` of the split and, as ``histories``, the number of interactions that its user had
+    before each row's target, which RecBole's rows of general models lack.
 
     Args:
         dataset: read and filtered.
@@ -81,12 +81,12 @@ def build_by_global_time(dataset: Any) -> list[Any]:
             "interactions before the moment and users who come back after it; change the quantile"
         )
     datasets = [dataset.copy(_with_histories(dataset, order, part)) for part in parts]
-    for own, part in zip(datasets, parts, strict=True):
-        own.moments, own.histories = at, torch.from_numpy(earlier[part.histories])
+    for dataset_part, part in zip(datasets, parts, strict=True):
+        dataset_part.moments, dataset_part.histories = at, torch.from_numpy(earlier[part.histories])
     dataset.logger.info(
         set_color("Global time split", "blue")
         + f": trained until {trained_until(datasets[0]):.0f}, tested after {at.test:.0f}; rows of train, valid and "
-        f"test: {[len(one) for one in datasets]}"
+        f"test: {[len(dataset_part) for dataset_part in datasets]}"
     )
     return datasets
 
@@ -98,14 +98,14 @@ def _moments_of(log: Any, dataset: Any, rule: GlobalTime) -> Moments:
 
 
 def _with_histories(dataset: Any, order: Any, part: Part) -> Interaction:
-    """Return the rows of a part; with target ``all`` their histories end where those of other rows do."""
+    """Return the rows of a part; with target ``all`` their histories are those of other rows."""
     rows = dataset.inter_feat
-    own, before = torch.from_numpy(order[part.rows]), torch.from_numpy(order[part.histories])
+    rows_of_part, before = torch.from_numpy(order[part.rows]), torch.from_numpy(order[part.histories])
     of_history = {TARGET_POSITION, getattr(dataset, "item_list_length_field", None)}
     suffix: str = dataset.config["LIST_SUFFIX"]
     return Interaction(
         {
-            field: values[before if field in of_history or field.endswith(suffix) else own]
+            field: values[before if field in of_history or field.endswith(suffix) else rows_of_part]
             for field, values in rows.interaction.items()
         }
     )
@@ -137,8 +137,8 @@ def trained_until(train: Any) -> float:
 def check_no_leak(train_data: AbstractDataLoader, users: NDArray[np.int64], times: NDArray[np.float32]) -> None:
     """Refuse to train on what happened after the moment of the split.
 
-    What a model reads in training is counted, user by user, and compared with the log. Of rows the times are looked
-    at, too; windows count as far as they reach into a sequence, which is in the order of time.
+    For each user, the interactions read in training are counted and compared with the log. The times of rows are
+    checked, too; windows count up to their end in a sequence, which is in the order of time.
 
     Args:
         train_data: loader of the training part of any model.
@@ -146,7 +146,7 @@ def check_no_leak(train_data: AbstractDataLoader, users: NDArray[np.int64], time
         times: of all interactions of the log. *Shape:* (T,)
 
     Raises:
-        UserError: more of a user is trained than was there.
+        UserError: training reads more of a user than there was.
     """
     train: Any = train_data._dataset
     if not hasattr(train, "moments"):

@@ -1,4 +1,4 @@
-"""Loads interactions as RecBole does, but faster and with one clear line for each mistake in the files."""
+"""Load interactions as RecBole does, but faster and with one clear line for each mistake in the files."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class FastLoading(SequentialDataset):
 
     Attributes:
         inter_feat: a pandas frame while data are loaded; RecBole makes it an ``Interaction`` later.
-        refuses_wide_lines: whether a line with more columns than the header is a mistake, as it is in our programs.
-            RecBole leaves out what is beyond.
+        refuses_wide_lines: whether a line with more columns than the header is a mistake, as in our programs. RecBole
+            leaves out the columns beyond.
     """
 
     inter_feat: Any
@@ -70,7 +70,7 @@ class FastLoading(SequentialDataset):
             super()._load_data(token, dataset_path)
 
     def _load_inter_feat(self, token: str, dataset_path: str) -> None:
-        """Load NAME.inter, or NAME.inter.gz; of a converted log, the conversion that the run began with."""
+        """Load NAME.inter, or NAME.inter.gz; for a converted log, the conversion that the run began with."""
         load_interactions(SequentialDataset._load_inter_feat, self, token, dataset_path)
 
     def _filter_nan_user_or_item(self) -> None:
@@ -94,7 +94,7 @@ class FastLoading(SequentialDataset):
             return self._read(filepath, source)
 
     def _read(self, filepath: str, source: FeatureSource | str) -> pd.DataFrame | None:
-        """Read a file as RecBole does, but for quotes and, beside a converted log, ids such as ``NA``."""
+        """Read a file as RecBole does, except quotes and, beside a converted log, ids such as ``NA``."""
         frame: pd.DataFrame | None = read_file(SequentialDataset._load_feat, self, filepath, source)
         return frame
 
@@ -113,7 +113,7 @@ class FastLoading(SequentialDataset):
         return frame.drop(index=missing).reset_index(drop=True)
 
     def _remap(self, remap_list: list[tuple[pd.DataFrame, str, FeatureType]]) -> None:
-        """Number ids by first appearance, as RecBole does; of a dictionary-encoded column only its codes are read."""
+        """Number ids by first appearance, as RecBole does; a dictionary-encoded column is read by its codes."""
         columns = [feat[field] for feat, field, _ in remap_list]
         if len(columns) != 1 or not isinstance(columns[0].dtype, pd.CategoricalDtype):
             for (feat, field, _), column in zip(remap_list, columns, strict=True):
@@ -134,24 +134,24 @@ class FastLoading(SequentialDataset):
         return None
 
     def _remap_ID_all(self) -> None:  # noqa: N802  RecBole's name
-        """Number ids as RecBole does; with a checkpoint's items, those get their numbers there, and new ones the next.
+        """Number ids as RecBole does; a checkpoint's items keep its numbers, and new ones get the next.
 
-        Items of the checkpoint that are not in the data keep their numbers too, so that its weights fit.
+        Items of the checkpoint that the data lack keep their numbers too, so that its weights fit.
         """
         super()._remap_ID_all()
         order: ItemOrder | None = self.config[ITEM_ORDER]
-        found = self.field2id_token[self.iid_field]
-        if order is None or tuple(found) == order.tokens:
+        numbered = self.field2id_token[self.iid_field]
+        if order is None or tuple(numbered) == order.tokens:
             return
-        tokens = np.array([*order.tokens, *np.setdiff1d(found, order.tokens)])
+        tokens = np.array([*order.tokens, *np.setdiff1d(numbered, order.tokens)])
         numbers = {token: number for number, token in enumerate(tokens)}
-        anew = np.array([numbers[token] for token in found])
+        renumbered = np.array([numbers[token] for token in numbered])
         for alias in self.alias["item_id"]:
             for feat in self.field2feats(alias):
                 if self.field2type[alias] == FeatureType.TOKEN:
-                    feat[alias] = anew[feat[alias].to_numpy()]
+                    feat[alias] = renumbered[feat[alias].to_numpy()]
                 else:
-                    feat[alias] = feat[alias].map(lambda items: anew[np.asarray(items, dtype=np.int64)])
+                    feat[alias] = feat[alias].map(lambda items: renumbered[np.asarray(items, dtype=np.int64)])
             self.field2id_token[alias], self.field2token_id[alias] = tokens, numbers
 
     def _data_filtering(self) -> None:
@@ -165,11 +165,11 @@ class FastLoading(SequentialDataset):
         except ValueError as error:
             if "feat is empty" not in str(error):  # the message of RecBole's _reset_index
                 raise
-            given = {key: self.config[key] for key in _FILTERS if self.config[key]}
-            raise UserError(f"the filters leave nothing of data set {self.dataset_name!r}: {given}") from error
+            filters = {key: self.config[key] for key in _FILTERS if self.config[key]}
+            raise UserError(f"the filters leave nothing of data set {self.dataset_name!r}: {filters}") from error
 
     def _filter_inter_by_user_or_item(self) -> None:
-        """Drop interactions whose user or item has no row in the .user or .item file, and say how many.
+        """Drop interactions whose user or item has no row in the .user or .item file, and report how many.
 
         Raises:
             UserError: none of the users, or of the items, has one.
@@ -194,7 +194,7 @@ class FastLoading(SequentialDataset):
             )
 
     def _fill_nan(self) -> None:
-        """Fill gaps as RecBole does, and say how many times were missing."""
+        """Fill gaps as RecBole does, and report how many times were missing."""
         missing = int(self.inter_feat[self.time_field].isna().sum()) if self.time_field in self.inter_feat else 0
         if missing:
             self.logger.warning(f"{missing} interactions have no {self.time_field}; RecBole gives them the mean time")

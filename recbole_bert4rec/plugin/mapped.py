@@ -1,4 +1,4 @@
-"""The data set of a large log: its sequences are mapped, and only the rows that a split looks at are made."""
+"""The data set of a large log: its sequences are memory-mapped, and only rows that a split reads are made."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ def reads_mapped(config: Config) -> bool:
 
 
 class MappedDataset(BERT4RecDataset):
-    """A large log as :class:`BERT4RecDataset` has a small one, for leave-one-out; the rest is refused.
+    """:class:`BERT4RecDataset` for a large log and leave-one-out; other protocols are refused.
 
-    What training, validation and test read is the same, bit by bit. Of a user's rows the training part has two, the
-    first and the last, which says how far the sequence is trained.
+    Training, validation and test read the same, bit by bit. The training part has two of a user's rows, the first and
+    the last, which marks the end of training.
 
     Attributes:
-        log: all interactions, in files that are mapped.
+        log: all interactions, in memory-mapped files.
     """
 
     log: MappedLog
 
     def _load_data(self, token: str, dataset_path: str) -> None:
-        """Find the files, and take what becomes rows into memory.
+        """Find the files, and read the interactions that become rows into memory.
 
         Raises:
             UserError: an option asks for what a large log cannot give.
@@ -121,7 +121,7 @@ class MappedDataset(BERT4RecDataset):
             self.item_feat = self.item_feat[in_log]
 
     def _remap_ID_all(self) -> None:  # noqa: N802  RecBole's name
-        """Number ids as the files have them.
+        """Number ids as the files do.
 
         Raises:
             UserError: a checkpoint numbers the items in another way.
@@ -151,7 +151,7 @@ class MappedDataset(BERT4RecDataset):
         return None
 
     def data_augmentation(self) -> None:
-        """Map the sequences, and make rows of what was taken into memory.
+        """Map the sequences, and make rows of the interactions in memory.
 
         Raises:
             UserError: ``time_bias`` cannot use the times.
@@ -159,7 +159,7 @@ class MappedDataset(BERT4RecDataset):
         self._aug_presets()
         del self._times
         times = None
-        if self._own("time_bias"):
+        if self._our_option("time_bias"):
             times = self.log.times
             ends = torch.from_numpy(self.__dict__.pop("_times_to_learn"))  # the first and the last of all are there
             check_times(ends, f"{self.time_field!r} of [{self.dataset_name}]")
@@ -167,7 +167,7 @@ class MappedDataset(BERT4RecDataset):
         self._take(sequences, self.inter_feat, torch.from_numpy(self.__dict__.pop("_positions")))
 
     def counter(self, field: str) -> Counter[int]:
-        """Count the rows of a training part by user or item, as RecBole does where it has a row for each.
+        """Count the rows of a training part by user or item, as RecBole does with a row for each.
 
         Args:
             field: of users or items.
@@ -222,7 +222,7 @@ def _check_fields(config: Config, fields: list[str], columns: list[str]) -> None
 
 
 def _check_options(config: Config) -> None:
-    """Refuse what needs every interaction in memory.
+    """Refuse options that need every interaction in memory.
 
     Raises:
         UserError: naming the first such option.

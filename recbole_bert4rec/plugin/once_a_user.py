@@ -1,4 +1,4 @@
-"""Candidates of RecBole's models scored from one encoding of each user's history, not from one for each candidate."""
+"""Score candidates of RecBole's models with one encoding of each user's history, not one for each candidate."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def score_candidates(original: Callable[..., Any], self: Any, batched_data: Batc
         batched_data: the batch.
 
     Returns:
-        What the original returns, with scores that are equal to rounding.
+        As the original, with scores that are equal up to rounding.
     """
     interaction, users, positive_u, positive_i = batched_data
     if self.config["model"] not in ENCODED_ONCE or self.config["eval_type"] != EvaluatorType.RANKING:
         return original(self, batched_data)
     n_users = int(positive_u[-1]) + 1
-    if len(positive_u) != n_users:  # each target of a user has a history of its own
+    if len(positive_u) != n_users:  # each target of a user has its own history
         return original(self, batched_data)
     first = torch.searchsorted(users, torch.arange(n_users))
     whole = self.model.full_sort_predict(interaction[first].to(self.device)).view(n_users, -1)

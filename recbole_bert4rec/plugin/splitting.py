@@ -1,4 +1,4 @@
-"""Which rows are train, valid and test under ``eval_args``, and what is wrong or unusual about the parts."""
+"""Split rows into train, valid and test under ``eval_args``, and refuse empty parts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def split_rows(
         users: user of each row, ascending. *Shape:* (R,)
         times: time of each row, ascending within a user. *Shape:* (R,)
         arguments: the option ``eval_args``.
-        bounds_of: RecBole's ``_calcu_split_ids``: where rows are cut, by their number and the ratios.
+        bounds_of: RecBole's ``_calcu_split_ids``: row numbers at the cuts, from the number of rows and the ratios.
 
     Returns:
         Row numbers of train, valid and test.
@@ -76,7 +76,7 @@ def keep_valid_users(parts: list[splits.Index], count: int | None, seed: int) ->
 
 
 def parts_of(split: dict[str, Any]) -> tuple[bool, ...]:
-    """Return which of train, valid and test a split asks for."""
+    """Return whether a split asks for train, valid and test."""
     mode, value = next(iter(split.items()))
     if mode == "LS":
         return True, value != "test_only", value != "valid_only"

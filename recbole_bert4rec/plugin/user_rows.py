@@ -1,4 +1,4 @@
-"""RecBole's causal models trained in one pass over a user's window, in place of one padded row a prefix."""
+"""Train RecBole's causal models in one pass over a user's window, not on a padded row for each prefix."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class WindowModel(SequentialRecommender):
 
 
 def has_user_rows(config: Config) -> bool:
-    """Tell whether a model that is not BERT4Rec is to be trained on whole windows.
+    """Tell whether a model of RecBole is trained on whole windows.
 
     Raises:
         UserError: the options do not allow it.
@@ -55,7 +55,7 @@ def has_user_rows(config: Config) -> bool:
 class UserRowsDataLoader(WindowDataLoader):
     """Windows that hold each label of a user once, in batches of about ``train_batch_size`` items.
 
-    A batch of RecBole's has so many rows, and each row one label.
+    A batch of RecBole's has that many rows, and each row one label.
     """
 
     def _extra_items(self) -> int:
@@ -86,7 +86,7 @@ def loss_of_windows(original: Callable[..., Tensor], self: Any, interaction: Int
     shown = next_items(sequences, lengths, self.n_items, torch.default_generator)
 
     def gather_everywhere(output: Tensor, last: Tensor) -> Tensor:
-        """Return the output at every item, (M, H), where RecBole reads that of the last alone, (B, H)."""
+        """Return the output at every item, (M, H), though RecBole reads only that of the last, (B, H)."""
         return output[shown.rows, shown.columns]
 
     rows = {self.ITEM_SEQ: shown.item_seq, self.ITEM_SEQ_LEN: lengths - 1, self.POS_ITEM_ID: shown.labels}

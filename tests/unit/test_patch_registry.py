@@ -136,8 +136,8 @@ def test_no_module_of_recbole_holds_an_original_that_a_patch_replaces() -> None:
     """A name imported from one module of RecBole into another is a second reference."""
     originals = {
         id(function): label
-        for label, place in places._places.items()
-        if isinstance(function := place.before, FunctionType) and function.__module__.startswith("recbole.")
+        for label, target in places._targets.items()
+        if isinstance(function := target.before, FunctionType) and function.__module__.startswith("recbole.")
     }
     left = [
         (name, key, originals[id(value)])
@@ -279,7 +279,7 @@ def test_a_patch_that_fails_leaves_nothing_half_done(rows: Any) -> None:
     with pytest.raises(AttributeError, match="not_there"):
         rows(a_patch(f"{HERE}:Owner", "double", plus_one), a_patch(f"{HERE}:Owner", "not_there", plus_one))
     assert Owner.double is before
-    assert not any(label.startswith(HERE) for label in places._places)
+    assert not any(label.startswith(HERE) for label in places._targets)
 
 
 def test_a_stand_in_changes_a_module_for_one_importer_only() -> None:

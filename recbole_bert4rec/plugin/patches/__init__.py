@@ -1,1 +1,1 @@
-"""What is changed in RecBole, and why."""
+"""Changes of RecBole, each with its reason."""

@@ -1,4 +1,4 @@
-"""What ends in an exception with today's libraries and works after a plain import; no row changes a figure."""
+"""Mend exceptions of RecBole with today's libraries, on a plain import; no row changes a figure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from functools import partial
 from logging import getLogger
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import numpy as np
 import recbole.data.dataset.dataset as recbole_dataset
@@ -33,13 +33,10 @@ from recbole_bert4rec.checkpoints.sealed import ForeignFileError
 from recbole_bert4rec.options.user_models import known_as
 from recbole_bert4rec.plugin.items import check_items
 from recbole_bert4rec.plugin.layered_config import stored_config
-from recbole_bert4rec.plugin.patches.patch import Patch, Scope
+from recbole_bert4rec.plugin.patches.patch import P, Patch, Returned, Scope
 from recbole_bert4rec.plugin.patches.places import QUICK_START
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.scoped import StandIn, added, replaced
-
-P = ParamSpec("P")
-Value = TypeVar("Value")
 
 _TRUST = (
     "is not read: if RecBole wrote it, it is a pickle, which can run any code as it is read; where you trust its "
@@ -73,7 +70,7 @@ def load_checkpoint(file: str, map_location: torch.device | str | None = None) -
 def save_and_remember(
     original: Callable[..., None], self: Trainer, epoch: int, verbose: bool = True, **kwargs: str
 ) -> None:
-    """Remember which files are this process's own."""
+    """Remember the files that this process wrote."""
     original(self, epoch, verbose, **kwargs)
     trust(kwargs.get("saved_model_file", self.saved_model_file))
 
@@ -94,7 +91,7 @@ def load_data_and_model(
     Args:
         original: RecBole's ``load_data_and_model``.
         model_file: the checkpoint.
-        model: the class, or ``module:Class``, of a model of one's own.
+        model: the class, or ``module:Class``, of the user's own model.
 
     Returns:
         Configuration, model, data set, and the loaders of training, validation and test.
@@ -143,14 +140,14 @@ def update_dok_matrix(self: dok_matrix, entries: dict[tuple[int, int], float]) -
     self._dict.update(entries)  # type: ignore[attr-defined]  # private, so its types leave it out
 
 
-def search_with_generator(original: Callable[P, Value], *args: P.args, **kwargs: P.kwargs) -> Value:
+def search_with_generator(original: Callable[P, Returned], *args: P.args, **kwargs: P.kwargs) -> Returned:
     """Give hyperopt the numpy Generator that it draws from."""
     with replaced(recbole_hyper_tuning, "np", _GENERATOR_NUMPY):
         return original(*args, **kwargs)
 
 
 def collect_plain_values(original: Callable[[Collector], Any], self: Collector) -> Any:
-    """Keep plain numbers out of what is moved to the CPU."""
+    """Leave plain numbers out when values are moved to the CPU."""
     everything = self.data_struct._data_dict
     plain = {key: value for key, value in everything.items() if not hasattr(value, "cpu")}
     for key in plain:
@@ -162,13 +159,13 @@ def collect_plain_values(original: Callable[[Collector], Any], self: Collector) 
 
 
 def benchmark_presets(original: Callable[[SequentialDataset], None], self: SequentialDataset) -> None:
-    """Name the column of histories, whatever that of items is called."""
+    """Name the column of histories after that of items."""
     self.item_id_list_field = f"{self.iid_field}{self.config['LIST_SUFFIX']}"
     original(self)
 
 
 def download(original: Callable[[Dataset], None], self: Dataset) -> None:
-    """Wait for other processes only where there are some."""
+    """Wait for other processes only if there are some."""
     if torch.distributed.is_initialized():
         return original(self)
     with replaced(recbole_dataset, "torch", _LONELY_TORCH):
@@ -176,7 +173,7 @@ def download(original: Callable[[Dataset], None], self: Dataset) -> None:
 
 
 def compatibility_settings(original: Callable[[Config], None], self: Config) -> None:
-    """Lend numpy, while RecBole gives it names of before 1.24, those of before 2 from which they are made."""
+    """Add numpy's names from before version 2, from which RecBole makes those from before 1.24."""
     with added(np, "float_", np.float64), added(np, "complex_", np.complex128), added(np, "unicode_", np.str_):
         original(self)
 

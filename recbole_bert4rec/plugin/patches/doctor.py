@@ -1,4 +1,4 @@
-"""What is installed, what is missing and what then does not work, what is changed in RecBole, and what mends it."""
+"""Report installed and missing libraries, what does not work without them, changes of RecBole, and remedies."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Need(NamedTuple):
 
     Attributes:
         package: its name on the package index.
-        module: as it is imported.
+        module: its name in Python.
         purpose: what does not work without it.
         required: whether BERT4Rec cannot run without it.
-        wanted: as pip is asked for it. Default: by its name.
+        wanted: requirement for pip. Default: the package's name.
     """
 
     package: str
@@ -75,10 +75,10 @@ NEEDS = (
 
 
 def main() -> int:
-    """Print patches, versions, hardware, and the command that mends what is wrong.
+    """Print changes of RecBole, versions, hardware, and the command that mends what is wrong.
 
     Returns:
-        The exit code: 0 where BERT4Rec can run, 1 where something that it needs is missing.
+        The exit code: 0 if BERT4Rec can run, 1 if a library that it needs is missing or broken.
     """
     unpatched = _print_patches()
     print(f"Python {platform.python_version()} ({sys.executable}), {platform.platform()}\n")
@@ -108,7 +108,7 @@ def main() -> int:
 
 
 def _version(need: Need) -> str | None:
-    """The version that is installed; None where there is none."""
+    """Return the installed version; None if there is none."""
     if not is_installed(need.module.partition(".")[0]):
         return None
     try:
@@ -118,18 +118,18 @@ def _version(need: Need) -> str | None:
 
 
 def _fault(module: str) -> str | None:
-    """Why a module cannot be imported; None where it can."""
+    """Return why a module cannot be imported; None if it can."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             importlib.import_module(module)
-    except Exception as error:  # whatever a library that does not fit raises
+    except Exception as error:  # a library that does not fit may raise anything
         return f"{type(error).__name__}: {error}"
     return None
 
 
 def _remedy(needs: Sequence[Need]) -> str:
-    """The command that installs packages; RecBole without what its metadata ask for."""
+    """Return the command that installs packages; RecBole without the dependencies of its metadata."""
     packages = [shlex.quote(need.wanted or need.package) for need in needs if need.package != "recbole"]
     commands = [f"pip install --upgrade {' '.join(packages)}"] if packages else []
     return " && ".join(commands + [INSTALL_RECBOLE] * (len(packages) < len(needs)))
@@ -147,10 +147,10 @@ def _gpu() -> str:
 
 
 def _print_patches() -> str | None:
-    """Print the table of patches.
+    """Print the table of changes.
 
     Returns:
-        Why there is none, or None.
+        Why there are none, or None.
     """
     try:
         with warnings.catch_warnings():
@@ -158,7 +158,7 @@ def _print_patches() -> str | None:
             from recbole_bert4rec.plugin.patches import places, registry
 
             everything = registry.patches()
-    except Exception as error:  # whatever a library that does not fit raises
+    except Exception as error:  # a library that does not fit may raise anything
         return f"RecBole does not work here ({type(error).__name__}: {error})"
     rows = [
         (patch.scope.name.lower(), patch.policy, patch.label, patch.reason, _when(patch.scope, patch.needed()))

@@ -52,7 +52,7 @@ def plain_metrics(
 
 
 def init_device(original: Callable[[Config], None], self: Config) -> None:
-    """Let several processes train on the CPU, with gloo, and take them as they are where they are connected already."""
+    """Let several processes train on the CPU, with gloo, and keep connections that exist already."""
     final, connected = self.final_config_dict, torch.distributed.is_initialized()
     if "local_rank" not in final:
         return original(self)
@@ -114,7 +114,7 @@ anomaly_detection = _AnomalyDetection()
 
 
 def argsort(key: Tensor, kind: str) -> Tensor:
-    """Return the order of a tensor's values, equal ones as they stand."""
+    """Return the order of a tensor's values; equal ones keep theirs if ``kind`` is ``stable``."""
     return torch.argsort(key, stable=kind == "stable")
 
 

@@ -1,4 +1,4 @@
-"""Writes docs/differences.md's list of what is changed in RecBole, from the tables: ``make pages``."""
+"""Write the list of changes of RecBole in docs/differences.md from the tables: ``make pages``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def changes() -> str:
 
 
 def _table(rows: list[Patch]) -> str:
-    """Return the places that change for one reason in one line."""
+    """Return the table; places that change for the same reason share a line."""
     places: dict[str, list[str]] = {}
     for row in rows:
         places.setdefault(row.reason, []).append(f"`{row.label.replace('recbole.', '', 1)}`")

@@ -1,4 +1,4 @@
-"""What a change of RecBole is: the place, what stands there instead, the reason, and the scope that it belongs to."""
+"""A change of RecBole: its place, the replacement, the reason, and the scope."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from enum import Enum
 from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
-Value = TypeVar("Value")
+Returned = TypeVar("Returned")
 
 
 class Scope(Enum):
-    """When a change is made; the value says what it promises."""
+    """When a change is made; the value describes the effect."""
 
     REGISTRATION = "on import: RecBole finds this package's models, data set, trainer and loaders by their names"
     COMPAT = "on import: what ends in an exception with today's libraries works; no figure changes"
@@ -23,12 +23,12 @@ class Scope(Enum):
 
     @property
     def order(self) -> int:
-        """Return where changes of the same place lie: the first one is called by those after it."""
+        """Return the order of changes of the same place: later ones call earlier ones."""
         return list(Scope).index(self)
 
 
 def always() -> bool:
-    """Return True: the change is needed whatever is installed."""
+    """Return True: the change is needed with any libraries."""
     return True
 
 
@@ -39,13 +39,13 @@ class Patch:
     Attributes:
         owner: dotted path of a module, ``module:Class``, or ``sys:modules``.
         name: the attribute that changes; the key of ``sys.modules``.
-        replacement: a function that takes the original first and then the arguments of a call; with ``as_is``, what
-            stands there instead of the original.
+        replacement: a function of the original and then the arguments of a call; with ``as_is``, any object that
+            replaces the original.
         reason: one sentence, with RecBole's file and line.
         scope: when the change is made.
         policy: the name by which :func:`recbole_bert4rec.register` selects it; "" outside POLICY.
-        as_is: the replacement is put there itself, instead of being called with the original.
-        needed: whether the fault is there at all with the libraries that are installed.
+        as_is: whether the replacement itself is put there, instead of being called with the original.
+        needed: whether the installed libraries have the fault.
     """
 
     owner: str
@@ -59,27 +59,27 @@ class Patch:
 
     @property
     def label(self) -> str:
-        """What changes, in one word, such as ``recbole.config:Config._init_device``."""
+        """The changed attribute in one word, such as ``recbole.config:Config._init_device``."""
         return f"{self.owner}.{self.name}"
 
     @property
     def module(self) -> str:
-        """Return the module in which something changes."""
+        """Return the changed module."""
         return self.owner.partition(":")[0]
 
     def over(self, original: Any) -> Any:
-        """Return what stands at the place, over what stood there before."""
+        """Return the changed object for an original."""
         return self.replacement if self.as_is else wrap(original, self.replacement)
 
 
-def wrap(original: Callable[P, Value], replacement: Callable[..., Value]) -> Callable[P, Value]:
+def wrap(original: Callable[P, Returned], replacement: Callable[..., Returned]) -> Callable[P, Returned]:
     """Return a function that calls ``replacement(original, ...)`` and has the original's name and documentation.
 
-    Its signature is the replacement's, where that names all its arguments.
+    Its signature is the replacement's, if that names all its arguments.
     """
 
     @functools.wraps(original)
-    def wrapped(*args: P.args, **kwargs: P.kwargs) -> Value:
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> Returned:
         return replacement(original, *args, **kwargs)
 
     signature = inspect.signature(replacement)
@@ -89,11 +89,11 @@ def wrap(original: Callable[P, Value], replacement: Callable[..., Value]) -> Cal
     return wrapped
 
 
-def unless_ours(ours: type, replacement: Callable[..., Value]) -> Callable[..., Value]:
-    """Return a replacement of a method that leaves instances of our class alone: they do it by themselves."""
+def unless_ours(ours: type, replacement: Callable[..., Returned]) -> Callable[..., Returned]:
+    """Return a replacement of a method that leaves instances of our class alone: they have their own method."""
 
     @functools.wraps(replacement)
-    def replaced(original: Callable[..., Value], self: object, *args: object, **kwargs: object) -> Value:
+    def replaced(original: Callable[..., Returned], self: object, *args: object, **kwargs: object) -> Returned:
         if isinstance(self, ours):
             return original(self, *args, **kwargs)
         return replacement(original, self, *args, **kwargs)

@@ -1,4 +1,4 @@
-"""Where RecBole is changed now: each change is made when the first one asks for it, and taken back with the last."""
+"""The changes in force: each is made when the first user asks for it, and taken back with the last one."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from typing import Any
 from recbole_bert4rec.plugin.patches.patch import Patch
 
 QUICK_START = "recbole.quick_start.quick_start"
-"""RecBole's module that imports Ray. What changes in it changes when somebody imports it, if anybody does."""
+"""RecBole's module that imports Ray; it is changed only once somebody imports it."""
 
 ABSENT = object()
-"""Stands for nothing, where None could be something."""
+"""Marks a missing attribute, since None may be a value."""
 
 
 @dataclass
-class _Place:
-    """A place in RecBole at which something is changed now.
+class _Target:
+    """A changed attribute of RecBole.
 
     Attributes:
-        before: what stood there.
-        put: what stands there now.
+        before: the original.
+        put: the present value.
         patches: in force, in the order of the tables.
-        others: modules of RecBole that imported the same function by name, and the name that it has there.
-        made: what stood there with which patches, so that the very same stands there again.
+        others: modules of RecBole that imported the same function by name, and its name there.
+        made: earlier values by their patches, so that the same patches put the same object again.
     """
 
     owner: Any
@@ -41,9 +41,9 @@ class _Place:
     made: dict[tuple[Patch, ...], Any] = field(default_factory=dict)
 
 
-_places: dict[str, _Place] = {}
+_targets: dict[str, _Target] = {}
 _uses: Counter[Patch] = Counter()
-"""How many ask for each change."""
+"""Number of users of each change."""
 lock = threading.RLock()
 
 
@@ -51,7 +51,7 @@ def hold(rows: Iterable[Patch]) -> list[Patch]:
     """Ask for changes.
 
     Returns:
-        Those that are needed here and possible now, for :func:`release`. Where one fails, none is made.
+        The changes that are needed here and possible now, for :func:`release`. If one fails, none is made.
     """
     held: list[Patch] = []
     with lock:
@@ -70,9 +70,9 @@ def hold(rows: Iterable[Patch]) -> list[Patch]:
 
 
 def release(held: Iterable[Patch]) -> None:
-    """Ask no longer for changes; those that nobody asks for are taken back.
+    """Ask no longer for changes; those without another user are taken back.
 
-    What somebody else has put in the place of a change since is left alone.
+    An attribute that somebody else has changed since is left alone.
     """
     with lock:
         for patch in reversed(list(held)):
@@ -87,94 +87,94 @@ def is_applied(patch: Patch) -> bool:
 
 
 def places_changed() -> list[str]:
-    """Return the places that are changed now: where a change is made, and where RecBole imported the same function."""
-    found = []
-    for label, place in _places.items():
-        found += [label, *(f"{module.__name__}.{name}" for module, name in place.others)]
-    return found
+    """Return the changed attributes, and the names by which RecBole imported the same functions."""
+    labels = []
+    for label, target in _targets.items():
+        labels += [label, *(f"{module.__name__}.{name}" for module, name in target.others)]
+    return labels
 
 
 def resolve(owner: str) -> Any:
     """Return the object that an :attr:`Patch.owner` names."""
-    module, _, name = owner.partition(":")
-    found = importlib.import_module(module)
-    return getattr(found, name) if name else found
+    module_name, _, name = owner.partition(":")
+    module = importlib.import_module(module_name)
+    return getattr(module, name) if name else module
 
 
 def current(owner: object, name: str) -> Any:
-    """Return what stands at a place; :data:`ABSENT` where there is nothing, or only something inherited."""
+    """Return an attribute's value; :data:`ABSENT` if there is none, or only an inherited one."""
     if isinstance(owner, dict):
         return owner.get(name, ABSENT)
     return vars(owner).get(name, ABSENT) if isinstance(owner, type) else getattr(owner, name, ABSENT)
 
 
 def original(owner: str, name: str) -> Any:
-    """Return what RecBole itself has at a place."""
+    """Return RecBole's own value of an attribute."""
     stands = getattr(resolve(owner), name)
-    place = _places.get(f"{owner}.{name}")
-    return stands if place is None else place.before
+    target = _targets.get(f"{owner}.{name}")
+    return stands if target is None else target.before
 
 
 def _apply(patch: Patch) -> None:
-    if patch.label not in _places:
+    if patch.label not in _targets:
         owner = resolve(patch.owner)
         before = current(owner, patch.name)
-        _places[patch.label] = _Place(owner, patch.name, before, before)
-    place = _places[patch.label]
-    place.patches = sorted([*place.patches, patch], key=lambda one: one.scope.order)
+        _targets[patch.label] = _Target(owner, patch.name, before, before)
+    target = _targets[patch.label]
+    target.patches = sorted([*target.patches, patch], key=lambda patch: patch.scope.order)
     try:
-        _put(place)
+        _put(target)
     except BaseException:
-        place.patches.remove(patch)
-        if not place.patches:
-            del _places[patch.label]
+        target.patches.remove(patch)
+        if not target.patches:
+            del _targets[patch.label]
         raise
 
 
 def _take_back(patch: Patch) -> None:
-    place = _places.get(patch.label)
-    if place is None or patch not in place.patches:
+    target = _targets.get(patch.label)
+    if target is None or patch not in target.patches:
         return
-    place.patches.remove(patch)
-    _put(place)
-    if not place.patches:
-        del _places[patch.label]
+    target.patches.remove(patch)
+    _put(target)
+    if not target.patches:
+        del _targets[patch.label]
 
 
-def _put(place: _Place) -> None:
-    """Let the changes in force stand at a place and at its other references, one over the other."""
-    stands = place.before
-    if place.patches:
-        stands = place.made[tuple(place.patches)] = place.made.get(tuple(place.patches)) or _layered(place)
-    if isinstance(place.owner, ModuleType) and place.patches:
-        place.others = _references(place)
-    for owner, name in ((place.owner, place.name), *place.others):
+def _put(target: _Target) -> None:
+    """Set an attribute and its other references to the original with all changes in force."""
+    stands = target.before
+    if target.patches:
+        stands = target.made[tuple(target.patches)] = target.made.get(tuple(target.patches)) or _layered(target)
+    if isinstance(target.owner, ModuleType) and target.patches:
+        target.others = _references(target)
+    for owner, name in ((target.owner, target.name), *target.others):
         stood = current(owner, name)
-        if stood is place.put or stood is place.before:
+        if stood is target.put or stood is target.before:
             _set(owner, name, stands)
-    place.put = stands
+    target.put = stands
 
 
-def _layered(place: _Place) -> Any:
-    inherited = place.before is ABSENT and not place.patches[0].as_is
-    stands = getattr(place.owner, place.name) if inherited else place.before
-    for patch in place.patches:
+def _layered(target: _Target) -> Any:
+    inherited = target.before is ABSENT and not target.patches[0].as_is
+    stands = getattr(target.owner, target.name) if inherited else target.before
+    for patch in target.patches:
         stands = patch.over(stands)
     return stands
 
 
-def _references(place: _Place) -> list[tuple[ModuleType, str]]:
+def _references(target: _Target) -> list[tuple[ModuleType, str]]:
     """Find the modules of RecBole that imported a function of its own by name: ``from recbole.data import ...``."""
-    before = place.before
+    before = target.before
     if not isinstance(before, FunctionType) or (before.__module__ or "").partition(".")[0] != "recbole":
         return []
     modules = [module for name, module in list(sys.modules.items()) if name.partition(".")[0] == "recbole"]
     return [
         (module, name)
         for module in modules
-        if module is not place.owner
+        if module is not target.owner
         for name, value in list(vars(module).items())
-        if value is before or value is place.put
+        if value is before or value is target.put
     ]
 
 

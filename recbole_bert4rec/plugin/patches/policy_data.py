@@ -1,4 +1,4 @@
-"""What our programs let RecBole's models read and rank: conversions, splits, candidates, whole windows."""
+"""Data of RecBole's models in our programs: conversions, splits, candidates, whole windows."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ from recbole_bert4rec.system.scoped import added
 
 
 def create_dataset(original: Callable[[Config], Dataset], config: Config) -> Dataset:
-    """Make the data set of whole windows, or of the model that a user's own comes from."""
+    """Make the data set of whole windows, or of the parent of a user's own model."""
     home, name = recbole.data.dataset, f"{config['model']}Dataset"
-    found = getattr(home, f"{parent_of(config.model_class)}Dataset", None)
-    found = BERT4RecDataset if has_user_rows(config) else found
-    if found is None or hasattr(home, name):
+    dataset_class = getattr(home, f"{parent_of(config.model_class)}Dataset", None)
+    dataset_class = BERT4RecDataset if has_user_rows(config) else dataset_class
+    if dataset_class is None or hasattr(home, name):
         return original(config)
-    with added(home, name, found):
+    with added(home, name, dataset_class):
         return original(config)
 
 
 def data_preparation(original: Callable[[Config, Dataset], Any], config: Config, dataset: Dataset) -> Any:
-    """Let no split at one moment leak.
+    """Refuse a split at one moment that leaks.
 
     Raises:
         UserError: training would read what came after the moment.
@@ -58,7 +58,7 @@ def data_preparation(original: Callable[[Config, Dataset], Any], config: Config,
 def get_dataloader(
     original: Callable[[Config, str], type[AbstractDataLoader]], config: Config, phase: str
 ) -> type[AbstractDataLoader]:
-    """Return the loader of whole windows, or that of the model that a user's own comes from."""
+    """Return the loader of whole windows, or that of the parent of a user's own model."""
     if phase == "train" and not is_of_this_package(config) and has_user_rows(config):
         return UserRowsDataLoader
     if is_of_this_package(config):
@@ -81,7 +81,7 @@ def samplers_of_others(
 
 
 def build_dataset(original: Callable[[Dataset], list[Dataset]], self: Dataset) -> list[Dataset]:
-    """Split at one moment for all users where the protocol says so."""
+    """Split at one moment for all users if the protocol asks for it."""
     return build_by_global_time(self) if splits_by_global_time(self) else original(self)
 
 

@@ -1,4 +1,4 @@
-"""Which files the programs of this package read and write with RecBole: no pickle unasked, no name given twice."""
+"""Files that our programs read and write with RecBole: no untrusted pickles, no name used twice."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def load_split_dataloaders(original: Callable[[Config], Any], config: Config) ->
         config: of the run.
 
     Returns:
-        The loaders of training, validation and test; None where there are none that fit.
+        The loaders of training, validation and test; None if no saved ones fit.
 
     Raises:
         UserError: ``dataloaders_save_path`` names a pickle that is not trusted.
@@ -52,7 +52,7 @@ def load_split_dataloaders(original: Callable[[Config], Any], config: Config) ->
 
 
 def _unpickled(original: Callable[[Config], Any], config: Config) -> Any:
-    """Return what RecBole saved or, where that does not fit, makes; say so where it is the saved one."""
+    """Return RecBole's saved object, with a warning, or a new one if the saved one does not fit."""
     read: list[str] = []
 
     def load(file: IO[bytes]) -> Any:
@@ -60,13 +60,13 @@ def _unpickled(original: Callable[[Config], Any], config: Config) -> Any:
         return pickle.load(file)  # noqa: S301  trusted
 
     with replaced(recbole_data, "pickle", StandIn(pickle, load=load)):
-        found = original(config)
-    if read and found is not None and getattr(found, "config", None) is not config:
+        loaded = original(config)
+    if read and loaded is not None and getattr(loaded, "config", None) is not config:
         changed = Path(read[0]).stat().st_mtime
         newer = [str(file) for file in _interactions(config) if file.stat().st_mtime > changed]
         since = f"; {', '.join(newer)} has changed since: leave out --trust_pickles to read it" if newer else ""
         getLogger().warning(f"saved data are read, from {read[0]}{since}")
-    return found
+    return loaded
 
 
 def _interactions(config: Config) -> list[Path]:
@@ -76,7 +76,7 @@ def _interactions(config: Config) -> list[Path]:
 
 
 def _trusts_pickles(config: Config, option: str) -> bool:
-    """Tell whether saved data may be unpickled; refuse a file that ``option`` names where they may not."""
+    """Tell whether saved data may be unpickled; else refuse a file that ``option`` names."""
     if config["trust_pickles"] is True:
         return True
     if config[option]:
@@ -88,13 +88,13 @@ def _trusts_pickles(config: Config, option: str) -> bool:
 
 
 _NAMES: Counter[str] = Counter()
-"""How often each name was given."""
+"""Number of uses of each name."""
 
 
 def name_of_now(original: Callable[[], str]) -> str:
-    """Return what RecBole names logs, TensorBoard folders and checkpoints by: the time, and this process's number.
+    """Return a name for logs, TensorBoard folders and checkpoints: the time, and this process's number.
 
-    Where a name is asked for again within one second, it gets a further number, so no two are alike.
+    A name that is asked for again within one second gets a further number, so that no two are equal.
     """
     name = f"{original()}-{os.getpid()}"
     _NAMES[name] += 1

@@ -1,4 +1,4 @@
-"""How the programs of this package log with RecBole: a file for each run, of bounded size, no line twice."""
+"""Logs of our programs with RecBole: a file for each run, of bounded size, no line twice."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from recbole_bert4rec.system.scoped import StandIn, replaced
 _LARGEST_LOG = 2**25
 """Bytes of a run's log file; of a longer log the last part stays, and the one before it as FILE.log.1."""
 _HANDLERS: WeakSet[logging.Handler] = WeakSet()
-"""Those that RecBole's ``init_logger`` made."""
+"""The handlers of RecBole's ``init_logger``."""
 
 
 def writes_to_terminal(handler: logging.Handler) -> bool:
@@ -29,7 +29,7 @@ def writes_to_terminal(handler: logging.Handler) -> bool:
 
 
 class _LogFile(RotatingFileHandler):
-    """A run's log file: of bounded size, and where it cannot be written the run goes on and says so once."""
+    """A run's log file of bounded size; if it cannot be written, the run warns once and goes on."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path, maxBytes=_LARGEST_LOG, backupCount=1)
@@ -43,7 +43,7 @@ class _LogFile(RotatingFileHandler):
             super().handleError(record)
 
     def close(self) -> None:
-        """Close the file, also where its last lines cannot be written."""
+        """Close the file, also if its last lines cannot be written."""
         try:
             super().close()
         except OSError as error:
@@ -56,7 +56,7 @@ class _LogFile(RotatingFileHandler):
 
 
 def init_logger(original: Callable[[Config], None], config: Config) -> None:
-    """Give each run a log file of its own, which stays below :data:`_LARGEST_LOG`.
+    """Give each run its own log file, which stays below :data:`_LARGEST_LOG`.
 
     Args:
         original: RecBole's ``init_logger``.
@@ -94,7 +94,7 @@ def init_logger(original: Callable[[Config], None], config: Config) -> None:
 
 
 def set_color(original: Callable[[str, str, bool], str], log: str, color: str, highlight: bool = True) -> str:
-    """Colour nothing where the environment says ``NO_COLOR`` (https://no-color.org)."""
+    """Colour nothing if the environment has ``NO_COLOR`` (https://no-color.org)."""
     return log if os.environ.get("NO_COLOR") else original(log, color, highlight)
 
 

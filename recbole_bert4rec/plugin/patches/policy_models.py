@@ -1,4 +1,4 @@
-"""Models of the user's own in the programs of this package: by their class, or as ``module:Class``."""
+"""The user's own models in our programs: by their class, or as ``module:Class``."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 def get_model(original: Callable[[str], Any], model_name: str) -> Any:
-    """Return the class of a model; one of the user's own by its name."""
+    """Return the class of a model, also of the user's own, by its name."""
     return class_of(model_name) or original(model_name)
 
 
 def get_trainer(original: Callable[[ModelType, str], type[Trainer]], model_type: ModelType, model_name: str) -> Any:
-    """Return the trainer of a model; a user's own has that of the model that it comes from."""
+    """Return the trainer of a model; a user's own model has that of its parent."""
     return original(model_type, parent_of(model_name))
 
 
@@ -32,17 +32,18 @@ def get_model_and_dataset(
     model: str | type[ConcreteRecommender] | None,
     dataset: str | None,
 ) -> tuple[str, type[ConcreteRecommender], str]:
-    """Let a model be a class, or ``module:Class`` where the user says so; what a file says imports nothing.
+    """Accept a class, or ``module:Class`` from the user; a name in a file imports nothing.
 
     Raises:
-        UserError: it is no model, or a file names one that the user has not named.
+        UserError: it is not a model, or a file names one that the user has not named.
     """
-    said = {**self.variable_config_dict, **self.cmd_config_dict}.get("model") if model is None else model
-    if said is None and "model" in self.file_config_dict:
-        said = named_in_file(str(self.file_config_dict["model"]), "a configuration file")
-    elif said is not None:
-        said = chosen(said)
-    return original(self, said, dataset)
+    if model is None:
+        model = {**self.variable_config_dict, **self.cmd_config_dict}.get("model")
+    if model is None and "model" in self.file_config_dict:
+        model = named_in_file(str(self.file_config_dict["model"]), "a configuration file")
+    elif model is not None:
+        model = chosen(model)
+    return original(self, model, dataset)
 
 
 PATCHES = (

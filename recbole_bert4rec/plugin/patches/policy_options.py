@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 def load_config_files(
     original: Callable[[Config, list[str] | None], dict[str, Any]], self: Config, file_list: list[str] | None
 ) -> dict[str, Any]:
-    """Refuse a configuration file that is no dictionary of plain values, names a key twice, or trusts pickles."""
+    """Refuse a configuration file that is not a dictionary of plain values, names a key twice, or trusts pickles."""
     for path in file_list or []:
         read_options(path)
     return original(self, file_list)
@@ -60,9 +60,9 @@ def convert_texts(original: Callable[..., Any], self: Config, config_dict: dict[
     """
     for key, value in config_dict.items():
         if isinstance(value, str):
-            said = literal(value)
-            is_name = key in NAMES_OF_COLUMNS and isinstance(said, (bool, int, float))
-            config_dict[key] = value if is_name else said
+            parsed = literal(value)
+            is_name = key in NAMES_OF_COLUMNS and isinstance(parsed, (bool, int, float))
+            config_dict[key] = value if is_name else parsed
     return config_dict
 
 
@@ -102,15 +102,15 @@ def check_options(original: Callable[[Config], None], self: Config) -> None:
     final = self.final_config_dict
     if final["MODEL_TYPE"] == ModelType.SEQUENTIAL:
         complete_split(self)
-    given, documented = understood(self)
-    found = (
+    written, documented = understood(self)
+    mistakes = (
         []
         if str(self["teacher"]).isidentifier()
         else [f"`teacher` must be the name of a network, such as CrossNet, but is {self['teacher']!r}."]
     )
-    found += mistakes_of_another_model(final, given, parent_of(self.model_class), documented)
-    unknown = [] if final.get("allow_unknown") else unknown_names(given, known_to(self))
-    refuse(self, found + (unknown if program_runs() else []))
+    mistakes += mistakes_of_another_model(final, written, parent_of(self.model_class), documented)
+    unknown = [] if final.get("allow_unknown") else unknown_names(written, known_to(self))
+    refuse(self, mistakes + (unknown if program_runs() else []))
     if unknown and not program_runs():
         getLogger().warning(" ".join(unknown))
     warn_of_no_effect(self)

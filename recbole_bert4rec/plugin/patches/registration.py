@@ -1,4 +1,4 @@
-"""What a plain import changes so that RecBole finds our models, data set, trainer and loaders; nothing of others."""
+"""Let RecBole find our models, data set, trainer and loaders after a plain import; no other model changes."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ def is_of_this_package(config: Config) -> bool:
 
 
 def load_defaults(original: Callable[..., None], self: Config, name: str, model_class: type, dataset: str) -> None:
-    """Lay our models' defaults over RecBole's; what the user gives still comes after both."""
+    """Lay our models' defaults over RecBole's, below the user's options."""
     if not is_of_this_package(self):
         return original(self, MODEL_NAME if model_class is RecBoleBERT4Rec else name, model_class, dataset)
     lay_defaults(original, self, name, model_class, dataset)
     no_negatives_with_softmax(self)
     load_times(self)
     if name not in (*OUR_MODELS, *SHIPPED):
-        _let_be_found(model_class)
+        _make_findable(model_class)
     return None
 
 
@@ -102,14 +102,14 @@ def objective_function(
     config_dict: dict[str, Any] | None = None, config_file_list: list[str] | None = None, saved: bool = True
 ) -> dict[str, Any]:
     """Run HyperTuning's objective; its name in a pickle makes Ray's workers register our models too."""
-    found: dict[str, Any] = recboles_own(QUICK_START, "objective_function")(config_dict, config_file_list, saved)
-    return found
+    result: dict[str, Any] = recboles_own(QUICK_START, "objective_function")(config_dict, config_file_list, saved)
+    return result
 
 
-def _let_be_found(model_class: type) -> None:
-    """Let RecBole find a subclass of ours by its name, and say where it would find another model instead."""
+def _make_findable(model_class: type) -> None:
+    """Let RecBole find a subclass of ours by its name, and warn if it would find another model instead."""
     name = known_as(model_class)
-    if vars(recbole.data.dataset).get(f"{name}Dataset") is not None and _found_as(name) in (None, model_class):
+    if vars(recbole.data.dataset).get(f"{name}Dataset") is not None and _class_named(name) in (None, model_class):
         return
     rows = [_data_set(name), named_trainer(name, vars(recbole.trainer)[f"{MODEL_NAME}Trainer"])]
     if name in models_of_others():
@@ -125,10 +125,12 @@ def _let_be_found(model_class: type) -> None:
     registry.also_on_import(rows)
 
 
-def _found_as(name: str) -> type | None:
-    """Return the class of the user's own that RecBole finds by a name."""
-    found: type | None = None if name in models_of_others() else vars(sys.modules[f"{_HOME}.{name.lower()}"])[name]
-    return found
+def _class_named(name: str) -> type | None:
+    """Return the user's own class that RecBole finds by a name."""
+    if name in models_of_others():
+        return None
+    model_class: type = vars(sys.modules[f"{_HOME}.{name.lower()}"])[name]
+    return model_class
 
 
 _row = partial(Patch, scope=Scope.REGISTRATION)

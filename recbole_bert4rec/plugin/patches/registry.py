@@ -1,4 +1,4 @@
-"""Makes the changes of RecBole and takes them back: those of a plain import, those of our programs, those asked for."""
+"""Make the changes of RecBole and take them back: on a plain import, in our programs, and by ``register``."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def on_import() -> None:
 
 
 def also_on_import(rows: Iterable[Patch]) -> None:
-    """Make further changes of registration, such as those that a class of the user's own needs to be found."""
+    """Make further changes of registration, such as those by which RecBole finds a user's own class."""
     _held_by_import.extend(hold(rows))
 
 
@@ -98,7 +98,7 @@ def register(fixes: bool = True, policies: bool | Collection[str] | None = True)
         A context manager, whose end takes back exactly what this call turned on; without it, it stays on.
 
     Raises:
-        UserError: there is no policy of a name.
+        UserError: a policy has another name.
         ImportError: RecBole is not of the 1.2 series, or pandas not of one that it works with.
     """
     on_import()
@@ -106,17 +106,17 @@ def register(fixes: bool = True, policies: bool | Collection[str] | None = True)
     rows = [row for row in patches() if (fixes and row.scope is Scope.FIX) or row.policy in chosen]
     held = hold(rows)
     _held_by_register.extend(held)
-    asked = [*(["fixes"] if fixes else []), *(f"policy {name}" for name in chosen)]
-    said = f"RecBole is changed for all models: {', '.join(asked)}" if asked else "register() turns on nothing"
-    getLogger(FOR_THE_USER).warning(said)
+    turned_on = [*(["fixes"] if fixes else []), *(f"policy {name}" for name in chosen)]
+    text = f"RecBole is changed for all models: {', '.join(turned_on)}" if turned_on else "register() turns on nothing"
+    getLogger(FOR_THE_USER).warning(text)
     return Registration(held)
 
 
-def _chosen(asked: bool | Collection[str] | None) -> list[str]:
+def _chosen(selection: bool | Collection[str] | None) -> list[str]:
     known = policies()
-    if not asked or asked is True:
-        return list(known) if asked else []
-    names = [asked] if isinstance(asked, str) else list(asked)
+    if not selection or selection is True:
+        return list(known) if selection else []
+    names = [selection] if isinstance(selection, str) else list(selection)
     for name in names:
         if name not in known:
             near = nearest(name, known)

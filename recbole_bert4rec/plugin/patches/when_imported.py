@@ -11,13 +11,13 @@ from types import ModuleType
 
 _RECBOLE, _OURS = "recbole", "recbole_bert4rec."
 _QUICK_START = "recbole.quick_start.quick_start"
-"""Imports Ray, so it is not imported to register."""
+"""It imports Ray, so registering does not import it."""
 
 
 class WhenImported(MetaPathFinder):
     """Calls a function after a module of RecBole was imported, as soon as no module of this package is half imported.
 
-    Registering imports modules of this package. Where one of them is the first to import RecBole, it must be whole.
+    Registering imports modules of this package. If one of them is the first to import RecBole, it must be whole.
 
     Args:
         call: the function.
@@ -29,7 +29,7 @@ class WhenImported(MetaPathFinder):
         self._open = 0  # modules that are being imported
 
     def start(self) -> None:
-        """Call the function now, where RecBole is imported already; watch for what is not."""
+        """Call the function now if RecBole is imported already; watch for later imports."""
         sys.meta_path.insert(0, self)
         self._look()
 
@@ -40,8 +40,8 @@ class WhenImported(MetaPathFinder):
         if fullname not in self._awaited and not fullname.startswith(_OURS):
             return None
         others = (finder for finder in sys.meta_path if finder is not self)
-        found = (finder.find_spec(fullname, path, target) for finder in others)
-        spec = next((spec for spec in found if spec is not None), None)
+        specs = (finder.find_spec(fullname, path, target) for finder in others)
+        spec = next((spec for spec in specs if spec is not None), None)
         if spec is not None and spec.loader is not None:
             self._watch(spec.loader)
         return spec
@@ -73,7 +73,7 @@ class Registering:
     """Registers this package with RecBole, when that is imported or needed.
 
     Attributes:
-        failure: why RecBole cannot be used; None where it can, or was not asked for yet.
+        failure: why RecBole cannot be used; None if it can, or was not needed yet.
     """
 
     def __init__(self) -> None:
@@ -81,11 +81,11 @@ class Registering:
         self._goes_on = False
 
     def start(self) -> None:
-        """Register now, where RecBole is imported already, or as soon as it is."""
+        """Register now if RecBole is imported already, or as soon as it is imported."""
         WhenImported(self.complete).start()
 
     def complete(self) -> None:
-        """Import RecBole and register; a second call adds what was not imported at the first."""
+        """Import RecBole and register; a second call adds modules that were not imported at the first."""
         if self._goes_on or self.failure is not None:
             return
         self._goes_on = True
