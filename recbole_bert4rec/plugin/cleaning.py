@@ -54,23 +54,29 @@ def remove_duplication(original: Callable[[Any], None], self: Dataset) -> None:
 
 
 def read_file(
-    original: Callable[..., pd.DataFrame | None], self: Dataset, filepath: str, source: FeatureSource | str
+    original: Callable[..., pd.DataFrame | None],
+    self: Dataset,
+    filepath: str,
+    source: FeatureSource | str,
+    read_csv: Callable[..., Any] = pd.read_csv,
 ) -> pd.DataFrame | None:
-    """Read an atomic file, where a quote is a sign like others.
+    """Read an atomic file, in which a quote is a sign like others, except in that of a converted log.
 
-    In that of a converted log it is not. Beside one, ids such as ``NA`` and ``None`` are ids: no row lacks its own.
+    Beside a converted log, ``NA`` and ``None`` are ids: no row lacks its own. RecBole offers no hook for a reader, so
+    the name ``pd`` in its module changes while it reads; all other modules still get pandas' own.
 
     Args:
         original: RecBole's ``Dataset._load_feat``.
         self: the data set.
         filepath: of an atomic file.
-        source: what it holds.
+        source: kind of the file.
+        read_csv: the reader, in place of pandas'.
 
     Returns:
         The table.
     """
-    now: Any = vars(recbole_dataset)["pd"]  # a data set of ours has its own reader there
-    read_csv = now.read_csv if has_quotes(Path(filepath)) else without_quotes(now.read_csv)
+    if not has_quotes(Path(filepath)):
+        read_csv = without_quotes(read_csv)
     if read_record(Path(filepath).parent) is not None:
         read_csv = keeping_ids(read_csv, (self.uid_field, self.iid_field))
     with replaced(recbole_dataset, "pd", StandIn(pd, read_csv=read_csv)):

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import recbole.data.dataset.dataset as recbole_dataset
 from recbole.data.dataset import SequentialDataset
 from recbole.utils import FeatureSource, FeatureType
 
@@ -24,7 +23,6 @@ from recbole_bert4rec.logs.reader import read_columns
 from recbole_bert4rec.plugin.cleaning import drop_rows_without_ids, read_file, remove_duplication
 from recbole_bert4rec.plugin.items import ITEM_ORDER, ItemOrder
 from recbole_bert4rec.system.errors import UserError, short
-from recbole_bert4rec.system.scoped import StandIn, replaced
 
 _FILTERS = ("rm_dup_inter", "val_interval", "user_inter_num_interval", "item_inter_num_interval")
 
@@ -86,17 +84,8 @@ class FastLoading(SequentialDataset):
         if source in (FeatureSource.USER, FeatureSource.ITEM):
             return self._load_features(filepath, source)
         others = source != FeatureSource.INTERACTION or self._reads_as_recbole
-        if others or len(self.config["field_separator"]) != 1:
-            return self._read(filepath, source)
-        # RecBole's method calls `pd.read_csv` with the slow Python engine and offers no hook. Only the name `pd` in
-        # RecBole's module changes, so all others, in whatever thread, still get pandas' own reader.
-        with replaced(recbole_dataset, "pd", StandIn(pd, read_csv=read_columns)):
-            return self._read(filepath, source)
-
-    def _read(self, filepath: str, source: FeatureSource | str) -> pd.DataFrame | None:
-        """Read a file as RecBole does, except quotes and, beside a converted log, ids such as ``NA``."""
-        frame: pd.DataFrame | None = read_file(SequentialDataset._load_feat, self, filepath, source)
-        return frame
+        read_csv = pd.read_csv if others or len(self.config["field_separator"]) != 1 else read_columns
+        return read_file(SequentialDataset._load_feat, self, filepath, source, read_csv)
 
     def _load_features(self, filepath: str, source: FeatureSource) -> pd.DataFrame | None:
         """Load a file of users or items, without rows that lack the id."""
@@ -104,7 +93,7 @@ class FastLoading(SequentialDataset):
             return None
         field = self.uid_field if source == FeatureSource.USER else self.iid_field
         check_feature_file(self.config, filepath, field)
-        frame = self._read(filepath, source)
+        frame = read_file(SequentialDataset._load_feat, self, filepath, source)
         if frame is None or field not in frame or not (missing := frame.index[frame[field].isnull()]).size:
             return frame
         self.logger.warning(
