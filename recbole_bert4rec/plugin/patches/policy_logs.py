@@ -33,7 +33,7 @@ class _LogFile(RotatingFileHandler):
 
     def __init__(self, path: str) -> None:
         super().__init__(path, maxBytes=_LARGEST_LOG, backupCount=1)
-        self._said = False
+        self._warned = False
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  logging's name
         """Warn of a full disk and the like; other faults are shown as logging's own handlers show them."""
@@ -50,8 +50,8 @@ class _LogFile(RotatingFileHandler):
             self._warn(error)
 
     def _warn(self, error: OSError) -> None:
-        if not self._said:
-            self._said = True
+        if not self._warned:
+            self._warned = True
             print(f"warning: {self.baseFilename} cannot be written: {error.strerror}", file=sys.stderr)
 
 
