@@ -119,7 +119,7 @@ class Comparison:
         return {**rules, "load_col": {**rules["load_col"], **more}, "seed": seed, **endless}
 
     def rules(self, reference: Config, few: bool) -> dict[str, Any]:
-        """Return the options that are the same for all runs, whatever the models' defaults.
+        """Return the options that all runs share, in place of the models' defaults.
 
         Args:
             reference: BERT4Rec's configuration on these data.

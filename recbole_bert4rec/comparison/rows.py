@@ -1,4 +1,4 @@
-"""Proof that every model of a comparison is evaluated on the same rows: users, targets and what came before them."""
+"""Proof that every model of a comparison is evaluated on the same rows: users, targets and histories."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def check_equal_rows(comparison: Comparison, report: Callable[[str], None]) -> d
 
     Returns:
         ``rules`` for all runs, ``dropped`` (users with too few interactions), ``users``, ``items``, ``interactions``,
-        ``fingerprint`` of the data, ``parts`` (rows and period of each, where time splits them), and ``rows``: a frame
+        ``fingerprint`` of the data, ``parts`` (rows and period of each, if time splits them), and ``rows``: a frame
         with user, history_length and target_popularity (how often the target stands in the training part) of every
         test row.
 

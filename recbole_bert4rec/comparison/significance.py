@@ -61,7 +61,7 @@ def _variance(ours: NDArray[np.float64], theirs: NDArray[np.float64]) -> tuple[f
     The variance is v_users + v_seeds(ours) + v_seeds(theirs) - v_rest: that of the users' differences (each averaged
     over seeds), that of each model's means over its seeds, less the rest within user and seed, which both parts
     contain. The degrees of freedom are Satterthwaite's, but no fewer than those of the part that has the fewest, which
-    only the subtraction can undercut. A model with one seed is taken to vary as the other does. Where the numbers of
+    only the subtraction can undercut. A model with one seed is taken to vary as the other does. If the numbers of
     seeds differ, the degrees of freedom are those of the part that has the fewest: Satterthwaite's then find a
     difference between equal models in up to 11 % of cases, these in 0 to 4 %.
     Three seeds leave few degrees of freedom: the test then finds a difference between equal models in 2 to 4 % of

@@ -62,7 +62,7 @@ def epochs(options: OptionValues, size: LogSize) -> int:
 
 
 def most_epochs(options: OptionValues) -> int:
-    """Return the most epochs of a training, before the data decide what ``auto`` is."""
+    """Return the most epochs of a training, before the data decide about ``auto``."""
     value: Any = options["epochs"]
     return _EPOCHS if value == AUTO else int(value)
 

@@ -43,7 +43,7 @@ class Whole:
 
     @property
     def wanted(self) -> str:
-        """Say what a value must be."""
+        """Describe the values."""
         return f"a whole number at least {self.low}"
 
     def accepts(self, value: object) -> bool:
@@ -61,7 +61,7 @@ class Real:
 
     @property
     def wanted(self) -> str:
-        """Say what a value must be."""
+        """Describe the values."""
         upper = (
             "" if math.isinf(self.high) else f" and {'at most' if self.brackets[1] == ']' else 'below'} {self.high:g}"
         )
@@ -84,7 +84,7 @@ class OneOf:
 
     @property
     def wanted(self) -> str:
-        """Say what a value must be."""
+        """Describe the values."""
         return f"one of {list(self.names)}"
 
     def accepts(self, value: object) -> bool:
@@ -124,7 +124,7 @@ class _Or:
 
     @property
     def wanted(self) -> str:
-        """Say what a value must be."""
+        """Describe the values."""
         return f"{self.kind.wanted}, or {self.name}"
 
     def accepts(self, value: object) -> bool:
@@ -151,7 +151,7 @@ class SomeOf:
 
     @property
     def wanted(self) -> str:
-        """Say what a value must be."""
+        """Describe the values."""
         if self.names:
             return f"a list of some of {list(self.names)}, or []"
         return f"a list of {self.plural}, or []"

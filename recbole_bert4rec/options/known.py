@@ -115,7 +115,7 @@ def known_to_recbole() -> frozenset[str]:
 
 @cache
 def known_to_every_model() -> frozenset[str]:
-    """Collect the options that RecBole reads whatever the model: those of its property files, lists and code."""
+    """Collect the options that RecBole reads for any model: those of its property files, lists and code."""
     return frozenset({*_PROGRAM, *_DOCUMENTED}) | _names_in(lambda path: "model" not in path.parts)
 
 

@@ -60,7 +60,7 @@ class Documented:
 
     @property
     def wanted(self) -> str:
-        """Say what a value must be."""
+        """Describe the values."""
         return ", or ".join(_TYPES[name][0] for name in self.types)
 
     def accepts(self, value: object) -> bool:

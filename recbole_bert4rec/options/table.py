@@ -114,7 +114,7 @@ class Option:
     objective: str | None = None
 
     def __post_init__(self) -> None:
-        """Fill in what follows from the role."""
+        """Fill in the defaults that follow from the role."""
         resume = self.on_resume or _BY_ROLE.get(self.role, OnResume.FREE)
         object.__setattr__(self, "on_resume", resume)
         if self.shapes_data is None:

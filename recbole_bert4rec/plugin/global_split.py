@@ -135,7 +135,7 @@ def trained_until(train: Any) -> float:
 
 
 def check_no_leak(train_data: AbstractDataLoader, users: NDArray[np.int64], times: NDArray[np.float32]) -> None:
-    """Refuse to train on what happened after the moment of the split.
+    """Refuse to train on interactions after the moment of the split.
 
     For each user, the interactions read in training are counted and compared with the log. The times of rows are
     checked, too; windows count up to their end in a sequence, which is in the order of time.

@@ -57,7 +57,7 @@ class MappedDataset(BERT4RecDataset):
         """Find the files, and read the interactions that become rows into memory.
 
         Raises:
-            UserError: an option asks for what a large log cannot give.
+            UserError: an option does not go with a large log.
         """
         folder = Path(folder_read(dataset_path, token, self.config["conversion"], self.logger.warning))
         self.log = MappedLog(folder)

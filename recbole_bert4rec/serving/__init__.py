@@ -1,1 +1,1 @@
-"""A trained model over HTTP, with a page to look at what it recommends."""
+"""A trained model over HTTP, with a page that shows its recommendations."""

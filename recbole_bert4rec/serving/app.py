@@ -133,7 +133,7 @@ def _add_questions(app: FastAPI, batcher: Batcher[ServiceQuestion, Answer]) -> N
 
     @app.post("/explain", response_model=ExplainAnswer, responses=_MISTAKES)
     async def explain(question: ExplainQuestion, request: Request) -> Response:
-        """Say what each item of a history has to do with the score of an item."""
+        """Return the influence of each item of a history on the score of an item."""
         return await _answer(batcher, question, request)
 
 
@@ -169,7 +169,7 @@ def _add_looks(app: FastAPI, served: Sequence[ReloadingFile[Served]], items: Ite
 
     @app.get("/health")
     def health() -> Health:
-        """Say what is served."""
+        """Return the served checkpoints."""
         return Health(checkpoints=[_about(checkpoint) for checkpoint in served])
 
     @app.get("/metrics", response_class=Response)

@@ -229,7 +229,7 @@ class Checkpoint(BaseModel):
 
 
 class Health(BaseModel):
-    """That the service answers, and with what."""
+    """The state of the service."""
 
     status: Literal["ok"] = "ok"
     checkpoints: list[Checkpoint] = Field(description="of --checkpoint and, where there is one, of --compare")

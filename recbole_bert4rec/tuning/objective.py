@@ -41,7 +41,7 @@ class Task:
         fixed: options for every trial; they win over everything but are refused for searched options.
         folder: base of relative paths.
         threads: of torch in each trial; results depend on it.
-        budget: seconds of training and validation that a trial may take, whatever its epochs; None: no limit.
+        budget: seconds of training and validation of a trial, with any number of epochs; None: no limit.
     """
 
     model: str
@@ -70,7 +70,7 @@ def changes_dataset(names: list[str]) -> bool:
 
 
 def packed_data(task: Task) -> bytes:
-    """Read the data set, which is not split yet, once for all trials; :func:`run_trial` unpacks a copy of its own."""
+    """Read the data set, which is not split yet, once for all trials; :func:`run_trial` unpacks a copy."""
     with _worker_context(task):
         return pickle.dumps(read_dataset(task.config({})))
 

@@ -86,7 +86,7 @@ def save_pretrained_and_remember(
 def load_data_and_model(
     original: Callable[..., Any], model_file: str, model: str | type | None = None
 ) -> tuple[Any, ...]:
-    """Return what a checkpoint was trained on and the model in it; checkpoints of ours are no pickles.
+    """Return the data of a checkpoint and its model; checkpoints of ours are not pickles.
 
     Args:
         original: RecBole's ``load_data_and_model``.

@@ -42,7 +42,7 @@ NEEDS = (
     Need("numpy", "numpy", "everything"),
     Need("pandas", "pandas", "everything with RecBole", wanted="pandas<3"),
     Need("scipy", "scipy", "everything with RecBole"),
-    Need("recbole", "recbole", "everything but `load()`, `nn` and `data`"),
+    Need("recbole", "recbole", "everything but `load()` and `core`"),
     Need("colorama", "colorama", _IMPORTED),
     Need("colorlog", "colorlog", _IMPORTED),
     Need("scikit-learn", "sklearn", _IMPORTED),

@@ -164,7 +164,7 @@ def _layered(target: _Target) -> Any:
 
 
 def _references(target: _Target) -> list[tuple[ModuleType, str]]:
-    """Find the modules of RecBole that imported a function of its own by name: ``from recbole.data import ...``."""
+    """Find the modules of RecBole that imported one of its functions by name: ``from recbole.data import ...``."""
     before = target.before
     if not isinstance(before, FunctionType) or (before.__module__ or "").partition(".")[0] != "recbole":
         return []

@@ -45,7 +45,7 @@ def data_preparation(original: Callable[[Config, Dataset], Any], config: Config,
     """Refuse a split at one moment that leaks.
 
     Raises:
-        UserError: training would read what came after the moment.
+        UserError: training would read interactions after the moment.
     """
     log = dataset.inter_feat  # as it was before RecBole cuts it into rows
     loaders = original(config, dataset)

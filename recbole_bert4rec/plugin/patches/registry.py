@@ -129,7 +129,7 @@ def _chosen(selection: bool | Collection[str] | None) -> list[str]:
 def unregister() -> None:
     """Put everything in RecBole back as it was before this package was imported; a second call does nothing.
 
-    What somebody else has put in the place of a change since is left alone.
+    An attribute that somebody else has changed since is left alone.
     """
     with lock:
         for held in (_held_by_register, _held_by_import):
