@@ -22,7 +22,7 @@ from recbole_bert4rec.checkpoints.checkpoint import is_plain, last_of
 from recbole_bert4rec.comparison.comparison import Comparison, reference_config
 from recbole_bert4rec.comparison.progress import RunProgress
 from recbole_bert4rec.comparison.report import write_comparison
-from recbole_bert4rec.comparison.results import read_results, read_run
+from recbole_bert4rec.comparison.results import mean_text, read_results, read_run
 from recbole_bert4rec.comparison.rows import check_equal_rows
 from recbole_bert4rec.logs.atomic import check_not_mapped
 from recbole_bert4rec.logs.conversion import folder_read
@@ -67,7 +67,7 @@ class ComparisonResult:
     def _repr_html_(self) -> str:
         """Return HTML for a notebook: mean and deviation of the test metrics, and validation by time."""
         tested = self.runs.filter(regex="^test ")
-        means = tested.groupby(self.runs["model"], sort=False).agg(_mean_text)
+        means = tested.groupby(self.runs["model"], sort=False).agg(mean_text)
         means.columns = [name.removeprefix("test ") for name in means.columns]
         lines = {
             f"{model}, seed {record['seed']}": [
@@ -82,10 +82,6 @@ class ComparisonResult:
             display.table(means.reset_index()),
             display.curves(lines, "seconds of training", f"validation {about['config']['valid_metric']}"),
         )
-
-
-def _mean_text(values: pd.Series) -> str:
-    return f"{values.mean():.4f}" + (f" ± {values.std():.4f}" if len(values) > 1 else "")
 
 
 def compare(comparison: Comparison, folder: Path, screen: str = SHORT) -> ComparisonResult:

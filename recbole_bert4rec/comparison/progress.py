@@ -12,6 +12,7 @@ from tabulate import tabulate
 from tqdm.auto import tqdm
 
 from recbole_bert4rec.comparison.findings import distinct_metrics
+from recbole_bert4rec.comparison.results import mean_text
 from recbole_bert4rec.training.epochs import counted
 from recbole_bert4rec.training.logs import say
 
@@ -129,8 +130,9 @@ class RunProgress:
         metrics = list(distinct_metrics(list(next(iter(self._records.values()))[0]["test_result"])))
         rows = []
         for model, records in self._records.items():
-            cells = [_mean_of([record["test_result"].get(metric) for record in records]) for metric in metrics]
-            rows.append([model, len(records), *cells])
+            results = [[record["test_result"].get(metric) for record in records] for metric in metrics]
+            known = [[value for value in values if value is not None] for values in results]
+            rows.append([model, len(records), *(mean_text(values) if values else "none" for values in known)])
         return str(tabulate(rows, ["test", "seeds", *metrics], disable_numparse=True))
 
     def close(self) -> None:
@@ -138,11 +140,3 @@ class RunProgress:
         if self._one is not None:
             self._one.close()
         self._all.close()
-
-
-def _mean_of(values: list[float | None]) -> str:
-    known = [value for value in values if value is not None]
-    if not known:
-        return "none"
-    spread = f" ± {statistics.stdev(known):.4f}" if len(known) > 1 else ""
-    return f"{statistics.mean(known):.4f}{spread}"

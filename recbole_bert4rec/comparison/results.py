@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import statistics
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -106,6 +108,12 @@ def metric_of(ranks: NDArray[np.int64], metric: str) -> NDArray[np.float64]:
         "ndcg": 1.0 / np.log2(safe + 1.0),
     }[name]
     return np.where((ranks > 0) & (ranks <= k), gain, 0.0)
+
+
+def mean_text(values: Collection[float]) -> str:
+    """Format the mean of some runs and, of two or more, their standard deviation."""
+    spread = f" ± {statistics.stdev(values):.4f}" if len(values) > 1 else ""
+    return f"{statistics.mean(values):.4f}{spread}"
 
 
 def epochs_trained(record: dict[str, Any]) -> float:

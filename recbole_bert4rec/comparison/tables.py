@@ -10,7 +10,7 @@ from string import ascii_lowercase
 from typing import Any
 
 from recbole_bert4rec.comparison.findings import Finding, distinct_metrics, doubts, p_text, shown_in_an_epoch
-from recbole_bert4rec.comparison.results import Results, epochs_trained
+from recbole_bert4rec.comparison.results import Results, epochs_trained, mean_text
 
 
 @dataclass(frozen=True)
@@ -94,13 +94,8 @@ def _means(
         order = ranks([statistics.mean(of_model) for of_model in runs])
         for model, row, of_model, rank in zip(results.models, rows, runs, order, strict=True):
             rank = rank if len(runs) > 1 else 0
-            row.append(Cell(_mean_text(of_model), rank, differs=(model, metric) in sure))
+            row.append(Cell(mean_text(of_model), rank, differs=(model, metric) in sure))
     return Table(["model", "seeds", *kept], rows)
-
-
-def _mean_text(values: list[float]) -> str:
-    spread = f" ± {statistics.stdev(values):.4f}" if len(values) > 1 else ""
-    return f"{statistics.mean(values):.4f}{spread}"
 
 
 def differences(results: Results, findings: list[Finding]) -> Table:
@@ -146,7 +141,7 @@ def varieties(results: Results) -> Table:
     """Return coverage and popularity of the items that each model recommends."""
     names = list(results.records[results.models[0]][0]["variety"])
     rows = [
-        cells(model, *(_mean_text([record["variety"][name] for record in results.records[model]]) for name in names))
+        cells(model, *(mean_text([record["variety"][name] for record in results.records[model]]) for name in names))
         for model in results.models
     ]
     return Table(["model", *names], rows)
