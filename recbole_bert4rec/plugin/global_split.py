@@ -66,27 +66,26 @@ def build_by_global_time(dataset: Any) -> list[Any]:
             f"`eval_args` split GT: target {rule.target} is for sequential models, whose histories grow; "
             f"{dataset.config['model']} needs last, first or random"
         )
-    at = _moments_of(dataset.inter_feat, dataset, rule)
+    split_moments = _moments_of(dataset.inter_feat, dataset, rule)
     dataset._change_feat_format()
     rows = dataset.inter_feat
     users, times = (rows[field].numpy() for field in (dataset.uid_field, dataset.time_field))
     order = np.lexsort((times, users))  # ties keep the order of the file
     earlier = earlier_interactions(users[order], firsts_are_rows=not sequential)
-    parts = by_global_time(users[order], times[order], earlier, at, rule, _SEED)
+    parts = by_global_time(users[order], times[order], earlier, split_moments, rule, _SEED)
     dataset._drop_unused_col()
-    if not all(len(part.rows) for part in parts):
-        sizes = dict(zip(PARTS, (len(part.rows) for part in parts), strict=True))
+    sizes = dict(zip(PARTS, (len(part.rows) for part in parts), strict=True))
+    if not all(sizes.values()):
         raise UserError(
             f"`eval_args` split GT leaves a part of [{dataset.dataset_name}] empty: {sizes}. It needs users with two "
             "interactions before the moment and users who come back after it; change the quantile"
         )
     datasets = [dataset.copy(_with_histories(dataset, order, part)) for part in parts]
     for dataset_part, part in zip(datasets, parts, strict=True):
-        dataset_part.moments, dataset_part.histories = at, torch.from_numpy(earlier[part.histories])
+        dataset_part.moments, dataset_part.histories = split_moments, torch.from_numpy(earlier[part.histories])
     dataset.logger.info(
-        set_color("Global time split", "blue")
-        + f": trained until {trained_until(datasets[0]):.0f}, tested after {at.test:.0f}; rows of train, valid and "
-        f"test: {[len(dataset_part) for dataset_part in datasets]}"
+        f"{set_color('Global time split', 'blue')}: trained until {trained_until(datasets[0]):.0f}, tested after "
+        f"{split_moments.test:.0f}; rows of train, valid and test: {[*sizes.values()]}"
     )
     return datasets
 
@@ -129,9 +128,9 @@ def trained_items(train: Any) -> NDArray[np.int64]:
 
 def trained_until(train: Any) -> float:
     """Return the moment after which nothing may be trained."""
-    at: Moments = train.moments
+    split_moments: Moments = train.moments
     rule = global_time(train.config["eval_args"]["split"]["GT"])
-    return at.validation if rule.validation == "GT" else at.test
+    return split_moments.validation if rule.validation == "GT" else split_moments.test
 
 
 def check_no_leak(train_data: AbstractDataLoader, users: NDArray[np.int64], times: NDArray[np.float32]) -> None:

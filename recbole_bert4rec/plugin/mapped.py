@@ -111,12 +111,14 @@ class MappedDataset(BERT4RecDataset):
     def _filter_by_inter_num(self) -> None:
         """Refuse intervals that would leave out users or items."""
         counts = (np.diff(self.log.offsets.numpy())[1:], self.log.item_counts.numpy()[1:])
-        for option, of_each in zip(("user_inter_num_interval", "item_inter_num_interval"), counts, strict=True):
-            interval = self._parse_intervals_str(self.config[option])
+        options = ("user_inter_num_interval", "item_inter_num_interval")
+        intervals = [self._parse_intervals_str(self.config[option]) for option in options]
+        for option, of_each, interval in zip(options, counts, intervals, strict=True):
             if interval and not np.all(self._within_intervals(of_each, interval)):
                 _refuse(f"`{option}` {self.config[option]} leaves out users or items; change the log instead")
-        # the last interval is that of items, and those that only the file has have no interaction
-        if self.item_feat is not None and interval and interval[0][1] > 0:
+        interval_of_items = intervals[1]
+        if self.item_feat is not None and interval_of_items and interval_of_items[0][1] > 0:
+            # items that only the file has have no interaction
             in_log = np.isin(self.item_feat[self.iid_field].to_numpy(dtype=str), self.log.item_tokens)
             self.item_feat = self.item_feat[in_log]
 
