@@ -265,7 +265,7 @@ def _run_all(
                 continue
             progress.begin(run.model, run.seed)
             checkpoints = folder / "checkpoints" / run.name
-            begun = next((found.path for found in runs_in(checkpoints)), None)
+            begun = next((run.path for run in runs_in(checkpoints)), None)
             if begun is None:
                 shutil.rmtree(checkpoints, ignore_errors=True)
             arguments = (comparison, run, str(records / run.name), str(checkpoints), begun)
