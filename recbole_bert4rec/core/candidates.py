@@ -41,11 +41,13 @@ class DistinctCandidates:
                 f"cannot draw {count} candidates: a user has only {available} items left; use fewer candidates"
             )
 
-    def draw(self, own: NDArray[np.integer[Any]], count: int, generator: np.random.Generator) -> NDArray[np.int64]:
+    def draw(
+        self, user_items: NDArray[np.integer[Any]], count: int, generator: np.random.Generator
+    ) -> NDArray[np.int64]:
         """Draw items for one user.
 
         Args:
-            own: the user's items, distinct and each with a weight; they are not drawn.
+            user_items: the user's items, distinct and each with a weight; they are not drawn.
             count: number of items to draw.
             generator: of the draws.
 
@@ -55,17 +57,17 @@ class DistinctCandidates:
         Raises:
             UserError: fewer than ``count`` items may be drawn.
         """
-        self.check(len(own), count)
+        self.check(len(user_items), count)
         drawn = np.empty(0, dtype=np.int64)
         for _ in range(4):
             draw = generator.random(4 * count) * self._cumulative[-1]
             more = np.searchsorted(self._cumulative, draw, side="right")
-            drawn = np.concatenate([drawn, more[~np.isin(more, own)]])
+            drawn = np.concatenate([drawn, more[~np.isin(more, user_items)]])
             drawn = drawn[np.sort(np.unique(drawn, return_index=True)[1])]
             if len(drawn) >= count:
                 return drawn[:count]
         left = self._weights.copy()
-        left[own] = left[drawn] = 0.0
+        left[user_items] = left[drawn] = 0.0
         items = np.flatnonzero(left)
         first = np.argsort(generator.exponential(size=len(items)) / left[items])[: count - len(drawn)]
         return np.concatenate([drawn, items[first]])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from recbole_bert4rec.core.labelled import Labelled, most_recent
+from recbole_bert4rec.core.labelled import TrainingBatch, most_recent
 
 
 def cloze_positions(
@@ -50,7 +50,7 @@ def cloze(
     mask_count: str = "bernoulli",
     random_share: float = 0.0,
     keep_share: float = 0.0,
-) -> Labelled:
+) -> TrainingBatch:
     """Mask a batch of sequences for training.
 
     Args:
@@ -76,7 +76,7 @@ def cloze(
         replacement = torch.where(draw >= 1.0 - keep_share, labels, replacement)
     masked_seq = item_seq.clone()
     masked_seq[rows, columns] = replacement
-    return Labelled(masked_seq, rows, columns, labels, masked)
+    return TrainingBatch(masked_seq, rows, columns, labels, masked)
 
 
 def append_mask(

@@ -83,7 +83,7 @@ class EncoderOptions:
         cls, config: OptionValues, n_items: int, features: tuple[tuple[Tensor, int], ...] = ()
     ) -> EncoderOptions:
         """Take from a configuration the options that the encoder has fields for."""
-        options = {one.name: config[one.name] for one in fields(cls) if one.name not in cls._OF_THE_LOG}
+        options = {field.name: config[field.name] for field in fields(cls) if field.name not in cls._OF_THE_LOG}
         return cls(n_items, config["MAX_ITEM_LIST_LENGTH"], features, **options)
 
 
@@ -387,14 +387,14 @@ class BERT4RecEncoder(nn.Module):
 
         *Shape:* (B, L) -> (B, layers, A, L, L)
         """
-        found: list[Tensor] = []
+        weights: list[Tensor] = []
         shared = {id(part): part for part in (*self.parameters(), *self.buffers(), self.options)}
         watched = copy.deepcopy(self, shared)  # with the same weights: other threads use this one meanwhile
         for module in watched.modules():
             if isinstance(module, MultiHeadAttention):
-                module.register_forward_pre_hook(lambda own, inputs: found.append(own.weights(*inputs[:2])))
+                module.register_forward_pre_hook(lambda layer, inputs: weights.append(layer.weights(*inputs[:2])))
         watched(item_seq, times=times, two_sided=two_sided)
-        return torch.stack(found, 1)
+        return torch.stack(weights, 1)
 
     def output(self, hidden: Tensor) -> Tensor:
         """Apply the output layer up to the product with the embeddings: LayerNorm(GELU(h W^P + b^P)) (equation 7).

@@ -119,12 +119,12 @@ def _targets(users: Index, candidates: NDArray[np.bool_], target: str, generator
         return Part(rows, rows)
     if target == "all":
         return Part(rows, np.repeat(rows[begin], size))
-    place = {
+    offset = {
         "first": np.zeros_like(size),
         "last": size - 1,
         "random": (generator.random(len(size)) * size).astype(np.int64),
     }[target]
-    chosen = rows[begin + place]
+    chosen = rows[begin + offset]
     return Part(chosen, chosen)
 
 

@@ -13,7 +13,8 @@ ITEM_EMBEDDING = "encoder.item_embedding.weight"
 OUTPUT_BIAS = "encoder.output_bias"
 FEATURE_VALUES = "encoder.features.values_"
 """What the names of the tables of features by item begin with; their numbers follow."""
-Pairs = tuple[Tensor, Tensor]
+Neighbours = tuple[Tensor, Tensor]
+"""New items, and rows of known items whose mean they get. *Shape:* (P,) each"""
 
 
 def feature_table(number: int) -> str:
@@ -21,7 +22,7 @@ def feature_table(number: int) -> str:
     return f"encoder.features.tables.{number}.weight"
 
 
-def rows_for(table: Tensor, source: Tensor, beside: Pairs | None = None) -> Tensor:
+def rows_for(table: Tensor, source: Tensor, beside: Neighbours | None = None) -> Tensor:
     """Return the rows of another catalogue, whose items are a selection of the table's, in any order, and new ones.
 
     Args:
@@ -47,7 +48,7 @@ def rows_for(table: Tensor, source: Tensor, beside: Pairs | None = None) -> Tens
     return rows.reshape(len(source), *table.shape[1:])
 
 
-def encoder_rows(weights: dict[str, Tensor], source: Tensor, beside: Pairs | None = None) -> dict[str, Tensor]:
+def encoder_rows(weights: dict[str, Tensor], source: Tensor, beside: Neighbours | None = None) -> dict[str, Tensor]:
     """Return an encoder's embedding and output bias for another catalogue, by their names; see :func:`rows_for`.
 
     Before it is trained, a new item thus scores the mean of what the items beside it score, where scores are products.

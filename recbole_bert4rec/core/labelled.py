@@ -10,8 +10,8 @@ from torch import Tensor
 from recbole_bert4rec.system.constants import PADDING
 
 
-class Labelled(NamedTuple):
-    """A batch with its labels.
+class TrainingBatch(NamedTuple):
+    """A batch as it is trained on: what is shown, what is read, and what that predicts.
 
     Attributes:
         item_seq: what the encoder is shown. *Shape:* (B, L)
@@ -37,7 +37,7 @@ class Asked(NamedTuple):
     Attributes:
         item_seq: what the encoder is shown. *Shape:* (B, L)
         last: the position of each that is read. *Shape:* (B,)
-        two_sided: as in :class:`Labelled`. *Shape:* (B,)
+        two_sided: as in :class:`TrainingBatch`. *Shape:* (B,)
     """
 
     item_seq: Tensor
@@ -63,22 +63,22 @@ def most_recent(values: Tensor, lengths: Tensor, kept: Tensor, width: int) -> Te
     return latest.masked_fill(column >= kept.unsqueeze(1), PADDING)
 
 
-def seen_pairs(shown: Labelled, mask_token: int) -> tuple[Tensor, Tensor]:
+def seen_pairs(batch: TrainingBatch, mask_token: int) -> tuple[Tensor, Tensor]:
     """Return which items each read position sees: those of its history at that time, without [MASK].
 
     Args:
-        shown: the batch.
+        batch: of a loss.
         mask_token: id of [MASK].
 
     Returns:
         Index of the read position, ascending, and item; each pair stands once. *Shape:* (P,) each
     """
-    visible = distinct_items(shown.item_seq, mask_token)[shown.rows]  # (M, L)
-    if shown.two_sided is not None:
-        end = torch.maximum(shown.columns + 1, shown.two_sided[shown.rows]).unsqueeze(1)
+    visible = distinct_items(batch.item_seq, mask_token)[batch.rows]  # (M, L)
+    if batch.two_sided is not None:
+        end = torch.maximum(batch.columns + 1, batch.two_sided[batch.rows]).unsqueeze(1)
         visible &= torch.arange(visible.shape[1], device=visible.device) < end
     read, column = visible.nonzero(as_tuple=True)
-    return read, shown.item_seq[shown.rows[read], column]
+    return read, batch.item_seq[batch.rows[read], column]
 
 
 def distinct_items(item_seq: Tensor, mask_token: int) -> Tensor:

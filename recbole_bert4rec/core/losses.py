@@ -90,14 +90,14 @@ def sampled_scores(
     drawn = F.embedding(negatives, item_embedding, sparse=sparse)  # (K, H)
     negative = linear(hidden, drawn, bias.new_zeros(len(drawn))) + bias[negatives]
     if offset is not None:
-        own = offset.rows[offset.items == labels[offset.rows]]
-        positive = positive.index_put((own,), offset.value, accumulate=True)
+        label_rows = offset.rows[offset.items == labels[offset.rows]]
+        positive = positive.index_put((label_rows,), offset.value, accumulate=True)
         negative = negative.index_put(_drawn(offset, negatives), offset.value, accumulate=True)
     return SampledScores(positive.float(), negative.float().masked_fill(labels.unsqueeze(1) == negatives, -torch.inf))
 
 
 def _drawn(offset: LogitOffset, negatives: Tensor) -> tuple[Tensor, Tensor]:
-    """Return row and place among the negatives of each pair whose item was drawn, as often as it was drawn.
+    """Return row and column among the negatives of each pair whose item was drawn, as often as it was drawn.
 
     *Shape:* (K,) -> (Q,), (Q,)
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from recbole_bert4rec.core.labelled import Labelled, most_recent
+from recbole_bert4rec.core.labelled import TrainingBatch, most_recent
 from recbole_bert4rec.system.constants import PADDING
 
 
@@ -16,7 +16,7 @@ def next_items(
     generator: torch.Generator | None,
     prefix_share: float = 0.0,
     mask_ratio: float = 0.0,
-) -> Labelled:
+) -> TrainingBatch:
     """Take the last item from each sequence and let every position predict the item after it.
 
     With a prefix (prefix language model; Dong et al., UniLM, NeurIPS 2019) the items before a random cut see each other
@@ -51,7 +51,7 @@ def next_items(
         shown.masked_fill_(masked, mask_token)
         read[:, :-1] |= masked[:, 1:]
     rows, columns = read.nonzero(as_tuple=True)
-    return Labelled(shown, rows, columns, sequences[rows, columns + 1], masked, two_sided)
+    return TrainingBatch(shown, rows, columns, sequences[rows, columns + 1], masked, two_sided)
 
 
 def read_last(

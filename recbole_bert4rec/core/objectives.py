@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from recbole_bert4rec.core.cloze import append_mask, cloze
-from recbole_bert4rec.core.labelled import Asked, Labelled
+from recbole_bert4rec.core.labelled import Asked, TrainingBatch
 from recbole_bert4rec.core.next_item import next_items, read_last
 from recbole_bert4rec.system.constants import OptionValues
 
@@ -43,7 +43,7 @@ class Objective(ABC):
         return None
 
     @abstractmethod
-    def label(self, sequences: Tensor, lengths: Tensor, generator: torch.Generator) -> Labelled:
+    def label(self, sequences: Tensor, lengths: Tensor, generator: torch.Generator) -> TrainingBatch:
         """Make labels of a batch of sequences, (B, L + extra) with (B,) lengths."""
 
     @abstractmethod
@@ -77,7 +77,7 @@ class Cloze(Objective):
             "keep_share": config["mask_keep_share"],
         }
 
-    def label(self, sequences: Tensor, lengths: Tensor, generator: torch.Generator) -> Labelled:
+    def label(self, sequences: Tensor, lengths: Tensor, generator: torch.Generator) -> TrainingBatch:
         """Mask the sequences: :func:`cloze`."""
         return cloze(sequences, lengths, self.mask_token, generator, **self.masking)
 
@@ -108,7 +108,7 @@ class Next(_NextItem):
         """Let each item see those before it alone."""
         return torch.ones_like(lengths)
 
-    def label(self, sequences: Tensor, lengths: Tensor, generator: torch.Generator) -> Labelled:
+    def label(self, sequences: Tensor, lengths: Tensor, generator: torch.Generator) -> TrainingBatch:
         """Label each item with the one after it: :func:`next_items`."""
         return next_items(sequences, lengths, self.mask_token, generator)
 
@@ -126,7 +126,7 @@ class Prefix(_NextItem):
         self.prefix_share: float = config["prefix_share"]
         self.mask_ratio: float = config["prefix_mask_ratio"]
 
-    def label(self, sequences: Tensor, lengths: Tensor, generator: torch.Generator) -> Labelled:
+    def label(self, sequences: Tensor, lengths: Tensor, generator: torch.Generator) -> TrainingBatch:
         """Draw the prefixes, and label what is after them: :func:`next_items`."""
         return next_items(sequences, lengths, self.mask_token, generator, self.prefix_share, self.mask_ratio)
 

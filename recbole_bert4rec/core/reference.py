@@ -13,8 +13,8 @@ The whole model, from histories to a loss and to a recommendation:
     histories = torch.tensor([[1, 2, 3, 0], [3, 1, 0, 0]])
     shown, labels = cloze(histories, mask_token=4, mask_ratio=0.5)
     loss(model(shown), labels).backward()
-    asked = append_mask(histories, mask_token=4)
-    next_items = model(asked)[asked == 4].argmax(1)
+    shown = append_mask(histories, mask_token=4)
+    next_items = model(shown)[shown == 4].argmax(1)
 """
 
 from __future__ import annotations

@@ -53,9 +53,9 @@ class Sequences:
             length: items of each. *Shape:* (B,)
         """
         row = torch.repeat_interleave(torch.arange(len(begin)), length)
-        place = begin[row] + index_within_segment(row, length)
-        times = None if self.times is None else self.times[place]
-        return Sequences(self.items[place], segment_offsets(length), times)
+        position = begin[row] + index_within_segment(row, length)
+        times = None if self.times is None else self.times[position]
+        return Sequences(self.items[position], segment_offsets(length), times)
 
     def counts_in(self, begin: Tensor, length: Tensor, n_items: int) -> Tensor:
         """Count how often each item is in some slices, in memory that does not grow with them.

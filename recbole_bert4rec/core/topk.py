@@ -67,12 +67,12 @@ def best_items(
             index = (rows[low:high], columns[low:high] - start)
             scores.index_put_(index, torch.as_tensor(value, dtype=scores.dtype, device=scores.device), accumulate=True)
         if best.shape[1] < k:
-            place = torch.arange(start, end, device=items.device).expand(n_rows, -1)
+            block = torch.arange(start, end, device=items.device).expand(n_rows, -1)
             best, order = torch.cat([best, scores], 1).topk(min(k, end), dim=1)
-            items, merged = torch.cat([items, place], 1).gather(1, order), end
+            items, merged = torch.cat([items, block], 1).gather(1, order), end
             continue
-        rows, place, above = _above(scores, best[:, -1:])
-        waiting.append((rows, place + start, above))
+        rows, columns, above = _above(scores, best[:, -1:])
+        waiting.append((rows, columns + start, above))
         if end >= 2 * merged or end == n_items or sum(len(rows) for rows, _, _ in waiting) > width:
             best, items = _merge(best, items, waiting)
             waiting, merged = [], end
@@ -86,7 +86,7 @@ def _by_item(rows: Tensor, items: Tensor, value: Tensor | float) -> Change:
 
 
 def _above(scores: Tensor, least: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return rows, places and values of the scores that exceed the least one of their row, or are no numbers.
+    """Return rows, columns and values of the scores that exceed the least one of their row, or are no numbers.
 
     *Shape:* (B, W), (B, 1) -> (P,) each
     """
@@ -95,26 +95,26 @@ def _above(scores: Tensor, least: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     whole = scores[:, : chunks * _CHUNK].view(n_rows, chunks, _CHUNK)
     rows, chunk = (~(whole.amax(-1) <= least)).nonzero(as_tuple=True)  # NaN is in no order
     within = whole[rows, chunk]  # (chunks with such a score, 64)
-    which, place = (~(within <= least[rows])).nonzero(as_tuple=True)
-    rows, found, place = rows[which], within[which, place], chunk[which] * _CHUNK + place
+    hit, column = (~(within <= least[rows])).nonzero(as_tuple=True)
+    rows, columns, values = rows[hit], chunk[hit] * _CHUNK + column, within[hit, column]
     rest = scores[:, chunks * _CHUNK :]
     if rest.shape[1]:  # of the last block
-        rest_rows, rest_place = (~(rest <= least)).nonzero(as_tuple=True)
-        found = torch.cat([found, rest[rest_rows, rest_place]])
-        rows, place = torch.cat([rows, rest_rows]), torch.cat([place, rest_place + chunks * _CHUNK])
-    return rows, place, found
+        rest_rows, rest_columns = (~(rest <= least)).nonzero(as_tuple=True)
+        values = torch.cat([values, rest[rest_rows, rest_columns]])
+        rows, columns = torch.cat([rows, rest_rows]), torch.cat([columns, rest_columns + chunks * _CHUNK])
+    return rows, columns, values
 
 
 def _merge(best: Tensor, items: Tensor, waiting: list[tuple[Tensor, Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
     """Return the k best of the best so far, (B, k) scores and items, and of the rows, items and scores that wait."""
     n_rows, k = best.shape
-    rows, places, found = (torch.cat(one) for one in zip(*waiting, strict=True))
+    rows, new_items, scores = (torch.cat(parts) for parts in zip(*waiting, strict=True))
     rows, order = rows.sort(stable=True)
     count = torch.bincount(rows, minlength=n_rows)
     column = index_within_segment(rows, count)
     table = best.new_full((n_rows, int(count.max()) if n_rows else 0), -torch.inf)
     names = torch.zeros_like(table, dtype=torch.int64)
-    table[rows, column], names[rows, column] = found[order], places[order]
+    table[rows, column], names[rows, column] = scores[order], new_items[order]
     best, order = torch.cat([best, table], 1).sort(dim=1, descending=True, stable=True)  # what fills up is last
     return best[:, :k], torch.cat([items, names], 1).gather(1, order[:, :k])
 

@@ -145,7 +145,7 @@ class WindowDataLoader(AbstractDataLoader):
             self.users = self.users[owner]
         copies = self.config["dupe_factor"]
         self.users, self.begin, self.length = (
-            one.repeat_interleave(copies) for one in (self.users, self.begin, self.length)
+            values.repeat_interleave(copies) for values in (self.users, self.begin, self.length)
         )
 
     def _batch_sizes(self) -> tuple[int, int | None]:

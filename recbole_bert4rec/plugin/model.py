@@ -13,7 +13,7 @@ from torch import Tensor
 
 from recbole_bert4rec.core.batching import epoch_generator
 from recbole_bert4rec.core.fast.cross_entropy import LogitOffset, Workspace, cross_entropy
-from recbole_bert4rec.core.labelled import Labelled, seen_pairs
+from recbole_bert4rec.core.labelled import TrainingBatch, seen_pairs
 from recbole_bert4rec.core.losses import (
     binary_cross_entropy,
     bpr,
@@ -121,33 +121,38 @@ class BERT4Rec(Ranker, SequentialRecommender):
         """
         sequences, lengths = interaction[self.ITEM_SEQ], interaction[self.ITEM_SEQ_LEN]
         generator = self._generator_on(sequences.device)
-        shown = self.objective.label(sequences, lengths, generator)
-        self.n_averaged = len(sequences) if self.loss_mean == "sequence" else len(shown.labels)
+        batch = self.objective.label(sequences, lengths, generator)
+        self.n_averaged = len(sequences) if self.loss_mean == "sequence" else len(batch.labels)
         times = None
         if self.TIME_SEQ:
-            visible = (shown.item_seq != PADDING) & ~shown.masked
+            visible = (batch.item_seq != PADDING) & ~batch.masked
             times = visible_times(interaction[self.TIME_SEQ][:, : visible.shape[1]], visible)
-        return self.loss_of(self.encoder.output(self._hidden_at(shown, times)), shown, sequences)
+        read = (batch.rows, batch.columns)
+        if batch.two_sided is None:
+            hidden = self.encoder(batch.item_seq, read, times)
+        else:  # nearly all are read
+            hidden = self.encoder(batch.item_seq, times=times, two_sided=batch.two_sided)[read]
+        return self.loss_of(self.encoder.output(hidden), batch, sequences)
 
-    def loss_of(self, vectors: Tensor, shown: Labelled, sequences: Tensor) -> Tensor:
+    def loss_of(self, vectors: Tensor, batch: TrainingBatch, sequences: Tensor) -> Tensor:
         """Return the mean loss of the labels; what a subclass with another loss writes anew.
 
         Args:
             vectors: the encoder's at the positions that are read. *Shape:* (M, H)
-            shown: what the encoder was shown, and the labels.
+            batch: what the encoder was shown, and the labels.
             sequences: the items themselves. *Shape:* (B, L)
 
         Returns:
             A scalar.
         """
         generator = self._generator_on(sequences.device)
-        weights = mask_weights(shown.rows, len(sequences), self.loss_mean)
-        offset = self._seen_offset(shown)
-        table, bias, labels = self.encoder.output_embedding, self.encoder.output_bias, shown.labels
+        weights = mask_weights(batch.rows, len(sequences), self.loss_mean)
+        offset = self._seen_offset(batch)
+        table, bias, labels = self.encoder.output_embedding, self.encoder.output_bias, batch.labels
         if self.loss_type == "CE":
             return cross_entropy(vectors, table, bias, labels, weights, offset, self._workspace)
         if self.loss_type == "BPR":
-            return bpr(vectors, table, bias, labels, self._negatives_outside(sequences, shown, generator), weights)
+            return bpr(vectors, table, bias, labels, self._negatives_outside(sequences, batch, generator), weights)
         if self.negatives is None:
             raise NotImplementedError(f"loss_type {self.loss_type} has no branch in calculate_loss")
         negatives = self.negatives.draw(self.n_negatives, labels, generator)
@@ -160,48 +165,35 @@ class BERT4Rec(Ranker, SequentialRecommender):
         t = self.gbce_t if self.loss_type == "gBCE" else 0.0
         return binary_cross_entropy(scores, weights, gbce_exponent(len(negatives.items), self.n_items, t))
 
-    def logits_of(self, vectors: Tensor, shown: Labelled) -> Tensor:
+    def logits_of(self, vectors: Tensor, batch: TrainingBatch) -> Tensor:
         """Return the logits of all items, for losses that need each of them: padding has -inf, ``seen_bias`` is added.
 
         *Shape:* (M, H) -> (M, N)
         """
         logits = self.encoder.scores(vectors)
-        offset = self._seen_offset(shown)
+        offset = self._seen_offset(batch)
         if offset is not None:
             logits = logits.index_put((offset.rows, offset.items), offset.value, accumulate=True)
         return logits.index_fill(1, torch.tensor([PADDING], device=logits.device), -torch.inf)
 
-    def _hidden_at(self, shown: Labelled, times: Tensor | None) -> Tensor:
-        """Return the hidden states of the positions that are read.
-
-        *Shape:* (M, H)
-        """
-        item_seq, rows, columns, _, _, two_sided = shown
-        hidden: Tensor
-        if two_sided is None:
-            hidden = self.encoder(item_seq, (rows, columns), times)
-        else:  # nearly all are read
-            hidden = self.encoder(item_seq, times=times, two_sided=two_sided)[rows, columns]
-        return hidden
-
-    def _negatives_outside(self, sequences: Tensor, shown: Labelled, generator: torch.Generator) -> Tensor:
+    def _negatives_outside(self, sequences: Tensor, batch: TrainingBatch, generator: torch.Generator) -> Tensor:
         """Draw an item for each label that is neither the label nor in its history; masked items count as such.
 
         *Shape:* (M,)
         """
-        held = sequences[shown.rows]
-        if shown.two_sided is not None:  # what comes after the label is the future
-            end = torch.maximum(shown.columns + 2, shown.two_sided[shown.rows]).unsqueeze(1)
+        held = sequences[batch.rows]
+        if batch.two_sided is not None:  # what comes after the label is the future
+            end = torch.maximum(batch.columns + 2, batch.two_sided[batch.rows]).unsqueeze(1)
             held = held.masked_fill(torch.arange(held.shape[1], device=held.device) >= end, PADDING)
         return items_outside(held, self.n_items, generator)
 
-    def _seen_offset(self, shown: Labelled) -> LogitOffset | None:
+    def _seen_offset(self, batch: TrainingBatch) -> LogitOffset | None:
         """Return ``seen_bias`` at the items that each read position sees; None if the option is off.
 
         Not in the paper. An item of the input scores high because its embedding is part of the hidden states; without
         this number, attention would have to learn whether items repeat.
         """
-        return None if self.seen_bias is None else LogitOffset(self.seen_bias, *seen_pairs(shown, self.mask_token))
+        return None if self.seen_bias is None else LogitOffset(self.seen_bias, *seen_pairs(batch, self.mask_token))
 
     def histories(self, interaction: Interaction) -> tuple[Tensor, ...]:
         """Return items, lengths and, with ``time_bias``, times of the rows, as :meth:`encode` takes them."""
@@ -232,13 +224,13 @@ class BERT4Rec(Ranker, SequentialRecommender):
         """
         items, lengths, *times = self.histories(interaction)
         rows = torch.cat([lengths.unsqueeze(1), items, *times], dim=1)  # float64 if there are times
-        unique, which = torch.unique(rows, dim=0, return_inverse=True)
+        unique, unique_row = torch.unique(rows, dim=0, return_inverse=True)
         width = 1 + items.shape[1]
         vectors, sequences = self.encode(
             unique[:, 1:width].long(), unique[:, 0].long(), *([unique[:, width:]] if times else [])
         )
         items = interaction[self.ITEM_ID].unsqueeze(1)
-        return self.score_candidates(vectors[which], sequences[which], items).squeeze(1)
+        return self.score_candidates(vectors[unique_row], sequences[unique_row], items).squeeze(1)
 
     def full_sort_predict(self, interaction: Interaction, seen: Pairs | None = None) -> Tensor:
         """Score all items for each row.

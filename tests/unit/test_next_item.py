@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recbole_bert4rec.core.encoder import attended
-from recbole_bert4rec.core.labelled import Labelled, distinct_items, seen_pairs
+from recbole_bert4rec.core.labelled import TrainingBatch, distinct_items, seen_pairs
 from recbole_bert4rec.core.next_item import next_items, read_last
 from recbole_bert4rec.system.constants import LOSSES
 from recbole_bert4rec.system.errors import UserError
@@ -24,7 +24,7 @@ def generator() -> torch.Generator:
     return torch.Generator().manual_seed(5)
 
 
-def reads(shown: Labelled) -> set[tuple[int, int, int]]:
+def reads(shown: TrainingBatch) -> set[tuple[int, int, int]]:
     found = list(zip(shown.rows.tolist(), shown.columns.tolist(), shown.labels.tolist(), strict=True))
     assert len(found) == len(set(found))
     return set(found)
@@ -153,7 +153,7 @@ def test_nothing_after_its_label_changes_the_loss_of_a_position(
     moved = 0
     for position in range(width - 1):
 
-        def read_early(*given: Any, end: int = position) -> Labelled:
+        def read_early(*given: Any, end: int = position) -> TrainingBatch:
             """Label as always, but read no position whose own sight or label is later than ``end`` + 1."""
             shown = label(*given)
             sight = torch.maximum(shown.columns + 1, shown.two_sided[shown.rows])

@@ -42,8 +42,8 @@ class Mine(BERT4Rec):
         super().__init__(config, dataset)
         self.factor = torch.nn.Parameter(torch.tensor(config["factor"]))
 
-    def loss_of(self, vectors, shown, sequences):
-        return super().loss_of(vectors, shown, sequences) * self.factor.exp()
+    def loss_of(self, vectors, batch, sequences):
+        return super().loss_of(vectors, batch, sequences) * self.factor.exp()
 
 class MySASRec(SASRec):
     def calculate_loss(self, interaction):
@@ -165,9 +165,9 @@ def test_a_mistake_in_the_file_of_defaults_names_the_file(module: str) -> None:
 
 def test_the_logits_are_those_that_the_loss_is_made_of(options: dict[str, Any]) -> None:
     class Twin(BERT4Rec):
-        def loss_of(self, vectors: torch.Tensor, shown: Any, sequences: torch.Tensor) -> torch.Tensor:
-            losses = torch.nn.functional.cross_entropy(self.logits_of(vectors, shown), shown.labels, reduction="none")
-            return (losses * mask_weights(shown.rows, len(sequences), self.loss_mean)).sum()
+        def loss_of(self, vectors: torch.Tensor, batch: Any, sequences: torch.Tensor) -> torch.Tensor:
+            losses = torch.nn.functional.cross_entropy(self.logits_of(vectors, batch), batch.labels, reduction="none")
+            return (losses * mask_weights(batch.rows, len(sequences), self.loss_mean)).sum()
 
     found = []
     for model in (BERT4Rec, Twin):

@@ -32,7 +32,7 @@ class Mask(NamedTuple):
         Args:
             rows: sequence of each query. *Shape:* (M,)
             columns: its position there. *Shape:* (M,)
-            index: its place among the queries of its sequence. *Shape:* (M,)
+            index: its number among the queries of its sequence. *Shape:* (M,)
             n_queries: Q of the result.
         """
         allowed, bias = self
@@ -41,8 +41,8 @@ class Mask(NamedTuple):
             allowed = of_queries.index_put((rows, index), allowed[rows, :, columns]).transpose(1, 2)
         if bias is not None:
             of_queries = bias.new_zeros(len(allowed), n_queries, *bias.shape[1::2])  # (B, Q, A, L)
-            own = bias[rows if len(bias) > 1 else torch.zeros_like(rows), :, columns]
-            bias = of_queries.index_put((rows, index), own).transpose(1, 2)
+            sequences = rows if len(bias) > 1 else torch.zeros_like(rows)
+            bias = of_queries.index_put((rows, index), bias[sequences, :, columns]).transpose(1, 2)
         return Mask(allowed, bias)
 
     def merged(self) -> Tensor:
@@ -82,7 +82,7 @@ def attention(query: Tensor, key: Tensor, value: Tensor, n_heads: int, mask: Mas
     if query.device.type == "cpu" and dropout == 0.0 and (learnt or onednn_multiplies()):
         heads: Tensor = _Attention.apply(n_heads, mask.allowed, query, key, value, mask.bias)  # type: ignore[no-untyped-call]
         return heads
-    query, key, value = (split_heads(one, n_heads) for one in (query, key, value))
+    query, key, value = (split_heads(projected, n_heads) for projected in (query, key, value))
     merged = mask.merged()
     if merged.is_floating_point():
         merged = merged.to(query.dtype)
@@ -99,13 +99,13 @@ class _Attention(torch.autograd.Function):
     ) -> Tensor:
         ctx.save_for_backward(allowed, query, key, value, bias)
         ctx.n_heads = n_heads
-        found = _like(query)
+        heads = _like(query)
         with by_mkl(), torch.autocast("cpu", enabled=False):
             for part in _parts(query, key, n_heads):
-                queries, keys, values = (_heads(one[part], n_heads) for one in (query, key, value))
+                queries, keys, values = (_heads(rows[part], n_heads) for rows in (query, key, value))
                 weights = _weights(queries, keys, n_heads, Mask(allowed, bias).of(part))
-                _join(weights.flatten(0, 1) @ values, found[part])
-        return found
+                _join(weights.flatten(0, 1) @ values, heads[part])
+        return heads
 
     @staticmethod
     @once_differentiable
@@ -116,15 +116,15 @@ class _Attention(torch.autograd.Function):
         of_query, of_key, of_value = map(_like, (query, key, value))
         of_bias = torch.zeros_like(bias) if ctx.needs_input_grad[5] else None
         for part in _parts(query, key, n_heads):
-            queries, keys, values, of_heads = (_heads(one[part], n_heads) for one in (query, key, value, gradient))
+            queries, keys, values, of_heads = (_heads(rows[part], n_heads) for rows in (query, key, value, gradient))
             mask = Mask(allowed, bias).of(part)
             weights = _weights(queries, keys, n_heads, mask)  # (S, A, Q, L), as all that are named of_...
             _join(weights.flatten(0, 1).transpose(1, 2) @ of_heads, of_value[part])
             of_weights = (of_heads @ values.transpose(1, 2)).view_as(weights)
             of_logits = torch._softmax_backward_data(of_weights, weights, -1, weights.dtype)
             if of_bias is not None:
-                own = of_bias if len(of_bias) == 1 else of_bias[part]
-                own.add_(of_logits.sum_to_size(own.shape))
+                of_part = of_bias if len(of_bias) == 1 else of_bias[part]
+                of_part.add_(of_logits.sum_to_size(of_part.shape))
             of_products = of_logits.flatten(0, 1).mul_(queries.shape[-1] ** -0.5)
             _join(of_products @ keys, of_query[part])
             _join(of_products.transpose(1, 2) @ queries, of_key[part])

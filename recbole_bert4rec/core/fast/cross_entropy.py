@@ -160,12 +160,12 @@ class _CrossEntropy(torch.autograd.Function):
         device = hidden.device.type
         rounded = torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device) == torch.bfloat16
         kind = torch.bfloat16 if rounded else bias.dtype  # float16 is too small for unscaled gradients
-        _, _, *asked = ctx.needs_input_grad
+        _, _, *needed = ctx.needs_input_grad
         gradients = _Gradients(
-            torch.zeros_like(hidden, dtype=bias.dtype) if recording and asked[0] else None,
-            torch.zeros_like(item_embedding) if recording and asked[1] else None,
-            torch.zeros_like(bias) if recording and asked[2] else None,
-            torch.zeros_like(bias[0]) if recording and asked[5] else None,
+            torch.zeros_like(hidden, dtype=bias.dtype) if recording and needed[0] else None,
+            torch.zeros_like(item_embedding) if recording and needed[1] else None,
+            torch.zeros_like(bias) if recording and needed[2] else None,
+            torch.zeros_like(bias[0]) if recording and needed[5] else None,
         )
         low, table, weights = hidden.to(kind), item_embedding.to(kind), weights.to(bias.dtype)
         most = max(_LEAST_ROWS, _KEPT // len(bias))
@@ -180,9 +180,9 @@ class _CrossEntropy(torch.autograd.Function):
                 blocks = list(_blocks(operands, offset, memory))
                 logsumexp = torch.stack([block.highest + block.total.log() for block in blocks]).logsumexp(0)  # (R,)
                 loss += _loss_of_rows(operands, labels[part], weights[part], offset, logsumexp)
-                own = gradients if gradients.hidden is None else gradients._replace(hidden=gradients.hidden[part])
-                _add_softmax_gradients(operands, weights[part], blocks, logsumexp, own)
-                _subtract_label_gradients(operands, labels[part], weights[part], offset, own)
+                of_part = gradients if gradients.hidden is None else gradients._replace(hidden=gradients.hidden[part])
+                _add_softmax_gradients(operands, weights[part], blocks, logsumexp, of_part)
+                _subtract_label_gradients(operands, labels[part], weights[part], offset, of_part)
         if gradients.hidden is not None:
             gradients = gradients._replace(hidden=gradients.hidden.to(hidden.dtype))
         ctx.gradients = gradients
@@ -193,7 +193,7 @@ class _CrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         if ctx.gradients is None:
             raise RuntimeError("the gradients of this loss were asked for before; compute the loss again")
-        hidden, table, bias, value = (None if one is None else one.mul_(gradient) for one in ctx.gradients)
+        hidden, table, bias, value = (None if total is None else total.mul_(gradient) for total in ctx.gradients)
         ctx.gradients = None
         return None, None, hidden, table, bias, None, None, value, None, None
 
@@ -205,14 +205,14 @@ def _blocks(operands: _Operands, offset: LogitOffset | None, memory: Tensor) -> 
     width = max(1, _BLOCK["cuda" if hidden.is_cuda else "cpu"] // n_rows)
     parts = [slice(begin, min(begin + width, len(bias))) for begin in range(1, len(bias), width)]
     binary = hidden * _LOG2_E  # powers of 2 take less time than those of e
-    for items, own in zip(parts, _by_items(offset, parts), strict=True):
+    for items, added in zip(parts, _by_items(offset, parts), strict=True):
         kept = memory[n_rows * items.start : n_rows * items.stop].view(n_rows, -1)
         logits = torch.mm(binary, table[items].T, out=kept).to(bias.dtype).add_(bias[items], alpha=_LOG2_E)
-        if own is not None:
-            logits.index_put_((own.rows, own.items), own.value.to(bias.dtype) * _LOG2_E, accumulate=True)
+        if added is not None:
+            logits.index_put_((added.rows, added.items), added.value.to(bias.dtype) * _LOG2_E, accumulate=True)
         highest = logits.amax(1)
         exponentials = logits.sub_(highest.unsqueeze(1)).exp2_()
-        yield _Block(items, own, kept.copy_(exponentials), highest / _LOG2_E, exponentials.sum(1))
+        yield _Block(items, added, kept.copy_(exponentials), highest / _LOG2_E, exponentials.sum(1))
 
 
 def _loss_of_rows(
@@ -235,7 +235,7 @@ def _add_softmax_gradients(
 ) -> None:
     """Add the gradients of sum_m w_m logsumexp_v s_mv: those of s_mv are w_m p_mv, with p the softmax."""
     hidden, table, _ = operands
-    if all(one is None for one in gradients):
+    if all(gradient is None for gradient in gradients):
         return
     for block in blocks:
         share = weights * (block.highest - logsumexp).exp()  # times the block's exponentials it is w_m p_mv
@@ -289,8 +289,8 @@ def _add_product(to: Tensor, left: Tensor, right: Tensor) -> None:
 def _of_rows(offset: LogitOffset, start: int, stop: int) -> LogitOffset:
     """Return the pairs of rows ``start`` to ``stop``; their rows are counted from ``start``."""
     bounds = torch.searchsorted(offset.rows, torch.tensor([start, stop], device=offset.rows.device))
-    own = slice(*bounds.tolist())
-    return LogitOffset(offset.value, offset.rows[own] - start, offset.items[own])
+    pairs = slice(*bounds.tolist())
+    return LogitOffset(offset.value, offset.rows[pairs] - start, offset.items[pairs])
 
 
 def _by_items(offset: LogitOffset | None, parts: list[slice]) -> list[LogitOffset | None]:

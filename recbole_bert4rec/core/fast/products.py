@@ -92,7 +92,7 @@ def measured() -> Products:
         return [left @ right for left, right in factors]
 
     def error() -> float:
-        return max(float((own - true).abs().max()) for own, true in zip(multiply(), exact, strict=True))
+        return max(float((product - true).abs().max()) for product, true in zip(multiply(), exact, strict=True))
 
     with by_mkl():
         mkl, mkl_error = min(timeit.repeat(multiply, number=1, repeat=_TIMES)), error()
