@@ -11,13 +11,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from recbole_bert4rec.core.beyond_paper import ItemFeatures, PositionBias, TimeBias
 from recbole_bert4rec.core.fast.attention import Mask, attention, split_heads
-from recbole_bert4rec.core.fast.dropout import Dropout
-from recbole_bert4rec.core.fast.position_wise import Linear, feed_forward
-from recbole_bert4rec.core.features import ItemFeatures
-from recbole_bert4rec.core.position_bias import PositionBias
+from recbole_bert4rec.core.fast.layers import Dropout, Linear, feed_forward
 from recbole_bert4rec.core.segments import index_within_segment
-from recbole_bert4rec.core.time_bias import TimeBias
 from recbole_bert4rec.system.constants import PADDING, OptionValues
 
 

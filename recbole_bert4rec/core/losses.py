@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from recbole_bert4rec.core.fast.cross_entropy import LogitOffset
-from recbole_bert4rec.core.fast.position_wise import linear
+from recbole_bert4rec.core.fast.layers import linear
 from recbole_bert4rec.core.segments import index_within_segment
 
 

@@ -4,14 +4,47 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from recbole_bert4rec.core.cloze import append_mask, cloze
-from recbole_bert4rec.core.labelled import Asked, TrainingBatch
-from recbole_bert4rec.core.next_item import next_items, read_last
-from recbole_bert4rec.system.constants import OptionValues
+from recbole_bert4rec.system.constants import PADDING, OptionValues
+
+
+class TrainingBatch(NamedTuple):
+    """A batch as it is trained on: what is shown, what is read, and what that predicts.
+
+    Attributes:
+        item_seq: what the encoder is shown. *Shape:* (B, L)
+        rows: row of each position that is read. *Shape:* (M,)
+        columns: column of each position that is read. *Shape:* (M,)
+        labels: the item that each of them predicts. *Shape:* (M,)
+        masked: the positions whose item is masked, though some may show an item. *Shape:* (B, L)
+        two_sided: items at the beginning of each sequence that see each other; every later one sees itself and those
+            before it. None where all see all. *Shape:* (B,)
+    """
+
+    item_seq: Tensor
+    rows: Tensor
+    columns: Tensor
+    labels: Tensor
+    masked: Tensor
+    two_sided: Tensor | None = None
+
+
+class Asked(NamedTuple):
+    """Histories as they are shown to predict the next item.
+
+    Attributes:
+        item_seq: what the encoder is shown. *Shape:* (B, L)
+        last: the position of each that is read. *Shape:* (B,)
+        two_sided: as in :class:`TrainingBatch`. *Shape:* (B,)
+    """
+
+    item_seq: Tensor
+    last: Tensor
+    two_sided: Tensor | None = None
 
 
 class Objective(ABC):
@@ -90,6 +123,99 @@ class Cloze(Objective):
         return append_mask(times, lengths, 0, self.max_length, trim)[0]
 
 
+def cloze_positions(
+    lengths: Tensor, width: int, mask_ratio: float, ft_ratio: float, mask_count: str, generator: torch.Generator
+) -> Tensor:
+    """Draw the masked positions, at least one in each sequence; all are equally likely.
+
+    Args:
+        lengths: items of each sequence. *Shape:* (B,)
+        width: L.
+        mask_ratio: rho, the share of positions to mask, in (0, 1].
+        ft_ratio: probability that a sequence masks its last item and nothing else, as at test time.
+        mask_count: ``bernoulli`` masks each position with probability rho; ``exact`` masks max(1, round(rho n))
+            positions of a sequence with n items, as the authors' code does.
+        generator: on the device of ``lengths``.
+
+    Returns:
+        True where masked. *Shape:* (B, L)
+    """
+    device = lengths.device
+    column = torch.arange(width, device=device)
+    length = lengths.unsqueeze(1)  # (B, 1)
+    present = column < length  # (B, L)
+    noise = torch.rand(len(lengths), width, generator=generator, device=device).masked_fill(~present, torch.inf)
+    if mask_count == "exact":
+        count = (mask_ratio * length + 0.5).long().clamp(min=1)
+        masked = noise.argsort(1).argsort(1) < count
+    else:
+        masked = noise < mask_ratio
+        masked |= (column == noise.argmin(1, keepdim=True)) & ~masked.any(1, keepdim=True)
+    last_only = torch.rand(len(lengths), 1, generator=generator, device=device) < ft_ratio
+    return torch.where(last_only, column == length - 1, masked)
+
+
+def cloze(
+    item_seq: Tensor,
+    lengths: Tensor,
+    mask_token: int,
+    generator: torch.Generator,
+    mask_ratio: float,
+    ft_ratio: float = 0.0,
+    mask_count: str = "bernoulli",
+    random_share: float = 0.0,
+    keep_share: float = 0.0,
+) -> TrainingBatch:
+    """Mask a batch of sequences for training.
+
+    Args:
+        item_seq: items padded on the right. *Shape:* (B, L)
+        lengths: items of each sequence, at least 1. *Shape:* (B,)
+        mask_token: id of [MASK]; real items are 1..mask_token - 1.
+        generator: on the device of ``item_seq``.
+        mask_ratio: see :func:`cloze_positions`.
+        ft_ratio: see :func:`cloze_positions`.
+        mask_count: see :func:`cloze_positions`.
+        random_share: share of the masked positions that hold a random item instead of [MASK]; 0 in the authors' code,
+            0.1 in BERT.
+        keep_share: share of the masked positions that keep their item; 0 in the authors' code, 0.1 in BERT.
+    """
+    masked = cloze_positions(lengths, item_seq.shape[1], mask_ratio, ft_ratio, mask_count, generator)
+    rows, columns = masked.nonzero(as_tuple=True)
+    labels = item_seq[rows, columns]
+    replacement = torch.full_like(labels, mask_token)
+    if random_share or keep_share:
+        draw = torch.rand(len(labels), generator=generator, device=labels.device)
+        random_items = torch.randint(1, mask_token, labels.shape, generator=generator, device=labels.device)
+        replacement = torch.where(draw < random_share, random_items, replacement)
+        replacement = torch.where(draw >= 1.0 - keep_share, labels, replacement)
+    masked_seq = item_seq.clone()
+    masked_seq[rows, columns] = replacement
+    return TrainingBatch(masked_seq, rows, columns, labels, masked)
+
+
+def append_mask(
+    item_seq: Tensor, lengths: Tensor, mask_token: int, max_length: int, trim: bool = True
+) -> tuple[Tensor, Tensor]:
+    """Append [MASK] to each history, as the paper does to recommend (section 3.6, Test).
+
+    A history of more than ``max_length - 1`` items loses its oldest; all others stay whole.
+
+    Args:
+        item_seq: histories padded on the right. *Shape:* (B, L)
+        lengths: items of each history; 0 is allowed. *Shape:* (B,)
+        mask_token: id of [MASK].
+        max_length: of the result.
+        trim: the result to the longest. False: L' is L + 1, whatever the lengths are.
+
+    Returns:
+        The sequences, (B, L' <= max_length), and the position of each [MASK], (B,).
+    """
+    kept = lengths.clamp(max=max_length - 1)
+    shown = most_recent(item_seq, lengths, kept, 1 + (int(kept.max()) if trim else item_seq.shape[1]))
+    return shown.scatter(1, kept.unsqueeze(1), mask_token), kept
+
+
 class _NextItem(Objective):
     """What next-item objectives share."""
 
@@ -135,4 +261,119 @@ class Prefix(_NextItem):
         return Asked(*read_last(item_seq, lengths, self.mask_token, self.max_length, trim))
 
 
+def next_items(
+    sequences: Tensor,
+    lengths: Tensor,
+    mask_token: int,
+    generator: torch.Generator | None,
+    prefix_share: float = 0.0,
+    mask_ratio: float = 0.0,
+) -> TrainingBatch:
+    """Take the last item from each sequence and let every position predict the item after it.
+
+    With a prefix (prefix language model; Dong et al., UniLM, NeurIPS 2019) the items before a random cut see each other
+    from both sides. Then only the last of them and the later ones predict, for the others see what follows them. Masked
+    items of a prefix are predicted too, from the position before them (masked next-token prediction): the position that
+    a next item is read from.
+
+    Args:
+        sequences: items padded on the right. *Shape:* (B, L + 1)
+        lengths: items of each sequence. *Shape:* (B,)
+        mask_token: id of [MASK].
+        generator: on the device of ``sequences``; nothing is drawn without a prefix.
+        prefix_share: probability that a sequence has a prefix; the others are causal (Radford et al., 2018; SASRec,
+            Kang and McAuley, ICDM 2018).
+        mask_ratio: share of the items of a prefix, its first one aside, that are masked.
+    """
+    shown = sequences[:, :-1].clone()
+    column = torch.arange(shown.shape[1], device=shown.device)
+    count = (lengths - 1).clamp(min=0)  # items that are shown
+    shown.masked_fill_(column >= count.unsqueeze(1), PADDING)
+    two_sided = torch.ones_like(count)
+    read = column < count.unsqueeze(1)
+    if prefix_share:
+        draws = torch.rand(2, len(lengths), generator=generator, device=lengths.device, dtype=torch.float64)
+        cut = 1 + (draws[1] * count).long().clamp(max=(count - 1).clamp(min=0))  # in 1..count
+        two_sided = torch.where(draws[0] < prefix_share, cut, two_sided)
+        read &= column >= two_sided.unsqueeze(1) - 1
+    masked = torch.zeros_like(read)
+    if prefix_share and mask_ratio:
+        inside = (column > 0) & (column < two_sided.unsqueeze(1))
+        masked = inside & (torch.rand(shown.shape, generator=generator, device=shown.device) < mask_ratio)
+        shown.masked_fill_(masked, mask_token)
+        read[:, :-1] |= masked[:, 1:]
+    rows, columns = read.nonzero(as_tuple=True)
+    return TrainingBatch(shown, rows, columns, sequences[rows, columns + 1], masked, two_sided)
+
+
+def read_last(
+    item_seq: Tensor, lengths: Tensor, mask_token: int, max_length: int, trim: bool = True
+) -> tuple[Tensor, Tensor]:
+    """Show the most recent items of each history, to be read at the last of them.
+
+    A history without items is shown as [MASK].
+
+    Args:
+        item_seq: histories padded on the right. *Shape:* (B, L)
+        lengths: items of each history; 0 is allowed. *Shape:* (B,)
+        mask_token: id of [MASK].
+        max_length: of the result.
+        trim: the result to the longest. False: L' is L, whatever the lengths are.
+
+    Returns:
+        The sequences, (B, L' <= max_length), and the position of each last item, (B,).
+    """
+    kept = lengths.clamp(max=max_length)
+    shown = most_recent(item_seq, lengths, kept, max(1, int(kept.max())) if trim else item_seq.shape[1])
+    shown[:, 0] = shown[:, 0].masked_fill(kept == 0, mask_token)
+    return shown, (kept - 1).clamp(min=0)
+
+
 OBJECTIVES: Mapping[str, type[Objective]] = {"cloze": Cloze, "next": Next, "prefix": Prefix}
+
+
+def most_recent(values: Tensor, lengths: Tensor, kept: Tensor, width: int) -> Tensor:
+    """Move the latest values of each history to its left, and pad the rest.
+
+    Args:
+        values: of histories padded on the right. *Shape:* (B, L)
+        lengths: values of each history. *Shape:* (B,)
+        kept: how many of them are kept. *Shape:* (B,)
+        width: L' of the result, at least the most that are kept.
+
+    Returns:
+        *Shape:* (B, L')
+    """
+    column = torch.arange(width, device=values.device)
+    index = (lengths - kept).unsqueeze(1) + column
+    latest = values.gather(1, index.clamp(max=values.shape[1] - 1))
+    return latest.masked_fill(column >= kept.unsqueeze(1), PADDING)
+
+
+def seen_pairs(batch: TrainingBatch, mask_token: int) -> tuple[Tensor, Tensor]:
+    """Return which items each read position sees: those of its history at that time, without [MASK].
+
+    Args:
+        batch: of a loss.
+        mask_token: id of [MASK].
+
+    Returns:
+        Index of the read position, ascending, and item; each pair stands once. *Shape:* (P,) each
+    """
+    visible = distinct_items(batch.item_seq, mask_token)[batch.rows]  # (M, L)
+    if batch.two_sided is not None:
+        end = torch.maximum(batch.columns + 1, batch.two_sided[batch.rows]).unsqueeze(1)
+        visible &= torch.arange(visible.shape[1], device=visible.device) < end
+    read, column = visible.nonzero(as_tuple=True)
+    return read, batch.item_seq[batch.rows[read], column]
+
+
+def distinct_items(item_seq: Tensor, mask_token: int) -> Tensor:
+    """Mark each item of a sequence where it stands first; neither padding nor [MASK].
+
+    *Shape:* (B, L) in, out
+    """
+    ordered, order = item_seq.sort(dim=1, stable=True)
+    new = (ordered != PADDING) & (ordered != mask_token)
+    new[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
+    return torch.empty_like(new).scatter_(1, order, new)

@@ -9,12 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from recbole_bert4rec.core.batching import similar_lengths
+from recbole_bert4rec.core.beyond_paper import visible_times
 from recbole_bert4rec.core.encoder import BERT4RecEncoder, EncoderOptions
 from recbole_bert4rec.core.fast.cross_entropy import LogitOffset
-from recbole_bert4rec.core.labelled import Asked, distinct_items
-from recbole_bert4rec.core.objectives import OBJECTIVES
+from recbole_bert4rec.core.objectives import OBJECTIVES, Asked, distinct_items
 from recbole_bert4rec.core.segments import pair_keys
-from recbole_bert4rec.core.time_bias import visible_times
 from recbole_bert4rec.core.topk import Change, best_items
 from recbole_bert4rec.system.constants import PADDING, OptionValues
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from recbole_bert4rec.core.losses import bpr_max, mask_weights, sampled_scores, sampled_softmax
 from recbole_bert4rec.core.negatives import SharedNegatives
-from recbole_bert4rec.core.next_item import next_items
+from recbole_bert4rec.core.objectives import next_items
 from recbole_bert4rec.options.kinds import OneOf, Real, Whole
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.user_rows import WindowModel

@@ -12,8 +12,8 @@ from recbole.utils import InputType
 from torch import Tensor
 
 from recbole_bert4rec.core.batching import epoch_generator
+from recbole_bert4rec.core.beyond_paper import visible_times
 from recbole_bert4rec.core.fast.cross_entropy import LogitOffset, Workspace, cross_entropy
-from recbole_bert4rec.core.labelled import TrainingBatch, seen_pairs
 from recbole_bert4rec.core.losses import (
     binary_cross_entropy,
     bpr,
@@ -23,8 +23,8 @@ from recbole_bert4rec.core.losses import (
     sampled_softmax,
 )
 from recbole_bert4rec.core.negatives import SharedNegatives, items_outside
+from recbole_bert4rec.core.objectives import TrainingBatch, seen_pairs
 from recbole_bert4rec.core.ranker import Pairs, Ranker
-from recbole_bert4rec.core.time_bias import visible_times
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.system.constants import PADDING, SAMPLED_LOSSES, STOCK_MODEL_NAME, UNCALIBRATED_LOSSES
 

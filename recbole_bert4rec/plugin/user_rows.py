@@ -13,7 +13,7 @@ from recbole.utils import InputType
 from torch import Tensor
 
 from recbole_bert4rec.core.batching import covering_windows
-from recbole_bert4rec.core.next_item import next_items
+from recbole_bert4rec.core.objectives import next_items
 from recbole_bert4rec.options.checks import mistakes_of_values
 from recbole_bert4rec.options.kinds import Kind
 from recbole_bert4rec.plugin.loader import WindowDataLoader

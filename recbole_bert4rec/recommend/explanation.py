@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from recbole_bert4rec.core.labelled import Asked
+from recbole_bert4rec.core.objectives import Asked
 from recbole_bert4rec.core.ranker import Ranker
 from recbole_bert4rec.core.sequences import Sequences
 from recbole_bert4rec.recommend.given import Items

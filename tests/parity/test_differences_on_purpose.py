@@ -7,7 +7,7 @@ from recbole.data.interaction import Interaction
 from recbole.data.transform import MaskItemSequence
 
 from recbole_bert4rec.core.batching import epoch_generator
-from recbole_bert4rec.core.cloze import append_mask, cloze
+from recbole_bert4rec.core.objectives import append_mask, cloze
 from tests.conftest import Catalogue, histories_to_rows, make_config, make_trainer, prepare
 
 ITEMS = ["a", "b", "c", "d", "e", "f"]

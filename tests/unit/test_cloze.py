@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recbole_bert4rec.core.batching import epoch_generator
-from recbole_bert4rec.core.cloze import append_mask, cloze, cloze_positions
+from recbole_bert4rec.core.objectives import append_mask, cloze, cloze_positions
 from tests.conftest import padded
 
 MASK = 31

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from recbole_bert4rec.core.encoder import ACTIVATIONS, BERT4RecEncoder, EncoderOptions, MultiHeadAttention
 from recbole_bert4rec.core.fast.attention import Mask
-from recbole_bert4rec.core.fast.dropout import Dropout
+from recbole_bert4rec.core.fast.layers import Dropout
 from recbole_bert4rec.system.constants import ABLATABLE
 
 OPTIONS = EncoderOptions(

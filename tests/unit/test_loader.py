@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from recbole_bert4rec.core.cloze import cloze
+from recbole_bert4rec.core.objectives import cloze
 from tests.conftest import histories_to_rows, make_config, make_trainer, prepare
 from tests.unit.conftest import SMALL, start
 

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recbole_bert4rec.core.encoder import attended
-from recbole_bert4rec.core.labelled import TrainingBatch, distinct_items, seen_pairs
-from recbole_bert4rec.core.next_item import next_items, read_last
+from recbole_bert4rec.core.objectives import TrainingBatch, distinct_items, next_items, read_last, seen_pairs
 from recbole_bert4rec.system.constants import LOSSES
 from recbole_bert4rec.system.errors import UserError
 from tests.conftest import histories_to_rows, make_config, make_trainer, overlapping_histories, padded, prepare

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recbole_bert4rec.core.encoder import ACTIVATIONS
-from recbole_bert4rec.core.fast import position_wise
-from recbole_bert4rec.core.fast.position_wise import Linear, feed_forward, linear
+from recbole_bert4rec.core.fast import layers
+from recbole_bert4rec.core.fast.layers import Linear, feed_forward, linear
 from recbole_bert4rec.core.fast.products import by_onednn
 from tests.unit.test_products import needs_a_switch
 
@@ -54,8 +54,8 @@ def layer_of(weight: torch.Tensor, bias: torch.Tensor) -> Linear:
 @given(rows=st.integers(0, 200), block=st.integers(1, 90), last=st.integers(1, 70))
 def test_a_linear_layer_is_torchs_for_any_number_of_positions(rows: int, block: int, last: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(position_wise, "_BLOCK", block)
-        patch.setattr(position_wise, "_LAST", last)
+        patch.setattr(layers, "_BLOCK", block)
+        patch.setattr(layers, "_LAST", last)
         assert_same(linear, F.linear, draw((rows, 5), (3, 5), (3,)))
 
 

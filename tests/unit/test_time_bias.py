@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from recbole.data.interaction import Interaction
 
+from recbole_bert4rec.core.beyond_paper import TimeBias, visible_times
 from recbole_bert4rec.core.encoder import BERT4RecEncoder, EncoderOptions
 from recbole_bert4rec.core.fast.attention import Mask
-from recbole_bert4rec.core.time_bias import TimeBias, visible_times
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.attention import mean_attention
 from recbole_bert4rec.training.recommending import recommendations
