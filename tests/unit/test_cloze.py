@@ -7,6 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from recbole_bert4rec.core import reference
 from recbole_bert4rec.core.batching import epoch_generator
 from recbole_bert4rec.core.objectives import append_mask, cloze, cloze_positions
 from tests.conftest import padded
@@ -71,7 +72,10 @@ def test_ft_ratio_one_masks_the_last_item_only_and_zero_never_forces_it() -> Non
 def test_a_ratio_of_one_masks_everything() -> None:
     item_seq, lengths = padded([[1, 2, 3], [4]])
     masked = cloze(item_seq, lengths, MASK, epoch_generator(0, 0), 1.0)
-    assert masked.item_seq.tolist() == [[MASK, MASK, MASK], [MASK, 0, 0]]
+    shown, labels = reference.cloze(item_seq, MASK, 1.0)
+    assert torch.equal(masked.item_seq, shown)
+    assert torch.equal(masked.labels, labels[labels != reference.NO_LABEL])
+    assert shown.tolist() == [[MASK, MASK, MASK], [MASK, 0, 0]]
 
 
 def test_shares_of_bert_show_mask_random_and_own_item() -> None:
@@ -109,9 +113,10 @@ def test_append_mask_cuts_only_a_history_that_does_not_fit() -> None:
 
 
 @given(sequences_strategy, st.integers(2, 60))
-def test_append_mask_equals_a_naive_loop(sequences: list[list[int]], max_length: int) -> None:
+def test_append_mask_shows_the_latest_items_as_the_paper_does(sequences: list[list[int]], max_length: int) -> None:
     item_seq, lengths = padded(sequences)
     shown, position = append_mask(item_seq, lengths, MASK, max_length)
-    naive = [[*sequence[-(max_length - 1) :], MASK] for sequence in sequences]
-    assert [row[: p + 1] for row, p in zip(shown.tolist(), position.tolist(), strict=True)] == naive
-    assert shown.shape[1] == max(map(len, naive))
+    latest, _ = padded([sequence[-(max_length - 1) :] for sequence in sequences])
+    wanted = reference.append_mask(latest, MASK)
+    assert torch.equal(shown, wanted)
+    assert torch.equal(position, (wanted == MASK).nonzero()[:, 1])

@@ -1,8 +1,7 @@
-"""The encoder against a naive twin of the paper's equations; padding, positions, initialisation, dropout."""
+"""The encoder against the layers of core/reference.py; padding, positions, initialisation, dropout."""
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from typing import Any
 
@@ -11,8 +10,10 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.func import functional_call
 
-from recbole_bert4rec.core.encoder import ACTIVATIONS, BERT4RecEncoder, EncoderOptions, MultiHeadAttention
+from recbole_bert4rec.core import reference
+from recbole_bert4rec.core.encoder import ACTIVATIONS, BERT4RecEncoder, EncoderOptions
 from recbole_bert4rec.core.fast.attention import Mask
 from recbole_bert4rec.core.fast.layers import Dropout
 from recbole_bert4rec.system.constants import ABLATABLE
@@ -36,44 +37,41 @@ def naive_around(sublayer: Any, options: EncoderOptions, hidden: torch.Tensor, m
     return rest + made_of(norm(hidden)) if options.norm == "pre" else norm(rest + made_of(hidden))
 
 
-def naive_attention(layer: MultiHeadAttention, hidden: torch.Tensor, present: torch.Tensor) -> torch.Tensor:
-    """Equations 1 and 2 for one sequence, a head at a time; hidden (L, H), present (L,)."""
-    size = hidden.shape[1]
-    head_size = size // layer.n_heads
-    query, key, value = layer.query_key_value(hidden).split(size, dim=1)
-    heads = []
-    for h in range(layer.n_heads):
-        part = slice(h * head_size, (h + 1) * head_size)
-        scores = query[:, part] @ key[:, part].T / math.sqrt(head_size)
-        attention = torch.softmax(scores.masked_fill(~present, -math.inf), dim=1)
-        heads.append(attention @ value[:, part])
-    return layer.output(torch.cat(heads, dim=1))
+def by_the_paper(twin: torch.nn.Module, layer: torch.nn.Module, *inputs: torch.Tensor) -> torch.Tensor:
+    """Apply a layer of core/reference.py with the weights of one of ours."""
+    return functional_call(twin, dict(layer.named_parameters()), inputs)
 
 
-def naive_feed_forward(layer: Any, hidden_act: str, hidden: torch.Tensor) -> torch.Tensor:
-    """Equation 3, or SwiGLU in its place."""
+def naive_attention(layer: Any, options: EncoderOptions, hidden: torch.Tensor, present: torch.Tensor) -> torch.Tensor:
+    """Equations 1 and 2."""
+    return by_the_paper(reference.MultiHeadAttention(options.hidden_size, options.n_heads), layer, hidden, present)
+
+
+def naive_feed_forward(layer: Any, options: EncoderOptions, hidden: torch.Tensor) -> torch.Tensor:
+    """Equation 3, with another activation where the options name one."""
+    if options.hidden_act == "gelu":
+        return by_the_paper(reference.FeedForward(options.hidden_size, options.inner_size), layer, hidden)
     inner = layer.inner(hidden)
-    if hidden_act == "swiglu":
-        half = inner.shape[1] // 2
-        return layer.output(inner[:, :half] * torch.sigmoid(inner[:, :half]) * inner[:, half:])
+    if options.hidden_act == "swiglu":
+        half = options.inner_size
+        return layer.output(inner[..., :half] * torch.sigmoid(inner[..., :half]) * inner[..., half:])
     return layer.output(layer.activation(inner))
 
 
-def naive_encoder(encoder: BERT4RecEncoder, sequence: list[int]) -> torch.Tensor:
-    options, items = encoder.options, torch.tensor(sequence)
-    length = int((items != 0).sum())
-    position = list(range(len(sequence)))
+def naive_encoder(encoder: BERT4RecEncoder, item_seq: torch.Tensor) -> torch.Tensor:
+    options, present = encoder.options, item_seq != 0
+    position = torch.arange(item_seq.shape[1]).expand_as(item_seq)
     if options.position == "end":
-        position = [max(0, length - 1 - p) for p in position]
-    hidden = encoder.item_embedding.weight[items]
+        position = (present.sum(1, keepdim=True) - 1 - position).clamp(min=0)
+    hidden = encoder.item_embedding(item_seq)
     if options.position != "none":
-        hidden = hidden + encoder.position_embedding.weight[position]
+        hidden = hidden + encoder.position_embedding(position)
     hidden = encoder.embedding_norm(hidden)
     for layer in encoder.layers:
-        attend = partial(naive_attention, layer.attention, present=items != 0)
+        attend = partial(naive_attention, layer.attention, options, present=present)
         hidden = naive_around(layer.attention, options, hidden, attend)
         if "feed_forward" not in options.ablate:
-            transform = partial(naive_feed_forward, layer.feed_forward, options.hidden_act)
+            transform = partial(naive_feed_forward, layer.feed_forward, options)
             hidden = naive_around(layer.feed_forward, options, hidden, transform)
     return encoder.last_norm(hidden) if options.norm == "pre" else hidden
 
@@ -92,15 +90,12 @@ def test_the_encoder_equals_the_equations_gradients_too(variant: dict[str, Any])
     torch.manual_seed(0)
     encoder = BERT4RecEncoder(EncoderOptions(**{**OPTIONS.__dict__, **variant})).eval().double()
     torch.nn.init.normal_(encoder.embedding_norm.weight)  # else norm after norm would change nothing
-    sequences = [[3, 20, 5, 0, 0], [1, 2, 3, 4, 20]]
-    fast = encoder(torch.tensor(sequences))
-    real = [fast[0, :3], fast[1]]
-    naive = [naive_encoder(encoder, sequences[0])[:3], naive_encoder(encoder, sequences[1])]
-    for ours, twin in zip(real, naive, strict=True):
-        torch.testing.assert_close(ours, twin, atol=1e-9, rtol=1e-7)
+    item_seq = torch.tensor([[3, 20, 5, 0, 0], [1, 2, 3, 4, 20]])
+    fast, naive = encoder(item_seq)[item_seq != 0], naive_encoder(encoder, item_seq)[item_seq != 0]
+    torch.testing.assert_close(fast, naive, atol=1e-9, rtol=1e-7)
     parameters = [p for n, p in encoder.named_parameters() if not n.startswith(("head", "output_bias"))]
-    ours = torch.autograd.grad(sum((h**2).sum() for h in real), parameters)
-    twins = torch.autograd.grad(sum((h**2).sum() for h in naive), parameters)
+    ours = torch.autograd.grad((fast**2).sum(), parameters)
+    twins = torch.autograd.grad((naive**2).sum(), parameters)
     for gradient, twin in zip(ours, twins, strict=True):
         torch.testing.assert_close(gradient, twin, atol=1e-7, rtol=1e-7)
 
