@@ -11,7 +11,7 @@ from recbole_bert4rec.system.errors import UserError
 
 
 class DistinctCandidates:
-    """Draw items by weight, without replacement and without the user's own (section 4.2 and the authors' code).
+    """Draw items by weight, without replacement and without the user's items (section 4.2 and the authors' code).
 
     Items are drawn with replacement, and items that were drawn before are skipped, which is a draw without
     replacement. If four rounds do not give enough, the rest are the items with the least ``exponential draw /
@@ -26,17 +26,17 @@ class DistinctCandidates:
         self._cumulative = np.cumsum(weights)
         self._n_weighted = int(np.count_nonzero(weights))
 
-    def check(self, n_own: int, count: int) -> None:
+    def check(self, n_user_items: int, count: int) -> None:
         """Refuse a draw for which too few items are left.
 
         Args:
-            n_own: number of items of the user.
+            n_user_items: number of items of the user.
             count: number of items to draw.
 
         Raises:
             UserError: fewer than ``count`` items may be drawn.
         """
-        if (available := self._n_weighted - n_own) < count:
+        if (available := self._n_weighted - n_user_items) < count:
             raise UserError(
                 f"cannot draw {count} candidates: a user has only {available} items left; use fewer candidates"
             )

@@ -355,7 +355,7 @@ class BERT4RecEncoder(nn.Module):
         return encoded
 
     def embed(self, item_seq: Tensor) -> Tensor:
-        """Return what the first layer reads, before it is normalised: items, positions and features (section 3.4).
+        """Add up the embeddings of items, positions and features (section 3.4).
 
         *Shape:* (B, L) -> (B, L, H)
         """
@@ -369,7 +369,7 @@ class BERT4RecEncoder(nn.Module):
         return hidden if self.features is None else hidden + self.features(item_seq)
 
     def _attention_bias(self, width: int, times: Tensor | None) -> Tensor | None:
-        """Return what is added to the attention logits of all layers, (B or 1, A, L, L); None if nothing is."""
+        """Return the bias of the attention logits of all layers, (B or 1, A, L, L); None without one."""
         bias: Tensor | None = None
         if self.position_bias is not None:
             bias = self.position_bias(width).unsqueeze(0)

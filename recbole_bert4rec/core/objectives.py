@@ -13,7 +13,7 @@ from recbole_bert4rec.system.constants import PADDING, OptionValues
 
 
 class TrainingBatch(NamedTuple):
-    """A batch as it is trained on: what is shown, what is read, and what that predicts.
+    """A batch as it is trained on: the items shown, the positions read, and their labels.
 
     Attributes:
         item_seq: what the encoder is shown. *Shape:* (B, L)

@@ -42,7 +42,7 @@ def cloze(item_seq: Tensor, mask_token: int, mask_ratio: float) -> tuple[Tensor,
 
 
 def append_mask(item_seq: Tensor, mask_token: int) -> Tensor:
-    """Append [MASK] to each history; what is predicted there is the next item (section 3.6, Test).
+    """Append [MASK] to each history; its label would be the next item (section 3.6, Test).
 
     [[1, 2, 0], [3, 0, 0]] becomes [[1, 2, MASK, 0], [3, MASK, 0, 0]].
 
@@ -167,7 +167,7 @@ class BERT4Rec(nn.Module):
     def forward(self, item_seq: Tensor) -> Tensor:
         """Return the logits of P(v) = softmax(GELU(h^L W^P + b^P) E^T + b^O) at every position (equation 7).
 
-        E is the item embedding of the input. Padding and [MASK] are no items: the former has -inf, the latter no logit.
+        E is the item embedding of the input. [MASK] has no logit, and that of padding is -inf: neither is an item.
 
         *Shape:* (B, L) -> (B, L, N)
         """

@@ -29,7 +29,7 @@ Change = tuple[Tensor, Tensor, "Tensor | float"]
 def best_items(
     vectors: Tensor, catalogue: Tensor, bias: Tensor, k: int, changes: Sequence[Change] = ()
 ) -> tuple[Tensor, Tensor]:
-    """Return the k items with the highest score ``vectors @ catalogue.T + bias``; padding is no item.
+    """Return the k items with the highest score ``vectors @ catalogue.T + bias``; padding is left out.
 
     Scores are made block by block. Of a block only what exceeds the k-th best score so far is kept, and looked for only
     where the maximum of a chunk of 64 items does, which soon is seldom. It is merged with the best each time that the

@@ -138,7 +138,7 @@ class WindowDataLoader(AbstractDataLoader):
         return OBJECTIVES[self.config["objective"]].extra
 
     def _cut_windows(self) -> None:
-        """Cut what is to be cut once and for all, and repeat it."""
+        """Cut the windows that stay the same in all epochs, and repeat them."""
         if self.config["window"] == "sliding":
             step = max(1, int(self.config["prop_sliding_window"] * self.config["MAX_ITEM_LIST_LENGTH"]))
             owner, self.begin, self.length = sliding_windows(self.begin, self.length, self.width, step)

@@ -135,7 +135,7 @@ class BERT4Rec(Ranker, SequentialRecommender):
         return self.loss_of(self.encoder.output(hidden), batch, sequences)
 
     def loss_of(self, vectors: Tensor, batch: TrainingBatch, sequences: Tensor) -> Tensor:
-        """Return the mean loss of the labels; what a subclass with another loss writes anew.
+        """Return the mean loss of the labels; a subclass with another loss overrides it.
 
         Args:
             vectors: the encoder's at the positions that are read. *Shape:* (M, H)

@@ -16,7 +16,7 @@ _BLOCK = 1 << 18  # attention weights made at once: 1 MB
 
 
 class Mask(NamedTuple):
-    """What a query may attend to, and what is added to the logits of equation 2.
+    """The keys that a query may attend to, and the bias of the logits of equation 2.
 
     Attributes:
         allowed: which keys each query may attend to, one at least. *Shape:* (B, 1, 1 or Q, L) of bool
@@ -91,7 +91,7 @@ def attention(query: Tensor, key: Tensor, value: Tensor, n_heads: int, mask: Mas
 
 
 class _Attention(torch.autograd.Function):
-    """Makes the attention weights of a block, and anew for its gradients; in float32, whatever the input is."""
+    """Makes the attention weights of a block, and again for its gradients; in float32, whatever the input is."""
 
     @staticmethod
     def forward(

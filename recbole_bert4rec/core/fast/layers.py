@@ -78,7 +78,7 @@ def linear(hidden: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 def feed_forward(hidden: Tensor, inner: Linear, activation: Callable[[Tensor], Tensor], output: Linear) -> Tensor:
     """Return FFN(x) = activation(x W_1 + b_1) W_2 + b_2 (equation 3).
 
-    In blocks the inner layer is not kept: the gradients make it anew.
+    In blocks the inner layer is not kept: the gradients compute it again.
 
     *Shape:* (..., H) in, out
     """
