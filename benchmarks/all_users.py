@@ -28,8 +28,8 @@ from recbole_bert4rec import Recommender
 from recbole_bert4rec.core import topk
 from recbole_bert4rec.core.topk import best_items
 from recbole_bert4rec.logs.interactions import InteractionFile
+from recbole_bert4rec.recommend.base import BATCH_SIZE
 from recbole_bert4rec.recommend.bulk import OneAfterAnother, Question, answer_file
-from recbole_bert4rec.recommend.recommender import BATCH_SIZE
 from recbole_bert4rec.system.environment import environment, peak_memory_mb
 from recbole_bert4rec.system.files import atomic_write
 

@@ -12,8 +12,9 @@ import torch
 from numpy.typing import NDArray
 
 from recbole_bert4rec.options.table import OPTIONS, RECBOLES, default
-from recbole_bert4rec.recommend.given import Items
-from recbole_bert4rec.recommend.recommender import Recommender, TrainedRanker
+from recbole_bert4rec.recommend.ids import Items
+from recbole_bert4rec.recommend.recommender import Recommender
+from recbole_bert4rec.recommend.torch_scorer import TrainedRanker
 
 KINDS = {"gaussian": (1.0, 3), "loose": (0.65, 3), "tight": (0.3, 1)}
 """By kind, the share of the vectors' variance that is within clusters of 500 items, and the clusters of a history."""

@@ -40,9 +40,7 @@ def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
         "validation": metrics or "none",
         "columns": ", ".join(model.fields),
         "times": "needed" if config["time_bias"] else "for the order only",
-        "histories": "none"
-        if stored is None
-        else f"{len(stored):,} users, {len(stored.sequences.items):,} interactions",
+        "histories": "none" if stored is None else f"{len(stored):,} users, {len(stored.items):,} interactions",
         "filter_viewed": f"auto: {model.viewed.why}",
         "encoder": ", ".join(
             f"{name} {config.get(name)}" for name, option in OPTIONS.items() if option.role is Role.ARCHITECTURE

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-Integers = TypeVar("Integers", Tensor, NDArray[np.int64])
+if TYPE_CHECKING:  # an exported model is asked without torch
+    from torch import Tensor
+
+Integers = TypeVar("Integers", "Tensor", NDArray[np.int64])
 """A torch or a numpy array of int64; each function returns the kind that it was given."""
 
 
@@ -34,7 +35,9 @@ def segment_offsets(lengths: Tensor) -> Tensor:
     Returns:
         Ascending, from 0 to the sum of ``lengths``. *Shape:* (S + 1,)
     """
-    return torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
+    offsets = lengths.new_zeros(len(lengths) + 1)
+    offsets[1:] = lengths.cumsum(0)
+    return offsets
 
 
 def index_within_segment(segment: Integers, lengths: Integers) -> Integers:
@@ -48,9 +51,9 @@ def index_within_segment(segment: Integers, lengths: Integers) -> Integers:
         Index of each element in its segment. *Shape:* (T,)
     """
     starts = segment_starts(lengths)[segment]
-    if isinstance(segment, Tensor):
-        return torch.arange(len(segment), device=segment.device) - starts
-    return np.arange(len(segment)) - starts
+    if isinstance(segment, np.ndarray):
+        return np.arange(len(segment)) - starts
+    return segment.new_ones(len(segment)).cumsum(0) - 1 - starts
 
 
 def runs(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

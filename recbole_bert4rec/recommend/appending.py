@@ -14,7 +14,7 @@ from torch import Tensor
 
 from recbole_bert4rec.checkpoints import checkpoint
 from recbole_bert4rec.core.growth import FEATURE_VALUES, ITEM_EMBEDDING, encoder_rows
-from recbole_bert4rec.recommend.given import Ids, Items, as_tokens, by_user
+from recbole_bert4rec.recommend.ids import Ids, Items, as_tokens, by_user
 from recbole_bert4rec.recommend.load import recommender_of
 from recbole_bert4rec.recommend.recommender import Recommender
 from recbole_bert4rec.system.constants import PADDING

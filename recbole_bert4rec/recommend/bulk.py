@@ -13,8 +13,8 @@ import pandas as pd
 from tqdm import tqdm
 
 from recbole_bert4rec.logs.interactions import InteractionFile, join_tables, read_part, write_table
-from recbole_bert4rec.recommend.given import nothing_known
 from recbole_bert4rec.recommend.histories import Histories
+from recbole_bert4rec.recommend.ids import nothing_known
 from recbole_bert4rec.recommend.recommender import Recommender
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.files import atomic_write, locked
@@ -67,7 +67,7 @@ class Question:
         table = self.answer(model, histories)
         with atomic_write(part.answers) as temporary:
             write_table(table, temporary, part.answers.suffix)
-        lengths = histories.sequences.lengths
+        lengths = histories.lengths
         strangers = int((lengths == 0).sum()) if histories.skipped else 0
         answered = int(table[model.fields[0]].nunique())
         return Count(answered, histories.skipped, int(lengths.sum()), strangers, len(histories) - answered)

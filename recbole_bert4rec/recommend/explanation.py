@@ -15,8 +15,8 @@ from torch import Tensor
 
 from recbole_bert4rec.core.objectives import Asked
 from recbole_bert4rec.core.ranker import Ranker
-from recbole_bert4rec.core.sequences import Sequences
-from recbole_bert4rec.recommend.given import Items
+from recbole_bert4rec.recommend.histories import Histories
+from recbole_bert4rec.recommend.ids import Items
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.files import atomic_write, check_picture
 
@@ -65,7 +65,7 @@ class Explanation:
 
 
 @torch.no_grad()
-def explain(ranker: Ranker, items: Items, history: Sequences, item: int) -> Explanation:
+def explain(ranker: Ranker, items: Items, history: Histories, item: int) -> Explanation:
     """Score an item for a history and for the same history without each of the items that the model sees.
 
     Args:
@@ -79,8 +79,9 @@ def explain(ranker: Ranker, items: Items, history: Sequences, item: int) -> Expl
     """
     if not len(history.items):
         raise UserError("`history` has no item that the model knows, so nothing can be explained by it")
-    times = history.times if ranker.encoder.options.time_bias else None
-    whole = _Shown(ranker, history.items.long(), times)
+    timed = ranker.encoder.options.time_bias and history.times is not None
+    times = torch.from_numpy(history.times) if timed else None
+    whole = _Shown(ranker, torch.from_numpy(history.items).long(), times)
     # what is shown, and one item more, which is shown where another is left out
     latest = torch.arange(len(whole.items))[-ranker.objective.max_length - 1 :]
     asked, asked_times = whole.ask(latest.unsqueeze(0))

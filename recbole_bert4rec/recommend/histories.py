@@ -1,77 +1,129 @@
-"""Users' histories as sequences for a trained model in torch, read from what a program has."""
+"""Users' histories in a model's numbers, read from what a program has: lists, a dictionary or a frame; numpy alone."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-import torch
+import pyarrow as pa
 from numpy.typing import NDArray
-from torch import Tensor
 
-from recbole_bert4rec.core.sequences import Sequences
-from recbole_bert4rec.recommend.given import (
-    AS_FOUND,
-    ByUser,
-    Dates,
-    Ids,
-    Items,
-    by_user,
-    left_out,
-    places_of,
-    read_given,
-)
+from recbole_bert4rec.core.segments import index_within_segment, pair_keys, split_keys
+from recbole_bert4rec.logs.times import TimeColumn
+from recbole_bert4rec.recommend.ids import ByUser, Ids, Items, by_user, left_out, places_of
+from recbole_bert4rec.system.constants import PADDING
 from recbole_bert4rec.system.errors import UserError, short
+
+Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""Rows and items of some scores; each pair stands once. *Shape:* (P,) each."""
+
+
+class Dates(NamedTuple):
+    """How dates are read that stand for times.
+
+    Attributes:
+        form: in the signs of Python's strptime; None: find it.
+        timezone: of dates without one, such as Europe/Berlin; None: UTC.
+        like: form of the training log's times; see :class:`~recbole_bert4rec.logs.times.TimeColumn`.
+    """
+
+    form: str | None = None
+    timezone: str | None = None
+    like: str | None = None
+
+
+AS_FOUND = Dates()
 
 
 @dataclass(frozen=True)
 class Histories:
-    """Histories in the ids of a trained model.
+    """Histories of users, or any lists of theirs, in the ids of a trained model.
 
     Attributes:
         users: as they were given; 0, 1, ... for a list. *Shape:* (U,)
-        sequences: a row for each user; a user without a known item has an empty one.
+        items: internal ids of all of them, the oldest of a user first. *Shape:* (T,)
+        offsets: where the items of each begin, and those of the last end. *Shape:* (U + 1,)
+        times: of the items; None where there are none. *Shape:* (T,)
         skipped: interactions that are left out because the model does not know the item.
         example: such an item.
     """
 
     users: NDArray[np.object_]
-    sequences: Sequences
+    items: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    times: NDArray[np.float64] | None = None
     skipped: int = 0
     example: object = None
 
     def __len__(self) -> int:
         return len(self.users)
 
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """How many known items each has. *Shape:* (U,)."""
+        return np.diff(self.offsets)
+
+    @property
+    def report(self) -> str | None:
+        """Say what was left out; None if nothing was."""
+        return left_out(self.skipped, len(self.items), self.example)
+
     def take(self, rows: NDArray[np.intp]) -> Histories:
         """Return some of the histories."""
-        chosen = torch.from_numpy(rows)
-        sequences = self.sequences.slices(self.sequences.offsets[chosen], self.sequences.lengths[chosen])
-        return Histories(self.users[rows], sequences)
+        return self._cut(rows, self.lengths[rows])
 
     def drawn(self, most: int) -> Histories:
         """Return those with a known item, or so many of them, drawn at random; the same ones each time."""
-        known = np.flatnonzero(self.sequences.lengths.numpy())
-        return self.take(np.random.default_rng(0).permutation(known)[:most])
+        return self.take(np.random.default_rng(0).permutation(np.flatnonzero(self.lengths))[:most])
 
-    def without_last(self) -> tuple[Histories, Tensor]:
+    def without_last(self) -> tuple[Histories, NDArray[np.int64]]:
         """Return the histories of two items or more without their last one, and that item.
 
         *Shape:* (U',) of the items.
         """
-        rows = (self.sequences.lengths > 1).nonzero().squeeze(1)
-        begin, length = self.sequences.offsets[rows], self.sequences.lengths[rows] - 1
-        shorter = self.sequences.slices(begin, length)
-        return Histories(self.users[rows.numpy()], shorter), self.sequences.items[begin + length].long()
+        rows = np.flatnonzero(self.lengths > 1)
+        return self._cut(rows, self.lengths[rows] - 1), self.items[self.offsets[rows + 1] - 1]
 
-    @property
-    def report(self) -> str | None:
-        """Say what was left out; None where nothing was."""
-        return left_out(self.skipped, len(self.sequences.items), self.example)
+    def latest(self, values: NDArray[Any], rows: NDArray[np.intp], most: int | None = None) -> NDArray[Any]:
+        """Return the last items, or times, of some histories, padded on the right with 0.
+
+        Args:
+            values: ``items`` or ``times``.
+            rows: of the histories. *Shape:* (B,)
+            most: how many, at most; all by default.
+
+        Returns:
+            *Shape:* (B, longest of them)
+        """
+        lengths = self.lengths[rows] if most is None else np.minimum(self.lengths[rows], most)
+        column = np.arange(lengths.max(initial=0))
+        inside = column < lengths[:, None]
+        index = np.where(inside, (self.offsets[rows + 1] - lengths)[:, None] + column, 0)
+        return np.where(inside, values[index] if len(values) else 0, 0)
+
+    def pairs(self, rows: NDArray[np.intp]) -> Pairs:
+        """Return the place among the rows and the item of all that some histories hold, each pair once."""
+        lengths = self.lengths[rows]
+        places = np.repeat(np.arange(len(rows)), lengths)
+        items = self.items[self.offsets[rows][places] + index_within_segment(places, lengths)].astype(np.int64)
+        n_items = int(items.max(initial=0)) + 1
+        return split_keys(np.unique(pair_keys(places, items, n_items)), n_items)
+
+    def _cut(self, rows: NDArray[np.intp], lengths: NDArray[np.int64]) -> Histories:
+        """Return the first items of some histories."""
+        owners = np.repeat(np.arange(len(rows)), lengths)
+        kept = self.offsets[rows][owners] + index_within_segment(owners, lengths)
+        times = None if self.times is None else self.times[kept]
+        return Histories(self.users[rows], self.items[kept], np.concatenate([[0], lengths.cumsum()]), times)
+
+
+def offsets_of(owners: NDArray[np.int64], n_users: int) -> NDArray[np.int64]:
+    """Return where each user's interactions begin, given the place of each one's user, ascending."""
+    return np.searchsorted(owners, np.arange(n_users + 1))
 
 
 def read_histories(
@@ -81,15 +133,35 @@ def read_histories(
     times: ByUser | None = None,
     dates: Dates = AS_FOUND,
 ) -> Histories:
-    """Read histories as sequences; arguments and errors as of :func:`~recbole_bert4rec.recommend.given.read_given`."""
-    found = read_given(histories, items, fields, times, dates)
-    owners, numbers = torch.from_numpy(found.owners), torch.from_numpy(found.items)
-    when = None if found.times is None else torch.from_numpy(found.times)
-    sequences = Sequences.from_sorted(owners, numbers, len(found.users), when)
-    return Histories(found.users, sequences, found.skipped, found.example)
+    """Read histories as :meth:`Recommender.recommend` takes them.
+
+    Args:
+        histories: lists of items, the oldest first; a dictionary of such lists; or a frame with a row an interaction.
+        items: of the model.
+        fields: names of the columns of users, items and times.
+        times: of the items of lists, in the same form. Where there are times, they give the order.
+        dates: how times are read that are dates.
+
+    Raises:
+        UserError: the form is another one, or a time or a user is missing.
+    """
+    if isinstance(histories, pd.DataFrame):
+        if times is not None:
+            raise UserError(f"`times` is for lists; put the times of a frame into a column {fields[2]!r}")
+        return _of_frame(histories, items, fields, dates)
+    users, lists = by_user(histories, "histories")
+    lengths = np.array([len(one) for one in lists], dtype=np.int64)
+    flat_times = None
+    if times is not None:
+        whose, of_items = by_user(times, "times")
+        if list(whose) != list(users) or [len(one) for one in of_items] != lengths.tolist():
+            raise UserError("`times` must have a time for each item of `histories`, in the same form")
+        flat_times = _seconds(list(itertools.chain(*of_items)), "times", dates)
+    flat = list(itertools.chain(*lists))
+    return _sorted(users, np.repeat(np.arange(len(users)), lengths), pd.Series(flat, dtype=object), items, flat_times)
 
 
-def aligned(values: ByUser, histories: Histories, items: Items, what: str, unknown: bool = False) -> Sequences:
+def aligned(values: ByUser, histories: Histories, items: Items, what: str, unknown: bool = False) -> Histories:
     """Return for each history its user's own list of items; empty where there is none.
 
     Args:
@@ -104,21 +176,21 @@ def aligned(values: ByUser, histories: Histories, items: Items, what: str, unkno
     """
     users, lists = by_user(values, what)
     if isinstance(values, Mapping):
-        place = places_of(users, histories.users, what)
+        places = places_of(users, histories.users, what)
     elif len(lists) != len(histories):
         raise UserError(f"`{what}` must be for each of {len(histories)} histories, but is for {len(lists)}")
     else:
-        place = np.arange(len(lists))
+        places = np.arange(len(lists))
     flat = list(itertools.chain(*lists))
-    numbers = torch.from_numpy(items.ids_of(flat) if unknown else items.known(flat, what))
-    owners = torch.from_numpy(np.repeat(place, [len(one) for one in lists]).astype(np.int64))
-    order = owners.argsort(stable=True)
-    return Sequences.from_sorted(owners[order], numbers[order], len(histories))
+    item_ids = items.ids_of(flat) if unknown else items.known(flat, what)
+    owners = np.repeat(places, [len(items_of_user) for items_of_user in lists])
+    order = np.argsort(owners, kind="stable")
+    return Histories(histories.users, item_ids[order], offsets_of(owners, len(histories)))
 
 
 def one_for_each(
     values: Ids | Mapping[Any, object], histories: Histories, items: Items, what: str, unknown: bool = False
-) -> Tensor:
+) -> NDArray[np.int64]:
     """Return an item for each history; arguments as of :func:`aligned`, but with an item in place of a list.
 
     *Shape:* (U,)
@@ -131,8 +203,56 @@ def one_for_each(
     lists: ByUser = (
         {user: [item] for user, item in values.items()} if isinstance(values, Mapping) else [[item] for item in values]
     )
-    found = aligned(lists, histories, items, what, unknown)
-    if bool((found.lengths == 0).any()):
-        lacking = histories.users[int((found.lengths == 0).nonzero()[0])]
+    single = aligned(lists, histories, items, what, unknown)
+    if (single.lengths == 0).any():
+        lacking = histories.users[np.flatnonzero(single.lengths == 0)[0]]
         raise UserError(f"`{what}` has nothing for user {short(lacking)}")
-    return found.items.long()
+    return single.items
+
+
+def _of_frame(frame: pd.DataFrame, items: Items, fields: tuple[str, str, str], dates: Dates) -> Histories:
+    for field in fields[:2]:
+        if field not in frame:
+            raise UserError(f"the histories have no column {field!r}; their columns are {list(frame.columns)}")
+        if frame[field].isna().any():
+            raise UserError(f"the histories lack {int(frame[field].isna().sum())} values of {field!r}")
+    codes, users = pd.factorize(frame[fields[0]])
+    names = np.empty(len(users), dtype=object)
+    names[:] = list(users)
+    times = None
+    if fields[2] in frame:
+        times = _seconds(frame[fields[2]], fields[2], dates)
+    return _sorted(names, codes, frame[fields[1]].reset_index(drop=True), items, times)
+
+
+def _seconds(values: Ids | pd.Series, name: str, dates: Dates) -> NDArray[np.float64]:
+    """Return times as numbers; dates become Unix seconds.
+
+    Raises:
+        UserError: a time is missing, or neither a number nor a date.
+    """
+    try:
+        column = pa.chunked_array([pa.array(values)])
+    except pa.ArrowException as error:
+        raise UserError(f"the histories: {name!r} must hold numbers only or dates only: {error}") from error
+    if not len(column):
+        return np.empty(0)
+    found = TimeColumn(column, name, np.arange(len(column)), lambda row: "the histories", *dates)
+    return found.read().values.astype(np.float64)
+
+
+def _sorted(
+    users: NDArray[np.object_],
+    owners: NDArray[np.int64],
+    of_items: pd.Series,
+    items: Items,
+    times: NDArray[np.float64] | None,
+) -> Histories:
+    """Sort interactions by user, then time, without those of unknown items; equal times keep their order."""
+    item_ids = items.ids_of(of_items)
+    order = np.argsort(owners, kind="stable") if times is None else np.lexsort((times, owners))
+    order = order[item_ids[order] != PADDING]
+    unknown = np.flatnonzero(item_ids == PADDING)
+    example = of_items.iloc[unknown[0]] if len(unknown) else None
+    offsets = offsets_of(owners[order], len(users))
+    return Histories(users, item_ids[order], offsets, None if times is None else times[order], len(unknown), example)

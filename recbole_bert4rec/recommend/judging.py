@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from recbole_bert4rec.logs.interactions import InteractionFile, read_part
 from recbole_bert4rec.recommend.answers import NobodyError
-from recbole_bert4rec.recommend.given import nothing_known
+from recbole_bert4rec.recommend.ids import nothing_known
 from recbole_bert4rec.recommend.recommender import Recommender
 from recbole_bert4rec.system.errors import UserError, short
 
@@ -63,7 +63,7 @@ def evaluate_file(
             if not len(frame):
                 continue
             histories = model.read(frame, warn=False)
-            count.update({"skipped": histories.skipped, "read": int(histories.sequences.lengths.sum())})
+            count.update({"skipped": histories.skipped, "read": int(histories.lengths.sum())})
             try:
                 metrics = model.evaluate(histories, targets, topk, filter_viewed)
             except NobodyError:

@@ -14,15 +14,16 @@ from torch import Tensor
 from recbole_bert4rec.checkpoints import checkpoint
 from recbole_bert4rec.core.growth import FEATURE_VALUES, feature_table
 from recbole_bert4rec.core.ranker import Ranker
-from recbole_bert4rec.core.sequences import Sequences
 from recbole_bert4rec.logs.spellings import kinds_asked
 from recbole_bert4rec.options.kinds import misfits
 from recbole_bert4rec.options.table import OPTIONS, Role
 from recbole_bert4rec.options.user_models import chosen, class_name, known_as, named_in_file
-from recbole_bert4rec.recommend.given import Items
+from recbole_bert4rec.recommend.base import BATCH_SIZE
 from recbole_bert4rec.recommend.histories import Histories
+from recbole_bert4rec.recommend.ids import Items
 from recbole_bert4rec.recommend.index import digest_of_weights, read_index
-from recbole_bert4rec.recommend.recommender import BATCH_SIZE, Recommender, TrainedRanker
+from recbole_bert4rec.recommend.recommender import Recommender
+from recbole_bert4rec.recommend.torch_scorer import TrainedRanker
 from recbole_bert4rec.system.constants import NAMES_OF_COLUMNS
 from recbole_bert4rec.system.errors import UserError
 
@@ -197,4 +198,5 @@ def _stored(path: str | os.PathLike[str], state: dict[str, Any], n_items: int) -
     if len(kept["items"]) and not 0 < int(kept["items"].min()) <= int(kept["items"].max()) < n_items:
         raise UserError(f"{path}: its histories hold items that are not in its catalogue")
     users = np.array(kept["users"], dtype=object)
-    return Histories(users, Sequences(kept["items"], kept["offsets"], kept["times"]))
+    times = None if kept["times"] is None else kept["times"].numpy()
+    return Histories(users, kept["items"].numpy(), kept["offsets"].numpy(), times)

@@ -110,7 +110,7 @@ class Answerer:
         )
         user, item, _ = model.fields
         lists = self._lists(len(histories), table[user], table[item], table["score"])
-        lengths = known.sequences.lengths.tolist()
+        lengths = known.lengths.tolist()
         answers = [
             Recommended(items=items, unknown=len(history) - length)
             for items, history, length in zip(lists, histories, lengths, strict=True)

@@ -33,8 +33,7 @@ class RunRequest:
         flags: of another program's command line, which win over the options; those that nobody knows are its own. None:
             those that RecBole reads.
         recommend: file (.csv or .parquet) to write every user's best next items to, by a model of this package. They
-            follow ``exclude_seen`` as the evaluation does: False, the default, ranks items of the user's history like
-            all others; True leaves them out.
+            leave items of the history out, or not, as :attr:`Recommender.viewed` says of the model.
         k: items a user in ``recommend``.
         attention: picture (.png, .pdf or .svg) to draw of where the trained model looks (this package's).
         resume: checkpoint of an interrupted run of this package's models to go on from; its options hold unless given

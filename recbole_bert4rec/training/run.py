@@ -278,7 +278,6 @@ def _write_files(
             data.train._dataset,
             request.recommend,
             request.k,
-            data.config["exclude_seen"],
             data.config["show_progress"] and not no_bars(request.screen),
         )
         say(f"up to {request.k} items for each of {users} users written to {request.recommend}")

@@ -20,7 +20,7 @@ import torch
 from recbole_bert4rec.cli.main import main
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.build import read_dataset, translate_errors
-from recbole_bert4rec.training.recommending import recommendations
+from recbole_bert4rec.training.recommending import recommender_of
 from recbole_bert4rec.training.run import run
 from tests.conftest import QUIET, make_config, make_trainer, prepare
 
@@ -276,7 +276,7 @@ def test_recommendations_are_the_best_unseen_items_of_the_whole_history(write_in
     config = make_config(hidden_size=16, MAX_ITEM_LIST_LENGTH=6, **write_inter(ROWS))
     dataset, train, _, _ = prepare(config)
     model = make_trainer(config, train).model
-    table = pd.concat(recommendations(model, dataset, k=4, exclude_seen=True, batch_size=7, show_progress=False))
+    table = recommender_of(model, dataset).recommend(k=4, filter_viewed=True)
     history = pd.DataFrame(ROWS, columns=["user", "item", "time"])
     assert set(table["user_id"]) == set(history["user"])  # every user, those without training rows too
     for user, items in history.groupby("user")["item"]:
@@ -297,7 +297,7 @@ def test_a_user_who_has_seen_nearly_all_gets_fewer_recommendations(write_inter: 
     ]
     config = make_config(hidden_size=16, **write_inter(rows))
     dataset, train, _, _ = prepare(config)
-    table = pd.concat(recommendations(make_trainer(config, train).model, dataset, 3, True, show_progress=False))
+    table = recommender_of(make_trainer(config, train).model, dataset).recommend(k=3, filter_viewed=True)
     assert table[table["user_id"] == "all"]["item_id"].tolist() == ["i9"]
 
 

@@ -18,6 +18,7 @@ from pyarrow import parquet
 
 from recbole_bert4rec import load, run
 from recbole_bert4rec.logs.interactions import InteractionFile, read_part
+from recbole_bert4rec.recommend import histories as read_lists
 from recbole_bert4rec.recommend.judging import evaluate_file
 from recbole_bert4rec.system.constants import NAMES_OF_COLUMNS
 from tests.conftest import QUIET
@@ -101,11 +102,11 @@ FORMS = {
 }
 
 
-def as_read(users: Any, sequences: Any, tokens: list[str]) -> dict[str, list[str]]:
-    lists = zip(sequences.offsets.tolist(), sequences.lengths.tolist(), strict=False)  # the last offset is the end
+def as_read(read: read_lists.Histories, tokens: list[str]) -> dict[str, list[str]]:
+    lists = zip(read.offsets.tolist(), read.lengths.tolist(), strict=False)  # the last offset is the end
     return {
-        user: [tokens[item - 1] for item in sequences.items[begin : begin + length].tolist()]
-        for user, (begin, length) in zip(users, lists, strict=True)
+        user: [tokens[item - 1] for item in read.items[begin : begin + length].tolist()]
+        for user, (begin, length) in zip(read.users, lists, strict=True)
         if length
     }
 
@@ -136,12 +137,12 @@ def test_training_recommend_and_evaluate_read_what_was_written(
     assert result.checkpoint is not None
     model = load(result.checkpoint, "cpu")
     kept = model.read(None)
-    assert as_read(kept.users, kept.sequences, model.items) == histories
+    assert as_read(kept, model.items) == histories
     source = InteractionFile(str(path), FIELDS)
     asked = dict[str, list[str]]()
     for part in source.divide(path.parent / "parts", 2):
         of_part = model.read(read_part(part), warn=False)
-        asked |= as_read(of_part.users, of_part.sequences, model.items)
+        asked |= as_read(of_part, model.items)
     assert asked == histories
     found = evaluate_file(model, source, None, [3], False)
     assert found.left_out == []

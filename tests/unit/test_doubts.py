@@ -21,7 +21,7 @@ from recbole_bert4rec.logs.logs import open_log
 from recbole_bert4rec.logs.reading import Reading
 from recbole_bert4rec.logs.spellings import KINDS, kinds_asked
 from recbole_bert4rec.logs.times import unit_of
-from recbole_bert4rec.recommend.given import Items
+from recbole_bert4rec.recommend.ids import Items
 from recbole_bert4rec.system.errors import UserError
 from tests.conftest import QUIET, atomic_file, make_config, prepare
 from tests.unit.conftest import SMALL

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import random
 from logging import getLogger
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 import torch
 
-from recbole_bert4rec.training.recommending import recommendations
+from recbole_bert4rec import load
+from recbole_bert4rec.training.recommending import recommender_of
 from recbole_bert4rec.training.run import run
 from tests.conftest import QUIET, Rankings, make_config, make_trainer, prepare
 
@@ -56,7 +56,7 @@ def test_the_recommended_items_are_the_best_of_the_evaluation_for_the_same_histo
     cut, *_ = prepare(before)
     for field in ("user_id", "item_id"):
         assert list(cut.field2id_token[field]) == list(dataset.field2id_token[field])
-    table = pd.concat(recommendations(trainer.model, cut, K, exclude_seen, batch_size=5, show_progress=False))
+    table = recommender_of(trainer.model, cut).recommend(k=K, filter_viewed=exclude_seen)
     compared, repeats = 0, 0
     for user, items in histories.items():
         best = table[table["user_id"] == user]["item_id"].tolist()
@@ -74,20 +74,18 @@ def test_the_recommended_items_are_the_best_of_the_evaluation_for_the_same_histo
         assert seen_bias != 3.0 or repeats > 60, "items of the history are raised"
 
 
-@pytest.mark.parametrize("exclude_seen", [False, True])
-def test_a_run_recommends_by_the_rule_it_was_evaluated_by_and_says_so(
-    exclude_seen: bool, write_inter: Any, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("exclude_seen", "seen_bias"), [(False, False), (False, True), (True, False)])
+def test_a_run_recommends_as_its_checkpoint_does_and_says_by_which_rule(
+    exclude_seen: bool, seen_bias: bool, write_inter: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    histories, said = log(), []
-    logger = getLogger()
-    monkeypatch.setattr(logger, "info", lambda text: said.append(str(text)))
-    options = {**QUIET, **SMALL, "epochs": 1, "exclude_seen": exclude_seen, **write_inter(rows(histories))}
+    histories, lines = log(), []
+    monkeypatch.setattr(getLogger(), "info", lambda text: lines.append(str(text)))
+    options = {**QUIET, **SMALL, "epochs": 1, "exclude_seen": exclude_seen, "seen_bias": seen_bias}
+    options |= {"keep_histories": True, **write_inter(rows(histories))}
     options.pop("metrics")
-    run(dataset=options.pop("dataset"), options=options, recommend="top.csv", k=4)
-    table = pd.read_csv("top.csv")
+    result = run(dataset=options.pop("dataset"), options=options, recommend="top.csv", k=4)
+    table, model = pd.read_csv("top.csv"), load(result.checkpoint, device="cpu")
+    pd.testing.assert_frame_equal(table, model.recommend(k=4), check_dtype=False, rtol=1e-5)
     again = [row for row in table.itertuples() if row.item_id in histories[row.user_id]]
-    assert bool(again) is not exclude_seen
-    (line,) = [text for text in said if text.startswith("recommending:")]
-    assert f"(exclude_seen={exclude_seen})" in line
-    assert ("left out" in line.partition(";")[0]) is exclude_seen
-    assert Path("top.csv").is_file()
+    assert bool(again) is not model.viewed.left_out
+    assert f"recommending: {model.viewed.why}" in lines

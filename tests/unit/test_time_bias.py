@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from hypothesis import given
@@ -18,7 +17,7 @@ from recbole_bert4rec.core.encoder import BERT4RecEncoder, EncoderOptions
 from recbole_bert4rec.core.fast.attention import Mask
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.attention import mean_attention
-from recbole_bert4rec.training.recommending import recommendations
+from recbole_bert4rec.training.recommending import recommender_of
 from tests.conftest import make_config, make_trainer, prepare
 
 MASK = 20
@@ -149,7 +148,7 @@ def test_a_history_is_encoded_with_its_own_times_and_the_mask_with_the_last(writ
 def test_recommendations_and_attention_maps_see_the_times(write_inter: Any) -> None:
     _, model, _, _, test = trained(write_inter)
     sequences, (users, latest) = test.dataset.sequences, test.dataset.full_sequence_of_user
-    found = pd.concat(recommendations(model, test.dataset, 3, exclude_seen=True, batch_size=7, show_progress=False))
+    found = recommender_of(model, test.dataset).recommend(None, 3, filter_viewed=True)
     now = sequences.offsets[latest + 1]
     begins, lengths = sequences.before(latest, now, 8)
     histories = sequences.windows(begins, lengths, 8)

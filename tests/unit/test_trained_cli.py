@@ -13,7 +13,7 @@ import pytest
 from recbole_bert4rec import load
 from recbole_bert4rec.cli.main import main
 from recbole_bert4rec.logs import interactions
-from recbole_bert4rec.recommend import bulk, given
+from recbole_bert4rec.recommend import bulk, ids
 from recbole_bert4rec.recommend.recommender import Recommender
 from tests.unit.test_recommender import ROWS, trained
 
@@ -244,9 +244,9 @@ def test_dates_are_read_by_the_form_that_is_given(model: Recommender, capsys: py
 def test_dates_are_read_as_in_the_training_where_nothing_is_given(model: Recommender) -> None:
     model.dates = model.dates._replace(form="%d/%m/%Y")
     frame = pd.DataFrame({"user_id": ["u"] * 2, "item_id": ["i1", "i2"], "timestamp": ["02/01/2026", "01/02/2026"]})
-    assert model.read(frame).sequences.items.tolist() == model.read([["i1", "i2"]]).sequences.items.tolist()
+    assert model.read(frame).items.tolist() == model.read([["i1", "i2"]]).items.tolist()
     model.dates = model.dates._replace(form="%m/%d/%Y")
-    assert model.read(frame).sequences.items.tolist() == model.read([["i2", "i1"]]).sequences.items.tolist()
+    assert model.read(frame).items.tolist() == model.read([["i2", "i1"]]).items.tolist()
 
 
 def test_an_exported_folder_is_no_checkpoint(capsys: pytest.CaptureFixture[str]) -> None:
@@ -260,7 +260,7 @@ def test_a_file_of_items_has_any_form_that_text_editors_give_it(
     model: Recommender, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
-    monkeypatch.setattr(given, "getLogger", lambda name: SimpleNamespace(warning=said.append))
+    monkeypatch.setattr(ids, "getLogger", lambda name: SimpleNamespace(warning=said.append))
     wanted = model.recommend(FRAME, exclude=["i3", "i4"])
     texts = {"quoted": '"i3"\n"i4"\n', "spaced": " i3 \r\ni4\r\n", "some": "i3\ni4\nno such\n"}
     for form, text in texts.items():
@@ -372,7 +372,7 @@ def test_dates_are_read_as_the_log_of_the_training_was(model: Recommender) -> No
     model.dates = model.dates._replace(like="%d/%m/%Y %H:%M")
     dated = model.read(FRAME.assign(timestamp=[f"{day:%d/%m/%Y}" for day in days]))
     numbered = model.read(FRAME.assign(timestamp=[day.timestamp() for day in days]))
-    assert dated.sequences.items.tolist() == numbered.sequences.items.tolist()
+    assert dated.items.tolist() == numbered.items.tolist()
 
 
 def test_a_text_of_another_form_is_read_as_the_flags_say(model: Recommender) -> None:

@@ -1,12 +1,11 @@
-"""Histories and ids as a program has them, lists, a dictionary or a frame, in a model's numbers; numpy alone."""
+"""Ids of items and users as a program has them, in a model's numbers; numpy alone."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from logging import getLogger
 from numbers import Number
-from typing import Any, NamedTuple, TypeAlias, TypeGuard
+from typing import Any, TypeAlias, TypeGuard
 from uuid import UUID
 
 import numpy as np
@@ -15,7 +14,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from recbole_bert4rec.logs.spellings import keys
-from recbole_bert4rec.logs.times import TimeColumn
 from recbole_bert4rec.system.constants import PADDING
 from recbole_bert4rec.system.errors import UserError, short
 
@@ -23,23 +21,6 @@ Ids = Collection[Any]
 """External ids: texts as in the log, or numbers that are written so."""
 ByUser: TypeAlias = "Sequence[Ids] | Mapping[Any, Ids]"
 """A list for each user: a list of them, or a dictionary by user."""
-
-
-class Dates(NamedTuple):
-    """How dates are read that stand for times.
-
-    Attributes:
-        form: in the signs of Python's strptime; None: find it.
-        timezone: of dates without one, such as Europe/Berlin; None: UTC.
-        like: form of the training log's times; see :class:`~recbole_bert4rec.logs.times.TimeColumn`.
-    """
-
-    form: str | None = None
-    timezone: str | None = None
-    like: str | None = None
-
-
-AS_FOUND = Dates()
 
 
 class Items:
@@ -160,31 +141,6 @@ class Items:
         return table
 
 
-class Given(NamedTuple):
-    """Interactions of known items, by user, then time.
-
-    Attributes:
-        users: as they were given; 0, 1, ... for a list. *Shape:* (U,)
-        owners: place of each interaction's user among them, ascending. *Shape:* (T,)
-        items: internal ids, the oldest of a user first. *Shape:* (T,)
-        times: None where there are none. *Shape:* (T,)
-        skipped: interactions that are left out because the model does not know the item.
-        example: such an item.
-    """
-
-    users: NDArray[np.object_]
-    owners: NDArray[np.int64]
-    items: NDArray[np.int64]
-    times: NDArray[np.float64] | None
-    skipped: int
-    example: object
-
-    @property
-    def report(self) -> str | None:
-        """Say what was left out; None where nothing was."""
-        return left_out(self.skipped, len(self.items), self.example)
-
-
 def left_out(skipped: int, kept: int, example: object) -> str | None:
     """Say how many interactions are left out, and give an example; None where there is none."""
     if not skipped:
@@ -231,41 +187,6 @@ def _token(value: object) -> str:
     if isinstance(value, (float, np.floating)) and float(value).is_integer():
         return str(int(value))
     return str(value)
-
-
-def read_given(
-    histories: ByUser | pd.DataFrame,
-    items: Items,
-    fields: tuple[str, str, str],
-    times: ByUser | None = None,
-    dates: Dates = AS_FOUND,
-) -> Given:
-    """Read histories as :meth:`Recommender.recommend` takes them.
-
-    Args:
-        histories: lists of items, the oldest first; a dictionary of such lists; or a frame with a row an interaction.
-        items: of the model.
-        fields: names of the columns of users, items and times.
-        times: of the items of lists, in the same form. Where there are times, they give the order.
-        dates: how times are read that are dates.
-
-    Raises:
-        UserError: the form is another one, or a time or a user is missing.
-    """
-    if isinstance(histories, pd.DataFrame):
-        if times is not None:
-            raise UserError(f"`times` is for lists; put the times of a frame into a column {fields[2]!r}")
-        return _of_frame(histories, items, fields, dates)
-    users, lists = by_user(histories, "histories")
-    lengths = np.array([len(one) for one in lists], dtype=np.int64)
-    flat_times = None
-    if times is not None:
-        whose, of_items = by_user(times, "times")
-        if list(whose) != list(users) or [len(one) for one in of_items] != lengths.tolist():
-            raise UserError("`times` must have a time for each item of `histories`, in the same form")
-        flat_times = _seconds(list(itertools.chain(*of_items)), "times", dates)
-    flat = list(itertools.chain(*lists))
-    return _sorted(users, np.repeat(np.arange(len(users)), lengths), pd.Series(flat, dtype=object), items, flat_times)
 
 
 def by_user(values: object, what: str) -> tuple[NDArray[np.object_], list[Ids]]:
@@ -318,51 +239,3 @@ def _listed(value: object, what: str, wanted: str = "") -> Ids:
 
 def _is_list(value: object) -> TypeGuard[Iterable[Any]]:
     return isinstance(value, Iterable) and not isinstance(value, (str, bytes))
-
-
-def _of_frame(frame: pd.DataFrame, items: Items, fields: tuple[str, str, str], dates: Dates) -> Given:
-    for field in fields[:2]:
-        if field not in frame:
-            raise UserError(f"the histories have no column {field!r}; their columns are {list(frame.columns)}")
-        if frame[field].isna().any():
-            raise UserError(f"the histories lack {int(frame[field].isna().sum())} values of {field!r}")
-    codes, users = pd.factorize(frame[fields[0]])
-    names = np.empty(len(users), dtype=object)
-    names[:] = list(users)
-    times = None
-    if fields[2] in frame:
-        times = _seconds(frame[fields[2]], fields[2], dates)
-    return _sorted(names, codes, frame[fields[1]].reset_index(drop=True), items, times)
-
-
-def _seconds(values: Ids | pd.Series, name: str, dates: Dates) -> NDArray[np.float64]:
-    """Return times as numbers; dates become Unix seconds.
-
-    Raises:
-        UserError: a time is missing, or neither a number nor a date.
-    """
-    try:
-        column = pa.chunked_array([pa.array(values)])
-    except pa.ArrowException as error:
-        raise UserError(f"the histories: {name!r} must hold numbers only or dates only: {error}") from error
-    if not len(column):
-        return np.empty(0)
-    found = TimeColumn(column, name, np.arange(len(column)), lambda row: "the histories", *dates)
-    return found.read().values.astype(np.float64)
-
-
-def _sorted(
-    users: NDArray[np.object_],
-    owners: NDArray[np.int64],
-    of_items: pd.Series,
-    items: Items,
-    times: NDArray[np.float64] | None,
-) -> Given:
-    """Sort interactions by user, then time, without those of unknown items; equal times keep their order."""
-    numbers = items.ids_of(of_items)
-    order = np.argsort(owners, kind="stable") if times is None else np.lexsort((times, owners))
-    order = order[numbers[order] != PADDING]
-    unknown = np.flatnonzero(numbers == PADDING)
-    example = of_items.iloc[unknown[0]] if len(unknown) else None
-    when = None if times is None else times[order]
-    return Given(users, owners[order].astype(np.int64), numbers[order], when, len(unknown), example)

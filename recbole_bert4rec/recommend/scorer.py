@@ -1,0 +1,94 @@
+"""What a recommender asks of a model, whether torch computes it or onnxruntime; numpy alone."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recbole_bert4rec.recommend.histories import Histories, Pairs
+from recbole_bert4rec.system.constants import PADDING
+
+Floats = NDArray[np.float32]
+
+
+class Batch(NamedTuple):
+    """Histories that are encoded together.
+
+    Attributes:
+        rows: their places among all. *Shape:* (B,)
+        items: the latest of each, as many as the model reads, padded on the right; without a column if nothing is
+            known of any. *Shape:* (B, L)
+        times: of the items, if the model needs them. *Shape:* (B, L)
+        histories: all.
+        seen: places among the rows, and items of whole histories, each pair once.
+    """
+
+    rows: NDArray[np.intp]
+    items: NDArray[np.int64]
+    times: NDArray[np.float64] | None
+    histories: Histories
+    seen: Pairs
+
+    @property
+    def known(self) -> bool:
+        """Whether the histories hold items; a batch holds such ones alone or none."""
+        return bool(self.items.shape[1])
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """How many items each has that the model reads. *Shape:* (B,)."""
+        lengths: NDArray[np.int64] = (self.items != PADDING).sum(1)
+        return lengths
+
+
+class Ranking(Protocol):
+    """The items that may be recommended, ready to be ranked."""
+
+    n_items: int
+
+    def best(self, batch: Batch, k: int, removed: Pairs) -> tuple[Floats, NDArray[np.int64]]:
+        """Return the k best items of each history.
+
+        Args:
+            batch: the histories.
+            k: at most ``n_items``.
+            removed: places among the rows, and items that are not recommended to them.
+
+        Returns:
+            Scores and items, best first; -inf where an item is removed. *Shape:* (B, k) each.
+        """
+
+
+class Scorer(Protocol):
+    """The scores of a trained model.
+
+    Attributes:
+        n_items: N.
+        longest: items of a history that the model reads, at most.
+        needs_times: whether it reads their times.
+        hidden_size: H.
+        popularity: what items are ranked by if nothing is known of a history. *Shape:* (N,)
+        most: histories whose best items are found at once, at most; None: any number.
+    """
+
+    n_items: int
+    longest: int
+    needs_times: bool
+    hidden_size: int
+    popularity: Floats
+    most: int | None
+
+    @property
+    def seen_bias(self) -> float | None:
+        """The learnt number that is added to the scores of a history's items; None if the option is off."""
+
+    def ranking(self, items: NDArray[np.int64] | None) -> Ranking:
+        """Return what ranks some items, ascending, or all."""
+
+    def scores(self, batch: Batch) -> Floats:
+        """Score all items after known histories. *Shape:* (B, N)."""
+
+    def vectors(self, batch: Batch) -> Floats:
+        """Return the vector from which the next item of each known history is read. *Shape:* (B, H)."""

@@ -1,0 +1,118 @@
+"""The scores of a checkpoint's network, computed by torch."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from recbole_bert4rec.core.ranker import Catalogue, Pairs, Ranker
+from recbole_bert4rec.recommend import histories
+from recbole_bert4rec.recommend.index import Asked, IndexedCatalogue, ItemIndex
+from recbole_bert4rec.recommend.scorer import Batch, Floats
+from recbole_bert4rec.system.constants import OptionValues
+
+
+class TrainedRanker(Ranker):
+    """A ranker of a checkpoint, without what only training needs."""
+
+    def __init__(self, config: OptionValues, n_items: int, features: tuple[tuple[Tensor, int], ...]) -> None:
+        super().__init__()
+        self._init_ranker(config, n_items, features)
+
+
+class TorchScorer:
+    """The :class:`~recbole_bert4rec.recommend.scorer.Scorer` of a ranker.
+
+    Args:
+        ranker: in evaluation mode, on its device.
+        counts: how often each item stands in training. *Shape:* (N,)
+
+    Attributes:
+        index: by which items are found; None for exact lists.
+    """
+
+    most: int | None = None
+    index: ItemIndex | None = None
+
+    def __init__(self, ranker: Ranker, counts: Tensor) -> None:
+        self.ranker = ranker
+        self.n_items, self.longest = ranker.n_items, ranker.objective.max_length
+        self.needs_times = ranker.encoder.time_bias is not None
+        self.hidden_size = ranker.encoder.options.hidden_size
+        self.popularity: Floats = torch.log(counts + 1.0).cpu().numpy()
+
+    @property
+    def device(self) -> torch.device:
+        """Where the network computes."""
+        return self.ranker.encoder.output_bias.device
+
+    @property
+    def seen_bias(self) -> float | None:
+        """The learnt number that is added to the scores of a history's items; None if the option is off."""
+        return None if self.ranker.seen_bias is None else self.ranker.seen_bias.item()
+
+    def ranking(self, items: NDArray[np.int64] | None) -> TorchRanking:
+        """Return what ranks some items, ascending, or all.
+
+        By the index, unless less than half of the items are chosen: of few it would find too few.
+        """
+        return TorchRanking(self, items)
+
+    @torch.no_grad()
+    def scores(self, batch: Batch) -> Floats:
+        """Score all items after known histories. *Shape:* (B, N)."""
+        vectors, shown = self.encode(batch)
+        scores: Floats = self.ranker.scores_of(vectors, shown, self.on_device(batch.seen)).cpu().numpy()
+        return scores
+
+    @torch.no_grad()
+    def vectors(self, batch: Batch) -> Floats:
+        """Return the vector from which the next item of each known history is read. *Shape:* (B, H)."""
+        vectors: Floats = self.encode(batch)[0].float().cpu().numpy()
+        return vectors
+
+    def asked(self, batch: Batch, removed: histories.Pairs | None) -> Asked:
+        """Return what is asked of the catalogue: vectors of histories, and what is added to single scores."""
+        nothing = torch.empty(0, dtype=torch.int64, device=self.device)
+        taken_out = (nothing, nothing) if removed is None else self.on_device(removed)
+        if not batch.known:
+            return torch.zeros(len(batch.rows), self.hidden_size, device=self.device), [(*taken_out, -torch.inf)]
+        vectors, shown = self.encode(batch)
+        return vectors, self.ranker.changes(shown, taken_out, self.on_device(batch.seen))
+
+    def encode(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Return the vectors of known histories, and what the encoder was shown. *Shape:* (B, H), (B, L)."""
+        columns = [batch.items, batch.lengths, *([] if batch.times is None else [batch.times])]
+        return self.ranker.encode(*(torch.from_numpy(column).to(self.device) for column in columns))
+
+    def on_device(self, pairs: histories.Pairs) -> Pairs:
+        """Return pairs for the network."""
+        rows, items = (torch.from_numpy(part).to(self.device) for part in pairs)
+        return rows, items
+
+
+class TorchRanking:
+    """Some items of a :class:`TorchScorer`, ready to be ranked."""
+
+    @torch.no_grad()
+    def __init__(self, scorer: TorchScorer, items: NDArray[np.int64] | None) -> None:
+        self._scorer = scorer
+        chosen = None if items is None else torch.from_numpy(items).to(scorer.device)
+        catalogue = scorer.ranker.catalogue(chosen)
+        self.n_items = len(catalogue.bias) - 1
+        self._ranked: Catalogue | IndexedCatalogue = catalogue
+        if scorer.index is not None and 2 * self.n_items >= scorer.n_items:
+            self._ranked = scorer.index.over(catalogue)
+        popularity = torch.from_numpy(scorer.popularity).to(scorer.device)
+        self._by_popularity = catalogue._replace(
+            bias=popularity if catalogue.items is None else popularity[catalogue.items]
+        )
+
+    @torch.no_grad()
+    def best(self, batch: Batch, k: int, removed: histories.Pairs) -> tuple[Floats, NDArray[np.int64]]:
+        """Return scores and items of the k best, best first. *Shape:* (B, k) each."""
+        vectors, changes = self._scorer.asked(batch, removed)
+        scores, items = (self._ranked if batch.known else self._by_popularity).best(vectors, k, changes)
+        return scores.cpu().numpy(), items.cpu().numpy()
