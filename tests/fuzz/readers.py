@@ -34,8 +34,8 @@ from recbole_bert4rec.training.request import RunRequest
 from recbole_bert4rec.training.run import run
 from recbole_bert4rec.tuning.space import read_space
 from recbole_bert4rec.tuning.trials import TrialLog
-from tests.conftest import atomic_file
 from tests.fuzz.mutants import mutant
+from tests.helpers.data import atomic_file
 
 QUIET = {"show_progress": False, "state": "critical", "use_gpu": False}
 SMALL = {"hidden_size": 8, "inner_size": 8, "n_layers": 1, "n_heads": 1, "MAX_ITEM_LIST_LENGTH": 8, "epochs": 1}

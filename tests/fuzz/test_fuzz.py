@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.extras import needs
 from tests.fuzz.attack import attack
 from tests.fuzz.readers import READERS
+from tests.helpers.extras import needs
 
 SLOW = {"inter": 8, "entries": 4, "yaml": 8, "warm-start": 4, "features": 8}
 """Files of the readers that take long."""

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-ROWS = [(f"u{u}", f"i{(u * 3 + t * (1 + u % 2)) % 31}", t) for u in range(60) for t in range(3 + u % 9)]
+from tests.helpers.programs import ROWS
+
 SMALL = {"epochs": "2", "MAX_ITEM_LIST_LENGTH": "8", "hidden_size": "16", "batch_sequences": "64"}
 
 

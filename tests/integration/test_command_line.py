@@ -17,33 +17,16 @@ import pandas as pd
 import pytest
 import torch
 
-from recbole_bert4rec.cli.main import main
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.build import read_dataset, translate_errors
 from recbole_bert4rec.training.recommending import recommender_of
 from recbole_bert4rec.training.run import run
-from tests.conftest import QUIET, make_config, make_trainer, prepare
+from tests.helpers.programs import ROOT, assert_main_refuses, assert_refused, run_py
+from tests.helpers.runs import QUIET, make_config, make_trainer, prepare
 
-ROOT = Path(__file__).resolve().parents[2]
 ROWS = [(f"user-{u}", f"item-{(u * t + t) % 23}", t) for u in range(1, 31) for t in range(3 + u % 12)]
 CYCLE = [(f"u{u}", f"i{(u * 5 + t) % 40}", t) for u in range(80) for t in range(6 + u % 5)]
 pytestmark = pytest.mark.integration
-
-
-def run_py(*arguments: str, **options: str) -> subprocess.CompletedProcess[str]:
-    flags = [f"--{key}={value}" for key, value in {"show_progress": "False", "use_gpu": "False", **options}.items()]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(ROOT / "run.py"), *arguments, *flags]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
-
-
-def assert_refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
-    assert done.returncode == 2, done.stderr
-    message = done.stderr[done.stderr.rindex("error: ") :]
-    for word in words:
-        assert word in message
-    assert "Traceback" not in done.stderr
-    assert not [p for ending in ("pth", "json", "csv", "tmp") for p in Path().rglob(f"*.{ending}")], "half-written"
 
 
 def test_one_epoch_of_ml_100k_ends_with_metrics_summary_record_and_recommendations() -> None:
@@ -76,16 +59,6 @@ def test_one_epoch_of_ml_100k_ends_with_metrics_summary_record_and_recommendatio
     table = pd.read_csv("top.csv", dtype=str)
     assert list(table.columns) == ["user_id", "item_id", "rank", "score"]
     assert len(table) == 943 * 5
-
-
-def assert_main_refuses(capsys: pytest.CaptureFixture[str], arguments: list[str], words: list[str]) -> None:
-    """The same without the seconds that a new process takes to import RecBole."""
-    assert main(arguments, name="run") == 2
-    message = capsys.readouterr().err
-    message = message[message.rindex("error: ") :]
-    for word in words:
-        assert word in message
-    assert not [p for ending in ("pth", "json", "csv", "tmp") for p in Path().rglob(f"*.{ending}")], "half-written"
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from tests.integration.test_command_line import ROOT, assert_main_refuses, run_py
+from tests.helpers.programs import ROOT, assert_main_refuses, run_py
 
 pytestmark = pytest.mark.integration
 

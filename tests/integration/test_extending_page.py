@@ -18,8 +18,8 @@ import recbole_bert4rec
 from recbole_bert4rec.cli.main import main
 from recbole_bert4rec.recommend.load import load
 from recbole_bert4rec.training.run import run
-from tests.conftest import QUIET
-from tests.integration.test_command_line import run_py
+from tests.helpers.programs import run_py
+from tests.helpers.runs import QUIET
 
 ROOT = Path(recbole_bert4rec.__file__).parents[1]
 PAGE = (ROOT / "docs" / "extending.md").read_text("utf-8")

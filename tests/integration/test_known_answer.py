@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from recbole_bert4rec.core.negatives import SharedNegatives
-from tests.conftest import make_config, make_trainer, prepare
+from tests.helpers.runs import make_config, make_trainer, prepare
 
 N_ITEMS, LENGTH = 30, 12
 OPTIONS = {

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from tests.integration.test_command_line import ROOT
+from tests.helpers.programs import ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.integration]
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from recbole_bert4rec.cli.main import main
-from tests.integration.test_command_line import ROOT, assert_main_refuses
+from tests.helpers.programs import ROOT, assert_main_refuses
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 

@@ -15,8 +15,8 @@ import psutil
 import pytest
 from packaging.version import Version
 
-from tests.integration.test_command_line import ROOT, assert_refused
-from tests.unit.test_recommender import trained
+from tests.helpers.programs import ROOT, assert_refused
+from tests.helpers.trained import trained
 
 pytestmark = [pytest.mark.slow, pytest.mark.integration, pytest.mark.ray, pytest.mark.xdist_group("one_at_a_time")]
 ray = pytest.importorskip("ray")

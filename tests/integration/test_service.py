@@ -17,14 +17,14 @@ from urllib.request import urlopen
 
 import pytest
 
-from tests.chromium import CHROMIUM, Browser
-from tests.unit.test_package import BLOCKED, ROOT
+from tests.helpers.chromium import CHROMIUM, Browser
+from tests.helpers.programs import BLOCKED, ROOT
 
 pytest.importorskip("fastapi", reason="the service needs `[serve]`")
 pytest.importorskip("uvicorn", reason="the service needs `[serve]`")
 pytest.importorskip("prometheus_client", reason="the service needs `[serve]`")
 
-from tests.unit.test_serving import Files, Service, files  # noqa: F401
+from tests.helpers.service import Files, Service, files_of_two_models  # noqa: F401
 
 pytestmark = [pytest.mark.slow, pytest.mark.integration]
 COUNT = "document.querySelectorAll('{}').length"
@@ -44,7 +44,7 @@ def health(address: str) -> Any:
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGINT])
 def test_a_process_without_recbole_answers_reloads_at_a_hangup_and_ends_whoever_still_sends(
     end: signal.Signals,
-    files: Files,  # noqa: F811
+    files: Files,
     tmp_path: Path,
 ) -> None:
     shutil.copy(files.one, tmp_path / "m.pth")
@@ -83,7 +83,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def service(files: Files) -> Iterator[Service]:  # noqa: F811
+def service(files: Files) -> Iterator[Service]:
     started = Service(files.one, files.other, items=files.items)
     yield started
     started.stop()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from tests.integration.test_command_line import assert_main_refuses, run_py
+from tests.helpers.programs import assert_main_refuses, run_py
 
 pytestmark = pytest.mark.integration
 

@@ -17,7 +17,8 @@ import psutil
 import pytest
 
 import recbole_bert4rec.logs.table as table
-from tests.integration.test_command_line import CYCLE, ROOT, assert_refused, run_py
+from tests.helpers.data import CYCLE
+from tests.helpers.programs import ROOT, assert_refused, run_py
 
 pytestmark = [pytest.mark.slow, pytest.mark.integration, pytest.mark.xdist_group("one_at_a_time")]
 

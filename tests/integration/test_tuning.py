@@ -17,8 +17,8 @@ import pytest
 from filelock import FileLock
 
 from recbole_bert4rec.cli.main import main
-from tests.conftest import inter_writer
-from tests.integration.conftest import ROWS
+from tests.helpers.data import inter_writer
+from tests.helpers.programs import ROWS
 
 ROOT = Path(__file__).resolve().parents[2]
 FAST = ["--epochs=2", "--batch_sequences=256", "--hidden_size=16", "--inner_size=16", "--n_layers=1", "--topk=[10]"]

@@ -9,8 +9,8 @@ import torch
 from recbole.trainer import Trainer
 
 from recbole_bert4rec.plugin.once_a_user import ENCODED_ONCE
-from tests.conftest import make_config, make_trainer, prepare
-from tests.unit.test_fixes import original
+from tests.helpers.patches import original
+from tests.helpers.runs import make_config, make_trainer, prepare
 
 ROWS = [(f"u{user}", f"i{(3 * user + 2 * step) % 31}", step) for user in range(40) for step in range(4 + user % 5)]
 

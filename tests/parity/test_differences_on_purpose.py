@@ -8,7 +8,8 @@ from recbole.data.transform import MaskItemSequence
 
 from recbole_bert4rec.core.batching import epoch_generator
 from recbole_bert4rec.core.objectives import append_mask, cloze
-from tests.conftest import Catalogue, histories_to_rows, make_config, make_trainer, prepare
+from tests.helpers.data import Catalogue, histories_to_rows
+from tests.helpers.runs import make_config, make_trainer, prepare
 
 ITEMS = ["a", "b", "c", "d", "e", "f"]
 SPLIT = {"split": {"LS": "valid_and_test"}, "order": "TO", "mode": "full"}

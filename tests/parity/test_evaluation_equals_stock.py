@@ -12,7 +12,7 @@ from recbole.data.dataloader import FullSortEvalDataLoader
 from recbole.evaluator import Collector, Evaluator
 from recbole.trainer import Trainer
 
-from tests.conftest import make_config, make_trainer, prepare
+from tests.helpers.runs import make_config, make_trainer, prepare
 
 METRICS = ["Hit", "NDCG", "MRR", "Recall", "Precision", "MAP", "ItemCoverage", "GiniIndex", "AveragePopularity"]
 METRICS += ["TailPercentage", "ShannonEntropy"]

@@ -11,8 +11,9 @@ from recbole.model.sequential_recommender.sasrec import SASRec
 from torch import nn
 
 from recbole_bert4rec.plugin.model import BERT4Rec
-from tests.conftest import Catalogue, histories_to_rows, make_config, make_trainer, overlapping_histories, prepare
-from tests.parity.test_encoder_equals_stock import copy_weights
+from tests.helpers.data import Catalogue, histories_to_rows, overlapping_histories
+from tests.helpers.runs import make_config, make_trainer, prepare
+from tests.helpers.stock import copy_weights
 
 SIZE = {"hidden_size": 16, "inner_size": 32, "n_heads": 2}
 SHARED = {**SIZE, "hidden_dropout_prob": 0.0, "attn_dropout_prob": 0.0, "position": "start"}

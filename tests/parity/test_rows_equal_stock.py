@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.conftest import make_config, prepare
+from tests.helpers.runs import make_config, prepare
 
 SPLITS = [
     {"LS": "valid_and_test"},

@@ -13,7 +13,8 @@ from recbole_bert4rec.comparison.comparison import Comparison
 from recbole_bert4rec.comparison.rows import check_equal_rows
 from recbole_bert4rec.plugin.user_rows import CAUSAL_MODELS
 from recbole_bert4rec.system.errors import UserError
-from tests.conftest import QUIET, histories_to_rows, make_config, make_trainer, overlapping_histories, prepare
+from tests.helpers.data import histories_to_rows, overlapping_histories
+from tests.helpers.runs import QUIET, make_config, make_trainer, prepare
 
 HISTORIES = overlapping_histories(9)
 SMALL = {

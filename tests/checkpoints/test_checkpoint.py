@@ -1,0 +1,382 @@
+"""Checkpoints: plain, safe to read, rebuilt without evaluating anything."""
+
+from __future__ import annotations
+
+import pickle
+import random
+import sys
+import warnings
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+from recbole.quick_start import load_data_and_model
+
+from recbole_bert4rec.checkpoints import checkpoint, sealed
+from recbole_bert4rec.plugin.layered_config import plain_config, stored_config
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.training.run import run
+from tests.helpers.runs import make_config, make_trainer, prepare
+
+
+class Evil:
+    def __reduce__(self):
+        return (Path.touch, (Path("pwned"),))
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The checkpoint of a run of one epoch."""
+    folder = tmp_path_factory.mktemp("trained")
+    config = make_config(epochs=1, checkpoint_dir=str(folder), hidden_size=8, inner_size=8, **toy(folder))
+    _, train, valid, _ = prepare(config)
+    trainer = make_trainer(config, train)
+    trainer.fit(train, valid, verbose=False)
+    return Path(trainer.saved_model_file)
+
+
+def toy(folder: Path, first: str = "") -> dict[str, Any]:
+    """A data set of twelve items in a folder; ``first`` is a row before all others."""
+    rows = [f"u{u}\ti{(u + t) % 12}\t{t}" for u in range(12) for t in range(6)]
+    (folder / "data" / "toy").mkdir(parents=True, exist_ok=True)
+    lines = ["user_id:token\titem_id:token\ttimestamp:float", *([first] if first else []), *rows]
+    (folder / "data" / "toy" / "toy.inter").write_text("\n".join(lines) + "\n")
+    return {"dataset": "toy", "data_path": str(folder / "data")}
+
+
+def changed(trained: Path, path: Path, /, **entries: Any) -> Path:
+    """The checkpoint with other entries; ``LACKING`` takes one out."""
+    state = {**torch.load(trained, weights_only=True), **entries}
+    checkpoint.write(path, {name: value for name, value in state.items() if value is not LACKING})
+    return path
+
+
+LACKING = object()
+_OPTIONAL = {"middle", "histories", "preload_weight", "warm_start"}
+
+
+def test_a_checkpoint_is_read_by_torch_with_weights_only(trained: Path) -> None:
+    state = torch.load(trained, weights_only=True)
+    assert set(state) == {"format", *checkpoint.ENTRIES} - _OPTIONAL
+    read = checkpoint.read(trained)
+    assert read["item_tokens"] == state["item_tokens"]
+    for name, weight in state["state_dict"].items():
+        assert torch.equal(read["state_dict"][name], weight)
+
+
+H, INNER, WINDOW, ITEMS = 8, 16, 6, 13  # sizes that no other size equals; padding is an item
+BLOCK = {
+    "attention.query_key_value": (3 * H, H),
+    "attention.output": (H, H),
+    "attention.norm": (H,),
+    "feed_forward.inner": (INNER, H),
+    "feed_forward.output": (H, INNER),
+    "feed_forward.norm": (H,),
+}
+LAYER = {f"layers.0.{name}": shape for name, shape in BLOCK.items()}
+EMBEDDED = {"output_bias": (ITEMS,), "item_embedding.weight": (ITEMS + 1, H)}
+NORM, HEAD = {"embedding_norm": (H,)}, {"head": (H, H), "head_norm": (H,)}
+FEATURES = {"features.values_0": (ITEMS + 1, 1), "features.tables.0.weight": (3, H)}
+BIASES = {"time_bias.bias": (2, 128), "position_bias.bias": (2, 2 * WINDOW - 1)}
+PAPER = {"position": "start", "output_projection": True, "seen_bias": False}
+PLUS = {"position": "relative", "time_bias": True, "output_projection": True, "seen_bias": True, "norm": "pre"}
+PLUS["selected_features"] = ["class"]
+
+
+def pairs(modules: dict[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+    """The weight and the bias of each module, by the shape of the weight."""
+    named = {}
+    for module, shape in modules.items():
+        named |= {f"{module}.weight": shape, f"{module}.bias": shape[:1]}
+    return named
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "own", "of_the_encoder"),
+    [
+        ("BERT4Rec", PAPER, {}, {**EMBEDDED, "position_embedding.weight": (WINDOW, H), **pairs(NORM | LAYER | HEAD)}),
+        (
+            "BERT4RecPlus",
+            PLUS,
+            {"seen_bias": ()},
+            {**EMBEDDED, **FEATURES, **pairs(NORM | LAYER | {"last_norm": (H,)} | HEAD), **BIASES},
+        ),
+    ],
+)
+def test_names_shapes_and_order_of_the_weights_are_those_of_the_checkpoints_of_before(
+    tmp_path: Path,
+    model: str,
+    options: dict[str, Any],
+    own: dict[str, tuple[int, ...]],
+    of_the_encoder: dict[str, tuple[int, ...]],
+) -> None:
+    data = toy(tmp_path)
+    lines = ["item_id:token\tclass:token_seq", *(f"i{item}\tc{item % 2}" for item in range(12))]
+    (tmp_path / "data" / "toy" / "toy.item").write_text("\n".join(lines) + "\n")
+    data["load_col"] = {"inter": ["user_id", "item_id", "timestamp"], "item": ["item_id", "class"]}
+    sizes = {"hidden_size": H, "inner_size": INNER, "n_layers": 1, "n_heads": 2, "MAX_ITEM_LIST_LENGTH": WINDOW}
+    config = make_config(model, **sizes, **data, **options)
+    _, train, _, _ = prepare(config)
+    weights = {name: tuple(weight.shape) for name, weight in make_trainer(config, train).model.state_dict().items()}
+    wanted = {**own, **{f"encoder.{name}": shape for name, shape in of_the_encoder.items()}}
+    assert list(weights.items()) == list(wanted.items())
+
+
+def test_another_format_is_refused_in_one_line(trained: Path, tmp_path: Path) -> None:
+    file = changed(trained, tmp_path / "a.pth", format="recbole_bert4rec checkpoint 1")
+    message = r"a.pth has the format '.* checkpoint 1', but this version reads '.* checkpoint 4' only; train anew"
+    with pytest.raises(UserError, match=message):
+        checkpoint.read(file)
+
+
+WRONG = {
+    "text": "x",
+    "negative": -1,
+    "none": None,
+    "list": [[1]],
+    "numbers": {1: 2},
+    "texts": {"a": "b"},
+    "tensor": torch.ones(3),
+    "fraction": 0.5,
+    "whole": 3,
+    "bool": True,
+}
+RIGHT = {
+    ("negative", "epoch"),
+    ("whole", "epoch"),
+    ("whole", "cur_step"),
+    ("negative", "best_epoch"),
+    ("whole", "best_epoch"),
+    ("whole", "skipped_steps"),
+    ("text", "fingerprint"),
+    ("fraction", "best_valid_score"),
+}
+
+
+@pytest.mark.parametrize("name", checkpoint.ENTRIES)
+def test_an_entry_that_is_missing_or_of_another_kind_is_named(trained: Path, tmp_path: Path, name: str) -> None:
+    if name not in _OPTIONAL:
+        with pytest.raises(UserError, match=f"has no entry '{name}'"):
+            checkpoint.read(changed(trained, tmp_path / "a.pth", **{name: LACKING}))
+    for kind, value in WRONG.items():
+        if (kind, name) not in RIGHT:
+            with pytest.raises(UserError, match=f"entry '{name}' must be"):
+                checkpoint.read(changed(trained, tmp_path / "a.pth", **{name: value}))
+
+
+@pytest.mark.parametrize(
+    "config", [{}, {"model": "SASRec", "dataset": "toy"}, {"model": "BERT4Rec"}, {"model": "BERT4Rec", "dataset": 1}]
+)
+def test_a_configuration_of_something_else_is_refused(trained: Path, tmp_path: Path, config: dict[str, Any]) -> None:
+    with pytest.raises(UserError, match="entry 'config' must be a dictionary of plain options whose model is one of"):
+        checkpoint.read(changed(trained, tmp_path / "a.pth", config=config))
+
+
+def test_no_flipped_bit_changes_what_is_read(trained: Path, tmp_path: Path) -> None:
+    """torch alone reads a flipped bit of a weight without a word."""
+    content, wanted, messages = trained.read_bytes(), checkpoint.read(trained), []
+    draw = random.Random(1)
+    file = tmp_path / "a.pth"
+    for _ in range(150):
+        place, bit = draw.randrange(len(content)), draw.randrange(8)
+        file.write_bytes(content[:place] + bytes([content[place] ^ 1 << bit]) + content[place + 1 :])
+        try:
+            read = checkpoint.read(file)
+        except UserError as error:
+            messages.append(str(error))
+        else:
+            assert equal(read, wanted), (place, bit)
+    assert len(messages) > 50
+    assert all("a.pth" in message and "\n" not in message for message in messages)
+
+
+def equal(one: Any, other: Any) -> bool:
+    if isinstance(one, torch.Tensor):
+        return torch.equal(one, other)
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(equal(one[key], other[key]) for key in one)
+    if isinstance(one, (list, tuple)):
+        return len(one) == len(other) and all(map(equal, one, other))
+    return bool(one == other)
+
+
+def test_a_flipped_bit_of_a_weight_is_refused_by_its_member(trained: Path, tmp_path: Path) -> None:
+    content = bytearray(trained.read_bytes())
+    with zipfile.ZipFile(trained) as archive:
+        largest = max(
+            (member for member in archive.infolist() if "/data/" in member.filename),
+            key=lambda member: member.file_size,
+        )
+    content[largest.header_offset + 128 + largest.file_size // 2] ^= 64
+    (tmp_path / "a.pth").write_bytes(content)
+    torch.load(tmp_path / "a.pth", weights_only=True)  # torch sees nothing
+    with pytest.raises(UserError, match=rf"a.pth is damaged: the checksum of '{largest.filename}' is another"):
+        checkpoint.read(tmp_path / "a.pth")
+
+
+def test_a_line_break_in_the_name_of_a_damaged_member_is_told_in_one_line(trained: Path, tmp_path: Path) -> None:
+    content = bytearray(trained.read_bytes())
+    with zipfile.ZipFile(trained) as archive:
+        place = content.index(b"/data/", archive.start_dir)
+    content[place] = ord("\n")
+    (tmp_path / "a.pth").write_bytes(content)
+    with pytest.raises(UserError, match=r"a.pth is damaged: the checksum of .*\\ndata") as caught:
+        checkpoint.read(tmp_path / "a.pth")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.99])
+def test_a_checkpoint_that_is_cut_off_is_refused_in_one_line(trained: Path, tmp_path: Path, share: float) -> None:
+    content = trained.read_bytes()
+    (tmp_path / "a.pth").write_bytes(content[: int(len(content) * share)])
+    with pytest.raises(UserError, match=r"a\.pth is (damaged or not whole|not a checkpoint|empty)"):
+        checkpoint.read(tmp_path / "a.pth")
+
+
+@pytest.mark.parametrize("kind", ["pickle", "torch", "recbole", "text", "foreign", "missing"])
+def test_a_file_of_another_kind_is_refused_in_one_line_and_runs_no_code(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "a.pth"
+    if kind == "pickle":
+        path.write_bytes(pickle.dumps(Evil()))
+    elif kind == "torch":
+        torch.save({"format": sealed.FORMAT, "config": Evil()}, path)
+    elif kind == "recbole":
+        torch.save({"config": Evil()}, path, pickle_protocol=4)
+    elif kind == "text":
+        path.write_text("hello")
+    elif kind == "foreign":
+        torch.save({"state_dict": {}}, path)
+    with warnings.catch_warnings(), pytest.raises(UserError, match=r"a\.pth") as error:
+        warnings.simplefilter("error")
+        checkpoint.read(path)
+    assert "\n" not in str(error.value)
+    assert not Path("pwned").exists()
+    if kind != "missing":
+        assert isinstance(error.value, sealed.ForeignFileError)
+
+
+def test_a_stored_configuration_comes_back_equal(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = make_config(
+        hidden_size=32, MAX_ITEM_LIST_LENGTH=20, eval_args={"split": {"LS": "valid_only"}, "order": "TO"}
+    )
+    stored = plain_config(config)
+    monkeypatch.setattr("sys.argv", ["other.py", "--hidden_size=8"])
+    again = stored_config(stored)
+    differences = {
+        key: (value, again[key]) for key, value in config.final_config_dict.items() if str(again[key]) != str(value)
+    }
+    assert differences == {}
+
+
+def test_a_stored_string_is_never_evaluated() -> None:
+    stored = plain_config(make_config())
+    stored["wandb_project"] = "__import__('pathlib').Path('pwned').touch()"
+    assert stored_config(stored)["wandb_project"] == stored["wandb_project"]
+    assert not Path("pwned").exists()
+
+
+def test_the_data_path_is_stored_without_the_data_set_s_name(write_inter) -> None:
+    options = write_inter([("u", "i", 1)])
+    config = make_config(**options)
+    assert plain_config(config)["data_path"] == options["data_path"]
+    assert stored_config(plain_config(config))["data_path"] == config["data_path"]
+
+
+PLACES = {
+    "checkpoint_dir": "elsewhere",
+    "dataset_save_path": "evil.pth",
+    "dataloaders_save_path": "evil.pth",
+    "save_dataset": True,
+    "save_dataloaders": True,
+}
+
+
+def test_places_and_pickles_are_not_stored() -> None:
+    config = make_config(**{**PLACES, "dataset_save_path": None, "dataloaders_save_path": None})
+    assert config["checkpoint_dir"] == "elsewhere"
+    assert not set(PLACES) & set(plain_config(config))
+
+
+def test_places_and_pickles_are_not_taken_from_a_checkpoint() -> None:
+    stored = {**plain_config(make_config()), **PLACES}
+    again = stored_config(stored)
+    assert {key: again[key] for key in PLACES} == {key: make_config()[key] for key in PLACES}
+    assert stored_config(stored, checkpoint_dir="mine")["checkpoint_dir"] == "mine"
+
+
+@pytest.mark.parametrize("key", ["dataset_save_path", "dataloaders_save_path"])
+def test_a_checkpoint_makes_nobody_read_a_pickle(
+    trained: Path, tmp_path: Path, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evil = tmp_path / "evil.pth"
+    evil.write_bytes(pickle.dumps(Evil()))
+    config = {**torch.load(trained, weights_only=True)["config"], key: str(evil), "checkpoint_dir": "elsewhere"}
+    file = changed(trained, tmp_path / "a.pth", config=config)
+    load_data_and_model(str(file))
+    monkeypatch.setattr(sys, "argv", ["run.py", "--show_progress=False", "--epochs=1"])
+    run(resume=str(file))
+    assert not Path("pwned").exists()
+    assert not Path("elsewhere").exists()
+
+
+def test_options_go_from_a_checkpoint_to_a_file_without_places(trained: Path, tmp_path: Path) -> None:
+    config = checkpoint.read(trained)["config"]
+    assert checkpoint.without_places({**config, **PLACES}) == config
+    assert yaml.safe_load(yaml.safe_dump(config)) == config
+
+
+def test_load_data_and_model_refuses_the_same_items_in_another_order(trained: Path, tmp_path: Path) -> None:
+    config = torch.load(trained, weights_only=True)["config"]
+    data = toy(tmp_path, first="u0\ti7\t-1")
+    file = changed(trained, tmp_path / "a.pth", config={**config, **data})
+    with pytest.raises(UserError, match=r"a.pth was trained on other items than those of 'toy', .* in another order"):
+        load_data_and_model(str(file))
+
+
+def test_load_data_and_model_refuses_another_number_of_items_and_other_items(trained: Path, tmp_path: Path) -> None:
+    config = torch.load(trained, weights_only=True)["config"]
+    file = changed(trained, tmp_path / "a.pth", config={**config, **toy(tmp_path, first="u0\tnew\t-1")})
+    with pytest.raises(UserError, match="it knows 12 items, the data set has 13"):
+        load_data_and_model(str(file))
+    data = tmp_path / "data" / "toy" / "toy.inter"
+    data.write_text(data.read_text().replace("\tnew\t", "\ti0\t").replace("\ti5\t", "\tother\t"))
+    with pytest.raises(UserError, match=r"item \d+ is 'i5' there and 'other' here|in another order"):
+        load_data_and_model(str(file))
+
+
+def test_weights_of_another_shape_are_refused_in_one_line(trained: Path, tmp_path: Path) -> None:
+    weights = {name: weight[:1] for name, weight in checkpoint.read(trained)["state_dict"].items() if weight.dim()}
+    file = changed(trained, tmp_path / "a.pth", state_dict=weights)
+    with pytest.raises(UserError, match=r"the weights in .*a.pth do not fit the network: ") as error:
+        load_data_and_model(str(file))
+    assert "\n" not in str(error.value)
+
+
+def test_a_damaged_checkpoint_is_not_unpickled_even_where_that_is_asked_for(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
+    content = bytearray(trained.read_bytes())
+    with zipfile.ZipFile(trained) as archive:
+        largest = max(archive.infolist(), key=lambda member: member.file_size)
+        content[content.index(archive.read(largest)) + 1] ^= 1
+    (tmp_path / "a.pth").write_bytes(content)
+    with pytest.raises(UserError, match="damaged"):
+        load_data_and_model(str(tmp_path / "a.pth"))
+
+
+def test_a_file_of_something_else_is_refused_with_a_word_on_unpickling(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.pth"
+    path.write_bytes(pickle.dumps(Evil()))
+    with pytest.raises(UserError, match="if RecBole wrote it, it is a pickle, which can run any code"):
+        load_data_and_model(str(path))
+    assert not Path("pwned").exists()
+    torch.save({"config": {"dataset_save_path": "evil.pth"}}, path)
+    monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
+    with pytest.raises(UserError, match="is not a checkpoint of RecBole: there is no configuration in it"):
+        load_data_and_model(str(path))

@@ -1,0 +1,85 @@
+"""What the reports compute from ranks: RecBole's metrics, groups of users, and marks in tables."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from recbole.evaluator import metrics as recbole_metrics
+
+from recbole_bert4rec.comparison.figures import groups
+from recbole_bert4rec.comparison.findings import distinct_metrics
+from recbole_bert4rec.comparison.render import escape_tex
+from recbole_bert4rec.comparison.results import metric_of, read_run
+from recbole_bert4rec.comparison.tables import ranks
+from recbole_bert4rec.system.errors import UserError
+from tests.helpers.runs import make_config
+
+
+@pytest.mark.parametrize("name", ["Hit", "Recall", "Precision", "MRR", "NDCG", "MAP"])
+def test_metrics_of_ranks_equal_recboles(name: str) -> None:
+    make_config()  # makes RecBole's metrics bear NumPy 1.24 and later
+    ranks = np.array([1, 2, 3, 10, 11, 0, 5, 7, 1, 0])
+    columns = np.arange(1, 21)
+    hits = torch.from_numpy((ranks[:, None] == columns).astype(np.int64))
+    table = torch.cat([hits, torch.ones(len(ranks), 1, dtype=torch.int64)], dim=1)
+    settings: Any = {"topk": [1, 3, 10, 20], "metric_decimal_place": 12}
+    metric = getattr(recbole_metrics, name)(settings)
+    for key, value in metric.calculate_metric(SimpleNamespace(get=lambda _: table)).items():
+        assert metric_of(ranks, key).mean() == pytest.approx(value, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("values", "wanted"),
+    [
+        ([1, 2, 3, 4, 5, 6, 7, 8, 9, 10], ["1–2", "3–4", "5–6", "7–8", "9–10"]),
+        ([3, 3, 3, 3], ["3"]),
+        ([1, 1, 1, 1, 1, 1, 1, 1, 2, 9], ["1", "2–9"]),
+    ],
+)
+def test_groups_of_users_are_about_as_large_and_cover_everybody(values: list[int], wanted: list[str]) -> None:
+    group, names = groups(pd.Series(values))
+    assert names == wanted
+    assert sorted(set(group)) == list(range(len(names)))
+    assert all(a <= b for a, b in itertools.pairwise(group))
+
+
+def test_the_best_and_the_second_are_marked_and_ties_alike() -> None:
+    assert ranks([0.1, 0.3, 0.3, 0.2]) == [3, 1, 1, 2]
+
+
+def test_a_variant_may_be_named_with_characters_of_tex() -> None:
+    assert escape_tex(r"N^2 #1 {a}_b \c ~ 5 % & $") == (
+        r"N\textasciicircum{}2 \#1 \{a\}\_b \textbackslash{}c \textasciitilde{} 5 \% \& \$"
+    )
+
+
+def test_metrics_that_say_the_same_are_shown_once() -> None:
+    metrics = ["recall@10", "mrr@10", "hit@10", "precision@10", "recall@5", "ndcg@1", "map@10", "mrr@1"]
+    assert distinct_metrics(metrics) == {
+        "recall@10": ["hit@10", "precision@10"],
+        "mrr@10": ["map@10"],
+        "recall@5": [],
+        "ndcg@1": ["mrr@1"],
+    }
+
+
+@pytest.mark.parametrize("metric", ["precision@0", "hit@ten", "luck@10"])
+def test_a_run_whose_metric_cannot_be_computed_is_refused_in_one_line(metric: str, tmp_path: Path) -> None:
+    numbers = dict.fromkeys(["seed", "parameters", "best_epoch", "peak_memory_mb"], 1)
+    dictionaries: dict[str, Any]
+    dictionaries = {key: {} for key in ["best_valid_result", "variety", "machine", "versions", "config"]}
+    epochs = [{"epoch": 0, "train_seconds": 1.0, "at_second": 1.0}]
+    record = {"model": "BERT4Rec", "seconds": {"train": 1, "total": 1}, "epochs": epochs, **numbers, **dictionaries}
+    (tmp_path / "one.json").write_text(json.dumps({**record, "test_result": {metric: 0.5}}))
+    pd.DataFrame({"user": ["a"], "rank": [1]}).to_parquet(tmp_path / "one.parquet")
+    with pytest.raises(UserError, match=r"one\.parquet is damaged") as error:
+        read_run(tmp_path, "one", pd.Series(["a"]))
+    assert "\n" not in str(error.value)

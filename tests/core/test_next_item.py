@@ -1,0 +1,286 @@
+"""Next-item labels equal a naive loop, what is read is what was shown, and nothing of the future enters a position."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recbole_bert4rec.core.encoder import attended
+from recbole_bert4rec.core.objectives import TrainingBatch, distinct_items, next_items, read_last, seen_pairs
+from recbole_bert4rec.system.constants import LOSSES
+from recbole_bert4rec.system.errors import UserError
+from tests.helpers.data import histories_to_rows, overlapping_histories, padded
+from tests.helpers.runs import make_config, make_trainer, prepare
+
+MASK = 99
+some_sequences = st.lists(st.lists(st.integers(1, 30), min_size=1, max_size=9), min_size=1, max_size=6)
+
+
+def generator() -> torch.Generator:
+    return torch.Generator().manual_seed(5)
+
+
+def reads(shown: TrainingBatch) -> set[tuple[int, int, int]]:
+    found = list(zip(shown.rows.tolist(), shown.columns.tolist(), shown.labels.tolist(), strict=True))
+    assert len(found) == len(set(found))
+    return set(found)
+
+
+@given(some_sequences)
+def test_every_position_predicts_the_item_after_it(sequences: list[list[int]]) -> None:
+    item_seq, lengths = padded(sequences)
+    shown = next_items(item_seq, lengths, MASK, generator())
+    expected = {(row, t, items[t + 1]) for row, items in enumerate(sequences) for t in range(len(items) - 1)}
+    assert reads(shown) == expected
+    assert shown.two_sided is not None
+    assert shown.two_sided.tolist() == [1] * len(sequences)
+    for row, items in zip(shown.item_seq.tolist(), sequences, strict=True):
+        assert row == (items[:-1] + [0] * item_seq.shape[1])[: item_seq.shape[1] - 1]
+
+
+@given(some_sequences, st.sampled_from([0.3, 1.0]), st.sampled_from([0.0, 0.5, 0.9]))
+def test_after_a_prefix_items_predict_the_next_and_masked_ones_are_read_before_them(
+    sequences: list[list[int]], share: float, ratio: float
+) -> None:
+    item_seq, lengths = padded(sequences)
+    shown = next_items(item_seq, lengths, MASK, generator(), share, ratio)
+    assert shown.two_sided is not None
+    expected = set()
+    for row, (items, cut) in enumerate(zip(sequences, shown.two_sided.tolist(), strict=True)):
+        assert 1 <= cut <= max(1, len(items) - 1)
+        seen = shown.item_seq[row].tolist()
+        for t in range(len(items) - 1):
+            masked = seen[t] == MASK
+            assert masked or seen[t] == items[t]
+            assert not masked or 0 < t < cut
+            if masked:
+                expected.add((row, t - 1, items[t]))
+            if t >= cut - 1:
+                expected.add((row, t, items[t + 1]))
+    assert reads(shown) == expected
+
+
+def test_prefixes_end_anywhere_and_as_many_sequences_have_one_as_the_share_says() -> None:
+    item_seq, lengths = padded([[1, 2, 3, 4, 5]] * 4000)
+    two_sided = next_items(item_seq, lengths, MASK, generator(), 0.6).two_sided
+    assert two_sided is not None
+    share = torch.bincount(two_sided, minlength=5)[1:] / 4000
+    assert share.tolist() == pytest.approx([0.4 + 0.15, 0.15, 0.15, 0.15], abs=0.03)
+
+
+@given(some_sequences, st.integers(1, 8))
+def test_the_last_items_of_a_history_are_shown_and_the_last_is_read(sequences: list[list[int]], longest: int) -> None:
+    item_seq, lengths = padded([*sequences, []])
+    shown, last = read_last(item_seq, lengths, MASK, longest)
+    for row, items in enumerate([*sequences, []]):
+        kept = items[-longest:] or [MASK]
+        assert shown[row].tolist() == (kept + [0] * longest)[: shown.shape[1]]
+        assert last[row] == len(kept) - 1
+
+
+@given(some_sequences, st.sampled_from([0.0, 1.0]), st.booleans())
+def test_what_a_position_has_seen_are_the_items_that_it_attends_to(
+    sequences: list[list[int]], share: float, causal: bool
+) -> None:
+    item_seq, lengths = padded(sequences)
+    shown = next_items(item_seq, lengths, MASK, generator(), share, 0.5)
+    if not causal:
+        shown = shown._replace(two_sided=None)
+    expected = []
+    width = shown.item_seq.shape[1]
+    everything = torch.ones(len(sequences), width, width, dtype=torch.bool)
+    mask = everything if shown.two_sided is None else attended(shown.two_sided, width)
+    for index, (row, column) in enumerate(zip(shown.rows.tolist(), shown.columns.tolist(), strict=True)):
+        visible = {item for item, seen in zip(shown.item_seq[row].tolist(), mask[row, column], strict=True) if seen}
+        expected += [(index, item) for item in visible - {0, MASK}]
+    read, items = seen_pairs(shown, MASK)
+    found = list(zip(read.tolist(), items.tolist(), strict=True))
+    assert sorted(found) == sorted(expected)
+    assert read.tolist() == sorted(read.tolist())
+
+
+def test_distinct_items_are_where_they_stand_first() -> None:
+    found = distinct_items(torch.tensor([[3, MASK, 3, 2, 2, 0], [5, 0, 0, 0, 0, 0]]), MASK)
+    assert found.tolist() == [[True, False, False, True, False, False], [True] + [False] * 5]
+
+
+HISTORIES = overlapping_histories(10)
+SMALL = {
+    "MAX_ITEM_LIST_LENGTH": 9,
+    "hidden_size": 8,
+    "inner_size": 16,
+    "n_negatives": 5,
+    "hidden_dropout_prob": 0.0,
+    "attn_dropout_prob": 0.0,
+    "topk": [3],
+    "valid_metric": "MRR@3",
+    "metrics": ["MRR"],
+}
+
+
+def model_and_batch(write_inter: Any, **options: Any) -> tuple[Any, Any]:
+    config = make_config(**{**write_inter(histories_to_rows(HISTORIES)), **SMALL, **options})
+    _, train, _, _ = prepare(config)
+    model = make_trainer(config, train).model
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn(parameter.shape, generator=generator()), alpha=0.3)
+    return model, next(iter(train))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"objective": "next"},
+        {"objective": "prefix", "prefix_share": 1.0},
+        {"objective": "prefix", "prefix_share": 0.5, "prefix_mask_ratio": 0.4},
+    ],
+    ids=["next", "prefix", "masked-prefix"],
+)
+def test_nothing_after_its_label_changes_the_loss_of_a_position(
+    loss: str, options: dict[str, Any], write_inter: Any
+) -> None:
+    extra = {"seen_bias": loss != "BPR"}
+    model, batch = model_and_batch(write_inter, loss_type=loss, time_bias=True, **extra, **options)
+    items, times, width = batch["item_id_list"], batch["timestamp_list"], batch["item_id_list"].shape[1]
+    label = model.objective.label
+    torch.nn.init.normal_(model.encoder.time_bias.bias)
+    moved = 0
+    for position in range(width - 1):
+
+        def read_early(*given: Any, end: int = position) -> TrainingBatch:
+            """Label as always, but read no position whose own sight or label is later than ``end`` + 1."""
+            shown = label(*given)
+            sight = torch.maximum(shown.columns + 1, shown.two_sided[shown.rows])
+            kept = sight <= end + 1
+            return shown._replace(rows=shown.rows[kept], columns=shown.columns[kept], labels=shown.labels[kept])
+
+        model.objective.label = read_early
+        future = (torch.arange(width) > position + 1) & (items > 0)
+        losses = []
+        for other in (items, torch.where(future, 1 + (items + 4) % (model.n_items - 1), items)):
+            later = torch.where(future, times * 7 + 100, times) if other is not items else times
+            batch["item_id_list"], batch["timestamp_list"] = other, later
+            model.set_epoch(0)
+            shown = read_early(other, batch["item_length"], generator())
+            if len(shown.rows):
+                losses.append(model.calculate_loss(batch).item())
+        assert len(set(losses)) <= 1
+        moved += len(losses) > 0 and bool(future.any())
+        batch["item_id_list"], batch["timestamp_list"] = items, times
+    assert moved > 1
+
+
+@pytest.mark.parametrize("objective", ["next", "prefix"])
+def test_scores_are_those_of_the_last_position_of_the_whole_history(objective: str, write_inter: Any) -> None:
+    model, _ = model_and_batch(write_inter, objective=objective)
+    model.eval()
+    histories = [[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11], [4, 4], [7]]
+    item_seq, lengths = padded(histories)
+    with torch.no_grad():
+        vectors, _ = model.encode(item_seq, lengths)
+        for row, items in enumerate(histories):
+            alone = torch.tensor([items[-9:]])
+            two_sided = torch.tensor([1 if objective == "next" else alone.shape[1]])
+            hidden = model.encoder(alone, two_sided=two_sided)[0, -1]
+            torch.testing.assert_close(vectors[row], model.encoder.output(hidden), atol=1e-5, rtol=1e-5)
+
+
+def test_only_next_reads_causally(write_inter: Any) -> None:
+    item_seq, lengths = torch.tensor([[1, 2, 3, 4]]), torch.tensor([4])
+    changed = torch.tensor([[1, 5, 3, 4]])
+    for objective, causal in {"next": True, "prefix": False, "cloze": False}.items():
+        model, _ = model_and_batch(write_inter, objective=objective)
+        model.eval()
+        with torch.no_grad():
+            maps = [model.encoder.attention(*of(model, one, lengths)) for one in (item_seq, changed)]
+        first = [one[0, -1, :, 0, :] for one in maps]
+        assert bool((first[0][:, 1:] == 0).all()) is causal
+        assert torch.equal(*first) is causal
+
+
+def of(model: Any, items: torch.Tensor, lengths: torch.Tensor) -> tuple[Any, ...]:
+    asked, times = model.ask(items, lengths)
+    return asked.item_seq, times, asked.two_sided
+
+
+def test_a_history_without_items_is_ranked(write_inter: Any) -> None:
+    for objective in ("next", "prefix", "cloze"):
+        model, _ = model_and_batch(write_inter, objective=objective)
+        model.eval()
+        with torch.no_grad():
+            vectors, _ = model.encode(torch.zeros(2, 3, dtype=torch.int64), torch.tensor([0, 0]))
+        assert vectors.isfinite().all()
+
+
+@pytest.mark.parametrize("objective", ["next", "prefix"])
+def test_positions_from_the_end_are_for_cloze_alone(objective: str) -> None:
+    with pytest.raises(UserError, match=r"`position` end needs `objective` cloze"):
+        make_config(objective=objective, position="end")
+
+
+def test_forward_shows_each_position_what_it_sees_when_the_model_ranks(write_inter: Any) -> None:
+    items = torch.tensor([[1, 2, 3, 4, 5]])
+    for objective, blind in {"next": True, "prefix": False, "cloze": False}.items():
+        model, _ = model_and_batch(write_inter, objective=objective)
+        model.eval()
+        with torch.no_grad():
+            before, after = model(items), model(torch.tensor([[1, 2, 3, 7, 8]]))
+            assert torch.equal(before[0, :3], after[0, :3]) is blind
+            if objective != "cloze":
+                torch.testing.assert_close(before[:, -1], model.encode(items, torch.tensor([5]))[0])
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_sliding_windows_label_every_item_but_a_users_first(share: float, write_inter: Any) -> None:
+    rows = [(user, f"i{t % 17}", t) for user in "abcd" for t in range(31)]
+    config = make_config(
+        **{**write_inter(rows), **SMALL, "MAX_ITEM_LIST_LENGTH": 6},
+        objective="next",
+        window="sliding",
+        prop_sliding_window=share,
+    )
+    _, train, _, _ = prepare(config)
+    begin, length = train._windows
+    starts = train._dataset.sequences.offsets
+    labelled = {int(b) + t for b, n in zip(begin, length, strict=True) for t in range(1, int(n))}
+    wanted = {int(start) + t for start in starts[1:-1] for t in range(1, 29)}
+    assert labelled == wanted
+
+
+def test_sequences_without_anything_before_them_are_left_out_or_refused(tmp_path: Any) -> None:
+    folder = tmp_path / "data" / "toy"
+    folder.mkdir(parents=True)
+    head = "user_id:token\titem_id_list:token_seq\titem_id:token"
+    rows = {"train": ["u1\t\ti1", "u2\ti1 i2\ti3"], "valid": ["u1\ti1\ti2"], "test": ["u1\ti1 i2\ti3"]}
+    options = {
+        "dataset": "toy",
+        "data_path": str(tmp_path / "data"),
+        "benchmark_filename": ["train", "valid", "test"],
+        "alias_of_item_id": ["item_id_list"],
+        "load_col": {"inter": ["user_id", "item_id_list", "item_id"]},
+        "topk": [1],
+        "metrics": ["MRR"],
+        "valid_metric": "MRR@1",
+        "objective": "next",
+    }
+    for part, lines in rows.items():
+        (folder / f"toy.{part}.inter").write_text("\n".join([head, *lines]) + "\n")
+    _, train, _, _ = prepare(make_config(**options))
+    assert sum(len(batch) for batch in train) == 1
+    (folder / "toy.train.inter").write_text(f"{head}\nu1\t\ti1\nu2\t\ti3\n")
+    with pytest.raises(UserError, match="has more than 1 item"):
+        prepare(make_config(**options))
+
+
+def test_a_loss_that_seen_bias_cannot_join_turns_its_default_off() -> None:
+    assert make_config("SASRecPlus")["seen_bias"] is True
+    assert make_config("SASRecPlus", loss_type="gBCE")["seen_bias"] is True
+    assert make_config("SASRecPlus", loss_type="BPR")["seen_bias"] is False
+    with pytest.raises(UserError, match=r"of SASRecPlus has mistakes:\n  `seen_bias` cannot be learnt with"):
+        make_config("SASRecPlus", loss_type="BPR", seen_bias=True)

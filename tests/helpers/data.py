@@ -1,0 +1,67 @@
+"""Logs made on the spot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import recbole_bert4rec  # noqa: F401  registers BERT4Rec
+from recbole_bert4rec.logs.table import convert
+
+
+def atomic_file(log: str, *arguments: Any, **more: Any) -> Path:
+    """The atomic file that a log is converted to."""
+    folder = convert(log, *arguments, **more)
+    return folder / f"{folder.name}.inter"
+
+
+def inter_writer(tmp_path: Path) -> Callable[..., dict[str, Any]]:
+    """What ``write_inter`` is, for any folder."""
+
+    def write(rows: Iterable[tuple[Any, ...]], name: str = "toy", header: str | None = None) -> dict[str, Any]:
+        folder = tmp_path / "data" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        header = "user_id:token\titem_id:token\ttimestamp:float" if header is None else header
+        lines = [header, *("\t".join(map(str, row)) for row in rows)]
+        (folder / f"{name}.inter").write_text("\n".join(lines) + "\n" if header else "")
+        return {"dataset": name, "data_path": str(tmp_path / "data")}
+
+    return write
+
+
+def histories_to_rows(histories: dict[str, list[Any]]) -> list[tuple[Any, ...]]:
+    return [(user, item, time) for user, items in histories.items() for time, item in enumerate(items)]
+
+
+def overlapping_histories(users: int) -> dict[str, list[str]]:
+    """Histories of 4, 5, ... items out of 14, in which users share items and some items are repeated."""
+    return {f"u{u}": [f"i{(3 * u + t * (u % 4 + 1)) % 14}" for t in range(4 + u)] for u in range(users)}
+
+
+class Catalogue:
+    """All that a model asks of a data set.
+
+    Args:
+        n_items: of the catalogue, padding among them; item i was trained on i times.
+    """
+
+    def __init__(self, n_items: int) -> None:
+        self.n_items = n_items
+
+    def num(self, field: str) -> int:
+        return self.n_items
+
+    def training_counts(self) -> torch.Tensor:
+        return torch.arange(self.n_items)
+
+
+def padded(sequences: list[list[int]]) -> tuple[torch.Tensor, torch.Tensor]:
+    width = max(map(len, sequences))
+    rows = [sequence + [0] * (width - len(sequence)) for sequence in sequences]
+    return torch.tensor(rows), torch.tensor([len(sequence) for sequence in sequences])
+
+
+CYCLE = [(f"u{u}", f"i{(u * 5 + t) % 40}", t) for u in range(80) for t in range(6 + u % 5)]

@@ -1,0 +1,21 @@
+"""What tests need of the extras: those whose libraries are not installed are skipped, and say so."""
+
+from __future__ import annotations
+
+import pytest
+
+from recbole_bert4rec.system.extras import EXTRAS, is_installed
+
+
+def missing(extra: str) -> list[str]:
+    """Return the libraries of an extra that are not installed."""
+    return [module for module, its_extra in EXTRAS.items() if its_extra == extra and not is_installed(module)]
+
+
+def needs(extra: str) -> pytest.MarkDecorator:
+    """Return the mark of a test that needs an extra."""
+    reason = f"the extra [{extra}] is not installed: {', '.join(missing(extra))}"
+    return pytest.mark.skipif(bool(missing(extra)), reason=reason)
+
+
+needs_onnx = needs("onnx")

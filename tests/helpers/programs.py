@@ -1,0 +1,55 @@
+"""Whole programs, and how they refuse."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from recbole_bert4rec.cli.main import main
+
+ROOT = Path(__file__).resolve().parents[2]
+ROWS = [(f"u{u}", f"i{(u * 3 + t * (1 + u % 2)) % 31}", t) for u in range(60) for t in range(3 + u % 9)]
+
+
+def run_py(*arguments: str, **options: str) -> subprocess.CompletedProcess[str]:
+    flags = [f"--{key}={value}" for key, value in {"show_progress": "False", "use_gpu": "False", **options}.items()]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(ROOT / "run.py"), *arguments, *flags]
+    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
+
+
+def assert_refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
+    assert done.returncode == 2, done.stderr
+    message = done.stderr[done.stderr.rindex("error: ") :]
+    for word in words:
+        assert word in message
+    assert "Traceback" not in done.stderr
+    assert not [p for ending in ("pth", "json", "csv", "tmp") for p in Path().rglob(f"*.{ending}")], "half-written"
+
+
+def assert_main_refuses(capsys: pytest.CaptureFixture[str], arguments: list[str], words: list[str]) -> None:
+    """The same without the seconds that a new process takes to import RecBole."""
+    assert main(arguments, name="run") == 2
+    message = capsys.readouterr().err
+    message = message[message.rindex("error: ") :]
+    for word in words:
+        assert word in message
+    assert not [p for ending in ("pth", "json", "csv", "tmp") for p in Path().rglob(f"*.{ending}")], "half-written"
+
+
+BLOCKED = """
+import sys
+
+class Block:
+    names = ("recbole", "ray")
+
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in self.names:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Block())
+"""

@@ -1,0 +1,57 @@
+"""Configurations, loaders and trainers, made as a run makes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from recbole.config import Config
+
+import recbole_bert4rec  # noqa: F401  registers BERT4Rec
+from recbole_bert4rec.training import build
+from recbole_bert4rec.training.callbacks import Callback, RankedBatch, StopTraining
+
+QUIET = {"show_progress": False, "state": "error", "use_gpu": False}
+
+
+def make_config(model: str = "BERT4Rec", dataset: str = "ml-100k", **options: Any) -> Config:
+    return Config(model=model, dataset=dataset, config_dict={**QUIET, **options})
+
+
+def prepare(config: Config) -> tuple[Any, Any, Any, Any]:
+    """The whole data set and its three loaders, made as a run makes them."""
+    data = build.load_data(config)
+    return data.dataset, data.train, data.valid, data.test
+
+
+def make_trainer(config: Config, train_data: Any, *callbacks: Callback) -> Any:
+    return build.make_trainer(config, build.make_model(config, train_data), callbacks)
+
+
+class Rankings(Callback):
+    """The best items of each user, as an evaluation ranks them."""
+
+    def __init__(self, depth: int) -> None:
+        self.depth = depth
+        self.of_user: dict[int, list[int]] = {}
+
+    def on_test_begin(self, trainer: Any, loader: Any) -> None:
+        trainer.ranking_depth = self.depth
+
+    def on_ranking_end(self, trainer: Any, ranked: RankedBatch) -> None:
+        users = ranked.interaction["user_id"].tolist()
+        self.of_user |= dict(zip(users, ranked.scores.items.tolist(), strict=True))
+
+
+class StopAfter(Callback):
+    """Ends training after an epoch, at an event."""
+
+    def __init__(self, last: int, event: str = "on_selection_end") -> None:
+        self.last, self.event = last, event
+
+    def on_epoch_end(self, trainer: Any, epoch: int, loss: Any) -> None:
+        if self.event == "on_epoch_end" and epoch == self.last:
+            raise StopTraining
+
+    def on_selection_end(self, trainer: Any, epoch: int, score: float) -> None:
+        if self.event == "on_selection_end" and epoch == self.last:
+            raise StopTraining(f"epoch {epoch} is enough")

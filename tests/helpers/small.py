@@ -1,0 +1,31 @@
+"""A small log, a small model, a trainer for both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from tests.helpers.runs import make_config, make_trainer, prepare
+
+ROWS = [(f"u{u}", f"i{(u * t + t) % 23}", t) for u in range(1, 31) for t in range(3 + u % 12)]
+
+
+SMALL = {"hidden_size": 16, "inner_size": 32, "batch_sequences": 4, "MAX_ITEM_LIST_LENGTH": 8, "warmup_steps": 5}
+
+
+def start(**options: Any) -> tuple[Any, Any, Any, Any]:
+    """A trainer before its first step, and the loaders of training, validation and test."""
+    config = make_config(**options)
+    _, train, valid, test = prepare(config)
+    return make_trainer(config, train), train, valid, test
+
+
+def weights(trainer: Any) -> dict[str, torch.Tensor]:
+    """A copy of the weights, by name."""
+    return {name: value.clone() for name, value in trainer.model.state_dict().items()}
+
+
+def equal(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
+    """Whether two copies of weights are the same to the last bit."""
+    return all(torch.equal(a[name], b[name]) for name in a)

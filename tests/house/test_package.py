@@ -1,0 +1,214 @@
+"""The package's public names, and what of it works where RecBole is not installed."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import recbole_bert4rec
+from recbole_bert4rec.cli.main import _reader_may_leave
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.extras import EXTRAS
+from tests.helpers.data import histories_to_rows, overlapping_histories
+from tests.helpers.programs import BLOCKED
+
+ROOT = Path(recbole_bert4rec.__file__).parents[1]
+
+
+def python(program: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT)
+
+
+def test_public_names_come_when_they_are_asked_for() -> None:
+    for name in recbole_bert4rec.__all__:
+        assert getattr(recbole_bert4rec, name) is not None
+    assert recbole_bert4rec.UserError is UserError
+    assert recbole_bert4rec.run.__module__ == "recbole_bert4rec.training.run"
+    assert recbole_bert4rec.compare.__module__ == "recbole_bert4rec.comparison.compare"
+    assert recbole_bert4rec.tune.__module__ == "recbole_bert4rec.tuning.tune"
+    with pytest.raises(AttributeError, match="has no attribute 'no_such_name'"):
+        recbole_bert4rec.no_such_name  # noqa: B018
+
+
+def test_the_version_is_that_of_the_citation_and_of_the_newest_changes() -> None:
+    version = recbole_bert4rec.__version__
+    assert yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))["version"] == version
+    assert f"\n## {version} " in (ROOT / "CHANGELOG.md").read_text("utf-8").partition("\n### ")[0]
+
+
+def test_importing_the_package_imports_neither_programs_nor_plots() -> None:
+    done = python(
+        "import sys, recbole_bert4rec, recbole.config\n"
+        "print([n for n in sys.modules if n.split('.')[-1] in ('comparison', 'tuning', 'cli', 'run')"
+        " and n.startswith('recbole_bert4rec')])\n"
+        f"print([n for n in {tuple(EXTRAS)!r} if n in sys.modules])"
+    )
+    assert done.stdout.split() == ["[]", "[]"], done.stderr
+
+
+def test_encoder_losses_and_data_work_without_recbole() -> None:
+    program = f"""{BLOCKED}
+import importlib, pkgutil, warnings
+warnings.simplefilter("error", UserWarning)
+import torch
+import recbole_bert4rec, recbole_bert4rec.core, recbole_bert4rec.core
+for room in (recbole_bert4rec.core, recbole_bert4rec.core):
+    for module in pkgutil.iter_modules(room.__path__, room.__name__ + "."):
+        importlib.import_module(module.name)
+from recbole_bert4rec.core.fast.cross_entropy import cross_entropy
+from recbole_bert4rec.core.encoder import BERT4RecEncoder, EncoderOptions
+encoder = BERT4RecEncoder(EncoderOptions(n_items=20, max_length=6, hidden_size=8, inner_size=8, n_layers=1, n_heads=2))
+hidden = encoder(torch.tensor([[1, 2, 3, 20, 0, 0], [4, 5, 6, 7, 8, 20]]))
+vectors = encoder.output(hidden)[[0, 1], [3, 5]]
+labels, weights = torch.tensor([4, 9]), torch.full((2,), 0.5)
+loss = cross_entropy(vectors, encoder.output_embedding, encoder.output_bias, labels, weights)
+loss.backward()
+print(tuple(hidden.shape), bool(loss > 0), all(p.grad is not None for p in encoder.parameters()))
+print(any(name.split(".")[0] in Block.names for name in sys.modules))
+"""
+    done = python(program)
+    assert done.stdout.splitlines() == ["(2, 6, 8) True True", "False"], done.stderr
+
+
+def test_what_needs_recbole_says_how_to_install_it() -> None:
+    program = f"""{BLOCKED}
+import recbole_bert4rec
+print(recbole_bert4rec.UserError.__name__)
+for name in ("run", "compare", "tune", "register"):
+    try:
+        getattr(recbole_bert4rec, name)
+    except ImportError as error:
+        print(error)
+"""
+    kind, *lines = python(program).stdout.splitlines()
+    assert kind == "UserError"
+    assert len(lines) == 4
+    assert all("cannot be imported (No module named 'recbole'); install it with `pip install" in line for line in lines)
+
+
+def test_the_doctor_works_without_recbole() -> None:
+    program = f"""{BLOCKED}
+from recbole_bert4rec.plugin.patches.doctor import main
+sys.exit(main())
+"""
+    done = python(program)
+    assert done.returncode == 1, done.stderr
+    assert (
+        "BERT4Rec cannot run: recbole missing or broken. Mend it with: pip install --no-deps recbole==" in done.stdout
+    )
+
+
+@pytest.mark.parametrize("words", [["doctor"], ["--help"]])
+def test_a_reader_that_leaves_ends_a_command_without_a_traceback(words: list[str]) -> None:
+    command = [sys.executable, "-m", "recbole_bert4rec", *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+    assert process.returncode == 128 + signal.SIGPIPE
+
+
+def test_a_pipe_that_is_not_the_output_breaks_as_ever() -> None:
+    with pytest.raises(BrokenPipeError), _reader_may_leave():
+        raise BrokenPipeError
+
+
+def test_the_command_line_without_recbole_is_one_line() -> None:
+    done = python(f"{BLOCKED}\nimport recbole_bert4rec.__main__ as program\nsys.exit(program.main())")
+    assert done.returncode == 1
+    assert done.stderr.strip() == (
+        "error: No module named 'recbole'; `pip install --no-deps recbole==1.2.1` installs it; "
+        "`python -m recbole_bert4rec doctor` says what is missing"
+    )
+
+
+def test_the_command_line_with_a_pandas_that_recbole_loses_values_with_is_one_line() -> None:
+    program = """
+import sys, pandas
+pandas.__version__ = "3.0.1"
+from recbole_bert4rec.cli.main import main
+sys.exit(main(["run"]))
+"""
+    done = python(program)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: pandas 3.0.1 is installed, with which RecBole")
+    assert "Traceback" not in done.stderr
+
+
+def test_a_recbole_that_cannot_be_imported_is_said_once_and_encoders_still_work() -> None:
+    program = f"""{BLOCKED}
+Block.names = ("colorlog",)
+import recbole_bert4rec.core.encoder
+try:
+    recbole_bert4rec.run
+except ImportError as error:
+    print(error)
+"""
+    done = python(program)
+    assert "cannot be imported (No module named 'colorlog" in done.stdout, done.stderr
+    assert "BERT4Rec is not registered; `python -m recbole_bert4rec doctor` says what is missing" in done.stderr
+
+
+ABSENT = tuple(name for name, extra in EXTRAS.items() if extra != "onnx")  # torch itself looks for onnx
+WITHOUT_EXTRAS = f"{BLOCKED}\nBlock.names = {ABSENT!r}\n"
+
+
+def test_training_testing_and_recommending_work_without_what_is_optional(write_inter: Any, tmp_path: Path) -> None:
+    data = write_inter(histories_to_rows(overlapping_histories(30)))
+    flags = [f"--{name}={value}" for name, value in {**data, "epochs": 1, "hidden_size": 16, "n_layers": 1}.items()]
+    program = f"""{WITHOUT_EXTRAS}
+import os
+from recbole_bert4rec.cli.main import main
+os.chdir({str(tmp_path)!r})
+code = main(["run", *{flags!r}, "--recommend=top.csv", "--show_progress=False"])
+print("code", code, any(name.split(".")[0] in Block.names for name in sys.modules))
+"""
+    done = python(program)
+    assert done.stdout.splitlines()[-1] == "code 0 False", done.stderr
+    assert (tmp_path / "top.csv").read_text().startswith("user_id,item_id,rank,score\n")
+
+
+def test_what_needs_an_extra_names_it_at_once() -> None:
+    program = f"""{WITHOUT_EXTRAS}
+from recbole_bert4rec.cli.main import main
+print(main(["tune", "--params_file=x"]), main(["--model=Pop,BERT4Rec"]), main(["--attention=a.png"]))
+"""
+    done = python(program)
+    assert done.stdout == "1 1 1\n"
+    search, comparison, attention = done.stderr.splitlines()
+    assert (
+        "error: a search needs hyperopt, matplotlib, plotly; in the checkout: pip install -e '.[pinned,plots,tune]'"
+        in search
+    )
+    assert comparison == "error: a comparison needs matplotlib; in the checkout: pip install -e '.[pinned,plots]'"
+    assert attention == "error: --attention=a.png needs matplotlib; in the checkout: pip install -e '.[pinned,plots]'"
+
+
+@pytest.mark.slow
+def test_a_search_with_ray_names_the_extra_or_why_ray_does_not_work() -> None:
+    program = f"""{BLOCKED}
+Block.names = ("ray",)
+from recbole_bert4rec import SearchRequest, tune
+from recbole_bert4rec.tuning.objective import Task
+try:
+    tune(SearchRequest(Task("BERT4Rec", "ml-100k"), "none", tool="Ray"))
+except ImportError as error:
+    print(error)
+Block.names = ("ray.tune",)
+Block.find_spec = lambda self, name, path=None, target=None: 1 / 0 if name == "ray.tune" else None
+try:
+    tune(SearchRequest(Task("BERT4Rec", "ml-100k"), "none", tool="Ray"))
+except ValueError as error:
+    print(error)
+"""
+    missing, broken = python(program).stdout.splitlines()
+    assert missing == "--tool=Ray needs ray; in the checkout: pip install -e '.[pinned,tune]'"
+    assert "does not work here (ZeroDivisionError" in broken
+    assert "pip install --upgrade 'ray[tune]'" in broken

@@ -1,0 +1,291 @@
+"""A log that changes: whoever reads it is told, and yesterday's model finds yesterday's conversion and its own ids."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from recbole.quick_start import load_data_and_model
+
+import recbole_bert4rec.comparison.compare as compare_module
+from recbole_bert4rec.comparison.comparison import Comparison
+from recbole_bert4rec.logs.conversion import folder_read, read_record
+from recbole_bert4rec.logs.reading import Reading
+from recbole_bert4rec.plugin.items import ITEM_ORDER, ItemOrder
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.workers import FailedError
+from recbole_bert4rec.training.inputs import configure, resolve_inputs
+from recbole_bert4rec.training.request import RunRequest
+from recbole_bert4rec.training.run import run
+from tests.helpers.data import atomic_file
+from tests.helpers.runs import make_config, prepare
+
+NAMES = ("user_id", "item_id", "timestamp")
+ROWS = [(f"u{user}", f"i{(user + step) % 9}", 1_700_000_000 + step) for user in range(12) for step in range(6)]
+SMALL = {"hidden_size": 16, "inner_size": 32, "epochs": 1, "topk": [3], "valid_metric": "MRR@3", "show_progress": False}
+QUIET = {**SMALL, "state": "error", "use_gpu": False}
+EARLIEST = ("u0", "i7", 1_600_000_000)
+
+
+def write(path: Path, rows: list[tuple[str, str, int]]) -> Path:
+    """Write a log whose time of change differs from every other one's here."""
+    pd.DataFrame(rows, columns=list(NAMES)).to_csv(path, index=False)
+    os.utime(path, (len(rows), len(rows)))
+    return path
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return write(tmp_path / "log.csv", ROWS)
+
+
+@pytest.fixture(scope="module")
+def yesterday(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A log and a checkpoint that was trained on it; copies of both are used."""
+    folder = tmp_path_factory.mktemp("yesterday")
+    log = write(folder / "log.csv", ROWS)
+    return log, run(
+        dataset=str(log), options={**QUIET, "state": "info", "checkpoint_dir": str(folder / "saved")}
+    ).checkpoint
+
+
+def test_an_earlier_conversion_is_kept_and_found_again(log: Path) -> None:
+    folder = atomic_file(str(log), *NAMES).parent
+    first, content = read_record(folder)["digest"], (folder / "log.inter").read_bytes()
+    write(log, [EARLIEST, *ROWS])
+    atomic_file(str(log), *NAMES)
+    second = read_record(folder)["digest"]
+    assert folder_read(str(folder), "log", second) == folder_read(str(folder), "log", None) == str(folder)
+    earlier = Path(folder_read(str(folder), "log", first))
+    assert earlier == folder / "earlier" / first
+    assert (earlier / "log.inter").read_bytes() == content != (folder / "log.inter").read_bytes()
+
+
+def test_a_log_that_is_touched_only_is_converted_to_the_same_and_nothing_is_kept(log: Path) -> None:
+    folder = atomic_file(str(log), *NAMES).parent
+    before = read_record(folder)
+    os.utime(log, (5, 5))
+    atomic_file(str(log), *NAMES)
+    assert read_record(folder)["digest"] == before["digest"]
+    assert read_record(folder)["made_from"] != before["made_from"]
+    assert not (folder / "earlier").exists()
+
+
+def test_a_conversion_that_is_gone_is_asked_for_by_name(log: Path) -> None:
+    folder = atomic_file(str(log), *NAMES).parent
+    with pytest.raises(UserError, match=r"earlier/0123 is gone, .*--dataset=.*log\.csv reads the log as it is now"):
+        folder_read(str(folder), "log", "0123")
+
+
+def test_a_folder_of_atomic_files_is_read_whatever_a_model_says(tmp_path: Path) -> None:
+    assert folder_read(str(tmp_path), "log", "0123") == str(tmp_path)
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"digest": 7}', '{"made_from": 1}', "\0"])
+def test_a_damaged_record_leads_to_a_new_conversion(content: str, log: Path) -> None:
+    target = atomic_file(str(log), *NAMES)
+    target.write_text("half")
+    (target.parent / "conversion.json").write_text(content)
+    assert len(atomic_file(str(log), *NAMES).read_text().splitlines()) == len(ROWS) + 1
+
+
+@pytest.mark.parametrize("model", ["BERT4Rec", "SASRec", "Pop"])
+@pytest.mark.parametrize(("change", "told"), [(None, False), ("write", True), ("touch", True), ("remove", False)])
+def test_whatever_model_reads_the_data_set_it_says_that_the_log_has_changed(
+    model: str, change: str | None, told: bool, log: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = atomic_file(str(log), *NAMES).parents[1]
+    if change == "write":
+        write(log, ROWS[1:])
+    elif change == "touch":
+        os.utime(log, (5, 5))
+    elif change == "remove":
+        log.unlink()
+    with caplog.at_level("WARNING"):
+        prepare(make_config(model, "log", data_path=str(folder), topk=[3], valid_metric="MRR@3"))
+    assert told == (f"{log} has changed since it was converted" in caplog.text)
+
+
+@pytest.mark.parametrize("model", ["BERT4Rec", "SASRec", "Pop"])
+def test_ids_that_look_missing_are_kept_by_every_model(model: str, tmp_path: Path) -> None:
+    names = {"i1": "NA", "i2": "None", "i3": "null", "u3": "nan"}
+    rows = [(names.get(user, user), names.get(item, item), time) for user, item, time in ROWS]
+    path = write(tmp_path / "log.csv", rows)
+    (tmp_path / "log").mkdir()
+    features = [f"{names.get(item, item)}\tkind{number}" for number, item in enumerate(f"i{n}" for n in range(9))]
+    (tmp_path / "log" / "log.item").write_text("\n".join(["item_id:token\tclass:token", *features]) + "\n")
+    folder = atomic_file(str(path), *NAMES).parents[1]
+    columns = {"inter": list(NAMES), "item": ["item_id", "class"]}
+    options = {"data_path": str(folder), "load_col": columns, "topk": [3], "valid_metric": "MRR@3"}
+    dataset = prepare(make_config(model, "log", **options))[0]
+    assert {"NA", "None", "null"} < set(dataset.field2id_token["item_id"])
+    assert "nan" in dataset.field2id_token["user_id"]
+    assert (dataset.user_num, dataset.item_num) == (13, 10)
+    place = list(dataset.field2id_token["item_id"]).index("None")
+    assert dataset.id2token("class", int(dataset.item_feat["class"][place])) == "kind2"
+
+
+def test_a_model_of_yesterday_is_loaded_with_the_conversion_of_yesterday(
+    yesterday: tuple[Path, Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    log, checkpoint = yesterday
+    write(log, [EARLIEST, *ROWS])
+    try:
+        atomic_file(str(log), *NAMES)
+        with caplog.at_level("WARNING"):
+            dataset = load_data_and_model(str(checkpoint))[2]
+    finally:
+        write(log, ROWS)
+        atomic_file(str(log), *NAMES)
+    assert len(dataset.sequences.items) == len(ROWS)
+    assert "has changed since it was converted" in caplog.text
+
+
+def recommended(checkpoint: Path, log: Path, folder: Path) -> pd.DataFrame:
+    run(dataset=str(log), resume=str(checkpoint), options=QUIET, recommend=str(folder / "top.csv"), k=3)
+    return pd.read_csv(folder / "top.csv").set_index(["user_id", "rank"])
+
+
+def test_a_model_of_yesterday_recommends_for_a_log_in_which_items_come_in_another_order(
+    yesterday: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """Ids are given by token: who has the same history gets the same items."""
+    log, checkpoint = yesterday
+    before = recommended(checkpoint, log, tmp_path)
+    after = recommended(checkpoint, write(tmp_path / "log.csv", [EARLIEST, *ROWS[:-6], ROWS[-6]]), tmp_path)
+    same = [f"u{number}" for number in range(1, 11)]
+    pd.testing.assert_frame_equal(before.loc[same], after.loc[same])
+    assert len(after.loc["u0"]) == len(after.loc["u11"]) == 3
+
+
+def test_a_model_refuses_a_log_with_items_that_it_does_not_know(yesterday: tuple[Path, Path], tmp_path: Path) -> None:
+    log = write(tmp_path / "log.csv", [("u0", "new", 1), *ROWS])
+    with pytest.raises(UserError, match="was trained on 9 items, but the data set has 10; train anew"):
+        run(dataset=str(log), resume=str(yesterday[1]), options=QUIET)
+
+
+def test_items_keep_their_numbers_in_lists_and_features_too(log: Path) -> None:
+    folder = atomic_file(str(log), *NAMES).parent
+    (folder / "log.item").write_text("item_id:token\tclass:token\n" + "".join(f"i{n}\tk{n}\n" for n in range(9)))
+    columns = {"inter": list(NAMES), "item": ["item_id", "class"]}
+    config = make_config(dataset="log", data_path=str(folder.parent), load_col=columns, topk=[3], valid_metric="MRR@3")
+    known = ["[PAD]", "gone", *(f"i{n}" for n in range(8, -1, -1))]
+    config[ITEM_ORDER] = ItemOrder("a.pth", tuple(known))
+    dataset = prepare(config)[0]
+    assert list(dataset.field2id_token["item_id"]) == known
+    first = dataset.sequences.items[:6]
+    assert dataset.id2token("item_id", first).tolist() == [item for user, item, _ in ROWS if user == "u0"]
+    for number in range(1, 10):
+        token = dataset.id2token("item_id", number)
+        if token != "gone":
+            assert dataset.id2token("class", int(dataset.item_feat["class"][number])) == f"k{token[1:]}"
+
+
+@pytest.mark.parametrize("name", ["separator", "date_format", "timezone", "drop_duplicates"])
+def test_options_of_logs_are_refused_where_there_is_no_log(name: str) -> None:
+    with pytest.raises(UserError, match=f"`{name}` says how to read a log; it needs --dataset=FILE"):
+        run(dataset="ml-100k", options={name: "x"})
+
+
+@pytest.mark.parametrize("way", ["flags", "options", "file"])
+def test_a_run_reads_a_log_as_it_is_told(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [f"{user}^José {item}^{time}" for user, item, time in [*ROWS, ROWS[-1]]]
+    (tmp_path / "log.csv").write_bytes("\n".join(["^".join(NAMES), *rows]).encode("cp1252"))
+    given: dict[str, Any] = {"separator": "^", "encoding": "cp1252", "drop_duplicates": True}
+    if way == "flags":
+        monkeypatch.setattr("sys.argv", ["run.py", *(f"--{name}={value}" for name, value in given.items())])
+    (tmp_path / "how.yaml").write_text(json.dumps(given if way == "file" else {"seed": 1}))
+    options = {**QUIET, **(given if way == "options" else {})}
+    run(dataset=str(tmp_path / "log.csv"), options=options, config_files=["how.yaml"])
+    assert "1 rows have user, item and time of another row: left out" in capsys.readouterr().err
+    record = read_record(tmp_path / "log")
+    assert (record["interactions"], record["rows"]) == (len(ROWS), len(ROWS) + 1)
+    assert "José i3" in (tmp_path / "log" / "log.inter").read_text("cp1252")
+
+
+def test_a_resumed_run_reads_the_log_that_it_is_given(yesterday: tuple[Path, Path], tmp_path: Path) -> None:
+    write(tmp_path / "log.csv", ROWS)
+    _, _, layers = resolve_inputs(RunRequest(dataset=str(tmp_path / "log.csv"), resume=str(yesterday[1])).opened())
+    folders = [layer["data_path"] for layer in (layers.stored, layers.made)]
+    assert folders == [str(yesterday[0].parent), str(tmp_path)]
+    assert configure(RunRequest(dataset=str(tmp_path / "log.csv"), resume=str(yesterday[1])))["data_path"] == str(
+        tmp_path / "log"
+    )  # the later one wins
+
+
+def test_a_folder_that_cannot_be_written_to_is_named_in_one_line(
+    log: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "log").write_text("in the way")
+    with pytest.raises(UserError, match=r"log cannot be written to .*make room, or copy the log elsewhere") as caught:
+        atomic_file(str(log), *NAMES)
+    assert "\n" not in str(caught.value)
+
+
+def full_disk(*_: Any, **__: Any) -> None:
+    raise OSError(28, "No space left on device")
+
+
+def test_a_full_disk_leaves_the_conversion_as_it_was(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = atomic_file(str(log), *NAMES)
+    before = target.read_bytes()
+    write(log, ROWS[1:])
+    monkeypatch.setattr("recbole_bert4rec.logs.table.csv.write_csv", full_disk)
+    with pytest.raises(UserError, match=r"cannot be written: No space left on device"):
+        atomic_file(str(log), *NAMES)
+    assert target.read_bytes() == before
+    assert sorted(path.name for path in target.parent.iterdir()) == [".conversion.lock", "conversion.json", "log.inter"]
+
+
+def test_another_way_to_read_a_log_is_another_conversion(log: Path) -> None:
+    write(log, [*ROWS, ROWS[0]])
+    sizes = [
+        len(atomic_file(str(log), *NAMES, Reading(drop_duplicates=drop)).read_text().splitlines())
+        for drop in (False, True, False)
+    ]
+    assert sizes == [len(ROWS) + 2, len(ROWS) + 1, len(ROWS) + 2]
+
+
+def test_a_comparison_says_on_the_screen_that_the_log_has_changed(
+    log: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    folder = atomic_file(str(log), *NAMES).parents[1]
+    write(log, ROWS[1:])
+
+    def stop(*_: Any, **__: Any) -> None:
+        raise FailedError("stopped")
+
+    monkeypatch.setattr(compare_module, "in_own_process", stop)
+    comparison = Comparison(("Pop", "BERT4Rec"), "log", options={"data_path": str(folder)})
+    with pytest.raises(UserError, match="stopped"):
+        compare_module.compare(comparison, tmp_path / "out")
+    assert f"{log} has changed since it was converted" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"made_from": [1]},
+        {"made_from": {"files": [1, 2]}},
+        {"made_from": {"files": "abc"}},
+        {"digest": "../other"},
+        {"digest": 5},
+        {"log": "/etc/passwd"},
+        {"log": 7},
+        {"log": "a\0b"},
+    ],
+    ids=str,
+)
+def test_a_record_that_this_package_does_not_write_is_taken_as_damaged(forged: dict[str, Any], log: Path) -> None:
+    file = atomic_file(str(log), *NAMES)
+    record = json.loads((file.parent / "conversion.json").read_text("utf-8"))
+    (file.parent / "conversion.json").write_text(json.dumps({**record, **forged}))
+    assert read_record(file.parent) == {}
+    assert atomic_file(str(log), *NAMES) == file
+    assert read_record(file.parent)["digest"] == record["digest"]  # type: ignore[index]  # made anew

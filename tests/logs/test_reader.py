@@ -1,0 +1,122 @@
+"""The fast reader gives what pandas' Python engine gives RecBole."""
+
+from __future__ import annotations
+
+import random
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import recbole.data.dataset.dataset as recbole_dataset
+
+from recbole_bert4rec.logs.reader import keeping_ids, read_columns
+from recbole_bert4rec.plugin import loading
+from tests.helpers.runs import make_config, prepare
+
+HEADER = "user_id:token\titem_id:token\ttimestamp:float\ttags:token_seq"
+KINDS = {"user_id:token": str, "item_id:token": str, "timestamp:float": np.float64, "tags:token_seq": str}
+
+
+def both(path: Path, columns: list[str], **options: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
+    dtype = {name: KINDS[name] for name in columns}
+    arguments = {"delimiter": "\t", "usecols": columns, "dtype": dtype, "encoding": None, **options}
+    return read_columns(str(path), **arguments), pd.read_csv(path, engine="python", **arguments)
+
+
+@pytest.mark.parametrize("columns", [list(KINDS), ["user_id:token", "timestamp:float"]])
+def test_values_missing_values_quotes_and_blank_lines_are_read_alike(columns: list[str], tmp_path: Path) -> None:
+    draw = random.Random(0)
+    tokens = ["a", "7", "007", "", "NA", "null", "None", "nan", "Ünal", '"quoted"', '"two ""words"""', " b ", "-1"]
+    numbers = ["1", "-2.5", "1e9", "", "NaN", "978300019", " 3", "0.1", "1700000000.123456"]
+    lines = [HEADER]
+    for _ in range(500):
+        fields = [draw.choice(tokens), draw.choice(tokens), draw.choice(numbers), draw.choice(["x y", "", "z"])]
+        lines.append("\t".join(fields))
+        lines.extend([""] if draw.random() < 0.05 else [])
+    path = tmp_path / "a.inter"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    ours, wanted = both(path, columns)
+    assert list(ours) == list(wanted)
+    for name in columns:
+        if name == "timestamp:float":
+            np.testing.assert_array_equal(ours[name], wanted[name])
+        else:
+            assert (
+                ours[name].astype(object).where(ours[name].notna(), None).tolist()
+                == wanted[name].where(wanted[name].notna(), None).tolist()
+            )
+
+
+@pytest.mark.parametrize("columns", [list(KINDS), ["item_id:token", "tags:token_seq"]])
+def test_ids_are_kept_alike(columns: list[str], tmp_path: Path) -> None:
+    lines = ["NA\tNone\t1\tNA", "null\tnan\tNaN\tx", "\t\t\t", "u\tN/A\t3\tnull"]
+    (tmp_path / "a.inter").write_text("\n".join([HEADER, *lines]) + "\n")
+    arguments: dict[str, Any] = {
+        "delimiter": "\t",
+        "usecols": columns,
+        "dtype": {name: KINDS[name] for name in columns},
+    }
+    ours = keeping_ids(read_columns, ["user_id", "item_id"])(str(tmp_path / "a.inter"), **arguments)
+    wanted = keeping_ids(partial(pd.read_csv, engine="python"), ["user_id", "item_id"])(
+        tmp_path / "a.inter", **arguments
+    )
+    pd.testing.assert_frame_equal(
+        ours.astype(object).where(ours.notna(), None), wanted.astype(object).where(wanted.notna(), None)
+    )
+    assert ours["item_id:token"].astype(object).where(ours["item_id:token"].notna(), None).tolist() == [
+        "None",
+        "nan",
+        None,
+        "N/A",
+    ]
+
+
+def test_other_encodings_and_separators_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.inter"
+    path.write_text(HEADER.replace("\t", ",") + "\nJosé,b,1,c\n", encoding="latin-1")
+    ours, wanted = both(path, ["user_id:token"], delimiter=",", encoding="latin-1")
+    assert ours["user_id:token"].tolist() == wanted["user_id:token"].tolist() == ["José"]
+
+
+def test_undecodable_bytes_and_words_for_numbers_raise(tmp_path: Path) -> None:
+    path = tmp_path / "a.inter"
+    path.write_bytes(HEADER.encode() + b"\nJos\xe9\tb\t1\tc\n")
+    with pytest.raises(ValueError, match=r"UTF8"):
+        both(path, ["user_id:token"])
+    path.write_text(f"{HEADER}\na\tb\tyesterday\tc\n")
+    with pytest.raises(ValueError, match=r"yesterday"):
+        both(path, ["timestamp:float"])
+
+
+def test_lines_of_another_width_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.inter"
+    path.write_text(f"{HEADER}\na\tb\t1\tc\na b 1 c\na\tb\t1\tc\td\n")
+    with pytest.raises(ValueError, match="Expected 4 columns, got 1: a b 1 c"):
+        both(path, ["user_id:token"])
+
+
+def test_while_recbole_loads_with_our_reader_everybody_else_has_pandas_own(
+    write_inter: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pandas_own, readers = pd.read_csv, []
+
+    def reader(*arguments: Any, **options: Any) -> pd.DataFrame:
+        readers.append(pd.read_csv)
+        return read_columns(*arguments, **options)
+
+    monkeypatch.setattr(loading, "read_columns", reader)
+    rows = [(f"u{u}", f"i{(u + t) % 9}", t) for u in range(9) for t in range(6)]
+    prepare(make_config(**write_inter(rows), topk=[3], valid_metric="MRR@3"))
+    assert readers == [pandas_own]
+    assert recbole_dataset.pd is pd
+
+
+def test_a_small_file_can_be_read_without_dropping_rows_whose_gaps_recbole_fills(write_inter: Any) -> None:
+    rows = [(f"u{user}", f"i{(user + step) % 9}", step) for user in range(9) for step in range(6)]
+    whole, *_ = prepare(
+        make_config(**write_inter(rows), topk=[3], valid_metric="MRR@3", filter_inter_by_user_or_item=False)
+    )
+    assert len(whole.sequences.items) == len(rows)

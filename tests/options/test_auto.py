@@ -1,0 +1,115 @@
+"""Options that are `auto`: the rules, and when they are applied."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from recbole.data import create_dataset
+
+from recbole_bert4rec.options.auto import RULES, LogSize, dropout, epochs, loss, most_epochs, negatives, settle
+from recbole_bert4rec.options.kinds import AUTO
+from recbole_bert4rec.options.table import OPTIONS
+from recbole_bert4rec.plugin.benchmark_rows import count_interactions
+from recbole_bert4rec.system.errors import UserError
+from tests.helpers.runs import QUIET, make_config, prepare
+from tests.helpers.small import ROWS, SMALL
+
+COUNTS = st.integers(0, 10**9)
+
+
+@given(COUNTS, COUNTS, COUNTS)
+def test_every_log_gets_values_that_the_options_take(users: int, items: int, interactions: int) -> None:
+    options = dict.fromkeys(RULES, AUTO)
+    assert set(settle(options, LogSize(users, items, interactions))) == set(RULES)
+    for name, value in options.items():
+        assert value != AUTO
+        assert OPTIONS[name].kind.accepts(value)
+
+
+@given(st.integers(1, 10**6), COUNTS, COUNTS)
+def test_dropout_falls_on_both_sides_of_16_interactions_an_item(items: int, few: int, more: int) -> None:
+    low, high = sorted((few, more))
+    values = dropout({}, LogSize(9, items, low)), dropout({}, LogSize(9, items, high))
+    assert all(0.1 <= value <= 0.5 for value in values)
+    if low >= 16 * items:
+        assert values[0] >= values[1]
+    if high <= 16 * items:
+        assert values[0] <= values[1]
+
+
+@given(st.integers(1, 10**6), COUNTS, COUNTS)
+def test_more_interactions_an_item_never_take_fewer_epochs(items: int, few: int, more: int) -> None:
+    low, high = sorted((few, more))
+    assert (
+        10 <= epochs({}, LogSize(9, items, low)) <= epochs({}, LogSize(9, items, high)) <= most_epochs({"epochs": AUTO})
+    )
+
+
+def test_epochs_and_dropout_of_the_logs_that_the_rules_were_made_from() -> None:
+    logs = {
+        LogSize(40_226, 54_542, 353_962): (19, 0.4),  # beauty
+        LogSize(19_412, 11_924, 167_597): (40, 0.5),  # toys-5core
+        LogSize(22_363, 12_101, 198_502): (40, 0.5),  # beauty-5core
+        LogSize(1_090, 3_646, 52_551): (40, 0.5),  # lastfm
+        LogSize(943, 1_682, 100_000): (40, 0.4),  # ml-100k
+        LogSize(6_040, 3_416, 999_611): (40, 0.25),  # ml-1m
+    }
+    assert {size: (epochs({}, size), dropout({}, size)) for size in logs} == logs
+
+
+def test_a_large_catalogue_is_sampled_by_popularity() -> None:
+    small, large = LogSize(9, 10_000, 10**6), LogSize(9, 10_001, 10**6)
+    assert (loss({}, small), loss({}, large)) == ("CE", "sampled_softmax")
+    wanted = {"sampled_softmax": "popularity", "CE": "uniform", "BCE": "uniform", "gBCE": "uniform"}
+    assert {name: negatives({"loss_type": name}, large) for name in wanted} == wanted
+
+
+def test_what_the_user_gives_stays() -> None:
+    options = {"epochs": 3, "hidden_dropout_prob": 0.33, "loss_type": "gBCE", "negatives": AUTO}
+    assert settle(options, LogSize(9, 9, 9)) == ("negatives",)
+    assert options == {"epochs": 3, "hidden_dropout_prob": 0.33, "loss_type": "gBCE", "negatives": "uniform"}
+
+
+def test_a_run_says_what_auto_became(write_inter: Any, caplog: pytest.LogCaptureFixture) -> None:
+    config = make_config("SASRecPlus", **{**QUIET, **SMALL, **write_inter(ROWS), "state": "INFO"})
+    assert config["hidden_dropout_prob"] == config["loss_type"] == AUTO
+    with caplog.at_level(logging.INFO):
+        prepare(config)
+    assert (config["hidden_dropout_prob"], config["loss_type"]) == (0.45, "CE")
+    size = f"30 users, {len({row[1] for row in ROWS})} items, {len(ROWS)} interactions"
+    assert (
+        f"auto is epochs 30, hidden_dropout_prob 0.45, loss_type CE, negatives uniform, by the data: {size}"
+        in caplog.text
+    )
+
+
+def test_what_does_not_go_with_the_loss_that_auto_became_is_refused(write_inter: Any) -> None:
+    config = make_config("BERT4Rec", **{**SMALL, **write_inter(ROWS), "sparse_update": True})
+    with pytest.raises(UserError, match=r"`sparse_update` needs `loss_type` sampled_softmax .* but the loss is CE"):
+        prepare(config)
+
+
+def test_of_benchmark_files_the_longest_row_of_a_user_counts(tmp_path: Path) -> None:
+    folder = tmp_path / "data" / "toy"
+    folder.mkdir(parents=True)
+    rows = {
+        "train": ["u1\ti1\ti2", "u1\ti1 i2\ti3", "u2\ti2\ti1"],
+        "valid": ["u1\ti1 i2 i3\ti4"],
+        "test": ["u2\ti2 i1\ti5"],
+    }
+    for part, lines in rows.items():
+        header = "user_id:token\titem_id_list:token_seq\titem_id:token"
+        (folder / f"toy.{part}.inter").write_text("\n".join([header, *lines]) + "\n")
+    options = {"data_path": str(tmp_path / "data"), "benchmark_filename": ["train", "valid", "test"], "topk": [1]}
+    options |= {"alias_of_item_id": ["item_id_list"], "load_col": {"inter": ["user_id", "item_id_list", "item_id"]}}
+    config = make_config("SASRecPlus", "toy", **options, metrics=["MRR"], valid_metric="MRR@1")
+    assert count_interactions(create_dataset(config)) == 4 + 3
+
+
+def test_of_a_log_every_line_counts(write_inter: Any) -> None:
+    assert count_interactions(create_dataset(make_config(**write_inter(ROWS)))) == len(ROWS)

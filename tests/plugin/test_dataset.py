@@ -1,0 +1,66 @@
+"""The data set: who is held out for validation, and what of it may be saved and used again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from recbole.data.utils import load_split_dataloaders
+
+from recbole_bert4rec.system.errors import UserError
+from tests.helpers.runs import make_config, make_trainer, prepare
+from tests.helpers.small import start
+
+
+def test_valid_users_are_as_many_as_wanted_and_the_others_train_their_validation_item(options: dict) -> None:
+    _, train, valid, test = start(**options)
+    _, some_train, some_valid, some_test = start(**options, valid_users=10, seed=3)
+    held_out = dict(zip(*(valid.dataset.inter_feat[f].tolist() for f in ("user_id", "item_id")), strict=True))
+    kept = dict(zip(*(some_valid.dataset.inter_feat[f].tolist() for f in ("user_id", "item_id")), strict=True))
+    assert len(kept) == 10
+    assert kept.items() < held_out.items()
+    lengths, more = (
+        dict(zip(*map(torch.Tensor.tolist, part.dataset.slices()[::2]), strict=True)) for part in (train, some_train)
+    )
+    for user, length in more.items():
+        before = lengths.get(user, 0)
+        assert length == before + (user in held_out and user not in kept)
+    assert torch.equal(test.dataset.inter_feat["item_id"], some_test.dataset.inter_feat["item_id"])
+    with pytest.raises(UserError, match="`valid_users` is 99, but only 28 users"):
+        start(**options, valid_users=99)
+
+
+def test_saved_datasets_and_loaders_are_used_again_where_they_are_named(options: dict) -> None:
+    first = prepare(make_config(**options, save_dataset=True, save_dataloaders=True))
+    assert Path("saved/toy-BERT4RecDataset.pth").exists()
+    loaders = "saved/toy-for-BERT4Rec-dataloader.pth"
+    named = {
+        "dataset_save_path": "saved/toy-BERT4RecDataset.pth",
+        "dataloaders_save_path": loaders,
+        "trust_pickles": True,
+    }
+    config = make_config(**{**options, **named, "batch_sequences": 7, "epochs": 1})
+    _, train, valid, _ = prepare(config)
+    assert max(len(batch) for batch in train) == 7
+    assert len(valid.dataset) == len(first[2].dataset)
+    make_trainer(config, train).fit(train, valid, verbose=False, saved=False)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"window": "sliding"},
+        {"prop_sliding_window": 0.9},
+        {"dupe_factor": 2},
+        {"candidates": "paper"},
+        {"dupe_factor": 3},
+        {"valid_users": 9},
+    ],
+    ids=str,
+)
+def test_saved_loaders_made_with_other_options_are_not_used_again(options: dict, change: dict) -> None:
+    prepare(make_config(**options, save_dataloaders=True))
+    named = {**options, "dataloaders_save_path": "saved/toy-for-BERT4Rec-dataloader.pth", "trust_pickles": True}
+    assert load_split_dataloaders(make_config(**named)) is not None
+    assert load_split_dataloaders(make_config(**named, **change)) is None

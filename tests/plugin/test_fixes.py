@@ -1,0 +1,298 @@
+"""Each patch of fixes.py: the fault is there without it and gone with it."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+import subprocess
+import sys
+import warnings
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import hyperopt
+import numpy as np
+import pandas as pd
+import pytest
+import ray.tune
+import recbole.data.interaction as interaction_module
+import recbole.quick_start.quick_start as quick_start
+import recbole.trainer.trainer as trainer_module
+import torch
+from hyperopt import hp
+from recbole.config import Config
+from recbole.data.dataset import Dataset
+from recbole.data.interaction import Interaction
+from recbole.evaluator import Collector, Evaluator
+from recbole.quick_start import load_data_and_model
+from recbole.trainer import HyperTuning, hyper_tuning
+from recbole.trainer.trainer import PretrainTrainer
+from scipy.sparse import dok_matrix
+
+import recbole_bert4rec
+from recbole_bert4rec.plugin.patches import compat
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.scoped import replaced
+from tests.helpers.patches import original
+from tests.helpers.runs import make_config, make_trainer, prepare
+
+ROWS = [(f"u{u}", f"i{(u + t) % 9}", t) for u in range(9) for t in range(6)]
+
+
+def trained(write_inter: Any, model: str = "GRU4Rec") -> tuple[Any, Any, Any]:
+    """A trainer of RecBole's after one epoch, a fresh one on the same data, and the test loader."""
+    config = make_config(model, epochs=1, **write_inter(ROWS))
+    _, train, valid, test = prepare(config)
+    trainer = make_trainer(config, train)
+    trainer.fit(train, valid, verbose=False)
+    return trainer, make_trainer(config, train), test
+
+
+class Evil:
+    def __reduce__(self):
+        return (Path.touch, (Path("pwned"),))
+
+
+def test_a_trainer_of_recbole_reads_the_checkpoints_that_this_process_saved(write_inter: Any) -> None:
+    trainer, fresh, test = trained(write_inter)
+    with replaced(trainer_module, "torch", torch), pytest.raises(Exception, match="weights_only"):
+        trainer.evaluate(test)
+    wanted = trainer.evaluate(test)
+    assert "ndcg@10" in wanted
+    assert wanted == fresh.evaluate(test, model_file=trainer.saved_model_file)
+    fresh.resume_checkpoint(trainer.saved_model_file)
+    assert fresh.start_epoch == 1
+
+
+def test_a_trainer_of_recbole_unpickles_the_file_of_nobody_else(
+    write_inter: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer, fresh, test = trained(write_inter)
+    evil, theirs = Path("evil.pth"), Path("theirs.pth")
+    evil.write_bytes(pickle.dumps(Evil()))
+    theirs.write_bytes(Path(trainer.saved_model_file).read_bytes())
+    for file in (evil, theirs):
+        for read in (lambda file: fresh.evaluate(test, model_file=file), fresh.resume_checkpoint):
+            with pytest.raises(UserError, match=r"\.pth is not read: .* it is a pickle, which can run any code"):
+                read(str(file))
+    assert not Path("pwned").exists()
+    monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
+    fresh.resume_checkpoint(str(theirs))
+    assert fresh.evaluate(test, model_file=str(theirs)) == trainer.evaluate(test)
+
+
+def test_a_pretrained_model_is_read_by_its_trainer(write_inter: Any) -> None:
+    trainer, _, test = trained(write_inter)
+    PretrainTrainer.save_pretrained_model(trainer, 0, "pretrained.pth")
+    assert trainer.saved_model_file == "pretrained.pth"
+    assert "ndcg@10" in trainer.evaluate(test)
+
+
+def test_a_stock_checkpoint_is_loaded_with_its_data_where_torch_is_told_to(
+    write_inter: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer, *_ = trained(write_inter)
+    theirs = Path("theirs.pth")
+    theirs.write_bytes(Path(trainer.saved_model_file).read_bytes())
+    with pytest.raises(UserError, match=r"theirs\.pth is not read: .* it is a pickle"):
+        load_data_and_model(str(theirs))
+    loaded = [load_data_and_model(trainer.saved_model_file)]
+    monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
+    for config, model, dataset, *_ in (*loaded, load_data_and_model(str(theirs))):
+        assert (config["model"], type(model).__name__, dataset.user_num) == ("GRU4Rec", "GRU4Rec", 10)
+        for name, weight in trainer.model.state_dict().items():
+            assert torch.equal(weight, model.state_dict()[name])
+
+
+def test_code_outside_recbole_may_not_unpickle(tmp_path: Path) -> None:
+    torch.save({"config": make_config()}, tmp_path / "b.pth")
+    with pytest.raises(Exception, match="weights_only"):
+        torch.load(tmp_path / "b.pth")
+
+
+def test_reading_a_checkpoint_of_recbole_leaves_torch_load_alone(write_inter: Any, monkeypatch: Any) -> None:
+    trainer, _, test = trained(write_inter)
+    seen = []
+    monkeypatch.setattr(type(trainer.model), "load_other_parameter", lambda *_: seen.append(torch.load))
+    trainer.evaluate(test)
+    assert seen == [torch.load]
+    assert torch.load.__module__ == "torch.serialization"
+
+
+def test_an_objective_of_recbole_is_called_outside_a_trial_of_ray(write_inter: Any) -> None:
+    options = {**write_inter(ROWS), "epochs": 1, "show_progress": False, "state": "ERROR"}
+    options |= {"load_col": {"inter": ["user_id", "item_id", "timestamp"]}, "model": "Pop"}
+    found = quick_start.objective_function(config_dict=dict(options), saved=False)
+    assert "ndcg@10" in found["test_result"]
+    if not ray.__version__.startswith("2.6."):  # what RecBole calls in a trial
+        with pytest.raises(TypeError):
+            inspect.signature(ray.tune.report).bind(**found["test_result"])
+
+
+def test_dok_matrices_can_be_updated_as_graph_models_do() -> None:
+    matrix = dok_matrix((2, 2), dtype=np.float32)
+    matrix._update({(0, 1): 1.0, (1, 0): 2.0})
+    assert matrix.toarray().tolist() == [[0, 1], [2, 0]]
+
+
+@pytest.mark.parametrize("patched", [False, True])
+def test_exhaustive_search_tries_every_combination(patched: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not patched:
+        monkeypatch.setattr(hyper_tuning, "exhaustive_search", original(hyper_tuning.exhaustive_search))
+    tried = []
+
+    def objective(params: dict[str, Any], files: Any) -> dict[str, Any]:
+        tried.append((params["a"], params["b"]))
+        score = {"best_valid_score": float(len(tried)), "best_valid_result": {}, "test_result": {}}
+        return {"model": "none", "valid_score_bigger": True, **score}
+
+    space = {"a": hp.choice("a", [1, 2]), "b": hp.choice("b", [3, 4, 5])}
+    tuning = HyperTuning(objective, space=space, algo="exhaustive")
+    if patched:
+        tuning.run()
+        assert sorted(tried) == [(a, b) for a in (1, 2) for b in (3, 4, 5)]
+    else:
+        with pytest.raises(AttributeError, match="integers"):
+            tuning.run()
+    assert hyperopt.__version__ >= "0.2.7"
+
+
+def test_metrics_of_coverage_and_popularity_can_be_collected(write_inter: Any) -> None:
+    rows = [(f"u{u}", f"i{(u + t) % 12}", t) for u in range(12) for t in range(6)]
+    metrics = ["NDCG", "ItemCoverage", "AveragePopularity", "GiniIndex", "ShannonEntropy", "TailPercentage"]
+    config = make_config(epochs=1, metrics=metrics, topk=[3], valid_metric="NDCG@3", **write_inter(rows))
+    _, train, valid, _ = prepare(config)
+    trainer = make_trainer(config, train)
+    trainer.eval_collector.data_collect(train)
+    first = trainer.evaluate(valid, load_best_model=False)
+    assert set(first) == {f"{name.lower()}@3" for name in metrics}
+    assert first == trainer.evaluate(valid, load_best_model=False)  # what was set aside is put back
+    with pytest.raises(AttributeError, match="cpu"):
+        original(Collector.get_data_struct)(trainer.eval_collector)
+
+
+def test_metrics_are_numbers_of_python(write_inter: Any) -> None:
+    trainer, _, test = trained(write_inter)
+    metrics = trainer.evaluate(test)
+    assert {type(value) for value in metrics.values()} == {float}
+    with replaced(Evaluator, "evaluate", original(Evaluator.evaluate)):
+        numpys = trainer.evaluate(test)
+    assert np.float64 in {type(value) for value in numpys.values()}
+    assert list(metrics.items()) == list(numpys.items())
+
+
+def test_of_simultaneous_duplicates_the_first_in_the_file_stays(
+    monkeypatch: pytest.MonkeyPatch, write_inter: Any
+) -> None:
+    rows = [(f"u{n % 10}", f"i{n % 7}", n * 7919 % 1009 % 3, n) for n in range(3000)]
+    header = "user_id:token\titem_id:token\ttimestamp:float\tline:float"
+    columns = {"inter": ["user_id", "item_id", "timestamp", "line"]}
+    options = {**write_inter(rows, header=header), "load_col": columns, "rm_dup_inter": "first"}
+    lines = Dataset(make_config("Pop", **options)).inter_feat["line"].tolist()
+    frame = pd.DataFrame(rows, columns=["user", "item", "time", "line"])
+    kept = frame.sort_values("time", kind="stable").drop_duplicates(["user", "item"])
+    assert sorted(lines) == sorted(kept["line"])
+    monkeypatch.setattr(Dataset, "_remove_duplication", original(Dataset._remove_duplication))
+    unstable = Dataset(make_config("Pop", **options)).inter_feat["line"].tolist()
+    assert sorted(unstable) != sorted(lines)
+
+
+def test_a_download_ends_well_without_process_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with zipfile.ZipFile(tmp_path / "tiny.zip", "w") as archive:
+        archive.writestr("tiny.inter", "user_id:token\titem_id:token\nu\ti\nv\tj\n")
+    monkeypatch.setattr(Dataset, "_get_download_url", lambda *_: (tmp_path / "tiny.zip").as_uri())
+    config = make_config("Pop", dataset="tiny", data_path=str(tmp_path / "data"))
+    assert Dataset(config).inter_num == 2
+    with pytest.raises(ValueError, match="process group"):
+        original(Dataset._download)(Dataset(config))
+
+
+def test_anomaly_detection_that_recbole_turns_on_is_off_in_our_programs_and_in_our_training() -> None:
+    program = """
+import recbole_bert4rec, torch, recbole.model.sequential_recommender
+from recbole_bert4rec import BERT4Rec
+from recbole.quick_start import run_recbole
+seen = []
+def loss(self, interaction, own=BERT4Rec.calculate_loss):
+    seen.append(torch.is_anomaly_enabled())
+    return own(self, interaction)
+BERT4Rec.calculate_loss = loss
+options = {"epochs": 1, "hidden_size": 8, "inner_size": 8, "n_layers": 1, "batch_sequences": 500, "state": "error"}
+run_recbole("BERT4Rec", "ml-100k", config_dict={**options, "show_progress": False}, saved=False)
+print(torch.is_anomaly_enabled(), set(seen))
+with recbole_bert4rec.register(fixes=True, policies=False):
+    print(torch.is_anomaly_enabled())
+print(torch.is_anomaly_enabled())
+"""
+    root = Path(recbole_bert4rec.__file__).parents[1]
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, cwd=root)
+    assert done.stdout.splitlines() == ["True {False}", "False", "True"], done.stderr
+
+
+def test_rows_without_a_user_or_an_item_and_no_others_are_dropped(
+    monkeypatch: pytest.MonkeyPatch, write_inter: Any
+) -> None:
+    rows = [(f"u{n % 9}", f"i{n % 7}", n) for n in range(60)]
+    rows[3], rows[20], rows[40] = ("", "i1", 3), ("u1", "", 20), ("", "", 40)
+    kept = [n for n in range(60) if n not in (3, 20, 40)]
+    options = {**write_inter(rows), "load_col": {"inter": ["user_id", "item_id", "timestamp"]}}
+    assert Dataset(make_config("Pop", **options)).inter_feat["timestamp"].tolist() == kept
+    monkeypatch.setattr(Dataset, "_filter_nan_user_or_item", original(Dataset._filter_nan_user_or_item))
+    assert Dataset(make_config("Pop", **options)).inter_feat["timestamp"].tolist() != kept
+
+
+@pytest.mark.parametrize("batch", [4, 64])
+def test_pop_ranks_by_the_number_of_training_interactions(write_inter: Any, batch: int) -> None:
+    rows = [(f"u{u}", f"i{(u * t) % (5 + u % 3)}", t) for u in range(30) for t in range(8)]
+    rows += [("other", f"i{100 + t}", t) for t in range(8)]  # RecBole refuses users who have every item
+    config = make_config("Pop", train_batch_size=batch, **write_inter(rows))
+    _, train, *_ = prepare(config)
+    trainer = make_trainer(config, train)
+    trainer.fit(train, saved=False)
+    wanted = np.bincount(train.dataset.inter_feat[train.dataset.iid_field].numpy(), minlength=trainer.model.n_items)
+    assert trainer.model.item_cnt.squeeze(1).tolist() == wanted.tolist()
+
+
+def test_recboles_own_pop_counts_an_item_once_a_batch(write_inter: Any) -> None:
+    rows = [(f"u{u}", f"i{t % 3}", t) for u in range(30) for t in range(8)] + [
+        ("other", f"i{t}", t) for t in range(8, 16)
+    ]
+    _, train, *_ = prepare(config := make_config("Pop", **write_inter(rows)))
+    model = make_trainer(config, train).model
+    batch = next(iter(train))
+    original(type(model).calculate_loss)(model, batch)
+    assert model.item_cnt.max() == 1 < batch[config["ITEM_ID_FIELD"]].bincount().max()
+
+
+def test_a_configuration_can_be_made_with_numpy_2(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("float_", "complex_", "unicode_"):
+        monkeypatch.delattr(np, name, raising=False)  # numpy 1.26 has them
+    with pytest.raises(AttributeError, match="float_"):
+        original(Config.compatibility_settings)(None)
+    compat.compatibility_settings(original(Config.compatibility_settings), None)
+    assert (np.float, np.str, np.bool) == (np.float64, np.str_, np.bool_)
+    assert not hasattr(np, "float_")
+
+
+@pytest.mark.parametrize("patched", [False, True])
+def test_interactions_are_sorted_without_a_warning(patched: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not patched:
+        monkeypatch.setattr(interaction_module, "np", np)
+    rows = Interaction({"a": torch.tensor([2, 0, 2, 1]), "b": torch.tensor([0, 1, 2, 3])})
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        rows.sort("a")
+    assert rows["b"].tolist() == [1, 3, 0, 2]
+    assert bool(said) == (not patched and np.__version__ >= "2")
+
+
+@pytest.mark.parametrize("patched", [False, True])
+def test_gradients_are_scaled_without_a_warning(patched: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not patched:
+        monkeypatch.setattr(trainer_module, "amp", torch.cuda.amp)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        scaler = trainer_module.amp.GradScaler(enabled=False)
+    assert isinstance(scaler, torch.amp.GradScaler)
+    assert bool(said) == (not patched)

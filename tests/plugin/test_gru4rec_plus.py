@@ -1,0 +1,105 @@
+"""GRU4Rec+ on our sequences and loaders: its loss, what a position sees, its scores and its options."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from recbole.data.interaction import Interaction
+from recbole.quick_start import load_data_and_model, run_recbole
+
+from recbole_bert4rec.core.losses import bpr_max, sampled_scores, sampled_softmax
+from recbole_bert4rec.plugin.loader import WindowDataLoader
+from recbole_bert4rec.system.errors import UserError
+from tests.helpers.data import histories_to_rows, overlapping_histories
+from tests.helpers.runs import QUIET, make_config, make_trainer, prepare
+
+SMALL = {"embedding_size": 8, "hidden_size": 12, "dropout_prob": 0.0, "n_sample": 20, "epochs": 2, "topk": [3]}
+SMALL |= {"metrics": ["MRR"], "valid_metric": "MRR@3"}
+
+
+def made(write_inter: Any, **more: Any) -> tuple[Any, Any, Any]:
+    data = write_inter(histories_to_rows(overlapping_histories(9)))
+    _, train, valid, _ = prepare(make_config("GRU4RecPlus", **{**data, **SMALL, **more}))
+    return make_trainer(train.config, train).model, train, valid
+
+
+@pytest.mark.parametrize("n_sample", [0, 20])
+@pytest.mark.parametrize("loss_type", ["BPR-max", "CE"])
+def test_the_loss_is_that_of_every_prefix_on_its_own(loss_type: str, n_sample: int, write_inter: Any) -> None:
+    model, train, _ = made(write_inter, loss_type=loss_type, n_sample=n_sample, train_batch_size=1000)
+    (batch,) = train
+    torch.manual_seed(3)
+    found = model.calculate_loss(batch)
+    torch.manual_seed(3)
+    vectors, labels = [], []
+    for items, length in zip(batch["item_id_list"], batch["item_length"].tolist(), strict=True):
+        for end in range(1, length):
+            vectors.append(model(items[:end].unsqueeze(0))[0, -1])
+            labels.append(items[end])
+    label = torch.stack(labels)
+    drawn = model.negatives.draw_items(n_sample, label, torch.default_generator)
+    arguments = torch.stack(vectors), model.item_embedding.weight, model.output_bias, label
+    scores = sampled_scores(*arguments, torch.cat([label, drawn]))
+    weights = torch.full((len(label),), 1 / len(label))
+    wanted = bpr_max(scores, weights, 1.0)
+    if loss_type == "CE":
+        wanted = sampled_softmax(scores, torch.zeros(len(label) + n_sample), weights)
+    torch.testing.assert_close(found, wanted)
+
+
+def test_a_position_sees_nothing_of_what_follows(write_inter: Any) -> None:
+    model, _, _ = made(write_inter)
+    items = torch.randint(1, 15, (4, 9))
+    changed = items.clone()
+    changed[:, 5:] = torch.randint(1, 15, (4, 4))
+    assert torch.equal(model(items)[:, :5], model(changed)[:, :5])
+
+
+def test_a_candidate_scores_as_in_the_full_ranking_and_padding_changes_nothing(write_inter: Any) -> None:
+    model, _, _ = made(write_inter)
+    histories = torch.tensor([[3, 1, 4, 0, 0], [2, 7, 1, 8, 2]])
+    rows = Interaction(
+        {"item_id_list": histories, "item_length": torch.tensor([3, 5]), "item_id": torch.tensor([5, 9])}
+    )
+    scores = model.full_sort_predict(rows)
+    assert scores.shape == (2, model.n_items)
+    torch.testing.assert_close(model.predict(rows), scores[[0, 1], [5, 9]])
+    short = Interaction({"item_id_list": histories[:1, :3], "item_length": torch.tensor([3])})
+    torch.testing.assert_close(model.full_sort_predict(short)[0], scores[0])
+
+
+def test_it_trains_on_whole_windows_with_recboles_own_program_and_is_read_again(write_inter: Any) -> None:
+    data = write_inter(histories_to_rows(overlapping_histories(9)))
+    options = {**QUIET, **SMALL, **data, "MAX_ITEM_LIST_LENGTH": 6}
+    result = run_recbole("GRU4RecPlus", options.pop("dataset"), config_dict=options)
+    assert result["best_valid_result"]
+    (file,) = Path("saved").glob("GRU4RecPlus-*.pth")
+    _, model, _, train, _, _ = load_data_and_model(str(file))  # this process saved it
+    assert isinstance(train, WindowDataLoader)
+    assert model.calculate_loss(next(iter(train))).isfinite()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"loss_type": "TOP1"}, r"`loss_type` must be one of .*BPR-max.*'TOP1'"),
+        ({"n_sample": -1}, "`n_sample` must be a whole number at least 0"),
+        ({"sample_alpha": 2}, "`sample_alpha` must be a number at least 0 and at most 1"),
+        ({"bpreg": "much"}, "`bpreg` must be a number"),
+        ({"dropout_prob": 1}, "`dropout_prob` must be"),
+        ({"training_rows": None}, "`training_rows` must be"),
+        ({"n_samples": 3}, "`n_samples`: did you mean `n_sample`"),
+    ],
+    ids=lambda given: str(given)[:30],
+)
+def test_a_bad_value_is_refused_in_words(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        make_config("GRU4RecPlus", **given)
+
+
+def test_all_mistakes_are_said_at_once() -> None:
+    with pytest.raises(UserError, match=r"(?s)`n_sample`.*`bpreg`"):
+        make_config("GRU4RecPlus", n_sample=-1, bpreg=-1)

@@ -1,0 +1,189 @@
+"""RecBole's options mean for our models what they mean in RecBole, and texts that calculate a number are understood."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from recbole.evaluator.metrics import NDCG
+from recbole.trainer import HyperTuning
+
+from recbole_bert4rec.options.arithmetic import calculated
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.tuning.space import read_space
+from tests.helpers.runs import make_config, make_trainer, prepare
+from tests.helpers.small import SMALL
+
+ROWS = [(f"u{u}", f"i{(u + t) % 23}", t) for u in range(60) for t in range(9)]
+BOTH = pytest.mark.parametrize("model", ["BERT4Rec", "SASRec"])
+
+
+def test_a_batch_has_so_many_interactions_as_the_size_says(write_inter: Any) -> None:
+    options = {**SMALL, **write_inter(ROWS), "batch_sequences": None, "train_batch_size": 64}
+    _, train, *_ = prepare(make_config(**options))
+    sizes = [batch["item_id_list"].numel() for batch in train]
+    assert max(sizes) <= 64
+    assert len(train) == math.ceil(60 / (64 // 7))  # of 9 items, 7 are trained
+
+
+def test_the_size_in_interactions_has_no_effect_beside_one_in_sequences(
+    write_inter: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("WARNING"):
+        make_config(**write_inter(ROWS), train_batch_size=64, batch_sequences=4)
+    assert "option `train_batch_size` has no effect beside batch_sequences, which is 4" in caplog.text
+
+
+def test_few_steps_an_epoch_and_fewer_than_the_warm_up_are_said_before_the_training(
+    write_inter: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = make_config(**write_inter(ROWS), train_batch_size=2048, epochs=3, state="warning")
+    _, train, valid, _ = prepare(config)
+    with caplog.at_level("WARNING"):
+        make_trainer(config, train).fit(train, valid, saved=False)
+    assert "an epoch has few steps (1), and stopping_step counts epochs; a smaller train_batch_size gives more" in (
+        caplog.text
+    )
+    said = "planned are fewer steps (3) than warmup_steps (200), so a tenth of them warms up; give more epochs, or a"
+    assert said in caplog.text
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("option", "text", "value"),
+    [
+        ("learning_rate", "1/1000", 0.001),
+        ("learning_rate", "10**-3", 0.001),
+        ("hidden_size", "2*64", 128),
+        ("hidden_size", np.int64(64), 64),
+        ("learning_rate", np.float32(0.5), 0.5),
+        ("topk", "[5]*1", [5]),
+        ("topk", np.array([5]), [5]),
+        ("epochs", 3.0, 3),
+        ("checkpoint_dir", Path("kept"), "kept"),
+        ("epochs", "3", 3),
+    ],
+)
+def test_numbers_are_calculated_and_those_of_numpy_are_numbers(model: str, option: str, text: Any, value: Any) -> None:
+    more = {"valid_metric": "MRR@5"} if option == "topk" else {}
+    found = make_config(model, **{option: text, **more})[option]
+    assert found == value
+    assert type(found) is type(value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["__import__('os')", "9**9**9", "10**101", "1/0", "[1]*10**6", "'a'*3", "x", "1 if 1 else 2", "-" * 9000 + "1", ""],
+)
+def test_nothing_else_is_calculated(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        calculated(text)
+    with pytest.raises(UserError, match="`learning_rate` must be"):
+        make_config(learning_rate=text)
+
+
+def test_what_takes_a_text_keeps_one_that_looks_like_arithmetic() -> None:
+    assert make_config(wandb_project="2026-11-25")["wandb_project"] == "2026-11-25"
+
+
+@BOTH
+def test_recboles_spellings_are_understood(model: str, write_inter: Any) -> None:
+    data = write_inter(ROWS)
+    assert make_config(model, learner="Adam")["learner"] == "adam"
+    for interval in ("[2,30]", [2, 30], "(1,31)", "[2,inf)"):
+        dataset, *_ = prepare(make_config(model, **data, user_inter_num_interval=interval))
+        assert dataset.user_num == 61
+    with pytest.raises(Exception, match=r"filter|empty"):
+        prepare(make_config(model, **data, user_inter_num_interval=[90, 99]))
+
+
+def test_recboles_transform_is_taken_for_what_is_done_anyway(write_inter: Any) -> None:
+    data = {**SMALL, **write_inter(ROWS), "epochs": 1}
+    losses = []
+    for transform in ("mask_itemseq", None):
+        config = make_config(**data, transform=transform)
+        _, train, valid, _ = prepare(config)
+        trainer = make_trainer(config, train)
+        trainer.fit(train, valid, saved=False, verbose=False)
+        losses.append(trainer.train_loss_dict)
+    assert losses[0] == losses[1]
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("old", "now"),
+    [
+        ({"eval_setting": "RO_LS,uni100"}, "`eval_setting`: is called `eval_args` now"),
+        ({"leave_one_num": 2}, "`leave_one_num`: is called `eval_args` now"),
+        ({"min_user_inter_num": 5}, "`min_user_inter_num`: is called `user_inter_num_interval` now"),
+        ({"test_batch_size": 5}, "`test_batch_size`: is called `eval_batch_size` now"),
+        ({"batch_tokens": 500}, "`batch_tokens`: is called `train_batch_size` now"),
+        ({"shard_items": True}, "`shard_items`: is gone; leave it out"),
+        ({"real_time_process": False}, "`real_time_process`: is gone from RecBole; leave it out"),
+    ],
+)
+def test_old_names_are_told_what_they_are_called_now(model: str, old: dict[str, Any], now: str) -> None:
+    with pytest.raises(UserError) as error:
+        make_config(model, **old)
+    assert now in str(error.value)
+    assert "`allow_unknown: True` accepts names that nobody reads" in str(error.value)
+    make_config(model, **old, allow_unknown=True)
+
+
+def test_parameter_files_calculate_and_name_the_line_that_is_wrong() -> None:
+    Path("space").write_text("learning_rate choice [1/100, 10**-3]\n")
+    assert "learning_rate" in HyperTuning(lambda *_: {}, params_file="space").space
+    Path("space").write_text("learning_rate choice [1/100, 10**-3]\nhidden_size uniform 2**4,64/2\n")
+    first, second = read_space("space").parameters
+    assert (first.values, second.values) == ((0.01, 0.001), (16, 32.0))
+    Path("space").write_text("epochs choice [1]\nlearning_rate choice [open('x')]\n")
+    for read in (read_space, lambda file: HyperTuning(lambda *_: {}, params_file=file)):
+        with pytest.raises(UserError, match=r"line 2") as error:
+            read("space")
+        assert "space" in str(error.value)
+
+
+def test_a_line_with_more_columns_is_a_mistake_in_our_programs_alone(tmp_path: Path, write_inter: Any) -> None:
+    from recbole_bert4rec.plugin.loading import FastLoading
+    from recbole_bert4rec.system.scoped import replaced
+
+    data = write_inter([*ROWS, ("u1", "i1", 99, "more")])
+    with pytest.raises(UserError, match=r"line 542: the number of columns is 4, but the header has 3"):
+        prepare(make_config(**data))
+    with replaced(FastLoading, "refuses_wide_lines", False):
+        dataset, *_ = prepare(make_config(**data))
+        assert dataset.inter_num == len(ROWS) + 1 - 60  # a user's first interaction is no row
+        write_inter([*ROWS, ("u1", "i1", "late", "more")])
+        with pytest.raises(UserError, match=r"line 542"):
+            prepare(make_config(**data))
+
+
+@BOTH
+def test_the_items_of_benchmark_files_may_have_a_column_of_any_name(model: str) -> None:
+    folder = Path("data/toy")
+    folder.mkdir(parents=True)
+    for part in ("train", "valid", "test"):
+        rows = [f"u{u}\t{' '.join(f'i{(u + t) % 23}' for t in range(5))}\ti{(u + 5) % 23}" for u in range(23)]
+        (folder / f"toy.{part}.inter").write_text(
+            "\n".join(["user_id:token\tp_id_list:token_seq\tp_id:token", *rows, ""]), encoding="utf-8"
+        )
+    options = {"data_path": "data", "benchmark_filename": ["train", "valid", "test"], "ITEM_ID_FIELD": "p_id"}
+    options |= {"alias_of_item_id": ["p_id_list"], "load_col": {"inter": ["user_id", "p_id_list", "p_id"]}}
+    config = make_config(model, "toy", **options, **SMALL, epochs=1, metrics=["MRR"], valid_metric="MRR@10")
+    _, train, valid, _ = prepare(config)
+    score, _ = make_trainer(config, train).fit(train, valid, saved=False)
+    assert 0 <= score <= 1
+
+
+def test_a_metric_that_is_not_finite_keeps_a_checkpoint_readable(
+    write_inter: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(NDCG, "metric_info", lambda self, positions, lengths: np.full(positions.shape, np.nan))
+    config = make_config(**write_inter(ROWS), **SMALL, epochs=1, metrics=["MRR", "NDCG"])
+    _, train, valid, test = prepare(config)
+    trainer = make_trainer(config, train)
+    trainer.fit(train, valid)
+    assert math.isnan(trainer.evaluate(test)["ndcg@10"])

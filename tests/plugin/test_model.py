@@ -1,0 +1,130 @@
+"""The model: options reach its loss, and every way to score agrees."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from recbole.data.interaction import Interaction
+
+from tests.helpers.small import SMALL, start
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"norm": "pre"},
+        {"ablate": ["residual"]},
+        {"output_projection": True},
+        {"hidden_act": "swiglu"},
+        {"position": "none"},
+    ],
+    ids=str,
+)
+def test_an_option_of_the_network_or_the_task_reaches_the_loss(options: dict, change: dict) -> None:
+    values = []
+    for more in ({}, change):
+        trainer, train, valid, _ = start(**{**options, **more}, epochs=1)
+        trainer.model.eval()
+        values.append(sum(trainer.model.calculate_loss(batch).item() for batch in train))
+        trainer.fit(train, valid, verbose=False, saved=False)
+    assert values[0] != values[1]
+
+
+@pytest.mark.parametrize(
+    ("loss_type", "change"),
+    [
+        ("sampled_softmax", {"n_negatives": 5}),
+        ("sampled_softmax", {"negatives": "uniform"}),
+        ("gBCE", {"gbce_t": 1.0}),
+    ],
+    ids=str,
+)
+def test_options_of_the_sampled_losses_reach_the_loss(options: dict, loss_type: str, change: dict) -> None:
+    values = []
+    for more in ({}, change):
+        trainer, train, *_ = start(**{**options, "loss_type": loss_type, "n_negatives": 3, **more})
+        trainer.model.eval()
+        values.append(trainer.model.calculate_loss(next(iter(train))).item())
+    assert values[0] != values[1]
+
+
+@pytest.mark.parametrize("seen_bias", [False, True])
+def test_predict_scores_like_the_full_ranking(options: dict, seen_bias: bool) -> None:
+    trainer, _, valid, _ = start(**options, seen_bias=seen_bias)
+    if seen_bias:
+        trainer.model.seen_bias.data.fill_(-3.0)
+    trainer.model.eval()
+    rows = valid.dataset[np.arange(len(valid.dataset))]
+    with torch.no_grad():
+        full = trainer.model.full_sort_predict(rows)
+        pairs = Interaction({**rows.repeat(3).interaction, "item_id": torch.arange(3 * len(rows)) % 20 + 1})
+        single = trainer.model.predict(pairs)
+    wanted = full.repeat(3, 1)[torch.arange(3 * len(rows)), pairs["item_id"]]
+    torch.testing.assert_close(single, wanted, atol=1e-5, rtol=1e-5)
+
+
+def test_seen_bias_moves_the_scores_of_the_items_in_the_input_alone(options: dict) -> None:
+    trainer, _, valid, _ = start(**options, seen_bias=True)
+    rows = valid.dataset[np.arange(len(valid.dataset))]
+    trainer.model.eval()
+    with torch.no_grad():
+        before = trainer.model.full_sort_predict(rows)
+        trainer.model.seen_bias.fill_(-2.0)
+        moved = trainer.model.full_sort_predict(rows) - before
+    for row, length in enumerate(rows["item_length"].tolist()):
+        shown = set(rows["item_id_list"][row, max(0, length - 7) : length].tolist())
+        wanted = torch.tensor([-2.0 if item in shown else 0.0 for item in range(1, moved.shape[1])])
+        torch.testing.assert_close(moved[row, 1:], wanted, atol=1e-5, rtol=0)
+
+
+def test_seen_bias_is_learnt_where_nobody_repeats_an_item(write_inter: Any) -> None:
+    rows = [(f"u{u}", f"i{(u * 3 + t * t) % 31}", t) for u in range(60) for t in range(5)]
+    trainer, train, *_ = start(**{**SMALL, **write_inter(rows)}, seen_bias=True, learning_rate=0.02, epochs=5)
+    trainer.fit(train, saved=False, verbose=False)
+    assert trainer.model.seen_bias < -0.3
+    spared = trainer.optimizer.param_groups[1]["params"]
+    assert any(parameter is trainer.model.seen_bias for parameter in spared)
+
+
+def test_logit_adjustment_moves_every_way_to_rank_by_the_training_counts(options: dict) -> None:
+    plain, train, valid, _ = start(**options)
+    adjusted, *_ = start(**options, logit_adjustment=0.7)
+    adjusted.model.load_state_dict(plain.model.state_dict())  # the adjustment is no weight
+    rows = valid.dataset[np.arange(len(valid.dataset))]
+    _, begins, lengths = train.dataset.slices()
+    items = train.dataset.sequences.items
+    shown = torch.cat([items[b : b + n] for b, n in zip(begins.tolist(), lengths.tolist(), strict=True)])
+    wanted = -0.7 * torch.log(torch.bincount(shown, minlength=plain.model.n_items) + 1.0)
+    for trainer in (plain, adjusted):
+        trainer.model.eval()
+    with torch.no_grad():
+        before, after = (trainer.model.full_sort_predict(rows) for trainer in (plain, adjusted))
+        torch.testing.assert_close(after - before, wanted.expand_as(after))
+        torch.testing.assert_close(adjusted.model.predict(rows), after.gather(1, rows["item_id"][:, None])[:, 0])
+        nothing = torch.empty(0, dtype=torch.int64)
+        scores, best = adjusted.model.best_items(rows, 3, (nothing, nothing))
+        torch.testing.assert_close(scores, after[:, 1:].topk(3).values)
+        torch.testing.assert_close(after.gather(1, best), scores)
+        batch = next(iter(train))
+        losses = [trainer.model.calculate_loss(batch) for trainer in (plain, adjusted)]
+    assert losses[0] == losses[1]  # training does not know of it
+
+
+def test_a_batch_scores_like_single_rows(options: dict) -> None:
+    trainer, _, valid, _ = start(**options)
+    trainer.model.eval()
+    rows = valid.dataset[np.arange(len(valid.dataset))]
+    with torch.no_grad():
+        together = trainer.model.full_sort_predict(rows)
+        alone = torch.cat([trainer.model.full_sort_predict(rows[[i]]) for i in range(len(rows))])
+    torch.testing.assert_close(together, alone, atol=1e-5, rtol=1e-5)
+
+
+def test_a_loss_without_a_branch_of_its_own_is_not_trained_as_another(options: dict) -> None:
+    trainer, train, *_ = start(**options)
+    trainer.model.loss_type = "focal"
+    with pytest.raises(NotImplementedError, match="loss_type focal has no branch"):
+        trainer.model.calculate_loss(next(iter(train)))

@@ -1,0 +1,296 @@
+"""The table of patches: applied once, at every place, and taken back exactly."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+import pytest
+import recbole.data
+import recbole.quick_start
+from recbole.trainer import Trainer
+from recbole.utils import dataset_arguments
+
+import recbole_bert4rec
+from recbole_bert4rec.options.table import SHAPES_DATA
+from recbole_bert4rec.plugin.patches import places, registry
+from recbole_bert4rec.plugin.patches.patch import Patch, Scope
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.scoped import StandIn
+from tests.helpers.runs import make_config
+
+ROOT = Path(recbole_bert4rec.__file__).parents[1]
+
+SNAPSHOT = """
+import importlib, sys, types
+import recbole, torch
+import recbole.quick_start, recbole.data, recbole.model.sequential_recommender, recbole.model.general_recommender
+import recbole.trainer, recbole.utils.url, recbole.config, recbole.evaluator
+import recbole.data.dataset, recbole.data.dataloader
+from recbole.utils.argument_list import dataset_arguments
+from scipy.sparse import dok_matrix
+known = sorted(name for name in sys.modules if name.split(".")[0] == "recbole")
+
+def snapshot():
+    found = {("modules", name): sys.modules.get(name) for name in known}
+    found["names"] = [name for name in sys.modules if name.lower().endswith("bert4rec") and name.startswith("recbole.")]
+    modules = [sys.modules[name] for name in known]
+    for module in modules:
+        for name, value in vars(module).items():
+            found[module.__name__, name] = value
+            if isinstance(value, type) and value.__module__.startswith("recbole."):
+                found.update({(value, key): item for key, item in vars(value).items()})
+    found.update({("dok", key): item for key, item in vars(dok_matrix).items()})
+    found["arguments"] = list(dataset_arguments)
+    found["anomaly"] = torch.is_anomaly_enabled()
+    found["torch"] = torch.load
+    return found
+
+def differences(one, other):
+    kinds = (list, bool)
+    gone = object()
+    same = lambda a, b: a == b if isinstance(a, kinds) else a is b
+    return [key for key in {**one, **other} if not same(one.get(key, gone), other.get(key, gone))]
+"""
+
+
+def python(program: str, **environment: str) -> str:
+    """What a program prints in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, **environment},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_after_unregister_all_of_recbole_is_as_before_the_import() -> None:
+    program = f"""{SNAPSHOT}
+before = snapshot()
+import recbole_bert4rec
+registered = snapshot()
+recbole_bert4rec.unregister()
+print(len(differences(before, registered)) > 20, differences(before, snapshot()))
+recbole_bert4rec.register()
+print(len(differences(before, snapshot())) > 80)
+recbole_bert4rec.register()
+recbole_bert4rec.register(fixes=False)
+recbole_bert4rec.unregister()
+recbole_bert4rec.unregister()
+print(differences(before, snapshot()))
+with recbole_bert4rec.register(fixes=False, policies=False):
+    pass
+again = snapshot()
+with recbole_bert4rec.register() as outer:
+    with recbole_bert4rec.register(policies={{"names"}}):
+        pass
+    print(len(differences(before, snapshot())) > 80)
+print(differences(again, snapshot()))
+"""
+    assert python(program).splitlines() == ["True []", "True", "[]", "True", "[]"]
+
+
+def test_what_register_turns_on_can_be_chosen_and_is_said_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO"), registry.register(fixes=False, policies={"names", "logs"}):
+        pass
+    assert [record.message for record in caplog.records] == [
+        "RecBole is changed for all models: policy names, policy logs"
+    ]
+    with pytest.raises(UserError, match=r"register\(\) knows no policy 'name'; did you mean 'names'\?"):
+        registry.register(policies={"name"})
+
+
+def test_every_row_changes_its_place_and_unregister_restores_that_very_object() -> None:
+    program = """
+import recbole_bert4rec
+import recbole.quick_start
+from recbole_bert4rec.plugin.patches import places, registry
+recbole_bert4rec.unregister()
+assert not any(map(places.is_applied, registry.patches()))
+owners = []
+for patch in registry.patches():
+    if patch.needed() and ".recbolebert4rec" not in patch.owner:  # a module that registering makes
+        owners.append((patch, places.resolve(patch.owner)))
+before = [places.current(owner, patch.name) for patch, owner in owners]
+recbole_bert4rec.register()
+assert all(places.is_applied(patch) == patch.needed() for patch in registry.patches())
+for (patch, owner), stood in zip(owners, before):
+    assert places.current(owner, patch.name) is not stood, patch.label
+recbole_bert4rec.unregister()
+for (patch, owner), stood in zip(owners, before):
+    assert places.current(owner, patch.name) is stood, patch.label
+print(len(owners))
+"""
+    assert int(python(program)) > 40
+
+
+def test_no_module_of_recbole_holds_an_original_that_a_patch_replaces() -> None:
+    """A name imported from one module of RecBole into another is a second reference."""
+    originals = {
+        id(function): label
+        for label, target in places._targets.items()
+        if isinstance(function := target.before, FunctionType) and function.__module__.startswith("recbole.")
+    }
+    left = [
+        (name, key, originals[id(value)])
+        for name, module in list(sys.modules.items())
+        if name.split(".")[0] == "recbole" and module is not None
+        for key, value in vars(module).items()
+        if id(value) in originals
+    ]
+    assert left == []
+
+
+def test_names_in_the_modules_of_a_user_are_left_alone() -> None:
+    program = """
+import sys, types
+mine = types.ModuleType("mine")
+sys.modules["mine"] = mine
+exec("from recbole.data import *; from recbole.quick_start import *; from recbole.utils import *", vars(mine))
+own = dict(vars(mine))
+import recbole_bert4rec
+with recbole_bert4rec.register():
+    print([name for name, value in own.items() if vars(mine)[name] is not value])
+"""
+    assert python(program).split() == ["[]"]
+
+
+def test_patched_functions_keep_name_documentation_and_signature() -> None:
+    for patch in registry.patches():
+        if patch.as_is:
+            continue
+        function = getattr(places.resolve(patch.owner), patch.name)
+        assert function.__name__ == patch.name
+        assert function.__module__.startswith("recbole.")
+    assert list(inspect.signature(Trainer._save_checkpoint).parameters) == ["self", "epoch", "verbose", "kwargs"]
+    arguments = list(inspect.signature(recbole.quick_start.load_data_and_model).parameters)
+    assert arguments == ["model_file", "model"]
+    assert list(inspect.signature(recbole.data.create_dataset).parameters) == ["config"]
+
+
+def test_every_patch_has_one_sentence_that_names_a_line_of_recbole() -> None:
+    for patch in registry.patches():
+        assert patch.reason.endswith("."), patch.label
+        assert ".py:" in patch.reason, patch.label
+
+
+def test_no_two_patches_change_the_same_place_but_by_calling_the_original() -> None:
+    seen: dict[str, Patch] = {}
+    for patch in registry.patches():
+        assert patch.label not in seen or not (patch.as_is or seen[patch.label].as_is), patch.label
+        seen[patch.label] = patch
+
+
+class Owner:
+    value = 1
+
+    def double(self, number: int) -> int:
+        """Return twice the number."""
+        return 2 * number
+
+
+class Heir(Owner):
+    pass
+
+
+HERE = __name__
+
+
+@pytest.fixture
+def rows(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Lets a test apply rows of its own, beside nothing else."""
+    given: list[Patch] = []
+
+    def give(*patches: Patch) -> list[Patch]:
+        given.extend(places.hold(patches))
+        return given
+
+    yield give
+    places.release(given)
+
+
+def a_patch(owner: str, name: str, replacement: Any, scope: Scope = Scope.FIX, **more: Any) -> Patch:
+    return Patch(owner=owner, name=name, replacement=replacement, reason="x.py:1.", scope=scope, **more)
+
+
+def plus_one(original: Any, self: Owner, number: int) -> int:
+    return original(self, number) + 1
+
+
+def times_ten(original: Any, self: Owner, number: int) -> int:
+    return original(self, number) * 10
+
+
+def test_two_patches_of_one_function_lie_one_over_the_other_in_whatever_order_they_come_and_go(rows: Any) -> None:
+    before = Owner.double
+    policy, fix = (
+        a_patch(f"{HERE}:Owner", "double", times_ten, Scope.POLICY),
+        a_patch(f"{HERE}:Owner", "double", plus_one, Scope.FIX),
+    )
+    rows(policy, fix)
+    assert Owner().double(5) == 110
+    places.release([fix])
+    assert Owner().double(5) == 100
+    assert places.hold([fix]) == [fix]
+    places.release([policy])
+    assert Owner().double(5) == 11
+    places.hold([policy])
+    places.release([policy, fix])
+    assert Owner.double is before
+    places.hold([policy, fix])
+
+
+def test_a_patch_that_several_ask_for_stays_until_the_last_one_has_enough(rows: Any) -> None:
+    before, patch = Owner.double, a_patch(f"{HERE}:Owner", "double", plus_one)
+    first, second = places.hold([patch]), places.hold([patch])
+    places.release(first)
+    assert Owner().double(5) == 11
+    places.release(second)
+    assert Owner.double is before
+
+
+def test_what_was_inherited_or_absent_is_absent_again(rows: Any) -> None:
+    held = rows(a_patch(f"{HERE}:Heir", "double", plus_one), a_patch(f"{HERE}:Heir", "new", plus_one, as_is=True))
+    assert (Heir().double(5), Owner().double(5)) == (11, 10)
+    places.release(held)
+    assert not {"double", "new"} & set(vars(Heir))
+    held.clear()
+
+
+def test_what_somebody_else_put_there_since_is_left_alone(rows: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Owner, "value", 1)
+    held = rows(a_patch(f"{HERE}:Owner", "value", 2, as_is=True))
+    Owner.value = 3
+    places.release(held)
+    assert Owner.value == 3
+    held.clear()
+
+
+def test_a_patch_that_fails_leaves_nothing_half_done(rows: Any) -> None:
+    before = Owner.double
+    with pytest.raises(AttributeError, match="not_there"):
+        rows(a_patch(f"{HERE}:Owner", "double", plus_one), a_patch(f"{HERE}:Owner", "not_there", plus_one))
+    assert Owner.double is before
+    assert not any(label.startswith(HERE) for label in places._targets)
+
+
+def test_a_stand_in_changes_a_module_for_one_importer_only() -> None:
+    stand_in = StandIn(os, path=StandIn(os.path, exists=lambda path: "never"))
+    assert stand_in.path.exists(".") == "never"
+    assert os.path.exists(".") is True
+    assert stand_in.getpid() == os.getpid()
+
+
+def test_a_data_set_that_recbole_saved_is_known_by_our_options_too_each_once() -> None:
+    for _ in range(2):
+        make_config()
+    assert "window" in dataset_arguments
+    assert all(dataset_arguments.count(name) == 1 for name in SHAPES_DATA)

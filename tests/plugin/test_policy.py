@@ -1,0 +1,248 @@
+"""What this package decides for all models: texts are values, not programs; pickles are read where they are trusted."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import recbole.data
+import recbole.data.utils
+import recbole.quick_start.quick_start
+from recbole.config import Config
+from recbole.model.general_recommender import ldiffrec
+from recbole.trainer import HyperTuning
+from recbole.utils import get_local_time
+
+from recbole_bert4rec.system.errors import UserError
+from tests.helpers.runs import QUIET, make_config, prepare
+
+ROWS = [(f"u{u}", f"i{(u + t) % 15}", t) for u in range(20) for t in range(6)]
+
+VALUES = {
+    "1": 1,
+    "-3": -3,
+    "+2": 2,
+    "1_000": 1000,
+    "0x10": 16,
+    "0.5": 0.5,
+    "1e-3": 0.001,
+    ".5": 0.5,
+    "True": True,
+    "true": True,
+    "FALSE": False,
+    "None": None,
+    "none": "none",
+    "[1, 2]": [1, 2],
+    "[]": [],
+    "['a','b']": ["a", "b"],
+    "(1,2)": (1, 2),
+    "0,1": (0, 1),
+    "{'LS': 'valid_and_test'}": {"LS": "valid_and_test"},
+    "{'max_norm': 5.0, 'x': [None, True]}": {"max_norm": 5.0, "x": [None, True]},
+    "{}": {},
+    "'text'": "text",
+    "text": "text",
+    "full": "full",
+    "a b": "a b",
+    "dataset/x.csv": "dataset/x.csv",
+    "[5,inf)": "[5,inf)",
+    "": "",
+    "  7": 7,
+    "b'bytes'": "b'bytes'",
+    "{1, 2}": "{1, 2}",
+    "1+2j": "1+2j",
+    "...": "...",
+    "cuda:0": "cuda:0",
+    "007": "007",
+}
+
+
+def recboles(text: str) -> Any:
+    """What RecBole itself makes of a text."""
+    own = Config._convert_config_dict.__wrapped__  # type: ignore[attr-defined]
+    return own(None, {"x": text})["x"]
+
+
+@pytest.mark.parametrize("text", VALUES)
+def test_a_text_becomes_the_value_that_it_spells_as_in_recbole(text: str) -> None:
+    found = Config._convert_config_dict(None, {"x": text})["x"]
+    assert (type(found), found) == (type(VALUES[text]), VALUES[text])
+    assert (type(found), found) == (type(recboles(text)), recboles(text))
+
+
+def test_what_is_no_text_stays_what_it_is() -> None:
+    given = OrderedDict(a=1, b=[None], c={"d": "1+1"}, e=None)
+    assert Config._convert_config_dict(None, given) is given
+    assert given == {"a": 1, "b": [None], "c": {"d": "1+1"}, "e": None}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "__import__('os').system('touch pwned')",
+        "open('pwned','w')",
+        "[open('pwned', 'w') for _ in (1,)]",
+        "Path('pwned').touch()",
+        "(lambda: open('pwned', 'w'))()",
+        "2*3",
+        "1/0",
+        "9**9**9",
+        "re.compile",
+        "[" * 5000,
+        "-" * 100_000 + "1",
+        "\0",
+    ],
+    ids=range(12),
+)
+@pytest.mark.parametrize("model", ["BERT4Rec", "Pop"])
+def test_a_program_stays_a_text_and_does_not_run(model: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "=" not in text:
+        monkeypatch.setattr(sys, "argv", ["x", f"--wandb_project={text}"])
+        assert Config(model, "ml-100k", config_dict=QUIET)["wandb_project"] == text
+    monkeypatch.setattr(sys, "argv", ["x"])
+    assert make_config(model, wandb_project=text)["wandb_project"] == text
+    assert not Path("pwned").exists()
+
+
+class Evil:
+    def __reduce__(self):
+        return (Path.touch, (Path("pwned"),))
+
+
+@pytest.mark.parametrize("model", ["BERT4Rec", "SASRec", "Pop"])
+def test_a_pickle_that_merely_lies_there_is_not_opened(model: str, write_inter: Any) -> None:
+    config = make_config(model, **write_inter(ROWS))
+    name = {"BERT4Rec": "BERT4RecDataset", "SASRec": "SequentialDataset", "Pop": "Dataset"}[model]
+    Path("saved").mkdir()
+    for file in (f"toy-{name}.pth", f"toy-for-{model}-dataloader.pth"):
+        (Path("saved") / file).write_bytes(pickle.dumps(Evil()))
+    prepare(config)
+    for module in (recbole.data, recbole.data.utils, recbole.quick_start.quick_start):
+        assert len(module.create_dataset(config)) > 0
+    for module in (recbole.data, recbole.data.utils):
+        assert module.load_split_dataloaders(config) is None
+    assert not Path("pwned").exists()
+
+
+@pytest.mark.parametrize("model", ["BERT4Rec", "Pop"])
+def test_saved_data_that_are_read_are_named_and_so_is_a_file_that_has_changed_since(
+    write_inter: Any, caplog: pytest.LogCaptureFixture, model: str
+) -> None:
+    options = write_inter(ROWS)
+    name = {"BERT4Rec": "BERT4RecDataset", "Pop": "Dataset"}[model]
+    file = Path(options["data_path"], "toy", "toy.inter")
+    prepare(make_config(model, **options, save_dataset=True, save_dataloaders=True))
+    files = [f"saved/toy-{name}.pth", f"saved/toy-for-{model}-dataloader.pth"]
+
+    def said(**more: Any) -> list[str]:
+        caplog.clear()
+        prepare(make_config(model, **options, **more))
+        return [record.message for record in caplog.records if "saved data" in record.message]
+
+    assert said() == []
+    assert said(trust_pickles=True, seed=1) == []  # made with another seed
+    assert said(trust_pickles=True) == [f"saved data are read, from {one}" for one in files]
+    write_inter(ROWS[:60])
+    os.utime(file, (2e9, 2e9))
+    changed = f"{file} has changed since: leave out --trust_pickles to read it"
+    assert said(trust_pickles=True) == [f"saved data are read, from {one}; {changed}" for one in files]
+
+
+def test_a_pickle_that_the_user_names_and_trusts_is_read(write_inter: Any) -> None:
+    options = write_inter(ROWS)
+    for model, name in (("BERT4Rec", "BERT4RecDataset"), ("Pop", "Dataset")):
+        first, *_ = prepare(make_config(model, **options, save_dataset=True, save_dataloaders=True))
+        named = {
+            "dataset_save_path": f"saved/toy-{name}.pth",
+            "dataloaders_save_path": f"saved/toy-for-{model}-dataloader.pth",
+            "trust_pickles": True,
+        }
+        write_inter(ROWS[:60])  # what is read now is not what is in the pickles
+        again, train, *_ = prepare(make_config(model, **options, **named))
+        assert again.user_num == first.user_num == 21
+        assert train.dataset.user_num == 21
+        write_inter(ROWS)
+
+
+@pytest.mark.parametrize("model", ["BERT4Rec", "SASRec", "Pop"])
+@pytest.mark.parametrize("option", ["dataset_save_path", "dataloaders_save_path"])
+@pytest.mark.parametrize(
+    ("trust", "said"),
+    [
+        *((trust, r"evil.pth is a pickle, .* --trust_pickles=True reads it") for trust in (None, False)),
+        *((trust, "`trust_pickles` must be one of") for trust in ("no", 1)),
+    ],
+)
+def test_a_pickle_that_is_only_named_is_refused(
+    model: str, option: str, trust: Any, said: str, write_inter: Any
+) -> None:
+    Path("evil.pth").write_bytes(pickle.dumps(Evil()))
+    options = {**write_inter(ROWS), option: "evil.pth"}
+    if trust is not None:
+        options["trust_pickles"] = trust
+    with pytest.raises(UserError, match=said):
+        prepare(make_config(model, **options))
+    assert not Path("pwned").exists()
+
+
+def test_a_file_does_not_say_that_pickles_are_trusted() -> None:
+    Path("theirs.yaml").write_text("dataset_save_path: evil.pth\ntrust_pickles: True\n")
+    with pytest.raises(UserError, match=r"theirs.yaml sets `trust_pickles`; .* say it on the command line"):
+        Config("Pop", "ml-100k", ["theirs.yaml"], QUIET)
+
+
+@pytest.mark.parametrize("name", ["../x", "../../etc/x", "/etc/x", "x/y", "..", "x/", "x\0"])
+@pytest.mark.parametrize("model", ["BERT4Rec", "Pop"])
+def test_the_name_of_a_data_set_is_no_path(model: str, name: str) -> None:
+    with pytest.raises(UserError, match="is no name; put NAME"):
+        make_config(model, name)
+
+
+TAGS = ["!!python/object/apply:os.system ['touch pwned']", "!!python/name:os.system", "!!python/tuple [1]", "!x y"]
+TAGS += ["!!python/object/new:pathlib.Path ['pwned']", "!!python/module:os"]
+
+
+@pytest.mark.parametrize("value", TAGS)
+def test_a_tag_in_a_yaml_file_is_refused_in_one_line(value: str) -> None:
+    Path("a.yaml").write_text(f"wandb_project: {value}\n")
+    with pytest.raises(
+        UserError, match=r"config file a.yaml cannot be read: could not determine a constructor"
+    ) as error:
+        Config("Pop", "ml-100k", ["a.yaml"], QUIET)
+    assert "\n" not in str(error.value)
+    assert not Path("pwned").exists()
+
+
+def test_a_parameter_file_of_recbole_s_own_search_runs_no_code() -> None:
+    Path("space").write_text("x choice [open('pwned','w')]\n")
+    with pytest.raises(UserError, match="space, line 1: the choices of `x` must be a list such as"):
+        HyperTuning(lambda *a: {}, params_file="space")
+    Path("space").write_text("x choice [1/100, 10**-3]\n")
+    assert "x" in HyperTuning(lambda *a: {}, params_file="space").space
+    assert not Path("pwned").exists()
+
+
+def test_the_teacher_of_kd_dagfm_is_a_name() -> None:
+    assert make_config("KD_DAGFM")["teacher"] == "CrossNet"
+    for other in ("open('pwned', 'w')", "os.getcwd", "", "1"):
+        with pytest.raises(UserError, match="`teacher` must be the name of a network, such as CrossNet"):
+            make_config("KD_DAGFM", teacher=other)
+
+
+def test_an_array_of_a_data_set_is_not_unpickled() -> None:
+    np.save("item_emb.npy", np.array([Evil()], dtype=object), allow_pickle=True)
+    with pytest.raises(ValueError, match="allow_pickle=False"):
+        ldiffrec.np.load("item_emb.npy", allow_pickle=True)
+    assert not Path("pwned").exists()
+
+
+def test_names_of_one_second_and_one_process_differ() -> None:
+    names = [get_local_time() for _ in range(50)]
+    assert len(set(names)) == 50
+    assert all(str(os.getpid()) in name for name in names)

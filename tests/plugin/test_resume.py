@@ -1,0 +1,135 @@
+"""A run that is interrupted and resumed ends as one that is not, among sampled candidates too."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from recbole_bert4rec import load
+from recbole_bert4rec.checkpoints import checkpoint
+from recbole_bert4rec.options.known import GONE
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.training.run import run
+from tests.helpers.data import CYCLE
+from tests.helpers.runs import QUIET, StopAfter, make_config, make_trainer, prepare
+
+EPOCHS = 8
+
+
+@pytest.mark.parametrize("mode", ["uni20", "pop20", "full"])
+def test_a_resumed_run_is_validated_and_tested_as_an_uninterrupted_one(mode: str, write_inter: Any) -> None:
+    options = {**QUIET, **write_inter(CYCLE), "hidden_size": 16, "stopping_step": 100, "metric_decimal_place": 8}
+    options |= {"learning_rate": 0.02, "epochs": EPOCHS, "eval_args": {"mode": mode}}
+    dataset = options.pop("dataset")
+    whole = run(dataset=dataset, options=options)
+    scores = [row["valid_score"] for row in whole.record["epochs"]]
+    stop = next(n for n in range(2, EPOCHS - 1) if scores[n] >= max(scores[:n]))  # its checkpoint was written
+    stopped = run(dataset=dataset, options=options, callbacks=[StopAfter(stop)])
+    assert stopped.record["best_epoch"] == stop
+    resumed = run(resume=str(stopped.checkpoint))
+    assert len(resumed.record["epochs"]) == EPOCHS
+    assert [row["valid"] for row in resumed.record["epochs"]] == [row["valid"] for row in whole.record["epochs"]]
+    assert resumed.record["best_epoch"] == whole.record["best_epoch"]
+    assert resumed.test_result == whole.test_result
+
+
+def test_every_random_generator_goes_on_where_the_checkpoint_was_written(write_inter: Any) -> None:
+    config = make_config(hidden_size=16, **write_inter(CYCLE))
+    _, train, *_ = prepare(config)
+    trainer = make_trainer(config, train)
+    trainer.item_tokens = [str(token) for token in train.dataset.field2id_token["item_id"]]
+    np.random.seed(7)
+    random.seed(7)
+    np.random.standard_normal()  # leaves half a pair behind
+    random.gauss(0, 1)
+    trainer._save_checkpoint(0, verbose=False)
+
+    def draw() -> list[float]:
+        return [
+            np.random.standard_normal(),
+            np.random.random(),
+            random.gauss(0, 1),
+            random.random(),
+            torch.rand(1).item(),
+        ]
+
+    wanted = draw()
+    draw()
+    trainer.resume_checkpoint(trainer.saved_model_file)
+    assert draw() == wanted
+
+
+@pytest.fixture
+def stopped(stopped_once: Path, tmp_path: Path) -> Path:
+    """A copy of a checkpoint of SASRecPlus after one of three epochs; resuming it writes over it."""
+    return Path(shutil.copy(stopped_once, tmp_path / "stopped.pth"))
+
+
+@pytest.fixture(scope="module")
+def stopped_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("stopped")
+    (folder / "toy").mkdir()
+    lines = ["user_id:token\titem_id:token\ttimestamp:float", *("\t".join(map(str, row)) for row in CYCLE)]
+    (folder / "toy" / "toy.inter").write_text("\n".join(lines) + "\n")
+    options = {**QUIET, "data_path": str(folder), "checkpoint_dir": str(folder), "hidden_size": 16, "epochs": 3}
+    return run(model="SASRecPlus", dataset="toy", options=options, callbacks=[StopAfter(0)]).checkpoint
+
+
+def test_resuming_warns_of_nothing_that_the_user_did_not_write(stopped: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("WARNING"):  # runs of earlier tests left the level at ERROR
+        run(resume=str(stopped), options={"mask_ratio": 0.3, "epochs": 2})
+    said = [record.message for record in caplog.records if "no effect" in record.message]
+    assert said == ["option `mask_ratio` is for objective cloze and has no effect with next"]
+
+
+@pytest.mark.parametrize(
+    ("stored", "meant"),
+    [
+        ({"batch_tokens": 90, "train_batch_size": 7}, (90, None)),
+        ({"batch_tokens": None, "train_batch_size": 7}, (1000, 7)),
+    ],
+    ids=["items", "users"],
+)
+def test_sizes_of_batches_that_an_older_checkpoint_names_otherwise_keep_their_meaning(
+    stored: dict[str, int | None], meant: tuple[int, int | None], stopped: Path
+) -> None:
+    state = checkpoint.read(stopped)
+    del state["config"]["batch_sequences"]
+    state["config"] |= stored
+    checkpoint.write(stopped, state)
+    config = checkpoint.read(stopped)["config"]
+    assert "batch_tokens" not in config
+    assert (config["train_batch_size"], config["batch_sequences"]) == meant
+
+
+@pytest.mark.parametrize("name", GONE)
+def test_an_option_that_is_gone_is_left_out_where_it_was_off_and_refused_where_it_was_on(
+    name: str, stopped: Path
+) -> None:
+    state = checkpoint.read(stopped)
+    state["config"] |= GONE
+    checkpoint.write(stopped, state)
+    assert not checkpoint.read(stopped)["config"].keys() & GONE.keys()
+    load(stopped)
+    assert run(resume=str(stopped), options={"epochs": 2}).record["epochs"]
+    checkpoint.write(stopped, {**state, "config": {**state["config"], name: 0.5}})
+    for use in (load, lambda file: run(resume=str(file))):
+        with pytest.raises(UserError, match=f"was trained with {name}=0.5, an option that is gone; train anew$"):
+            use(stopped)
+
+
+def test_an_option_of_the_name_of_one_that_is_gone_is_kept_where_it_stands_alone(stopped: Path) -> None:
+    options = {"temperature": 0.1}  # RecBole has models with such an option
+    found = run(resume=str(stopped), options=options)
+    assert checkpoint.read(found.checkpoint)["config"]["temperature"] == 0.1
+
+
+def test_a_checkpoint_is_not_resumed_under_another_name(stopped: Path) -> None:
+    with pytest.raises(UserError, match="the checkpoint has model='SASRecPlus', this run 'BERT4Rec'"):
+        run(model="BERT4Rec", resume=str(stopped))

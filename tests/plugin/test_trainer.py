@@ -1,0 +1,60 @@
+"""The training loop: repeatable, its best epoch kept, its averaged weights ranked with, RecBole's tools at home."""
+
+from __future__ import annotations
+
+import pytest
+from recbole.utils.case_study import full_sort_topk
+
+from recbole_bert4rec.checkpoints import checkpoint
+from tests.helpers.small import equal, start, weights
+
+
+def test_the_same_seed_gives_the_same_result_bit_for_bit_twice(options: dict) -> None:
+    results = []
+    for _ in range(2):
+        trainer, train, valid, test = start(**options, epochs=3)
+        results.append((trainer.fit(train, valid, verbose=False), trainer.evaluate(test), weights(trainer)))
+    assert results[0][:2] == results[1][:2]
+    assert equal(results[0][2], results[1][2])
+    other, train, valid, _ = start(**options, epochs=3, seed=7)
+    other.fit(train, valid, verbose=False)
+    assert not equal(results[0][2], weights(other))
+
+
+def test_the_best_epoch_is_loaded_for_the_test(options: dict) -> None:
+    trainer, train, valid, test = start(**options, epochs=5)
+    trainer.fit(train, valid, verbose=False)
+    state = checkpoint.read(trainer.saved_model_file)
+    for parameter in trainer.model.parameters():
+        parameter.data.zero_()
+    trainer.evaluate(test)
+    assert equal(state["state_dict"], weights(trainer))
+    again = trainer.evaluate(valid, load_best_model=False)
+    assert dict(again) == state["best_valid_result"] == trainer.best_valid_result
+
+
+def test_without_a_test_part_the_best_weights_are_loaded_all_the_same(options: dict) -> None:
+    arguments = {"split": {"LS": "valid_only"}, "order": "TO", "mode": "full"}
+    trainer, train, valid, test = start(**options, epochs=2, eval_args=arguments)
+    trainer.fit(train, valid, verbose=False)
+    best = checkpoint.read(trainer.saved_model_file)["state_dict"]
+    for parameter in trainer.model.parameters():
+        parameter.data.zero_()
+    assert trainer.evaluate(test) is None
+    assert equal(best, weights(trainer))
+
+
+def test_two_trainers_of_one_second_have_checkpoints_of_their_own(options: dict) -> None:
+    names = {start(**options)[0].saved_model_file for _ in range(3)}
+    assert len(names) == 3
+
+
+@pytest.mark.parametrize("more", [{}, {"time_bias": True}, {"objective": "next"}], ids=str)
+def test_recboles_case_study_works(options: dict, more: dict) -> None:
+    trainer, _, _, test = start(**options, **more)
+    users = test.dataset.inter_feat["user_id"][:3].tolist()
+    scores, items = full_sort_topk(users, trainer.model, test, k=4)
+    assert scores.shape == items.shape == (3, 4)
+    assert (items > 0).all()
+    scores, items = full_sort_topk([0], trainer.model, test, k=4)  # nobody's row
+    assert scores.shape == items.shape == (0, 4)

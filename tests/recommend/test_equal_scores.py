@@ -1,0 +1,129 @@
+"""Where a target stands among items with its score; scores that are no numbers."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from recbole_bert4rec import append_items, load, run
+from recbole_bert4rec.checkpoints import checkpoint
+from recbole_bert4rec.recommend.answers import ranks_of
+from recbole_bert4rec.recommend.export import export
+from recbole_bert4rec.system.errors import UserError
+from tests.helpers.extras import needs
+from tests.helpers.runs import QUIET
+
+HISTORIES = {f"u{n}": [f"i{(n + k) % 23}" for k in range(1 + n % 5)] for n in range(40)}
+
+
+@pytest.fixture
+def trained(options: dict[str, Any]) -> Path:
+    result = run(dataset="toy", options={**QUIET, **options, "epochs": 1, "topk": [3], "valid_metric": "MRR@3"})
+    assert result.checkpoint is not None
+    return result.checkpoint
+
+
+@pytest.mark.parametrize("equal", range(6))
+def test_a_target_stands_in_the_middle_of_its_equals_rounded_down_the_list(equal: int) -> None:
+    middle = np.mean(np.arange(1, equal + 2)) + 3
+    assert ranks_of(np.array([3]), np.array([equal])) == np.ceil(middle)
+
+
+def test_items_of_one_vector_are_judged_as_they_are_recommended(trained: Path) -> None:
+    model = append_items(trained, {f"new{n}": ["i3"] for n in range(40)}, output="more.pth")
+    targets = {user: f"new{n}" for n, user in enumerate(HISTORIES)}
+    ranks = model.rank_of(HISTORIES, targets, filter_viewed=False)["rank"]
+    table = model.recommend(HISTORIES, k=len(model.items), filter_viewed=False)
+    table["place"] = table["item_id"].str.startswith("new")
+    middle = table[table["place"]].groupby("user_id")["rank"].mean()
+    # products of one vector may differ in their last bits, by their place in the catalogue
+    assert np.abs(ranks.to_numpy() - middle[list(HISTORIES)].to_numpy()).mean() < 4
+    found = model.evaluate(HISTORIES, targets, topk=[10], filter_viewed=False)
+    shown = table[(table["rank"] <= 10) & table["place"]].groupby("user_id").size().reindex(list(HISTORIES)).fillna(0)
+    assert found["hit@10"] == (ranks <= 10).mean() <= (shown > 0).mean()
+
+
+@needs("onnx")
+def test_an_export_judges_items_of_one_vector_as_the_model_does(trained: Path) -> None:
+    model = append_items(trained, {f"new{n}": ["i3"] for n in range(40)}, output="more.pth")
+    export(model, "out")
+    exported = load("out")
+    longer = {user: [*items, f"new{n}"] for n, (user, items) in enumerate(HISTORIES.items())}
+    for filter_viewed in (False, True):
+        wanted = model.evaluate(longer, topk=[3, 10], filter_viewed=filter_viewed)
+        assert exported.evaluate(longer, topk=[3, 10], filter_viewed=filter_viewed) == pytest.approx(wanted)
+
+
+def test_ranks_are_those_of_a_naive_twin_with_and_without_seen_items(trained: Path) -> None:
+    model = load(trained, "cpu")
+    with torch.no_grad():
+        model.ranker.encoder.output_bias.copy_(model.ranker.encoder.output_bias.round())
+        model.ranker.encoder.item_embedding.weight.zero_()  # scores are biases: many are equal
+    targets = {user: f"i{n % 23}" for n, user in enumerate(HISTORIES)}
+    for filter_viewed in (False, True):
+        ranks = model.rank_of(HISTORIES, targets, filter_viewed=filter_viewed)["rank"].tolist()
+        scores = model.score(HISTORIES, model.items)
+        for (user, items), rank in zip(HISTORIES.items(), ranks, strict=True):
+            own = scores[scores["user_id"] == user].set_index("item_id")["score"]
+            others = own.drop(targets[user])
+            others = others.drop([item for item in set(items) if item in others and filter_viewed])
+            above, equal = (others > own[targets[user]]).sum(), (others == own[targets[user]]).sum()
+            assert rank == 1 + above + np.ceil(equal / 2)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_are_no_finite_numbers_are_refused_when_the_model_is_loaded(value: float, trained: Path) -> None:
+    state = checkpoint.read(str(trained))
+    name = next(name for name, weight in state["state_dict"].items() if weight.is_floating_point())
+    state["state_dict"][name].view(-1)[-1] = value
+    checkpoint.write("odd.pth", state)
+    with pytest.raises(UserError, match=rf"odd.pth: weight '{name}' has values that are no finite numbers"):
+        load("odd.pth")
+
+
+def test_more_layers_than_there_are_weights_are_refused_before_they_are_made(trained: Path) -> None:
+    state = checkpoint.read(str(trained))
+    state["config"]["n_layers"] = 100_000
+    checkpoint.write("odd.pth", state)
+    began = time.perf_counter()
+    with pytest.raises(UserError, match=r"odd.pth: its weights are of fewer layers than `n_layers`, which is 100000"):
+        load("odd.pth")
+    assert time.perf_counter() - began < 5
+
+
+def test_scores_that_are_no_numbers_are_refused_wherever_they_are_asked_for(trained: Path) -> None:
+    model = load(trained, "cpu")
+    with torch.no_grad():
+        model.ranker.encoder.output_bias[3] = torch.nan
+    for ask in (model.recommend, model.evaluate):
+        with pytest.raises(UserError, match="some scores of this model are no numbers"):
+            ask(HISTORIES)
+
+
+@pytest.mark.parametrize("value", [1e30, float("inf"), float("nan"), -1.0, 101])
+def test_an_adjustment_beyond_reason_is_refused(value: float, trained: Path) -> None:
+    with pytest.raises(UserError, match="`logit_adjustment` must be a number at least 0 and at most 100"):
+        load(trained, logit_adjustment=value)
+
+
+@pytest.mark.parametrize("history", [[torch.tensor(3)], [b"i3"], [["i3"]], [{"i3": 1}]])
+def test_ids_that_are_neither_texts_nor_numbers_are_refused(history: list[Any], trained: Path) -> None:
+    with pytest.raises(UserError, match=r"ids must be texts or numbers, but one is .*, of type "):
+        load(trained).recommend([history])
+
+
+def test_sets_are_refused_where_the_order_counts_and_taken_where_it_does_not(trained: Path) -> None:
+    model = load(trained)
+    with pytest.raises(UserError, match=r"`histories` must be lists, oldest item first, but one is a set"):
+        model.recommend([{"i3", "i4"}])
+    assert "i3" not in model.recommend([["i4"]], k=22, exclude={"i3"}, filter_viewed=False)["item_id"].tolist()
+
+
+@pytest.mark.parametrize("k", [np.int64(3), np.uint8(3)])
+def test_a_whole_number_of_numpy_is_a_number_of_items(k: Any, trained: Path) -> None:
+    assert len(load(trained).recommend([["i4"]], k=k)) == 3

@@ -1,0 +1,295 @@
+"""An exported model answers as its checkpoint does, in onnxruntime alone."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import recbole_bert4rec
+from recbole_bert4rec import ExportedModel, Recommender, UserError, load
+from recbole_bert4rec.cli.main import main
+from recbole_bert4rec.recommend.export import Scoring, export
+from recbole_bert4rec.recommend.exported import CATALOGUE, FORMAT, GRAPH, OPTIONS, digest_of_options
+from recbole_bert4rec.system.files import digest_of
+from tests.helpers.extras import missing, needs_onnx
+from tests.helpers.trained import CHOICES, Trained, trained
+
+LONGEST = 5
+
+
+def both(found: Trained, folder: str = "out", **how: Any) -> tuple[Recommender, ExportedModel]:
+    model = load(found.file, "cpu")
+    assert isinstance(model, Recommender)
+    export(model, folder, **how)
+    exported = load(folder)
+    assert isinstance(exported, ExportedModel)
+    return model, exported
+
+
+def asked(found: Trained) -> tuple[dict[str, list[str]], dict[str, list[float]] | None]:
+    """Histories of every length from none to more than the model takes, and their times."""
+    histories, times, _ = found.histories()
+    longest = max(histories, key=lambda user: len(histories[user]))
+    histories |= {f"first {n}": histories[longest][:n] for n in range(len(histories[longest]))}
+    times |= {f"first {n}": times[longest][:n] for n in range(len(histories[longest]) if times else 0)}
+    assert {len(history) for history in histories.values()} >= set(range(LONGEST + 2))
+    return histories, times or None
+
+
+@pytest.fixture
+def small(write_inter: Any) -> Trained:
+    return trained(write_inter)
+
+
+@needs_onnx
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("choice", "learnt", "name"),
+    [
+        *((choice, (-3.0, 3.0)[number % 2], "BERT4Rec") for number, choice in enumerate(CHOICES)),
+        ({}, 3.0, "BERT4Rec"),
+        *(({}, bias, name) for bias in (-3.0, 3.0) for name in ("BERT4RecPlus", "SASRecPlus")),
+    ],
+    ids=str,
+)
+def test_every_kind_of_model_answers_as_its_checkpoint_does(
+    choice: dict[str, Any], learnt: float, name: str, write_inter: Any
+) -> None:
+    answers_agree(trained(write_inter, learnt, name, **choice))
+
+
+@needs_onnx
+@pytest.mark.slow
+def test_an_exported_model_answers_as_its_checkpoint_does(write_inter: Any) -> None:
+    answers_agree(trained(write_inter, time_bias=True, position="relative"))
+
+
+def answers_agree(found: Trained) -> None:
+    model, exported = both(found)
+    histories, times = asked(found)
+    assert (exported.items, exported.fields, exported.viewed) == (model.items, model.fields, model.viewed)
+    scores = [one.score(histories, model.items, times) for one in (model, exported)]
+    pd.testing.assert_frame_equal(*scores, atol=1e-4, rtol=0)
+    vectors = [one.user_vectors(histories, times) for one in (model, exported)]
+    np.testing.assert_allclose(vectors[1].vectors, vectors[0].vectors, atol=1e-4)
+    for how in (
+        {"filter_viewed": True},
+        {"filter_viewed": False, "k": 1000},
+        {"items_to_recommend": ["i3", "i4", "i5", "i6"], "exclude": {"first 2": ["i4", "i3"], "u7": ["i6"]}},
+        {"exclude": ["i1", "i2"], "k": 3},
+    ):
+        tables = [one.recommend(histories, times=times, **how) for one in (model, exported)]
+        agree_but_for_ties(*tables)
+    metrics = [one.evaluate(histories, topk=[1, 5], times=times) for one in (model, exported)]
+    assert metrics[0] == pytest.approx(metrics[1], abs=1e-6)
+
+
+def agree_but_for_ties(wanted: pd.DataFrame, found: pd.DataFrame) -> None:
+    """Popularity has ties, so items with equal scores may stand in any order, at the end of a list any of them."""
+    pd.testing.assert_frame_equal(found.drop(columns="item_id"), wanted.drop(columns="item_id"), atol=1e-4, rtol=0)
+    differ = found["item_id"] != wanted["item_id"]
+    empty = wanted["user_id"] == "first 0"
+    assert not (differ & ~empty).any()
+
+
+@pytest.mark.parametrize("objective", ["cloze", "next", "prefix"])
+def test_what_is_exported_is_what_the_ranker_scores(objective: str, write_inter: Any) -> None:
+    """The twin of the graph, without the graph: no shape follows from a value, and the scores are the same."""
+    model = load(trained(write_inter, 3.0, objective=objective).file, "cpu")
+    assert isinstance(model, Recommender)
+    scoring = Scoring(model.ranker)
+    items = torch.tensor([[3, 4, 0, 0], [5, 0, 0, 0]])
+    vectors, scores = scoring(items)
+    wanted, shown = model.ranker.encode(items, torch.tensor([2, 1]))
+    torch.testing.assert_close(vectors, wanted)
+    torch.testing.assert_close(scores[:, 1:], model.ranker.scores_of(wanted, shown)[:, 1:])
+    assert torch.equal(scores[:, 0], torch.full((2,), -torch.inf))
+
+
+@needs_onnx
+@pytest.mark.slow
+def test_a_program_of_torch_export_scores_as_the_graph_does(small: Trained) -> None:
+    model, exported = both(small, program=True)
+    found = torch.export.load("out/model.pt2").module()
+    items = torch.tensor([[1, 2, 3]])
+    _, scores = found(items=items, history=items)
+    wanted = exported.score([[model.items[0], model.items[1], model.items[2]]], model.items)["score"]
+    np.testing.assert_allclose(scores[0, 1:].numpy(), wanted, atol=1e-4)
+
+
+@needs_onnx
+@pytest.mark.slow
+def test_eight_bits_are_smaller_and_close(small: Trained) -> None:
+    model, exact = both(small)
+    export(model, "small", int8=True)
+    rough, (histories, _) = load("small"), asked(small)
+    scores = [one.score(histories, model.items)["score"].to_numpy() for one in (exact, rough)]
+    assert 0 < np.abs(scores[1] - scores[0]).max() < 0.1 * np.ptp(scores[0])
+    sizes = [sum(file.stat().st_size for file in Path(folder).glob("*.data")) for folder in ("out", "small")]
+    assert sizes[1] < 0.6 * sizes[0]
+
+
+@needs_onnx
+@pytest.mark.slow
+def test_a_process_without_torch_recommends(small: Trained) -> None:
+    model, _ = both(small)
+    shutil.move("out", "moved")
+    histories = list(small.histories()[0].values())[:3]
+    program = f"""
+import sys
+class Block:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("recbole", "ray", "torch", "onnx", "onnxscript"):
+            raise ModuleNotFoundError(name, name=name)
+sys.meta_path.insert(0, Block())
+from recbole_bert4rec import load
+print(load({str(Path("moved").resolve())!r}).recommend({histories!r}, k=3)["item_id"].tolist())
+"""
+    root = Path(recbole_bert4rec.__file__).parents[1]
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=root)
+    assert done.stdout.splitlines() == [str(model.recommend(histories, k=3)["item_id"].tolist())], done.stderr
+
+
+@needs_onnx
+@pytest.mark.slow
+def test_the_command_writes_what_load_reads(small: Trained, capsys: pytest.CaptureFixture[str]) -> None:
+    Path(small.file).rename("m.pth")
+    command = ["export", "--checkpoint=m.pth", "--output=out", "--logit_adjustment=1.5"]
+    assert main(command) == 0
+    assert sorted(file.name for file in Path("out").iterdir()) == [CATALOGUE, GRAPH, f"{GRAPH}.data", OPTIONS]
+    model, (histories, _) = load("m.pth", "cpu", logit_adjustment=1.5), asked(small)
+    scores = [one.score(histories, model.items) for one in (model, load("out"))]
+    pd.testing.assert_frame_equal(*scores, atol=1e-4, rtol=0)
+    assert main(command) == 2
+    assert "--output=out is there and not empty; name a new folder" in capsys.readouterr().err
+    assert not list(Path().glob(".out*"))
+
+
+@needs_onnx
+@pytest.mark.slow
+def test_times_that_are_missing_and_arguments_that_cannot_be_are_one_line(write_inter: Any) -> None:
+    _, exported = both(trained(write_inter, time_bias=True))
+    for message, call in (
+        ("trained with `time_bias`", lambda: exported.recommend([["i1"]])),
+        ("`k` must be", lambda: exported.recommend([["i1"]], k=0, times=[[1.0]])),
+        ("`filter_viewed` must be", lambda: exported.recommend([["i1"]], filter_viewed="x", times=[[1.0]])),
+        ("names 1 of 1 items", lambda: exported.score([["i1"]], ["no"], times=[[1.0]])),
+        ("leave nothing", lambda: exported.recommend([["i1"]], exclude=exported.items, times=[[1.0]])),
+        ("no history here", lambda: exported.recommend({"a": ["i1"]}, exclude={"b": ["i1"]}, times={"a": [1.0]})),
+        ("no history to evaluate", lambda: exported.evaluate([["i1"]], times=[[1.0]])),
+        ("that of the export", lambda: load("out", logit_adjustment=1.0)),
+        ("computes on the processor", lambda: load("out", "cuda")),
+        ("`batch_size` must be", lambda: load("out", batch_size=0)),
+    ):
+        with pytest.raises(UserError, match=message):
+            call()
+
+
+DAMAGES: list[tuple[str, str | None, str]] = [
+    (OPTIONS, None, "is not a folder that `export` wrote"),
+    (OPTIONS, "{", "is not a folder that `export` wrote"),
+    (OPTIONS, "[]", "is damaged: format"),
+    (OPTIONS, "[" * 100_000, "is not a folder that `export` wrote"),
+    (OPTIONS, f'{{"format": "{FORMAT[:-1]}9"}}', "export 9', but this version reads"),
+    (OPTIONS, f'{{"format": "{FORMAT}"}}', "is damaged: fields, dates, max_items, exclude_seen, seen_bias"),
+    (OPTIONS, f'{{"format": "{"x" * 10_000}"}}', "has the format 'x{9,30}\\.\\.\\.x{9,30}', but this version"),
+    (CATALOGUE, '{"ids": ["[PAD]", "a"]}', "is damaged: its SHA-256 is not that of the export"),
+    (CATALOGUE, None, "is not whole: 'items.json' cannot be read"),
+    (GRAPH, "no graph", "is damaged: its SHA-256 is not that of the export"),
+]
+RESEALED: list[tuple[str, str | None, str]] = [
+    (CATALOGUE, '{"ids": ["[PAD]", "a"]}', "is damaged: counts"),
+    (CATALOGUE, '{"ids": ["[PAD]", "a"], "counts": [0, -1]}', "is damaged: counts"),
+    (CATALOGUE, '{"ids": ["[PAD]", "a"], "counts": [0]}', "2 ids, but counts of 1"),
+    (GRAPH, "no graph", "model.onnx cannot be read"),
+]
+OTHER_OPTIONS: list[tuple[str, Any, str]] = [
+    ("fields", ["user_id", "item_id"], "is damaged: fields"),
+    ("max_items", 0, "is damaged: max_items"),
+    ("inputs", ["items", "its"], "is damaged: inputs"),
+    ("inputs", ["history"], "model.onnx cannot be asked as .*options.json says: .*Required inputs"),
+    ("max_items", 10_000, "model.onnx cannot be asked as .*options.json says: "),
+    ("sha256", {}, "is damaged: sha256"),
+    ("sha256", {GRAPH: "", CATALOGUE: "", OPTIONS: "", "../m.pth": ""}, "SHA-256|sha256 of '../m.pth'"),
+]
+
+
+@needs_onnx
+@pytest.mark.slow
+@pytest.mark.parametrize(("damages", "sealed"), [(DAMAGES, False), (RESEALED, True)], ids=["found", "sealed anew"])
+def test_a_damaged_folder_is_refused_in_one_line(
+    damages: list[tuple[str, str | None, str]], sealed: bool, small: Trained
+) -> None:
+    both(small)
+    for number, (name, text, message) in enumerate(damages):
+        folder = Path(shutil.copytree("out", f"copy{number}"))
+        if text is None:
+            (folder / name).unlink()
+        else:
+            (folder / name).write_text(text)
+        if sealed:
+            change_options(folder, partial(seal, file=folder / name))
+        with pytest.raises(UserError, match=message):
+            load(folder)
+
+
+@needs_onnx
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "value", "message"), OTHER_OPTIONS)
+def test_options_that_the_graph_cannot_be_asked_with_are_refused_in_one_line(
+    name: str, value: Any, message: str, small: Trained
+) -> None:
+    model, _ = both(small)
+    change_options(Path("out"), lambda options: options.update({name: value}))
+    with pytest.raises(UserError, match=message) as error:
+        load("out").recommend({"u": model.items * 20})
+    assert "\n" not in str(error.value)
+
+
+@needs_onnx
+def test_options_that_were_changed_since_the_export_are_refused(small: Trained) -> None:
+    both(small)
+    text = (Path("out") / OPTIONS).read_text()
+    changed = re.sub(r'("max_items": *)\d+', r"\g<1>1", text)
+    assert changed != text
+    (Path("out") / OPTIONS).write_text(changed)
+    with pytest.raises(UserError, match=r"options.json is damaged: its SHA-256 is not that of the export"):
+        load("out")
+
+
+def seal(options: dict[str, Any], file: Path) -> None:
+    """Say that a changed file is as it was exported."""
+    options["sha256"][file.name] = digest_of(file)
+
+
+def change_options(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    """Write other options into an exported folder, and seal them."""
+    options = json.loads((folder / OPTIONS).read_text())
+    change(options)
+    if OPTIONS in options["sha256"]:
+        options["sha256"][OPTIONS] = digest_of_options(options)
+    (folder / OPTIONS).write_text(json.dumps(options))
+
+
+def test_a_folder_that_is_no_export_is_refused_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"is not a folder that `export` wrote: options\.json"):
+        load(tmp_path)
+
+
+@pytest.mark.skipif(not missing("onnx"), reason="the extra [onnx] is installed")
+def test_without_the_extra_the_command_says_what_to_install(small: Trained, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", f"--checkpoint={small.file}", "--output=out"]) == 1
+    assert "in the checkout: pip install -e '.[pinned,onnx]'" in capsys.readouterr().err
+    assert not list(Path().glob("*out*"))

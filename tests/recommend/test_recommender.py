@@ -1,0 +1,401 @@
+"""A loaded checkpoint ranks as the evaluation did, for anybody, alone as in a batch."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import recbole_bert4rec
+from recbole_bert4rec import Recommender, UserError, load
+from recbole_bert4rec.checkpoints import checkpoint
+from tests.helpers.runs import make_config
+from tests.helpers.trained import CHOICES, PROTOCOL, ROWS, SMALL, K, Trained, lists_of, trained
+
+
+@pytest.fixture
+def small(write_inter: Any) -> Trained:
+    return trained(write_inter)
+
+
+@pytest.fixture
+def model(small: Trained) -> Recommender:
+    return load(small.file, "cpu")
+
+
+@pytest.mark.parametrize(
+    ("choice", "seen_bias", "name"),
+    [
+        *((choice, -3.0, "BERT4Rec") for choice in CHOICES),
+        *(({}, bias, "BERT4RecPlus") for bias in (-3.0, 3.0)),
+        ({}, 3.0, "SASRecPlus"),
+    ],
+    ids=str,
+)
+def test_the_recommended_items_are_those_of_the_test_item_by_item(
+    choice: dict[str, Any], seen_bias: float, name: str, write_inter: Any
+) -> None:
+    found = trained(write_inter, seen_bias, name, **choice)
+    result = found.trainer.evaluate(found.test, load_best_model=False)
+    histories, times, targets = found.histories()
+    loaded, excluded = load(found.file, "cpu"), bool(choice.get("exclude_seen"))
+    given = {"histories": histories, "times": times if choice.get("time_bias") else None}
+    table = loaded.recommend(**given, k=K, filter_viewed=excluded)
+    best, compared = lists_of(table), 0
+    for user, items in histories.items():
+        if excluded and targets[user] in items:  # in evaluation a repeated target stays
+            continue
+        ranked = found.rankings.of_user[int(found.dataset.token2id("user_id", user))]
+        assert best[user] == found.dataset.id2token("item_id", ranked).tolist()
+        compared += 1
+    assert compared >= 10
+    evaluated = loaded.evaluate(**given, targets=targets, topk=(K,))
+    assert {key: round(evaluated[key], 4) for key in result} == pytest.approx(dict(result), abs=1e-4)
+    some = list(histories.items())[::5]
+    alone = pd.concat(
+        loaded.recommend({user: items}, K, excluded, times={user: times[user]} if given["times"] else None)
+        for user, items in some
+    )
+    together = table[table["user_id"].isin(dict(some))]
+    assert alone["item_id"].tolist() == together["item_id"].tolist()
+    np.testing.assert_allclose(alone["score"], together["score"], atol=1e-4)
+
+
+def test_scores_ranks_and_vectors_say_the_same_as_recommendations(small: Trained, model: Recommender) -> None:
+    histories, _, targets = small.histories()
+    whole = model.recommend(histories, k=1000, filter_viewed=False)
+    assert len(whole) == len(histories) * len(model.items)
+    scores = model.score(histories, model.items)
+    together = whole.merge(scores, on=["user_id", "item_id"])
+    np.testing.assert_allclose(together["score_x"], together["score_y"], atol=1e-4)
+    ranks = model.rank_of(histories, targets).merge(whole, on=["user_id", "item_id"])
+    assert ranks["rank_x"].tolist() == ranks["rank_y"].tolist()
+    items, users = model.item_vectors(with_bias=True), model.user_vectors(histories, with_bias=True)
+    assert items.ids.tolist() == model.items
+    products = users.vectors @ items.vectors.T
+    had = np.array([[item in history for item in model.items] for history in histories.values()])
+    np.testing.assert_allclose(products - 3.0 * had, scores["score"].to_numpy().reshape(products.shape), atol=1e-4)
+    assert model.item_vectors().vectors.shape == (len(model.items), 16)
+
+
+def test_histories_may_be_lists_a_dictionary_or_a_frame(model: Recommender) -> None:
+    lists = [["i3", "i5", "i8"], ["i1"], []]
+    wanted = model.recommend(lists, k=4)
+    assert list(wanted.columns) == ["user_id", "item_id", "rank", "score"]
+    assert wanted["user_id"].tolist() == [0] * 4 + [1] * 4 + [2] * 4
+    assert wanted["rank"].tolist() == [1, 2, 3, 4] * 3
+    by_user = model.recommend(dict(zip("abc", lists, strict=True)), k=4)
+    assert lists_of(by_user) == dict(zip("abc", lists_of(wanted).values(), strict=True))
+    frame = pd.DataFrame(
+        {"user_id": ["b", "a", "a", "a"], "item_id": ["i1", "i8", "i3", "i5"], "timestamp": [9, 3, 1, 2]}
+    )
+    of_frame = lists_of(model.recommend(frame, k=4))
+    assert list(of_frame) == ["b", "a"]
+    assert of_frame == {name: lists_of(by_user)[name] for name in "ba"}
+    as_dates = frame.assign(timestamp=pd.to_datetime(frame["timestamp"], unit="D"))
+    assert lists_of(model.recommend(as_dates, k=4)) == of_frame
+    turned = model.recommend([["i8", "i3", "i5"]], k=4, times=[[3, 1, 2]])
+    assert lists_of(turned)[0] == lists_of(wanted)[0]
+
+
+def test_numbers_are_ids_as_the_log_writes_them(write_inter: Any) -> None:
+    rows = [(u, (3 * u + t) % 9 + 100, t) for u in range(9) for t in range(5)]
+    config = make_config(**write_inter(rows), **{**SMALL, **PROTOCOL, "topk": [3], "valid_metric": "MRR@3"})
+    loaded = load(Trained(config).file)
+    wanted = loaded.recommend([["101", "104"]], k=3)
+    for given in ([[101, 104]], [[101.0, 104.0]], [np.array([101, 104])], [(101, "104")]):
+        pd.testing.assert_frame_equal(loaded.recommend(given, k=3), wanted)
+    frame = pd.DataFrame({"user_id": [5, 5], "item_id": [101, 104]})
+    assert loaded.recommend(frame, k=3)["item_id"].tolist() == wanted["item_id"].tolist()
+
+
+def test_without_a_known_item_the_most_frequent_of_training_come_first(
+    small: Trained, model: Recommender, caplog: pytest.LogCaptureFixture
+) -> None:
+    counts = small.train.dataset.training_counts().numpy()
+    table = model.recommend([[], ["nope"], ["i1"]], k=5)
+    for user in (0, 1):
+        rows = table[table["user_id"] == user]
+        found = small.dataset.token2id("item_id", rows["item_id"].to_numpy())
+        assert counts[found].tolist() == sorted(counts[1:], reverse=True)[:5]
+        np.testing.assert_allclose(rows["score"], np.log(counts[found] + 1.0), rtol=1e-6)
+    assert "1 of 2 interactions are left out: the model does not know their items, such as 'nope'" in caplog.text
+    assert model.rank_of([[]], table["item_id"][:1])["rank"].tolist() == [1]
+    assert not model.user_vectors([[]]).vectors.any()
+
+
+def test_what_may_be_recommended_can_be_narrowed(model: Recommender) -> None:
+    history = {"a": ["i1", "i2", "i3"], "b": ["i4"]}
+    everything = lists_of(model.recommend(history, k=100, filter_viewed=False))
+    left = lists_of(model.recommend(history, k=100, filter_viewed=True))
+    assert left == {user: [item for item in everything[user] if item not in history[user]] for user in history}
+    some = ["i9", "i2", "i7", "i4"]
+    chosen = lists_of(model.recommend(history, k=100, filter_viewed=True, items_to_recommend=some, exclude=["i7"]))
+    assert chosen == {user: [item for item in left[user] if item in {"i9", "i2", "i4"}] for user in history}
+    own = lists_of(model.recommend(history, k=3, filter_viewed=False, exclude={"b": everything["b"][:2]}))
+    assert own == {"a": everything["a"][:3], "b": everything["b"][2:5]}
+    assert model.recommend(history, items_to_recommend=["i4"], filter_viewed=True)["user_id"].tolist() == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("seen_bias", "options", "left_out", "words"),
+    [
+        (-0.4, {}, True, "left out: the model learnt to add -0.4 to"),
+        (0.4, {}, False, "again: the model learnt to add 0.4 to"),
+        (0.4, {"exclude_seen": True}, True, "are left out, as in evaluation (exclude_seen=True)"),
+        (0.0, {"seen_bias": False}, False, "may be recommended again, as in evaluation (exclude_seen=False)"),
+        (0.0, {"seen_bias": False, "exclude_seen": True}, True, "are left out, as in evaluation (exclude_seen=True)"),
+    ],
+)
+def test_auto_leaves_out_what_the_metric_left_out_or_else_follows_what_the_model_learnt(
+    seen_bias: float, options: dict[str, Any], left_out: bool, words: str, write_inter: Any
+) -> None:
+    loaded = load(trained(write_inter, seen_bias, **options).file)
+    assert loaded.viewed.left_out is left_out
+    assert words in loaded.viewed.why
+    history = [[f"i{n}" for n in range(20)]]
+    again = set(loaded.recommend(history, k=20)["item_id"]) & set(history[0])
+    assert bool(again) is not left_out
+
+
+def test_unknown_items_are_left_out_of_lists_with_one_warning(
+    model: Recommender, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(2):
+        known = lists_of(model.recommend([["i1"]], items_to_recommend=["i4", "i5", "i6"], exclude=["i5"]))
+        some = lists_of(model.recommend([["i1"]], items_to_recommend=["i4", "i5", "i6", "new"], exclude=["i5", "x"]))
+        assert some == known
+        assert lists_of(model.recommend({"a": ["i1"]}, exclude={"a": ["x"]})) == lists_of(
+            model.recommend({"a": ["i1"]})
+        )
+    assert [said for said in caplog.messages if "left out" in said] == [
+        "`items_to_recommend` names 1 of 4 items that the model does not know, such as 'new'; they are left out",
+        "`exclude` names 1 of 2 items that the model does not know, such as 'x'; they are left out",
+    ]
+
+
+def test_diverse_lists_have_the_best_item_first_and_are_less_alike(small: Trained, model: Recommender) -> None:
+    histories = small.histories()[0]
+    vectors = dict(zip(*model.item_vectors(), strict=True))
+
+    def alike(table: pd.DataFrame) -> float:
+        found = []
+        for items in lists_of(table).values():
+            rows = np.array([vectors[item] / np.linalg.norm(vectors[item]) for item in items])
+            found.append((rows @ rows.T)[np.triu_indices(len(rows), 1)].mean())
+        return float(np.mean(found))
+
+    plain, diverse = (model.recommend(histories, k=5, diversity=share) for share in (0.0, 0.7))
+    assert alike(diverse) < alike(plain) - 0.05
+    for one, other in zip(lists_of(plain).values(), lists_of(diverse).values(), strict=True):
+        assert one[0] == other[0]
+        assert len(set(other)) == 5
+
+
+def test_a_list_has_at_most_so_many_items_of_a_category(model: Recommender) -> None:
+    histories = {"a": ["i1", "i2"], "b": ["i7"], "nobody": []}
+    categories = {item: [f"c{int(item[1:]) % 4}", "even"] if int(item[1:]) % 2 == 0 else "odd" for item in model.items}
+    categories = {**categories, "i3": None, "i5": [], "unknown": "odd"}
+    for diversity in (0.0, 0.5):
+        found = lists_of(model.recommend(histories, k=6, categories=categories, max_per=2, diversity=diversity))
+        assert found.keys() == histories.keys()
+        for items in found.values():
+            others = [item for item in items if item not in ("i3", "i5")]
+            assert sum(int(item[1:]) % 2 == 0 for item in others) == 2
+            assert sum(int(item[1:]) % 2 == 1 for item in others) == 2
+    whole = lists_of(model.recommend(histories, k=26))
+    best = lists_of(model.recommend(histories, k=6, categories=dict.fromkeys(model.items, 7), max_per=1))
+    assert best == {user: items[:1] for user, items in whole.items()}
+
+
+def test_similar_items_have_the_highest_cosine_and_are_not_the_item(model: Recommender) -> None:
+    ids, vectors = model.item_vectors()
+    cosines = vectors @ vectors.T / np.outer(*[np.linalg.norm(vectors, axis=1)] * 2)
+    np.fill_diagonal(cosines, -np.inf)
+    table = model.similar_items(["i3", "i20"], k=4)
+    assert table["target_item_id"].tolist() == ["i3"] * 4 + ["i20"] * 4
+    for item, rows in table.groupby("target_item_id"):
+        own = cosines[ids.tolist().index(item)]
+        assert rows["item_id"].tolist() == ids[np.argsort(-own)[:4]].tolist()
+        np.testing.assert_allclose(rows["score"], np.sort(own)[::-1][:4], atol=1e-5)
+
+
+@pytest.mark.parametrize("choice", [{}, {"objective": "next"}, {"time_bias": True}], ids=str)
+def test_an_explanation_says_what_the_score_would_be_without_an_item(
+    choice: dict[str, Any], write_inter: Any, tmp_path: Path
+) -> None:
+    loaded = load(trained(write_inter, **choice).file)
+    history, times = ["i9", "i2", "i7", "i4", "i2", "i5", "i1"], [1.0, 5, 6, 20, 30, 31, 90]
+    when = (lambda kept: [[times[n] for n in kept]]) if choice.get("time_bias") else (lambda kept: None)
+    for item in ("i6", "i2", "i9"):
+        found = loaded.explain(history, item, times if choice.get("time_bias") else None)
+        everything = range(len(history))
+        score = loaded.score([history], [item], when(everything))["score"][0]
+        assert found.score == pytest.approx(score, abs=1e-4)
+        assert len(found.table) == (5 if choice.get("objective") else 4)
+        assert found.table["item"].tolist() == history[-len(found.table) :]
+        for row in found.table.itertuples():
+            kept = [n for n in everything if n != len(history) - 1 - row.position]
+            without = loaded.score([[history[n] for n in kept]], [item], when(kept))["score"][0]
+            assert row.influence == pytest.approx(score - without, abs=1e-4)
+        assert (found.table["attention"] >= 0).all()
+        assert found.table["attention"].sum() <= 1 + 1e-5
+    found.draw(tmp_path / "why.png")
+    assert (tmp_path / "why.png").stat().st_size > 5000
+    with pytest.raises(UserError, match=r"must end in \.png"):
+        found.draw("why.txt")
+
+
+def test_histories_in_the_checkpoint_are_everybodys_to_the_last(write_inter: Any) -> None:
+    found = trained(write_inter, keep_histories=True, time_bias=True)
+    loaded = load(found.file)
+    frame = pd.DataFrame(ROWS, columns=["user_id", "item_id", "timestamp"])
+    pd.testing.assert_frame_equal(
+        loaded.recommend(k=3).sort_values(["user_id", "rank"]).reset_index(drop=True),
+        loaded.recommend(frame, k=3).sort_values(["user_id", "rank"]).reset_index(drop=True),
+        check_exact=False,
+    )
+    histories, times, targets = found.histories()
+    wanted = loaded.evaluate(histories, targets, times=times)
+    assert loaded.evaluate() == pytest.approx(wanted, abs=1e-6)
+
+
+def test_an_unknown_target_is_a_miss(small: Trained, model: Recommender) -> None:
+    histories, _, targets = small.histories()
+    users = list(histories)
+    found = model.evaluate(histories, {**targets, users[0]: "nope"}, topk=(1, 26))
+    assert found["hit@26"] == pytest.approx(1 - 1 / len(users))
+
+
+WRONG = [
+    (lambda m: m.recommend([["i1"]], k=0), "`k` must be a whole number at least 1, but is 0"),
+    (lambda m: m.recommend([["i1"]], diversity=2), "`diversity` must be a number at least 0 and at most 1, but is 2"),
+    (lambda m: m.recommend([["i1"]], categories={"i1": "a"}), "`categories` and `max_per` go together"),
+    (lambda m: m.recommend([["i1"]], max_per=2), "`categories` and `max_per` go together"),
+    (lambda m: m.recommend([["i1"]], categories={}, max_per=0), "`max_per` must be a whole number at least 1"),
+    (lambda m: m.recommend([["i1"]], categories=["i1"], max_per=1), "`categories` must be a dictionary by item"),
+    (lambda m: m.recommend([["i1"]], filter_viewed="yes"), "`filter_viewed` must be one of .*, or auto, but is 'yes'"),
+    (lambda m: m.recommend(["i1", "i2"]), r"a single list is written \[histories\], but there is 'i1' in it"),
+    (lambda m: m.recommend({"u": "i1"}), r"`histories` must be a dictionary of lists, .* but there is 'i1' in it"),
+    (lambda m: m.recommend("i1"), "`histories` must be a list of lists"),
+    (lambda m: m.recommend(3), "`histories` must be a list of lists"),
+    (lambda m: m.recommend(), "there are no histories in this checkpoint; .* --keep_histories=True"),
+    (
+        lambda m: m.recommend([["i1"]], items_to_recommend=["x"]),
+        "`items_to_recommend` names 1 of 1 items .* such as 'x'",
+    ),
+    (lambda m: m.recommend([["i1"]], exclude="i1"), "`exclude` must be a list of items"),
+    (lambda m: m.recommend({"a": ["i1"]}, exclude={"b": ["i1"]}), "`exclude` names user 'b', who has no history here"),
+    (lambda m: m.recommend([["i1"]], items_to_recommend=["i1"], exclude=["i1"]), "leave nothing to recommend"),
+    (lambda m: m.recommend([["i1"]], times=[[1, 2]]), "`times` must have a time for each item"),
+    (lambda m: m.recommend([["i1"]], times=[["soon"]]), "the histories: 'times' "),
+    (lambda m: m.recommend(pd.DataFrame({"user_id": [1]})), "the histories have no column 'item_id'"),
+    (lambda m: m.recommend(pd.DataFrame({"user_id": [None], "item_id": [1]})), "lack 1 values of 'user_id'"),
+    (lambda m: m.score([["i1"]], ["x"]), "`items` names 1 of 1 items that the model does not know"),
+    (lambda m: m.rank_of([["i1"], ["i2"]], ["i1"]), "`items` must be for each of 2 histories, but is for 1"),
+    (lambda m: m.rank_of({"a": ["i1"], "b": []}, {"a": "i1"}), "`items` has nothing for user 'b'"),
+    (lambda m: m.evaluate([["i1"]]), "there is no history to evaluate"),
+    (lambda m: m.similar_items(["x"]), "`items` names 1 of 1"),
+    (lambda m: m.explain(["x"], "i1"), "`history` has no item that the model knows"),
+]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_cannot_be_answered_is_refused_in_one_line(model: Recommender) -> None:
+    for ask, words in WRONG:
+        with pytest.raises(UserError, match=words) as error:
+            ask(model)
+        assert "\n" not in str(error.value)
+
+
+def test_a_model_with_time_bias_asks_for_times(write_inter: Any) -> None:
+    loaded = load(trained(write_inter, time_bias=True).file)
+    with pytest.raises(UserError, match="trained with `time_bias`: it needs the time of each interaction"):
+        loaded.recommend([["i1"]])
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"item_tokens": ["[PAD]", "i1"]}, "has 2 items, but counts of 27"),
+        ({"item_tokens": ["i1"] * 27}, "must be a list of padding and different items"),
+        ({"item_tokens": []}, "must be a list of padding and different items"),
+        ({"item_counts": torch.ones(3, dtype=torch.int64)}, "has 27 items, but counts of 3"),
+        ({"histories": ["u", [27], [0, 1]]}, "hold items that are not in its catalogue"),
+        ({"config": {"n_heads": 0}}, "`n_heads` must be a whole number at least 1"),
+        ({"config": {"n_heads": 3}}, "the weights in .* do not fit the network"),
+        ({"config": {"hidden_size": 8}}, "the weights in .* do not fit the network"),
+        ({"config": {"selected_features": "x"}}, "`selected_features` must be a list"),
+    ],
+    ids=str,
+)
+def test_a_checkpoint_that_does_not_agree_with_itself_is_refused(
+    small: Trained, change: dict[str, Any], words: str
+) -> None:
+    state = checkpoint.read(small.file)
+    if "config" in change:
+        change = {"config": {**state["config"], **change["config"]}}
+    if "histories" in change:
+        user, items, offsets = change["histories"]
+        kept = {"items": torch.tensor(items, dtype=torch.int32), "offsets": torch.tensor(offsets), "times": None}
+        change = {"histories": {"users": [user], **kept}}
+    checkpoint.write("other.pth", {**state, **change})
+    with pytest.raises(UserError, match=words):
+        load("other.pth")
+
+
+def test_loading_draws_no_random_numbers_and_gives_the_same_again(small: Trained) -> None:
+    histories = small.histories()[0]
+    torch.manual_seed(1)
+    wanted = torch.rand(3)
+    torch.manual_seed(1)
+    tables = [load(small.file).recommend(histories) for _ in range(2)]
+    assert torch.equal(torch.rand(3), wanted)
+    pd.testing.assert_frame_equal(*tables)
+
+
+def test_the_logit_adjustment_may_be_chosen_anew(small: Trained) -> None:
+    plain, adjusted = load(small.file), load(small.file, logit_adjustment=2.0)
+    counts = small.train.dataset.training_counts()[1:].numpy()
+    before, after = (one.score([["i1", "i2"]], one.items)["score"].to_numpy() for one in (plain, adjusted))
+    np.testing.assert_allclose(before - after, 2.0 * np.log(counts + 1.0), atol=1e-4)
+    with pytest.raises(UserError, match="`logit_adjustment` must be a number at least 0 and at most 100, but is -1"):
+        load(small.file, logit_adjustment=-1)
+
+
+def test_a_process_with_neither_recbole_nor_data_recommends(small: Trained, model: Recommender) -> None:
+    histories = list(small.histories()[0].values())[:3]
+    program = f"""
+import sys
+class Block:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("recbole", "ray"):
+            raise ModuleNotFoundError(name, name=name)
+sys.meta_path.insert(0, Block())
+from recbole_bert4rec import load
+print(load({str(Path(small.file).resolve())!r}).recommend({histories!r}, k=3)["item_id"].tolist())
+print("recbole" in sys.modules, "matplotlib" in sys.modules)
+"""
+    root = Path(recbole_bert4rec.__file__).parents[1]
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=root)
+    wanted = model.recommend(histories, k=3)["item_id"].tolist()
+    assert done.stdout.splitlines() == [str(wanted), "False False"], done.stderr
+
+
+def test_all_users_of_ml_100k_get_what_the_full_ranking_has() -> None:
+    options = {"hidden_size": 32, "inner_size": 32, "n_layers": 1, "epochs": 0, "MAX_ITEM_LIST_LENGTH": 50, **PROTOCOL}
+    found = Trained(make_config("BERT4RecPlus", **options))
+    found.trainer.evaluate(found.test, load_best_model=False)
+    histories, _, _ = found.histories()
+    best = lists_of(load(found.file, "cpu").recommend(histories, k=K, filter_viewed=False))
+    tokens = np.asarray(found.dataset.field2id_token["item_id"])
+    users = found.dataset.field2id_token["user_id"]
+    assert len(best) == 943
+    different = [u for u, row in found.rankings.of_user.items() if best[users[u]] != tokens[row].tolist()]
+    assert not different

@@ -1,0 +1,42 @@
+"""What docs/recommending.md shows runs as it stands there."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+import recbole_bert4rec
+from recbole_bert4rec.cli.main import main
+from tests.helpers.extras import missing
+from tests.helpers.runs import make_config
+from tests.helpers.trained import PROTOCOL, Trained
+
+PAGE = Path(recbole_bert4rec.__file__).parents[1] / "docs" / "recommending.md"
+
+
+def test_the_examples_of_the_page_run() -> None:
+    options = {"hidden_size": 16, "inner_size": 16, "n_layers": 1, "epochs": 0, "keep_histories": True, **PROTOCOL}
+    found = Trained(make_config("BERT4RecPlus", **options))
+    Path(found.file).rename("saved/FILE.pth")
+    text, names = PAGE.read_text("utf-8"), dict[str, Any]()
+    has_faiss = not missing("ann")
+    for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+        if has_faiss or "build_index" not in block:
+            exec(block, names)
+    assert Path("why.png").is_file()
+    names["model"].recommend(k=20).rename(columns={"rank": "timestamp"}).to_csv("log.csv", index=False)
+    commands = [line for line in text.splitlines() if line.startswith("python -m recbole_bert4rec ")]
+    assert len(commands) == 11
+    commands = [command for command in commands if "--engine=ray" not in command]  # in test_recommend_on_ray.py
+    if not has_faiss:
+        commands = [command for command in commands if "index" not in command]
+    Path("ml-100k.item").write_text("item_id:token\tclass:token_seq\n50\tAction War\n")
+    if missing("onnx"):
+        commands = [command for command in commands if " export " not in command]
+    for command in commands:
+        assert main(shlex.split(command, comments=True)[3:]) == 0, command
+    assert len(pd.read_parquet("top.parquet")) == 943 * 20

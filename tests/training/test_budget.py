@@ -1,0 +1,127 @@
+"""Training for a given time: the epoch is cut short, validated, and the best weights are kept."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.training.budget import NO_END, Budget, seconds_of
+from recbole_bert4rec.training.callbacks import Callback
+from recbole_bert4rec.training.epochs import EpochLog
+from tests.helpers.runs import make_config, make_trainer, prepare
+
+ROWS = [(f"u{u}", f"i{(u * t + t) % 23}", t) for u in range(1, 41) for t in range(4 + u % 12)]
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90s", 90.0), ("10m", 600.0), ("1.5h", 5400.0), (" 2M ", 120.0), ("0.5s", 0.5)]
+)
+def test_times_are_read(text: str, seconds: float) -> None:
+    assert seconds_of(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "10", "m", "-1m", "0m", "10 minutes", "1m30s", "nan s", "inf"])
+def test_other_texts_are_refused(text: str) -> None:
+    with pytest.raises(UserError, match="is no time"):
+        seconds_of(text)
+
+
+def trainer_of(model: str, write_inter: Any, *callbacks: Callback, **options: Any) -> tuple[Any, Any, Any, Any]:
+    sizes = {
+        "MAX_ITEM_LIST_LENGTH": 8,
+        "train_batch_size": 4,
+        "batch_sequences": 4,
+        "hidden_size": 16,
+        "epochs": NO_END,
+    }
+    config = make_config(model, **sizes, stopping_step=NO_END, **options, **write_inter(ROWS))
+    _, train, valid, test = prepare(config)
+    return make_trainer(config, train, *callbacks), train, valid, test
+
+
+@pytest.mark.parametrize("model", ["BERT4Rec", "GRU4Rec"])
+@pytest.mark.parametrize("eval_step", [1, 3])
+def test_a_training_ends_when_its_time_is_up_with_a_validated_model(
+    model: str, eval_step: int, write_inter: Any
+) -> None:
+    log = EpochLog()
+    trainer, train, valid, test = trainer_of(model, write_inter, log, Budget(1.0), eval_step=eval_step)
+    began = time.perf_counter()
+    score, result = trainer.fit(train, valid, saved=True)
+    assert 1.0 <= time.perf_counter() - began < 10.0
+    assert result is not None
+    assert log.epochs[-1]["valid"], "the last epoch is validated"
+    assert score == max(row["valid_score"] for row in log.epochs if "valid_score" in row)
+    assert trainer.evaluate(test, load_best_model=True)
+
+
+def test_an_epoch_that_takes_too_long_is_cut_inside(write_inter: Any) -> None:
+    budget = Budget(0.5)
+    trainer, train, valid, _ = trainer_of("BERT4Rec", write_inter, budget)
+    calculate, steps = trainer.model.calculate_loss, []
+
+    def slow(batch: Any) -> Any:
+        steps.append(len(batch))
+        time.sleep(0.2)
+        return calculate(batch)
+
+    trainer.model.calculate_loss = slow
+    trainer.fit(train, valid, saved=False)
+    assert 1 <= len(steps) <= 3 < len(train)
+    assert budget.last_epoch_share == pytest.approx(len(steps) / len(train))
+
+
+def test_however_short_the_time_a_batch_is_trained_and_validated(write_inter: Any) -> None:
+    budget = Budget(1e-9)
+    trainer, train, valid, test = trainer_of("BERT4Rec", write_inter, budget)
+    score, result = trainer.fit(train, valid, saved=True)
+    assert budget.last_epoch_share == pytest.approx(1 / len(train))
+    assert result is not None
+    assert score > 0
+    assert trainer.evaluate(test, load_best_model=True)
+
+
+def test_a_model_that_ends_sooner_is_left_alone(write_inter: Any) -> None:
+    budget = Budget(60.0)
+    trainer, train, valid, _ = trainer_of("Pop", write_inter, budget)
+    trainer.fit(train, valid, saved=True)
+    assert budget.last_epoch_share == 1.0
+    assert not budget.spent
+
+
+def test_the_learning_rate_falls_with_the_time_that_is_spent(write_inter: Any) -> None:
+    trainer, train, valid, _ = trainer_of("BERT4Rec", write_inter, Budget(1.0), lr_schedule="linear", warmup_steps=0)
+    rates: list[float] = []
+    step = trainer._before_step
+
+    def listening(optimizer: Any, *args: Any) -> None:
+        step(optimizer, *args)
+        rates.append(optimizer.param_groups[0]["lr"])
+
+    trainer._before_step = listening
+    trainer.fit(train, valid, saved=False)
+    assert rates == sorted(rates, reverse=True)
+    assert rates[0] > 0.9 * trainer.learning_rate
+    assert rates[-1] < 0.2 * trainer.learning_rate
+
+
+def test_half_an_epoch_of_pop_is_no_model(write_inter: Any) -> None:
+    budget = Budget(0.2)
+    trainer, train, valid, _ = trainer_of("Pop", write_inter, budget)
+    calculate, seen = trainer.model.calculate_loss, []
+
+    def slow(batch: Any) -> Any:
+        seen.extend([0] * len(batch))
+        time.sleep(0.05)
+        return calculate(batch)
+
+    trainer.model.calculate_loss = slow
+    score, _ = trainer.fit(train, valid, saved=False)
+    assert budget.spent
+    assert len(train) * 0.05 > budget.seconds, "the time is up inside the epoch"
+    assert len(seen) == len(train.dataset)
+    assert budget.last_epoch_share == 1.0
+    assert score > 0

@@ -1,0 +1,228 @@
+"""Callbacks: called in the documented order for every model, and able to change and to end a training."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from recbole.trainer import Trainer
+from recbole.trainer.trainer import DecisionTreeTrainer
+from recbole.utils import get_trainer
+
+import recbole_bert4rec.training.callbacks as module
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.training.callbacks import Callback, EvalBatch, RankedBatch, observed
+from recbole_bert4rec.training.run import run
+from tests.helpers.runs import QUIET, StopAfter, make_config, make_trainer, prepare
+
+ROWS = [(f"u{u}", f"i{(u * t + t) % 23}", t) for u in range(1, 31) for t in range(4 + u % 10)]
+SMALL = {
+    "MAX_ITEM_LIST_LENGTH": 8,
+    "hidden_size": 16,
+    "train_batch_size": 16,
+    "batch_sequences": 16,
+    "stopping_step": 50,
+}
+EVENTS = [name for name in vars(Callback) if name.startswith("on_")]
+ONE_EPOCH = ["on_epoch_begin", "on_epoch_end", "on_validation_begin", "on_ranking_begin", "on_ranking_end"]
+ONE_EPOCH += ["on_validation_end", "on_selection_end"]
+TEST = ["on_test_begin", "on_ranking_begin", "on_ranking_end", "on_test_end"]
+
+
+class Recorder(Callback):
+    """Notes the name and the arguments of every event."""
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+        self.arguments: dict[str, tuple[Any, ...]] = {}
+
+    def __getattribute__(self, name: str) -> Any:
+        if not name.startswith("on_"):
+            return super().__getattribute__(name)
+
+        def note(trainer: Any, *arguments: Any) -> None:
+            assert isinstance(trainer, Trainer)
+            self.events.append(name)
+            self.arguments[name] = arguments
+
+        return note
+
+
+def inputs(write_inter: Any, **options: Any) -> dict[str, Any]:
+    given = {**QUIET, **SMALL, **write_inter(ROWS), **options}
+    return {"dataset": given.pop("dataset"), "options": given}
+
+
+@pytest.mark.parametrize("model", ["BERT4Rec", "SASRec", "Pop"])
+@pytest.mark.parametrize("mode", ["full", "uni5"])
+def test_a_run_calls_every_event_in_the_documented_order(model: str, mode: str, write_inter: Any) -> None:
+    seen = Recorder()
+    evaluation = {"mode": mode, "order": "TO", "group_by": "user", "split": {"LS": "valid_and_test"}}
+    columns = {"load_col": {"inter": ["user_id", "item_id", "timestamp"]}}
+    asked = inputs(write_inter, epochs=2, eval_args=evaluation, eval_batch_size=4096, **columns)
+    result = run(model=model, callbacks=[seen], **asked)
+    epochs = len(result.record["epochs"])
+    assert epochs == (1 if model == "Pop" else 2)
+    assert seen.events == ["on_train_begin", *ONE_EPOCH * epochs, "on_train_end", *TEST]
+    assert set(seen.events) == set(EVENTS)
+    assert seen.arguments["on_epoch_end"][0] == seen.arguments["on_validation_begin"][0] == epochs - 1
+    assert seen.arguments["on_selection_end"] == seen.arguments["on_validation_end"][:2]
+    assert seen.arguments["on_train_end"] == (result.best_valid_score, result.best_valid_result)
+    assert seen.arguments["on_test_end"] == (result.test_result,)
+    (batch,) = seen.arguments["on_ranking_begin"]
+    (ranked,) = seen.arguments["on_ranking_end"]
+    assert isinstance(batch, EvalBatch)
+    assert isinstance(ranked, RankedBatch)
+    assert len(batch.targets) == len(ranked.targets) == 30
+
+
+def test_the_order_in_the_documentation_is_the_order_of_the_test() -> None:
+    assert module.__doc__ is not None
+    described = re.findall(r"^ +(on_\w+)", module.__doc__, flags=re.MULTILINE)
+    assert described == ["on_train_begin", *ONE_EPOCH, "on_train_end", *TEST]
+
+
+def test_an_epoch_that_eval_step_leaves_out_is_not_validated(write_inter: Any) -> None:
+    seen = Recorder()
+    run(callbacks=[seen], **inputs(write_inter, epochs=2, eval_step=2, eval_batch_size=4096))
+    assert seen.events == ["on_train_begin", *ONE_EPOCH[:2], *ONE_EPOCH, "on_train_end", *TEST]
+
+
+@pytest.mark.parametrize("model", ["BERT4Rec", "GRU4Rec"])
+def test_a_callback_of_the_user_ends_training_and_the_run_goes_on_to_its_test(model: str, write_inter: Any) -> None:
+    before, after = Recorder(), Recorder()
+    asked = inputs(write_inter, epochs=50, eval_batch_size=4096)
+    result = run(model=model, callbacks=[before, StopAfter(2), after], **asked)
+    assert [row["epoch"] for row in result.record["epochs"]] == [0, 1, 2]
+    assert result.best_valid_score == max(row["valid_score"] for row in result.record["epochs"])
+    assert result.test_result
+    assert result.checkpoint.is_file()
+    assert before.events == after.events == ["on_train_begin", *ONE_EPOCH * 3, "on_train_end", *TEST]
+
+
+def test_an_epoch_that_is_stopped_before_its_validation_is_not_kept(write_inter: Any) -> None:
+    result = run(callbacks=[StopAfter(1, "on_epoch_end")], **inputs(write_inter, epochs=50))
+    assert [("valid" in row) for row in result.record["epochs"]] == [True, False]
+    assert result.record["best_epoch"] == 0
+
+
+def test_why_training_stopped_is_logged(write_inter: Any, caplog: pytest.LogCaptureFixture) -> None:
+    config = make_config(epochs=9, **SMALL, **write_inter(ROWS))
+    _, train, valid, _ = prepare(config)
+    with caplog.at_level("INFO"):
+        make_trainer(config, train, StopAfter(0)).fit(train, valid, verbose=False, saved=False)
+    assert ("recbole_bert4rec", "INFO", "epoch 0 is enough") in [
+        (record.name, record.levelname, record.getMessage()) for record in caplog.records
+    ]
+
+
+@pytest.mark.parametrize("model", ["BERT4Rec", "GRU4Rec"])
+def test_a_training_that_is_stopped_before_there_is_a_model_to_keep_is_refused(model: str, write_inter: Any) -> None:
+    with pytest.raises(UserError, match="stopped before an epoch was validated"):
+        run(model=model, callbacks=[StopAfter(0, "on_epoch_end")], **inputs(write_inter))
+
+
+def test_another_error_of_a_callback_is_not_swallowed(write_inter: Any) -> None:
+    class Broken(Callback):
+        def on_epoch_end(self, trainer: Any, epoch: int, loss: Any) -> None:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        run(callbacks=[Broken()], **inputs(write_inter))
+
+
+@pytest.mark.parametrize("model", ["BERT4Rec", "SASRec"])
+def test_a_callback_may_change_the_batches_and_the_scores(model: str, write_inter: Any) -> None:
+    class Head:
+        """The first batch alone."""
+
+        def __init__(self, loader: Any) -> None:
+            self._loader = loader
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._loader, name)
+
+        def __len__(self) -> int:
+            return 1
+
+        def __iter__(self) -> Any:
+            return iter([next(iter(self._loader))])
+
+    class Changing(Callback):
+        def on_epoch_begin(self, trainer: Any, epoch: int, batches: Any) -> Any:
+            return Head(batches)
+
+        def on_ranking_begin(self, trainer: Any, batch: EvalBatch) -> EvalBatch:
+            return EvalBatch(batch.interaction, None, batch.target_rows, batch.targets)
+
+        def on_ranking_end(self, trainer: Any, ranked: RankedBatch) -> RankedBatch:
+            scores = ranked.scores.clone()
+            scores[ranked.target_rows, ranked.targets] = 1e9
+            return ranked._replace(scores=scores)
+
+    calls = []
+    metrics = {"metrics": ["GAUC", "MRR"], "topk": [10], "valid_metric": "MRR@10"}
+    config = make_config(model, epochs=1, **metrics, **SMALL, **write_inter(ROWS))
+    _, train, valid, _ = prepare(config)
+    trainer = make_trainer(config, train, Changing())
+    calculate = trainer.model.calculate_loss
+    trainer.model.calculate_loss = lambda batch: calls.append(1) or calculate(batch)
+    score, _ = trainer.fit(train, valid, verbose=False, saved=False)
+    assert len(train) > 1 == len(calls)
+    assert score == 1.0
+
+
+def test_a_run_without_callbacks_gives_what_recbole_s_own_trainer_gives(write_inter: Any) -> None:
+    config = make_config("SASRec", epochs=2, metric_decimal_place=10, **SMALL, **write_inter(ROWS))
+    found = []
+    for plain in (False, True):
+        _, train, valid, _ = prepare(config)
+        trainer = make_trainer(config, train)
+        if plain:
+            trainer = get_trainer(config["MODEL_TYPE"], "SASRec")(config, trainer.model)
+        assert isinstance(trainer, module.Observed) is not plain
+        found.append(trainer.fit(train, valid, verbose=False, saved=False))
+    assert found[0] == found[1]
+
+
+def test_a_trainer_without_epochs_is_refused() -> None:
+    with pytest.raises(UserError, match="trains without epochs"):
+        observed(DecisionTreeTrainer)
+
+
+def test_a_method_that_is_named_like_an_event_and_is_none_is_refused_when_the_class_is_made() -> None:
+    with pytest.raises(UserError, match="Mine has `on_epoch_stop`, which is no event of a run"):
+        type("Mine", (Callback,), {"on_epoch_stop": lambda self: None})
+    with pytest.raises(UserError, match="did you mean `on_validation_end`"):
+        type("Mine", (Callback,), {"on_validation_ends": lambda self: None})
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"callbacks": [Callback]}, "`callbacks` must be instances of Callback, but one is <class"),
+        ({"callbacks": Callback()}, "takes a list for `callbacks`"),
+        ({"config_files": "protocol-paper.yaml"}, "takes a list for `config_files`, but got 'protocol-paper.yaml'"),
+        ({"config_files": ["protocol-papr.yaml"]}, "did you mean protocol-paper.yaml?"),
+    ],
+)
+def test_what_is_no_list_or_no_callback_is_refused_before_anything_is_read(given: dict[str, Any], words: str) -> None:
+    with pytest.raises(UserError, match=re.escape(words)):
+        run(**given)
+
+
+def test_a_validation_is_told_its_epoch(write_inter: Any) -> None:
+    seen: list[tuple[str, int]] = []
+
+    class Epochs(Callback):
+        def on_validation_begin(self, trainer: Any, epoch: int, loader: Any) -> None:
+            seen.append(("begin", epoch))
+
+        def on_validation_end(self, trainer: Any, epoch: int, score: float, metrics: Any) -> None:
+            seen.append(("end", epoch))
+
+    config = make_config(**write_inter(ROWS), **SMALL, epochs=2)
+    _, train, valid, _ = prepare(config)
+    make_trainer(config, train, Epochs()).fit(train, valid, verbose=False)
+    assert seen == [("begin", 0), ("end", 0), ("begin", 1), ("end", 1)]

@@ -1,0 +1,43 @@
+"""What a run is asked for, and what it gives back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from recbole.quick_start import run_recbole
+
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.training.request import RunRequest
+from recbole_bert4rec.training.run import run
+from tests.helpers.runs import QUIET
+
+ROWS = [(f"u{u}", f"i{(u * t + t) % 23}", t) for u in range(1, 31) for t in range(4 + u % 10)]
+
+
+def test_fields_given_beside_a_request_win() -> None:
+    request = RunRequest(model="Pop", k=3, options={"epochs": 2})
+    changed = RunRequest.of(request, {"k": 5, "config_files": ["a.yaml"]})
+    assert changed == RunRequest(model="Pop", k=5, options={"epochs": 2}, config_files=("a.yaml",))
+    assert RunRequest.of(None, {}) == RunRequest()
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"), [("recomend", "did you mean `recommend`?"), ("epochs", r"options=\{'epochs': ...\}")]
+)
+def test_a_field_that_does_not_exist_is_refused(name: str, hint: str) -> None:
+    with pytest.raises(UserError, match=f"`{name}`.*{hint}"):
+        run(**{name: 1})
+
+
+@pytest.mark.parametrize("model", ["BERT4Rec", "Pop", "GRU4Rec"])
+def test_a_result_has_recbole_s_dictionary_with_recbole_s_values(model: str, write_inter: Any) -> None:
+    options = {**QUIET, **write_inter(ROWS), "hidden_size": 16, "epochs": 2, "metric_decimal_place": 8}
+    dataset = options.pop("dataset")
+    result = run(model=model, dataset=dataset, options=options)
+    assert result.to_dict() == run_recbole(model=model, dataset=dataset, config_dict=options)
+    assert result.refit_test_result is None
+    assert result.checkpoint == Path(result.record["checkpoint"])
+    assert result.record_path == result.checkpoint.with_suffix(".json")
+    assert result.checkpoint.is_file()

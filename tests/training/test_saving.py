@@ -1,0 +1,373 @@
+"""A training that a signal or a kill ends goes on from the step that it ended after, to the same end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from recbole_bert4rec.checkpoints import checkpoint
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.files import locked
+from recbole_bert4rec.system.interrupts import Interrupted, deferred, handled, requested
+from recbole_bert4rec.training.callbacks import Callback, WatchedLoader
+from recbole_bert4rec.training.request import RunRequest
+from recbole_bert4rec.training.run import resolved, run
+from tests.helpers.runs import QUIET
+
+CYCLE = [(f"u{u}", f"i{(u * 5 + t) % 40}", t) for u in range(60) for t in range(6 + u % 5)]
+SAMPLED = {"loss_type": "sampled_softmax", "negatives": "popularity", "sparse_update": True, "n_negatives": 8}
+
+
+class SignalAt(Callback):
+    """Sends this process a signal when it has trained some batches of an epoch, or ranks the epoch's users."""
+
+    def __init__(self, epoch: int, batch: int | None, number: int = signal.SIGTERM) -> None:
+        self.epoch, self.batch, self.number = epoch, batch, number
+        self.now = False
+
+    def on_epoch_begin(self, trainer: Any, epoch: int, batches: Any) -> Any:
+        def after(done: int) -> bool:
+            if (epoch, done) == (self.epoch, self.batch):
+                os.kill(os.getpid(), self.number)
+            return True
+
+        self.now = self.batch is None and epoch == self.epoch
+        return WatchedLoader(batches, after)
+
+    def on_ranking_begin(self, trainer: Any, batch: Any) -> None:
+        if self.now:
+            os.kill(os.getpid(), self.number)
+
+
+def inputs(write_inter: Any, **more: Any) -> dict[str, Any]:
+    options = {**QUIET, **write_inter(CYCLE), "hidden_size": 16, "stopping_step": 2, "metric_decimal_place": 8}
+    options |= {"learning_rate": 0.02, "epochs": 5, "batch_sequences": 16, "hidden_dropout_prob": 0.2, **more}
+    return {"dataset": options.pop("dataset"), "options": options}
+
+
+def without_seconds(epochs: list[Any]) -> list[dict[str, Any]]:
+    return [{key: value for key, value in row.items() if "second" not in key} for row in epochs]
+
+
+def interrupted(asked: dict[str, Any], *places: tuple[int, int | None]) -> str:
+    """Run, and resume, until each place was interrupted at; return the last checkpoint."""
+    found = None
+    for place in places:
+        with handled(), pytest.raises(Interrupted, match="15") as stop:
+            run(**asked, resume=found, callbacks=[SignalAt(*place)])
+        assert stop.value.exit_code == 143
+        found = stop.value.kept.rpartition("=")[2].removesuffix(" goes on")
+        assert found.endswith(".last.pth")
+    assert found is not None
+    return found
+
+
+SLOW = [{}, {"eval_args": {"mode": "uni20"}}, {"eval_step": 2}]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [SAMPLED | {"eval_args": {"mode": "uni20"}}, *[pytest.param(more, marks=pytest.mark.slow) for more in SLOW]],
+    ids=str,
+)
+def test_a_run_that_is_interrupted_anywhere_ends_as_one_that_is_not(more: dict[str, Any], write_inter: Any) -> None:
+    asked = inputs(write_inter, **more)
+    whole = run(**asked)
+    last = interrupted(asked, (0, 2), (1, None), (2, 1), (2, 4))
+    resumed = run(resume=last)
+    for one, other in ((whole.checkpoint, resumed.checkpoint), *[map(checkpoint.last_of, (whole.checkpoint, last))]):
+        wanted, found = checkpoint.read(one), checkpoint.read(other)
+        for changing in ("config", "callbacks"):
+            del wanted[changing], found[changing]
+        assert same(wanted, found)
+    assert without_seconds(resumed.record["epochs"]) == without_seconds(whole.record["epochs"])
+    for key in ("best_epoch", "best_valid_result", "test_result"):
+        assert resumed.record[key] == whole.record[key]
+    assert resumed.record_path == Path(last.replace(".last.pth", ".json"))
+
+
+def test_the_best_epoch_is_kept_alike_where_its_validation_was_interrupted(write_inter: Any) -> None:
+    asked = inputs(write_inter, epochs=2)
+    whole = run(**asked)
+    last = interrupted(asked, (whole.record["best_epoch"], None))
+    wanted, found = (checkpoint.read(one)["optimizer"] for one in (whole.checkpoint, run(resume=last).checkpoint))
+    assert same(wanted, found)
+    assert wanted["param_groups"][0]["lr"] < whole.record["config"]["learning_rate"]  # the schedule's
+
+
+def same(one: Any, other: Any) -> bool:
+    if isinstance(one, torch.Tensor):
+        return torch.equal(one, other)
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, (list, tuple)):
+        return len(one) == len(other) and all(map(same, one, other))
+    return bool(one == other)
+
+
+def test_a_second_signal_ends_the_process_at_once() -> None:
+    program = """
+import os, signal, sys
+sys.argv = ["run.py"]
+from recbole_bert4rec.system.interrupts import handled, deferred
+with handled(), deferred():
+    os.kill(os.getpid(), signal.SIGINT)
+    print("goes on", flush=True)
+    os.kill(os.getpid(), signal.SIGTERM)
+    print("not reached", flush=True)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == -signal.SIGTERM, done.stderr
+    assert done.stdout == "goes on\n"
+
+
+def test_a_signal_ends_what_nothing_is_deferred_in_at_once() -> None:
+    with handled():
+        with pytest.raises(Interrupted) as stop:
+            os.kill(os.getpid(), signal.SIGINT)
+        assert stop.value.exit_code == 130
+    with handled(), pytest.raises(Interrupted), deferred():
+        os.kill(os.getpid(), signal.SIGINT)
+        assert requested() == signal.SIGINT
+    assert requested() == 0
+
+
+def test_resume_without_a_file_goes_on_with_the_newest_run_that_fits(
+    write_inter: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked = inputs(write_inter, epochs=2)
+    assert run(**asked, resume=True).record["epochs"][0]["epoch"] == 0  # there is none: a new one begins
+    last = interrupted(asked, (0, 2))
+    older = interrupted(asked, (0, 1))
+    os.utime(older, (1, 1))
+    Path("saved/damaged.pth").write_bytes(Path(last).read_bytes()[:-1])
+    Path("saved/foreign.pth").write_bytes(b"of another model")
+    request = resolved(RunRequest(**asked, resume=True))
+    assert request.checkpoint.path == last
+    for option in ({"hidden_size": 8}, {"learning_rate": 0.5}, {"seed": 7}):
+        other = {**asked, "options": {**asked["options"], **option}}
+        with caplog.at_level("WARNING"):
+            assert resolved(RunRequest(**other, resume=True)).checkpoint is None
+        assert "--resume finds no run in saved with these options: " in caplog.messages[-1]
+        assert f" has {next(iter(option))}=" in caplog.messages[-1]
+    unlike = {
+        "epochs": 5,
+        "show_progress": True,
+        "topk": 10,
+        "eval_args": {"order": "TO"},
+    }  # as the checkpoint has them
+    again = {**asked, "options": {**asked["options"], **unlike}}
+    assert resolved(RunRequest(**again, resume=True)).checkpoint.path == last
+    with pytest.raises(UserError, match=r"--resume works with BERT4Rec, .* only, but the model is SASRec"):
+        run(**asked, model="SASRec", resume=True)
+    assert resolved(RunRequest(**asked, model="SASRecPlus", resume=True)).checkpoint is None
+
+
+Change = Callable[[dict[str, Any]], Any]
+HOSTILE: dict[str, Change] = {
+    "a state of no weight": lambda state: state["optimizer"]["state"].update({99: {"step": 1}}),
+    "a state that is a number": lambda state: state["optimizer"]["state"].update({0: 3}),
+    "a state without exp_avg": lambda state: state["optimizer"]["state"][0].pop("exp_avg"),
+    "another number of groups": lambda state: state["optimizer"]["param_groups"].pop(),
+    "seconds that are no number": lambda state: state["callbacks"]["EpochLog"].update(seconds=float("nan")),
+    "an epoch with a text for a score": lambda state: state["callbacks"]["EpochLog"]["epochs"][0].update(
+        valid_score="x"
+    ),
+    "a metric that is no number": lambda state: state["best_valid_result"].update({"mrr@10": "much"}),
+    "a spare number beyond all bounds": lambda state: state["generators"][0]["numpy"].__setitem__(3, 10**30),
+    "a tensor for a version": lambda state: state["generators"][0]["python"].__setitem__(0, torch.ones(3)),
+    "a suffix that is a number": lambda state: state["config"].update(LIST_SUFFIX=0.5),
+    "no sign between columns": lambda state: state["config"].update(field_separator=""),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_checkpoint_with_a_checksum_but_hostile_entries_is_refused_in_one_line(name: str, write_inter: Any) -> None:
+    last = interrupted(inputs(write_inter, epochs=3), (1, 1))
+    state = checkpoint.read(last)
+    HOSTILE[name](state)
+    checkpoint.write(last, state)
+    with pytest.raises(UserError) as error:
+        run(resume=last)
+    assert len(str(error.value)) < 1000
+
+
+def test_the_settings_of_the_optimizer_are_the_options_own(write_inter: Any) -> None:
+    asked = inputs(write_inter, epochs=3)
+    wanted = run(**asked)
+    last = interrupted(asked, (1, 1))
+    state = checkpoint.read(last)
+    for group in state["optimizer"]["param_groups"]:
+        group.update(betas=True, eps=None, fused=True, differentiable=True, amsgrad=True)
+    checkpoint.write(last, state)
+    assert run(resume=last).test_result == wanted.test_result
+
+
+def test_a_clock_that_was_set_back_loses_no_epoch(write_inter: Any) -> None:
+    asked = inputs(write_inter, epochs=4)
+    last = interrupted(asked, (2, 1))
+    os.utime(last, (1, 1))
+    assert resolved(RunRequest(**asked, resume=True)).checkpoint.path == last
+    Path(last).write_bytes(Path(last).read_bytes()[:-100])
+    assert resolved(RunRequest(**asked, resume=True)).checkpoint.path == checkpoint.best_of(last)
+
+
+def test_the_last_checkpoint_goes_on_only_beside_the_best_one(write_inter: Any) -> None:
+    asked = inputs(write_inter, epochs=4)
+    last = interrupted(asked, (2, 1))
+    best = Path(checkpoint.best_of(last))
+    content = best.read_bytes()
+    best.unlink()
+    with pytest.raises(UserError, match=r"goes on only beside .*\.pth, which holds the best epoch so far"):
+        run(resume=last)
+    state = {**checkpoint.read(last), "epoch": 0, "best_valid_score": 0.123}
+    checkpoint.write(best, state)
+    with pytest.raises(UserError, match=r"does not hold the best epoch that .* speaks of"):
+        run(resume=last)
+    state = checkpoint.read(last)
+    checkpoint.write(best, {**state, "epoch": 3, "config": {**state["config"], "seed": 7}})  # of another run
+    with pytest.raises(UserError, match=r"does not hold the best epoch that .* speaks of"):
+        run(resume=last)
+    best.write_bytes(content)
+    assert run(resume=last, options={"epochs": 3}).record["epochs"][-1]["epoch"] == 2
+
+
+def test_a_finished_run_is_not_trained_again_unless_it_gets_more_epochs(write_inter: Any) -> None:
+    asked = inputs(write_inter, epochs=2)
+    first = run(**asked)
+    last = checkpoint.last_of(first.checkpoint)
+    again = run(resume=last)
+    assert again.test_result == first.test_result
+    assert again.record_path.stem.endswith("-again-1")
+    more = run(resume=last, options={"epochs": 3})
+    assert [row["epoch"] for row in more.record["epochs"]] == [0, 1, 2]
+    assert more.record_path == first.record_path
+
+
+def test_a_run_that_stopped_early_is_finished(write_inter: Any) -> None:
+    asked = inputs(write_inter, epochs=40, stopping_step=0, learning_rate=0.1)
+    first = run(**asked)
+    epochs = len(first.record["epochs"])
+    assert epochs < 40
+    again = run(resume=checkpoint.last_of(first.checkpoint))
+    assert len(again.record["epochs"]) == epochs
+    assert again.test_result == first.test_result
+
+
+def test_a_killed_run_that_had_no_record_yet_gets_it_under_its_own_name(write_inter: Any) -> None:
+    asked = inputs(write_inter, epochs=2)
+    first = run(**asked)
+    first.record_path.unlink()
+    again = run(resume=checkpoint.last_of(first.checkpoint))
+    assert again.record_path == first.record_path
+    assert without_seconds(again.record["epochs"]) == without_seconds(first.record["epochs"])
+    assert again.record["seconds"]["train"] > first.record["epochs"][-1]["at_second"]
+
+
+def test_other_interactions_of_the_same_items_are_not_trained_on(write_inter: Any) -> None:
+    asked = inputs(write_inter, epochs=3)
+    last = interrupted(asked, (1, 2))
+    write_inter([(user, item, -time) for user, item, time in CYCLE])
+    with pytest.raises(UserError, match=r"the interactions of 'toy' are others than .* was trained on; train anew"):
+        run(resume=last)
+    assert run(resume=last, options={"epochs": 1}).test_result is not None
+
+
+@pytest.mark.parametrize("finished", [True, False])
+@pytest.mark.parametrize("more", [[("u0", "i1", 99)], [("u0", "new", 99)]])
+def test_resume_without_a_file_begins_anew_where_the_log_has_changed(
+    finished: bool, more: list[tuple[str, str, int]], write_inter: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked = inputs(write_inter, epochs=2)
+    before = run(**asked).checkpoint if finished else Path(checkpoint.best_of(interrupted(asked, (1, 2))))
+    write_inter([*CYCLE, *more])
+    with caplog.at_level("WARNING"):
+        again = run(**asked, resume=True)
+    assert again.checkpoint != before
+    assert [row["epoch"] for row in again.record["epochs"]] == [0, 1]
+    assert any(said.startswith("--resume: ") and said.endswith(". A new run begins") for said in caplog.messages)
+
+
+def test_two_runs_do_not_go_on_from_one_checkpoint_at_a_time(write_inter: Any) -> None:
+    asked = inputs(write_inter, epochs=3)
+    last = interrupted(asked, (1, 2))
+    best = Path(checkpoint.best_of(last))
+    lock = best.with_name(f".{best.stem}.lock")
+    with (
+        locked(lock, "run", "--checkpoint_dir", best),
+        pytest.raises(UserError, match=r"another run is writing .*; wait until it ends"),
+    ):
+        run(resume=last)
+    run(resume=last)
+    assert not list(Path("saved").glob(".*"))
+
+
+class NoNumbers(Callback):
+    """Makes losses NaN from an epoch on, in some of its batches."""
+
+    def __init__(self, epoch: int, batches: int) -> None:
+        self.epoch, self.left = epoch, batches
+
+    def on_epoch_begin(self, trainer: Any, epoch: int, batches: Any) -> None:
+        if epoch != self.epoch:
+            return
+        calculate = trainer.model.calculate_loss
+
+        def spoilt(batch: Any) -> Any:
+            self.left -= 1
+            return calculate(batch) * (float("nan") if self.left >= 0 else 1.0)
+
+        trainer.model.calculate_loss = spoilt
+
+
+def test_a_batch_without_a_finite_loss_is_left_out_and_counted(write_inter: Any, caplog: Any) -> None:
+    result = run(**inputs(write_inter, epochs=3, state="warning"), callbacks=[NoNumbers(1, 3)])
+    assert result.record["skipped_steps"] == 3
+    said = [
+        record.message for record in caplog.records if record.levelname == "WARNING" and "left out" in record.message
+    ]
+    assert len(said) == 1
+    assert said[0].startswith("epoch 1: a batch is left out, its loss or gradient is not finite (loss nan, gradient")
+    assert "users u" in said[0]
+    assert all(row["train_loss"] > 0 for row in result.record["epochs"])
+    assert "skipped_steps" not in run(**inputs(write_inter, epochs=1)).record
+
+
+def test_a_training_that_diverges_ends_with_its_reason_and_the_best_epoch_before(write_inter: Any) -> None:
+    asked = inputs(write_inter, epochs=9)
+    with pytest.raises(UserError, match=r"training diverged in epoch 3, .* 10 batches in a row .* users u") as error:
+        run(**asked, callbacks=[NoNumbers(1, 99)])
+    (best,) = (file for file in Path("saved").glob("*.pth") if not file.name.endswith(".last.pth"))
+    assert str(best) in str(error.value)
+    assert checkpoint.read(best)["epoch"] == 2  # its weights are those of epoch 0
+    assert checkpoint.read(checkpoint.last_of(best))["epoch"] in (0, 1, 2)
+
+
+class Spoil(Callback):
+    """Sets a weight to a value at the end of an epoch."""
+
+    def __init__(self, epoch: int, value: float) -> None:
+        self.epoch, self.value = epoch, value
+
+    def on_epoch_end(self, trainer: Any, epoch: int, loss: Any) -> None:
+        if epoch == self.epoch:
+            trainer.model.encoder.item_embedding.weight.data[3:9] = self.value
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [(float("nan"), "the weights encoder.item_embedding.weight are not finite"), (3e38, "scores are not finite")],
+)
+def test_weights_that_cannot_rank_are_never_the_best(value: float, words: str, write_inter: Any) -> None:
+    with pytest.raises(UserError, match=f"training diverged in epoch 1, .*{words}"):
+        run(**inputs(write_inter, epochs=2, value_init="random"), callbacks=[Spoil(1, value)])
+    (best,) = (file for file in Path("saved").glob("*.pth") if not file.name.endswith(".last.pth"))
+    assert checkpoint.read(best)["epoch"] == 0

@@ -1,0 +1,317 @@
+"""What a run shows, and where its lines go: RecBole's to the file, those for the user to the screen."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import sys
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from recbole.quick_start import run_recbole
+from recbole.utils import init_logger
+
+from recbole_bert4rec.comparison.comparison import Comparison
+from recbole_bert4rec.plugin.patches.policy_logs import _LogFile
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.training.build import load_data
+from recbole_bert4rec.training.callbacks import Callback
+from recbole_bert4rec.training.logs import no_bars, screen_now, shown
+from recbole_bert4rec.training.record import read_record
+from recbole_bert4rec.training.run import run
+from recbole_bert4rec.training.screen import data_facts
+from recbole_bert4rec.tuning.objective import Task
+from tests.helpers.data import histories_to_rows
+from tests.helpers.runs import QUIET, StopAfter, make_config
+
+DAY = 86_400
+ROWS = [
+    (f"u{u}", f"i{(u * t + t) % 23}", (4000 * DAY + 3600 * (10 * t + u))) for u in range(30) for t in range(3 + u % 9)
+]
+SMALL = {"MAX_ITEM_LIST_LENGTH": 8, "hidden_size": 16, "batch_sequences": 16, "epochs": 3}
+LOUD = {"show_progress": False, "use_gpu": False}
+RECBOLES = ("epoch 0 training", "epoch 0 evaluating", "Saving current", "train_batch_size", "best valid")
+
+
+def inputs(write_inter: Any, **more: Any) -> dict[str, Any]:
+    options = {**LOUD, **SMALL, **write_inter(ROWS), **more}
+    return {"dataset": options.pop("dataset"), "options": options}
+
+
+def log_of(model: str) -> str:
+    (file,) = Path("log", model).glob("*.log")
+    return file.read_text()
+
+
+@pytest.mark.parametrize("model", ["BERT4Rec", "GRU4Rec", "Pop"])
+def test_the_screen_has_a_line_an_epoch_and_the_file_has_recboles(
+    model: str, write_inter: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = run(model=model, **inputs(write_inter))
+    shown, kept = capsys.readouterr().err, log_of(model)
+    lines = re.findall(r"^epoch +(\d+) of \d+  loss \d+\.\d+  valid mrr@10 0\.\d{4} ([* ])", shown, re.MULTILINE)
+    assert [int(epoch) for epoch, _ in lines] == [row["epoch"] for row in result.record["epochs"]]
+    assert [mark for _, mark in lines][result.record["best_epoch"] or 0] == "*"
+    for words in ("data    30 users, ", "users   ", "plan    ", f"{model} on toy, seed 2020: "):
+        assert words in shown
+        assert words in kept
+    for words in RECBOLES:
+        assert words in kept
+        assert words not in shown
+    assert not re.search(r"epoch +\d+ of", kept)
+    assert "\x1b" not in shown
+
+
+def test_verbose_shows_what_recbole_shows(write_inter: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    run(screen="verbose", **inputs(write_inter))
+    shown = capsys.readouterr().err
+    assert all(words in shown for words in RECBOLES)
+    assert not re.search(r"epoch +\d+ of", shown)
+
+
+def test_quiet_shows_warnings_alone(write_inter: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    class Warner(Callback):
+        def on_train_begin(self, trainer: Any) -> None:
+            trainer.logger.warning("mind the gap")
+
+    run(screen="quiet", callbacks=[Warner()], **inputs(write_inter))
+    shown = capsys.readouterr().err.splitlines()
+    assert "warning: mind the gap" in shown
+    assert all(line.startswith("warning: ") for line in shown)
+    assert "epoch 0 training" in log_of("BERT4Rec")
+
+
+def test_json_is_an_object_a_line(write_inter: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    result = run(screen="json", **inputs(write_inter, show_progress=True))
+    events = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert all({"time", "level", "event", "message"} <= event.keys() for event in events)
+    epochs = [event for event in events if event["event"] == "epoch"]
+    assert [event["valid_score"] for event in epochs] == [row["valid_score"] for row in result.record["epochs"]]
+    (summary,) = [event for event in events if event["event"] == "summary"]
+    assert summary["test_result"] == result.record["test_result"]
+    (data,) = [event for event in events if event["event"] == "data"]
+    assert data["users"]["all"] == 30
+
+
+def test_a_screen_that_there_is_not_is_refused(write_inter: Any) -> None:
+    with pytest.raises(UserError, match=r"`screen` must be one of .*, but is 'loud'"):
+        run(screen="loud", **inputs(write_inter))
+
+
+def test_a_run_leaves_the_log_as_it_was(write_inter: Any) -> None:
+    root = logging.getLogger()
+    before = root.level, root.handlers[:]
+    run(**inputs(write_inter, epochs=1))
+    assert (root.level, root.handlers) == before
+
+
+def test_users_who_are_only_recommended_to_are_counted(write_inter: Any) -> None:
+    lengths = {"a": 1, "b": 1, "c": 2, "d": 3, "e": 4, "f": 9}
+    rows = histories_to_rows({user: [f"i{t}" for t in range(length)] for user, length in lengths.items()})
+    for model in ("BERT4Rec", "SASRec"):
+        facts = data_facts(load_data(make_config(model, topk=3, valid_metric="MRR@3", **write_inter(rows))))
+        assert facts["users"] == {"all": 6, "trained": 4, "validated": 2, "tested": 3, "only recommended to": 2}
+        assert (facts["items"], facts["interactions"]) == (9, 20)
+        assert "parts" not in facts
+
+
+@pytest.mark.parametrize("model", ["BERT4Rec", "SASRec"])
+@pytest.mark.parametrize(
+    ("arguments", "late"),
+    [
+        ({"split": {"TS": [0.8, 0.1, 0.1]}}, None),
+        ({"split": {"RS": [0.8, 0.1, 0.1]}, "group_by": "none"}, False),
+        ({"split": {"GT": {"quantile": 0.8}}}, False),
+    ],
+    ids=["TS", "RS-none", "GT"],
+)
+def test_a_split_in_time_shows_where_it_cuts(
+    model: str, arguments: dict[str, Any], late: bool | None, write_inter: Any
+) -> None:
+    data = load_data(make_config(model, eval_args={"order": "TO", **arguments}, **write_inter(ROWS)))
+    facts = data_facts(data)
+    for name, loader in (("train", data.train), ("valid", data.valid), ("test", data.test)):
+        times = loader._dataset.inter_feat["timestamp"]
+        assert facts["parts"][name] == {"rows": len(times), "period": (times.min().item(), times.max().item())}
+    if late is not None:
+        assert facts["trained after the first test"] is late
+        assert facts["parts"]["train"]["period"][1] <= facts["parts"]["test"]["period"][0]
+
+
+def test_times_that_are_dates_are_shown_as_dates(write_inter: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    split = {"order": "TO", "split": {"RS": [0.8, 0.1, 0.1]}, "group_by": "none"}
+    run(**inputs(write_inter, epochs=1, eval_args=split))
+    shown = capsys.readouterr().err
+    assert re.search(r"interactions, 1980-12-14 \d\d:\d\d to 1980-12-\d\d", shown)
+    assert re.search(
+        r"split   RS \[0.8, 0.1, 0.1\]: train [\d,]+ rows, 1980-12-14 .* to 1980-.*; valid .*; test ", shown
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"epochs": 12, "learning_rate": 1e-3}, True),
+        ({"epochs": 9, "learning_rate": 1e-3}, False),  # too few to be meant
+        ({"epochs": 12, "learning_rate": 1e-3, "dupe_factor": 300}, False),  # many steps
+    ],
+)
+def test_few_steps_whose_best_epoch_is_late_are_pointed_at(
+    given: dict[str, Any], said: bool, write_inter: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(model="SASRecPlus", **inputs(write_inter, stopping_step=99, hidden_dropout_prob=0.0, **given))
+    shown = capsys.readouterr().err
+    assert (
+        bool(re.search(r"is in the last half of 12, and these were \d+ steps only: --epochs=\d+00 may", shown)) == said
+    )
+
+
+@pytest.mark.parametrize("model", ["BERT4Rec", "GRU4Rec"])
+def test_a_run_that_is_killed_leaves_its_epochs_in_its_record(model: str, write_inter: Any) -> None:
+    class Killed(StopAfter):
+        def on_epoch_begin(self, trainer: Any, epoch: int, batches: Any) -> None:
+            if epoch == 2:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(model=model, callbacks=[Killed(9)], **inputs(write_inter))
+    (path,) = Path("saved").glob("*.json")
+    record = read_record(path)
+    assert record["unfinished"]
+    assert record["test_result"] == {}
+    assert [row["epoch"] for row in record["epochs"]] == [0, 1]
+    assert record["best_valid_score"] == max(row["valid_score"] for row in record["epochs"])
+
+
+def test_a_resumed_run_says_how_many_epochs_are_left(write_inter: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = inputs(write_inter)
+    first = run(model="BERT4Rec", callbacks=[StopAfter(1)], **asked)
+    assert ", at most 3 epochs, on" in capsys.readouterr().err
+    run(resume=str(first.checkpoint), options=asked["options"])
+    assert ", at most 1 more epoch, on" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("model", ["BERT4Rec", "SASRecPlus"])
+def test_run_recbole_leaves_the_record_that_run_leaves(model: str, write_inter: Any) -> None:
+    asked = inputs(write_inter, **QUIET)
+    theirs = run_recbole(model=model, dataset=asked["dataset"], config_dict=dict(asked["options"]))
+    (path,) = Path("saved").glob("*.json")
+    record = read_record(path)
+    ours = run(model=model, **asked).record
+    assert record["test_result"] == theirs["test_result"] == ours["test_result"]
+    assert "unfinished" not in record
+    assert record.keys() == ours.keys()
+    assert [row["valid"] for row in record["epochs"]] == [row["valid"] for row in ours["epochs"]]
+
+
+def test_each_run_of_a_process_has_a_log_file_of_its_own(write_inter: Any) -> None:
+    for model in ("Pop", "BERT4Rec"):
+        init_logger(make_config(model, **{**write_inter(ROWS), "state": "INFO"}))
+        logging.getLogger().info(f"a line of {model}")
+    assert "a line of Pop" in log_of("Pop")
+    assert "a line of BERT4Rec" not in log_of("Pop")
+    assert "a line of BERT4Rec" in log_of("BERT4Rec")
+
+
+def test_a_log_file_is_capped(write_inter: Any) -> None:
+    init_logger(make_config("Pop", **{**write_inter(ROWS), "state": "INFO"}))
+    (file,) = [one for one in logging.getLogger().handlers if isinstance(one, RotatingFileHandler)]
+    file.maxBytes = 1000
+    for number in range(200):
+        logging.getLogger().info(f"line {number}")
+    sizes = [path.stat().st_size for path in Path("log/Pop").iterdir()]
+    assert len(sizes) == 2
+    assert max(sizes) <= 1000
+    assert "line 199" in Path(file.baseFilename).read_text()
+
+
+def test_no_color_is_followed(write_inter: Any, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    run(screen="verbose", **inputs(write_inter, epochs=1))
+    assert "\x1b" not in capsys.readouterr().err
+
+
+def test_a_place_that_cannot_be_written_to_is_refused_before_the_data_are_read(write_inter: Any) -> None:
+    Path("a file").touch()
+    with pytest.raises(UserError, match="--checkpoint_dir: folder a file/x cannot be written to: Not a directory"):
+        run(**inputs(write_inter, checkpoint_dir="a file/x", data_path="nowhere"))
+
+
+@pytest.mark.parametrize("screen", ["short", "json", "quiet"])
+def test_the_conversion_of_a_log_is_told_as_all_else(screen: str, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = "".join(f"{user},{item},{time}\n" for user, item, time in ROWS)
+    Path("log.csv").write_text("user_id,item_id,timestamp\n" + rows)
+    run(dataset="log.csv", screen=screen, options={**LOUD, **SMALL, "epochs": 1})
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert ("log.csv: " in captured.err) is (screen != "quiet")
+    if screen == "json":
+        (event,) = [one for one in map(json.loads, captured.err.splitlines()) if one["event"] == "conversion"]
+        assert event["interactions"] == len(ROWS)
+
+
+@pytest.mark.parametrize("module", ["ipykernel", "run"])
+def test_bars_are_for_terminals_and_notebooks(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, module, ModuleType(module))
+    assert [no_bars(screen) for screen in ("json", "quiet")] == [True, True]
+    assert no_bars() is (False if module == "ipykernel" else None)
+
+
+@pytest.mark.parametrize("model", ["BERT4Rec", "GRU4Rec"])
+@pytest.mark.parametrize("screen", ["short", "json", "quiet"])
+def test_no_bar_is_shown_where_there_is_no_terminal(
+    model: str, screen: str, write_inter: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recommend = "top.csv" if model == "BERT4Rec" else None
+    more = {"show_progress": True, "epochs": 1}
+    run(model=model, screen=screen, recommend=recommend, **inputs(write_inter, **more))
+    assert "it/s" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("model", ["BERT4Rec", "GRU4Rec"])
+def test_bars_in_a_notebook_have_no_codes_of_colours(
+    model: str, write_inter: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "ipykernel", ModuleType("ipykernel"))
+    run(model=model, **inputs(write_inter, show_progress=True, epochs=1))
+    shown = capsys.readouterr().err
+    assert "Train     0" in shown
+    assert "\x1b[1;3" not in shown
+
+
+def test_a_notebooks_comparison_and_search_follow_their_flags(monkeypatch: pytest.MonkeyPatch) -> None:
+    """RecBole reads no command line where the program is a notebook's kernel."""
+    monkeypatch.setattr("sys.argv", ["ipykernel_launcher.py", "-f", "kernel.json"])
+    flags = {"epochs": "7", "use_gpu": "False"}
+    assert Comparison(("BERT4Rec",), "ml-100k", options=flags).config("BERT4Rec", {})["epochs"] == 7
+    assert Task("BERT4Rec", "ml-100k", fixed=flags).config({})["epochs"] == 7
+
+
+def test_a_log_file_on_a_full_disk_is_one_warning(capsys: pytest.CaptureFixture[str]) -> None:
+    handler = _LogFile("/dev/full")
+    record = logging.LogRecord("any", logging.INFO, "", 0, "words " * 9999, None, None)
+    handler.emit(record)
+    handler.emit(record)
+    handler.close()
+    assert capsys.readouterr().err == "warning: /dev/full cannot be written: No space left on device\n"
+
+
+def test_many_runs_wrap_the_screen_once(write_inter: Any) -> None:
+    config = make_config("Pop", **{**write_inter(ROWS), "state": "INFO"})
+    init_logger(config)
+    once = sys.stdout
+    for _ in range(3):
+        init_logger(config)
+    assert sys.stdout is once
+
+
+def test_whoever_works_inside_of_a_run_knows_what_is_shown() -> None:
+    assert screen_now() == "short"
+    with shown("quiet"):
+        assert screen_now() == "quiet"
+        with shown("json"):
+            assert screen_now() == "json"

@@ -1,0 +1,128 @@
+"""exclude_seen for every model: the ranking equals a naive one, and targets stay."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.training.build import Experiment, build
+from recbole_bert4rec.training.callbacks import Callback, RankedBatch
+from recbole_bert4rec.training.interactions import PHASES
+from recbole_bert4rec.training.seen import SeenRule
+from tests.helpers.runs import make_config
+
+LEAVE_ONE_OUT = {"split": {"LS": "valid_and_test"}, "order": "TO", "group_by": "user", "mode": "full"}
+
+
+def log() -> list[tuple[str, str, int]]:
+    """Users who come back to their items, also to their targets."""
+    draw = random.Random(5)
+    return [(f"u{u}", f"i{draw.randrange(12)}", t) for u in range(30) for t in range(5 + u % 6)]
+
+
+def start(model: str, write_inter: Any, exclude: bool | None = None, **options: Any) -> Experiment:
+    """A model, trained for one epoch without being validated."""
+    sizes: dict[str, Any] = {"MAX_ITEM_LIST_LENGTH": 4, "eval_batch_size": 7, "topk": [5], "valid_metric": "MRR@5"}
+    sizes["load_col"] = {"inter": ["user_id", "item_id", "timestamp"]}
+    options = {"eval_args": LEAVE_ONE_OUT, "exclude_seen": exclude, **options}
+    experiment = build(make_config(model, **sizes, **options, **write_inter(log())))
+    experiment.trainer.eval_collector.data_collect(experiment.data.train)
+    experiment.trainer._train_epoch(experiment.data.train, 0)  # Pop counts
+    return experiment
+
+
+class Scores(Callback):
+    """Target and scores of each user."""
+
+    def __init__(self) -> None:
+        self.of_user: dict[int, tuple[int, Any]] = {}
+
+    def on_ranking_end(self, trainer: Any, ranked: RankedBatch) -> None:
+        users = ranked.interaction[trainer.config["USER_ID_FIELD"]].tolist()
+        rows = zip(users, ranked.targets, ranked.scores, strict=True)
+        self.of_user |= {user: (int(item), scores.clone()) for user, item, scores in rows}
+
+
+def scores_of(experiment: Experiment, phase: str) -> dict[int, tuple[int, Any]]:
+    """Target and scores of each user in validation or test."""
+    trainer, found = experiment.trainer, Scores()
+    before, trainer.callbacks = trainer.callbacks, (*trainer.callbacks, found)
+    if phase == "valid":
+        trainer._valid_epoch(experiment.data.valid)
+    else:
+        trainer.evaluate(experiment.data.test, load_best_model=False)
+    trainer.callbacks = before
+    return found.of_user
+
+
+@pytest.mark.parametrize("exclude", [True, False])
+@pytest.mark.parametrize("model", ["SASRec", "Pop", "BPR"])
+@pytest.mark.parametrize("phase", [0, 1])
+def test_what_is_ranked_equals_a_naive_rule(model: str, exclude: bool, phase: int, write_inter: Any) -> None:
+    experiment = start(model, write_inter, exclude)
+    dataset = experiment.data.test.dataset
+    tokens = [dataset.field2id_token[field] for field in (dataset.uid_field, dataset.iid_field)]
+    histories: dict[str, list[str]] = {}
+    for user, item, _ in log():
+        histories.setdefault(user, []).append(item)
+    found = scores_of(experiment, PHASES[phase])
+    assert len(found) == 30
+    for user, (target, scores) in found.items():
+        items = histories[tokens[0][user]]
+        before = items[: len(items) - 2 + phase]
+        assert tokens[1][target] == items[len(items) - 2 + phase]
+        wanted = {0} | ({i for i in range(1, len(scores)) if tokens[1][i] in before} - {target} if exclude else set())
+        assert {i for i, score in enumerate(scores) if score == -torch.inf} == wanted
+
+
+def test_bert4rec_and_the_rule_for_others_take_the_same_items_out(write_inter: Any) -> None:
+    ours = start("BERT4Rec", write_inter, exclude=True, metrics=["GAUC", "MRR"])
+    other = start("SASRec", write_inter, exclude=True)
+    for phase in PHASES:
+        a, b = scores_of(ours, phase), scores_of(other, phase)
+        assert a.keys() == b.keys()
+        for user in a:
+            assert a[user][0] == b[user][0]
+            assert torch.equal(a[user][1] == -torch.inf, b[user][1] == -torch.inf)
+
+
+@pytest.mark.parametrize("exclude", [True, False])
+def test_among_sampled_candidates_the_rule_changes_nothing(exclude: bool, write_inter: Any) -> None:
+    among = {"eval_args": {**LEAVE_ONE_OUT, "mode": "uni5"}, "epochs": 1}
+    results = []
+    for rule in (None, exclude):
+        experiment = start("SASRec", write_inter, rule, **among)
+        np.random.seed(0)
+        results.append(experiment.trainer.evaluate(experiment.data.test, load_best_model=False))
+    assert results[0] == results[1]
+
+
+def test_training_counts_leave_the_targets_out(write_inter: Any) -> None:
+    data = start("SASRec", write_inter).data
+    counts = data.interactions.training_counts(data.train, (data.valid, data.test))
+    assert counts.sum() == len(log()) - 2 * 30
+    assert counts[0] == 0
+    assert (counts >= 0).all()
+
+
+def test_a_split_with_several_targets_a_user_is_refused(write_inter: Any) -> None:
+    split = {"split": {"RS": [0.4, 0.3, 0.3]}, "order": "TO", "group_by": "user", "mode": "full"}
+    with pytest.raises(UserError, match="several valid targets"):
+        start("SASRec", write_inter, exclude=True, eval_args=split)
+
+
+def test_a_sequence_of_users_may_come_in_any_order(write_inter: Any) -> None:
+    experiment = start("SASRec", write_inter, exclude=True)
+    (rule,) = experiment.trainer.callbacks
+    assert isinstance(rule, SeenRule)
+    rule.on_test_begin(experiment.trainer, experiment.data.test)
+    users = np.array([9, 3, 3, 20])
+    rows, items = rule._seen(users)
+    for place, user in enumerate(users):
+        alone = rule._seen(np.array([user]))[1]
+        assert sorted(items[rows == place]) == sorted(alone)

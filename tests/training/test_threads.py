@@ -1,0 +1,72 @@
+"""What several threads may do with one loaded model, and what they may not do at once."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+from recbole_bert4rec import load, run
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.training.callbacks import Callback, Observed
+from tests.helpers.runs import QUIET
+
+
+@pytest.fixture
+def often() -> Iterator[None]:
+    """Threads that take turns as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(before)
+
+
+def test_threads_that_ask_one_model_get_the_answers_that_one_gets(options: dict[str, Any], often: None) -> None:
+    result = run(dataset="toy", options={**QUIET, **options, "epochs": 1, "topk": [3], "valid_metric": "MRR@3"})
+    assert result.checkpoint is not None
+    model = load(result.checkpoint, "cpu")
+    histories = [[f"i{(start + step * k) % 23}" for k in range(6)] for start in range(4) for step in (1, 2, 3)]
+
+    def ask(number: int) -> list[Any]:
+        history = histories[number % len(histories)]
+        table = model.explain(history, "i3").table
+        top = model.recommend([history], k=5)
+        return [table["attention"].to_numpy(), table["influence"].to_numpy(), top["score"].to_numpy()]
+
+    expected = [ask(number) for number in range(len(histories))]
+    with ThreadPoolExecutor(6) as threads:
+        for number, found in enumerate(threads.map(ask, range(240))):
+            for one, other in zip(found, expected[number % len(histories)], strict=True):
+                assert np.allclose(one, other, atol=1e-5)
+
+
+class _Second(Callback):
+    """Begins another run in another thread while one is under way."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self.options, self.said = options, list[str]()
+
+    def on_train_begin(self, trainer: Observed) -> None:
+        def begin() -> None:
+            with pytest.raises(UserError) as caught:
+                run(dataset="toy", options=self.options)
+            self.said.append(str(caught.value))
+
+        thread = threading.Thread(target=begin)
+        thread.start()
+        thread.join()
+
+
+def test_a_second_run_at_once_is_refused_in_one_line_and_one_after_the_other_is_not(options: dict[str, Any]) -> None:
+    options = {**QUIET, **options, "epochs": 1, "topk": [3], "valid_metric": "MRR@3"}
+    second = _Second(options)
+    first = run(dataset="toy", options=options, callbacks=[second])
+    assert len(second.said) == 1
+    assert "another run is under way in this process" in second.said[0]
+    assert "\n" not in second.said[0]
+    assert run(dataset="toy", options=options).test_result == first.test_result
