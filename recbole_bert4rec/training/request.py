@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -55,7 +56,7 @@ class RunRequest:
     recommend: str | None = None
     k: int = 10
     attention: str | None = None
-    resume: str | bool | Opened | None = None
+    resume: str | os.PathLike[str] | bool | Opened | None = None
     budget: float | None = None
     also_test: tuple[str, ...] = ()
     ranks: str | None = None
@@ -69,7 +70,10 @@ class RunRequest:
 
     def opened(self) -> RunRequest:
         """Return the request with its checkpoint, which nobody else reads."""
-        return replace(self, resume=Opened(self.resume, read(self.resume))) if isinstance(self.resume, str) else self
+        if self.resume is None or isinstance(self.resume, (bool, Opened)):
+            return self
+        path = os.fspath(self.resume)
+        return replace(self, resume=Opened(path, read(path)))
 
     def layers(self) -> Layers:
         """Return what the user gave; configuration files are read.

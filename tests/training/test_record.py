@@ -96,6 +96,7 @@ def test_a_run_that_goes_on_after_its_record_was_damaged_begins_a_new_one(write_
     dataset = options.pop("dataset")
     first = run(dataset=dataset, options=options)
     first.record_path.write_text("{")
-    resumed = run(resume=str(first.checkpoint), options={"epochs": 4})
+    resumed = run(resume=first.checkpoint, options={"epochs": 4})
+    assert resumed.checkpoint == first.checkpoint
     assert resumed.record["epochs"][-1]["epoch"] == 3
     assert json.loads(resumed.record_path.read_text()) == json.loads(json.dumps(resumed.record))
