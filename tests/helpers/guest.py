@@ -1,7 +1,7 @@
 """A program of somebody who uses RecBole: trains its models by hand, with this package imported or without.
 
-``python tests/guest.py [stock | guest] OPTIONS`` prints, for each model, all that a run leaves: configuration, losses,
-metrics, weights and names of files.
+``python tests/helpers/guest.py [stock | guest] OPTIONS`` prints, for each model, all that a run leaves: configuration,
+losses, metrics, weights and names of files.
 """
 
 from __future__ import annotations

@@ -299,7 +299,7 @@ def test_a_loaded_model_with_features_ranks_as_the_trained_one(module: str, writ
     model = load(result.checkpoint)
     theirs = pd.read_csv("top.csv", dtype={"user_id": str})
     history = [row[1] for row in ROWS if row[0] == "u7"]
-    assert model.recommend([history], k=3, filter_viewed=False)["item_id"].tolist() == (
+    assert model.recommend([history], k=3)["item_id"].tolist() == (
         theirs[theirs["user_id"] == "u7"]["item_id"].tolist()
     )
 

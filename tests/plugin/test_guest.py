@@ -53,10 +53,10 @@ def python(program: str, folder: Path, *arguments: str, **environment: str) -> l
 
 
 def runs(mode: str, folder: Path, data: dict[str, Any], models: dict[str, Any]) -> dict[str, Any]:
-    """What each model leaves, see ``tests/guest.py``."""
+    """What each model leaves, see ``tests/helpers/guest.py``."""
     options = {**QUIET, **SMALL, "data_path": data["data_path"]}
     asked = json.dumps({"dataset": data["dataset"], "options": options, "models": models})
-    lines = python((ROOT / "tests" / "guest.py").read_text("utf-8"), folder, mode, asked)
+    lines = python((ROOT / "tests" / "helpers" / "guest.py").read_text("utf-8"), folder, mode, asked)
     return dict(map(json.loads, lines))
 
 
@@ -206,7 +206,7 @@ def test_recboles_own_bert4rec_is_trained_under_its_other_name(write_inter: Any,
     options = {**QUIET, **SMALL, "data_path": data["data_path"], "transform": "mask_itemseq", "mask_ratio": 0.3}
     options |= {"n_heads": 1, "inner_size": 8, "train_neg_sample_args": None}
     asked = {"dataset": data["dataset"], "options": options}
-    program = (ROOT / "tests" / "guest.py").read_text("utf-8")
+    program = (ROOT / "tests" / "helpers" / "guest.py").read_text("utf-8")
     found = [
         json.loads(*python(program, tmp_path / mode, mode, json.dumps({**asked, "models": {model: {}}})))[1]
         for mode, model in (("stock", "BERT4Rec"), ("guest", "RecBoleBERT4Rec"))
