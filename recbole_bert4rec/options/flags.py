@@ -1,13 +1,10 @@
-"""Options as users write them: ``--name=value`` on a command line, or a YAML file of them."""
+"""Options as users write them on a command line: ``--name=value``."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
-
-from recbole_bert4rec.system.errors import UserError
-from recbole_bert4rec.system.yaml_files import read_yaml
 
 
 def parse_flags(flags: Iterable[str]) -> dict[str, str]:
@@ -32,17 +29,3 @@ def literal(text: str) -> Any:
         return text
     # the types that RecBole lets through; bytes, sets, complex numbers and `...` stay texts
     return value if value is None or isinstance(value, (str, int, float, list, tuple, dict)) else text
-
-
-def read_options(file: str | Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the options of a configuration file; those that stand in no file are returned as they are.
-
-    Raises:
-        UserError: it is no dictionary of plain values, names a key twice, or trusts pickles.
-    """
-    if isinstance(file, Mapping):
-        return file
-    options = read_yaml(file)
-    if "trust_pickles" in options:
-        raise UserError(f"{file} sets `trust_pickles`; a file may come from elsewhere: say it on the command line")
-    return options

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from recbole.config import Config
 
-from recbole_bert4rec.options.flags import read_options
+from recbole_bert4rec.options.config_files import read_options
 from recbole_bert4rec.plugin.patches.compat import trust
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.resources import find_config

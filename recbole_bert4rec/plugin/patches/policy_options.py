@@ -12,7 +12,8 @@ from recbole.utils import ModelType
 
 from recbole_bert4rec.options.arithmetic import calculated
 from recbole_bert4rec.options.checks import mistakes_of_another_model, unknown_names
-from recbole_bert4rec.options.flags import literal, read_options
+from recbole_bert4rec.options.config_files import read_options
+from recbole_bert4rec.options.flags import literal
 from recbole_bert4rec.options.user_models import parent_of
 from recbole_bert4rec.plugin.configuring import (
     choose_device,
