@@ -1,1 +1,1 @@
-"""What a trained model is asked: the next items of every user, and where it looks."""
+"""Asks a trained model for the next items of users, for scores and vectors, and for its reasons."""

@@ -1,4 +1,4 @@
-"""What a trained model answers with, whatever computes it: vectors, metrics, the rule about items of a history."""
+"""The parts of a trained model's answers: vectors, metrics, and the rule about items that a user had."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from recbole_bert4rec.system.errors import UserError, short
 
 
 class NobodyError(UserError):
-    """There is no history to evaluate."""
+    """Raised if no history can be evaluated."""
 
     def __init__(self) -> None:
         super().__init__("there is no history to evaluate; one needs two known items, or a target beside it")
@@ -55,8 +55,8 @@ class ViewedRule(NamedTuple):
 def viewed_rule(seen_bias: float | None, exclude_seen: bool) -> ViewedRule:
     """Return what ``filter_viewed="auto"`` does.
 
-    Where the metric left out what a user had, so do recommendations. Else they follow the sign of the learnt
-    ``seen_bias``. Without it they rank as the metric does.
+    If the metric left out the items that a user had, so do recommendations. Else they follow the sign of the learnt
+    ``seen_bias``; without one they rank as the metric does.
 
     Args:
         seen_bias: the learnt number; None if the option is off.
@@ -67,8 +67,8 @@ def viewed_rule(seen_bias: float | None, exclude_seen: bool) -> ViewedRule:
         if seen_bias > 0:
             return ViewedRule(False, f"items of a history may be recommended again: {learnt}")
         return ViewedRule(True, f"items of a history are left out: {learnt}")
-    what = "are left out" if exclude_seen else "may be recommended again"
-    return ViewedRule(exclude_seen, f"items of a history {what}, as in evaluation (exclude_seen={exclude_seen})")
+    rule = "are left out" if exclude_seen else "may be recommended again"
+    return ViewedRule(exclude_seen, f"items of a history {rule}, as in evaluation (exclude_seen={exclude_seen})")
 
 
 def metrics_of(ranks: NDArray[np.float64], topk: Sequence[int]) -> dict[str, float]:
@@ -99,7 +99,7 @@ def check_names_of_columns(user: str, item: str) -> None:
 
 
 def ranks_of(above: NDArray[np.int64], equal: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the ranks of targets, from 1: in the middle of the items that have the same score, rounded down the list.
+    """Return the ranks of targets, from 1: in the middle of the items with the same score, or just after it.
 
     Args:
         above: how many items have a higher score than each target. *Shape:* (B,)
@@ -109,12 +109,12 @@ def ranks_of(above: NDArray[np.int64], equal: NDArray[np.int64]) -> NDArray[np.i
 
 
 def no_scores() -> UserError:
-    """Return the mistake of a model whose scores are no numbers."""
-    return UserError("some scores of this model are no numbers, so that it ranks nothing; train it anew")
+    """Return the error for a model whose scores are not numbers."""
+    return UserError("some scores of this model are not numbers, so that it ranks nothing; train it again")
 
 
 def needs_times(column: str) -> UserError:
-    """Return the mistake of histories without times, where the model needs them."""
+    """Return the error for histories without the times that the model needs."""
     return UserError(
         "this model was trained with `time_bias`: it needs the time of each interaction, in a column "
         f"{column!r} or as times=..."
@@ -122,7 +122,7 @@ def needs_times(column: str) -> UserError:
 
 
 def nothing_left() -> UserError:
-    """Return the mistake of arguments that leave no item."""
+    """Return the error for arguments that leave no item."""
     return UserError("`items_to_recommend` and `exclude` leave nothing to recommend")
 
 

@@ -53,18 +53,18 @@ def append_items(
         UserError: there is no new item; one is known, or given twice; a neighbour is not known; a vector has another
             length, or numbers that are not finite; or the file is refused as by :func:`~recbole_bert4rec.load`.
     """
-    for what, by_item in (("neighbours", neighbours), ("vectors", vectors)):
+    for argument, by_item in (("neighbours", neighbours), ("vectors", vectors)):
         if not (by_item is None or isinstance(by_item, Mapping)):
-            raise UserError(f"`{what}` must be a dictionary by new item, but is {short(by_item)}")
+            raise UserError(f"`{argument}` must be a dictionary by new item, but is {short(by_item)}")
     state = checkpoint.read(path)
     old, weights = Items(state["item_tokens"]), state["state_dict"]
     names, lists = by_user(neighbours or {}, "neighbours")
-    given = dict(vectors or {})
-    new = as_tokens([*names, *given])
+    new_vectors = dict(vectors or {})
+    new = as_tokens([*names, *new_vectors])
     _check_new(new, old)
     begin, many = len(old.tokens), len(new)
     known = torch.from_numpy(old.known(list(chain.from_iterable(lists)), "neighbours"))
-    owners = torch.repeat_interleave(torch.arange(len(lists)), torch.tensor([len(one) for one in lists]).long())
+    owners = torch.repeat_interleave(torch.arange(len(lists)), torch.tensor([len(some) for some in lists]).long())
     source = torch.cat([torch.arange(begin), torch.full((many,), PADDING)])
     with checkpoint.explain_misfit(path):
         grown = {**weights, **encoder_rows(weights, source, (begin + owners, known))}
@@ -73,7 +73,7 @@ def append_items(
             for name, values in weights.items()
             if name.startswith(FEATURE_VALUES)
         }
-    for row, (name, vector) in enumerate(given.items(), start=begin + len(lists)):
+    for row, (name, vector) in enumerate(new_vectors.items(), start=begin + len(lists)):
         grown[ITEM_EMBEDDING][row] = _embedding(name, vector, grown[ITEM_EMBEDDING].shape[1])
     state.pop("middle", None)
     state |= {
@@ -82,10 +82,10 @@ def append_items(
         "item_counts": torch.cat([state["item_counts"], state["item_counts"].new_zeros(many)]),
         "optimizer": {"state": {}, "param_groups": []},  # resuming.py refuses a training without it
     }
-    found = recommender_of(path, state, device, model=model)
+    grown_model = recommender_of(path, state, device, model=model)
     if output is not None:
         checkpoint.write(output, state)
-    return found
+    return grown_model
 
 
 def _check_new(new: NDArray[np.object_], old: Items) -> None:
@@ -93,20 +93,20 @@ def _check_new(new: NDArray[np.object_], old: Items) -> None:
     if not len(new):
         raise UserError("there is no new item; give `neighbours` or `vectors`")
     taken = {*old.tokens}
-    for one in new:
-        if one in taken:
-            raise UserError(f"new item {short(one)} is known to the model already, or given twice")
-        taken.add(one)
+    for token in new:
+        if token in taken:
+            raise UserError(f"new item {short(token)} is known to the model already, or given twice")
+        taken.add(token)
 
 
 def _embedding(name: object, vector: Vector, size: int) -> Tensor:
-    """Return an embedding that was given, once it is known to be one."""
+    """Return a vector as an embedding; refuse one of another length, or with numbers that are not finite."""
     try:
-        found = torch.as_tensor(vector, dtype=torch.float32)
+        embedding = torch.as_tensor(vector, dtype=torch.float32)
     except (TypeError, ValueError, RuntimeError) as error:
         raise UserError(f"the vector of {short(name)} must be {size} numbers, but is {short(vector)}") from error
-    if found.shape != (size,) or not bool(found.isfinite().all()):
+    if embedding.shape != (size,) or not bool(embedding.isfinite().all()):
         raise UserError(
             f"the vector of {short(name)} must be {size} finite numbers (`hidden_size`), but is {short(vector)}"
         )
-    return found
+    return embedding

@@ -38,13 +38,13 @@ Choose = Callable[[Floats, NDArray[np.int64]], tuple[Floats, NDArray[np.int64]]]
 
 
 class BaseRecommender:
-    """What can be asked of a checkpoint and of an exported model alike.
+    """Answers questions about histories, from a checkpoint or an exported model alike.
 
     Args:
         scorer: computes the scores.
         items: external ids by internal id, padding first.
         fields: names of the columns of users, items and times.
-        dates: how times are read that are dates.
+        dates: how dates among the times are read.
         exclude_seen: the option of that name, by which the metric ranked.
         stored: the histories that came with the model, if there are any.
         batch_size: histories that are encoded at once.
@@ -71,7 +71,7 @@ class BaseRecommender:
 
     @property
     def viewed(self) -> ViewedRule:
-        """What ``filter_viewed="auto"`` does: it follows the learnt ``seen_bias``, or else the metric."""
+        """The rule of ``filter_viewed="auto"``: it follows the learnt ``seen_bias``, or else the metric."""
         return viewed_rule(self._scorer.seen_bias, self._exclude_seen)
 
     def read(
@@ -115,7 +115,7 @@ class BaseRecommender:
 
         Args:
             histories: of anybody; None for those that came with the model.
-            k: items a history. There are fewer where fewer are left to recommend.
+            k: items a history. There are fewer if fewer are left to recommend.
             filter_viewed: leave the items of a history out; ``auto`` does what :attr:`viewed` says.
             items_to_recommend: recommend only these. Default: all.
             exclude: items that are not recommended: a list for all, or a dictionary by user.
@@ -126,7 +126,7 @@ class BaseRecommender:
             were given, the best item first.
 
         Raises:
-            UserError: an argument has a value that cannot be.
+            UserError: an argument has a value that it cannot have.
         """
         return self._recommend(histories, k, filter_viewed, items_to_recommend, exclude, times)
 
@@ -162,8 +162,8 @@ class BaseRecommender:
             if choose is not None:
                 best_scores, best_items = choose(best_scores, best_items)
             scores[batch.rows], items[batch.rows] = best_scores[:, :k], best_items[:, :k]
-        rows, places = np.isfinite(scores).nonzero()
-        return self._table(known, rows, items[rows, places], scores[rows, places], places + 1)
+        rows, columns = np.isfinite(scores).nonzero()
+        return self._table(known, rows, items[rows, columns], scores[rows, columns], columns + 1)
 
     def score(
         self, histories: ByUser | pd.DataFrame | Histories, items: Ids, times: ByUser | None = None
@@ -195,7 +195,7 @@ class BaseRecommender:
         filter_viewed: bool | None = None,
         times: ByUser | None = None,
     ) -> pd.DataFrame:
-        """Return the place that an item has in the ranking of all items for each history.
+        """Return the rank of an item among all items, for each history.
 
         Args:
             histories: of anybody.
@@ -238,7 +238,7 @@ class BaseRecommender:
 
         Raises:
             NobodyError: there is nobody to evaluate.
-            UserError: an argument has a value that cannot be.
+            UserError: an argument has a value that it cannot have.
         """
         for k in topk:
             check("topk", k, Whole(1))
@@ -274,17 +274,17 @@ class BaseRecommender:
             vectors[:, -1] = 1.0
         return Vectors(known.users, vectors)
 
-    def check_known(self, what: str, items: Ids) -> None:
+    def check_known(self, name: str, items: Ids) -> None:
         """Refuse items of which the model knows none.
 
         Args:
-            what: names them.
+            name: of the items in messages, such as a flag.
             items: external ids.
 
         Raises:
             UserError: with an example of each side.
         """
-        self._items.refuse_unknown(what, items)
+        self._items.refuse_unknown(name, items)
 
     def in_spelling(self, items: Ids) -> list[str]:
         """Return ids of items as the training had them, ``12`` for ``12.0``; those of other items as they are."""
@@ -332,7 +332,7 @@ class BaseRecommender:
     def _ranks(
         self, histories: Histories, targets: NDArray[np.int64], filter_viewed: bool | None
     ) -> tuple[NDArray[np.int64], Floats]:
-        """Return rank, from 1, and score of a target of each history; those of padding mean nothing."""
+        """Return rank, from 1, and score of each history's target; those of a target that is padding mean nothing."""
         check("filter_viewed", filter_viewed, or_null(Switch()))
         leave_out = self._exclude_seen if filter_viewed is None else filter_viewed
         ranks = np.empty(len(histories), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Asks a trained model about a file of any number of users: part by part, and on where it was stopped."""
+"""Asks a trained model about a file of any number of users, part by part; a stopped call can be continued."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class Part(NamedTuple):
 
 
 class Count(NamedTuple):
-    """What was answered.
+    """Counts of users and interactions of a file that was answered.
 
     Attributes:
-        users: who have a row in the table.
+        users: those with a row in the table.
         skipped: interactions that were left out because the model does not know their items.
-        known: the others.
-        strangers: users without an interaction that the model knows, though they have some.
+        known: all other interactions.
+        strangers: users with interactions, but with none that the model knows.
         without_row: users for whom no item is left.
     """
 
@@ -47,11 +47,11 @@ class Count(NamedTuple):
 
 @dataclass(frozen=True)
 class Question:
-    """What the users of a file are answered; another process can have it.
+    """A question about all users of a file; it can be sent to another process.
 
     Attributes:
         source: the interactions.
-        answer: makes the table for some histories.
+        answer: makes the table of answers for some histories.
     """
 
     source: InteractionFile
@@ -99,22 +99,22 @@ class OneAfterAnother:
 
 
 def answer_file(
-    source: InteractionFile, output: str, asked: dict[str, Any], engine: Engine, items: Sequence[str]
+    source: InteractionFile, output: str, settings: dict[str, Any], engine: Engine, items: Sequence[str]
 ) -> Count:
     """Write a table with the answers for all users of a file, in memory that does not grow with it.
 
     The users are divided into parts. These and their answers lie in the folder OUTPUT.parts until all are there. The
-    same call goes on after the finished parts of one that was stopped; another one starts anew.
+    same call goes on after the finished parts of one that was stopped; another one starts again.
 
     Args:
         source: the interactions.
         output: .csv or .parquet file; a name without an ending is a folder of .parquet files, one for each part.
-        asked: plain values that the answers depend on, besides the source.
-        engine: that asks the model.
-        items: that the model knows, for messages.
+        settings: plain values that the answers depend on, besides the source.
+        engine: asks the model.
+        items: the items that the model knows, for messages.
 
     Returns:
-        What this call answered.
+        Counts of this call.
 
     Raises:
         UserError: the source holds nothing, nothing that the model knows, or cannot be read; or the folder of the parts
@@ -122,7 +122,7 @@ def answer_file(
     """
     target = Path(output)
     folder = target.with_name(f"{target.name}.parts")
-    mark, made_from = folder / "made_from.json", json.dumps({"source": source.identity, "asked": asked})
+    mark, made_from = folder / "made_from.json", json.dumps({"source": source.identity, "asked": settings})
     if folder.exists() and not mark.is_file():
         raise UserError(f"--output={output}: parts go to {folder}, but there is something else; move it away")
     with locked(target.with_name(f".{target.name}.lock"), "command", "--output", target):

@@ -23,14 +23,14 @@ from recbole_bert4rec.system.files import atomic_write, check_picture
 
 @dataclass(frozen=True)
 class Explanation:
-    """What each item of a history has to do with the score of an item.
+    """Says how much each item of a history has to do with the score of an item.
 
     Attributes:
-        item: that is explained.
-        score: of it.
-        table: a row for each item that the model sees of the history, oldest first. ``position`` counts back from the
-            end, 0 is the last; ``item``; ``influence``, by how much the score would be lower without it; ``attention``,
-            the mean over layers and heads from the position that is read.
+        item: the explained item.
+        score: its score.
+        table: a row for each item of the history that the model sees, oldest first. Columns: ``position`` counts back
+            from the end, 0 is the last; ``item``; ``influence``, by how much the score would be lower without it;
+            ``attention`` from the position that is read, the mean over layers and heads.
     """
 
     item: str
@@ -42,7 +42,7 @@ class Explanation:
 
         Args:
             path: of the picture (.png, .pdf or .svg).
-            most: rows to show, those of the greatest influence.
+            most: number of rows; those of the greatest influence are shown.
 
         Raises:
             UserError: the ending or the folder is wrong.
@@ -82,30 +82,30 @@ def explain(ranker: Ranker, items: Items, history: Histories, item: int) -> Expl
     timed = ranker.encoder.options.time_bias and history.times is not None
     times = torch.from_numpy(history.times) if timed else None
     whole = _Shown(ranker, torch.from_numpy(history.items).long(), times)
-    # what is shown, and one item more, which is shown where another is left out
+    # the items that are shown, and one before them, which is shown if another is left out
     latest = torch.arange(len(whole.items))[-ranker.objective.max_length - 1 :]
-    asked, asked_times = whole.ask(latest.unsqueeze(0))
-    visible = int((asked.item_seq != ranker.mask_token).sum())
+    inputs, input_times = whole.ask(latest.unsqueeze(0))
+    visible = int((inputs.item_seq != ranker.mask_token).sum())
     left_out = latest[-visible:]
-    kept = latest.expand(visible, -1)[latest != left_out.unsqueeze(1)].view(visible, -1)
-    had = int((whole.items == item).sum())
-    score = whole.score(latest.unsqueeze(0), item, torch.tensor([had > 0]))
-    without = whole.score(kept, item, had > (whole.items[left_out] == item).long())
-    weights = ranker.encoder.attention(asked.item_seq, asked_times, asked.two_sided)[0]  # (layers, heads, L, L)
+    others = latest.expand(visible, -1)[latest != left_out.unsqueeze(1)].view(visible, -1)
+    n_times = int((whole.items == item).sum())
+    score = whole.score(latest.unsqueeze(0), item, torch.tensor([n_times > 0]))
+    without = whole.score(others, item, n_times > (whole.items[left_out] == item).long())
+    weights = ranker.encoder.attention(inputs.item_seq, input_times, inputs.two_sided)[0]  # (layers, heads, L, L)
     columns = {
         "position": np.arange(visible)[::-1],
         "item": items.tokens[whole.items[left_out].numpy()],
         "influence": (score - without).cpu().numpy(),
-        "attention": weights[..., int(asked.last), :visible].mean((0, 1)).cpu().numpy(),
+        "attention": weights[..., int(inputs.last), :visible].mean((0, 1)).cpu().numpy(),
     }
     return Explanation(str(items.tokens[item]), float(score), pd.DataFrame(columns))
 
 
 class _Shown(NamedTuple):
-    """A history, of which some items are shown.
+    """A history of which a ranker is shown some items.
 
     Attributes:
-        ranker: to which.
+        ranker: in evaluation mode.
         items: internal ids. *Shape:* (T,)
         times: of the items, for ``time_bias``. *Shape:* (T,)
     """
@@ -114,23 +114,23 @@ class _Shown(NamedTuple):
     items: Tensor
     times: Tensor | None
 
-    def _arguments(self, places: Tensor) -> tuple[Tensor, ...]:
-        """Return what the ranker takes to be shown the items at some places, (B, L)."""
+    def _arguments(self, positions: Tensor) -> tuple[Tensor, ...]:
+        """Return the ranker's arguments for the items at some positions, (B, L)."""
         columns = (self.items,) if self.times is None else (self.items, self.times)
-        items, *times = (F.pad(column[places], (0, 1)) for column in columns)  # not without a column
-        lengths = torch.full((len(places),), places.shape[1])
-        return tuple(one.to(self.ranker.encoder.output_bias.device) for one in (items, lengths, *times))
+        items, *times = (F.pad(column[positions], (0, 1)) for column in columns)  # not without a column
+        lengths = torch.full((len(positions),), positions.shape[1])
+        return tuple(values.to(self.ranker.encoder.output_bias.device) for values in (items, lengths, *times))
 
-    def ask(self, places: Tensor) -> tuple[Asked, Tensor | None]:
-        """Return what the encoder is shown of the items at some places."""
-        return self.ranker.ask(*self._arguments(places))
+    def ask(self, positions: Tensor) -> tuple[Asked, Tensor | None]:
+        """Return the encoder's input for the items at some positions."""
+        return self.ranker.ask(*self._arguments(positions))
 
-    def score(self, places: Tensor, item: int, had: Tensor) -> Tensor:
-        """Score an item after the items at some places; ``had`` says whether the whole history still holds it.
+    def score(self, positions: Tensor, item: int, still_seen: Tensor) -> Tensor:
+        """Score an item after the items at some positions; ``still_seen``: whether the history still holds the item.
 
         *Shape:* (B, L), (B,) -> (B,)
         """
-        vectors, sequences = self.ranker.encode(*self._arguments(places))
-        candidate = torch.full((len(places), 1), item, device=vectors.device)
-        rows = had.nonzero().squeeze(1).to(vectors.device)
+        vectors, sequences = self.ranker.encode(*self._arguments(positions))
+        candidate = torch.full((len(positions), 1), item, device=vectors.device)
+        rows = still_seen.nonzero().squeeze(1).to(vectors.device)
         return self.ranker.score_candidates(vectors, sequences, candidate, (rows, candidate[rows, 0])).squeeze(1)

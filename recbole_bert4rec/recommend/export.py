@@ -30,7 +30,7 @@ _DESCRIBED = ("model", "dataset", "objective")
 
 
 class Scoring(nn.Module):
-    """From padded histories to vectors and scores, by the ranker's own parts, with no shape that depends on a value.
+    """Computes vectors and scores of padded histories with the ranker's parts; no shape depends on a value.
 
     Args:
         ranker: in evaluation mode.
@@ -65,19 +65,19 @@ class Scoring(nn.Module):
         Args:
             items: the last ``max_items`` of each history, at least one. *Shape:* (B, L)
             times: of the items, with a ``time_bias``. *Shape:* (B, L)
-            history: whole histories, where ``seen_bias`` is negative and so applies to all of them. *Shape:* (B, S)
+            history: whole histories, if ``seen_bias`` is negative and so applies to all of their items. *Shape:* (B, S)
 
         Returns:
             Vectors, (B, H), and scores of all items, -inf for padding, (B, N).
         """
-        asked, seen_at = self.ranker.ask(items, (items != PADDING).sum(1), times, trim=False)
-        hidden = self.ranker.encoder(asked.item_seq, None, seen_at, asked.two_sided)
-        read = torch.arange(hidden.shape[0], device=hidden.device), asked.last
+        inputs, seen_at = self.ranker.ask(items, (items != PADDING).sum(1), times, trim=False)
+        hidden = self.ranker.encoder(inputs.item_seq, None, seen_at, inputs.two_sided)
+        read = torch.arange(hidden.shape[0], device=hidden.device), inputs.last
         vectors = self.ranker.encoder.output(hidden[read])
         scores = self.ranker.encoder.scores(vectors, self.bias)
         if self.seen_bias is not None:
-            had = items if history is None else history
-            scores = scores + torch.zeros_like(scores).scatter(1, had, self.seen_bias)
+            seen = items if history is None else history
+            scores = scores + torch.zeros_like(scores).scatter(1, seen, self.seen_bias)
         return vectors, scores
 
 
@@ -94,10 +94,10 @@ def program_of(model: Recommender) -> torch.export.ExportedProgram:
     ones = torch.ones(3, min(2, scoring.max_items), dtype=torch.int64)
     example = {"items": ones, "times": ones.double(), "history": torch.ones(3, 5, dtype=torch.int64)}
     shapes = {"items": {0: batch, 1: length}, "times": {0: batch, 1: length}, "history": {0: batch, 1: whole}}
-    given = {name: example[name] for name in scoring.inputs}
+    inputs = {name: example[name] for name in scoring.inputs}
     with torch.no_grad():
         return torch.export.export(
-            scoring, (), given, dynamic_shapes={name: shapes[name] for name in given}, strict=False
+            scoring, (), inputs, dynamic_shapes={name: shapes[name] for name in inputs}, strict=False
         )
 
 
@@ -108,7 +108,7 @@ def export(model: Recommender, folder: str | os.PathLike[str], int8: bool = Fals
         model: on the processor.
         folder: to make.
         int8: store weights in 8 bits.
-        program: add ``model.pt2``, the program of ``torch.export``, for torch and what compiles it.
+        program: add ``model.pt2``, the program of ``torch.export``, for torch and its compilers.
 
     Raises:
         UserError: the folder is not empty.

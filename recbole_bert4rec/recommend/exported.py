@@ -1,4 +1,4 @@
-"""A trained model that was exported to a folder, asked through onnxruntime: no torch, no RecBole."""
+"""A trained model that was exported to a folder; onnxruntime computes it, without torch and RecBole."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ FORMAT = "recbole_bert4rec export 3"
 GRAPH, OPTIONS, CATALOGUE = "model.onnx", "options.json", "items.json"
 """Files of an exported folder."""
 _INPUTS = ("items", "times", "history")
-"""What a graph may take."""
+"""Inputs that a graph may have."""
 _OF_CHECKPOINTS = ("build_index", "explain", "item_vectors", "similar_items")
-"""What a :class:`Recommender` can be asked besides."""
+"""Methods that only a :class:`Recommender` has."""
 _RULES: dict[str, Callable[[Any], bool]] = {
     "fields": lambda value: SomeOf().accepts(value) and len(value) == 3,
     "dates": lambda value: (
-        isinstance(value, list) and len(value) == 3 and all(one is None or isinstance(one, str) for one in value)
+        isinstance(value, list) and len(value) == 3 and all(part is None or isinstance(part, str) for part in value)
     ),
     "max_items": Whole(1).accepts,
     "exclude_seen": Switch().accepts,
@@ -42,7 +42,7 @@ _RULES: dict[str, Callable[[Any], bool]] = {
     "inputs": SomeOf(_INPUTS).accepts,
     "sha256": lambda value: isinstance(value, dict) and {GRAPH, CATALOGUE, OPTIONS} <= set(value),
 }
-"""Which values of the options asking can work with."""
+"""Checks of the options that answers depend on, by name."""
 
 
 class ExportedModel(BaseRecommender):
@@ -56,9 +56,9 @@ class ExportedModel(BaseRecommender):
         batch_size: histories that are scored at once.
 
     Attributes:
-        options: what the export says of itself.
+        options: those of the export.
         fields: names of the columns of users, items and times.
-        viewed: what ``filter_viewed="auto"`` does.
+        viewed: the rule of ``filter_viewed="auto"``.
 
     Raises:
         UserError: the folder is not an export, something in it is damaged, or onnxruntime is missing.
@@ -66,20 +66,20 @@ class ExportedModel(BaseRecommender):
 
     def __init__(self, folder: str | os.PathLike[str], batch_size: int = BATCH_SIZE) -> None:
         check("batch_size", batch_size, Whole(1))
-        place = Path(folder)
-        self.options = _read(place / OPTIONS, {"format": lambda value: isinstance(value, str)})
+        path = Path(folder)
+        self.options = _read(path / OPTIONS, {"format": lambda value: isinstance(value, str)})
         if self.options["format"] != FORMAT:
             format_there = short(self.options["format"])
             raise UserError(f"{folder} has the format {format_there}, but this version reads {FORMAT!r}")
-        self.options = _read(place / OPTIONS, _RULES)
-        _check_digests(place, self.options)
-        catalogue = _read(place / CATALOGUE, {"ids": SomeOf().accepts, "counts": _are_counts})
+        self.options = _read(path / OPTIONS, _RULES)
+        _check_digests(path, self.options)
+        catalogue = _read(path / CATALOGUE, {"ids": SomeOf().accepts, "counts": _are_counts})
         items, counts = Items(catalogue["ids"]), np.array(catalogue["counts"], dtype=np.int64)
         if len(counts) != len(items.tokens):
             raise UserError(f"{folder}: {CATALOGUE} has {len(catalogue['ids'])} ids, but counts of {len(counts)}")
         user, item, time = self.options["fields"]
         exclude_seen: bool = self.options["exclude_seen"]
-        scorer = OnnxScorer(place, self.options, counts)
+        scorer = OnnxScorer(path, self.options, counts)
         super().__init__(
             scorer, items, (user, item, time), Dates(*self.options["dates"]), exclude_seen, None, batch_size
         )
@@ -109,7 +109,7 @@ class OnnxScorer:
         self.most: int | None = max(1, SCORES_AT_ONCE // self.n_items)
 
     def ranking(self, items: NDArray[np.int64] | None) -> OnnxRanking:
-        """Return what ranks some items, ascending, or all."""
+        """Make some items, ascending, or all ready to be ranked."""
         return OnnxRanking(self, items)
 
     def scores(self, batch: Batch) -> Floats:
@@ -162,21 +162,21 @@ def _read(path: Path, rules: Mapping[str, Callable[[Any], bool]]) -> dict[str, A
         UserError: it is missing or damaged.
     """
     try:
-        found = json.loads(path.read_text("utf-8"))
+        values = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{path.parent} is not a folder that `export` wrote: {path.name} ({error})") from error
     wrong = [
         name
         for name, fits in rules.items()
-        if not isinstance(found, dict) or name not in found or not fits(found[name])
+        if not isinstance(values, dict) or name not in values or not fits(values[name])
     ]
     if wrong:
         raise UserError(f"{path} is damaged: {', '.join(wrong)}; export again")
-    return dict(found)
+    return dict(values)
 
 
 def _are_counts(values: object) -> bool:
-    return isinstance(values, list) and all(isinstance(one, int) and 0 <= one < 1 << 62 for one in values)
+    return isinstance(values, list) and all(isinstance(count, int) and 0 <= count < 1 << 62 for count in values)
 
 
 def digest_of_options(options: Mapping[str, Any]) -> str:

@@ -23,10 +23,10 @@ Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 class Dates(NamedTuple):
-    """How dates are read that stand for times.
+    """How dates that stand for times are read.
 
     Attributes:
-        form: in the signs of Python's strptime; None: find it.
+        form: in the codes of Python's strptime; None: it is found from the dates.
         timezone: of dates without one, such as Europe/Berlin; None: UTC.
         like: form of the training log's times; see :class:`~recbole_bert4rec.logs.times.TimeColumn`.
     """
@@ -47,7 +47,7 @@ class Histories:
         users: as they were given; 0, 1, ... for a list. *Shape:* (U,)
         items: internal ids of all of them, the oldest of a user first. *Shape:* (T,)
         offsets: where the items of each begin, and those of the last end. *Shape:* (U + 1,)
-        times: of the items; None where there are none. *Shape:* (T,)
+        times: of the items; None if there are none. *Shape:* (T,)
         skipped: interactions that are left out because the model does not know the item.
         example: such an item.
     """
@@ -106,7 +106,7 @@ class Histories:
         return np.where(inside, values[index] if len(values) else 0, 0)
 
     def pairs(self, rows: NDArray[np.intp]) -> Pairs:
-        """Return the place among the rows and the item of all that some histories hold, each pair once."""
+        """Return each item that some histories hold, with the place of its history among ``rows``; each pair once."""
         lengths = self.lengths[rows]
         places = np.repeat(np.arange(len(rows)), lengths)
         items = self.items[self.offsets[rows][places] + index_within_segment(places, lengths)].astype(np.int64)
@@ -116,9 +116,9 @@ class Histories:
     def _cut(self, rows: NDArray[np.intp], lengths: NDArray[np.int64]) -> Histories:
         """Return the first items of some histories."""
         owners = np.repeat(np.arange(len(rows)), lengths)
-        kept = self.offsets[rows][owners] + index_within_segment(owners, lengths)
-        times = None if self.times is None else self.times[kept]
-        return Histories(self.users[rows], self.items[kept], np.concatenate([[0], lengths.cumsum()]), times)
+        index = self.offsets[rows][owners] + index_within_segment(owners, lengths)
+        times = None if self.times is None else self.times[index]
+        return Histories(self.users[rows], self.items[index], np.concatenate([[0], lengths.cumsum()]), times)
 
 
 def offsets_of(owners: NDArray[np.int64], n_users: int) -> NDArray[np.int64]:
@@ -139,8 +139,8 @@ def read_histories(
         histories: lists of items, the oldest first; a dictionary of such lists; or a frame with a row an interaction.
         items: of the model.
         fields: names of the columns of users, items and times.
-        times: of the items of lists, in the same form. Where there are times, they give the order.
-        dates: how times are read that are dates.
+        times: of the items of lists, in the same form. Times give the order of the items.
+        dates: how dates among the times are read.
 
     Raises:
         UserError: the form is another one, or a time or a user is missing.
@@ -150,46 +150,46 @@ def read_histories(
             raise UserError(f"`times` is for lists; put the times of a frame into a column {fields[2]!r}")
         return _of_frame(histories, items, fields, dates)
     users, lists = by_user(histories, "histories")
-    lengths = np.array([len(one) for one in lists], dtype=np.int64)
+    lengths = np.array([len(user_items) for user_items in lists], dtype=np.int64)
     flat_times = None
     if times is not None:
-        whose, of_items = by_user(times, "times")
-        if list(whose) != list(users) or [len(one) for one in of_items] != lengths.tolist():
+        time_users, lists_of_times = by_user(times, "times")
+        if list(time_users) != list(users) or [len(user_times) for user_times in lists_of_times] != lengths.tolist():
             raise UserError("`times` must have a time for each item of `histories`, in the same form")
-        flat_times = _seconds(list(itertools.chain(*of_items)), "times", dates)
+        flat_times = _seconds(list(itertools.chain(*lists_of_times)), "times", dates)
     flat = list(itertools.chain(*lists))
     return _sorted(users, np.repeat(np.arange(len(users)), lengths), pd.Series(flat, dtype=object), items, flat_times)
 
 
-def aligned(values: ByUser, histories: Histories, items: Items, what: str, unknown: bool = False) -> Histories:
-    """Return for each history its user's own list of items; empty where there is none.
+def aligned(values: ByUser, histories: Histories, items: Items, argument: str, unknown: bool = False) -> Histories:
+    """Return the list of items for each history's user; empty if there is none.
 
     Args:
         values: as the histories were given: by user, or a list for each.
         histories: whose order the result has.
         items: of the model.
-        what: the argument's name, for messages.
+        argument: its name, for messages.
         unknown: let items that the model does not know stand as padding.
 
     Raises:
         UserError: a list of another length, users without a history, or unknown items.
     """
-    users, lists = by_user(values, what)
+    users, lists = by_user(values, argument)
     if isinstance(values, Mapping):
-        places = places_of(users, histories.users, what)
+        places = places_of(users, histories.users, argument)
     elif len(lists) != len(histories):
-        raise UserError(f"`{what}` must be for each of {len(histories)} histories, but is for {len(lists)}")
+        raise UserError(f"`{argument}` must be for each of {len(histories)} histories, but is for {len(lists)}")
     else:
         places = np.arange(len(lists))
     flat = list(itertools.chain(*lists))
-    item_ids = items.ids_of(flat) if unknown else items.known(flat, what)
+    item_ids = items.ids_of(flat) if unknown else items.known(flat, argument)
     owners = np.repeat(places, [len(items_of_user) for items_of_user in lists])
     order = np.argsort(owners, kind="stable")
     return Histories(histories.users, item_ids[order], offsets_of(owners, len(histories)))
 
 
 def one_for_each(
-    values: Ids | Mapping[Any, object], histories: Histories, items: Items, what: str, unknown: bool = False
+    values: Ids | Mapping[Any, object], histories: Histories, items: Items, argument: str, unknown: bool = False
 ) -> NDArray[np.int64]:
     """Return an item for each history; arguments as of :func:`aligned`, but with an item in place of a list.
 
@@ -199,14 +199,14 @@ def one_for_each(
         UserError: a history has none.
     """
     if not isinstance(values, Mapping) and (isinstance(values, str) or not isinstance(values, Iterable)):
-        raise UserError(f"`{what}` must be a list or a dictionary by user, but is {short(values)}")
+        raise UserError(f"`{argument}` must be a list or a dictionary by user, but is {short(values)}")
     lists: ByUser = (
         {user: [item] for user, item in values.items()} if isinstance(values, Mapping) else [[item] for item in values]
     )
-    single = aligned(lists, histories, items, what, unknown)
+    single = aligned(lists, histories, items, argument, unknown)
     if (single.lengths == 0).any():
         lacking = histories.users[np.flatnonzero(single.lengths == 0)[0]]
-        raise UserError(f"`{what}` has nothing for user {short(lacking)}")
+        raise UserError(f"`{argument}` has nothing for user {short(lacking)}")
     return single.items
 
 
@@ -237,8 +237,8 @@ def _seconds(values: Ids | pd.Series, name: str, dates: Dates) -> NDArray[np.flo
         raise UserError(f"the histories: {name!r} must hold numbers only or dates only: {error}") from error
     if not len(column):
         return np.empty(0)
-    found = TimeColumn(column, name, np.arange(len(column)), lambda row: "the histories", *dates)
-    return found.read().values.astype(np.float64)
+    times = TimeColumn(column, name, np.arange(len(column)), lambda row: "the histories", *dates)
+    return times.read().values.astype(np.float64)
 
 
 def _sorted(

@@ -28,7 +28,7 @@ class Items:
 
     Args:
         tokens: by internal id, padding first.
-        clean: in what ids may differ and be one, as ``clean_ids`` of the training.
+        clean: differences that do not make two ids different, as ``clean_ids`` of the training.
 
     Raises:
         UserError: there is none, or one stands twice.
@@ -46,120 +46,120 @@ class Items:
             raise UserError(f"the items' ids in a checkpoint are not different from each other but in {list(clean)}")
 
     def ids_of(self, values: Ids | pd.Series) -> NDArray[np.int64]:
-        """Return internal ids; :data:`PADDING` for what is no item of the catalogue.
+        """Return internal ids; :data:`PADDING` for all that is not in the catalogue.
 
-        Ids that the training took for one are one here, and ``12.0`` is ``12`` where there is no item ``12.0``.
+        Spellings that were one item in training are one here. ``12.0`` is ``12`` if there is no item ``12.0``.
         """
         tokens = as_tokens(values)
-        found: NDArray[np.int64] = self._index.get_indexer(pd.Index(tokens)).astype(np.int64)
-        unknown = np.flatnonzero(found < 0)
+        ids: NDArray[np.int64] = self._index.get_indexer(pd.Index(tokens)).astype(np.int64)
+        unknown = np.flatnonzero(ids < 0)
         if len(unknown):
             spelt = keys(pa.array(tokens[unknown], pa.string()), {"point", *self._clean})
-            found[unknown] = self._keys.get_indexer(pd.Index(spelt.to_pylist()))
-        return np.where(found < 0, PADDING, found)
+            ids[unknown] = self._keys.get_indexer(pd.Index(spelt.to_pylist()))
+        return np.where(ids < 0, PADDING, ids)
 
     def in_spelling(self, values: Ids) -> list[str]:
         """Return ids as the catalogue has them; those of other items as they are."""
         known = zip(values, self.ids_of(values), strict=True)
         return [str(value if number == PADDING else self.tokens[number]) for value, number in known]
 
-    def known(self, values: Ids, what: str) -> NDArray[np.int64]:
+    def known(self, values: Ids, argument: str) -> NDArray[np.int64]:
         """Return internal ids of items that must be in the catalogue.
 
         Raises:
             UserError: one is not.
         """
-        found, unknown = self._told(values, what)
+        ids, unknown = self._ids_and_unknown(values, argument)
         if unknown is not None:
             raise UserError(unknown)
-        return found
+        return ids
 
-    def those_known(self, values: Ids, what: str, needed: bool = False) -> NDArray[np.int64]:
+    def those_known(self, values: Ids, argument: str, needed: bool = False) -> NDArray[np.int64]:
         """Return internal ids of the items that are in the catalogue; warn once that others are not.
 
         Raises:
-            UserError: none is, where one is ``needed``.
+            UserError: none is, but one is ``needed``.
         """
-        found, unknown = self._told(values, what)
+        ids, unknown = self._ids_and_unknown(values, argument)
         if needed:
-            self.refuse_unknown(f"`{what}`", values, found)
+            self.refuse_unknown(f"`{argument}`", values, ids)
         if unknown is not None and unknown not in self._warned:
             self._warned.add(unknown)
             getLogger(__name__).warning(f"{unknown}; they are left out")
-        known: NDArray[np.int64] = found[found != PADDING]
+        known: NDArray[np.int64] = ids[ids != PADDING]
         return known
 
-    def refuse_unknown(self, what: str, values: Ids, found: NDArray[np.int64] | None = None) -> None:
+    def refuse_unknown(self, name: str, values: Ids, ids: NDArray[np.int64] | None = None) -> None:
         """Refuse items of which none is in the catalogue.
 
         Args:
-            what: names them.
+            name: of the items in messages, such as a flag.
             values: external ids.
-            found: internal ids, where they are known already.
+            ids: internal ids, if they are known already.
 
         Raises:
             UserError: with an example of each side.
         """
-        found = self.ids_of(values) if found is None else found
-        if len(found) and not found.any():
-            raise UserError(nothing_known(what, len(found), next(iter(values)), self.tokens[1:]))
+        ids = self.ids_of(values) if ids is None else ids
+        if len(ids) and not ids.any():
+            raise UserError(nothing_known(name, len(ids), next(iter(values)), self.tokens[1:]))
 
-    def _told(self, values: Ids, what: str) -> tuple[NDArray[np.int64], str | None]:
-        """Return internal ids, and words about those that are not in the catalogue."""
-        given = list(_listed(values, what))
-        found = self.ids_of(given)
-        missing = [value for value, number in zip(given, found, strict=True) if number == PADDING]
+    def _ids_and_unknown(self, values: Ids, argument: str) -> tuple[NDArray[np.int64], str | None]:
+        """Return internal ids, and a message about those that are not in the catalogue."""
+        listed = list(_listed(values, argument))
+        ids = self.ids_of(listed)
+        missing = [value for value, number in zip(listed, ids, strict=True) if number == PADDING]
         if not missing:
-            return found, None
-        return found, unknown_items(f"`{what}`", len(missing), len(given), missing[0])
+            return ids, None
+        return ids, unknown_items(f"`{argument}`", len(missing), len(listed), missing[0])
 
     def labels(self, categories: Mapping[Any, Any]) -> NDArray[np.int64]:
         """Return numbers of each item's categories, different ones, and -1 after them. *Shape:* (N, M).
 
         Args:
-            categories: a category or a list of them by item; a missing one is none, as is that of an unknown item.
+            categories: a category or a list of them by item; missing ones and unknown items are left out.
 
         Raises:
-            UserError: it is no dictionary.
+            UserError: this is not a dictionary.
         """
         if not isinstance(categories, Mapping):
             raise UserError(f"`categories` must be a dictionary by item, but is {short(categories)}")
         ids = self.ids_of(list(categories))
         self.refuse_unknown("`categories`", categories.keys(), ids)
         lacking = len(self.tokens) - 1 - len(np.unique(ids[ids != PADDING]))
-        said = f"`categories` has nothing for {lacking} of {len(self.tokens) - 1} items"
-        if lacking and said not in self._warned:
-            self._warned.add(said)
-            getLogger(__name__).warning(f"{said}; `max_per` does not limit them")
+        lacking_text = f"`categories` has nothing for {lacking} of {len(self.tokens) - 1} items"
+        if lacking and lacking_text not in self._warned:
+            self._warned.add(lacking_text)
+            getLogger(__name__).warning(f"{lacking_text}; `max_per` does not limit them")
         single = (value if _is_list(value) else [value] for value in categories.values())
         lists = pd.Series([list(value) for value in single], ids, dtype=object).explode()
         pairs = pd.DataFrame({"item": lists.index, "label": pd.factorize(lists)[0]}).drop_duplicates()
         pairs = pairs[(pairs["item"] != PADDING) & (pairs["label"] >= 0)]
-        place = pairs.groupby("item").cumcount()
-        table = np.full((len(self.tokens), 1 + max(place, default=0)), -1, dtype=np.int64)
-        table[pairs["item"], place] = pairs["label"]
+        column = pairs.groupby("item").cumcount()
+        table = np.full((len(self.tokens), 1 + max(column, default=0)), -1, dtype=np.int64)
+        table[pairs["item"], column] = pairs["label"]
         return table
 
 
-def left_out(skipped: int, kept: int, example: object) -> str | None:
-    """Say how many interactions are left out, and give an example; None where there is none."""
+def left_out(skipped: int, read: int, example: object) -> str | None:
+    """Say how many interactions are left out, and give an example; None if there is none."""
     if not skipped:
         return None
     return (
-        f"{skipped} of {skipped + kept} interactions are left out: the model does not know their items, such as "
+        f"{skipped} of {skipped + read} interactions are left out: the model does not know their items, such as "
         f"{short(example)}"
     )
 
 
-def unknown_items(what: str, unknown: int, count: int, example: object) -> str:
+def unknown_items(name: str, unknown: int, count: int, example: object) -> str:
     """Say how many of the items that somebody names a model does not know, with an example."""
-    return f"{what} names {unknown} of {count} items that the model does not know, such as {short(example)}"
+    return f"{name} names {unknown} of {count} items that the model does not know, such as {short(example)}"
 
 
-def nothing_known(what: str, count: int, example: object, items: Sequence[str] | NDArray[np.object_]) -> str:
+def nothing_known(name: str, count: int, example: object, items: Sequence[str] | NDArray[np.object_]) -> str:
     """Say that a model knows none of the items that somebody names, with an example of each side."""
     return (
-        f"{unknown_items(what, count, count, example)}; it knows {len(items)} items, such as {short(items[0])}: give "
+        f"{unknown_items(name, count, count, example)}; it knows {len(items)} items, such as {short(items[0])}: give "
         "both in the same spelling"
     )
 
@@ -189,36 +189,37 @@ def _token(value: object) -> str:
     return str(value)
 
 
-def by_user(values: object, what: str) -> tuple[NDArray[np.object_], list[Ids]]:
+def by_user(values: object, argument: str) -> tuple[NDArray[np.object_], list[Ids]]:
     """Return users and their lists.
 
     Args:
         values: a list for each user: a list of them, or a dictionary by user.
-        what: the argument's name, for messages.
+        argument: its name, for messages.
 
     Raises:
         UserError: the form is another one.
     """
-    wanted = f"`{what}` must be a list of lists, a dictionary of lists or, for histories, a frame"
-    of_one = f"{wanted}; a single list is written [{what}]"
+    wanted = f"`{argument}` must be a list of lists, a dictionary of lists or, for histories, a frame"
+    of_one = f"{wanted}; a single list is written [{argument}]"
     if isinstance(values, Mapping):
         names, lists = list(values), list(values.values())
-        of_one = f"`{what}` must be a dictionary of lists, such as {{'ann': ['50', '181']}}"
+        of_one = f"`{argument}` must be a dictionary of lists, such as {{'ann': ['50', '181']}}"
     elif isinstance(values, Iterable) and not isinstance(values, (str, bytes)):
         lists = list(values)
         names = list(range(len(lists)))
     else:
         raise UserError(f"{wanted}, but is {short(values)}")
-    if what == "histories" and (unordered := [one for one in lists if isinstance(one, (set, frozenset))]):
+    if argument == "histories" and (unordered := [ids for ids in lists if isinstance(ids, (set, frozenset))]):
+        example = short(unordered[0])
         raise UserError(
-            f"`{what}` must be lists, oldest item first, but one is a set, which has no order: {short(unordered[0])}"
+            f"`{argument}` must be lists, oldest item first, but one is a set, which has no order: {example}"
         )
     users = np.empty(len(names), dtype=object)
     users[:] = names
-    return users, [_listed(one, what, of_one) for one in lists]
+    return users, [_listed(ids, argument, of_one) for ids in lists]
 
 
-def places_of(named: NDArray[np.object_], users: NDArray[np.object_], what: str) -> NDArray[np.intp]:
+def places_of(named: NDArray[np.object_], users: NDArray[np.object_], argument: str) -> NDArray[np.intp]:
     """Return the places of some users among all.
 
     Raises:
@@ -226,14 +227,14 @@ def places_of(named: NDArray[np.object_], users: NDArray[np.object_], what: str)
     """
     places: NDArray[np.intp] = pd.Index(users).get_indexer(pd.Index(named))
     if (places < 0).any():
-        raise UserError(f"`{what}` names user {short(named[places < 0][0])}, who has no history here")
+        raise UserError(f"`{argument}` names user {short(named[places < 0][0])}, who has no history here")
     return places
 
 
-def _listed(value: object, what: str, wanted: str = "") -> Ids:
-    """Return what holds ids, which a text does not."""
+def _listed(value: object, argument: str, wanted: str = "") -> Ids:
+    """Return a list of ids as a collection; a text is refused."""
     if not _is_list(value):
-        raise UserError(f"{wanted or f'`{what}` must be a list of items'}, but there is {short(value)} in it")
+        raise UserError(f"{wanted or f'`{argument}` must be a list of items'}, but there is {short(value)} in it")
     return value if isinstance(value, Collection) else list(value)
 
 

@@ -30,10 +30,10 @@ _LISTS = 4  # for each of the square root of the number of items: more take long
 _FITTED = 64  # items a list that its centre is fitted to
 
 _UNREADABLE = (OSError, ValueError, KeyError, EOFError, MemoryError, RuntimeError, zipfile.BadZipFile, zlib.error)
-"""What numpy and zipfile raise for damaged files."""
+"""Errors of numpy and zipfile for damaged files."""
 
-Asked = tuple[Tensor, Sequence[Change]]
-"""Vectors of histories, (B, H), and what is added to single scores."""
+Query = tuple[Tensor, Sequence[Change]]
+"""Vectors of histories, (B, H), and changes of single scores."""
 
 
 class Lists(NamedTuple):
@@ -49,15 +49,15 @@ class Lists(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """How many lists are searched, and what is found in them.
+    """How many lists are searched, and how well that does.
 
     Attributes:
         probes: lists that are searched for a history.
-        wanted: recall that was asked for: the share of the exact k best items that is found.
+        wanted: the recall to reach: the share of the exact k best items that is found.
         k: items a history.
-        recall: measured on other histories than those that ``probes`` was chosen on.
-        histories: how many these are.
-        searched: mean share of the catalogue that is in the lists that are searched.
+        recall: as measured, on other histories than those on which ``probes`` was chosen.
+        histories: number of these other histories.
+        searched: the share of the catalogue in the lists that are searched, on average.
     """
 
     probes: int
@@ -76,14 +76,14 @@ _KINDS: dict[str, Kind] = {
     "histories": Whole(1),
     "searched": Real(0, 1, "[]"),
 }
-"""Of the fields of :class:`Choice`."""
+"""Kinds of the fields of :class:`Choice`."""
 
 
 class ItemIndex:
     """All items of a model in lists; :meth:`Recommender.build_index` makes one.
 
-    The product of a history's vector with a last number 1 and an item's with its bias as the last number is the item's
-    score. Items are kept as they are, so scores are exact: what an index can do is to miss an item.
+    The score of an item is the product of two vectors: the history's with 1 as a last number, the item's with its bias
+    as a last number. Items are not compressed, so scores are exact; but an index can miss an item.
 
     Args:
         catalogue: all items.
@@ -117,8 +117,8 @@ class ItemIndex:
         cls,
         catalogue: Catalogue,
         digest: str,
-        asked: Sequence[Asked],
-        others: Sequence[Asked],
+        chosen_on: Sequence[Query],
+        measured_on: Sequence[Query],
         k: int,
         wanted: float,
     ) -> ItemIndex:
@@ -127,18 +127,19 @@ class ItemIndex:
         Args:
             catalogue: all items.
             digest: of the model.
-            asked: batches of histories to choose on.
-            others: batches of histories to measure on.
+            chosen_on: queries on which the number of lists is chosen.
+            measured_on: queries of other histories, on which the recall is measured.
             k: items a history.
             wanted: recall@k.
         """
-        scale = float(torch.cat([vectors for vectors, _ in asked]).square().mean().sqrt())
+        scale = float(torch.cat([vectors for vectors, _ in chosen_on]).square().mean().sqrt())
         index = cls(catalogue, divide(catalogue, scale), digest)
-        places = np.sort(np.concatenate([index._places(one, _exact(catalogue, k, one)) for one in asked]))
+        places = np.sort(np.concatenate([index._places(query, _exact(catalogue, k, query)) for query in chosen_on]))
         probes = 1 + int(places[math.ceil(wanted * len(places)) - 1]) if len(places) else 1
-        recall = _recall(index.over(catalogue, probes), others, [_exact(catalogue, k, one) for one in others])
-        searched = index._share_in(torch.cat([vectors for vectors, _ in others]), probes)
-        index.choice = Choice(probes, wanted, k, recall, sum(len(vectors) for vectors, _ in others), searched)
+        exact = [_exact(catalogue, k, query) for query in measured_on]
+        recall = _recall(index.over(catalogue, probes), measured_on, exact)
+        searched = index._share_in(torch.cat([vectors for vectors, _ in measured_on]), probes)
+        index.choice = Choice(probes, wanted, k, recall, sum(len(vectors) for vectors, _ in measured_on), searched)
         return index
 
     def __str__(self) -> str:
@@ -168,9 +169,9 @@ class ItemIndex:
         with atomic_write(path) as temporary, open(temporary, "wb") as file:
             np.savez(file, about=np.array(json.dumps(about)), centres=self.lists.centres, list_of=self.lists.list_of)
 
-    def _places(self, asked: Asked, best: Tensor) -> NDArray[np.int64]:
-        """Return after how many lists each of the best items is found; those that are always looked at after none."""
-        vectors, changes = asked
+    def _places(self, query: Query, best: Tensor) -> NDArray[np.int64]:
+        """Return how many lists are searched before that of each best item; 0 for items that are looked at apart."""
+        vectors, changes = query
         _, lists = self._faiss.quantizer.search(_histories_of(vectors), len(self.lists.centres))
         rows = torch.arange(len(best), device=best.device).unsqueeze(1)
         n_items = len(self._catalogue.bias)
@@ -178,11 +179,11 @@ class ItemIndex:
         apart = torch.isin(pair_keys(rows, best, n_items), keys).cpu().numpy()
         items = best.cpu().numpy()
         places = np.take_along_axis(np.argsort(lists, 1), self.lists.list_of[items - 1], 1)
-        found: NDArray[np.int64] = np.where(apart, 0, places)[items != PADDING]
-        return found
+        searched_before: NDArray[np.int64] = np.where(apart, 0, places)[items != PADDING]
+        return searched_before
 
     def _share_in(self, vectors: Tensor, probes: int) -> float:
-        """Return the mean share of the items that is in the lists that are searched for some histories."""
+        """Return the share of the items in the lists that are searched, on average over some histories."""
         _, lists = self._faiss.quantizer.search(_histories_of(vectors), probes)
         sizes = np.bincount(self.lists.list_of, minlength=len(self.lists.centres))
         return float(sizes[lists].sum(1).mean() / len(self.lists.list_of))
@@ -212,8 +213,8 @@ class IndexedCatalogue:
     def best(self, vectors: Tensor, k: int, changes: Sequence[Change] = ()) -> tuple[Tensor, Tensor]:
         """Return the k items with the highest scores that are found; arguments as of :meth:`Catalogue.best`.
 
-        Items whose scores change are looked at apart from the lists. Where the lists that are searched hold fewer than
-        k others, all items are searched.
+        Items whose scores change are looked at apart from the lists. If the searched lists hold fewer than k others,
+        all items are searched.
         """
         n_items = len(self._whole.bias)
         keys, added = _by_pair(changes, n_items, vectors)
@@ -223,10 +224,10 @@ class IndexedCatalogue:
         while len(pending):
             near, near_items = self._search(vectors[pending], width)
             changed = torch.isin(pair_keys(pending.unsqueeze(1), near_items, n_items), keys)
-            top, place = near.masked_fill(changed, -torch.inf).topk(k, dim=1)
+            top, columns = near.masked_fill(changed, -torch.inf).topk(k, dim=1)
             enough, exhausted = top[:, -1] > -torch.inf, near[:, -1] == -torch.inf
             scores[pending[enough]] = top[enough]
-            items[pending[enough]] = near_items.gather(1, place)[enough]
+            items[pending[enough]] = near_items.gather(1, columns)[enough]
             lacking.append(pending[~enough & exhausted])
             pending, width = pending[~enough & ~exhausted], 4 * width
         scores, items = self._with_changed(vectors, scores, items, keys, added)
@@ -237,25 +238,25 @@ class IndexedCatalogue:
 
     def _search(self, vectors: Tensor, width: int) -> tuple[Tensor, Tensor]:
         """Return the best items of the lists, best first; padding with score -inf after them. *Shape:* (B, width)."""
-        found = self._faiss.search(_histories_of(vectors), width, params=self._parameters)
-        scores, items = (torch.from_numpy(one).to(vectors.device) for one in found)
+        best = self._faiss.search(_histories_of(vectors), width, params=self._parameters)
+        scores, items = (torch.from_numpy(part).to(vectors.device) for part in best)
         return scores.masked_fill(items < 0, -torch.inf).to(vectors.dtype), items.clamp(min=PADDING)
 
     def _with_changed(
         self, vectors: Tensor, scores: Tensor, items: Tensor, keys: Tensor, added: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Return the best of what was found and the items whose scores change."""
+        """Return the best of the items that were found and of those whose scores change."""
         rows, changed = split_keys(keys, len(self._whole.bias))
         there = added > -torch.inf if self._allowed is None else (added > -torch.inf) & self._allowed[changed]
         if not there.any():
             return scores, items
         rows, changed, added = rows[there], changed[there], added[there]
-        own = (vectors[rows] * self._whole.vectors[changed]).sum(1) + self._whole.bias[changed] + added
-        row, place = (scores > -torch.inf).nonzero(as_tuple=True)
+        changed_scores = (vectors[rows] * self._whole.vectors[changed]).sum(1) + self._whole.bias[changed] + added
+        listed_rows, columns = (scores > -torch.inf).nonzero(as_tuple=True)
         candidates = (
-            torch.cat([row, rows]),
-            torch.cat([items[row, place], changed]),
-            torch.cat([scores[row, place], own]),
+            torch.cat([listed_rows, rows]),
+            torch.cat([items[listed_rows, columns], changed]),
+            torch.cat([scores[listed_rows, columns], changed_scores]),
         )
         return best_candidates(*candidates, scores.shape[1], len(scores))
 
@@ -265,8 +266,8 @@ def divide(catalogue: Catalogue, scale: float) -> Lists:
 
     Args:
         catalogue: all items.
-        scale: root mean square of the numbers in histories' vectors. Where an item's vector is that many times as long,
-            and its bias is as it is, squared distances are what scores differ by.
+        scale: root mean square of the numbers in histories' vectors. Items' vectors are multiplied by it, biases are
+            not: then squared distances tell how much scores differ.
     """
     need("an index", "faiss")
     import faiss
@@ -283,7 +284,7 @@ def divide(catalogue: Catalogue, scale: float) -> Lists:
 
 
 def digest_of_weights(ranker: Ranker, logit_adjustment: float) -> str:
-    """Return the SHA-256 of what an index depends on, in hexadecimal digits."""
+    """Return the SHA-256 of all that an index depends on, in hexadecimal digits."""
     digest = hashlib.sha256(repr(float(logit_adjustment)).encode())
     for name, value in sorted(ranker.state_dict().items()):
         digest.update(name.encode())
@@ -345,35 +346,35 @@ def _histories_of(vectors: Tensor) -> NDArray[np.float32]:
     return np.ascontiguousarray(torch.cat([vectors, vectors.new_ones(len(vectors), 1)], 1).float().cpu().numpy())
 
 
-def _exact(catalogue: Catalogue, k: int, asked: Asked) -> Tensor:
-    """Return the best items of each history; padding after them, where there are fewer. *Shape:* (B, k)."""
-    scores, items = catalogue.best(asked[0], k, asked[1])
+def _exact(catalogue: Catalogue, k: int, query: Query) -> Tensor:
+    """Return the best items of each history; padding after them, if there are fewer. *Shape:* (B, k)."""
+    scores, items = catalogue.best(query[0], k, query[1])
     return items.masked_fill(scores == -torch.inf, PADDING)
 
 
-def _recall(catalogue: IndexedCatalogue, asked: Sequence[Asked], exact: Sequence[Tensor]) -> float:
+def _recall(catalogue: IndexedCatalogue, queries: Sequence[Query], exact: Sequence[Tensor]) -> float:
     """Return the share of exact lists that is found."""
     hits = wanted = 0
-    for (vectors, changes), best in zip(asked, exact, strict=True):
-        found = catalogue.best(vectors, best.shape[1], changes)[1]
+    for (vectors, changes), best in zip(queries, exact, strict=True):
+        found_items = catalogue.best(vectors, best.shape[1], changes)[1]
         there = best != PADDING
-        hits += int(((best.unsqueeze(2) == found.unsqueeze(1)).any(2) & there).sum())
+        hits += int(((best.unsqueeze(2) == found_items.unsqueeze(1)).any(2) & there).sum())
         wanted += int(there.sum())
     return hits / max(1, wanted)
 
 
 def _by_pair(changes: Sequence[Change], n_items: int, like: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the (row, item) pairs whose scores change, each once, as ascending keys, and what is added to them."""
+    """Return the (row, item) pairs whose scores change, each once, as ascending keys, and the sums added to them."""
     empty = torch.empty(0, dtype=torch.int64, device=like.device)
     every = torch.cat([empty, *(pair_keys(rows, items, n_items) for rows, items, _ in changes)])
     values = [like.new_ones(len(rows)) * value for rows, _, value in changes]
-    keys, place = every.unique(return_inverse=True)
-    return keys, like.new_zeros(len(keys)).index_add_(0, place, torch.cat([like.new_empty(0), *values]))
+    keys, key_of_change = every.unique(return_inverse=True)
+    return keys, like.new_zeros(len(keys)).index_add_(0, key_of_change, torch.cat([like.new_empty(0), *values]))
 
 
 def _of_rows(change: Change, chosen: Tensor) -> Change:
     """Return the part of a change that is about some rows, ascending, by their places among these."""
     rows, items, value = change
-    place = torch.searchsorted(chosen, rows).clamp(max=len(chosen) - 1)
-    here = chosen[place] == rows
-    return place[here], items[here], value
+    places = torch.searchsorted(chosen, rows).clamp(max=len(chosen) - 1)
+    here = chosen[places] == rows
+    return places[here], items[here], value

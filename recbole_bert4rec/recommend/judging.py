@@ -1,4 +1,4 @@
-"""Judges a trained model by the users of a file, part by part, and says who and what is left out."""
+"""Evaluates a trained model on the users of a file, part by part, and says who and what is left out."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from recbole_bert4rec.system.errors import UserError, short
 
 
 class Judgement(NamedTuple):
-    """Metrics, and what they do not tell.
+    """Metrics, and the users and interactions that they leave out.
 
     Attributes:
         metrics: those of :meth:`Recommender.evaluate`.
-        left_out: what of the files does not count, or counts as a miss; a sentence each.
+        left_out: a sentence for each sort of rows that does not count, or counts as a miss.
     """
 
     metrics: dict[str, float]
@@ -79,7 +79,7 @@ def evaluate_file(
 
 
 def _part(source: InteractionFile, file: Path | None, model: Recommender) -> pd.DataFrame:
-    """Return a part of a file; an empty one where none of its users is there."""
+    """Return a part of a file; an empty one if the file has none of its users."""
     return pd.DataFrame(columns=list(model.fields)) if file is None else source.renamed(read_part(file), model.fields)
 
 
@@ -124,18 +124,18 @@ def _refuse_strangers(
 
 def _left_out(source: InteractionFile, after: InteractionFile | None, count: Counter[str]) -> list[str]:
     """Say who and what does not count, a sentence each."""
-    said = []
+    sentences = []
     if count["skipped"]:
-        said.append(
+        sentences.append(
             f"{count['skipped']} of {count['skipped'] + count['read']} interactions are left out: the model does not "
             "know their items"
         )
     for lacking, users, other in (("without target", source, after), ("without history", after, source)):
         if count[lacking] and users is not None and other is not None:
-            said.append(f"{count[lacking]} users of {users.path} are left out: they are not in {other.path}")
+            sentences.append(f"{count[lacking]} users of {users.path} are left out: they are not in {other.path}")
     if count["unknown"]:
-        said.append(
+        sentences.append(
             f"{count['unknown']} of {count['targets']} targets are items that the model does not know, and count as "
             "misses"
         )
-    return said
+    return sentences

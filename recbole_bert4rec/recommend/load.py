@@ -58,13 +58,13 @@ def load(
 
     Raises:
         UserError: the file is damaged or not a checkpoint of this package; it holds a model of one's own, and its class
-            is not given; the index is of another one; or an argument has a value that cannot be.
+            is not given; the index is of another one; or an argument has a value that it cannot have.
     """
-    found = recommender_of(path, checkpoint.read(path), device, logit_adjustment, batch_size, model)
+    recommender = recommender_of(path, checkpoint.read(path), device, logit_adjustment, batch_size, model)
     if index is not None:
-        digest = digest_of_weights(found.ranker, found.config["logit_adjustment"])
-        found.index = read_index(index, found.ranker.catalogue(), digest)
-    return found
+        digest = digest_of_weights(recommender.ranker, recommender.config["logit_adjustment"])
+        recommender.index = read_index(index, recommender.ranker.catalogue(), digest)
+    return recommender
 
 
 def recommender_of(
@@ -75,9 +75,9 @@ def recommender_of(
     batch_size: int = BATCH_SIZE,
     model: str | type | None = None,
 ) -> Recommender:
-    """Return the model of what was read from a checkpoint; arguments and errors as of :func:`load`."""
+    """Return the model of a checkpoint's entries; arguments and errors as of :func:`load`."""
     config = _Options(state["config"])
-    own_class = _class_in(path, config["model"], model)
+    user_class = _class_in(path, config["model"], model)
     if logit_adjustment is not None:
         config["logit_adjustment"] = logit_adjustment
     wrong = misfits(config, _NEEDED)
@@ -95,11 +95,11 @@ def recommender_of(
         raise UserError(f"{path}: its weights are of fewer layers than `n_layers`, which is {config['n_layers']}")
     for name, weight in state["state_dict"].items():
         if not weight.sum().isfinite() and not weight.isfinite().all():
-            raise UserError(f"{path}: weight {name!r} has values that are no finite numbers; train the model anew")
+            raise UserError(f"{path}: weight {name!r} has values that are not finite numbers; train the model again")
     with checkpoint.explain_misfit(path):
-        ranker = _ranker(config, state, own_class)
-        one = torch.ones(1, 1, dtype=torch.int64)
-        ranker.encode(one, one[0], one.double() if config["time_bias"] else None)  # shapes that only a call shows
+        ranker = _ranker(config, state, user_class)
+        ones = torch.ones(1, 1, dtype=torch.int64)
+        ranker.encode(ones, ones[0], ones.double() if config["time_bias"] else None)  # shapes that only a call shows
     ranker.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     return Recommender(ranker, config, items, counts, _stored(path, state, len(counts)), batch_size)
 
@@ -112,7 +112,7 @@ class _Options(dict[str, Any]):
 
 
 class _Catalogue(NamedTuple):
-    """What a model asks of the data set that it is made for.
+    """Stands for the data set that a model is made for, with what a model asks of it.
 
     Attributes:
         counts: how often each item stands in training. *Shape:* (N,)
@@ -151,36 +151,36 @@ class _Catalogue(NamedTuple):
         return table
 
 
-def _class_in(path: str | os.PathLike[str], stored: str, given: str | type | None) -> type | None:
-    """Return the class of the user's own that a checkpoint holds a model of; None for a model of this package.
+def _class_in(path: str | os.PathLike[str], stored: str, model: str | type | None) -> type | None:
+    """Return the user's own class that ``stored``, a checkpoint's model, names; None for a model of this package.
 
     Raises:
-        UserError: it is not given, another one is, or it ranks in another way than this package's models.
+        UserError: the class is not known, is another one, or ranks in another way than this package's models.
     """
-    name = None if given is None else known_as(given)
+    name = None if model is None else known_as(model)
     if name not in (None, class_name(stored)):
         raise UserError(f"{path} holds a model of {stored}, but the one given is {name}")
-    model = named_in_file(stored, str(path)) if given is None else chosen(given)
-    if isinstance(model, str):
+    user_class = named_in_file(stored, str(path)) if model is None else chosen(model)
+    if isinstance(user_class, str):
         return None
-    if not issubclass(model, Ranker):
-        raise UserError(f"{path} holds a model of {stored}, which is no subclass of BERT4Rec")
-    return model
+    if not issubclass(user_class, Ranker):
+        raise UserError(f"{path} holds a model of {stored}, which is not a subclass of BERT4Rec")
+    return user_class
 
 
-def _ranker(config: Mapping[str, Any], state: Mapping[str, Any], own_class: type | None) -> Ranker:
+def _ranker(config: Mapping[str, Any], state: Mapping[str, Any], user_class: type | None) -> Ranker:
     """Make the network with the weights of a checkpoint."""
     weights, counts = state["state_dict"], state["item_counts"]
     names = sorted((name for name in weights if name.startswith(FEATURE_VALUES)), key=_number)
     features = tuple((weights[name], len(weights[feature_table(_number(name))])) for name in names)
     ranker: Ranker
     with torch.random.fork_rng(devices=[]):  # weights are drawn, then replaced
-        if own_class is None:
+        if user_class is None:
             ranker = TrainedRanker(config, len(counts), features)
         else:
             known = {config["ITEM_ID_FIELD"]: {token: number for number, token in enumerate(state["item_tokens"])}}
             catalogue = _Catalogue(counts, features, known, state.get("preload_weight", {}))
-            ranker = own_class(_Options(config, device=torch.device("cpu")), catalogue)
+            ranker = user_class(_Options(config, device=torch.device("cpu")), catalogue)
     ranker.load_state_dict(weights, assign=True)
     ranker.adjust(config["logit_adjustment"], counts)
     return ranker.eval().requires_grad_(False)
@@ -192,11 +192,11 @@ def _number(name: str) -> int:
 
 def _stored(path: str | os.PathLike[str], state: dict[str, Any], n_items: int) -> Histories | None:
     """Return the histories of ``keep_histories``."""
-    kept = state.get("histories")
-    if kept is None:
+    stored = state.get("histories")
+    if stored is None:
         return None
-    if len(kept["items"]) and not 0 < int(kept["items"].min()) <= int(kept["items"].max()) < n_items:
+    if len(stored["items"]) and not 0 < int(stored["items"].min()) <= int(stored["items"].max()) < n_items:
         raise UserError(f"{path}: its histories hold items that are not in its catalogue")
-    users = np.array(kept["users"], dtype=object)
-    times = None if kept["times"] is None else kept["times"].numpy()
-    return Histories(users, kept["items"].numpy(), kept["offsets"].numpy(), times)
+    users = np.array(stored["users"], dtype=object)
+    times = None if stored["times"] is None else stored["times"].numpy()
+    return Histories(users, stored["items"].numpy(), stored["offsets"].numpy(), times)

@@ -41,13 +41,13 @@ def load(
 
     Raises:
         UserError: the file is damaged or not a model of this package; it holds a model of one's own, and its class
-            is not given; the index is of another one; or an argument has a value that cannot be.
+            is not given; the index is of another one; or an argument has a value that it cannot have.
     """
-    asked: dict[str, Any] = {} if batch_size is None else {"batch_size": batch_size}
+    arguments: dict[str, Any] = {} if batch_size is None else {"batch_size": batch_size}
     if not Path(path).is_dir():
         from recbole_bert4rec.recommend.load import load as load_checkpoint
 
-        return load_checkpoint(path, device, logit_adjustment, model=model, index=index, **asked)
+        return load_checkpoint(path, device, logit_adjustment, model=model, index=index, **arguments)
     if logit_adjustment is not None:
         raise UserError("`logit_adjustment` of an exported model is that of the export; give it there")
     if index is not None:
@@ -56,4 +56,4 @@ def load(
         raise UserError("an exported model is complete and needs no class; leave `model` out")
     if device not in (None, "cpu"):
         raise UserError(f"an exported model computes on the processor, but `device` is {device}")
-    return ExportedModel(path, **asked)
+    return ExportedModel(path, **arguments)

@@ -17,8 +17,8 @@ def cummax(values: Any, dim: int) -> tuple[Any, Any]:
     assert dim == 1
     first, second = (op.Constant(value_ints=[axis]) for axis in (0, 1))
     length = op.Squeeze(op.Shape(values, start=1, end=2))
-    place = op.Range(op.Constant(value_int=0), length, op.Constant(value_int=1))
-    earlier = op.LessOrEqual(op.Unsqueeze(place, first), op.Unsqueeze(place, second))
+    positions = op.Range(op.Constant(value_int=0), length, op.Constant(value_int=1))
+    earlier = op.LessOrEqual(op.Unsqueeze(positions, first), op.Unsqueeze(positions, second))
     least = op.CastLike(op.Constant(value_float=float("-inf")), values)
     triangle = op.Where(earlier, op.Unsqueeze(values, second), least)
     return op.ReduceMax(triangle, op.Constant(value_ints=[2]), keepdims=0), op.ArgMax(triangle, axis=2, keepdims=0)
@@ -30,9 +30,9 @@ def log2(values: Any) -> Any:
     The exporter divides by log(2) in 32 bits.
     """
     two = op.Cast(op.Constant(value_float=2.0), to=_DOUBLE)
-    found = op.Div(op.Log(values), op.CastLike(op.Log(two), values))
-    whole = op.Round(found)
-    return op.Where(op.Equal(op.Pow(op.CastLike(two, values), whole), values), whole, found)
+    logarithm = op.Div(op.Log(values), op.CastLike(op.Log(two), values))
+    rounded = op.Round(logarithm)
+    return op.Where(op.Equal(op.Pow(op.CastLike(two, values), rounded), values), rounded, logarithm)
 
 
 OPERATORS: dict[Callable[..., Any], Callable[..., Any]] = {

@@ -1,4 +1,4 @@
-"""A trained model of a checkpoint that is asked about anybody's history: besides what an export can tell, reasons."""
+"""A trained model of a checkpoint: all answers of an exported one, and similar items, vectors, reasons, an index."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from recbole_bert4rec.recommend.answers import Vectors, check
 from recbole_bert4rec.recommend.base import BATCH_SIZE, BaseRecommender
 from recbole_bert4rec.recommend.histories import Dates, Histories
 from recbole_bert4rec.recommend.ids import ByUser, Ids, Items
-from recbole_bert4rec.recommend.index import Asked, ItemIndex, digest_of_weights
+from recbole_bert4rec.recommend.index import ItemIndex, Query, digest_of_weights
 from recbole_bert4rec.recommend.scorer import Floats
 from recbole_bert4rec.recommend.torch_scorer import TorchScorer
 from recbole_bert4rec.recommend.variety import CANDIDATES, cap, diversify
@@ -52,7 +52,7 @@ class Recommender(BaseRecommender):
 
     Attributes:
         fields: names of the columns of users, items and times.
-        dates: how times are read that are dates: as in the training log.
+        dates: how dates among the times are read: as in the training log.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Recommender(BaseRecommender):
 
     @property
     def index(self) -> ItemIndex | None:
-        """By which :meth:`recommend` finds items; None for exact lists."""
+        """The index with which :meth:`recommend` finds items; None if it scores all of them."""
         return self._torch.index
 
     @index.setter
@@ -94,43 +94,35 @@ class Recommender(BaseRecommender):
         categories: Mapping[Any, Any] | None = None,
         max_per: int | None = None,
     ) -> pd.DataFrame:
-        """Return the k best next items of each history.
+        """Return the k best next items of each history, as :meth:`BaseRecommender.recommend` does; lists may be varied.
 
-        Args, result and errors are those of :meth:`BaseRecommender.recommend`, and besides:
+        With ``diversity`` or ``max_per``, a list is chosen from its 10 k best items. It is shorter than k if these do
+        not suffice. The last three arguments are:
 
-        Args:
-            histories: of anybody; None for those that came with the model.
-            k: items a history.
-            filter_viewed: leave the items of a history out, or ``auto``.
-            items_to_recommend: recommend only these.
-            exclude: items that are not recommended.
-            times: of the items of lists.
-            diversity: from 0 to 1, the share of unlikeness in the choice of each next item; see
-                :func:`~recbole_bert4rec.recommend.variety.diversify`. Scores stay the model's.
-            categories: of items, for ``max_per``: a category or a list of them by item. Others have none.
-            max_per: items of each category in a list, at most. With it, or ``diversity``, a list is chosen from its
-                10 k best items, and there are fewer than k where that does not suffice.
+        - ``diversity``: from 0 to 1, the share of unlikeness in the choice of each next item; see
+          :func:`~recbole_bert4rec.recommend.variety.diversify`. Scores stay the model's.
+        - ``categories``: of items, for ``max_per``: a category or a list of them by item. Others have none.
+        - ``max_per``: items of each category in a list, at most.
         """
         check("diversity", diversity, Real(0, 1, "[]"))
         check("max_per", max_per, or_null(Whole(1)))
         if (categories is None) != (max_per is None):
             raise UserError("`categories` and `max_per` go together, but only one of them is given")
-        several = diversity > 0 or max_per is not None
         labels = None if categories is None else torch.from_numpy(self._items.labels(categories))
 
         def choose(best_scores: Floats, best_items: NDArray[np.int64]) -> tuple[Floats, NDArray[np.int64]]:
             scores, items = torch.from_numpy(best_scores), torch.from_numpy(best_items)
             if labels is not None and max_per is not None:
-                scores, place = cap(scores, labels[items], max_per).sort(stable=True, dim=1, descending=True)
-                items = items.gather(1, place)
+                scores, order = cap(scores, labels[items], max_per).sort(stable=True, dim=1, descending=True)
+                items = items.gather(1, order)
             if diversity:
                 vectors = F.normalize(self.ranker.encoder.catalogue[items.to(self._torch.device)], dim=2).cpu()
                 chosen = diversify(scores, vectors, min(k, scores.shape[1]), diversity)
                 scores, items = scores.gather(1, chosen), items.gather(1, chosen)
             return scores.numpy(), items.numpy()
 
-        how = (CANDIDATES, choose) if several else ()
-        return self._recommend(histories, k, filter_viewed, items_to_recommend, exclude, times, *how)
+        variety = (CANDIDATES, choose) if diversity > 0 or max_per is not None else ()
+        return self._recommend(histories, k, filter_viewed, items_to_recommend, exclude, times, *variety)
 
     @torch.no_grad()
     def build_index(
@@ -140,14 +132,14 @@ class Recommender(BaseRecommender):
         histories: ByUser | pd.DataFrame | Histories | None = None,
         times: ByUser | None = None,
     ) -> ItemIndex:
-        """Make an index, by which :meth:`recommend` finds items from here on.
+        """Make an index, with which :meth:`recommend` finds items from now on.
 
-        Items are divided into lists of those that are alike, and only some lists are searched for a history: as many
-        as it takes on some of the histories given. What that finds is measured on others.
+        Items are divided into lists of similar ones, and only some lists are searched for a history. How many is chosen
+        on one half of the histories; how many of the best items that finds is measured on the other half.
 
         Args:
-            recall: share to find of the items that :meth:`recommend` would name without an index.
-            k: items a history for which this is chosen.
+            recall: the share to find of the items that :meth:`recommend` would name without an index.
+            k: items a history, for the recall.
             histories: like those that will be asked about, at least two; 2,000 of them are drawn. Default: those that
                 came with the model.
             times: of the items of lists; see :meth:`read`.
@@ -156,7 +148,7 @@ class Recommender(BaseRecommender):
             The index, which says how well it does when it is printed.
 
         Raises:
-            UserError: an argument has a value that cannot be, or there are too few histories.
+            UserError: an argument has a value that it cannot have, or there are too few histories.
             MissingExtraError: the extra ``[ann]`` is not installed.
         """
         check("recall", recall, Real(0, 1, "(]"))
@@ -164,10 +156,10 @@ class Recommender(BaseRecommender):
         samples = self.read(histories, times).drawn(_SAMPLE)
         if len(samples) < 2:
             raise UserError("an index is chosen on some histories and measured on others; give at least two")
-        asked, others = (self._asked(samples.take(np.arange(half, len(samples), 2))) for half in (0, 1))
+        chosen_on, measured_on = (self._queries(samples.take(np.arange(half, len(samples), 2))) for half in (0, 1))
         digest = digest_of_weights(self.ranker, self.config["logit_adjustment"])
         catalogue = self.ranker.catalogue()
-        self.index = ItemIndex.build(catalogue, digest, asked, others, min(k, len(catalogue.bias) - 1), recall)
+        self.index = ItemIndex.build(catalogue, digest, chosen_on, measured_on, min(k, len(catalogue.bias) - 1), recall)
         return self.index
 
     @torch.no_grad()
@@ -194,16 +186,17 @@ class Recommender(BaseRecommender):
             itself = torch.arange(len(some), device=some.device), some
             best.append(Catalogue(vectors, bias).best(vectors[some], k, [(*itself, -torch.inf)]))
         cosines, others = (torch.cat(part).cpu().numpy() for part in zip(*best, strict=True))
-        rows, places = np.isfinite(cosines).nonzero()
+        rows, columns = np.isfinite(cosines).nonzero()
         field = self.fields[1]
         names = self._items.tokens[targets.cpu().numpy()]
-        columns = {
-            f"target_{field}": names[rows],
-            field: self._items.tokens[others[rows, places]],
-            "rank": places + 1,
-            "score": cosines[rows, places],
-        }
-        return pd.DataFrame(columns)
+        return pd.DataFrame(
+            {
+                f"target_{field}": names[rows],
+                field: self._items.tokens[others[rows, columns]],
+                "rank": columns + 1,
+                "score": cosines[rows, columns],
+            }
+        )
 
     @torch.no_grad()
     def item_vectors(self, with_bias: bool = False) -> Vectors:
@@ -236,9 +229,9 @@ class Recommender(BaseRecommender):
         known = self.read([history], None if times is None else [times])
         return explain(self.ranker, self._items, known, int(self._items.known([item], "item")[0]))
 
-    def _asked(self, histories: Histories) -> list[Asked]:
-        """Return what :meth:`recommend` asks of the catalogue."""
+    def _queries(self, histories: Histories) -> list[Query]:
+        """Return the queries by which :meth:`recommend` ranks the catalogue."""
         return [
-            self._torch.asked(batch, batch.seen if self.viewed.left_out else None)
+            self._torch.query(batch, batch.seen if self.viewed.left_out else None)
             for batch in self._batches(histories, self.batch_size)
         ]

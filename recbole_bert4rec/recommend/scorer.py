@@ -1,4 +1,4 @@
-"""What a recommender asks of a model, whether torch computes it or onnxruntime; numpy alone."""
+"""The interface between a recommender and a model that torch or onnxruntime computes; numpy alone."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Batch(NamedTuple):
 
     Attributes:
         rows: their places among all. *Shape:* (B,)
-        items: the latest of each, as many as the model reads, padded on the right; without a column if nothing is
-            known of any. *Shape:* (B, L)
+        items: the latest of each, as many as the model reads, padded on the right; without a column if no history
+            has a known item. *Shape:* (B, L)
         times: of the items, if the model needs them. *Shape:* (B, L)
         histories: all.
-        seen: places among the rows, and items of whole histories, each pair once.
+        seen: the items of whole histories, with the places of these among the rows; each pair once.
     """
 
     rows: NDArray[np.intp]
@@ -33,12 +33,12 @@ class Batch(NamedTuple):
 
     @property
     def known(self) -> bool:
-        """Whether the histories hold items; a batch holds such ones alone or none."""
+        """Whether the histories have known items: those of a batch all have, or none has."""
         return bool(self.items.shape[1])
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """How many items each has that the model reads. *Shape:* (B,)."""
+        """How many items of each history the model reads. *Shape:* (B,)."""
         lengths: NDArray[np.int64] = (self.items != PADDING).sum(1)
         return lengths
 
@@ -54,7 +54,7 @@ class Ranking(Protocol):
         Args:
             batch: the histories.
             k: at most ``n_items``.
-            removed: places among the rows, and items that are not recommended to them.
+            removed: items that are not recommended, with the places of their histories among the rows.
 
         Returns:
             Scores and items, best first; -inf where an item is removed. *Shape:* (B, k) each.
@@ -69,7 +69,7 @@ class Scorer(Protocol):
         longest: items of a history that the model reads, at most.
         needs_times: whether it reads their times.
         hidden_size: H.
-        popularity: what items are ranked by if nothing is known of a history. *Shape:* (N,)
+        popularity: scores of items for a history without a known item. *Shape:* (N,)
         most: histories whose best items are found at once, at most; None: any number.
     """
 
@@ -85,7 +85,7 @@ class Scorer(Protocol):
         """The learnt number that is added to the scores of a history's items; None if the option is off."""
 
     def ranking(self, items: NDArray[np.int64] | None) -> Ranking:
-        """Return what ranks some items, ascending, or all."""
+        """Make some items, ascending, or all ready to be ranked."""
 
     def scores(self, batch: Batch) -> Floats:
         """Score all items after known histories. *Shape:* (B, N)."""

@@ -9,13 +9,13 @@ from torch import Tensor
 
 from recbole_bert4rec.core.ranker import Catalogue, Pairs, Ranker
 from recbole_bert4rec.recommend import histories
-from recbole_bert4rec.recommend.index import Asked, IndexedCatalogue, ItemIndex
+from recbole_bert4rec.recommend.index import IndexedCatalogue, ItemIndex, Query
 from recbole_bert4rec.recommend.scorer import Batch, Floats
 from recbole_bert4rec.system.constants import OptionValues
 
 
 class TrainedRanker(Ranker):
-    """A ranker of a checkpoint, without what only training needs."""
+    """A ranker of a checkpoint, without the parts that only training needs."""
 
     def __init__(self, config: OptionValues, n_items: int, features: tuple[tuple[Tensor, int], ...]) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class TorchScorer:
         counts: how often each item stands in training. *Shape:* (N,)
 
     Attributes:
-        index: by which items are found; None for exact lists.
+        index: finds the best items; None: all items are scored.
     """
 
     most: int | None = None
@@ -45,7 +45,7 @@ class TorchScorer:
 
     @property
     def device(self) -> torch.device:
-        """Where the network computes."""
+        """The device that the network is on."""
         return self.ranker.encoder.output_bias.device
 
     @property
@@ -54,9 +54,9 @@ class TorchScorer:
         return None if self.ranker.seen_bias is None else self.ranker.seen_bias.item()
 
     def ranking(self, items: NDArray[np.int64] | None) -> TorchRanking:
-        """Return what ranks some items, ascending, or all.
+        """Make some items, ascending, or all ready to be ranked.
 
-        By the index, unless less than half of the items are chosen: of few it would find too few.
+        An index is used unless fewer than half of the items are chosen: it would find too few of them.
         """
         return TorchRanking(self, items)
 
@@ -73,8 +73,8 @@ class TorchScorer:
         vectors: Floats = self.encode(batch)[0].float().cpu().numpy()
         return vectors
 
-    def asked(self, batch: Batch, removed: histories.Pairs | None) -> Asked:
-        """Return what is asked of the catalogue: vectors of histories, and what is added to single scores."""
+    def query(self, batch: Batch, removed: histories.Pairs | None) -> Query:
+        """Return vectors of histories, and changes of single scores, by which a catalogue is ranked."""
         nothing = torch.empty(0, dtype=torch.int64, device=self.device)
         taken_out = (nothing, nothing) if removed is None else self.on_device(removed)
         if not batch.known:
@@ -83,7 +83,7 @@ class TorchScorer:
         return vectors, self.ranker.changes(shown, taken_out, self.on_device(batch.seen))
 
     def encode(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Return the vectors of known histories, and what the encoder was shown. *Shape:* (B, H), (B, L)."""
+        """Return the vectors of known histories, and the encoder's sequences. *Shape:* (B, H), (B, L)."""
         columns = [batch.items, batch.lengths, *([] if batch.times is None else [batch.times])]
         return self.ranker.encode(*(torch.from_numpy(column).to(self.device) for column in columns))
 
@@ -113,6 +113,6 @@ class TorchRanking:
     @torch.no_grad()
     def best(self, batch: Batch, k: int, removed: histories.Pairs) -> tuple[Floats, NDArray[np.int64]]:
         """Return scores and items of the k best, best first. *Shape:* (B, k) each."""
-        vectors, changes = self._scorer.asked(batch, removed)
+        vectors, changes = self._scorer.query(batch, removed)
         scores, items = (self._ranked if batch.known else self._by_popularity).best(vectors, k, changes)
         return scores.cpu().numpy(), items.cpu().numpy()

@@ -1,4 +1,4 @@
-"""Where a target stands among items with its score; scores that are no numbers."""
+"""Where a target stands among items with its score; scores that are not numbers."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_weights_that_are_no_finite_numbers_are_refused_when_the_model_is_loaded
     name = next(name for name, weight in state["state_dict"].items() if weight.is_floating_point())
     state["state_dict"][name].view(-1)[-1] = value
     checkpoint.write("odd.pth", state)
-    with pytest.raises(UserError, match=rf"odd.pth: weight '{name}' has values that are no finite numbers"):
+    with pytest.raises(UserError, match=rf"odd.pth: weight '{name}' has values that are not finite numbers"):
         load("odd.pth")
 
 
@@ -101,7 +101,7 @@ def test_scores_that_are_no_numbers_are_refused_wherever_they_are_asked_for(trai
     with torch.no_grad():
         model.ranker.encoder.output_bias[3] = torch.nan
     for ask in (model.recommend, model.evaluate):
-        with pytest.raises(UserError, match="some scores of this model are no numbers"):
+        with pytest.raises(UserError, match="some scores of this model are not numbers"):
             ask(HISTORIES)
 
 
