@@ -10,10 +10,10 @@ from recbole_bert4rec.system.yaml_files import read_yaml
 
 
 def read_options(file: str | Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the options of a configuration file; those that stand in no file are returned as they are.
+    """Return the options of a configuration file; a dictionary of options is returned as it is.
 
     Raises:
-        UserError: it is no dictionary of plain values, names a key twice, or trusts pickles.
+        UserError: it is not a dictionary of plain values, names a key twice, or trusts pickles.
     """
     if isinstance(file, Mapping):
         return file
