@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from recbole.config import Config
 from recbole.data.dataset import SequentialDataset
 from recbole.data.interaction import Interaction
 from recbole.utils import EvaluatorType, FeatureSource, FeatureType
@@ -42,25 +41,6 @@ class BERT4RecDataset(FastLoading):
     full_sequence_of_user: tuple[Tensor, Tensor]
     log_size: LogSize
     inter_feat: Interaction
-
-    def __new__(cls, config: Config | None = None) -> Any:
-        """Make the data set that a configuration needs: RecBole's, for a class that only has the name of one of ours.
-
-        Raises:
-            UserError: the configuration is a dictionary, as a checkpoint of ours has it.
-        """
-        if cls is not BERT4RecDataset or config is None:  # None: a copy is made
-            return super().__new__(cls)
-        if isinstance(config, dict):
-            raise UserError(
-                "load_data_and_model was imported from RecBole before recbole_bert4rec, so it takes the checkpoint for "
-                "one of RecBole; import it after recbole_bert4rec"
-            )
-        from recbole_bert4rec.plugin import mapped, user_rows  # they build on this class
-
-        if is_ours(config.model_class):
-            return super().__new__(mapped.MappedDataset if mapped.reads_mapped(config) else cls)
-        return super().__new__(cls) if user_rows.has_user_rows(config) else SequentialDataset(config)
 
     def _our_option(self, name: str) -> Any:
         """Return an option that only this package's models have; None for RecBole's, on whole windows."""

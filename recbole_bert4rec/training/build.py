@@ -96,9 +96,9 @@ def build(
         logger.info(set_color("FLOPs", "blue") + f": {flops}")
     if needs_seen_rule(config):
         callbacks = (SeenRule(config["exclude_seen"], data.interactions, data.valid, data.test), *callbacks)
-    experiment = Experiment(data, model, make_trainer(config, model, callbacks))
-    check_labelled_phases(experiment)
-    return experiment
+    trainer = make_trainer(config, model, callbacks)
+    check_labelled_phases(trainer, data.valid, data.test)
+    return Experiment(data, model, trainer)
 
 
 def load_data(config: Config, dataset: Dataset | None = None) -> Data:

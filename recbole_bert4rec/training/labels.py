@@ -4,37 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
-from recbole.trainer import PretrainTrainer
+from recbole.config import Config
+from recbole.data.dataloader import AbstractDataLoader
+from recbole.trainer import PretrainTrainer, Trainer
 from recbole.utils import EvaluatorType
 
 from recbole_bert4rec.system.errors import UserError, short_list
 
-if TYPE_CHECKING:
-    from recbole_bert4rec.training.build import Data, Experiment
-
 _MENDED = "name it in load_col, or derive it from another column with threshold, such as {'rating': 4}"
 
 
-def check_labelled_phases(experiment: Experiment) -> None:
+def check_labelled_phases(trainer: Trainer, valid: AbstractDataLoader, test: AbstractDataLoader) -> None:
     """Refuse, before hours of training, a validation or test in mode labeled that could only end in an exception.
+
+    Args:
+        trainer: which validates, or does not.
+        valid: loader of the validation part.
+        test: loader of the test part.
 
     Raises:
         UserError: the metrics are of rankings, or the data have no labels.
     """
-    data, trainer = experiment.data, experiment.trainer
+    config = trainer.config
     validates = trainer.eval_step > 0 and not isinstance(trainer, PretrainTrainer)
-    phases = {"valid": data.valid if validates else None, "test": data.test}
-    modes = data.config["eval_args"]["mode"]
+    phases = {"valid": valid if validates else None, "test": test}
+    modes = config["eval_args"]["mode"]
     labelled = [loader for phase, loader in phases.items() if loader and modes[phase] == "labeled"]
-    if labelled and data.config["eval_type"] == EvaluatorType.RANKING:
+    if labelled and config["eval_type"] == EvaluatorType.RANKING:
         raise UserError(
             "`eval_args` mode labeled judges single scores and needs `metrics` such as AUC and LogLoss, but they are "
-            f"{short_list(data.config['metrics'])}; these need mode full or uni100 (any number)"
+            f"{short_list(config['metrics'])}; these need mode full or uni100 (any number)"
         )
-    label = data.config["LABEL_FIELD"]
-    if data.config["transform"] is None and any(label not in loader._dataset[[0]] for loader in labelled):
+    label = config["LABEL_FIELD"]
+    if config["transform"] is None and any(label not in loader._dataset[[0]] for loader in labelled):
         raise UserError(
             f"mode labeled needs a column {label!r} (LABEL_FIELD): {_MENDED}; without labels, rank: `eval_args` mode "
             "full or uni100 (any number), with `metrics` such as NDCG"
@@ -42,7 +45,7 @@ def check_labelled_phases(experiment: Experiment) -> None:
 
 
 @contextmanager
-def labels_found(data: Data) -> Iterator[None]:
+def labels_found(config: Config, train: AbstractDataLoader) -> Iterator[None]:
     """Run a training or an evaluation, which may read labels.
 
     Raises:
@@ -51,10 +54,10 @@ def labels_found(data: Data) -> Iterator[None]:
     try:
         yield
     except KeyError as error:
-        label = data.config["LABEL_FIELD"]
-        if error.args != (label,) or label in data.train._dataset[[0]]:
+        label = config["LABEL_FIELD"]
+        if error.args != (label,) or label in train._dataset[[0]]:
             raise
         raise UserError(
-            f"{data.config['model']} learns from a column {label!r} (LABEL_FIELD), which the data do not have: "
+            f"{config['model']} learns from a column {label!r} (LABEL_FIELD), which the data do not have: "
             f"{_MENDED}, or have negatives drawn: train_neg_sample_args {{'distribution': 'uniform'}}"
         ) from error

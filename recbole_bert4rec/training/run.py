@@ -226,7 +226,7 @@ def _looks_again(trainer: Observed) -> bool:
 
 def _train_and_test(experiment: Experiment, watch: _Watch) -> Metrics | None:
     data, trainer, show = experiment.data, experiment.trainer, experiment.data.config["show_progress"]
-    with enough_memory(data.config, trainer), labels_found(data):
+    with enough_memory(data.config, trainer), labels_found(data.config, data.train):
         _, best_metrics = watch.saver.fit(trainer, data.train, data.valid, show_progress=show)
     try:
         with enough_memory(data.config, trainer):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable
-from functools import partial
+from functools import partial, wraps
 from importlib.machinery import ModuleSpec
 from logging import getLogger
 from types import ModuleType
@@ -15,7 +15,7 @@ import recbole.data.dataset
 import recbole.trainer
 from recbole.config import Config
 from recbole.data.dataloader import AbstractDataLoader
-from recbole.data.dataset import Dataset
+from recbole.data.dataset import Dataset, SequentialDataset
 
 from recbole_bert4rec.options.user_models import SHIPPED, is_ours, known_as, models_of_others, source_of
 from recbole_bert4rec.plugin import model
@@ -23,11 +23,12 @@ from recbole_bert4rec.plugin.candidates import CandidateDataLoader, create_sampl
 from recbole_bert4rec.plugin.configuring import check_options, lay_defaults, load_times, no_negatives_with_softmax
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.loader import WindowDataLoader
+from recbole_bert4rec.plugin.mapped import MappedDataset, reads_mapped
 from recbole_bert4rec.plugin.patches import registry
 from recbole_bert4rec.plugin.patches.patch import Patch, Scope
 from recbole_bert4rec.plugin.patches.places import QUICK_START
 from recbole_bert4rec.plugin.patches.places import original as recboles_own
-from recbole_bert4rec.plugin.user_rows import UserRowsDataLoader
+from recbole_bert4rec.plugin.user_rows import UserRowsDataLoader, has_user_rows
 from recbole_bert4rec.system.constants import FOR_THE_USER, MODEL_NAME, OUR_MODELS, STOCK_MODEL_NAME
 from recbole_bert4rec.system.errors import UserError
 
@@ -60,6 +61,23 @@ def set_default_parameters(original: Callable[[Config], None], self: Config) -> 
     if is_of_this_package(self):
         check_options(self)
     original(self)
+
+
+@wraps(BERT4RecDataset, updated=())  # RecBole's file of a saved data set has the name of the class
+def make_dataset(config: Config) -> Dataset:
+    """Make the data set that a configuration needs: RecBole's, for a class that only has the name of one of ours.
+
+    Raises:
+        UserError: the configuration is a dictionary, as a checkpoint of ours has it.
+    """
+    if isinstance(config, dict):
+        raise UserError(
+            "load_data_and_model was imported from RecBole before recbole_bert4rec, so it takes the checkpoint for "
+            "one of RecBole; import it after recbole_bert4rec"
+        )
+    if is_ours(config.model_class):
+        return MappedDataset(config) if reads_mapped(config) else BERT4RecDataset(config)
+    return BERT4RecDataset(config) if has_user_rows(config) else SequentialDataset(config)
 
 
 def get_dataloader(
@@ -151,7 +169,7 @@ def _model(name: str, module: ModuleType) -> tuple[Patch, ...]:
 
 def _data_set(name: str) -> Patch:
     reason = "RecBole finds a model's data set by this name (data/utils.py:42)."
-    return _named("recbole.data.dataset", f"{name}Dataset", BERT4RecDataset, reason)
+    return _named("recbole.data.dataset", f"{name}Dataset", make_dataset, reason)
 
 
 def named_trainer(name: str, trainer_class: type) -> Patch:
