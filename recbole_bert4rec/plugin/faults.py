@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from logging import getLogger
 
-from recbole.trainer import Trainer
-from torch import Tensor
+from torch import Tensor, nn, optim
 
+from recbole_bert4rec.plugin.progress import Progress
 from recbole_bert4rec.system.errors import UserError
 
 _MOST_IN_A_ROW = 10
@@ -16,19 +17,30 @@ _SHOWN = 5
 """Users of a batch that a message names."""
 
 
-class FaultyTrainer(Trainer):
-    """RecBole's trainer with an eye on losses, gradients, weights and scores.
+class Faults:
+    """An eye on losses, gradients, weights and scores.
+
+    Args:
+        model: is trained.
+        optimizer: trains it; messages say its learning rate.
+        progress: messages say its epoch.
+        best_file: returns the checkpoint of the best epoch; None before there is one.
 
     Attributes:
-        epoch_under_way: the epoch that is trained, or was last, from 0.
         skipped_steps: batches of the whole training that were left out, because their loss or gradient is not finite.
     """
 
-    epoch_under_way = -1
-    skipped_steps = 0
-    _skipped_in_a_row = 0
+    def __init__(
+        self, model: nn.Module, optimizer: optim.Optimizer, progress: Progress, best_file: Callable[[], str | None]
+    ) -> None:
+        self._model, self._optimizer, self._progress, self._best_file = model, optimizer, progress, best_file
+        self.skipped_steps = self._in_a_row = 0
 
-    def _skip(self, losses: Iterable[float], norm: float, users: Sequence[str]) -> None:
+    def trained(self) -> None:
+        """Note that a batch was trained."""
+        self._in_a_row = 0
+
+    def skip(self, losses: Iterable[float], norm: float, users: Sequence[str]) -> None:
         """Leave a batch out.
 
         Args:
@@ -40,28 +52,28 @@ class FaultyTrainer(Trainer):
             UserError: it is one of many in a row.
         """
         self.skipped_steps += 1
-        self._skipped_in_a_row += 1
+        self._in_a_row += 1
         loss = ", ".join(f"{value:g}" for value in losses)
         more = f" and {len(users) - _SHOWN} others" if len(users) > _SHOWN else ""
-        what = f"loss {loss}, gradient {norm:g}, users {', '.join(users[:_SHOWN])}{more}"
-        if self._skipped_in_a_row >= _MOST_IN_A_ROW:
-            raise self._diverged(f"{self._skipped_in_a_row} batches in a row have no finite gradient ({what})")
-        if self._skipped_in_a_row == 1:
-            self.logger.warning(
-                f"epoch {self.epoch_under_way}: a batch is left out, its loss or gradient is not finite ({what})"
+        batch = f"loss {loss}, gradient {norm:g}, users {', '.join(users[:_SHOWN])}{more}"
+        if self._in_a_row >= _MOST_IN_A_ROW:
+            raise self._diverged(f"{self._in_a_row} batches in a row have no finite gradient ({batch})")
+        if self._in_a_row == 1:
+            getLogger().warning(
+                f"epoch {self._progress.epoch}: a batch is left out, its loss or gradient is not finite ({batch})"
             )
 
-    def _check_weights(self) -> None:
+    def check_weights(self) -> None:
         """Refuse weights that are not finite.
 
         Raises:
             UserError: some are not.
         """
-        for name, weights in self.model.state_dict().items():
+        for name, weights in self._model.state_dict().items():
             if weights.is_floating_point() and not weights.isfinite().all():
                 raise self._diverged(f"the weights {name} are not finite")
 
-    def _check_scores(self, scores: Tensor) -> None:
+    def check_scores(self, scores: Tensor) -> None:
         """Refuse scores that cannot be ranked; NaN and infinity would stand first.
 
         Args:
@@ -73,12 +85,11 @@ class FaultyTrainer(Trainer):
         if not (scores < math.inf).all():
             raise self._diverged("scores are not finite")
 
-    def _diverged(self, what: str) -> UserError:
-        kept = "no epoch was kept"
-        if self.best_valid_result is not None:
-            kept = f"{self.saved_model_file} holds the best epoch before that"
-        rate = self.optimizer.param_groups[0]["lr"]
+    def _diverged(self, fault: str) -> UserError:
+        best_file = self._best_file()
+        kept = "no epoch was kept" if best_file is None else f"{best_file} holds the best epoch before that"
+        rate = self._optimizer.param_groups[0]["lr"]
         return UserError(
-            f"training diverged in epoch {self.epoch_under_way}, at a learning rate of {rate:g}: {what}; {kept}. "
+            f"training diverged in epoch {self._progress.epoch}, at a learning rate of {rate:g}: {fault}; {kept}. "
             "Try a lower `learning_rate`, or `clip_grad_norm`"
         )

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.distributed as dist
+from recbole.trainer import Trainer
 from recbole.utils import set_color
 from torch import Tensor
 
@@ -20,10 +21,11 @@ from recbole_bert4rec.options.table import FIXED_ON_RESUME, PROTOCOL
 from recbole_bert4rec.options.user_models import class_name
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.distributed import rank_of
-from recbole_bert4rec.plugin.faults import FaultyTrainer
+from recbole_bert4rec.plugin.faults import Faults
 from recbole_bert4rec.plugin.items import check_items, item_tokens
 from recbole_bert4rec.plugin.layered_config import plain_config
 from recbole_bert4rec.plugin.model import BERT4Rec
+from recbole_bert4rec.plugin.progress import Progress
 from recbole_bert4rec.plugin.warm_start import WarmStart, begin_warm
 from recbole_bert4rec.system.constants import FOR_THE_USER
 from recbole_bert4rec.system.errors import UserError, short
@@ -35,13 +37,14 @@ _STATES = (
     {"step", "square_avg"},  # rmsprop
 )
 """What optimizers keep of a weight; sgd keeps nothing."""
-Losses = float | tuple[float, ...]
 
 
-class ResumableTrainer(FaultyTrainer):
+class ResumableTrainer(Trainer):
     """RecBole's trainer with checkpoints of plain values, from which a run goes on exactly.
 
     Attributes:
+        faults: what is not finite.
+        progress: how far it is.
         item_tokens: external ids of the items, padding first.
         item_counts: how often each stands in training. *Shape:* (N,)
         histories: of all users, with ``keep_histories``; see :meth:`BERT4RecDataset.all_histories`.
@@ -51,13 +54,12 @@ class ResumableTrainer(FaultyTrainer):
         best_epoch: the epoch whose weights are kept, from 0; None before any is.
         valid_result: metrics of the last validation.
         any_data: whether a finished training may be evaluated on other data than it was trained on.
-        trained_here: whether this process has trained, too.
-        batches_done: batches of the epoch under way that are trained.
-        loss_sum: sum of their losses; None where there are none.
     """
 
     model: BERT4Rec
+    faults: Faults
     saved_model_file: str
+    progress: Progress
     item_tokens: list[str]
     item_counts: Tensor
     histories: dict[str, Any] | None
@@ -68,11 +70,6 @@ class ResumableTrainer(FaultyTrainer):
     valid_result: dict[str, float]
     warm_start: WarmStart | None = None
     any_data = True
-    trained_here = False
-    batches_done = 0
-    loss_sum: Losses | None = None
-    _goes_on_inside = False
-    _resumed_masks: torch.Tensor | None = None
 
     def begin(self, training: BERT4RecDataset) -> None:
         """Take over the weights of ``warm_start``, once; a resumed training has its own."""
@@ -114,7 +111,6 @@ class ResumableTrainer(FaultyTrainer):
         random.setstate((version, tuple(internal), gauss_next))
         if self.device.type == "cuda" and "cuda" in states:
             torch.cuda.set_rng_state(states["cuda"].cpu(), self.device)
-        self._resumed_masks = states.get("masks")
 
     def _save_checkpoint(self, epoch: int, verbose: bool = True, **kwargs: Any) -> None:
         """Write the checkpoint of the best epoch: all that recommending and an exact resume need."""
@@ -132,8 +128,8 @@ class ResumableTrainer(FaultyTrainer):
             random_states: of the place to go on from, where generators have drawn since.
         """
         file, states = checkpoint.last_of(self.saved_model_file), random_states or self.random_states()
-        middle = {"batches": self.batches_done, "loss": self.loss_sum or 0.0} if inside else None
-        self._write(file, self.epoch_under_way - inside, self.best_valid_result or {}, states, middle)
+        middle = self.progress.middle() if inside else None
+        self._write(file, self.progress.epoch - inside, self.best_valid_result or {}, states, middle)
 
     def _write(
         self,
@@ -144,7 +140,7 @@ class ResumableTrainer(FaultyTrainer):
         middle: dict[str, Any] | None = None,
     ) -> None:
         """Write a checkpoint of what is finished after ``epoch``, and of the ``middle`` of the next one."""
-        self._check_weights()
+        self.faults.check_weights()
         generators = [random_states]
         if not self.config["single_spec"]:
             generators *= self.config["world_size"]
@@ -161,7 +157,7 @@ class ResumableTrainer(FaultyTrainer):
             "optimizer": self.optimizer.state_dict(),
             "generators": generators,
             "callbacks": self.callback_states(),
-            "skipped_steps": self.skipped_steps,
+            "skipped_steps": self.faults.skipped_steps,
             "fingerprint": self.fingerprint,
             "item_tokens": self.item_tokens,
             "item_counts": self.item_counts,
@@ -207,11 +203,7 @@ class ResumableTrainer(FaultyTrainer):
         if self.config["enable_amp"] == AUTO:
             self.config["enable_amp"] = state["config"]["enable_amp"]  # which the first steps decided
         self.start_epoch = state["epoch"] + 1
-        self._goes_on_inside = "middle" in state
-        if self._goes_on_inside:
-            self.batches_done, self.loss_sum = state["middle"]["batches"], state["middle"]["loss"]
-        self.epoch_under_way = state["epoch"] + self._goes_on_inside
-        self.cur_step, self.skipped_steps = state["cur_step"], state["skipped_steps"]
+        self.cur_step, self.faults.skipped_steps = state["cur_step"], state["skipped_steps"]
         self.best_valid_score, self.valid_result = state["best_valid_score"], state["best_valid_result"]
         self.best_valid_result = self.valid_result or None
         self.best_epoch = state["best_epoch"] if state["best_epoch"] >= 0 else None
@@ -222,13 +214,15 @@ class ResumableTrainer(FaultyTrainer):
             self.model.load_state_dict(state["state_dict"])
             self._restore_optimizer(state["optimizer"])
         self.restore_callbacks(state["callbacks"])
-        rank = rank_of(self.config)
+        rank, masks = rank_of(self.config), None
         if rank < len(state["generators"]):
+            masks = state["generators"][rank].get("masks")
             try:
                 self._restore_random_states(state["generators"][rank])
             except (RuntimeError, ValueError, TypeError, OverflowError) as error:
                 raise UserError(f"the random generators in {resume_file} cannot be restored: {error}") from error
-        inside = f", batch {self.batches_done}" if self.batches_done else ""
+        self.progress.resume(state["epoch"], state.get("middle"), masks)
+        inside = f", batch {self.progress.batches}" if self.progress.batches else ""
         getLogger(FOR_THE_USER).info(
             f"Checkpoint loaded: {resume_file}. Resume training from epoch {self.start_epoch}{inside}"
         )

@@ -32,12 +32,14 @@ from recbole_bert4rec.plugin.distributed import (
     share_checkpoint_name,
     share_rows,
 )
-from recbole_bert4rec.plugin.evaluating import EvaluatingTrainer
+from recbole_bert4rec.plugin.evaluating import EvaluationRanker
+from recbole_bert4rec.plugin.faults import Faults
 from recbole_bert4rec.plugin.loader import WindowDataLoader
 from recbole_bert4rec.plugin.model import BERT4Rec
 from recbole_bert4rec.plugin.precision import StepSeconds, time_steps
+from recbole_bert4rec.plugin.progress import Losses, Progress
 from recbole_bert4rec.plugin.ranking import RankingCollector
-from recbole_bert4rec.plugin.resuming import Losses, ResumableTrainer
+from recbole_bert4rec.plugin.resuming import ResumableTrainer
 from recbole_bert4rec.system.constants import FOR_THE_USER
 from recbole_bert4rec.system.errors import UserError
 
@@ -48,7 +50,7 @@ _MANY = 1 << 13
 _FUSED = {"adam": Adam, "adamw": AdamW}
 
 
-class BERT4RecTrainer(EvaluatingTrainer, ResumableTrainer):
+class BERT4RecTrainer(ResumableTrainer):
     """Trains as RecBole does: same log lines, early stopping, result; the methods say what differs."""
 
     def __init__(self, config: Config, model: BERT4Rec) -> None:
@@ -62,14 +64,15 @@ class BERT4RecTrainer(EvaluatingTrainer, ResumableTrainer):
         self.best_epoch: int | None = None
         self.valid_result: dict[str, float] = {}
         self.fingerprint = ""
-        self.evaluated_rows = 0
         if config["sparse_update"] and not config["single_spec"]:
             raise UserError(
                 "`sparse_update` works in one process only: RecBole shares dense gradients; leave --nproc out"
             )
         super().__init__(config, model)
+        self.progress = Progress()
+        self.faults = Faults(self.model, self.optimizer, self.progress, self._best_file)
         self.eval_collector = RankingCollector(config)
-        self.ranking_depth = max(config["topk"])
+        self.ranker = EvaluationRanker(config, model, self.eval_collector, self.faults)
         self.clip_grad_norm = None  # RecBole would clip gradients before the scaler is taken out of them
         share_checkpoint_name(self)
 
@@ -134,32 +137,30 @@ class BERT4RecTrainer(EvaluatingTrainer, ResumableTrainer):
         Returns:
             The sum of the batches' losses, as RecBole logs it.
         """
-        if not self._goes_on_inside:
-            self.batches_done, self.loss_sum, self._resumed_masks = 0, None, None
-        self._goes_on_inside, self.trained_here, self.epoch_under_way = False, True, epoch_idx
+        masks = self.progress.begin(epoch_idx)
         self._training: BERT4RecDataset = train_data._dataset
         self.total_steps = self.epochs * len(train_data)
-        self.step_count = epoch_idx * len(train_data) + self.batches_done
+        self.step_count = epoch_idx * len(train_data) + self.progress.batches
         if self.config["enable_amp"] == AUTO:
             self._choose_format(train_data, epoch_idx, loss_func or self.model.calculate_loss)
-        cast(WindowDataLoader, train_data).set_epoch(epoch_idx, self.batches_done)
-        self.model.set_epoch(epoch_idx, self._resumed_masks)
+        cast(WindowDataLoader, train_data).set_epoch(epoch_idx, self.progress.batches)
+        self.model.set_epoch(epoch_idx, masks)
         self.model.train()
         self._scaler = torch.amp.GradScaler(self.device.type, enabled=self.enable_scaler)
         shown = set_color(f"Train {epoch_idx:>5}", "pink")
         batches: Any = train_data
         if show_progress:  # RecBole's bar, which a run shows where it is wanted
             batches = recbole_trainer.tqdm(
-                train_data, total=len(train_data), ncols=100, desc=shown, initial=self.batches_done
+                train_data, total=len(train_data), ncols=100, desc=shown, initial=self.progress.batches
             )
         for interaction in batches:
             self._step(interaction, loss_func or self.model.calculate_loss)
-            self.batches_done += 1
+            self.progress.batches += 1
             if self.gpu_available and show_progress:
                 batches.set_postfix_str(set_color("GPU RAM: " + get_gpu_usage(self.device), "yellow"))
         if isinstance(self.optimizer, LazyAdamW):
             self.optimizer.catch_up()
-        return self.loss_sum or 0.0
+        return self.progress.losses or 0.0
 
     def _choose_format(self, train_data: AbstractDataLoader, epoch: int, loss_func: LossFunction) -> None:
         """Give ``enable_amp: auto`` its value, by steps on the epoch's first batch; weights and draws stay as they are.
@@ -185,9 +186,7 @@ class BERT4RecTrainer(EvaluatingTrainer, ResumableTrainer):
             if not self.config["single_spec"]:
                 took = StepSeconds(*mean_of_all(list(took), self.device))
             self.optimizer.zero_grad()
-            masks = self._resumed_masks
             self._restore_random_states(states)
-            self._resumed_masks = masks
             milliseconds = [f"{1000 * seconds:.0f} ms" for seconds in took]
             chosen, why = took.bfloat16_wins, "a step takes {} in float32, {} in bfloat16".format(*milliseconds)
         self.config["enable_amp"] = chosen
@@ -220,26 +219,17 @@ class BERT4RecTrainer(EvaluatingTrainer, ResumableTrainer):
         if not alone:
             values = mean_of_all(values, self.device)
         if math.isfinite(norm) and math.isfinite(sum(values)):  # all processes have the same gradient and loss
-            self._skipped_in_a_row = 0
-            self._add_losses(values)
+            self.faults.trained()
+            self.progress.add(values)
             self._scaler.step(self.optimizer)
         elif not self.enable_scaler:  # which leaves such a batch out by itself, and scales the next one less
-            self._skip(values, norm, self._users_of(interaction))
+            self.faults.skip(values, norm, self._users_of(interaction))
         self._scaler.update()
-
-    def _add_losses(self, losses: list[float]) -> None:
-        """Add a batch's losses to the sums of its epoch."""
-        if self.loss_sum is None:
-            self.loss_sum = losses[0] if len(losses) == 1 else tuple(losses)
-        elif isinstance(self.loss_sum, tuple):
-            self.loss_sum = tuple(map(sum, zip(self.loss_sum, losses, strict=True)))
-        else:
-            self.loss_sum += losses[0]
 
     def _valid_epoch(
         self, valid_data: AbstractDataLoader, show_progress: bool = False
     ) -> tuple[float, dict[str, float]]:
-        self._check_weights()
+        self.faults.check_weights()
         score, self.valid_result = super()._valid_epoch(valid_data, show_progress)
         return score, self.valid_result
 
@@ -257,10 +247,23 @@ class BERT4RecTrainer(EvaluatingTrainer, ResumableTrainer):
             self._load_best(model_file or self.saved_model_file)
         if not eval_data:
             return None
-        self._eval_dataset = eval_data._dataset
+        self.ranker.begin(eval_data._dataset)
         share_rows(eval_data)
-        self.evaluated_rows = 0
         return super().evaluate(eval_data, load_best_model=False, show_progress=show_progress)
+
+    def _full_sort_batch_eval(self, batched_data: Any) -> Any:
+        return self.ranker.rank_catalogue(batched_data)
+
+    def _neg_sample_batch_eval(self, batched_data: Any) -> Any:
+        return self.ranker.rank_candidates(batched_data)
+
+    def _map_reduce(self, result: dict[str, float], num_sample: int) -> dict[str, float]:
+        """Return the metrics as they are: the collector has the users of all processes."""
+        return result
+
+    def _best_file(self) -> str | None:
+        """Return the checkpoint of the best epoch; None before there is one."""
+        return None if self.best_valid_result is None else self.saved_model_file
 
     def _load_best(self, file: str) -> None:
         """Give the model the weights that a checkpoint ranks with."""

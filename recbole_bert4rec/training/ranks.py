@@ -12,6 +12,7 @@ from recbole.data.dataset import Dataset
 from torch import Tensor
 
 from recbole_bert4rec.plugin.ranking import Ranking
+from recbole_bert4rec.plugin.trainer import BERT4RecTrainer
 from recbole_bert4rec.system.constants import RANK_DEPTH
 from recbole_bert4rec.system.files import atomic_write
 from recbole_bert4rec.training.callbacks import Callback, Metrics, Observed, RankedBatch
@@ -43,8 +44,8 @@ class RankLog(Callback):
         self._dataset, self._k = loader._dataset, max(trainer.config["topk"])
         self.depth = min(max(self._k, RANK_DEPTH), self._dataset.item_num - 1)
         self._testing = True
-        if hasattr(trainer, "ranking_depth"):
-            trainer.ranking_depth = self.depth
+        if isinstance(trainer, BERT4RecTrainer):
+            trainer.ranker.depth = self.depth
 
     def on_test_end(self, trainer: Observed, metrics: Metrics) -> None:
         """Listen no more."""

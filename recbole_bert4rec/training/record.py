@@ -16,6 +16,7 @@ from recbole.trainer import Trainer
 
 from recbole_bert4rec.checkpoints.checkpoint import is_plain
 from recbole_bert4rec.plugin.distributed import rank_of
+from recbole_bert4rec.plugin.trainer import BERT4RecTrainer
 from recbole_bert4rec.plugin.warm_start import WarmStart, words
 from recbole_bert4rec.system.environment import commit, environment, peak_memory_mb
 from recbole_bert4rec.system.errors import UserError
@@ -319,8 +320,8 @@ class RecordWriter(Callback):
         record = cast(RunRecord, {**self._facts, **now})
         if warm := getattr(trainer, "warm_start", None):
             record["warm_start"] = warm
-        if skipped := getattr(trainer, "skipped_steps", 0):
-            record["skipped_steps"] = skipped
+        if isinstance(trainer, BERT4RecTrainer) and trainer.faults.skipped_steps:
+            record["skipped_steps"] = trainer.faults.skipped_steps
         seen_bias = getattr(trainer.model, "seen_bias", None)
         if seen_bias is not None:
             record["learnt"] = {"seen_bias": round(float(seen_bias.detach()), 4)}

@@ -85,7 +85,7 @@ class Saver(Callback):
 
     def on_train_end(self, trainer: Observed, best_score: float, best_metrics: Metrics | None) -> None:
         """Save the end of what was trained here."""
-        if isinstance(trainer, ResumableTrainer) and trainer.trained_here:
+        if isinstance(trainer, ResumableTrainer) and trainer.progress.trained_here:
             self._save(trainer)
         self._inside = False
 

@@ -35,7 +35,7 @@ class Rankings(Callback):
         self.of_user: dict[int, list[int]] = {}
 
     def on_test_begin(self, trainer: Any, loader: Any) -> None:
-        trainer.ranking_depth = self.depth
+        trainer.ranker.depth = self.depth
 
     def on_ranking_end(self, trainer: Any, ranked: RankedBatch) -> None:
         users = ranked.interaction["user_id"].tolist()

@@ -217,5 +217,5 @@ def test_ranks_are_weighed_by_rankings_of_which_a_user_has_one(write_inter: Any)
         _, train, _, test = prepare(config)
         trainer = with_spread_scores(config, train)
         trainer.evaluate(test, load_best_model=False)
-        assert trainer.evaluated_rows == rankings(test.dataset)
-    assert len(test.dataset) > trainer.evaluated_rows
+        assert trainer.ranker.rows == rankings(test.dataset)
+    assert len(test.dataset) > trainer.ranker.rows
