@@ -55,7 +55,7 @@ def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
         _compare(options, flags)
         return
     from recbole_bert4rec.training.budget import seconds_of
-    from recbole_bert4rec.training.processes import Place, run_processes, run_rank
+    from recbole_bert4rec.training.processes import TrainingProcess, run_processes, run_rank
     from recbole_bert4rec.training.request import RunRequest
     from recbole_bert4rec.training.run import run
 
@@ -78,7 +78,7 @@ def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
         also_test=protocols(options),
         screen=options.screen,
     )
-    place = Place.of_environment()
+    place = TrainingProcess.of_environment()
     starter = _starter(options, place is not None)
     if starter is None:
         run(request)

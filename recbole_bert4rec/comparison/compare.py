@@ -42,7 +42,7 @@ from recbole_bert4rec.system.yaml_files import read_yaml
 from recbole_bert4rec.training import display
 from recbole_bert4rec.training.build import translate_errors
 from recbole_bert4rec.training.epochs import ProgressReport, Report
-from recbole_bert4rec.training.inputs import check_model, resolve_inputs
+from recbole_bert4rec.training.inputs import refuse_unknown_model, resolve_inputs
 from recbole_bert4rec.training.logs import no_bars, say, shown
 from recbole_bert4rec.training.newest import runs_in
 from recbole_bert4rec.training.record import write_json
@@ -99,7 +99,7 @@ def compare(comparison: Comparison, folder: Path, screen: str = SHORT) -> Compar
     """
     need("a comparison", "matplotlib")
     for model in comparison.models:
-        check_model(class_name(comparison.model_of(model)))
+        refuse_unknown_model(class_name(comparison.model_of(model)))
     with (
         in_program(),
         shown(screen, sys.stdout),
@@ -112,7 +112,7 @@ def compare(comparison: Comparison, folder: Path, screen: str = SHORT) -> Compar
 def _compare(comparison: Comparison, folder: Path, screen: str) -> ComparisonResult:
     asked = RunRequest("several", comparison.dataset, comparison.config_files, comparison.options)
     _, dataset, layers = resolve_inputs(asked)
-    comparison = replace(comparison, dataset=dataset, config_files=(layers.made, *layers.files))
+    comparison = replace(comparison, dataset=dataset, config_files=(layers.of_log, *layers.files))
     _check_options(comparison)
     reference = reference_config(comparison)
     metric = reference["valid_metric"].lower()

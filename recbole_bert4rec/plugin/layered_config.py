@@ -11,6 +11,7 @@ from typing import Any, cast
 from recbole.config import Config
 
 from recbole_bert4rec.checkpoints.checkpoint import is_plain, without_places
+from recbole_bert4rec.options.flags import literal
 from recbole_bert4rec.options.user_models import Model, named_in_file, source_of
 
 _DERIVED = {
@@ -38,32 +39,38 @@ class Layers:
 
     Attributes:
         stored: those of a checkpoint.
-        made: those that say how the data set of a converted log is read.
+        of_log: those with which the data set of a converted log is read.
         files: those of each configuration file.
         options: those of Python, and of this package's command line; texts are the values that they spell.
         flags: those of another program's command line, which has flags of its own among them; all are texts.
     """
 
     stored: Mapping[str, Any] = field(default_factory=dict)
-    made: Mapping[str, Any] = field(default_factory=dict)
+    of_log: Mapping[str, Any] = field(default_factory=dict)
     files: tuple[Mapping[str, Any], ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
     flags: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def in_files(self) -> dict[str, Any]:
-        """What the configuration files say; later ones win."""
+        """The options of the configuration files; later ones win."""
         return {name: value for options in self.files for name, value in options.items()}
 
     @property
     def spoken(self) -> dict[str, Any]:
-        """What the user says in Python or on a command line."""
+        """The user's options from Python or a command line."""
         return {**self.options, **self.flags}
 
     @property
-    def given(self) -> dict[str, Any]:
-        """What the user gives for this run, in files too."""
+    def from_user(self) -> dict[str, Any]:
+        """The user's options for this run, those of files too."""
         return {**self.in_files, **self.spoken}
+
+    @property
+    def literal_values(self) -> dict[str, Any]:
+        """The user's options; a text from Python or a command line is the value that it spells."""
+        spoken = {name: literal(value) if isinstance(value, str) else value for name, value in self.spoken.items()}
+        return {**self.in_files, **spoken}
 
 
 class LayeredConfig(Config):
@@ -75,7 +82,7 @@ class LayeredConfig(Config):
 
     def _load_config_files(self, file_list: list[str] | None) -> dict[str, Any]:
         layers = self.option_layers
-        return deepcopy({**layers.stored, **layers.made, **layers.in_files})
+        return deepcopy({**layers.stored, **layers.of_log, **layers.in_files})
 
     def _load_cmd_line(self) -> dict[str, Any]:
         return self._convert_config_dict(dict(self.option_layers.flags))

@@ -36,8 +36,8 @@ from recbole_bert4rec.system.environment import suppress_dependency_warnings
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.interrupts import Interrupted
 from recbole_bert4rec.training.callbacks import Callback, Metrics, Observed
-from recbole_bert4rec.training.inputs import check_ours, configure
-from recbole_bert4rec.training.processes import Place, run_rank
+from recbole_bert4rec.training.inputs import configure, refuse_other_models
+from recbole_bert4rec.training.processes import TrainingProcess, run_rank
 from recbole_bert4rec.training.request import RunRequest
 from recbole_bert4rec.training.run import resolved, run
 
@@ -162,7 +162,8 @@ def run_on_ray(request: RunRequest, workers: int, address: str | None) -> None:
     Raises:
         UserError: a mistake that the caller can mend; no cluster answers, or it has no room.
     """
-    check_ours("--engine=ray", configure(resolved(request))["model"])  # the training of other models cannot go on
+    model = configure(resolved(request))["model"]
+    refuse_other_models("--engine=ray", model)  # the training of other models cannot go on
     start_ray(address)
     for name in ("ray", "ray.tune", "ray.train"):  # which say at length that a worker was lost
         logging.getLogger(name).setLevel(logging.CRITICAL)
@@ -205,7 +206,7 @@ def _work(worker_config: dict[str, Any]) -> None:
     suppress_dependency_warnings()
     os.chdir(worker_config["folder"])
     logging.getLogger().handlers.clear()  # those of Ray, which would say everything once more
-    worker = Place.of_environment()
+    worker = TrainingProcess.of_environment()
     first = worker is None or worker.rank == 0
     mistake, checkpoint = _begun(board, first)
     if mistake is not None:

@@ -1,1 +1,1 @@
-"""One run of a model: from what is asked for, by way of data, model and callbacks, to its record."""
+"""One run of a model: from a request to data, model and callbacks, and on to the record."""

@@ -1,4 +1,4 @@
-"""Where a trained model looks, by layer and head: the paper's Figure 2."""
+"""Draws where a trained model looks, by layer and head: the paper's Figure 2."""
 
 from __future__ import annotations
 
@@ -17,14 +17,13 @@ _WIDTH = 10
 
 @torch.no_grad()
 def mean_attention(model: BERT4Rec, eval_data: AbstractDataLoader, width: int = _WIDTH) -> tuple[Tensor, int]:
-    """Return how much each of the last positions attends to each other of them, in the mean over users.
+    """Return how much each of the last positions attends to each other of them, on average over users.
 
     Args:
         model: whose weights are shown.
         eval_data: loader of histories, shown as to recommend: with [MASK] after each for the Cloze task.
         width: W, the number of positions, counted backwards from the one that is read; at most the length of the
-            longest input.
-            Shorter inputs are left out.
+            longest input. Shorter inputs are left out.
 
     Returns:
         The weights, by layer, head, query and key position, the one that is read last; and the number of users.
@@ -35,17 +34,17 @@ def mean_attention(model: BERT4Rec, eval_data: AbstractDataLoader, width: int = 
     width = min(width, model.max_seq_length, longest)
     total, users = torch.zeros(()), 0
     for batch in eval_data:
-        rows = batch[0].to(model.device)
-        (sequences, last, two_sided), times = model.ask(*model.histories(rows))
+        histories = batch[0].to(model.device)
+        (sequences, last, two_sided), times = model.ask(*model.histories(histories))
         long = last >= width - 1
         if not long.any():
             continue
         sequences, last = sequences[long], last[long]
-        times, two_sided = (one if one is None else one[long] for one in (times, two_sided))
+        times, two_sided = (values if values is None else values[long] for values in (times, two_sided))
         weights = model.encoder.attention(sequences, times, two_sided)  # (B, layers, heads, L, L)
-        place = last[:, None] - width + 1 + torch.arange(width, device=last.device)  # (B, W)
-        row = torch.arange(len(last), device=last.device)[:, None, None]
-        total = total.to(weights) + weights.movedim((1, 2), (3, 4))[row, place[:, :, None], place[:, None, :]].sum(0)
+        columns = last[:, None] - width + 1 + torch.arange(width, device=last.device)  # (B, W)
+        rows = torch.arange(len(last), device=last.device)[:, None, None]
+        total = total.to(weights) + weights.movedim((1, 2), (3, 4))[rows, columns[:, :, None], columns[:, None]].sum(0)
         users += len(last)
     return (total / users).movedim((2, 3), (0, 1)).cpu(), users
 

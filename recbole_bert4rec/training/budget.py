@@ -23,12 +23,12 @@ def seconds_of(text: str) -> float:
     """Return the seconds of a budget such as ``90s``, ``10m`` or ``1.5h``.
 
     Raises:
-        UserError: the text is no such time.
+        UserError: the text is another one.
     """
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh])", text.strip().lower())
-    if found is None or float(found[1]) == 0:
-        raise UserError(f"--budget={text} is no time; write for instance --budget=90s, 10m or 1.5h")
-    return float(found[1]) * _UNITS[found[2]]
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh])", text.strip().lower())
+    if match is None or float(match[1]) == 0:
+        raise UserError(f"--budget={text} is not a time; write for instance --budget=90s, 10m or 1.5h")
+    return float(match[1]) * _UNITS[match[2]]
 
 
 class Budget(Callback):
@@ -81,11 +81,11 @@ class Budget(Callback):
             trainer.time_share = lambda: self.spent_share
 
     def on_epoch_begin(self, trainer: Observed, epoch: int, batches: AbstractDataLoader) -> AbstractDataLoader:
-        """Cut the epoch off where the time is up; of the first epoch a batch is trained, however short the time."""
+        """Cut the epoch off when the time is up; of the first epoch a batch is trained, however short the time."""
         if self.spent and self._epochs_begun:  # some trainers pre-train for epochs that nothing validates
             raise self._stop()
         self._epochs_begun += 1
-        # half an epoch of Pop and the like is no model
+        # half an epoch of Pop and the like gives no model
         if isinstance(trainer, TraditionalTrainer):
             return batches
         return cast(AbstractDataLoader, WatchedLoader(batches, partial(self._go_on, len(batches))))
@@ -101,7 +101,7 @@ class Budget(Callback):
             trainer.eval_step = 1
 
     def on_selection_end(self, trainer: Observed, epoch: int, score: float) -> None:
-        """End the training where the time is up."""
+        """End the training if the time is up."""
         if self.spent:
             raise self._stop()
 

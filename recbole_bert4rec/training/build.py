@@ -40,7 +40,7 @@ _MISTAKES = (ValueError, KeyError, TypeError, NotImplementedError, RuntimeError,
 
 @dataclass
 class Data:
-    """What a configuration reads.
+    """Holds the data of a run: all of them, and those of each part.
 
     Attributes:
         config: RecBole's configuration.
@@ -81,7 +81,7 @@ def build(
 
     Args:
         config: RecBole's configuration, of any model.
-        callbacks: of the trainer; where another model than BERT4Rec has ``exclude_seen``, the rule comes before them.
+        callbacks: of the trainer. If a model of RecBole's has ``exclude_seen``, its rule comes before them.
         dataset: see :func:`load_data`.
         count_flops: log how many operations the model takes, as ``run_recbole`` does. It draws random numbers.
 
@@ -155,7 +155,7 @@ def make_model(config: Config, train_data: AbstractDataLoader) -> AbstractRecomm
 
 
 def _check_numeric_features(model: AbstractRecommender) -> None:
-    """Refuse several numeric features where RecBole joins them along the wrong dimension (layers.py:1143, #1554).
+    """Refuse several numeric features if RecBole joins them along the wrong dimension (layers.py:1143, #1554).
 
     Raises:
         UserError: naming them.
@@ -179,16 +179,16 @@ def make_trainer(config: Config, model: AbstractRecommender, callbacks: Iterable
     return trainer
 
 
-def translate_errors(step: Callable[[], Result], what: str, file: str | None = None) -> Result:
+def translate_errors(step: Callable[[], Result], name: str, file: str | None = None) -> Result:
     """Run a step of RecBole; a mistake that RecBole itself noticed becomes one line.
 
     Args:
         step: to run.
-        what: it works on, such as ``data set 'ml-100k'``.
-        file: that it reads, and would download if it were not there.
+        name: of the data or the options that the step works on, such as ``data set 'ml-100k'``; messages begin with it.
+        file: the file that the step reads, and downloads if it is not there.
 
     Raises:
-        UserError: RecBole refused, or a download failed. What went wrong in other code is raised as it is.
+        UserError: RecBole refused, or a download failed. Errors of other code are raised as they are.
     """
     try:
         return step()
@@ -196,10 +196,10 @@ def translate_errors(step: Callable[[], Result], what: str, file: str | None = N
         raise
     except URLError as error:
         raise UserError(
-            f"{what} is not here and cannot be downloaded ({error.reason}); write it to {file or 'its folder'}"
+            f"{name} is not here and cannot be downloaded ({error.reason}); write it to {file or 'its folder'}"
         ) from error
     except _MISTAKES as error:
         last_frame = traceback.extract_tb(error.__traceback__)[-1].filename
         if f"{os.sep}recbole{os.sep}" not in last_frame:
             raise
-        raise UserError(f"{what}: {str(error) or type(error).__name__}") from error
+        raise UserError(f"{name}: {str(error) or type(error).__name__}") from error

@@ -1,4 +1,4 @@
-"""What a notebook shows of a result: a table, and curves as SVG, for which no library is needed."""
+"""Shows a result in a notebook: tables, and curves as SVG, for which no library is needed."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def table(rows: pd.DataFrame | Sequence[Mapping[str, object]]) -> str:
 
 
 def curves(lines: Mapping[str, Curve], across: str, up: str) -> str:
-    """Return a small picture of curves as HTML; nothing where there are no points.
+    """Return a small picture of curves as HTML; an empty text if there are no points.
 
     Args:
         lines: the curves by their names; several are named below the picture.
-        across: what the x axis has.
-        up: what the y axis has.
+        across: name of the x axis.
+        up: name of the y axis.
     """
     shown = {name: line for name, line in lines.items() if line}
     if not shown:
@@ -40,13 +40,13 @@ def curves(lines: Mapping[str, Curve], across: str, up: str) -> str:
     (left, right), (low, high) = ((min(values), max(values)) for values in zip(*points, strict=True))
     wide, tall = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
 
-    def place(x: float, y: float) -> str:
+    def point_of(x: float, y: float) -> str:
         to_right = (x - left) / (right - left) if right > left else 0.5
         upwards = (y - low) / (high - low) if high > low else 0.5
         return f"{_LEFT + wide * to_right:.1f},{_TOP + tall * (1 - upwards):.1f}"
 
     drawn = [
-        f'<polyline points="{" ".join(place(*point) for point in [*line, line[-1]])}" stroke="{colour}"/>'
+        f'<polyline points="{" ".join(point_of(*point) for point in [*line, line[-1]])}" stroke="{colour}"/>'
         for line, colour in zip(shown.values(), _colours(len(shown)), strict=True)
     ]
     style = 'fill="none" stroke-width="1.5" stroke-linejoin="round" stroke-linecap="round"'  # a point to itself: a dot

@@ -1,4 +1,4 @@
-"""From what the user asked for to a configuration: model, data set, files of options, and what is refused at once."""
+"""Makes the configuration of a request: its model, data set and options; refuses mistakes at once."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from recbole_bert4rec.training.refit import check_refit
 from recbole_bert4rec.training.request import RunRequest
 
 _OF_LOGS = tuple(field.name for field in fields(Reading) if field.name != "encoding")
-"""Options that say how a log is read, besides RecBole's ``encoding``."""
+"""Options of how a log is read, besides RecBole's ``encoding``."""
 _LONGEST_NAME = 200
 """Bytes of the name of a log, from which names of files are made."""
 
@@ -65,7 +65,7 @@ def configure(request: RunRequest) -> Config:
     if request.recommend is not None:
         check_names_of_columns(config["USER_ID_FIELD"], config["ITEM_ID_FIELD"])
     if config["warm_start"] is not None:
-        check_ours("--warm_start", model)
+        refuse_other_models("--warm_start", model)
         if request.checkpoint is None:
             read_for(config)
     if request.checkpoint is not None:
@@ -85,13 +85,13 @@ def check_places(config: Config) -> None:
 
 
 def _check_request(request: RunRequest, model: Model) -> None:
-    """Refuse at once what could not be done after hours of training."""
+    """Refuse at once mistakes that would show after hours of training."""
     if isinstance(model, str):
-        check_model(model)
-    asked = {"--recommend": request.recommend, "--attention": request.attention, "--resume": request.resume}
-    for flag, value in asked.items():
+        refuse_unknown_model(model)
+    flags = {"--recommend": request.recommend, "--attention": request.attention, "--resume": request.resume}
+    for flag, value in flags.items():
         if value is not None:
-            check_ours(flag, model)
+            refuse_other_models(flag, model)
     if request.recommend is not None:
         check_destination(request.recommend, request.k)
         if request.dataset is not None and is_table(request.dataset):
@@ -100,7 +100,7 @@ def _check_request(request: RunRequest, model: Model) -> None:
         check_picture("--attention", request.attention)
 
 
-def check_ours(flag: str, model: Model) -> None:
+def refuse_other_models(flag: str, model: Model) -> None:
     """Refuse a flag that only this package's models have.
 
     Raises:
@@ -111,34 +111,37 @@ def check_ours(flag: str, model: Model) -> None:
 
 
 def resolve_inputs(request: RunRequest) -> tuple[Model, str, Layers]:
-    """Find out which model, data set and options a request, whose checkpoint is read, means; a log is converted.
+    """Return the model, data set and options that a request names; a log is converted.
+
+    Args:
+        request: with its checkpoint read.
 
     Raises:
-        UserError: a file is missing or damaged, or the data set is no name.
+        UserError: a file is missing or damaged, or the data set is neither a log nor a name.
     """
     layers, resume = request.layers(), request.checkpoint
-    given = layers.given if request.dataset is None else {**layers.given, "dataset": request.dataset}
-    warm = given.get("warm_start") if resume is None else None
-    if warm is not None and "dataset" not in given:
+    user_options = layers.from_user if request.dataset is None else {**layers.from_user, "dataset": request.dataset}
+    warm = user_options.get("warm_start") if resume is None else None
+    if warm is not None and "dataset" not in user_options:
         raise UserError("--warm_start needs --dataset, the log as it is now")
-    stored = {} if resume is None else _stored_options(resume.state["config"], given)
+    stored = {} if resume is None else _stored_options(resume.state["config"], user_options)
     if warm is not None:
         stored = _shaping_options(str(warm))
-    named = {**DEFAULT_NAMES, **stored, **given}
+    options = {**DEFAULT_NAMES, **stored, **user_options}
     model = named_model(request, layers)
     if model is None:
-        model = named_in_file(str(named["model"]), f"checkpoint {resume.path if resume else warm}")
-    dataset = str(named["dataset"])
-    made: dict[str, Any] = {}
+        model = named_in_file(str(options["model"]), f"checkpoint {resume.path if resume else warm}")
+    dataset = str(options["dataset"])
+    of_log: dict[str, Any] = {}
     if is_table(dataset):
-        dataset, made = _from_table(dataset, model, named, stored)
+        dataset, of_log = _from_table(dataset, model, options, stored)
     else:
-        _check_name(dataset, given)
-    return model, dataset, replace(layers, stored=stored, made=made)
+        _check_name(dataset, user_options)
+    return model, dataset, replace(layers, stored=stored, of_log=of_log)
 
 
 def named_model(request: RunRequest, layers: Layers) -> Model | None:
-    """Return the model that the user names; None where a checkpoint, or the default, decides.
+    """Return the model that the user names; None if a checkpoint, or the default, decides.
 
     Raises:
         UserError: there is no such class, or a file names one that the user has not named.
@@ -150,44 +153,44 @@ def named_model(request: RunRequest, layers: Layers) -> Model | None:
     return named_in_file(str(in_files["model"]), "a configuration file") if "model" in in_files else None
 
 
-def _check_name(dataset: str, given: Mapping[str, Any]) -> None:
-    """Refuse a path that is no log, and options of logs where there is none."""
+def _check_name(dataset: str, options: Mapping[str, Any]) -> None:
+    """Refuse a path that is not a log, and options of logs without a log."""
     if "/" in dataset or os.sep in dataset:
         raise UserError(
             f"--dataset={dataset} is neither a log ({FORMATS}) nor a name; FOLDER/NAME/NAME.inter is read with "
             "--data_path=FOLDER --dataset=NAME"
         )
     for name in _OF_LOGS:
-        if given.get(name) and not given.get("conversion"):  # the log of a comparison is converted before its runs
+        if options.get(name) and not options.get("conversion"):  # the log of a comparison is converted before its runs
             raise UserError(f"`{name}` says how to read a log; it needs --dataset=FILE ({FORMATS}), not {dataset}")
 
 
-def _stored_options(stored: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a checkpoint's options, without those whose place others take that are given anew."""
+def _stored_options(stored: dict[str, Any], from_user: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a checkpoint's options, without those that the user's options replace under another name."""
     options = checkpoint.without_places(stored)
-    if "train_batch_size" in given and "batch_sequences" not in given:
+    if "train_batch_size" in from_user and "batch_sequences" not in from_user:
         options.pop("batch_sequences", None)
     if not torch.cuda.is_available():  # the checkpoint may come from a machine that has a GPU
         options = {name: value for name, value in options.items() if name not in ("use_gpu", "gpu_id")}
-    if {"dataset", "data_path"} & given.keys():
+    if {"dataset", "data_path"} & from_user.keys():
         options.pop("conversion", None)
     return options
 
 
 def _shaping_options(warm: str) -> dict[str, Any]:
-    """Return the model and the options of a checkpoint that its weights can only be taken over with."""
+    """Return the model and the options that shape the weights of a checkpoint."""
     options = checkpoint.read(warm)["config"]
     return {name: options[name] for name in ("model", *SHAPES_WEIGHTS) if name in options}
 
 
 def _from_table(
-    log: str, model: Model, named: Mapping[str, Any], stored: Mapping[str, Any]
+    log: str, model: Model, options: Mapping[str, Any], stored: Mapping[str, Any]
 ) -> tuple[str, dict[str, Any]]:
     """Make the data set of a log; return its name and its options, which come after those of a checkpoint."""
     defaults = zip(NAMES_OF_COLUMNS, ("user_id", "item_id", "timestamp"), strict=True)
-    names = {field: str(default if named.get(field) is None else named[field]) for field, default in defaults}
-    how = {name: _typed(name, named[name]) for name in ("encoding", *_OF_LOGS) if named.get(name) is not None}
-    if mistakes := misfits(how, {name: OPTIONS[name].kind for name in how if name in OPTIONS}):
+    names = {field: str(default if options.get(field) is None else options[field]) for field, default in defaults}
+    how_read = {name: _typed(name, options[name]) for name in ("encoding", *_OF_LOGS) if options.get(name) is not None}
+    if mistakes := misfits(how_read, {name: OPTIONS[name].kind for name in how_read if name in OPTIONS}):
         raise UserError(" ".join(mistakes))
     name = data_set_name(log)
     if name in ("", ".", "..") or len(name.encode()) > _LONGEST_NAME:
@@ -197,63 +200,63 @@ def _from_table(
         )
     if (shipped("dataset") / f"{name}.yaml").is_file():
         raise UserError(f"--dataset={log}: {name!r} names a known data set, with settings of its own; rename it")
-    told: list[str] = []
+    texts: list[str] = []
     user, item, time = names.values()
-    reading, no_bar = Reading(**how), no_bars(screen_now())
-    loaded = _dictionary(named, "load_col")
-    filters = _filters(named, [*names.values(), *_listed(loaded.get("item")), *_listed(loaded.get("user"))])
+    reading, no_bar = Reading(**how_read), no_bars(screen_now())
+    loaded = _dictionary(options, "load_col")
+    filters = _filters(options, [*names.values(), *_listed(loaded.get("item")), *_listed(loaded.get("user"))])
     known = {*names.values(), *filters, *(stored.get(field) for field in NAMES_OF_COLUMNS)}
     more = [name for name in _listed(loaded.get("inter")) if name not in known]
-    folder = convert(log, user, item, time, reading, told.append, is_ours(model), no_bar, more, filters)
-    found = read_record(folder) or {}
-    for text in told:
-        say(text, "conversion", found)
-    for doubt in found.get("doubts", []):
-        getLogger(FOR_THE_USER).warning(f"{found.get('log')}: {doubt}")
-    loaded["inter"] = found["made_from"]["columns"]
-    options = {**names, "data_path": str(folder.parent), "load_col": loaded, "conversion": found.get("digest")}
-    options["date_format_found"] = found.get("date_format")
+    folder = convert(log, user, item, time, reading, texts.append, is_ours(model), no_bar, more, filters)
+    record = read_record(folder) or {}
+    for text in texts:
+        say(text, "conversion", record)
+    for doubt in record.get("doubts", []):
+        getLogger(FOR_THE_USER).warning(f"{record.get('log')}: {doubt}")
+    loaded["inter"] = record["made_from"]["columns"]
+    of_log = {**names, "data_path": str(folder.parent), "load_col": loaded, "conversion": record.get("digest")}
+    of_log["date_format_found"] = record.get("date_format")
     if is_ours(model):  # for others the order of the file does it
-        options["exact_time"] = True
-    return folder.name, options
+        of_log["exact_time"] = True
+    return folder.name, of_log
 
 
-def _filters(named: Mapping[str, Any], others: Sequence[str]) -> dict[str, list[str] | None]:
-    """Return the columns of the log by which rows are filtered: the values that are listed, None for an interval.
+def _filters(options: Mapping[str, Any], kept_anyway: Sequence[str]) -> dict[str, list[str] | None]:
+    """Return the columns of the log by which rows are filtered, with the values to keep; None for an interval.
 
     Args:
-        named: options by their names.
-        others: columns that need not be kept for it.
+        options: by their names.
+        kept_anyway: columns that are read for other reasons.
 
     Raises:
-        UserError: a value that is listed is no text.
+        UserError: a value to keep is not a text.
     """
-    found: dict[str, list[str] | None] = dict.fromkeys(_dictionary(named, "threshold"))
-    for column, wanted in _dictionary(named, "val_interval").items():
-        found[column] = list(wanted) if isinstance(wanted, (list, tuple)) else None
-        for value in found[column] or ():
+    filters: dict[str, list[str] | None] = dict.fromkeys(_dictionary(options, "threshold"))
+    for column, wanted in _dictionary(options, "val_interval").items():
+        filters[column] = list(wanted) if isinstance(wanted, (list, tuple)) else None
+        for value in filters[column] or ():
             if not isinstance(value, str):
                 raise UserError(
                     f"`val_interval` of {column!r}: values of a list are texts, but one is {short(value)}; write "
                     f"{[str(value)]}, or an interval such as '[3,5]'"
                 )
-    return {column: wanted for column, wanted in found.items() if column not in others}
+    return {column: wanted for column, wanted in filters.items() if column not in kept_anyway}
 
 
 def _listed(columns: object) -> list[str]:
-    """Return the columns that ``load_col`` names; none where it says ``*`` or nothing."""
+    """Return the columns that ``load_col`` names; none if it is ``*`` or missing."""
     return list(columns) if isinstance(columns, (list, tuple)) else []
 
 
-def _dictionary(named: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return an option that is a dictionary; an empty one where it is none, which the configuration then refuses."""
-    value = named.get(name)
+def _dictionary(options: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return an option that is a dictionary; an empty one if it is not, which the configuration then refuses."""
+    value = options.get(name)
     value = literal(value) if isinstance(value, str) else value
     return dict(value) if isinstance(value, Mapping) else {}
 
 
 def _typed(name: str, value: Any) -> Any:
-    """Return an option of logs as the text that it is, or as True or False, which the command line writes as texts."""
+    """Return an option of logs as a text, or as True or False, which the command line writes as texts."""
     if name == "clean_ids":
         return ",".join(kinds_asked(value))
     if name == "columns":
@@ -263,11 +266,11 @@ def _typed(name: str, value: Any) -> Any:
     return {"true": True, "false": False}.get(str(value).lower(), value)
 
 
-def check_model(model: str) -> None:
+def refuse_unknown_model(model: str) -> None:
     """Refuse a model that RecBole does not have.
 
     Raises:
-        UserError: it has none of this name, nor has the user; the nearest name is said.
+        UserError: neither RecBole nor the user has a model of this name; the nearest name is given.
     """
     known = known_models()
     if model not in known:

@@ -24,8 +24,8 @@ class Interactions:
     """Every interaction of a data set, kept before RecBole cuts it into rows.
 
     Args:
-        frame: the data set's ``inter_feat`` as it was loaded and filtered; of a large log only some of each user's.
-        dataset: names its columns, and has what is counted of a large log.
+        frame: the data set's ``inter_feat`` as it was loaded and filtered; of a large log only some rows of each user.
+        dataset: names its columns, and has the counts of a large log.
     """
 
     def __init__(self, frame: pd.DataFrame, dataset: Dataset) -> None:
@@ -84,7 +84,7 @@ class Interactions:
             train: loader of training.
             loaders: of validation and test, whose targets do not count.
         """
-        if hasattr(train._dataset, "moments"):  # not all that is no target is trained
+        if hasattr(train._dataset, "moments"):  # not all items but the targets are trained
             return trained_items(train._dataset)
         if self._mapped is None:
             counts: Ids = np.bincount(self.items, minlength=self.n_items)

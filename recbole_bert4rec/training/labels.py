@@ -1,4 +1,4 @@
-"""Refuses, for any model, what asks for labels that the data do not have, or judges labelled rows as rankings."""
+"""Refuses, for any model, runs that need labels the data do not have, or that judge labelled rows as rankings."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def labels_found(config: Config, train: AbstractDataLoader) -> Iterator[None]:
     """Run a training or an evaluation, which may read labels.
 
     Raises:
-        UserError: it does, and the data have none.
+        UserError: it reads labels, but the data have none.
     """
     try:
         yield

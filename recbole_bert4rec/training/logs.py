@@ -1,4 +1,4 @@
-"""Where lines go: what the user is told to the screen, RecBole's to the log file of a run, which has the others too."""
+"""Sends lines for the user to the screen and the log file of a run, RecBole's own lines to the file alone."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def say(text: str, event: str | None = None, fields: Mapping[str, Any] | None = 
 
     Args:
         text: a line, or several.
-        event: what it tells, for programs that read JSON.
-        fields: the same as values, for them.
+        event: name of the line, for programs that read JSON.
+        fields: the values in the line, for the same programs.
         in_file: write it to the log file, too.
     """
     name = FOR_THE_USER if in_file else _SCREEN_ONLY
@@ -46,7 +46,7 @@ def shown(screen: str = SHORT, stream: TextIO | None = None) -> Iterator[None]:
 
     Args:
         screen: one of :data:`SCREENS`.
-        stream: where all else goes. Default: stderr.
+        stream: gets all other lines. Default: stderr.
 
     Raises:
         UserError: there is no such screen.
@@ -82,7 +82,7 @@ def no_bars(screen: str = SHORT) -> bool | None:
 
 
 def screen_now() -> str:
-    """Return what is shown inside of :func:`shown`; outside, what is shown by default."""
+    """Return the screen of the innermost :func:`shown`; outside of it the default."""
     screens = [handler.screen for handler in logging.getLogger().handlers if isinstance(handler, _Screen)]
     return screens[-1] if screens else SHORT
 
@@ -129,7 +129,7 @@ def _bar(disable: bool | None, batches: Iterable[Any], desc: str = "", **more: A
 
 
 class _Screen(logging.Handler):
-    """What the user is told, and others' warnings; between the bars, where there are some."""
+    """Writes lines for the user, and all warnings, without breaking progress bars."""
 
     def __init__(self, screen: str, stream: TextIO) -> None:
         super().__init__(logging.WARNING if screen == QUIET else logging.INFO)
@@ -147,7 +147,7 @@ class _Screen(logging.Handler):
 
 
 class _Lines(logging.Formatter):
-    """What is said, without date; warnings say that they are such."""
+    """Writes lines without a date; a warning begins with its level."""
 
     def format(self, record: logging.LogRecord) -> str:
         text = super().format(record)

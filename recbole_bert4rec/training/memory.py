@@ -1,4 +1,4 @@
-"""Says which setting to lower where memory does not suffice."""
+"""Says which setting to lower if memory does not suffice."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.callbacks import Observed
 
 _OF_TORCH = "can't allocate memory"
-"""What torch says of the processor's memory, in an error without a type of its own."""
+"""Part of the message of torch's error about the processor's memory, which has no type of its own."""
 
 
 @contextmanager
@@ -24,7 +24,7 @@ def enough_memory(config: Config, trainer: Observed | None = None) -> Iterator[N
         trainer: which trains or ranks; None while data are read and the model is built.
 
     Raises:
-        UserError: memory does not suffice. It names what is too large at that moment, and its settings.
+        UserError: memory does not suffice. It names the step that needs too much, and its settings.
     """
     try:
         yield
@@ -32,12 +32,12 @@ def enough_memory(config: Config, trainer: Observed | None = None) -> Iterator[N
         if not isinstance(error, (MemoryError, torch.OutOfMemoryError)) and _OF_TORCH not in str(error):
             raise
         if trainer is None:
-            what, names = "the data and the model", ["hidden_size", "inner_size"]
+            cause, names = "the data and the model", ["hidden_size", "inner_size"]
         elif trainer.model.training:
             counted = "batch_sequences" if config["batch_sequences"] else "train_batch_size"
-            what, names = "a batch that is trained", [counted, "MAX_ITEM_LIST_LENGTH"]
+            cause, names = "a batch that is trained", [counted, "MAX_ITEM_LIST_LENGTH"]
         else:
-            what, names = "a batch that is ranked", ["eval_batch_size"]
+            cause, names = "a batch that is ranked", ["eval_batch_size"]
         settings = " or ".join(f"--{name} (now {config[name]})" for name in names if config[name] is not None)
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise UserError(f"memory does not suffice for {what}; lower {settings} ({reason})") from error
+        raise UserError(f"memory does not suffice for {cause}; lower {settings} ({reason})") from error

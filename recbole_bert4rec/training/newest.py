@@ -1,4 +1,4 @@
-"""Which checkpoint ``--resume`` means where it names none: the newest one of the folder that fits."""
+"""Finds the checkpoint that ``--resume`` means if it names none: the newest one of the folder that fits."""
 
 from __future__ import annotations
 
@@ -11,75 +11,74 @@ from recbole_bert4rec.checkpoints import checkpoint
 from recbole_bert4rec.checkpoints.checkpoint import Opened
 from recbole_bert4rec.checkpoints.sealed import ForeignFileError
 from recbole_bert4rec.logs.table import is_table
-from recbole_bert4rec.options.flags import literal
 from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.options.table import WITHOUT_EFFECT
 from recbole_bert4rec.options.user_models import class_name
 from recbole_bert4rec.system.constants import MODEL_NAME
 from recbole_bert4rec.system.errors import UserError
-from recbole_bert4rec.training.inputs import check_ours, named_model
+from recbole_bert4rec.training.inputs import named_model, refuse_other_models
 from recbole_bert4rec.training.request import RunRequest
 
 _FOLDER = "saved"
 """RecBole's default."""
 _MAY_CHANGE = {*WITHOUT_EFFECT, "epochs", "stopping_step", "model", "dataset"}
-"""Options that a run may go on with other values of."""
+"""Options that may have other values when a run goes on."""
 
 
 def newest_checkpoint(request: RunRequest) -> Opened | None:
     """Return the newest checkpoint in ``checkpoint_dir`` of a run that the request can go on with.
 
     Args:
-        request: its model, data set and options must be the checkpoint's, where they are given.
+        request: the model, data set and options that it names must be those of the checkpoint.
 
     Returns:
-        The last state, or that of the best epoch; None where there is no such run.
+        The last state, or that of the best epoch; None if there is no such run.
     """
-    given = _given(request)
-    check_ours("--resume", given.get("model", MODEL_NAME))
-    folder = Path(str(given.get("checkpoint_dir", _FOLDER)))
+    options = _options_of(request)
+    refuse_other_models("--resume", options.get("model", MODEL_NAME))
+    folder = Path(str(options.get("checkpoint_dir", _FOLDER)))
     refused: list[str] = []
-    for found in runs_in(folder):
-        config = found.state["config"]
+    for opened in runs_in(folder):
+        config = opened.state["config"]
         stored = {**config, "model": class_name(config["model"])}
-        if any(given.get(name, stored.get(name)) != stored.get(name) for name in ("model", "dataset", "warm_start")):
+        if any(options.get(name, stored.get(name)) != stored.get(name) for name in ("model", "dataset", "warm_start")):
             continue
-        matter = [name for name in given if name in stored and name not in _MAY_CHANGE]
-        changed = [name for name in matter if not _same(given[name], stored[name])]
+        matter = [name for name in options if name in stored and name not in _MAY_CHANGE]
+        changed = [name for name in matter if not _same(options[name], stored[name])]
         if not changed:
-            return _furthest(found)
-        refused.append(f"{found.path} has {', '.join(f'{name}={stored.get(name)!r}' for name in changed)}")
+            return _furthest(opened)
+        refused.append(f"{opened.path} has {', '.join(f'{name}={stored.get(name)!r}' for name in changed)}")
     other = f" with these options: {refused[0]}" if refused else ""
     getLogger().warning(f"--resume finds no run in {folder}{other}; a new one begins")
     return None
 
 
-def _furthest(found: Opened) -> Opened:
-    """Return the last state of a file's run where that is further; a clock that was set back makes it look older."""
-    last = checkpoint.last_of(found.path)
-    if last == found.path or not Path(last).is_file():
-        return found
+def _furthest(opened: Opened) -> Opened:
+    """Return the last state of a checkpoint's run if it is further; after a clock was set back it may look older."""
+    last = checkpoint.last_of(opened.path)
+    if last == opened.path or not Path(last).is_file():
+        return opened
     try:
-        return max(found, Opened(last, checkpoint.read(last)), key=_progress)
+        return max(opened, Opened(last, checkpoint.read(last)), key=_progress)
     except UserError:  # a damaged one
-        return found
+        return opened
 
 
-def _progress(found: Opened) -> tuple[int, int]:
-    return found.state["epoch"], found.state.get("middle", {}).get("batches", 0)
+def _progress(opened: Opened) -> tuple[int, int]:
+    return opened.state["epoch"], opened.state.get("middle", {}).get("batches", 0)
 
 
-def _same(given: object, stored: object) -> bool:
-    """Tell whether an option has the value of a checkpoint, where the user may have written a part of it alone."""
-    if given == AUTO:
+def _same(value: object, stored: object) -> bool:
+    """Tell whether an option has the value of a checkpoint; of a dictionary, the user may have named a part."""
+    if value == AUTO:
         return True
-    if isinstance(given, Mapping) and isinstance(stored, Mapping):
-        return all(name in stored and _same(value, stored[name]) for name, value in given.items())
-    if isinstance(stored, list) and not isinstance(given, (list, tuple)):
-        given = [given]
-    if isinstance(given, tuple):
-        given = list(given)
-    return given == stored or str(given) == str(stored)
+    if isinstance(value, Mapping) and isinstance(stored, Mapping):
+        return all(name in stored and _same(part, stored[name]) for name, part in value.items())
+    if isinstance(stored, list) and not isinstance(value, (list, tuple)):
+        value = [value]
+    if isinstance(value, tuple):
+        value = list(value)
+    return value == stored or str(value) == str(stored)
 
 
 def runs_in(folder: Path) -> Iterator[Opened]:
@@ -96,15 +95,14 @@ def runs_in(folder: Path) -> Iterator[Opened]:
             getLogger().warning(f"not resumed: {error}")
 
 
-def _given(request: RunRequest) -> dict[str, Any]:
-    """Return the options that the user wrote; model and data set by their names."""
+def _options_of(request: RunRequest) -> dict[str, Any]:
+    """Return the options of the user; model and data set by their names."""
     layers = request.layers()
-    spoken = {name: literal(value) if isinstance(value, str) else value for name, value in layers.spoken.items()}
-    given = {**layers.in_files, **spoken}
+    options = layers.literal_values
     if (model := named_model(request, layers)) is not None:
-        given["model"] = class_name(model)
+        options["model"] = class_name(model)
     if request.dataset is not None:
-        given["dataset"] = request.dataset
-    if is_table(str(given.get("dataset", ""))):
-        given["dataset"] = Path(str(given["dataset"])).stem
-    return given
+        options["dataset"] = request.dataset
+    if is_table(str(options.get("dataset", ""))):
+        options["dataset"] = Path(str(options["dataset"])).stem
+    return options

@@ -34,15 +34,15 @@ _PATIENCE = 10
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a process stands among those that train together.
+class TrainingProcess:
+    """Describes one of the processes that train together.
 
     Attributes:
         rank: its number among all; the first one (0) writes the files.
         local_rank: its number on its machine, which is also that of its GPU.
         world_size: number of all processes.
         local_world_size: number of those on its machine.
-        ip, port: where the first one listens for the others.
+        ip, port: the address at which the first one listens for the others.
     """
 
     rank: int
@@ -53,33 +53,33 @@ class Place:
     port: str
 
     @classmethod
-    def of_environment(cls) -> Place | None:
-        """Return the place that torchrun or Ray Train gave this process; None where it is alone."""
+    def of_environment(cls) -> TrainingProcess | None:
+        """Return this process as torchrun or Ray Train describes it; None if it is alone."""
         try:
             rank, local_rank, world_size, local_world_size = (
                 int(os.environ[name]) for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
             )
-            place = cls(
+            process = cls(
                 rank, local_rank, world_size, local_world_size, os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"]
             )
         except (KeyError, ValueError):
             return None
-        return place if place.world_size > 1 else None
+        return process if process.world_size > 1 else None
 
     @property
     def options(self) -> dict[str, Any]:
-        """Return RecBole's options that say the same."""
-        found = {"world_size": self.world_size, "ip": self.ip, "port": self.port, "nproc": self.local_world_size}
-        return {**found, "offset": self.rank - self.local_rank, "local_rank": self.local_rank}
+        """Return RecBole's options with the same content."""
+        options = {"world_size": self.world_size, "ip": self.ip, "port": self.port, "nproc": self.local_world_size}
+        return {**options, "offset": self.rank - self.local_rank, "local_rank": self.local_rank}
 
 
 @in_program()
-def run_rank(request: RunRequest, place: Place) -> RunResult:
+def run_rank(request: RunRequest, process: TrainingProcess) -> RunResult:
     """Run as one of the processes that train together; the first one writes record and summary.
 
     Args:
         request: what to run, the same in all of them.
-        place: of this process.
+        process: this process.
 
     Raises:
         UserError: something that the caller can mend.
@@ -87,11 +87,11 @@ def run_rank(request: RunRequest, place: Place) -> RunResult:
     connected = dist.is_initialized()  # Ray Train has done it
     if not connected:
         backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
-        address = f"tcp://{place.ip}:{place.port}"
-        dist.init_process_group(backend, address, rank=place.rank, world_size=place.world_size)
+        address = f"tcp://{process.ip}:{process.port}"
+        dist.init_process_group(backend, address, rank=process.rank, world_size=process.world_size)
     try:
-        request = replace(request, resume=_of_the_first(place, lambda: _prepared(request)))
-        return run(replace(request, options={**request.options, **place.options}))
+        request = replace(request, resume=_of_the_first(process, lambda: _prepared(request)))
+        return run(replace(request, options={**request.options, **process.options}))
     finally:
         if not connected:
             dist.destroy_process_group()
@@ -105,19 +105,19 @@ def _prepared(request: RunRequest) -> str | None:
     return None if request.checkpoint is None else request.checkpoint.path
 
 
-def _of_the_first(place: Place, step: Callable[[], str | None]) -> str | None:
-    """Return in every process what a step returns in the first, which runs it alone; a mistake is one of all."""
-    found: list[str | None] = [None, None]
+def _of_the_first(process: TrainingProcess, step: Callable[[], str | None]) -> str | None:
+    """Run a step in the first process alone; return its result, or raise its error, in all of them."""
+    answer: list[str | None] = [None, None]
     waiting = dist.new_group(timeout=_SORTING, backend="gloo")
-    if place.rank == 0:
+    if process.rank == 0:
         try:
-            found[0] = step()
+            answer[0] = step()
         except UserError as error:
-            found[1] = str(error)
-    dist.broadcast_object_list(found, group=waiting)
-    if found[1] is not None:
-        raise UserError(found[1])
-    return found[0]
+            answer[1] = str(error)
+    dist.broadcast_object_list(answer, group=waiting)
+    if answer[1] is not None:
+        raise UserError(answer[1])
+    return answer[0]
 
 
 def run_processes(request: RunRequest, nproc: int, ip: str, port: int | None) -> None:
@@ -126,15 +126,15 @@ def run_processes(request: RunRequest, nproc: int, ip: str, port: int | None) ->
     Args:
         request: what to run.
         nproc: number of processes.
-        ip: where the first process listens for the others.
-        port: where the first process listens for the others; None for a free one.
+        ip: address at which the first process listens for the others.
+        port: of the first process; None for a free one.
 
     Raises:
         UserError: something that the caller can mend.
     """
-    kept, theirs = get_context("spawn").Pipe(duplex=False)
-    place = (nproc, ip, str(_free_port(ip, port)))
-    processes = start_processes(_run_spawned, args=(*place, request, theirs), nprocs=nproc, join=False)
+    receiver, sender = get_context("spawn").Pipe(duplex=False)
+    address = (nproc, ip, str(_free_port(ip, port)))
+    processes = start_processes(_run_spawned, args=(*address, request, sender), nprocs=nproc, join=False)
     try:
         while not processes.join(grace_period=_PATIENCE):
             pass
@@ -143,7 +143,7 @@ def run_processes(request: RunRequest, nproc: int, ip: str, port: int | None) ->
             process.terminate()
         for process in processes.processes:
             process.join()
-        stop.kept = kept.recv() if kept.poll() else ""
+        stop.kept = receiver.recv() if receiver.poll() else ""
         raise
     except ProcessExitedException as error:
         how = error.signal_name or f"exit code {error.exit_code}"
@@ -152,14 +152,14 @@ def run_processes(request: RunRequest, nproc: int, ip: str, port: int | None) ->
             "goes on"
         ) from error
     except ProcessRaisedException as error:
-        found = re.search(r"^recbole_bert4rec\.[\w.]+Error: (.*)", str(error), re.DOTALL | re.MULTILINE)
-        if found is None:
+        match = re.search(r"^recbole_bert4rec\.[\w.]+Error: (.*)", str(error), re.DOTALL | re.MULTILINE)
+        if match is None:
             raise
-        raise UserError(found[1].strip()) from error
+        raise UserError(match[1].strip()) from error
 
 
 def _free_port(ip: str, port: int | None) -> int:
-    """Return the port, or a free one where it is None.
+    """Return the port, or a free one if it is None.
 
     Raises:
         UserError: the port cannot be listened to.
@@ -173,16 +173,16 @@ def _free_port(ip: str, port: int | None) -> int:
             raise UserError(
                 f"--ip={ip} --port={port}: {' '.join(str(error).split())}; give another, or leave them out"
             ) from error
-        found: int = listener.getsockname()[1]
-        return found
+        free: int = listener.getsockname()[1]
+        return free
 
 
-def _run_spawned(rank: int, nproc: int, ip: str, port: str, request: RunRequest, kept: Connection) -> None:
+def _run_spawned(rank: int, nproc: int, ip: str, port: str, request: RunRequest, sender: Connection) -> None:
     suppress_dependency_warnings()
     end_with_parent()
     try:
         with handled((SIGTERM,)):
-            run_rank(request, Place(rank, rank, nproc, nproc, ip, port))
+            run_rank(request, TrainingProcess(rank, rank, nproc, nproc, ip, port))
     except Interrupted as stop:
         if rank == 0:
-            kept.send(stop.kept)
+            sender.send(stop.kept)

@@ -1,4 +1,4 @@
-"""What a test gave each user, for any RecBole model: the rank of the target, and how varied the best items are."""
+"""Notes the rank of each user's target in the test of any RecBole model, and how varied the best items are."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BEYOND = 0
 
 
 class RankLog(Callback):
-    """Keeps what became of each user's target in the test, where each user has one target.
+    """Notes the rank of each user's target in a test with one target a user.
 
     Attributes:
         depth: how far down ranks are known; set when the test begins.
@@ -40,7 +40,7 @@ class RankLog(Callback):
         self._best: list[Tensor] = []
 
     def on_test_begin(self, trainer: Observed, loader: AbstractDataLoader) -> None:
-        """Listen, and let BERT4Rec, which makes no matrix of scores, rank as far down as is needed."""
+        """Begin to note ranks; let BERT4Rec, which makes no matrix of scores, rank as deep as is needed."""
         self._dataset, self._k = loader._dataset, max(trainer.config["topk"])
         self.depth = min(max(self._k, RANK_DEPTH), self._dataset.item_num - 1)
         self._testing = True
@@ -48,7 +48,7 @@ class RankLog(Callback):
             trainer.ranker.depth = self.depth
 
     def on_test_end(self, trainer: Observed, metrics: Metrics) -> None:
-        """Listen no more."""
+        """End to note ranks."""
         self._testing = False
 
     def on_ranking_end(self, trainer: Observed, ranked: RankedBatch) -> None:
@@ -80,7 +80,7 @@ class RankLog(Callback):
         )
 
     def variety(self, training_counts: Ids) -> dict[str, float]:
-        """Return which share of the catalogue is recommended to anybody, and how popular the recommended items are.
+        """Return the share of the catalogue that is recommended to anybody, and how popular the recommended items are.
 
         Args:
             training_counts: how often each item stands in the training part. *Shape:* (N,)
@@ -99,7 +99,7 @@ class RankLog(Callback):
 
 
 def _rank(items: Tensor, targets: Tensor) -> Tensor:
-    """Return the place of each row's target among its items, from 1; 0 where it is not there."""
+    """Return the rank of each row's target among its items, from 1; 0 if it is not there."""
     hits = items == targets.unsqueeze(1)
     return torch.where(hits.any(1), hits.int().argmax(1) + 1, 0)
 

@@ -23,7 +23,7 @@ _USERS_AT_ONCE = 1 << 12
 
 
 def check_destination(path: str, k: int) -> None:
-    """Refuse, before hours of training, what :func:`write_recommendations` could not do after them.
+    """Refuse, before hours of training, arguments with which :func:`write_recommendations` would fail after them.
 
     Args:
         path: of the file.
@@ -39,10 +39,10 @@ def check_destination(path: str, k: int) -> None:
 
 def recommender_of(model: BERT4Rec, dataset: BERT4RecDataset) -> Recommender:
     """Return a trained model with the whole history of every user, valid and test included."""
-    kept = dataset.all_histories()
-    times = None if kept["times"] is None else kept["times"].numpy()
-    users = np.array(kept["users"], dtype=object)
-    histories = Histories(users, kept["items"].numpy(), kept["offsets"].numpy(), times)
+    all_histories = dataset.all_histories()
+    times = None if all_histories["times"] is None else all_histories["times"].numpy()
+    users = np.array(all_histories["users"], dtype=object)
+    histories = Histories(users, all_histories["items"].numpy(), all_histories["offsets"].numpy(), times)
     config = dataset.config.final_config_dict
     items = Items(item_tokens(dataset), kinds_asked(config["clean_ids"]))
     return Recommender(model.eval(), config, items, dataset.training_counts(), histories)
@@ -57,7 +57,7 @@ def write_recommendations(
         model: scores the items.
         dataset: any part of the data; its ``sequences`` hold every interaction, valid and test included.
         path: a .csv or .parquet file, written whole or not at all.
-        k: items a user. Fewer where fewer are left to recommend.
+        k: items a user. There are fewer if fewer are left to recommend.
         show_progress: show a bar on a terminal.
 
     Returns:

@@ -47,7 +47,7 @@ class BudgetRecord(TypedDict):
 
     Keys:
         seconds: of the budget.
-        last_epoch_share: how much of the last epoch was trained, from 0 to 1.
+        last_epoch_share: the share of the last epoch that was trained, from 0 to 1.
     """
 
     seconds: float
@@ -55,12 +55,12 @@ class BudgetRecord(TypedDict):
 
 
 class RefitRecord(TypedDict):
-    """The training with the validation items, where ``refit`` asks for it.
+    """The training with the validation items that ``refit`` asks for.
 
     Keys:
-        epochs: trained.
-        test_result: test metrics of the model that it gave.
-        checkpoint: that model's.
+        epochs: number of epochs that were trained.
+        test_result: test metrics of the refitted model.
+        checkpoint: path of its weights.
     """
 
     epochs: int
@@ -106,8 +106,8 @@ class RunRecord(_Always, total=False):
         peak_memory_mb: the most memory that the process held, in MB.
         peak_gpu_memory_mb: the most memory of a GPU, in MB; None without a GPU.
         parameters: number of trained weights.
-        best_epoch: whose weights were tested, from 0; None where nothing was validated.
-        best_valid_score: its value of ``valid_metric``; None where it is not finite.
+        best_epoch: the epoch whose weights were tested, from 0; None if none was validated.
+        best_valid_score: its value of ``valid_metric``; None if it is not finite.
         best_valid_result: its validation metrics.
         test_result: test metrics of the best epoch; none before the test.
         checkpoint: path of the weights.
@@ -116,16 +116,16 @@ class RunRecord(_Always, total=False):
         config: every option of the run that JSON can hold.
         versions: of Python and the packages that matter.
         machine: processor, cores, threads and GPU.
-        budget: only where time ended the training; see :class:`BudgetRecord`.
-        variety: only where ranks were asked for; coverage and popularity of what is recommended, empty among sampled
+        budget: only if time ended the training; see :class:`BudgetRecord`.
+        variety: only if ranks are written; coverage and popularity of the recommended items, empty among sampled
             candidates.
         refit: only with the option ``refit``; see :class:`RefitRecord`.
-        also: only where other protocols were asked for; the test metrics under each, by its file's name.
+        also: only with further protocols; the test metrics under each, by its file's name.
         learnt: only of a model with ``seen_bias``; its value.
         warm_start: only with the option ``warm_start``; see :class:`~recbole_bert4rec.plugin.warm_start.WarmStart`.
-        unfinished: only until the run is tested, and where it never is; True.
+        unfinished: only as long as the run is not tested; True.
         contestant: only in a comparison; the name of the model or variant there.
-        skipped_steps: only where batches were left out because their loss or gradient is not finite; how many.
+        skipped_steps: only if batches were left out because their loss or gradient is not finite; how many.
     """
 
     budget: BudgetRecord
@@ -151,7 +151,7 @@ def unused(path: Path) -> Path:
 
 
 def _facts(trainer: Trainer) -> _Facts:
-    """Return what does not change while a run goes on."""
+    """Return the entries that do not change while a run goes on."""
     config, about = trainer.config, environment()
     return {
         "schema": SCHEMA,
@@ -171,7 +171,7 @@ def read_record(path: str | os.PathLike[str]) -> RunRecord:
     """Read a record.
 
     Raises:
-        UserError: the file is damaged, or holds no record of this schema.
+        UserError: the file is damaged, or is not a record of this schema.
     """
     try:
         content = json.loads(Path(path).read_text("utf-8"))
@@ -179,7 +179,7 @@ def read_record(path: str | os.PathLike[str]) -> RunRecord:
         raise UserError(f"{path} cannot be read as the record of a run: {error}") from error
     schema = content.get("schema") if isinstance(content, dict) else None
     if schema != SCHEMA:
-        raise UserError(f"{path} is no record of a run with schema {SCHEMA}; its schema is {schema!r}")
+        raise UserError(f"{path} is not the record of a run with schema {SCHEMA}; its schema is {schema!r}")
     return cast(RunRecord, content)
 
 
@@ -217,7 +217,7 @@ _LITTLE = 0.25
 
 
 def _of_seen_items(bias: float) -> str:
-    """Say what ``seen_bias`` learnt."""
+    """Explain the learnt ``seen_bias``."""
     if abs(bias) < _LITTLE:
         return f"seen items score about as others do (seen_bias {bias:+.2g} is near 0)"
     meaning = "items are not repeated" if bias < 0 else "items are repeated"
@@ -254,10 +254,10 @@ class Clock:
 
 
 class RecordWriter(Callback):
-    """Writes the record of a run from its first epoch on, so that a run that is ended leaves one.
+    """Writes the record of a run from its first epoch on, so that a run that is stopped leaves one, too.
 
     Args:
-        log: notes the epochs; it is told of them before this callback is.
+        log: notes the epochs; it must come before this callback.
 
     Attributes:
         path: of the record; by default beside the checkpoint.
@@ -269,7 +269,7 @@ class RecordWriter(Callback):
         self._log, self._clock = log, Clock()
 
     def on_train_begin(self, trainer: Observed) -> None:
-        """Note what will not change, and the time."""
+        """Note the entries that will not change, and the time."""
         self._facts = _facts(trainer)
         if not hasattr(self, "path"):
             self.path = record_path(trainer)
@@ -302,7 +302,7 @@ class RecordWriter(Callback):
         """Return the record of the run as it is now.
 
         Args:
-            trainer: whose model is trained; it knows the best validation.
+            trainer: of the run; it knows the best validation.
             test: test metrics, once there are some.
         """
         best_epoch = getattr(trainer, "best_epoch", None)  # BERT4Rec's trainer knows of epochs before a resume

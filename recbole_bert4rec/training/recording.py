@@ -1,4 +1,4 @@
-"""The trainer that RecBole finds for this package's models: a run of RecBole's leaves the record that ours leave."""
+"""The trainer that RecBole finds for this package's models; a run of RecBole's leaves the same record as ours."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def wants_refit(config: Config) -> bool:
 
 
 def check_refit(config: Config) -> None:
-    """Refuse ``refit`` where there is no validation item to train with.
+    """Refuse ``refit`` if there is no validation item to train with.
 
     Raises:
         UserError: the split, or another option, leaves none.
@@ -36,7 +36,7 @@ def check_refit(config: Config) -> None:
         )
     if config["benchmark_filename"]:
         raise UserError(
-            "`refit` splits the whole log anew, but `benchmark_filename` gives parts; leave one of them out"
+            "`refit` splits the whole log again, but `benchmark_filename` gives parts; leave one of them out"
         )
     if not config["single_spec"]:
         raise UserError("`refit` works in one process only; leave --nproc out")
@@ -45,11 +45,11 @@ def check_refit(config: Config) -> None:
 
 
 def refit(config: Config, epochs: int) -> RefitRecord:
-    """Train anew on all but the test items, and test.
+    """Train again, on all but the test items, and test.
 
     Args:
-        config: of the run that was selected.
-        epochs: that it was selected after; the learning rate falls over so many.
+        config: of the first training.
+        epochs: number of epochs, those until the best one of the first training; the learning rate falls over them.
     """
     values = plain_config(config)
     values["eval_args"] = {**config["eval_args"], "split": {"LS": "test_only"}}

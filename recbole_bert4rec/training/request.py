@@ -1,10 +1,10 @@
-"""What a run is asked for, and what it gives."""
+"""The request for a run, and its result."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,21 +31,21 @@ class RunRequest:
             ``resume`` name, or else ml-100k.
         config_files: YAML files of options, names of properties/recipe, or dictionaries; later ones win.
         options: options of RecBole and of the model, such as ``{"epochs": 3}``; they win over the files.
-        flags: of another program's command line, which win over the options; those that nobody knows are its own. None:
-            those that RecBole reads.
+        flags: flags of the program that calls :func:`run`, as texts by name. They win over ``options``. Names that are
+            not options are ignored; they may be the program's own. None: RecBole reads them from ``sys.argv``.
         recommend: file (.csv or .parquet) to write every user's best next items to, by a model of this package. They
             leave items of the history out, or not, as :attr:`Recommender.viewed` says of the model.
         k: items a user in ``recommend``.
         attention: picture (.png, .pdf or .svg) to draw of where the trained model looks (this package's).
-        resume: checkpoint of an interrupted run of this package's models to go on from; its options hold unless given
-            anew. True: the newest one of ``checkpoint_dir`` that fits, or none where there is none.
+        resume: checkpoint of an interrupted run of this package's models to go on from; its options hold unless others
+            are given. True: the newest one of ``checkpoint_dir`` that fits; if none does, a new run begins.
         budget: seconds of training and validation. None: as many epochs as the options say.
-        also_test: YAML files, or names of properties/recipe, of protocols that the selected weights are tested under
-            too, each once.
+        also_test: further protocols under which the selected weights are tested: YAML files, or names of
+            properties/recipe.
         ranks: Parquet file to write the rank of every user's test target to.
         callbacks: are called while the run goes on, see :mod:`recbole_bert4rec.training.callbacks`.
-        screen: what is shown: ``short``, a line an epoch and what one reads besides; ``verbose``, all that RecBole
-            logs; ``json``, an object a line; ``quiet``, warnings alone. The log file has RecBole's lines in any case.
+        screen: lines to show: ``short``, a line an epoch and a few others; ``verbose``, all that RecBole logs;
+            ``json``, an object a line; ``quiet``, warnings alone. The log file has RecBole's lines in any case.
     """
 
     model: str | type | None = None
@@ -69,14 +69,14 @@ class RunRequest:
         return self.resume if isinstance(self.resume, Opened) else None
 
     def opened(self) -> RunRequest:
-        """Return the request with its checkpoint, which nobody else reads."""
+        """Return the request with its checkpoint read, so that it is read only once."""
         if self.resume is None or isinstance(self.resume, (bool, Opened)):
             return self
         path = os.fspath(self.resume)
         return replace(self, resume=Opened(path, read(path)))
 
     def layers(self) -> Layers:
-        """Return what the user gave; configuration files are read.
+        """Return the user's options in layers; configuration files are read.
 
         Raises:
             UserError: there is no such file, or it has a mistake.
@@ -85,19 +85,19 @@ class RunRequest:
         return Layers(files=tuple(files), options=self.options, flags=self.flags or {})
 
     @classmethod
-    def of(cls, request: RunRequest | None, given: Mapping[str, Any]) -> RunRequest:
-        """Return a request with some of its fields given anew.
+    def of(cls, request: RunRequest | None, changes: Mapping[str, Any]) -> RunRequest:
+        """Return a request with some of its fields changed.
 
         Raises:
-            UserError: there is no such field, or its value is not a list where it must be.
+            UserError: there is no such field, or its value must be a list and is not.
         """
-        names = [one.name for one in fields(cls)]
-        for name in given:
+        names = list(cls.__dataclass_fields__)
+        for name in changes:
             if name not in names:
                 near = nearest(name, names)
                 hint = f"did you mean `{near}`?" if near else f"it takes {', '.join(names)}"
                 raise UserError(f"run() takes no `{name}`; {hint} Options go into options={{{name!r}: ...}}")
-        lists = {name: given[name] or () for name in ("config_files", "also_test", "callbacks") if name in given}
+        lists = {name: changes[name] or () for name in ("config_files", "also_test", "callbacks") if name in changes}
         for name, value in lists.items():
             if isinstance(value, (str, Callback)):
                 raise UserError(f"run() takes a list for `{name}`, but got {value!r}; write {name}=[...]")
@@ -105,23 +105,23 @@ class RunRequest:
         for callback in lists.get("callbacks", ()):
             if not isinstance(callback, Callback):
                 raise UserError(f"`callbacks` must be instances of Callback, but one is {callback!r}")
-        return replace(request or cls(), **{**given, **lists})
+        return replace(request or cls(), **{**changes, **lists})
 
 
 @dataclass(frozen=True)
 class RunResult:
-    """What a run gave.
+    """The result of a run.
 
     Attributes:
-        best_valid_score: value of ``valid_metric`` in the best epoch; infinite where nothing was validated.
+        best_valid_score: value of ``valid_metric`` in the best epoch; infinite if no epoch was validated.
         valid_score_bigger: whether larger values of it are better.
-        best_valid_result: all validation metrics of the best epoch; None where nothing was validated.
+        best_valid_result: all validation metrics of the best epoch; None if no epoch was validated.
         test_result: test metrics of the best epoch.
         refit_test_result: test metrics of the model that was trained with the validation items too; None without the
             option ``refit``.
-        record: everything about the run, as its JSON file has it.
-        record_path: of the JSON file.
-        checkpoint: of the best epoch's weights.
+        record: everything about the run, as in its JSON file.
+        record_path: path of the JSON file.
+        checkpoint: path of the best epoch's weights.
     """
 
     best_valid_score: float
@@ -134,7 +134,7 @@ class RunResult:
     checkpoint: Path
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what RecBole's ``run_recbole`` returns, under its keys."""
+        """Return the entries that RecBole's ``run_recbole`` returns."""
         return {
             "best_valid_score": self.best_valid_score,
             "valid_score_bigger": self.valid_score_bigger,
@@ -143,18 +143,18 @@ class RunResult:
         }
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: the metrics, and validation and loss by epoch."""
+        """Return HTML for a notebook: the metrics, and validation and loss by epoch."""
         record, epochs = self.record, self.record["epochs"]
-        found = {"validation": record["best_valid_result"], "test": record["test_result"]}
-        found |= {f"test ({name})": dict(metrics) for name, metrics in record.get("also", {}).items()}
+        metrics_of = {"validation": record["best_valid_result"], "test": record["test_result"]}
+        metrics_of |= {f"test ({name})": dict(metrics) for name, metrics in record.get("also", {}).items()}
         if self.refit_test_result is not None:
-            found["test, refit"] = self.refit_test_result
+            metrics_of["test, refit"] = self.refit_test_result
         scores = [(row["epoch"], score) for row in epochs if (score := row.get("valid_score")) is not None]
         losses = [(row["epoch"], loss) for row in epochs if (loss := row["train_loss"]) is not None]
         return display.page(
             f"{record['model']} on {record['dataset']}, seed {record['seed']}: {counted(len(epochs))}, best epoch "
             f"{record['best_epoch']}, {record['seconds']['total']:.0f} s",
-            display.table([{"": name, **metrics} for name, metrics in found.items() if metrics]),
+            display.table([{"": name, **metrics} for name, metrics in metrics_of.items() if metrics]),
             display.curves({"validation": scores}, "epoch", f"validation {record['config']['valid_metric']}"),
             display.curves({"loss": losses}, "epoch", "training loss"),
         )

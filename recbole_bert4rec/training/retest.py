@@ -1,4 +1,4 @@
-"""Test trained weights under a configuration: that of their search, or another protocol."""
+"""Tests trained weights under another configuration than that of their training."""
 
 from __future__ import annotations
 
@@ -23,38 +23,38 @@ def test_result(experiment: Experiment, checkpoint: Path | str) -> dict[str, flo
     """Return the test metrics of trained weights.
 
     Args:
-        experiment: built from the configuration that says how to test; its model gets the weights.
-        checkpoint: of this run's own training, for those of RecBole's own models are pickles.
+        experiment: built from the configuration of the test; its model gets the weights.
+        checkpoint: must come from this run: RecBole's models are pickled, so other files could run code.
     """
     trust(checkpoint)
     trainer, data = experiment.trainer, experiment.data
     trainer.eval_collector.data_collect(data.train)  # as trainer.fit does
-    found = trainer.evaluate(data.test, load_best_model=True, model_file=str(checkpoint))
-    return {name: float(value) for name, value in found.items()}
+    metrics = trainer.evaluate(data.test, load_best_model=True, model_file=str(checkpoint))
+    return {name: float(value) for name, value in metrics.items()}
 
 
 def protocols_of(request: RunRequest, config: Config) -> Mapping[str, Config]:
     """Return the configuration of each protocol that a request names besides its own, by the name of its file.
 
     Raises:
-        UserError: a protocol has a mistake, asks what the data do not allow, or splits the data in another way.
+        UserError: a protocol has a mistake, does not fit the data, or splits them in another way.
     """
-    found = {}
+    configs = {}
     for file in request.also_test:
-        given = read_options(find_config(file))
+        protocol = read_options(find_config(file))
         options, flags = (
-            {name: value for name, value in layer.items() if name not in given}
+            {name: value for name, value in layer.items() if name not in protocol}
             for layer in (request.options, request.flags or {})
         )
-        arguments = {**config["eval_args"], **given.get("eval_args", {})}  # what it leaves out is the training's
-        options, files = {**options, "eval_args": arguments}, (*request.config_files, given)
-        one = configure(replace(request, config_files=files, options=options, flags=flags))
+        arguments = {**config["eval_args"], **protocol.get("eval_args", {})}
+        options, files = {**options, "eval_args": arguments}, (*request.config_files, protocol)
+        protocol_config = configure(replace(request, config_files=files, options=options, flags=flags))
         for name in _DRAWN_BY:
-            if one["eval_args"][name] != config["eval_args"][name]:
+            if protocol_config["eval_args"][name] != config["eval_args"][name]:
                 raise UserError(
-                    f"--also_test={file}: its {name} is {one['eval_args'][name]}, but the training's is "
+                    f"--also_test={file}: its {name} is {protocol_config['eval_args'][name]}, but the training's is "
                     f"{config['eval_args'][name]}; a model is tested on the split that it was trained on"
                 )
-        load_data(one)  # what the data do not allow is better said now than after hours of training
-        found[Path(file).name] = one
-    return found
+        load_data(protocol_config)  # raises its errors now and not after hours of training
+        configs[Path(file).name] = protocol_config
+    return configs

@@ -74,14 +74,14 @@ def run(request: RunRequest | None = None, **fields: Any) -> RunResult:
         Metrics, record and checkpoint.
 
     Raises:
-        UserError: something that the caller can mend; or another run is under way in this process.
+        UserError: a mistake that the caller can mend; or another run is under way in this process.
     """
     request = RunRequest.of(request, fields)
     with _alone(), in_program(), shown(request.screen), warnings.catch_warnings(), denormals_as_zero():
         suppress_dependency_warnings()
-        found = resolved(request)
+        opened = resolved(request)
         try:
-            return _logged_run(found, any_data=request.resume is not True)
+            return _logged_run(opened, any_data=request.resume is not True)
         except OtherDataError as error:
             if request.resume is not True:
                 raise
@@ -91,10 +91,10 @@ def run(request: RunRequest | None = None, **fields: Any) -> RunResult:
 
 @contextmanager
 def _alone() -> Iterator[None]:
-    """Let one run at a time be under way: generators of random numbers belong to the process.
+    """Allow one run at a time: all runs of a process share its generators of random numbers.
 
     Raises:
-        UserError: another one is.
+        UserError: another run is under way.
     """
     if not _RUNNING.acquire(blocking=False):
         raise UserError("another run is under way in this process, with the same random numbers; start it in its own")
@@ -125,17 +125,18 @@ def _run(
     trainer = experiment.trainer
     if isinstance(trainer, ResumableTrainer):
         trainer.any_data = any_data
-    with _own_files(trainer, request.checkpoint):
-        again = _looks_again(trainer)
-        watch.writer.path = unused(record_path(trainer)) if again else record_path(trainer)
+    with _locked_files(trainer, request.checkpoint):
+        only_evaluated = _is_only_evaluated(trainer)
+        watch.writer.path = unused(record_path(trainer)) if only_evaluated else record_path(trainer)
         show_data(experiment.data)
         show_plan(experiment)
         test_metrics = _train_and_test(experiment, watch)
         record = watch.record(experiment, test_metrics)
         if protocols:
-            record["also"] = {name: test_result(build(one), record["checkpoint"]) for name, one in protocols.items()}
+            weights = record["checkpoint"]
+            record["also"] = {name: test_result(build(protocol), weights) for name, protocol in protocols.items()}
         if rank_of(config) == 0:
-            _write_files(request, experiment, watch, record, may_refit=not again)
+            _write_files(request, experiment, watch, record, may_refit=not only_evaluated)
     return RunResult(
         best_valid_score=trainer.best_valid_score,
         valid_score_bigger=config["valid_metric_bigger"],
@@ -158,7 +159,7 @@ def resolved(request: RunRequest) -> RunRequest:
 
 
 class _Watch:
-    """The callbacks of a run, and what they say about it in its record."""
+    """The callbacks of a run, and the record that they make of it."""
 
     def __init__(self, request: RunRequest) -> None:
         self._log, self.saver = EpochLog(), Saver()
@@ -170,9 +171,9 @@ class _Watch:
 
     @property
     def callbacks(self) -> list[Callback]:
-        """In the order that ``callbacks.py`` promises; the budget ends the training after all others were told."""
-        own = [callback for callback in (self.ranks, self._budget, self.saver) if callback is not None]
-        return [self._log, self.writer, self._lines, *self._of_user, *own]
+        """All of them, in the order that ``callbacks.py`` promises; the budget ends the training after the others."""
+        watchers = [callback for callback in (self.ranks, self._budget, self.saver) if callback is not None]
+        return [self._log, self.writer, self._lines, *self._of_user, *watchers]
 
     def record(self, experiment: Experiment, test_metrics: Metrics | None) -> RunRecord:
         """Return the record of the run so far."""
@@ -194,7 +195,7 @@ def _log_configuration(config: Config) -> None:
 
 
 @contextmanager
-def _own_files(trainer: Observed, resume: Opened | None) -> Iterator[None]:
+def _locked_files(trainer: Observed, resume: Opened | None) -> Iterator[None]:
     """Go on from a checkpoint, if there is one; keep other runs away from this one's files.
 
     Raises:
@@ -211,8 +212,8 @@ def _own_files(trainer: Observed, resume: Opened | None) -> Iterator[None]:
         yield
 
 
-def _looks_again(trainer: Observed) -> bool:
-    """Tell whether the training is finished and recorded, so that this run only ranks in another way, or recommends."""
+def _is_only_evaluated(trainer: Observed) -> bool:
+    """Tell whether the training is finished and recorded, so that this run only tests or recommends."""
     if not getattr(trainer, "finished", False):
         return False
     try:
@@ -253,7 +254,7 @@ def _log_results(config: Config, valid: Metrics | None, test: Metrics | None) ->
 
 
 def _variety(ranks: RankLog, data: Data) -> dict[str, float]:
-    """Return the variety of what is recommended; nothing where candidates are drawn, which say nothing about it."""
+    """Return the variety of the recommended items; nothing if candidates are drawn, which would decide about it."""
     if not isinstance(data.test, FullSortEvalDataLoader):
         return {}
     return ranks.variety(data.interactions.training_counts(data.train, (data.valid, data.test)))
@@ -262,7 +263,7 @@ def _variety(ranks: RankLog, data: Data) -> dict[str, float]:
 def _write_files(
     request: RunRequest, experiment: Experiment, watch: _Watch, record: RunRecord, may_refit: bool
 ) -> None:
-    """Write the record and whatever else is asked for; the record first, for the rest takes time."""
+    """Write the record, then all other files that the request names, which take time."""
     data, path = experiment.data, watch.writer.path
     if watch.ranks is not None and request.ranks is not None:
         write_ranks(request.ranks, watch.ranks.by_user())

@@ -15,7 +15,7 @@ from recbole_bert4rec.system.interrupts import Interrupted, deferred, requested
 from recbole_bert4rec.training.callbacks import Callback, EvalBatch, Metrics, Observed, WatchedLoader
 
 _SHARE = 0.05
-"""Of the time that saving takes at most: of huge models not every epoch is saved."""
+"""The share of the time that saving may take: of huge models not every epoch is saved."""
 
 
 class Saver(Callback):
@@ -32,7 +32,7 @@ class Saver(Callback):
         """Return ``trainer.fit(train_data, valid_data, **arguments)``.
 
         Raises:
-            Interrupted: a signal came. The step was finished, and what is trained is saved.
+            Interrupted: a signal came. The step was finished, and the training is saved.
         """
         try:
             with deferred():
@@ -47,7 +47,7 @@ class Saver(Callback):
             raise
 
     def on_epoch_begin(self, trainer: Observed, epoch: int, batches: AbstractDataLoader) -> AbstractDataLoader:
-        """Save what is done; watch the steps."""
+        """Save the epochs that are done; watch the steps of this one."""
         self._inside = False
         if epoch > trainer.start_epoch:
             self._save_or_end(trainer, 0.0)
@@ -66,7 +66,7 @@ class Saver(Callback):
         self._inside = True
 
     def on_validation_begin(self, trainer: Observed, epoch: int, loader: AbstractDataLoader) -> None:
-        """Note the random generators: a validation that is torn apart is repeated."""
+        """Note the random generators: a validation that is interrupted is repeated."""
         if isinstance(trainer, ResumableTrainer):
             self._before_validation = trainer.random_states()
 
@@ -76,7 +76,7 @@ class Saver(Callback):
             raise Interrupted(requested())
 
     def on_validation_end(self, trainer: Observed, epoch: int, score: float, metrics: Metrics) -> None:
-        """Forget what was noted."""
+        """Forget the noted generators."""
         self._before_validation = None
 
     def on_selection_end(self, trainer: Observed, epoch: int, score: float) -> None:
@@ -84,13 +84,13 @@ class Saver(Callback):
         self._inside = False
 
     def on_train_end(self, trainer: Observed, best_score: float, best_metrics: Metrics | None) -> None:
-        """Save the end of what was trained here."""
+        """Save the state at the end of this training."""
         if isinstance(trainer, ResumableTrainer) and trainer.progress.trained_here:
             self._save(trainer)
         self._inside = False
 
     def _save_or_end(self, trainer: Observed, seconds: float) -> None:
-        """Save if the last time is so many seconds ago; raise :class:`Interrupted` at a signal."""
+        """Save if the last time is at least ``seconds`` ago; raise :class:`Interrupted` at a signal."""
         due = time.perf_counter() - self._saved_at >= max(seconds, self._cost / _SHARE)
         signal, due = _agreed(trainer, requested(), due)
         if (due or signal) and isinstance(trainer, ResumableTrainer):
@@ -106,7 +106,7 @@ class Saver(Callback):
 
 
 def _agreed(trainer: Observed, signal: int, due: bool) -> tuple[int, bool]:
-    """Return the same to all processes that train together: any one's signal, and the first one's clock."""
+    """Agree with all processes that train together: on a signal that any of them got, and on the first one's clock."""
     if not dist.is_initialized():
         return signal, due
     wish = torch.tensor([signal, due and dist.get_rank() == 0], device=trainer.device)

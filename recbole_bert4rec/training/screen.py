@@ -1,4 +1,4 @@
-"""What a run shows: whose data are trained and tested until when, the plan, a line an epoch."""
+"""Shows a run: the users and times that are trained and tested, the plan, a line an epoch."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from recbole_bert4rec.training.epochs import EpochLog, EpochRecord, counted
 from recbole_bert4rec.training.logs import say
 
 _FEW_STEPS = 1500
-"""With fewer, a training may end before the model has learnt; BERT4Rec's defaults make as many from 75,000 rows on."""
+"""With fewer steps a training may end too early; BERT4Rec's defaults make as many from 75,000 rows on."""
 _FEW_EPOCHS = 10
-"""Who asks for fewer does not ask for a good model."""
+"""With fewer epochs the user does not expect a good model, and needs no advice."""
 
 
 def show_data(data: Data) -> None:
-    """Say how large the data are, which users take part in what, and where a split in time cuts."""
+    """Say how large the data are, how many users each part has, and where a split in time cuts."""
     facts = data_facts(data)
     users = facts["users"]
     text = (
@@ -45,7 +45,7 @@ def show_data(data: Data) -> None:
 
 
 def parts_text(facts: dict[str, Any]) -> str:
-    """Return rows and period of each part, from :func:`data_facts`; nothing where the split is leave-one-out."""
+    """Return rows and period of each part, from :func:`data_facts`; an empty text if the split is leave-one-out."""
     parts = facts.get("parts", {}).items()
     return "; ".join(f"{part} {about['rows']:,} rows{_period(about['period'])}" for part, about in parts)
 
@@ -58,8 +58,8 @@ def data_facts(data: Data) -> dict[str, Any]:
 
     Returns:
         ``users`` (``all`` of them, and how many are ``trained``, ``validated``, ``tested``, ``only recommended to``),
-        ``items``, ``interactions``, ``period`` (the first and the last time, or None). Where the split is not
-        leave-one-out also ``split``, ``parts`` (``rows`` and ``period`` of each) and ``trained after the first test``.
+        ``items``, ``interactions``, ``period`` (the first and the last time, or None). If the split is not
+        leave-one-out, also ``split``, ``parts`` (``rows`` and ``period`` of each) and ``trained after the first test``.
     """
     parts = [loader._dataset for loader in (data.train, data.valid, data.test)]
     taking = [_users_of(part) for part in parts]
@@ -93,7 +93,7 @@ def _users_of(part: Dataset) -> NDArray[np.int64]:
 
 
 def _times_of(part: Dataset) -> NDArray[np.float64]:
-    """Return the times of a part's rows, as exactly as RecBole's rows have them; none where no times are loaded."""
+    """Return the times of a part's rows, as exactly as RecBole's rows have them; none if no times are loaded."""
     if part.time_field not in part.inter_feat:
         return np.empty(0)
     return np.asarray(part.inter_feat[part.time_field], dtype=np.float64)
@@ -104,7 +104,7 @@ def _ends(times: NDArray[np.float64]) -> tuple[float, float] | None:
 
 
 def _period(ends: tuple[float, float] | None, dates_only: bool = False) -> str:
-    """Return from when to when; nothing without times."""
+    """Return the first and the last time as a text; an empty one without times."""
     size = None if ends is None else unit_of(*ends)
     if ends is None or (dates_only and size is None):
         return ""
@@ -133,16 +133,16 @@ def show_plan(experiment: Experiment) -> None:
         "plan",
         {"parameters": parameters, "batches": batches, "epochs": epochs, "device": str(device)},
     )
-    for said in advice(config) if epochs else []:
-        say(f"note    {config['model']} {said}", "note")
+    for text in advice(config) if epochs else []:
+        say(f"note    {config['model']} {text}", "note")
 
 
 class EpochLines(Callback):
     """Shows a line an epoch: loss, validation, seconds, and how long the rest may take.
 
     Args:
-        log: notes the epochs; it is told of them before this callback is.
-        budget: that ends the training, or None.
+        log: notes the epochs; it must come before this callback.
+        budget: ends the training; None: the epochs do.
     """
 
     def __init__(self, log: EpochLog, budget: Budget | None = None) -> None:
@@ -174,7 +174,7 @@ class EpochLines(Callback):
             self._say_if_short(trainer)
 
     def _say_if_short(self, trainer: Observed) -> None:
-        """Say so where a small log was passed over too seldom, as the best epoch tells."""
+        """Advise more epochs if a small log was trained for so few steps that the best epoch came late."""
         epochs, best = len(self._log.epochs), self._log.best_epoch
         steps = epochs * self._batches
         if best is not None and _FEW_EPOCHS <= epochs == trainer.epochs and 2 * best >= epochs and steps < _FEW_STEPS:

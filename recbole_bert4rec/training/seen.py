@@ -14,12 +14,12 @@ from recbole_bert4rec.training.interactions import PHASES, Ids, Interactions, ta
 
 
 def needs_seen_rule(config: Config) -> bool:
-    """Tell whether ``exclude_seen`` is set for a model of RecBole's; this package's follow it by themselves."""
+    """Tell whether ``exclude_seen`` is set for a model of RecBole's; this package's models follow it by themselves."""
     return not is_ours(config.model_class) and config["exclude_seen"] is not None
 
 
 class SeenRule(Callback):
-    """Lets any other model than BERT4Rec, which does so itself, follow ``exclude_seen``.
+    """Lets RecBole's models follow ``exclude_seen``; BERT4Rec does so itself.
 
     RecBole's sequential models rank the items of the history, its general models leave them out. With this callback
     both rank them, or neither does. A target that the user had before stays, as in
@@ -61,11 +61,11 @@ class SeenRule(Callback):
         return pair_keys(users.astype(np.int64), items, self._n_items)
 
     def on_validation_begin(self, trainer: Observed, epoch: int, loader: AbstractDataLoader) -> None:
-        """Note whose histories count."""
+        """Note the loader, whose histories count."""
         self._loader = loader
 
     def on_test_begin(self, trainer: Observed, loader: AbstractDataLoader) -> None:
-        """Note whose histories count."""
+        """Note the loader, whose histories count."""
         self._loader = loader
 
     def on_ranking_begin(self, trainer: Observed, batch: EvalBatch) -> EvalBatch | None:
@@ -73,14 +73,14 @@ class SeenRule(Callback):
         return batch._replace(excluded=None) if isinstance(self._loader, FullSortEvalDataLoader) else None
 
     def on_ranking_end(self, trainer: Observed, ranked: RankedBatch) -> None:
-        """Take the history out, where the rule says so; targets stay."""
+        """Take the history out, if the rule says so; targets stay."""
         if not self._exclude or not isinstance(self._loader, FullSortEvalDataLoader):
             return
         interaction, scores, *targets = ranked
         rows, items = self._seen(np.asarray(interaction[self._loader._dataset.uid_field]))
-        kept = scores[tuple(targets)]
+        target_scores = scores[tuple(targets)]
         scores[torch.from_numpy(rows), torch.from_numpy(items)] = -torch.inf
-        scores[tuple(targets)] = kept
+        scores[tuple(targets)] = target_scores
 
     def _seen(self, users: Ids) -> tuple[Ids, Ids]:
         """Return rows (places in ``users``) and the items that they have seen."""
@@ -89,8 +89,8 @@ class SeenRule(Callback):
             np.searchsorted(keys, self._key(users + shift, np.zeros(1, dtype=np.int64))) for shift in (0, 1)
         )
         rows = np.repeat(np.arange(len(users)), ends - begins)
-        place = begins[rows] + index_within_segment(rows, ends - begins)
-        return rows, split_keys(keys[place], self._n_items)[1]
+        key_rows = begins[rows] + index_within_segment(rows, ends - begins)
+        return rows, split_keys(keys[key_rows], self._n_items)[1]
 
 
 def _without(keys: Ids, removed: Ids) -> Ids:

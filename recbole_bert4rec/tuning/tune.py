@@ -28,7 +28,7 @@ from recbole_bert4rec.system.files import atomic_write, locked
 from recbole_bert4rec.system.scoped import restored_environment
 from recbole_bert4rec.training import display
 from recbole_bert4rec.training.build import translate_errors
-from recbole_bert4rec.training.inputs import check_model, resolve_inputs
+from recbole_bert4rec.training.inputs import refuse_unknown_model, resolve_inputs
 from recbole_bert4rec.training.logs import no_bars, say, shown
 from recbole_bert4rec.training.request import RunRequest
 from recbole_bert4rec.tuning.job import Job, Resources, checkpoint_of, run_serially
@@ -122,9 +122,9 @@ def tune(request: SearchRequest) -> SearchResult:
         if "," in str(task.model):
             raise UserError(f"--model={task.model}: one model is tuned at a time")
         model = importable(task.model)
-        check_model(class_name(model))
+        refuse_unknown_model(class_name(model))
         _, dataset, layers = resolve_inputs(RunRequest(model, task.dataset, task.config_files, task.fixed))
-        files = (layers.made, *layers.files)
+        files = (layers.of_log, *layers.files)
         return _search(replace(request, task=replace(task, model=model, dataset=dataset, config_files=files)))
 
 

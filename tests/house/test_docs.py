@@ -27,7 +27,7 @@ from recbole_bert4rec.options.table import OPTIONS
 from recbole_bert4rec.options.user_models import known_as, options_read_by
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.resources import find_config
-from recbole_bert4rec.training.inputs import check_model
+from recbole_bert4rec.training.inputs import refuse_unknown_model
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -131,7 +131,7 @@ def _mistakes_of_request(name: str, words: list[str]) -> str:
     config_files(options)
     for model in models:
         if model != "MODEL":
-            check_model(model)
+            refuse_unknown_model(model)
     if hasattr(options, "also_test"):
         protocols(options)
     if getattr(options, "study", None):

@@ -348,7 +348,7 @@ def test_an_option_that_a_model_does_not_have_is_named_with_the_nearest(
             "--scheduler needs --tool=Ray; --max_concurrent must be at least 1",
         ),
         (["--tool=Ray", "--scheduler=asha", "--budget=1m"], "--budget ends trials by time and --scheduler=asha by"),
-        (["--budget=soon"], "--budget=soon is no time"),
+        (["--budget=soon"], "--budget=soon is not a time"),
         (["--learning_rate=0.1"], "`learning_rate` is in the parameter file and on the command line"),
         (["--model=BERT4Recc"], "did you mean"),
         (["--dataset=nowhere"], "nowhere"),

@@ -212,7 +212,7 @@ def test_a_run_reads_a_log_as_it_is_told(
 def test_a_resumed_run_reads_the_log_that_it_is_given(yesterday: tuple[Path, Path], tmp_path: Path) -> None:
     write(tmp_path / "log.csv", ROWS)
     _, _, layers = resolve_inputs(RunRequest(dataset=str(tmp_path / "log.csv"), resume=str(yesterday[1])).opened())
-    folders = [layer["data_path"] for layer in (layers.stored, layers.made)]
+    folders = [layer["data_path"] for layer in (layers.stored, layers.of_log)]
     assert folders == [str(yesterday[0].parent), str(tmp_path)]
     assert configure(RunRequest(dataset=str(tmp_path / "log.csv"), resume=str(yesterday[1])))["data_path"] == str(
         tmp_path / "log"

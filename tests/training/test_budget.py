@@ -25,7 +25,7 @@ def test_times_are_read(text: str, seconds: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "10", "m", "-1m", "0m", "10 minutes", "1m30s", "nan s", "inf"])
 def test_other_texts_are_refused(text: str) -> None:
-    with pytest.raises(UserError, match="is no time"):
+    with pytest.raises(UserError, match="is not a time"):
         seconds_of(text)
 
 
