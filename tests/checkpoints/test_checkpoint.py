@@ -20,6 +20,7 @@ from recbole_bert4rec.plugin.layered_config import plain_config, stored_config
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.run import run
 from tests.helpers.runs import make_config, make_trainer, prepare
+from tests.helpers.small import equal
 
 
 class Evil:
@@ -191,16 +192,6 @@ def test_no_flipped_bit_changes_what_is_read(trained: Path, tmp_path: Path) -> N
             assert equal(read, wanted), (place, bit)
     assert len(messages) > 50
     assert all("a.pth" in message and "\n" not in message for message in messages)
-
-
-def equal(one: Any, other: Any) -> bool:
-    if isinstance(one, torch.Tensor):
-        return torch.equal(one, other)
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(equal(one[key], other[key]) for key in one)
-    if isinstance(one, (list, tuple)):
-        return len(one) == len(other) and all(map(equal, one, other))
-    return bool(one == other)
 
 
 def test_a_flipped_bit_of_a_weight_is_refused_by_its_member(trained: Path, tmp_path: Path) -> None:

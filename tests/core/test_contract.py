@@ -11,7 +11,7 @@ import torch
 
 from recbole_bert4rec.system.constants import LOSSES, PADDING, SAMPLED_LOSSES
 from tests.helpers.data import histories_to_rows, overlapping_histories
-from tests.helpers.runs import make_config, make_trainer, prepare
+from tests.helpers.runs import MRR_OF_3, make_config, make_trainer, prepare
 
 HISTORIES = overlapping_histories(10)
 SMALL = {
@@ -24,9 +24,7 @@ SMALL = {
     "n_negatives": 5,
     "learning_rate": 0.05,
     "warmup_steps": 0,
-    "topk": [3],
-    "valid_metric": "MRR@3",
-    "metrics": ["MRR"],
+    **MRR_OF_3,
 }
 CHOICES = [
     {"loss_type": loss, "norm": norm, "position": position, "window": window, "sparse_update": sparse}

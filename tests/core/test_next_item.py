@@ -14,7 +14,7 @@ from recbole_bert4rec.core.objectives import TrainingBatch, distinct_items, next
 from recbole_bert4rec.system.constants import LOSSES
 from recbole_bert4rec.system.errors import UserError
 from tests.helpers.data import histories_to_rows, overlapping_histories, padded
-from tests.helpers.runs import make_config, make_trainer, prepare
+from tests.helpers.runs import MRR_OF_3, make_config, make_trainer, prepare
 
 MASK = 99
 some_sequences = st.lists(st.lists(st.integers(1, 30), min_size=1, max_size=9), min_size=1, max_size=6)
@@ -116,9 +116,7 @@ SMALL = {
     "n_negatives": 5,
     "hidden_dropout_prob": 0.0,
     "attn_dropout_prob": 0.0,
-    "topk": [3],
-    "valid_metric": "MRR@3",
-    "metrics": ["MRR"],
+    **MRR_OF_3,
 }
 
 

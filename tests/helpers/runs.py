@@ -13,6 +13,9 @@ from recbole_bert4rec.training.callbacks import Callback, RankedBatch, StopTrain
 QUIET = {"show_progress": False, "state": "error", "use_gpu": False}
 
 
+MRR_OF_3 = {"topk": [3], "metrics": ["MRR"], "valid_metric": "MRR@3"}
+
+
 def make_config(model: str = "BERT4Rec", dataset: str = "ml-100k", **options: Any) -> Config:
     return Config(model=model, dataset=dataset, config_dict={**QUIET, **options})
 

@@ -26,6 +26,12 @@ def weights(trainer: Any) -> dict[str, torch.Tensor]:
     return {name: value.clone() for name, value in trainer.model.state_dict().items()}
 
 
-def equal(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
-    """Whether two copies of weights are the same to the last bit."""
-    return all(torch.equal(a[name], b[name]) for name in a)
+def equal(a: Any, b: Any) -> bool:
+    """Whether two plain values are the same, every tensor in them to the last bit."""
+    if isinstance(a, torch.Tensor):
+        return torch.equal(a, b)
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(equal(a[name], b[name]) for name in a)
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(map(equal, a, b))
+    return bool(a == b)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from itertools import takewhile
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -201,18 +202,26 @@ def test_the_site_has_every_page_and_no_other() -> None:
     assert all((ROOT / "docs" / name).is_file() or (ROOT / name).is_file() for name in listed)
 
 
-def test_the_page_of_commands_is_up_to_date(capsys: pytest.CaptureFixture[str]) -> None:
-    assert pages.main(["--check"]) == 0, capsys.readouterr().out
+@pytest.mark.parametrize("maker", [option_pages, pages])
+def test_the_pages_that_are_made_are_up_to_date(maker: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    assert maker.main(["--check"]) == 0, capsys.readouterr().out
 
 
-def test_a_page_of_commands_that_is_not_up_to_date_is_named_and_written_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("maker", "words"),
+    [
+        (option_pages, "docs/options.md is not up to date"),
+        (pages, "docs/commands.md is not up to date with the commands"),
+    ],
+)
+def test_a_page_that_is_not_up_to_date_is_named_and_written_again(
+    maker: ModuleType, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(option_pages, "ROOT", tmp_path)
-    assert pages.main(["--check"]) == 1
-    assert "docs/commands.md is not up to date with the commands" in capsys.readouterr().out
-    assert pages.main([]) == 0
-    assert pages.main(["--check"]) == 0
+    assert maker.main(["--check"]) == 1
+    assert words in capsys.readouterr().out
+    assert maker.main([]) == 0
+    assert maker.main(["--check"]) == 0
 
 
 @pytest.mark.parametrize(

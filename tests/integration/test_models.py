@@ -15,10 +15,10 @@ from recbole_bert4rec.options.models import MODEL_DEFAULTS
 from recbole_bert4rec.system.constants import OUR_MODELS
 from recbole_bert4rec.training.record import summary
 from tests.helpers.data import histories_to_rows, overlapping_histories
-from tests.helpers.runs import QUIET, make_config
+from tests.helpers.runs import MRR_OF_3, QUIET, make_config
 
 HISTORIES = overlapping_histories(12)
-SMALL = {"epochs": 2, "hidden_size": 8, "inner_size": 16, "topk": [3], "metrics": ["MRR"], "valid_metric": "MRR@3"}
+SMALL = {"epochs": 2, "hidden_size": 8, "inner_size": 16, **MRR_OF_3}
 
 
 @pytest.mark.parametrize("model", OUR_MODELS)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +13,6 @@ from recbole.model.sequential_recommender import SASRec
 from recbole.utils import dataset_arguments
 
 from recbole_bert4rec.core.encoder import ACTIVATIONS, EncoderOptions
-from recbole_bert4rec.options import pages
 from recbole_bert4rec.options.checks import check, mistakes_of_options
 from recbole_bert4rec.options.kinds import Anything, OneOf, Real, misfits
 from recbole_bert4rec.options.known import FOLLOWED_BY_ALL, known_to_recbole, mistakes_of_names
@@ -151,20 +149,6 @@ def test_an_option_accepts_its_own_default_and_explains_itself_in_a_sentence(nam
 def test_nobody_can_change_a_default_by_accident() -> None:
     default("clip_grad_norm")["max_norm"] = 0.0
     assert default("clip_grad_norm") == {"max_norm": 5.0}
-
-
-def test_the_pages_are_up_to_date(capsys: pytest.CaptureFixture[str]) -> None:
-    assert pages.main(["--check"]) == 0, capsys.readouterr().out
-
-
-def test_a_page_that_is_not_up_to_date_is_named_and_written_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(pages, "ROOT", tmp_path)
-    assert pages.main(["--check"]) == 1
-    assert "docs/options.md is not up to date" in capsys.readouterr().out
-    assert pages.main([]) == 0
-    assert pages.main(["--check"]) == 0
 
 
 def test_recbole_reads_our_defaults_from_the_property_file() -> None:

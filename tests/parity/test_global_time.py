@@ -20,9 +20,9 @@ from recbole_bert4rec.plugin.loader import WindowDataLoader
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training import build
 from recbole_bert4rec.training.seen import SeenRule
-from tests.helpers.runs import make_config, prepare
+from tests.helpers.runs import MRR_OF_3, make_config, prepare
 
-SMALL = {"topk": [3], "metrics": ["MRR"], "valid_metric": "MRR@3", "MAX_ITEM_LIST_LENGTH": 100}
+SMALL = {**MRR_OF_3, "MAX_ITEM_LIST_LENGTH": 100}
 MODELS = {
     "BERT4Rec": {},
     "SASRec": {"loss_type": "CE"},

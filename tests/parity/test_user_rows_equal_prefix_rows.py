@@ -14,7 +14,7 @@ from recbole_bert4rec.comparison.rows import check_equal_rows
 from recbole_bert4rec.plugin.user_rows import CAUSAL_MODELS
 from recbole_bert4rec.system.errors import UserError
 from tests.helpers.data import histories_to_rows, overlapping_histories
-from tests.helpers.runs import QUIET, make_config, make_trainer, prepare
+from tests.helpers.runs import MRR_OF_3, QUIET, make_config, make_trainer, prepare
 
 HISTORIES = overlapping_histories(9)
 SMALL = {
@@ -27,9 +27,7 @@ SMALL = {
     "loss_type": "CE",
     "train_batch_size": 1000,
     "epochs": 2,
-    "topk": [3],
-    "metrics": ["MRR"],
-    "valid_metric": "MRR@3",
+    **MRR_OF_3,
 }
 
 

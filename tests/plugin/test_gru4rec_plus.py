@@ -14,10 +14,9 @@ from recbole_bert4rec.core.losses import bpr_max, sampled_scores, sampled_softma
 from recbole_bert4rec.plugin.loader import WindowDataLoader
 from recbole_bert4rec.system.errors import UserError
 from tests.helpers.data import histories_to_rows, overlapping_histories
-from tests.helpers.runs import QUIET, make_config, make_trainer, prepare
+from tests.helpers.runs import MRR_OF_3, QUIET, make_config, make_trainer, prepare
 
-SMALL = {"embedding_size": 8, "hidden_size": 12, "dropout_prob": 0.0, "n_sample": 20, "epochs": 2, "topk": [3]}
-SMALL |= {"metrics": ["MRR"], "valid_metric": "MRR@3"}
+SMALL = {"embedding_size": 8, "hidden_size": 12, "dropout_prob": 0.0, "n_sample": 20, "epochs": 2, **MRR_OF_3}
 
 
 def made(write_inter: Any, **more: Any) -> tuple[Any, Any, Any]:

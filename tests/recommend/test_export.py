@@ -48,11 +48,6 @@ def asked(found: Trained) -> tuple[dict[str, list[str]], dict[str, list[float]] 
     return histories, times or None
 
 
-@pytest.fixture
-def small(write_inter: Any) -> Trained:
-    return trained(write_inter)
-
-
 @needs_onnx
 @pytest.mark.slow
 @pytest.mark.parametrize(

@@ -20,11 +20,6 @@ from tests.helpers.trained import CHOICES, PROTOCOL, ROWS, SMALL, K, Trained, li
 
 
 @pytest.fixture
-def small(write_inter: Any) -> Trained:
-    return trained(write_inter)
-
-
-@pytest.fixture
 def model(small: Trained) -> Recommender:
     return load(small.file, "cpu")
 

@@ -21,6 +21,7 @@ from recbole_bert4rec.training.callbacks import Callback, WatchedLoader
 from recbole_bert4rec.training.request import RunRequest
 from recbole_bert4rec.training.run import resolved, run
 from tests.helpers.runs import QUIET
+from tests.helpers.small import equal
 
 CYCLE = [(f"u{u}", f"i{(u * 5 + t) % 40}", t) for u in range(60) for t in range(6 + u % 5)]
 SAMPLED = {"loss_type": "sampled_softmax", "negatives": "popularity", "sparse_update": True, "n_negatives": 8}
@@ -87,7 +88,7 @@ def test_a_run_that_is_interrupted_anywhere_ends_as_one_that_is_not(more: dict[s
         wanted, found = checkpoint.read(one), checkpoint.read(other)
         for changing in ("config", "callbacks"):
             del wanted[changing], found[changing]
-        assert same(wanted, found)
+        assert equal(wanted, found)
     assert without_seconds(resumed.record["epochs"]) == without_seconds(whole.record["epochs"])
     for key in ("best_epoch", "best_valid_result", "test_result"):
         assert resumed.record[key] == whole.record[key]
@@ -99,18 +100,8 @@ def test_the_best_epoch_is_kept_alike_where_its_validation_was_interrupted(write
     whole = run(**asked)
     last = interrupted(asked, (whole.record["best_epoch"], None))
     wanted, found = (checkpoint.read(one)["optimizer"] for one in (whole.checkpoint, run(resume=last).checkpoint))
-    assert same(wanted, found)
+    assert equal(wanted, found)
     assert wanted["param_groups"][0]["lr"] < whole.record["config"]["learning_rate"]  # the schedule's
-
-
-def same(one: Any, other: Any) -> bool:
-    if isinstance(one, torch.Tensor):
-        return torch.equal(one, other)
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
-    if isinstance(one, (list, tuple)):
-        return len(one) == len(other) and all(map(same, one, other))
-    return bool(one == other)
 
 
 def test_a_second_signal_ends_the_process_at_once() -> None:
