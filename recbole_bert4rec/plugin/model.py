@@ -26,7 +26,7 @@ from recbole_bert4rec.core.negatives import SharedNegatives, items_outside
 from recbole_bert4rec.core.objectives import TrainingBatch, seen_pairs
 from recbole_bert4rec.core.ranker import Pairs, Ranker
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
-from recbole_bert4rec.system.constants import PADDING, SAMPLED_LOSSES, STOCK_MODEL_NAME, UNCALIBRATED_LOSSES
+from recbole_bert4rec.system.constants import PADDING, SAMPLED_LOSSES, STOCK_MODEL_NAME
 
 _STOCK_FIELDS = ("MASK_ITEM_SEQ", "POS_ITEMS", "NEG_ITEMS", "MASK_INDEX")
 
@@ -153,17 +153,16 @@ class BERT4Rec(Ranker, SequentialRecommender):
             return cross_entropy(vectors, table, bias, labels, weights, offset, self._workspace)
         if self.loss_type == "BPR":
             return bpr(vectors, table, bias, labels, self._negatives_outside(sequences, batch, generator), weights)
-        if self.negatives is None:
-            raise NotImplementedError(f"loss_type {self.loss_type} has no branch in calculate_loss")
-        negatives = self.negatives.draw(self.n_negatives, labels, generator)
-        sparse = self.encoder.options.sparse_update
-        scores = sampled_scores(vectors, table, bias, labels, negatives.items, offset, sparse)
-        if self.loss_type == "sampled_softmax":
-            return sampled_softmax(scores, negatives.log_expected, weights)
-        if self.loss_type not in UNCALIBRATED_LOSSES:
-            raise NotImplementedError(f"loss_type {self.loss_type} has no branch in calculate_loss")
-        t = self.gbce_t if self.loss_type == "gBCE" else 0.0
-        return binary_cross_entropy(scores, weights, gbce_exponent(len(negatives.items), self.n_items, t))
+        if self.negatives is not None:
+            negatives = self.negatives.draw(self.n_negatives, labels, generator)
+            sparse = self.encoder.options.sparse_update
+            scores = sampled_scores(vectors, table, bias, labels, negatives.items, offset, sparse)
+            if self.loss_type == "sampled_softmax":
+                return sampled_softmax(scores, negatives.log_expected, weights)
+            if self.loss_type in ("BCE", "gBCE"):
+                t = self.gbce_t if self.loss_type == "gBCE" else 0.0
+                return binary_cross_entropy(scores, weights, gbce_exponent(len(negatives.items), self.n_items, t))
+        raise NotImplementedError(f"loss_type {self.loss_type} has no branch in loss_of")
 
     def logits_of(self, vectors: Tensor, batch: TrainingBatch) -> Tensor:
         """Return the logits of all items, for losses that need each of them: padding has -inf, ``seen_bias`` is added.
