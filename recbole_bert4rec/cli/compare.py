@@ -54,19 +54,19 @@ def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
     """
     from recbole_bert4rec.comparison.study import Study
 
-    compare_as_asked(options, flags, models_of(options), Study(), "compare")
+    compare_named(options, flags, models_of(options), Study(), "compare")
 
 
-def compare_as_asked(
+def compare_named(
     options: argparse.Namespace, flags: dict[str, str], names: list[str], study: Study, kind: str
 ) -> None:
-    """Compare what is named.
+    """Compare the named models or variants.
 
     Args:
         options: those of :func:`add_comparison`, data set and files.
         flags: options for all models.
-        names: of models, or of the study's variants.
-        study: of variants; an empty one for models.
+        names: names of models, or of the study's variants.
+        study: the variants; an empty one for models.
         kind: first part of the folder's name.
     """
     from recbole_bert4rec.comparison.compare import compare
@@ -92,15 +92,15 @@ def compare_as_asked(
     compare(comparison, Path(options.output_dir or f"{kind}-{name}"), options.screen)
 
 
-def kept(options: argparse.Namespace) -> str:
+def left_behind(options: argparse.Namespace) -> str:
     """Say what an interrupted command leaves behind."""
     return "all that is trained is kept, the same command does the rest and writes the reports"
 
 
 def _first_seed(options: argparse.Namespace, flags: dict[str, str]) -> int:
     """Return the seed that the options name, or RecBole's."""
-    given = flags.get("seed", named_in_files(options).get("seed", _SEED))
+    seed = flags.get("seed", named_in_files(options).get("seed", _SEED))
     try:
-        return int(given)
+        return int(seed)
     except (TypeError, ValueError):
-        raise UserError(f"--seed={given} must be a whole number") from None
+        raise UserError(f"--seed={seed} must be a whole number") from None

@@ -8,7 +8,7 @@ import importlib
 import shtab
 
 from recbole_bert4rec.cli.main import COMMANDS
-from recbole_bert4rec.cli.words import add_documented
+from recbole_bert4rec.cli.words import add_documented, nothing_changed
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,6 +33,4 @@ def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
     print(shtab.complete(everything, options.shell))
 
 
-def kept(options: argparse.Namespace) -> str:
-    """Say what an interrupted command leaves behind."""
-    return "nothing was changed"
+left_behind = nothing_changed

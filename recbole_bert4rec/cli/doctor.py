@@ -1,10 +1,11 @@
-"""``doctor``: what is installed, what is missing, and what is changed in RecBole."""
+"""``doctor``: libraries that are installed or missing, and changes of RecBole."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 
+from recbole_bert4rec.cli.words import nothing_changed
 from recbole_bert4rec.plugin.patches import doctor
 
 
@@ -13,10 +14,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
-    """Print the findings, and exit with 1 where BERT4Rec cannot run."""
+    """Print the findings, and exit with 1 if BERT4Rec cannot run."""
     sys.exit(doctor.main())
 
 
-def kept(options: argparse.Namespace) -> str:
-    """Say what an interrupted command leaves behind."""
-    return "nothing was changed"
+left_behind = nothing_changed

@@ -13,8 +13,8 @@ def add_engine(group: argparse._ActionsContainer, purpose: str, workers: str) ->
 
     Args:
         group: parser, or group of one.
-        purpose: what the engine does, for the help.
-        workers: what they are.
+        purpose: of the engine, for the help.
+        workers: their name, for the help.
     """
     add = group.add_argument
     add("--engine", choices=["ray"], help=purpose)

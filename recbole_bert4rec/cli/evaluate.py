@@ -1,4 +1,4 @@
-"""``evaluate``: the metrics of a checkpoint on given histories and what came next."""
+"""``evaluate``: the metrics of a checkpoint, by histories and the items that came next."""
 
 from __future__ import annotations
 
@@ -57,4 +57,4 @@ def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
         print(sentence, file=sys.stderr)
 
 
-kept = nothing_written
+left_behind = nothing_written

@@ -38,4 +38,4 @@ def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
     )
 
 
-kept = nothing_written
+left_behind = nothing_written

@@ -1,4 +1,4 @@
-"""``index``: lists of items that are alike, so that recommending from a large catalogue need not score all of it."""
+"""``index``: lists of similar items, with which recommending from a large catalogue need not score all of it."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
     print(index)
 
 
-kept = nothing_written
+left_behind = nothing_written
 
 
 def _some_of(options: argparse.Namespace, model: Recommender) -> Histories | None:
-    """Return the histories of a part of ``--input``; None where it is not given."""
+    """Return the histories of a part of ``--input``; None if the flag is missing."""
     if options.input is None:
         return None
     from recbole_bert4rec.logs.interactions import read_part

@@ -1,4 +1,4 @@
-"""``info``: what is in a checkpoint."""
+"""``info``: the content of a checkpoint."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import os
 
 from recbole_bert4rec.cli.trained import add_checkpoint, open_model
+from recbole_bert4rec.cli.words import nothing_changed
 from recbole_bert4rec.options.table import OPTIONS, RECBOLES, Role
 
 
@@ -15,16 +16,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
-    """Print what is in it.
+    """Print the content.
 
     Args:
         options: the command's own flags.
         flags: none.
 
     Raises:
-        UserError: it is damaged, or no checkpoint of this package.
+        UserError: it is damaged, or not a checkpoint of this package.
     """
-    model = open_model(options)  # first: what it says of exported folders needs no torch
+    model = open_model(options)  # first: its message about exported folders needs no torch
     from recbole_bert4rec.checkpoints import checkpoint
 
     state = checkpoint.read(options.checkpoint)
@@ -58,6 +59,4 @@ def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
     print("\n".join(f"{name:<{width}}  {text}" for name, text in lines.items()))
 
 
-def kept(options: argparse.Namespace) -> str:
-    """Say what an interrupted command leaves behind."""
-    return "nothing was changed"
+left_behind = nothing_changed

@@ -1,4 +1,4 @@
-"""The flags that several commands have: which model, which data, which files of options."""
+"""The flags that several commands have: for the model, the data and the files of options."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def add_names(parser: argparse.ArgumentParser, more: str = "") -> None:
 
     Args:
         parser: of a command.
-        more: said of ``--model`` besides.
+        more: a text to add to the help of ``--model``.
     """
     add = parser.add_argument_group("model and data").add_argument
-    what = f"name of the model (default: {DEFAULT_NAMES['model']}), or MODULE:CLASS of one of your own"
-    add("--model", "-m", help=what + more)
-    what = f"name of the data set (default: {DEFAULT_NAMES['dataset']}), or a log: {FORMATS}"
-    add("--dataset", "-d", help=what)
+    text = f"name of the model (default: {DEFAULT_NAMES['model']}), or MODULE:CLASS of one of your own"
+    add("--model", "-m", help=text + more)
+    text = f"name of the data set (default: {DEFAULT_NAMES['dataset']}), or a log: {FORMATS}"
+    add("--dataset", "-d", help=text)
     add("--config_files", help="YAML files, separated by spaces, or names of properties/recipe; later ones win")
 
 
@@ -33,15 +33,15 @@ def config_files(options: argparse.Namespace) -> tuple[str, ...]:
     Raises:
         UserError: there is no such file or recipe.
     """
-    return _found(options.config_files)
+    return _paths_of(options.config_files)
 
 
 def add_screen(parser: argparse.ArgumentParser, one_run: bool = False) -> None:
-    """Add the flags that say what is shown.
+    """Add the flags about the lines on the screen.
 
     Args:
         parser: of a command.
-        one_run: whether RecBole's own lines can be shown, which those of several runs cannot.
+        one_run: whether the command is a single run, whose lines of RecBole can be shown.
     """
     add = (
         parser.add_argument_group("the screen (log files have everything)").add_mutually_exclusive_group().add_argument
@@ -64,28 +64,28 @@ def protocols(options: argparse.Namespace) -> tuple[str, ...]:
     Raises:
         UserError: there is no such file or recipe.
     """
-    return _found(options.also_test)
+    return _paths_of(options.also_test)
 
 
-def _found(names: str | None) -> tuple[str, ...]:
+def _paths_of(names: str | None) -> tuple[str, ...]:
     return tuple(map(find_config, (names or "").split()))
 
 
 def named_in_files(options: argparse.Namespace) -> dict[str, Any]:
-    """Return what the files of options say; later ones win."""
+    """Return the options of the files; later ones win."""
     return {key: value for file in config_files(options) for key, value in read_yaml(file).items()}
 
 
 def model_in_files(options: argparse.Namespace) -> Any:
-    """Return what the files of options name as the model, one or several; BERT4Rec where they name none.
+    """Return the model, or several, that the files of options name; BERT4Rec if they name none.
 
     Raises:
         UserError: a class of the user's own, whose module would have to be imported.
     """
-    given = named_in_files(options).get("model") or DEFAULT_NAMES["model"]
-    for name in given if isinstance(given, list) else str(given).split(","):
+    models = named_in_files(options).get("model") or DEFAULT_NAMES["model"]
+    for name in models if isinstance(models, list) else str(models).split(","):
         named_in_file(str(name).strip(), "a configuration file")
-    return given
+    return models
 
 
 def models_of(options: argparse.Namespace) -> list[str]:
@@ -94,8 +94,8 @@ def models_of(options: argparse.Namespace) -> list[str]:
     Raises:
         UserError: a name is empty.
     """
-    given = options.model or model_in_files(options)
-    names = [str(name).strip() for name in (given if isinstance(given, list) else str(given).split(","))]
+    models = options.model or model_in_files(options)
+    names = [str(name).strip() for name in (models if isinstance(models, list) else str(models).split(","))]
     if not all(names):
-        raise UserError(f"--model={given} has an empty name")
+        raise UserError(f"--model={models} has an empty name")
     return names

@@ -31,8 +31,8 @@ class Command(NamedTuple):
 
     Attributes:
         module: has ``add_arguments(parser)``, ``execute(options, flags)``, whose flags are options by their names, and
-            ``kept(options)``, which says what an interrupted command leaves behind. It is imported when the command is
-            called, so that ``doctor`` works where RecBole does not.
+            ``left_behind(options)``, which says what an interrupted command leaves behind. It is imported when the
+            command is called, so that ``doctor`` works even if RecBole does not.
         purpose: one line for the list of commands.
         takes_options: whether it trains, and so takes options of RecBole and of the model.
     """
@@ -65,7 +65,7 @@ _OPTIONS = "Any option of RecBole or of the model can be given as --key=value."
 
 @contextmanager
 def _reader_may_leave() -> Iterator[None]:
-    """End quietly when nobody reads on, as after ``| head``."""
+    """End quietly if nobody reads the output to its end, as in ``... | head``."""
     try:
         try:
             yield
@@ -87,8 +87,8 @@ def main(arguments: list[str] | None = None, name: str | None = None) -> int:
 
     Args:
         arguments: of the command line. Default: those of this process.
-        name: the sub-command that a program such as run.py stands for. Without it the first argument names it, and
-            ``run`` is meant where that is a flag or missing.
+        name: the sub-command of a program such as run.py. Default: the first argument; ``run`` if that is a flag or
+            missing.
 
     Returns:
         The exit code.
@@ -115,12 +115,12 @@ def main(arguments: list[str] | None = None, name: str | None = None) -> int:
             _tell("error", f"{error}; {active}{install}`python -m recbole_bert4rec doctor` says what is missing", words)
             return MISSING
         except Interrupted as stop:
-            _tell("interrupted", stop.kept or "nothing was begun", words)
+            _tell("interrupted", stop.left_behind or "nothing was begun", words)
             return stop.exit_code
 
 
 def _tell(event: str, text: str, words: list[str]) -> None:
-    """Say why the command ends, as an object where the user wants these."""
+    """Say why the command ends, as a JSON object if the user wants these."""
     if JSON not in (word.removeprefix("--log_format=") for word in words):
         print(f"{event}{':' if event == 'error' else ';'} {text}", file=sys.stderr)
         return
@@ -143,17 +143,17 @@ def _execute(name: str, words: list[str], program: str) -> int:
     parser, takes_options = parser_of(name, program), COMMANDS[name].takes_options
     if takes_options and {"-h", "--help"} & {*words}:
         add_documented(parser, words)
-    own = {word for action in parser._actions for word in action.option_strings}
-    options, flags = parser.parse_known_args(joined(words, own) if takes_options else words)
+    own_flags = {word for action in parser._actions for word in action.option_strings}
+    options, flags = parser.parse_known_args(joined(words, own_flags) if takes_options else words)
     if takes_options:
-        check_flags(flags, own)
+        check_flags(flags, own_flags)
     elif flags:
-        raise UserError(unknown(flags, own, name))
+        raise UserError(unknown(flags, own_flags, name))
     try:
         command.execute(options, parse_flags(flags))
     except KeyboardInterrupt as error:
         stop = error if isinstance(error, Interrupted) else Interrupted(signal.SIGINT)
-        raise Interrupted(stop.number, stop.kept or command.kept(options)) from error
+        raise Interrupted(stop.number, stop.left_behind or command.left_behind(options)) from error
     except SystemExit as end:
         return int(end.code or 0)
     return DONE

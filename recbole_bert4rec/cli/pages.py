@@ -1,6 +1,6 @@
 """Writes docs/commands.md from the parsers of the commands.
 
-``python -m recbole_bert4rec.cli.pages`` writes it; with ``--check`` it fails where it is not up to date.
+``python -m recbole_bert4rec.cli.pages`` writes it; with ``--check`` it fails if the file is not up to date.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def reference() -> str:
         for group in parser._action_groups:
             rows = [_row(parser, action) for action in group._group_actions if action.dest != "help"]
             if rows:
-                own = group.title in ("options", "positional arguments")
+                untitled = group.title in ("options", "positional arguments")
                 parts.append(
-                    "\n".join([*([] if own else [f"{str(group.title).capitalize()}:\n"]), "| | |", "|-|-|", *rows])
+                    "\n".join([*([] if untitled else [f"{str(group.title).capitalize()}:\n"]), "| | |", "|-|-|", *rows])
                 )
         if command.takes_options:
             parts.append("Besides, any [option](options.md) of RecBole or of the model, as `--key=value`.")
@@ -40,7 +40,7 @@ def reference() -> str:
 
 
 def _row(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
-    """Return a flag with the form of its value, and what it means."""
+    """Return a row of the table: a flag with the form of its value, and its meaning."""
     value = action.metavar or action.dest.upper()
     takes = "" if action.nargs == 0 else f"[={value}]" if action.nargs == "?" else f"={value}"
     names = [f"`{flag}{takes}`" if flag.startswith("--") else f"`{flag}`" for flag in action.option_strings]

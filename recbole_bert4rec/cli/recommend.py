@@ -57,11 +57,11 @@ def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
         UserError: something that the user can mend.
     """
     check_output(options)
-    opened = {"logit_adjustment": options.logit_adjustment, "index": options.index}
-    model = open_model(options, **opened)  # first: what it says of exported folders needs no torch
+    load_arguments = {"logit_adjustment": options.logit_adjustment, "index": options.index}
+    model = open_model(options, **load_arguments)  # first: its message about exported folders needs no torch
     from recbole_bert4rec.recommend.recommender import Recommender
 
-    how = {
+    arguments = {
         "k": options.k,
         "filter_viewed": filter_viewed(options),
         "items_to_recommend": items_of("--items_to_recommend", options.items_to_recommend, model),
@@ -72,16 +72,16 @@ def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
     if options.filter_viewed == AUTO:
         print(f"filter_viewed is auto: {model.viewed.why}", file=sys.stderr)
     if options.input is None:
-        table = model.recommend(**how)
+        table = model.recommend(**arguments)
         write_or_print(table, options.output)
         print(f"{table[model.fields[0]].nunique()} users answered in {options.output}", file=sys.stderr)
         return
-    asked = {"how": how, "chosen": None if model.index is None else model.index.choice}
-    answer_users(options, model, partial(Recommender.recommend, **how), asked, **opened)
+    settings = {"how": arguments, "chosen": None if model.index is None else model.index.choice}
+    answer_users(options, model, partial(Recommender.recommend, **arguments), settings, **load_arguments)
 
 
 def _categories(options: argparse.Namespace, model: Recommender) -> dict[str, Any]:
-    """Return what --max_per and --items say, as arguments of :meth:`Recommender.recommend`.
+    """Return the arguments of :meth:`Recommender.recommend` for --max_per and --items.
 
     Raises:
         UserError: one of them is missing or has another form, or the model knows none of the items.
@@ -100,4 +100,4 @@ def _categories(options: argparse.Namespace, model: Recommender) -> dict[str, An
     return {"categories": categories, "max_per": int(most)}
 
 
-kept = parts_kept
+left_behind = parts_kept

@@ -78,28 +78,28 @@ def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
         also_test=protocols(options),
         screen=options.screen,
     )
-    place = TrainingProcess.of_environment()
-    starter = _starter(options, place is not None)
+    process = TrainingProcess.of_environment()
+    starter = _starter(options, process is not None)
     if starter is None:
         run(request)
     elif starter == "--engine=ray":
         from recbole_bert4rec.ray.train import run_on_ray
 
         run_on_ray(request, options.num_workers or 1, options.ray_address)
-    elif place is not None:
-        run_rank(request, place)
+    elif process is not None:
+        run_rank(request, process)
     else:
         run_processes(request, options.nproc, options.ip, options.port)
 
 
 def _starter(options: argparse.Namespace, torchrun: bool) -> str | None:
-    """Return what starts processes that train together; None where there is one process.
+    """Return the name of the program or flag that starts several processes; None if there is one process.
 
     Raises:
-        UserError: two do, or a flag goes with none of them.
+        UserError: there are two of them, or a flag that does not go with them.
     """
-    given = {"torchrun": torchrun, "--nproc": options.nproc > 1, "--engine=ray": check_engine(options)}
-    starters = [name for name, is_given in given.items() if is_given]
+    used = {"torchrun": torchrun, "--nproc": options.nproc > 1, "--engine=ray": check_engine(options)}
+    starters = [name for name, is_used in used.items() if is_used]
     if options.nproc < 1:
         raise UserError(f"--nproc={options.nproc} must be at least 1")
     if len(starters) > 1:
@@ -112,10 +112,10 @@ def _starter(options: argparse.Namespace, torchrun: bool) -> str | None:
     return starters[0]
 
 
-def kept(options: argparse.Namespace) -> str:
+def left_behind(options: argparse.Namespace) -> str:
     """Say what an interrupted command leaves behind."""
     if _is_comparison(options):
-        return compare.kept(options)
+        return compare.left_behind(options)
     if "LOCAL_RANK" in os.environ:  # torchrun ends its processes when one is lost
         return "the same command with --resume goes on from the last checkpoint, if there is one"
     return "nothing was trained; the same command begins anew"

@@ -1,4 +1,4 @@
-"""``serve``: a checkpoint over HTTP, and a page to look at what it recommends."""
+"""``serve``: a checkpoint over HTTP, and a page that shows its recommendations."""
 
 from __future__ import annotations
 
@@ -74,6 +74,6 @@ def items_beside(checkpoint: str, model: Recommender) -> ItemFile | None:
     return None
 
 
-def kept(options: argparse.Namespace) -> str:
+def left_behind(options: argparse.Namespace) -> str:
     """Say what an interrupted command leaves behind."""
     return "the service has ended"

@@ -38,4 +38,4 @@ def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
     write_or_print(model.similar_items(model.items if items is None else items, options.k), options.output)
 
 
-kept = nothing_written
+left_behind = nothing_written

@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from recbole_bert4rec.cli.compare import add_comparison, compare_as_asked, kept
+from recbole_bert4rec.cli.compare import add_comparison, compare_named, left_behind
 from recbole_bert4rec.cli.inputs import add_names, add_screen, models_of
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.resources import find_config
 
-__all__ = ["add_arguments", "execute", "kept"]
+__all__ = ["add_arguments", "execute", "left_behind"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,4 +37,4 @@ def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
     if others:
         raise UserError(f"a study varies one model, but --model is {options.model}")
     study = read_study(find_config(options.study, "study"), base)
-    compare_as_asked(options, flags, list(study.variants), study, Path(options.study).stem)
+    compare_named(options, flags, list(study.variants), study, Path(options.study).stem)

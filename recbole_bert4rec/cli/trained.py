@@ -1,4 +1,4 @@
-"""The flags of the commands that ask a trained model: its checkpoint, the columns of a file, where to write."""
+"""The flags of the commands that ask a trained model: its checkpoint, the columns of a file, the output."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _FILTER = {"True": True, "False": False, AUTO: AUTO}
 
 
 def add_checkpoint(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that say which model, and where it computes."""
+    """Add the flags for the checkpoint and the device."""
     add = parser.add_argument
     add("--checkpoint", required=True, metavar="FILE", help="of a run, whose summary names it")
     add("--model", metavar="MODULE:CLASS", help="class of a model of your own, which the checkpoint only names")
@@ -48,13 +48,13 @@ def add_checkpoint(parser: argparse.ArgumentParser) -> None:
 
 
 def add_adjustment(parser: argparse.ArgumentParser) -> None:
-    """Add the flag that ranks by other than the plain scores."""
+    """Add the flag for ranking by scores that are adjusted for popularity."""
     text = "rank less by popularity, by score - this * log(n + 1) (default: the checkpoint's)"
     parser.add_argument("--logit_adjustment", type=float, help=text)
 
 
 def add_input(parser: argparse.ArgumentParser, purpose: str) -> None:
-    """Add the flags that say where the histories are, and what for."""
+    """Add the flags for the file of histories, whose purpose the help says."""
     text = f"{purpose}: what --dataset reads, or .inter; a row an interaction, or a row a user with a list of items"
     parser.add_argument("--input", metavar="FILE", help=text)
     for field in NAMES_OF_COLUMNS:
@@ -66,14 +66,14 @@ def add_input(parser: argparse.ArgumentParser, purpose: str) -> None:
 
 def add_filter(parser: argparse.ArgumentParser, default: str | None) -> None:
     """Add the flag about items that a user had."""
-    said = "auto, which follows from what the model learnt" if default == AUTO else "as in evaluation"
+    default_text = "auto, which follows from what the model learnt" if default == AUTO else "as in evaluation"
     choices = [name for name in _FILTER if name != AUTO or default == AUTO]
-    text = f"leave out the items of a user's history (default: {said})"
+    text = f"leave out the items of a user's history (default: {default_text})"
     parser.add_argument("--filter_viewed", choices=choices, default=default, help=text)
 
 
 def filter_viewed(options: argparse.Namespace) -> Any:
-    """Return the value of the flag about items that a user had; None where it was not given."""
+    """Return the value of the flag about items that a user had; None if it is missing."""
     return None if options.filter_viewed is None else _FILTER[options.filter_viewed]
 
 
@@ -85,13 +85,13 @@ def open_model(options: argparse.Namespace, **more: Any) -> Recommender:
         **more: arguments of :func:`load`.
 
     Raises:
-        UserError: there is none, or it cannot compute there.
+        UserError: there is none, or the device cannot be used.
     """
     return load_here(options.checkpoint, options.device, dates_given(options), model=options.model, **more)
 
 
 def dates_given(options: argparse.Namespace) -> dict[str, str]:
-    """Return what the flags say of dates, by the names of :class:`Dates`.
+    """Return the values of the flags about dates, by the names of :class:`Dates`.
 
     Raises:
         UserError: there is no such time zone.
@@ -112,11 +112,11 @@ def load_here(
     Args:
         checkpoint: as of :func:`load`.
         device: as of :func:`load`.
-        dates: how dates are read, where that is not as in the training; see :class:`Dates`.
+        dates: how dates are read, if not as in the training; see :class:`Dates`.
         **more: further arguments of :func:`load`.
 
     Raises:
-        UserError: there is none, or it cannot compute there.
+        UserError: there is none, or the device cannot be used.
     """
     if os.path.isdir(checkpoint):
         raise UserError(
@@ -143,8 +143,8 @@ def open_input(options: argparse.Namespace, model: Recommender, path: str | None
     """
     from recbole_bert4rec.logs.interactions import InteractionFile
 
-    named = (getattr(options, field) or own for field, own in zip(NAMES_OF_COLUMNS, model.fields, strict=True))
-    user, item, time = named
+    columns = zip(NAMES_OF_COLUMNS, model.fields, strict=True)
+    user, item, time = (getattr(options, field) or of_training for field, of_training in columns)
     if options.TIME_FIELD is not None and model.config.get("in_order"):
         raise UserError(
             f"--TIME_FIELD={time} has no effect: the model was trained with `in_order`, and takes rows in their order"
@@ -155,7 +155,7 @@ def open_input(options: argparse.Namespace, model: Recommender, path: str | None
 
 
 def reading_of(options: argparse.Namespace, model: Recommender) -> Reading:
-    """Return how a file is to be read: as the flags say, or else as the log of the training was."""
+    """Return how a file is to be read: by the flags, or else like the log of the training."""
     from recbole_bert4rec.logs.reading import Reading, names_with_commas
 
     stored, encoding = model.config, model.config.get("encoding")
@@ -172,7 +172,7 @@ def reading_of(options: argparse.Namespace, model: Recommender) -> Reading:
 
 
 def add_output(parser: argparse.ArgumentParser, table: str) -> None:
-    """Add the flags that say where the table goes, and who makes it."""
+    """Add the flags for the file of the table, and for the engine that makes it."""
     text = f"table of {table} (.csv or .parquet; a name without an ending: a folder of .parquet files)"
     parser.add_argument("--output", required=True, metavar="FILE", help=text)
     purpose = "answer the users of --input in actors of Ray Data, each with a model of its own"
@@ -180,7 +180,7 @@ def add_output(parser: argparse.ArgumentParser, table: str) -> None:
 
 
 def check_output(options: argparse.Namespace) -> None:
-    """Refuse where and how a table cannot be written.
+    """Refuse an output that cannot be written, before anything is computed.
 
     Raises:
         UserError: says what is wrong.
@@ -196,17 +196,17 @@ def answer_users(
     options: argparse.Namespace,
     model: Recommender,
     answer: Callable[[Recommender, Histories], pd.DataFrame],
-    asked: Mapping[str, Any],
-    **opened: object,
+    settings: Mapping[str, Any],
+    **load_arguments: object,
 ) -> None:
     """Write a table with the answers for all users of ``--input`` to ``--output``, and say how many there were.
 
     Args:
         options: of the command.
-        model: that answers.
+        model: answers in this process.
         answer: makes the table of some histories; for Ray it is pickled.
-        asked: what the answers depend on besides the flags, the input and the checkpoint.
-        **opened: what the model was opened with, besides the flags of :func:`add_checkpoint`.
+        settings: values that the answers depend on, besides the flags, the input and the checkpoint.
+        **load_arguments: arguments of :func:`load` that the model was opened with, besides the flags.
     """
     from recbole_bert4rec.recommend.bulk import Engine, OneAfterAnother, Question, answer_file
 
@@ -220,20 +220,20 @@ def answer_users(
 
             checkpoint = os.path.abspath(options.checkpoint)
             load_one = partial(
-                load_here, checkpoint, options.device, dates_given(options), model=options.model, **opened
+                load_here, checkpoint, options.device, dates_given(options), model=options.model, **load_arguments
             )
             engine = stack.enter_context(on_ray(question, load_one, options.num_workers or 1, options.ray_address))
-        made_from = {**flags, **asked, "size": status.st_size, "changed": status.st_mtime}
+        made_from = {**flags, **settings, "size": status.st_size, "changed": status.st_mtime}
         count = answer_file(source, options.output, made_from, engine, model.items)
     left_out = f"; {count.skipped} interactions are left out: the model does not know their items"
     others = f"; {count.strangers} users have no other ones, and are answered as without a history"
     none = f"; {count.without_row} users have no row: no item is left for them"
-    said = "".join(
+    remarks = "".join(
         text
         for text, number in ((left_out, count.skipped), (others, count.strangers), (none, count.without_row))
         if number
     )
-    print(f"{count.users} users answered in {options.output}{said}", file=sys.stderr)
+    print(f"{count.users} users answered in {options.output}{remarks}", file=sys.stderr)
 
 
 def nothing_written(options: argparse.Namespace) -> str:
@@ -258,12 +258,12 @@ def write_or_print(table: pd.DataFrame, output: str | None) -> None:
 
 
 def items_of(flag: str, path: str | None, model: Recommender) -> list[str] | None:
-    """List the items of a text file, a line each, without spaces and quotes around those that are unknown with them.
+    """List the items of a text file, a line each; spaces and quotes around unknown ones are taken off.
 
     Args:
-        flag: that names the file.
-        path: of it; None for none.
-        model: that is asked.
+        flag: the flag of the file, for messages.
+        path: of the file, or None.
+        model: knows the items.
 
     Raises:
         UserError: it cannot be read, or the model knows none of them.

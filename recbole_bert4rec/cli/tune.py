@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from recbole_bert4rec.tuning.tune import SearchRequest
 
 _DRAWN = 10
-"""Trials of random and bayes where nobody says how many; RecBole's default."""
+"""Default number of trials of random and bayes; RecBole's."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -79,31 +79,31 @@ def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
     tune(_request(options, flags))
 
 
-def kept(options: argparse.Namespace) -> str:
+def left_behind(options: argparse.Namespace) -> str:
     """Say what an interrupted command leaves behind."""
     return "the trials that ended are kept, --resume goes on from there"
 
 
 def _contradictions(options: argparse.Namespace, flags: dict[str, str]) -> list[str]:
     """Say which flags do not go together."""
-    found = []
+    mistakes = []
     if options.tool != "Ray":
         only_ray = {"--scheduler": options.scheduler != "none", "--max_concurrent": options.max_concurrent}
         only_ray |= {"--ray_address": options.ray_address, "--gpus_per_trial": options.gpus_per_trial}
-        found += [f"{flag} needs --tool=Ray" for flag, given in only_ray.items() if given]
+        mistakes += [f"{flag} needs --tool=Ray" for flag, is_given in only_ray.items() if is_given]
     elif "gpu_id" in flags:
-        found.append("--gpu_id does not go with --tool=Ray, which shares out the GPUs; leave it out")
+        mistakes.append("--gpu_id does not go with --tool=Ray, which shares out the GPUs; leave it out")
     if options.algo == "exhaustive" and options.max_evals is not None:
-        found.append("--max_evals goes with --algo=random or bayes; exhaustive tries every combination")
+        mistakes.append("--max_evals goes with --algo=random or bayes; exhaustive tries every combination")
     if options.budget is not None and options.scheduler == "asha":
-        found.append("--budget ends trials by time and --scheduler=asha by epochs; leave one of them out")
+        mistakes.append("--budget ends trials by time and --scheduler=asha by epochs; leave one of them out")
     if options.metric is not None and "valid_metric" in flags:
-        found.append("--metric and --valid_metric say the same; leave one of them out")
-    return found
+        mistakes.append("--metric and --valid_metric say the same; leave one of them out")
+    return mistakes
 
 
 def _request(options: argparse.Namespace, flags: dict[str, str]) -> SearchRequest:
-    """Return what is asked for, or name all flags that do not go together."""
+    """Return the request for a search, or name all flags that do not go together."""
     import torch
 
     from recbole_bert4rec.training.budget import seconds_of
@@ -111,16 +111,16 @@ def _request(options: argparse.Namespace, flags: dict[str, str]) -> SearchReques
     from recbole_bert4rec.tuning.objective import Task
     from recbole_bert4rec.tuning.tune import SearchRequest
 
-    found = _contradictions(options, flags)
+    mistakes = _contradictions(options, flags)
     for flag in ("max_evals", "cpus_per_trial", "max_concurrent"):
         value = getattr(options, flag)
         if value is not None and value < 1:
-            found.append(f"--{flag} must be at least 1, but is {value}")
+            mistakes.append(f"--{flag} must be at least 1, but is {value}")
     gpus = float(torch.cuda.is_available()) if options.gpus_per_trial is None else options.gpus_per_trial
     if gpus < 0:
-        found.append(f"--gpus_per_trial must be at least 0, but is {gpus:g}")
-    if found:
-        raise UserError("; ".join(found))
+        mistakes.append(f"--gpus_per_trial must be at least 0, but is {gpus:g}")
+    if mistakes:
+        raise UserError("; ".join(mistakes))
     if options.metric is not None:
         flags = {**flags, "valid_metric": options.metric}
     named = {**DEFAULT_NAMES, **named_in_files(options)}

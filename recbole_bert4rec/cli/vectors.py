@@ -52,7 +52,7 @@ def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
     answer_users(options, model, partial(_of_users, with_bias=options.with_bias), {})
 
 
-kept = parts_kept
+left_behind = parts_kept
 
 
 def _of_users(model: Recommender, histories: Histories, with_bias: bool) -> pd.DataFrame:
@@ -60,11 +60,11 @@ def _of_users(model: Recommender, histories: Histories, with_bias: bool) -> pd.D
     return _table(model.user_vectors(histories, with_bias=with_bias), model.fields[0])
 
 
-def _table(found: Vectors, name: str) -> pd.DataFrame:
+def _table(vectors: Vectors, name: str) -> pd.DataFrame:
     """Return ids and numbers side by side."""
     import pandas as pd
 
-    columns = [f"v{number}" for number in range(found.vectors.shape[1])]
-    table = pd.DataFrame(found.vectors, columns=columns)
-    table.insert(0, name, found.ids)
+    columns = [f"v{number}" for number in range(vectors.vectors.shape[1])]
+    table = pd.DataFrame(vectors.vectors, columns=columns)
+    table.insert(0, name, vectors.ids)
     return table

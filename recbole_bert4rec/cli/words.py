@@ -1,4 +1,4 @@
-"""Options beside a command's own flags: how they are written, what is misspelt, and what --help says of them."""
+"""Options beside a command's own flags: their spelling, mistakes in it, and their part of --help."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from recbole_bert4rec.system.constants import MODEL_NAME, OUR_MODELS
 from recbole_bert4rec.system.errors import UserError, nearest
 
 
-def joined(words: list[str], own: Collection[str]) -> list[str]:
+def joined(words: list[str], own_flags: Collection[str]) -> list[str]:
     """Write options as RecBole reads them: ``--epochs 3`` becomes ``--epochs=3``, and a lone switch is switched on.
 
     Args:
         words: of the command line.
-        own: the flags of the command, which argparse reads.
+        own_flags: the flags of the command, which argparse reads.
     """
-    found: list[str] = []
+    flags: list[str] = []
     following = iter([*words[1:], None])
     skipped = False
     for word in words:
         value = next(following)
         if skipped:
             skipped = False
-        elif not word.startswith("--") or "=" in word or word in own:
-            found.append(word)
+        elif not word.startswith("--") or "=" in word or word in own_flags:
+            flags.append(word)
         elif value is not None and not value.startswith("--"):
-            found.append(f"{word}={value}")
+            flags.append(f"{word}={value}")
             skipped = True
         else:
-            found.append(f"{word}=True" if _is_switch(word.removeprefix("--")) else word)
-    return found
+            flags.append(f"{word}=True" if _is_switch(word.removeprefix("--")) else word)
+    return flags
 
 
 def _is_switch(name: str) -> bool:
@@ -48,57 +48,57 @@ class Parser(argparse.ArgumentParser):
     """A parser whose mistakes are one line, without the usage before it."""
 
     def error(self, message: str) -> NoReturn:
-        """Refuse the flags; argparse calls it with what is wrong."""
+        """Refuse the flags; argparse calls it with its message."""
         raise UserError(f"{message}; `{self.prog} --help` lists the flags")
 
 
-def check_flags(flags: list[str], own: Collection[str]) -> None:
-    """Refuse what is not written ``--key=value``, and flags of the program that are misspelt.
+def check_flags(flags: list[str], own_flags: Collection[str]) -> None:
+    """Refuse words that are not written ``--key=value``, and misspelt flags of the command.
 
     Misspelt options are found with all other mistakes of the configuration.
 
     Args:
-        flags: what argparse has left.
-        own: the flags of the command.
+        flags: words that argparse does not know.
+        own_flags: the flags of the command.
 
     Raises:
         UserError: naming each of them.
     """
-    found = []
+    mistakes = []
     values: dict[str, str] = {}
     for flag in flags:
         name, equals, value = flag.partition("=")
         if values.setdefault(name, value) != value:
-            found.append(f"`{name}` is given twice, as {values[name]} and as {value}")
+            mistakes.append(f"`{name}` is given twice, as {values[name]} and as {value}")
         if not flag.startswith("--") or not equals:
-            found.append(f"argument {flag!r} is not understood; options are written --key=value")
+            mistakes.append(f"argument {flag!r} is not understood; options are written --key=value")
         elif "=" in value:
-            found.append(f"argument {flag!r}: RecBole takes no '=' inside a value; put it into a config file")
-        elif near := _misspelt(name.removeprefix("--"), [word.removeprefix("--") for word in own]):
-            found.append(f"`{name}`: did you mean `--{near}`?")
-    if found:
-        raise UserError("; ".join(found))
+            mistakes.append(f"argument {flag!r}: RecBole takes no '=' inside a value; put it into a config file")
+        elif near := _misspelt(name.removeprefix("--"), [word.removeprefix("--") for word in own_flags]):
+            mistakes.append(f"`{name}`: did you mean `--{near}`?")
+    if mistakes:
+        raise UserError("; ".join(mistakes))
 
 
-def unknown(flags: list[str], own: Collection[str], command: str) -> str:
-    """Say that a command without options has no such flags, and which was probably meant."""
-    near = nearest(flags[0].partition("=")[0], own)
+def unknown(flags: list[str], own_flags: Collection[str], command: str) -> str:
+    """Say that a command without options has no such flags, and name the one that was probably meant."""
+    near = nearest(flags[0].partition("=")[0], own_flags)
     hint = f"; did you mean `{near}`?" if near else ""
     return f"{command} does not know {' '.join(flags)}{hint}"
 
 
-def _misspelt(name: str, own: list[str]) -> str | None:
+def _misspelt(name: str, own_names: list[str]) -> str | None:
     """Return the flag of the program that a name most likely means, if it means no option."""
     from recbole_bert4rec.options.known import known_to_recbole
     from recbole_bert4rec.options.table import OPTIONS
 
     known = {*OPTIONS, *known_to_recbole()}
-    near = nearest(name.replace("-", "_"), sorted({*known, *own}))
-    return near if name not in known and near in own else None
+    near = nearest(name.replace("-", "_"), sorted({*known, *own_names}))
+    return near if name not in known and near in own_names else None
 
 
 def add_documented(parser: argparse.ArgumentParser, words: list[str]) -> None:
-    """Add the options of the model to what ``--help`` prints, in groups, with defaults.
+    """Add the options of the model, in groups and with defaults, to the output of ``--help``.
 
     Args:
         parser: of a command.
@@ -110,17 +110,18 @@ def add_documented(parser: argparse.ArgumentParser, words: list[str]) -> None:
     from recbole_bert4rec.options.user_models import known_as, options_read_by, parent_of, property_files
 
     parser.usage = f"{parser.format_usage().removeprefix('usage: ').rstrip()} [--option=value ...]"
-    given = argparse.ArgumentParser(add_help=False)
-    given.add_argument("--model", "-m", default=MODEL_NAME)
-    asked = known_as(given.parse_known_args(words)[0].model.split(",")[0])
-    model, own = parent_of(asked), documented_in(property_files(asked))
+    model_parser = argparse.ArgumentParser(add_help=False)
+    model_parser.add_argument("--model", "-m", default=MODEL_NAME)
+    named = known_as(model_parser.parse_known_args(words)[0].model.split(",")[0])
+    model, user_options = parent_of(named), documented_in(property_files(named))
     taken = {word.removeprefix("--") for action in parser._actions for word in action.option_strings}
-    if asked != model:
-        group = parser.add_argument_group(f"options of {asked}, as --key=value; those of {model} follow")
-        for name in sorted({*own} | options_read_by(asked)):
+    if named != model:
+        group = parser.add_argument_group(f"options of {named}, as --key=value; those of {model} follow")
+        for name in sorted({*user_options} | options_read_by(named)):
             if name not in taken:
                 taken.add(name)
-                _add(group, name, own[name].default if name in own else "", own[name].help if name in own else "")
+                about = user_options.get(name)
+                _add(group, name, about.default if about else "", about.help if about else "")
     if model in OUR_MODELS:
         for role in Role:
             group = parser.add_argument_group(f"{role.value}, as --key=value")
@@ -140,7 +141,12 @@ def _add(group: argparse._ArgumentGroup, name: str, default: str, text: str) -> 
 
 
 def _choices(kind: Kind) -> list[str] | None:
-    """Return the values that a shell may offer; None where there are too many."""
+    """Return the values that a shell may offer; None if there are too many."""
     if isinstance(kind, Switch):
         return ["True", "False"]
     return list(kind.names) if isinstance(kind, OneOf) else None
+
+
+def nothing_changed(options: argparse.Namespace) -> str:
+    """Say what an interrupted command leaves behind that only prints."""
+    return "nothing was changed"

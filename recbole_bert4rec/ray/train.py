@@ -62,15 +62,15 @@ class _Board:
         again, self._begun = self._begun, True
         self._attempts += 1
         if self._attempts > _ATTEMPTS and self.mistake is None:
-            lost, kept = f"workers were lost {_ATTEMPTS} times within one epoch", self.kept()
-            self.mistake = f"{lost}; {kept}" if kept else lost
+            lost, saved = f"workers were lost {_ATTEMPTS} times within one epoch", self.left_behind()
+            self.mistake = f"{lost}; {saved}" if saved else lost
         return again
 
     def state(self) -> tuple[str | None, str | None]:
         """Return the mistake that ends the run, and the checkpoint to resume, if any."""
         return self.mistake, self.checkpoint
 
-    def kept(self) -> str:
+    def left_behind(self) -> str:
         """Say how to resume the run; nothing if no checkpoint was written."""
         exists = self.checkpoint is not None and Path(self.checkpoint).exists()
         return f"the same command with --resume={self.checkpoint} goes on" if exists else ""
@@ -178,7 +178,8 @@ def run_on_ray(request: RunRequest, workers: int, address: str | None) -> None:
         if mistake is not None:
             raise UserError(mistake)
         if not ray.get(board.is_finished.remote()):
-            raise Interrupted(signal.SIGINT, ray.get(board.kept.remote()))  # Ray took the signal and ended the run
+            left_behind = ray.get(board.left_behind.remote())
+            raise Interrupted(signal.SIGINT, left_behind)  # Ray took the signal and ended the run
     finally:
         ray.shutdown()
 

@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM: what must not be torn apart is finished first, all else ends at once; a second signal always."""
+"""SIGINT and SIGTERM: a step that must not be interrupted ends first; a second signal ends the process at once."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class Interrupted(KeyboardInterrupt):
 
     Args:
         number: of the signal.
-        kept: what is left of the work, and how it goes on; empty where nobody says so.
+        left_behind: a sentence about the work that is saved, and how to go on; empty if nothing is known of it.
     """
 
-    def __init__(self, number: int, kept: str = "") -> None:
+    def __init__(self, number: int, left_behind: str = "") -> None:
         super().__init__(number)
-        self.number, self.kept = number, kept
+        self.number, self.left_behind = number, left_behind
 
     @property
     def exit_code(self) -> int:
@@ -32,9 +32,9 @@ class Interrupted(KeyboardInterrupt):
 
 @contextmanager
 def handled(signals: tuple[signal.Signals, ...] = _SIGNALS) -> Iterator[None]:
-    """Raise :class:`Interrupted` at the first of the signals, at once or when what is :func:`deferred` lets it.
+    """Raise :class:`Interrupted` at the first of the signals, at once or as soon as :func:`deferred` allows it.
 
-    The second signal ends the process as if nobody handled it. Only the main thread can call this.
+    The second signal ends the process as if it was not handled. Only the main thread can call this.
     """
     global _requested
     _requested = None
@@ -59,7 +59,7 @@ def _note(number: int, frame: FrameType | None) -> None:
 
 @contextmanager
 def deferred() -> Iterator[None]:
-    """Let signals wait until the block ends, or until something in it asks for what is :func:`requested`."""
+    """Let signals wait until the block ends, or until code in it calls :func:`requested`."""
     global _deferred
     before, _deferred = _deferred, True
     try:
@@ -71,5 +71,5 @@ def deferred() -> Iterator[None]:
 
 
 def requested() -> int:
-    """Return the signal that asked this process to end; 0 where none did."""
+    """Return the signal that asked this process to end; 0 if none did."""
     return _requested or 0

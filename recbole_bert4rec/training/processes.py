@@ -143,7 +143,7 @@ def run_processes(request: RunRequest, nproc: int, ip: str, port: int | None) ->
             process.terminate()
         for process in processes.processes:
             process.join()
-        stop.kept = receiver.recv() if receiver.poll() else ""
+        stop.left_behind = receiver.recv() if receiver.poll() else ""
         raise
     except ProcessExitedException as error:
         how = error.signal_name or f"exit code {error.exit_code}"
@@ -185,4 +185,4 @@ def _run_spawned(rank: int, nproc: int, ip: str, port: str, request: RunRequest,
             run_rank(request, TrainingProcess(rank, rank, nproc, nproc, ip, port))
     except Interrupted as stop:
         if rank == 0:
-            sender.send(stop.kept)
+            sender.send(stop.left_behind)

@@ -233,7 +233,8 @@ def _train_and_test(experiment: Experiment, watch: _Watch) -> Metrics | None:
         with enough_memory(data.config, trainer):
             test_metrics: Metrics | None = trainer.evaluate(data.test, load_best_model=True, show_progress=show)
     except Interrupted as stop:
-        stop.kept = f"the training is finished; the same command with --resume={trainer.saved_model_file} tests it"
+        file = trainer.saved_model_file
+        stop.left_behind = f"the training is finished; the same command with --resume={file} tests it"
         raise
     _log_results(data.config, best_metrics, test_metrics)
     return test_metrics

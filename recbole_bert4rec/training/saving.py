@@ -38,12 +38,12 @@ class Saver(Callback):
             with deferred():
                 return trainer.fit(train_data, valid_data, **arguments)
         except Interrupted as stop:
-            stop.kept = "the best checkpoint so far is kept"
+            stop.left_behind = "the best checkpoint so far is kept"
             if isinstance(trainer, ResumableTrainer):
                 if self._before_validation is not None:
                     self._save(trainer)
                 last = last_of(trainer.saved_model_file)
-                stop.kept = f"all that is trained is in {last}; the same command with --resume={last} goes on"
+                stop.left_behind = f"all that is trained is in {last}; the same command with --resume={last} goes on"
             raise
 
     def on_epoch_begin(self, trainer: Observed, epoch: int, batches: AbstractDataLoader) -> AbstractDataLoader:

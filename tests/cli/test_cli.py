@@ -276,6 +276,6 @@ def test_a_process_that_torchrun_ends_does_not_say_that_nothing_was_trained(monk
     from recbole_bert4rec.cli import run as command
 
     monkeypatch.setattr(command, "_is_comparison", lambda options: False)
-    assert command.kept(argparse.Namespace()) == "nothing was trained; the same command begins anew"
+    assert command.left_behind(argparse.Namespace()) == "nothing was trained; the same command begins anew"
     monkeypatch.setenv("LOCAL_RANK", "0")
-    assert command.kept(argparse.Namespace()).startswith("the same command with --resume goes on")
+    assert command.left_behind(argparse.Namespace()).startswith("the same command with --resume goes on")

@@ -75,7 +75,7 @@ def test_a_file_opens_with_one_sentence_of_purpose(path: Path) -> None:
     assert not text or ast.get_docstring(ast.parse(text))
 
 
-PLAIN_ROOMS = ["comparison", "options", "plugin/patches", "ray", "recommend", "serving", "training", "tuning"]
+PLAIN_ROOMS = ["cli", "comparison", "options", "plugin/patches", "ray", "recommend", "serving", "training", "tuning"]
 PLAIN_ROOMS += [f"plugin/{name}" for name in ("advice", "benchmark_rows", "candidates", "cleaning", "dataset")]
 PLAIN_ROOMS += [f"plugin/{name}" for name in ("effects", "global_split", "loading", "mapped", "once_a_user")]
 PLAIN_ROOMS += [f"plugin/{name}" for name in ("splitting", "user_rows")]

@@ -65,7 +65,7 @@ def interrupted(asked: dict[str, Any], *places: tuple[int, int | None]) -> str:
         with handled(), pytest.raises(Interrupted, match="15") as stop:
             run(**asked, resume=found, callbacks=[SignalAt(*place)])
         assert stop.value.exit_code == 143
-        found = stop.value.kept.rpartition("=")[2].removesuffix(" goes on")
+        found = stop.value.left_behind.rpartition("=")[2].removesuffix(" goes on")
         assert found.endswith(".last.pth")
     assert found is not None
     return found
