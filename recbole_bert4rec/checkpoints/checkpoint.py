@@ -26,7 +26,7 @@ _LAST = ".last.pth"
 
 _PLACES = {"checkpoint_dir", "dataset_save_path", "dataloaders_save_path", "save_dataset", "save_dataloaders"}
 _PLACES |= {"trust_pickles"}
-"""Options that name places to write to, or pickles to read: a file that came from elsewhere does not say them."""
+"""Options that name folders to write to, or pickles to read: a file from elsewhere must not set them."""
 
 
 class OtherDataError(UserError):
@@ -60,7 +60,7 @@ def read(path: str | os.PathLike[str], device: torch.device | str = "cpu") -> di
         The entries of :data:`ENTRIES`, each of its kind, and others that may be there.
 
     Raises:
-        ForeignFileError: the file is no checkpoint of this package. RecBole's own are pickles, which can run code;
+        ForeignFileError: the file is not a checkpoint of this package. RecBole's own are pickles, which can run code;
             they are refused here.
         UserError: the file is missing, damaged, of another format, or lacks an entry; or it was trained with an option
             that is gone.
@@ -72,7 +72,7 @@ def read(path: str | os.PathLike[str], device: torch.device | str = "cpu") -> di
 
 
 class Opened(NamedTuple):
-    """The path of a checkpoint and what :func:`read` returned, for all who need a part of it."""
+    """The path of a checkpoint and the entries that :func:`read` returned, so that it is read once."""
 
     path: str
     state: dict[str, Any]
@@ -89,7 +89,7 @@ def _with_todays_names(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _without_gone(path: str | os.PathLike[str], config: dict[str, Any]) -> dict[str, Any]:
-    """Return options of a checkpoint without those that are gone, and meant nothing to its training.
+    """Return options of a checkpoint without those that are gone and had no effect on its training.
 
     Versions that had them wrote them all, but for ``shard_items``, which came last. One alone is another model's.
     """
@@ -105,11 +105,11 @@ Fits = Callable[[Any], bool]
 
 
 class EntryKind(NamedTuple):
-    """What an entry of a checkpoint must be.
+    """Describes the values that an entry of a checkpoint may have.
 
     Attributes:
-        wanted: in words.
-        fits: whether a value is that.
+        wanted: the values in words.
+        fits: tells whether a value is one of them.
         required: whether the entry must be there.
     """
 
@@ -139,7 +139,7 @@ def _by_name(fits: Fits) -> Fits:
 
 
 def _of_parts(**parts: Fits) -> Fits:
-    """Return a test of a dictionary with these parts; what may lack is tested as None."""
+    """Return a test of a dictionary with these parts; a missing part is tested as None."""
     return lambda value: isinstance(value, dict) and all(fits(value.get(name)) for name, fits in parts.items())
 
 
@@ -195,7 +195,7 @@ ENTRIES = {
     "preload_weight": EntryKind("a dictionary of tables of float64", _by_name(_is(Tensor)), required=False),
     "warm_start": EntryKind("the file that a training began with, and numbers of items", _WARM_START, required=False),
 }
-"""What a checkpoint holds; whoever stores more adds it here."""
+"""Entries of a checkpoint by name; code that stores another one adds it here."""
 
 
 def _check_entries(path: str | os.PathLike[str], state: dict[str, Any]) -> None:
@@ -211,7 +211,7 @@ def _check_entries(path: str | os.PathLike[str], state: dict[str, Any]) -> None:
 
 @contextmanager
 def explain_misfit(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn what torch raises for weights of other names or shapes into one line.
+    """Turn torch's errors about weights of other names or shapes into one line.
 
     Args:
         path: of the checkpoint whose weights are loaded inside the block.
@@ -225,7 +225,7 @@ def explain_misfit(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def without_places(values: dict[str, Any]) -> dict[str, Any]:
-    """Return options without those that name places to write to, or pickles to read.
+    """Return options without those that name folders to write to, or pickles to read.
 
     They are neither stored in a checkpoint nor taken from one.
     """

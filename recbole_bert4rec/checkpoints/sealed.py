@@ -55,10 +55,10 @@ def read(path: str | os.PathLike[str], device: torch.device | str = "cpu") -> di
         device: where its tensors go.
 
     Returns:
-        What was written, and the ``format``.
+        The entries that were written, and the ``format``.
 
     Raises:
-        ForeignFileError: the file is no checkpoint of this package. RecBole's own are pickles, which can run code;
+        ForeignFileError: the file is not a checkpoint of this package. RecBole's own are pickles, which can run code;
             they are refused here.
         UserError: the file is missing, damaged, or of another format.
     """
@@ -84,10 +84,10 @@ def read(path: str | os.PathLike[str], device: torch.device | str = "cpu") -> di
 
 
 def _check_whole(path: str | os.PathLike[str]) -> bool:
-    """Compare the file with its checksum, or, where it has none, its members with theirs; return whether it has one.
+    """Compare the file with its checksum; if it has none, its members with theirs. Return whether it has one.
 
     Raises:
-        ForeignFileError: it is no archive.
+        ForeignFileError: it is not an archive.
         UserError: it cannot be read, or a checksum is another.
     """
     try:
@@ -111,7 +111,7 @@ def _check_whole(path: str | os.PathLike[str]) -> bool:
 
 
 def _damage(path: str | os.PathLike[str]) -> str | None:
-    """Say which member of an archive is damaged; None where each has its own checksum."""
+    """Say which member of an archive is damaged; None if the checksums of all are right."""
     try:
         with zipfile.ZipFile(path) as archive:
             wrong = archive.testzip()

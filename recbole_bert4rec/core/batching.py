@@ -116,7 +116,7 @@ def similar_lengths(lengths: Tensor) -> list[Tensor]:
 
 
 def epoch_generator(seed: int, epoch: int, device: torch.device | str = "cpu") -> torch.Generator:
-    """Return a generator that depends on (seed, epoch) alone, so that a resumed run draws what a whole run draws.
+    """Return a generator that depends on (seed, epoch) alone, so that a resumed run draws the same as a whole run.
 
     Args:
         seed: of the run.

@@ -1,4 +1,4 @@
-"""What the encoder has beyond the paper: attention biases of distances and times, and embeddings of item features."""
+"""Parts of the encoder beyond the paper: attention biases of distances and times, embeddings of item features."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Splits at one moment for all users, so that nothing is trained which happened after what is tested.
+"""Splits at one moment for all users, so that no interaction is trained that happened after a tested one.
 
 Gusak et al.: Time to Split. RecSys 2025 (arXiv 2507.16289).
 """

@@ -12,7 +12,7 @@ from recbole_bert4rec.system.constants import PADDING
 ITEM_EMBEDDING = "encoder.item_embedding.weight"
 OUTPUT_BIAS = "encoder.output_bias"
 FEATURE_VALUES = "encoder.features.values_"
-"""What the names of the tables of features by item begin with; their numbers follow."""
+"""Beginning of the names of the tables of features by item; their numbers follow."""
 Neighbours = tuple[Tensor, Tensor]
 """New items, and rows of known items whose mean they get. *Shape:* (P,) each"""
 

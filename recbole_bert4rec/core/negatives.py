@@ -29,12 +29,12 @@ def items_outside(sequences: Tensor, n_items: int, generator: torch.Generator) -
     Raises:
         UserError: a row already holds every item of the catalogue.
     """
-    held, _ = sequences.sort(dim=1)
-    repeated = torch.zeros_like(held, dtype=torch.bool)
-    repeated[:, 1:] = held[:, 1:] == held[:, :-1]
+    items, _ = sequences.sort(dim=1)
+    repeated = torch.zeros_like(items, dtype=torch.bool)
+    repeated[:, 1:] = items[:, 1:] == items[:, :-1]
     beyond = n_items + sequences.shape[1]  # more than any item, even after the subtraction below
-    held, _ = held.masked_fill(repeated | (held == PADDING), beyond).sort(dim=1)
-    outside = n_items - 1 - (held < n_items).sum(1)  # (M,)
+    items, _ = items.masked_fill(repeated | (items == PADDING), beyond).sort(dim=1)
+    outside = n_items - 1 - (items < n_items).sum(1)  # (M,)
     if bool((outside <= 0).any()):
         raise UserError(
             f"BPR needs a negative item outside the sequence, but one sequence holds all {n_items - 1} items; "
@@ -42,8 +42,8 @@ def items_outside(sequences: Tensor, n_items: int, generator: torch.Generator) -
         )
     draw = torch.rand(len(sequences), generator=generator, device=sequences.device, dtype=torch.float64)
     candidate = torch.minimum((draw * outside).long(), outside - 1) + 1  # rank among the items outside, from 1
-    rank = torch.arange(held.shape[1], device=held.device)
-    return candidate + (held - rank <= candidate.unsqueeze(1)).sum(1)
+    rank = torch.arange(items.shape[1], device=items.device)
+    return candidate + (items - rank <= candidate.unsqueeze(1)).sum(1)
 
 
 class Negatives(NamedTuple):

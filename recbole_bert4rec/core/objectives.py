@@ -1,4 +1,4 @@
-"""The objectives on one encoder: how each labels a batch for training and shows a history to be continued."""
+"""The objectives on one encoder: how each labels a batch for training and shows a history to rank next items."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ class TrainingBatch(NamedTuple):
     """A batch as it is trained on: the items shown, the positions read, and their labels.
 
     Attributes:
-        item_seq: what the encoder is shown. *Shape:* (B, L)
+        item_seq: items, padding and [MASK], as the encoder is shown them. *Shape:* (B, L)
         rows: row of each position that is read. *Shape:* (M,)
         columns: column of each position that is read. *Shape:* (M,)
         labels: the item that each of them predicts. *Shape:* (M,)
         masked: the positions whose item is masked, though some may show an item. *Shape:* (B, L)
         two_sided: items at the beginning of each sequence that see each other; every later one sees itself and those
-            before it. None where all see all. *Shape:* (B,)
+            before it. None if all see all. *Shape:* (B,)
     """
 
     item_seq: Tensor
@@ -33,11 +33,11 @@ class TrainingBatch(NamedTuple):
     two_sided: Tensor | None = None
 
 
-class Asked(NamedTuple):
+class EncoderInput(NamedTuple):
     """Histories as they are shown to predict the next item.
 
     Attributes:
-        item_seq: what the encoder is shown. *Shape:* (B, L)
+        item_seq: items, padding and [MASK], as the encoder is shown them. *Shape:* (B, L)
         last: the position of each that is read. *Shape:* (B,)
         two_sided: as in :class:`TrainingBatch`. *Shape:* (B,)
     """
@@ -48,7 +48,7 @@ class Asked(NamedTuple):
 
 
 class Objective(ABC):
-    """What a model learns to predict, and from what.
+    """An objective: it decides what a model learns to predict, and from which items.
 
     Args:
         config: the options.
@@ -57,7 +57,7 @@ class Objective(ABC):
     Attributes:
         extra: items of a training window beyond those that are shown at once.
         appended: positions that :meth:`ask` adds to a history.
-        read_at: what stands at the position from which the next item of a history is read.
+        read_at: name of the position from which the next item of a history is read.
     """
 
     extra = 0
@@ -69,7 +69,7 @@ class Objective(ABC):
         self.max_length: int = config["MAX_ITEM_LIST_LENGTH"]
 
     def two_sided(self, lengths: Tensor) -> Tensor | None:
-        """Return how many items of each history see each other when the model ranks; None where all do.
+        """Return how many items of each history see each other when the model ranks; None if all do.
 
         *Shape:* (B,) in, out
         """
@@ -80,7 +80,7 @@ class Objective(ABC):
         """Make labels of a batch of sequences, (B, L + extra) with (B,) lengths."""
 
     @abstractmethod
-    def ask(self, item_seq: Tensor, lengths: Tensor, trim: bool = True) -> Asked:
+    def ask(self, item_seq: Tensor, lengths: Tensor, trim: bool = True) -> EncoderInput:
         """Show histories, (B, L) with (B,) lengths, to predict the next item of each.
 
         The result has the length of the longest. Without ``trim`` it has L + ``appended``, at most ``max_length``, so
@@ -114,9 +114,9 @@ class Cloze(Objective):
         """Mask the sequences: :func:`cloze`."""
         return cloze(sequences, lengths, self.mask_token, generator, **self.masking)
 
-    def ask(self, item_seq: Tensor, lengths: Tensor, trim: bool = True) -> Asked:
+    def ask(self, item_seq: Tensor, lengths: Tensor, trim: bool = True) -> EncoderInput:
         """Append [MASK]: :func:`append_mask`."""
-        return Asked(*append_mask(item_seq, lengths, self.mask_token, self.max_length, trim))
+        return EncoderInput(*append_mask(item_seq, lengths, self.mask_token, self.max_length, trim))
 
     def times_of(self, times: Tensor, lengths: Tensor, trim: bool = True) -> Tensor:
         """Shift the times as :func:`append_mask` shifts the items."""
@@ -211,13 +211,13 @@ def append_mask(
     Returns:
         The sequences, (B, L' <= max_length), and the position of each [MASK], (B,).
     """
-    kept = lengths.clamp(max=max_length - 1)
-    shown = most_recent(item_seq, lengths, kept, 1 + (int(kept.max()) if trim else item_seq.shape[1]))
-    return shown.scatter(1, kept.unsqueeze(1), mask_token), kept
+    n_shown = lengths.clamp(max=max_length - 1)
+    shown = most_recent(item_seq, lengths, n_shown, 1 + (int(n_shown.max()) if trim else item_seq.shape[1]))
+    return shown.scatter(1, n_shown.unsqueeze(1), mask_token), n_shown
 
 
 class _NextItem(Objective):
-    """What next-item objectives share."""
+    """Shares the parts of next-item objectives."""
 
     extra = 1
     read_at = "last item"
@@ -228,7 +228,7 @@ class _NextItem(Objective):
 
 
 class Next(_NextItem):
-    """SASRec's: every position sees what is before it and predicts the item after it."""
+    """SASRec's: every position sees the items up to its own and predicts the one after it."""
 
     def two_sided(self, lengths: Tensor) -> Tensor:
         """Let each item see those before it alone."""
@@ -238,10 +238,10 @@ class Next(_NextItem):
         """Label each item with the one after it: :func:`next_items`."""
         return next_items(sequences, lengths, self.mask_token, generator)
 
-    def ask(self, item_seq: Tensor, lengths: Tensor, trim: bool = True) -> Asked:
+    def ask(self, item_seq: Tensor, lengths: Tensor, trim: bool = True) -> EncoderInput:
         """Read the last item, causally: :func:`read_last`."""
         shown, last = read_last(item_seq, lengths, self.mask_token, self.max_length, trim)
-        return Asked(shown, last, self.two_sided(last))
+        return EncoderInput(shown, last, self.two_sided(last))
 
 
 class Prefix(_NextItem):
@@ -253,12 +253,12 @@ class Prefix(_NextItem):
         self.mask_ratio: float = config["prefix_mask_ratio"]
 
     def label(self, sequences: Tensor, lengths: Tensor, generator: torch.Generator) -> TrainingBatch:
-        """Draw the prefixes, and label what is after them: :func:`next_items`."""
+        """Draw the prefixes, and label the items after them: :func:`next_items`."""
         return next_items(sequences, lengths, self.mask_token, generator, self.prefix_share, self.mask_ratio)
 
-    def ask(self, item_seq: Tensor, lengths: Tensor, trim: bool = True) -> Asked:
+    def ask(self, item_seq: Tensor, lengths: Tensor, trim: bool = True) -> EncoderInput:
         """Read the last item, which sees all: :func:`read_last`."""
-        return Asked(*read_last(item_seq, lengths, self.mask_token, self.max_length, trim))
+        return EncoderInput(*read_last(item_seq, lengths, self.mask_token, self.max_length, trim))
 
 
 def next_items(
@@ -323,31 +323,31 @@ def read_last(
     Returns:
         The sequences, (B, L' <= max_length), and the position of each last item, (B,).
     """
-    kept = lengths.clamp(max=max_length)
-    shown = most_recent(item_seq, lengths, kept, max(1, int(kept.max())) if trim else item_seq.shape[1])
-    shown[:, 0] = shown[:, 0].masked_fill(kept == 0, mask_token)
-    return shown, (kept - 1).clamp(min=0)
+    n_shown = lengths.clamp(max=max_length)
+    shown = most_recent(item_seq, lengths, n_shown, max(1, int(n_shown.max())) if trim else item_seq.shape[1])
+    shown[:, 0] = shown[:, 0].masked_fill(n_shown == 0, mask_token)
+    return shown, (n_shown - 1).clamp(min=0)
 
 
 OBJECTIVES: Mapping[str, type[Objective]] = {"cloze": Cloze, "next": Next, "prefix": Prefix}
 
 
-def most_recent(values: Tensor, lengths: Tensor, kept: Tensor, width: int) -> Tensor:
+def most_recent(values: Tensor, lengths: Tensor, n_shown: Tensor, width: int) -> Tensor:
     """Move the latest values of each history to its left, and pad the rest.
 
     Args:
         values: of histories padded on the right. *Shape:* (B, L)
         lengths: values of each history. *Shape:* (B,)
-        kept: how many of them are kept. *Shape:* (B,)
-        width: L' of the result, at least the most that are kept.
+        n_shown: how many of them to show. *Shape:* (B,)
+        width: L' of the result, at least the largest ``n_shown``.
 
     Returns:
         *Shape:* (B, L')
     """
     column = torch.arange(width, device=values.device)
-    index = (lengths - kept).unsqueeze(1) + column
+    index = (lengths - n_shown).unsqueeze(1) + column
     latest = values.gather(1, index.clamp(max=values.shape[1] - 1))
-    return latest.masked_fill(column >= kept.unsqueeze(1), PADDING)
+    return latest.masked_fill(column >= n_shown.unsqueeze(1), PADDING)
 
 
 def seen_pairs(batch: TrainingBatch, mask_token: int) -> tuple[Tensor, Tensor]:

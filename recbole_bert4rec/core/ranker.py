@@ -1,4 +1,4 @@
-"""From histories to ranked items: what RecBole's model of this package and a loaded checkpoint share."""
+"""From histories to ranked items, for the model that RecBole trains and for a loaded checkpoint."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from recbole_bert4rec.core.batching import similar_lengths
 from recbole_bert4rec.core.beyond_paper import visible_times
 from recbole_bert4rec.core.encoder import BERT4RecEncoder, EncoderOptions
 from recbole_bert4rec.core.fast.cross_entropy import LogitOffset
-from recbole_bert4rec.core.objectives import OBJECTIVES, Asked, distinct_items
+from recbole_bert4rec.core.objectives import OBJECTIVES, EncoderInput, distinct_items
 from recbole_bert4rec.core.segments import pair_keys
 from recbole_bert4rec.core.topk import Change, best_items
 from recbole_bert4rec.system.constants import PADDING, OptionValues
@@ -27,7 +27,7 @@ class Catalogue(NamedTuple):
     Attributes:
         vectors: padding first. *Shape:* (C, H)
         bias: *Shape:* (C,)
-        items: ids of the rows, ascending; None where all items have one. *Shape:* (C,)
+        items: ids of the rows, ascending; None if all items have one. *Shape:* (C,)
     """
 
     vectors: Tensor
@@ -54,13 +54,13 @@ class Catalogue(NamedTuple):
     @staticmethod
     def _by_row(ids: Tensor, rows: Tensor, items: Tensor, value: Tensor | float) -> Change:
         """Return a change of the items that are here, by their rows in the table instead of their ids."""
-        place = torch.searchsorted(ids, items).clamp(max=len(ids) - 1)
-        here = ids[place] == items
-        return rows[here], place[here], value
+        table_rows = torch.searchsorted(ids, items).clamp(max=len(ids) - 1)
+        here = ids[table_rows] == items
+        return rows[here], table_rows[here], value
 
 
 class Ranker(nn.Module):
-    """An encoder, the objective that shows histories to it, and what is added to its scores.
+    """An encoder, the objective that shows histories to it, and the biases that are added to its scores.
 
     A subclass calls :meth:`_init_ranker` when ``nn.Module`` is ready.
 
@@ -110,7 +110,7 @@ class Ranker(nn.Module):
 
     def ask(
         self, item_seq: Tensor, lengths: Tensor, times: Tensor | None = None, *, trim: bool = True
-    ) -> tuple[Asked, Tensor | None]:
+    ) -> tuple[EncoderInput, Tensor | None]:
         """Show each history as the objective reads the next item of it: with [MASK] after it for the Cloze task.
 
         Args:
@@ -120,32 +120,32 @@ class Ranker(nn.Module):
             trim: to the longest; see :meth:`~recbole_bert4rec.core.objectives.Objective.ask`.
 
         Returns:
-            What is shown, at most ``MAX_ITEM_LIST_LENGTH`` of it, and its times.
+            The input of the encoder, at most ``MAX_ITEM_LIST_LENGTH`` long, and its times.
         """
-        asked = self.objective.ask(item_seq, lengths, trim)
+        inputs = self.objective.ask(item_seq, lengths, trim)
         if times is None:
-            return asked, None
-        visible = (asked.item_seq != PADDING) & (asked.item_seq != self.mask_token)
-        return asked, visible_times(self.objective.times_of(times, lengths, trim), visible)
+            return inputs, None
+        visible = (inputs.item_seq != PADDING) & (inputs.item_seq != self.mask_token)
+        return inputs, visible_times(self.objective.times_of(times, lengths, trim), visible)
 
     def encode(self, item_seq: Tensor, lengths: Tensor, times: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Return the output vector from which each history's next item is read, and what was shown for it.
+        """Return the output vector from which each history's next item is read, and the encoder's sequences.
 
         Histories of similar length are encoded together, so that a long one does not pad all others.
 
         *Shape:* (B, L), (B,), (B, L) -> (B, H), (B, L')
         """
-        asked, times = self.ask(item_seq, lengths, times)
-        groups = similar_lengths(asked.last + 1)
+        inputs, times = self.ask(item_seq, lengths, times)
+        groups = similar_lengths(inputs.last + 1)
         hidden = []
         for rows in groups:
-            last, two_sided = asked.last[rows], None if asked.two_sided is None else asked.two_sided[rows]
+            last, two_sided = inputs.last[rows], None if inputs.two_sided is None else inputs.two_sided[rows]
             shown = slice(int(last.max()) + 1)
             read = (torch.arange(len(rows), device=rows.device), last)
             seen_at = None if times is None else times[rows, shown]
-            hidden.append(self.encoder(asked.item_seq[rows, shown], read, seen_at, two_sided))
+            hidden.append(self.encoder(inputs.item_seq[rows, shown], read, seen_at, two_sided))
         in_order = torch.cat(hidden)[torch.cat(groups).argsort()]
-        return self.encoder.output(in_order), asked.item_seq
+        return self.encoder.output(in_order), inputs.item_seq
 
     def history_offset(self, item_seq: Tensor, seen: Pairs | None = None) -> LogitOffset | None:
         """Return ``seen_bias`` at the items of each history; None if the option is off.
@@ -163,7 +163,7 @@ class Ranker(nn.Module):
         return LogitOffset(self.seen_bias, row, item_seq[row, column])
 
     def catalogue(self, items: Tensor | None = None) -> Catalogue:
-        """Return what is ranked: all items, or some.
+        """Return the items to rank: all, or some.
 
         Args:
             items: ids, ascending, without padding. *Shape:* (C - 1,)
@@ -175,7 +175,7 @@ class Ranker(nn.Module):
         return Catalogue(vectors[items], bias[items], items)
 
     def changes(self, sequences: Tensor, removed: Pairs, seen: Pairs | None = None) -> list[Change]:
-        """Return what is added to single scores: ``seen_bias``, and what takes items out.
+        """Return the changes of single scores: ``seen_bias``, and -inf for items that are taken out.
 
         Args:
             sequences: from :meth:`encode`. *Shape:* (B, L)
@@ -204,7 +204,7 @@ class Ranker(nn.Module):
         return scores.index_put((offset.rows, offset.items), offset.value, accumulate=True)
 
     def score_candidates(self, vectors: Tensor, sequences: Tensor, items: Tensor, seen: Pairs | None = None) -> Tensor:
-        """Score each row's own candidates.
+        """Score the candidates of each row.
 
         Args:
             vectors: from :meth:`encode`. *Shape:* (B, H)

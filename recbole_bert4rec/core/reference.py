@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 PADDING = 0
 NO_LABEL = -100
-"""Where nothing was masked."""
+"""The label of positions that were not masked."""
 
 
 def cloze(item_seq: Tensor, mask_token: int, mask_ratio: float) -> tuple[Tensor, Tensor]:

@@ -83,9 +83,9 @@ def train_on_all_but(count: int, parts: Sequence[Index], seed: int) -> list[Inde
         Rows of train, valid and test.
     """
     train, valid, test = parts
-    kept = np.zeros(len(valid), dtype=bool)
-    kept[np.random.default_rng(seed).choice(len(valid), count, replace=False)] = True
-    return [np.concatenate([train, valid[~kept]]), valid[kept], test]
+    validated = np.zeros(len(valid), dtype=bool)
+    validated[np.random.default_rng(seed).choice(len(valid), count, replace=False)] = True
+    return [np.concatenate([train, valid[~validated]]), valid[validated], test]
 
 
 def by_ratio(groups: Groups, bounds_of: Callable[[int], Sequence[int]]) -> list[Index]:

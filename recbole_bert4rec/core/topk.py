@@ -13,7 +13,7 @@ from recbole_bert4rec.system.constants import PADDING
 
 _SCORES_AT_ONCE = {"cpu": 1 << 21, "cuda": 1 << 28}  # on a processor, what stays in its cache
 _FIRST = 1 << 12
-"""Items of the first block, by which it is known what the others must exceed."""
+"""Items of the first block; its best scores are the least that items of other blocks must have."""
 _CHUNK = 64
 _LARGE = 1 << 25
 """Scores of all blocks, from which on their products may be oneDNN's."""

@@ -1,4 +1,4 @@
-"""A configuration of a model of this package: its defaults, what RecBole's options mean for it, and its checks."""
+"""The configuration of a model of this package: its defaults, the meaning of RecBole's options, and checks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from recbole_bert4rec.system.resources import shipped
 from recbole_bert4rec.system.yaml_files import read_yaml
 
 SEQUENTIAL_SPLIT = {"split": {"LS": "valid_and_test"}, "order": "TO", "group_by": "user"}
-"""The split of a sequential model where the user names none; RecBole fills gaps with a random one."""
+"""The split of a sequential model if the user names none; RecBole fills gaps with a random one."""
 
 
 def lay_defaults(original: Callable[..., None], config: Config, name: str, model_class: type, dataset: str) -> None:
@@ -36,41 +36,41 @@ def lay_defaults(original: Callable[..., None], config: Config, name: str, model
 
     Args:
         original: RecBole's ``Config._load_internal_config_dict``.
-        config: whose ``internal_config_dict`` is filled.
+        config: its ``internal_config_dict`` is filled.
         name: of the model.
         model_class: of the model.
-        dataset: its name.
+        dataset: name of the data set.
 
     Raises:
         UserError: the name of the data set is a path, which would be read, and written to, outside ``data_path``.
     """
     if Path(dataset).name != dataset or dataset == ".." or "\0" in dataset:
-        raise UserError(f"the data set {dataset!r} is no name; put NAME.inter into DATA_PATH/NAME/ and name both")
+        raise UserError(f"the data set {dataset!r} is not a name; put NAME.inter into DATA_PATH/NAME/ and name both")
     parent = parent_of(model_class)
     original(config, MODEL_NAME if parent == STOCK_MODEL_NAME else parent, model_class, dataset)
-    internal, given = config.internal_config_dict, config.external_config_dict
-    if is_ours(model_class):  # a data set that RecBole saved is used again only where these are the same
+    internal, user_options = config.internal_config_dict, config.external_config_dict
+    if is_ours(model_class):  # a data set that RecBole saved is used again only if these are the same
         arguments = config.parameters["Dataset"]
         arguments += [name for name in SHAPES_DATA if name not in arguments]
     _overlay(config, shipped("model") / f"{parent}.yaml")
     for file in property_files(model_class):
         internal.update(read_yaml(str(file)))
     _overlay(config, shipped("dataset") / f"{dataset}.yaml")
-    if is_ours(model_class) and given.get("loss_type") == "BPR":
+    if is_ours(model_class) and user_options.get("loss_type") == "BPR":
         internal["seen_bias"] = False  # BPR cannot learn it
 
 
 def load_times(config: Config) -> None:
-    """Load the column of times where neither the user nor the data set says which columns are loaded."""
-    internal, given = config.internal_config_dict, config.external_config_dict
+    """Load the column of times if neither the user nor the data set says which columns are loaded."""
+    internal, user_options = config.internal_config_dict, config.external_config_dict
     if internal["load_col"] == {"inter": ["user_id", "item_id"]}:  # sample.yaml's
-        internal["load_col"] = {"inter": [given.get(field, internal[field]) for field in NAMES_OF_COLUMNS]}
+        internal["load_col"] = {"inter": [user_options.get(field, internal[field]) for field in NAMES_OF_COLUMNS]}
 
 
 def no_negatives_with_softmax(config: Config) -> None:
-    """Sample no negatives where the loss is a softmax: RecBole refuses its own default there."""
-    internal, given = config.internal_config_dict, config.external_config_dict
-    if given.get("loss_type", internal.get("loss_type")) == "CE":
+    """Sample no negatives if the loss is a softmax: RecBole refuses its own default there."""
+    internal, user_options = config.internal_config_dict, config.external_config_dict
+    if user_options.get("loss_type", internal.get("loss_type")) == "CE":
         internal["train_neg_sample_args"] = None
 
 
@@ -87,15 +87,15 @@ def check_options(config: Config) -> None:
     """
     final = config.final_config_dict
     complete_split(config)
-    given, documented = understood(config)
+    user_names, documented = understood(config)
     known = known_to(config)
     if is_ours(config.model_class):
-        check(final, given, known, config.model, documented)
+        check(final, user_names, known, config.model, documented)
     else:
         model_class: Any = config.model_class
-        found = misfits(final, model_class.option_kinds)
-        found += mistakes_of_another_model(final, given, config.model, documented)
-        refuse(config, found + ([] if final.get("allow_unknown") else unknown_names(given, known)))
+        mistakes = misfits(final, model_class.option_kinds)
+        mistakes += mistakes_of_another_model(final, user_names, config.model, documented)
+        refuse(config, mistakes + ([] if final.get("allow_unknown") else unknown_names(user_names, known)))
     warn_of_no_effect(config)
     choose_device(config)
 
@@ -107,12 +107,12 @@ def understood(config: Config) -> tuple[set[str], Kinds]:
         The names of the options that the user wrote, and the values that a model of the user's own documents.
     """
     plain_values(config)
-    final, given = config.final_config_dict, names_given(config)
+    final, user_names = config.final_config_dict, names_given(config)
     documented = documented_in(map(Path, property_files(config.model_class)))
-    calculate(final, given, parent_of(config.model_class), documented)
+    calculate(final, user_names, parent_of(config.model_class), documented)
     if isinstance(final["learner"], str):
         final["learner"] = final["learner"].lower()  # as RecBole compares it
-    return given, documented
+    return user_names, documented
 
 
 def refuse(config: Config, mistakes: Iterable[str]) -> None:
@@ -121,9 +121,8 @@ def refuse(config: Config, mistakes: Iterable[str]) -> None:
     Raises:
         UserError: naming them all.
     """
-    found = list(mistakes)
-    if found:
-        raise UserError(f"the configuration of {config.model} has mistakes:\n  " + "\n  ".join(found))
+    if mistakes := list(mistakes):
+        raise UserError(f"the configuration of {config.model} has mistakes:\n  " + "\n  ".join(mistakes))
 
 
 def complete_split(config: Config) -> None:
@@ -149,7 +148,7 @@ def _plain(value: object) -> object:
         return value.tolist()
     if isinstance(value, PurePath):
         return str(value)
-    if isinstance(value, (list, tuple)) and any(isinstance(one, np.generic) for one in value):
+    if isinstance(value, (list, tuple)) and any(isinstance(element, np.generic) for element in value):
         return type(value)(map(_plain, value))
     return value
 
@@ -178,21 +177,21 @@ def warn_of_no_effect(config: Config) -> None:
 
 
 def choose_device(config: Config) -> None:
-    """Compute on the processor with ``use_gpu: False`` or ``gpu_id: -1``; say so where a wanted GPU is not there."""
-    final, given = config.final_config_dict, config.external_config_dict
-    if "device" in given:
+    """Compute on the processor with ``use_gpu: False`` or ``gpu_id: -1``; say so if a wanted GPU is not there."""
+    final, options = config.final_config_dict, config.external_config_dict
+    if "device" in options:
         getLogger().warning(
-            f"option `device` ({given['device']!r}) has no effect: the device follows from `use_gpu` and `gpu_id`"
+            f"option `device` ({options['device']!r}) has no effect: the device follows from `use_gpu` and `gpu_id`"
         )
     none = str(final["gpu_id"]) in ("", "-1")
     if final["use_gpu"] is False or none:
         final["gpu_id"] = ""
         return
     stored = config.option_layers.stored if isinstance(config, LayeredConfig) else {}
-    asked = [f"{name}={given[name]!r}" for name in ("use_gpu", "gpu_id") if given.get(name) and name not in stored]
-    if asked and not torch.cuda.is_available():
+    wanted = [f"{name}={options[name]!r}" for name in ("use_gpu", "gpu_id") if options.get(name) and name not in stored]
+    if wanted and not torch.cuda.is_available():
         getLogger().warning(
-            f"{' and '.join(asked)}: torch finds no GPU ({_why_no_gpu()}), so the processor computes; use_gpu=False "
+            f"{' and '.join(wanted)}: torch finds no GPU ({_why_no_gpu()}), so the processor computes; use_gpu=False "
             "says the same without this line"
         )
 

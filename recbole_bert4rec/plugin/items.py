@@ -10,12 +10,12 @@ from recbole.data.dataset import Dataset
 from recbole_bert4rec.checkpoints import checkpoint
 
 ITEM_ORDER = "item_order"
-"""Where the configuration of a run that goes on from a checkpoint has an :class:`ItemOrder`."""
+"""Key of the :class:`ItemOrder` in the configuration of a run that goes on from a checkpoint."""
 
 
 @dataclass(frozen=True)
 class ItemOrder:
-    """The items that a model knows, by which a data set numbers its own, whatever their order in the data is.
+    """The items that a model knows; a data set numbers its items in the same order.
 
     Attributes:
         path: of the checkpoint.
@@ -32,7 +32,7 @@ def item_tokens(dataset: Dataset) -> list[str]:
 
 
 _MENDED = "train anew, begin with it (--warm_start), or recommend from it alone (the command recommend)"
-"""What helps where the items of a checkpoint are not those of the data."""
+"""Remedies if the items of a checkpoint are not those of the data."""
 
 
 def check_items(path: str | os.PathLike[str], stored: list[str], dataset: Dataset) -> None:
@@ -41,24 +41,24 @@ def check_items(path: str | os.PathLike[str], stored: list[str], dataset: Datase
     Args:
         path: of the checkpoint.
         stored: its ``item_tokens``.
-        dataset: that the model is to be used with.
+        dataset: the data of the run.
 
     Raises:
         UserError: the items are others, or the same in another order.
     """
-    found = item_tokens(dataset)
-    if stored == found:
+    tokens = item_tokens(dataset)
+    if stored == tokens:
         return
-    what = f"{path} was trained on other items than those of {dataset.dataset_name!r}"
-    if len(stored) != len(found):
+    difference = f"{path} was trained on other items than those of {dataset.dataset_name!r}"
+    if len(stored) != len(tokens):
         raise checkpoint.OtherDataError(
-            f"{what}: it knows {len(stored) - 1} items, the data set has {len(found) - 1}; {_MENDED}"
+            f"{difference}: it knows {len(stored) - 1} items, the data set has {len(tokens) - 1}; {_MENDED}"
         )
-    if sorted(stored) == sorted(found):
+    if sorted(stored) == sorted(tokens):
         raise checkpoint.OtherDataError(
-            f"{what}, or rather on the same in another order, so each id means another item; {_MENDED}"
+            f"{difference}, or rather on the same in another order, so each id means another item; {_MENDED}"
         )
-    place = next(place for place, (one, other) in enumerate(zip(stored, found, strict=True)) if one != other)
+    item_id = next(item_id for item_id, (token, other) in enumerate(zip(stored, tokens, strict=True)) if token != other)
     raise checkpoint.OtherDataError(
-        f"{what}: item {place} is {stored[place]!r} there and {found[place]!r} here; {_MENDED}"
+        f"{difference}: item {item_id} is {stored[item_id]!r} there and {tokens[item_id]!r} here; {_MENDED}"
     )

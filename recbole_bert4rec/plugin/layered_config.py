@@ -1,4 +1,4 @@
-"""RecBole's configuration from layers of options: of a checkpoint, a log, files, and what the user says now."""
+"""RecBole's configuration from layers of options: of a checkpoint, a log, files and the user."""
 
 from __future__ import annotations
 
@@ -109,8 +109,8 @@ def stored_config(values: Mapping[str, Any], **more: Any) -> Config:
     """Return the configuration that a checkpoint stores.
 
     Args:
-        values: what :func:`plain_config` returned; places in it are ignored.
-        **more: options of the caller's own, places among them, that go before.
+        values: from :func:`plain_config`; folders among them are ignored.
+        **more: options of the caller, folders among them, which win.
     """
     model = named_in_file(str(values["model"]), "the checkpoint")
     return layered_config(model, values["dataset"], Layers(without_places({**values}), more))

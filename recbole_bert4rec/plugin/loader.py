@@ -149,7 +149,7 @@ class WindowDataLoader(AbstractDataLoader):
         )
 
     def _batch_sizes(self) -> tuple[int, int | None]:
-        """Return the items in a batch, and its sequences where these are counted instead."""
+        """Return the items in a batch, and its sequences if these are counted instead."""
         return self.config["train_batch_size"], self.config["batch_sequences"]
 
     def _init_batch_size_and_step(self) -> None:
@@ -213,7 +213,7 @@ def _longer_than(extra: int, dataset: BERT4RecDataset) -> tuple[Tensor, Tensor, 
         UserError: there is none.
     """
     users, begin, length = dataset.slices()
-    kept = length > extra
-    if not kept.any():
+    long_enough = length > extra
+    if not long_enough.any():
         raise UserError(f"no training sequence of [{dataset.dataset_name}] has more than {extra} item")
-    return users[kept], begin[kept], length[kept]
+    return users[long_enough], begin[long_enough], length[long_enough]

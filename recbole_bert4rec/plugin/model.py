@@ -89,11 +89,11 @@ class BERT4Rec(Ranker, SequentialRecommender):
 
     @property
     def generator_state(self) -> Tensor | None:
-        """State of the generator of masks and negatives; None where the epoch has drawn nothing yet."""
+        """State of the generator of masks and negatives; None if the epoch has drawn nothing yet."""
         return self._generator_state if self._generator is None else self._generator.get_state()
 
     def _generator_on(self, device: torch.device) -> torch.Generator:
-        """Return the generator of this epoch, made where it is first needed."""
+        """Return the generator of this epoch, made when it is first needed."""
         if self._generator is None:
             self._generator = epoch_generator(self.seed, self._epoch, device)
             if self._generator_state is not None:
@@ -101,7 +101,7 @@ class BERT4Rec(Ranker, SequentialRecommender):
         return self._generator
 
     def forward(self, item_seq: Tensor, times: Tensor | None = None) -> Tensor:
-        """Return the output vectors of all positions, each of which sees what it sees when the model ranks.
+        """Return the output vectors of all positions, each of which sees the same items as when the model ranks.
 
         *Shape:* (B, L) -> (B, L, H)
         """
@@ -180,11 +180,11 @@ class BERT4Rec(Ranker, SequentialRecommender):
 
         *Shape:* (M,)
         """
-        held = sequences[batch.rows]
+        items = sequences[batch.rows]
         if batch.two_sided is not None:  # what comes after the label is the future
             end = torch.maximum(batch.columns + 2, batch.two_sided[batch.rows]).unsqueeze(1)
-            held = held.masked_fill(torch.arange(held.shape[1], device=held.device) >= end, PADDING)
-        return items_outside(held, self.n_items, generator)
+            items = items.masked_fill(torch.arange(items.shape[1], device=items.device) >= end, PADDING)
+        return items_outside(items, self.n_items, generator)
 
     def _seen_offset(self, batch: TrainingBatch) -> LogitOffset | None:
         """Return ``seen_bias`` at the items that each read position sees; None if the option is off.

@@ -1,4 +1,4 @@
-"""Collects what RecBole's metrics need from the best k items of each user, not from the matrix of scores."""
+"""Collects the data of RecBole's metrics from the best k items of each user, not from the matrix of scores."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from recbole_bert4rec.core.segments import pair_keys, split_keys
 from recbole_bert4rec.plugin.distributed import gathered
 
 _OF_USERS = ("rec.topk", "rec.items", "rec.meanrank", "rec.score", "data.label")
-"""What RecBole collects with a row or more a user."""
+"""Names of the data that RecBole collects with one row or more a user."""
 
 
 class Ranking(NamedTuple):
@@ -36,7 +36,7 @@ class RankingCollector(Collector):
         return self.register.need("rec.meanrank") or self.register.need("rec.score")
 
     def get_data_struct(self) -> DataStruct:
-        """Return what was collected, of the users of all processes."""
+        """Return the collected data, of the users of all processes."""
         struct: DataStruct = super().get_data_struct()
         if dist.is_initialized():
             for name in _OF_USERS:

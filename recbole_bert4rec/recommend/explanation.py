@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from recbole_bert4rec.core.objectives import Asked
+from recbole_bert4rec.core.objectives import EncoderInput
 from recbole_bert4rec.core.ranker import Ranker
 from recbole_bert4rec.recommend.histories import Histories
 from recbole_bert4rec.recommend.ids import Items
@@ -121,7 +121,7 @@ class _Shown(NamedTuple):
         lengths = torch.full((len(positions),), positions.shape[1])
         return tuple(values.to(self.ranker.encoder.output_bias.device) for values in (items, lengths, *times))
 
-    def ask(self, positions: Tensor) -> tuple[Asked, Tensor | None]:
+    def ask(self, positions: Tensor) -> tuple[EncoderInput, Tensor | None]:
         """Return the encoder's input for the items at some positions."""
         return self.ranker.ask(*self._arguments(positions))
 

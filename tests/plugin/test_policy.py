@@ -200,7 +200,7 @@ def test_a_file_does_not_say_that_pickles_are_trusted() -> None:
 @pytest.mark.parametrize("name", ["../x", "../../etc/x", "/etc/x", "x/y", "..", "x/", "x\0"])
 @pytest.mark.parametrize("model", ["BERT4Rec", "Pop"])
 def test_the_name_of_a_data_set_is_no_path(model: str, name: str) -> None:
-    with pytest.raises(UserError, match="is no name; put NAME"):
+    with pytest.raises(UserError, match="is not a name; put NAME"):
         make_config(model, name)
 
 

@@ -126,7 +126,7 @@ class _Block(NamedTuple):
 
 
 class _Gradients(NamedTuple):
-    """Gradients while they are summed up; None where nobody asks for one."""
+    """Gradients while they are summed up; None if nobody asks for one."""
 
     hidden: Tensor | None
     table: Tensor | None
@@ -206,13 +206,13 @@ def _blocks(operands: _Operands, offset: LogitOffset | None, memory: Tensor) -> 
     parts = [slice(begin, min(begin + width, len(bias))) for begin in range(1, len(bias), width)]
     binary = hidden * _LOG2_E  # powers of 2 take less time than those of e
     for items, added in zip(parts, _by_items(offset, parts), strict=True):
-        kept = memory[n_rows * items.start : n_rows * items.stop].view(n_rows, -1)
-        logits = torch.mm(binary, table[items].T, out=kept).to(bias.dtype).add_(bias[items], alpha=_LOG2_E)
+        block_memory = memory[n_rows * items.start : n_rows * items.stop].view(n_rows, -1)
+        logits = torch.mm(binary, table[items].T, out=block_memory).to(bias.dtype).add_(bias[items], alpha=_LOG2_E)
         if added is not None:
             logits.index_put_((added.rows, added.items), added.value.to(bias.dtype) * _LOG2_E, accumulate=True)
         highest = logits.amax(1)
         exponentials = logits.sub_(highest.unsqueeze(1)).exp2_()
-        yield _Block(items, added, kept.copy_(exponentials), highest / _LOG2_E, exponentials.sum(1))
+        yield _Block(items, added, block_memory.copy_(exponentials), highest / _LOG2_E, exponentials.sum(1))
 
 
 def _loss_of_rows(
@@ -276,7 +276,7 @@ def _changed_labels(offset: LogitOffset, labels: Tensor, like: Tensor) -> Tensor
 
 
 def _add_product(to: Tensor, left: Tensor, right: Tensor) -> None:
-    """Add ``left @ right`` to ``to``, in one pass where all are of one dtype."""
+    """Add ``left @ right`` to ``to``, in one pass if all are of one dtype."""
     if to.dtype != left.dtype:
         to.add_(left @ right)
     elif right.dim() == 1:

@@ -23,11 +23,11 @@ _FLOAT32 = 16.0  # times MKL's error, at most: float32 summed in another order i
 
 
 class Products(NamedTuple):
-    """What both libraries did with the same products.
+    """Compares both libraries by the same products.
 
     Attributes:
-        mkl: its seconds.
-        onednn: its seconds.
+        mkl: seconds of MKL.
+        onednn: seconds of oneDNN.
         exact: whether oneDNN multiplied in float32, too.
     """
 
@@ -47,7 +47,7 @@ def _multiplied_by(library: str) -> AbstractContextManager[None]:
 
 @contextmanager
 def by_onednn() -> Iterator[None]:
-    """Let oneDNN multiply in the block, where torch has the switch."""
+    """Let oneDNN multiply in the block, if torch has the switch."""
     with _multiplied_by(_ONEDNN):
         yield
 
@@ -66,7 +66,7 @@ def onednn_multiplies() -> bool:
 
 @contextmanager
 def faster_products(large: bool) -> Iterator[None]:
-    """Let oneDNN multiply in the block where it is faster than MKL, in float32, too.
+    """Let oneDNN multiply in the block if it is faster than MKL, in float32, too.
 
     On an AMD EPYC with AVX-512 it takes less than half of MKL's time. The first block of a process tries both, for
     a tenth of a second.
