@@ -29,7 +29,10 @@ def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
     monkeypatch.setattr(sys, "argv", ["run.py"])
     root = logging.getLogger()
     level, handlers = root.level, root.handlers[:]
+    asked = logging.getLogger("recbole_bert4rec.recommend")  # whose warnings the service turns off
+    warns = asked.level
     yield
+    asked.setLevel(warns)
     for handler in set(root.handlers) - set(handlers):  # RecBole's functions leave theirs
         root.removeHandler(handler)
         handler.close()
