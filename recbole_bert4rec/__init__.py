@@ -47,7 +47,7 @@ _PLACES = {
     "tune": "recbole_bert4rec.tuning.tune",
     "unregister": "recbole_bert4rec.plugin.patches.registry",
 }
-"""Where the public names are; each is imported when it is first asked for."""
+"""Modules of the public names; each is imported when it is first asked for."""
 _WITHOUT_RECBOLE = ("ExportedModel", "Recommender", "append_items", "load")
 __all__ = [
     "BERT4Rec",

@@ -35,7 +35,7 @@ _DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error)
 def check_inter_file(config: Config, folder: str) -> None:
     """Refuse a .inter file without rows or without the columns that a sequential model needs.
 
-    A missing folder is no mistake here, because RecBole may download the data set.
+    A missing folder is allowed here, because RecBole may download the data set.
 
     Args:
         config: RecBole's configuration, which names the columns.

@@ -20,9 +20,9 @@ _SORTED = "sorted"
 
 
 def read_record(folder: Path) -> dict[str, Any] | None:
-    """Return what ``conversion.json`` says of a folder's atomic file; None where no log was converted into it.
+    """Return the record ``conversion.json`` of a folder's atomic file; None if no log was converted into it.
 
-    Of a damaged record nothing is returned, ``{}``: the conversion is then made again.
+    A damaged record is returned as ``{}``: the conversion is then made again.
     """
     try:
         content = json.loads((folder / RECORD).read_text("utf-8"))
@@ -34,7 +34,7 @@ def read_record(folder: Path) -> dict[str, Any] | None:
 
 
 def _is_record(content: dict[str, Any]) -> bool:
-    """Tell whether a record names no file elsewhere, and says of files what this package writes."""
+    """Tell whether a record names only files of its folder, in the form that this package writes."""
     log, digest, made_from = content.get("log", "log"), content.get("digest", ""), content.get("made_from", {})
     files = made_from.get("files", []) if isinstance(made_from, dict) else None
     return (
@@ -60,7 +60,7 @@ def write_record(folder: Path, record: dict[str, Any]) -> None:
 
 
 def keep(folder: Path, name: str) -> None:
-    """Give the folder's conversion, if there is one, a second place, where it stays when the first is written anew.
+    """Link the folder's conversion, if there is one, into a second folder, where it stays when the first is replaced.
 
     Args:
         folder: of the data set.
@@ -69,19 +69,19 @@ def keep(folder: Path, name: str) -> None:
     record, file = read_record(folder), folder / f"{name}.inter"
     if not record or not isinstance(record.get("digest"), str) or not file.is_file():
         return
-    kept = folder / _EARLIER / record["digest"]
-    if not (kept / file.name).is_file():
-        kept.mkdir(parents=True, exist_ok=True)
-        with atomic_write(kept / file.name) as temporary:
+    earlier = folder / _EARLIER / record["digest"]
+    if not (earlier / file.name).is_file():
+        earlier.mkdir(parents=True, exist_ok=True)
+        with atomic_write(earlier / file.name) as temporary:
             try:
                 os.link(file, temporary)
             except OSError:  # a file system without links
                 shutil.copyfile(file, temporary)
-        write_record(kept, record)
+        write_record(earlier, record)
 
 
 def sorted_folder(folder: Path, digest: object) -> Path:
-    """Return where the files of a large log are that is sorted.
+    """Return the folder with the files of a large log that is sorted.
 
     Args:
         folder: of the data set.

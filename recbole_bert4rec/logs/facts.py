@@ -1,4 +1,4 @@
-"""What the conversion of a log found: rows, what was left out, repeats, period, users by length, items by count."""
+"""Facts about a converted log: rows, those left out, repeats, period, users by length, items by count."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _EDGES = (1, 2, 3, 4, 10, 20, 50, 200)
 def facts_of(
     users: NDArray[np.int64], items: NDArray[np.int64], times: NDArray[Any], are_dates: bool
 ) -> dict[str, Any]:
-    """Return what is worth knowing about interactions.
+    """Return facts about interactions.
 
     Args:
         users: number of each interaction's user. *Shape:* (T,)
@@ -32,10 +32,10 @@ def facts_of(
 def facts_of_counts(
     of_user: NDArray[np.int64], of_item: NDArray[np.int64], repeats: int, ends: tuple[Any, Any], are_dates: bool
 ) -> dict[str, Any]:
-    """Return what :func:`facts_of` does, of interactions that were counted.
+    """Return the facts of :func:`facts_of` about interactions that were counted.
 
     Args:
-        of_user: interactions of each user; 0 where a number is nobody's. *Shape:* (U,)
+        of_user: interactions of each user; 0 for numbers without a user. *Shape:* (U,)
         of_item: interactions of each item, likewise. *Shape:* (N,)
         repeats: interactions whose user had the item before.
         ends: the first and the last time.
@@ -67,7 +67,7 @@ def _by_count(counts: NDArray[np.int64]) -> dict[str, int]:
 
 
 def _date(time: np.generic, ends: tuple[Any, Any], are_dates: bool) -> str | float:
-    """Return a time as a date, where all times are plausible Unix times of one unit; else as the number that it is."""
+    """Return a time as a date if all times are plausible Unix times of one unit; else as a number."""
     size = 1 if are_dates else unit_of(*ends)
     number = time.item()
     if size is None:
@@ -79,7 +79,7 @@ def _date(time: np.generic, ends: tuple[Any, Any], are_dates: bool) -> str | flo
 
 
 def summary(record: Mapping[str, Any]) -> str:
-    """Say in a few lines what ``conversion.json`` says.
+    """Put the content of ``conversion.json`` into a few lines.
 
     Args:
         record: its content.

@@ -34,7 +34,7 @@ class InteractionFile:
 
     Args:
         path: what :func:`~recbole_bert4rec.logs.logs.open_log` opens.
-        fields: names of the columns of users, items and, where there is one, times.
+        fields: names of the columns of users, items and, if there is one, times.
         reading: how to read it. Default: as it is found.
         flag: that names the file, for messages.
         needs_times: refuse a file without the column of times.
@@ -65,7 +65,7 @@ class InteractionFile:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """Return what changes with the content: names, sizes and times of the files, what of them is read, and how."""
+        """Return values that change with the content: names, sizes and times of files, columns, the way of reading."""
         return {
             "log": str(self._log.path),
             "files": self._log.status(),
@@ -179,7 +179,7 @@ def read_part(*files: Path) -> pd.DataFrame:
 
 
 def write_table(table: pd.DataFrame, path: Path, kind: str) -> None:
-    """Write a frame; what is no number in it is text.
+    """Write a frame; columns that are not numbers are written as text.
 
     Args:
         table: to be written.

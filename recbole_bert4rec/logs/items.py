@@ -1,4 +1,4 @@
-"""Reads files that say what items are: RecBole's .item, or what a log may be."""
+"""Reads files that describe items: RecBole's .item, or any form of a log."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _DECODER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=lambd
 
 
 class JsonLines(Lines):
-    """Objects; a column is a key of theirs, or with dots a key of what they hold: ``events.item``."""
+    """Objects; a column is a key of theirs, or with dots a key of objects in them: ``events.item``."""
 
     def _names(self, wanted: list[str]) -> list[str]:
         seen = dict[str, None]()
@@ -122,7 +122,7 @@ def _decoded(line: str) -> Any:
 
 
 def _dotted(record: object, before: str = "") -> Iterator[str]:
-    """Yield the keys of an object, and with dots those of what they hold."""
+    """Yield the keys of an object, and with dots those of objects in it."""
     for part in record[:1] if isinstance(record, list) else [record]:
         for key, value in part.items() if isinstance(part, dict) else ():
             yield before + key
@@ -130,7 +130,7 @@ def _dotted(record: object, before: str = "") -> Iterator[str]:
 
 
 def _inner(value: Any, path: list[str]) -> Any:
-    """Return what an object holds by some keys; of a list, a list of what its objects hold."""
+    """Return the value of an object by some keys; of a list, a list of the values of its objects."""
     if isinstance(value, list):
         return [_inner(element, path) for element in value]
     return value if not path else _inner(value.get(path[0]), path[1:]) if isinstance(value, dict) else None

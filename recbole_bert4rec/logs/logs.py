@@ -1,4 +1,4 @@
-"""Opens logs: tells from a name what form a file has."""
+"""Opens logs; the name of a file tells its form."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def open_log(name: str, reading: Reading, flag: str = "--dataset") -> Log:
 
 
 def _ending(path: Path) -> str | None:
-    """Return the ending that says what a log is, without ``.gz``; None where there is none that is known."""
+    """Return the ending that tells the form of a log, without ``.gz``; None if it is not known."""
     name = path.name.lower()
     packed, ending = name.endswith(".gz"), Path(name.removesuffix(".gz")).suffix
     known = ending in (*_TEXTS, *_JSON) or (ending == _PARQUET and not packed)

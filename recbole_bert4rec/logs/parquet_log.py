@@ -144,7 +144,7 @@ def _common(name: str, kinds: dict[Path, pa.DataType]) -> pa.DataType:
 
 
 def _sort(kind: pa.DataType) -> str:
-    """Return what values of a type are."""
+    """Return a word for the values of a type."""
     if pa.types.is_dictionary(kind) or is_list(kind):
         inner: Any = kind
         return _sort(inner.value_type) if pa.types.is_dictionary(kind) else f"lists of {_sort(inner.value_type)}"
@@ -160,7 +160,7 @@ def _sort(kind: pa.DataType) -> str:
 
 
 def _dotted(fields: Iterable[pa.Field[Any]], before: str = "") -> list[str]:
-    """Return the names of columns, and with dots those of what they hold: ``events``, ``events.item``."""
+    """Return the names of columns, and with dots those of their fields: ``events``, ``events.item``."""
     names = []
     for field in fields:
         names.append(before + field.name)
@@ -171,12 +171,12 @@ def _dotted(fields: Iterable[pa.Field[Any]], before: str = "") -> list[str]:
 
 
 def _path(name: str, schema: pa.Schema) -> list[str]:
-    """Return the name of a column, and of what is meant in it."""
+    """Return the name of a column, and the names of the fields in it."""
     return [name] if name in schema.names else name.split(".")
 
 
 def _inner(column: pa.ChunkedArray[Any], path: list[str]) -> pa.ChunkedArray[Any]:
-    """Return what a column holds by some name; of a column of lists, a list of them in each row."""
+    """Return a field of a column; of a column of lists, a list of fields in each row."""
     if not path:
         return column
     chunks: list[Any] = []

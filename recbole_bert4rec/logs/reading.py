@@ -1,4 +1,4 @@
-"""What a log is, whatever its form, and how it is to be read."""
+"""A log in any form, and how it is read."""
 
 from __future__ import annotations
 
@@ -19,22 +19,23 @@ from recbole_bert4rec.system.constants import NAMES_OF_COLUMNS
 from recbole_bert4rec.system.errors import UserError, nearest, short_list
 
 UNREADABLE = (pa.ArrowException, ValueError, OSError, EOFError, zlib.error)
-"""What readers raise where a file is damaged, or of another form."""
+"""Errors of readers for files that are damaged, or of another form."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How a log is to be read; what is None is found.
+    """How a log is to be read; a value of None is found out from the log.
 
     Attributes:
         separator: between the columns of a text.
         encoding: of a text, as Python names it.
-        date_format: of dates, in the signs of Python's strptime, such as ``%d.%m.%Y``.
+        date_format: of dates, in the codes of Python's strptime, such as ``%d.%m.%Y``.
         timezone: of dates that name none, such as ``Europe/Berlin``; None: UTC.
         drop_duplicates: leave out rows whose user, item and time are those of an earlier row.
         quote: the sign around values of a text that hold separators; ``none``: there is none.
         escape: the sign before a quote or a separator that belongs to a value.
-        clean_ids: in what ids may differ and be one: :data:`~recbole_bert4rec.logs.spellings.KINDS`, with commas.
+        clean_ids: differences that do not make two ids different, with commas; see
+            :data:`~recbole_bert4rec.logs.spellings.KINDS`.
         columns: names of the columns of a text without a header, with commas.
         in_order: the rows are in the order of time; a column of times is neither needed nor read.
     """
@@ -70,8 +71,8 @@ class Log(ABC):
         reading: how to read them.
 
     Attributes:
-        read_as: how the log was read, by what was found; filled by :meth:`read`.
-        clean: in what ids may differ and be one: what is asked for, and spaces where the header has some.
+        read_as: how the log was read; filled by :meth:`read`.
+        clean: differences that do not make two ids different: ``clean_ids``, and spaces if the header has some.
         doubts: what may be wrong, a sentence each; filled by :meth:`read`, and by :meth:`batches` at the end.
         kinds: type of each column whose name has one, such as ``token_seq`` in ``tags:token_seq``; filled by
             :meth:`names`.
@@ -96,7 +97,7 @@ class Log(ABC):
         ]
 
     def read(self, columns: list[str]) -> pa.Table:
-        """Return columns in the order in which they are asked for, a row an interaction.
+        """Return columns in the order of their names, a row an interaction.
 
         A row with lists, such as a session's items, is as many interactions as its lists have values.
 
@@ -117,7 +118,7 @@ class Log(ABC):
         return table
 
     def batches(self, columns: list[str], rows: int) -> Iterator[pa.Table]:
-        """Yield what :meth:`read` returns, in its order, about so many rows at a time; the log is not all in memory.
+        """Yield the rows of :meth:`read`, in its order, about so many at a time; the log is not all in memory.
 
         Raises:
             UserError: see :meth:`read`; of a text also after the last part.
@@ -173,7 +174,7 @@ class Log(ABC):
 
     @abstractmethod
     def _names(self, wanted: list[str]) -> list[str]:
-        """Do what :meth:`names` does, of a log that has bytes."""
+        """Return the names of a log that is not empty; see :meth:`names`."""
 
     @abstractmethod
     def _parts(self, columns: list[str], rows: int | None) -> Iterator[pa.Table]:
@@ -188,9 +189,9 @@ class Log(ABC):
     ) -> Iterator[tuple[pa.Table, range | NDArray[np.int64]]]:
         """Yield the interactions of some rows, and the row of each."""
         in_order = self._reading.in_order and len(columns) > 2
-        asked = [*columns[:2], *columns[3:]] if in_order else columns
+        read = [*columns[:2], *columns[3:]] if in_order else columns
         first, count, empty = 0, 0, 0
-        for stored in self._parts(asked, rows):
+        for stored in self._parts(read, rows):
             table, of_rows = self._without_lists(stored, first)
             first += len(stored)
             empty += len(stored) - len(np.unique(of_rows)) if isinstance(of_rows, np.ndarray) else 0
@@ -231,7 +232,7 @@ class Log(ABC):
         return pa.table(columns, names=stored.column_names), of_row + first
 
     def lines(self, rows: Sequence[int]) -> list[int]:
-        """Return the line in which each of some interactions begins; none where the log has no lines.
+        """Return the line in which each of some interactions begins; none if the log has no lines.
 
         Args:
             rows: numbers of interactions from 0, in rising order.
@@ -243,12 +244,12 @@ class Log(ABC):
         return []
 
     def where(self, row: int | None = None) -> str:
-        """Say where an interaction stands: file, and line if there are lines."""
+        """Name the place of an interaction: file, and line if there are lines."""
         line = [] if row is None else self.lines([int(row)])
         return f"{self.path}, line {line[0]}" if line else str(self.path)
 
     def _hint(self, there: list[str]) -> str:
-        """Say what may be wrong where a column is not there, besides its name."""
+        """Name reasons, besides a wrong name, why a column is not there."""
         return ""
 
     def _check_columns(self, wanted: list[str], there: list[str]) -> None:

@@ -26,7 +26,7 @@ from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.files import digest_of
 
 _AT_ONCE = 1 << 19
-"""Rows that are read at once; pyarrow takes about ten times what these hold."""
+"""Rows that are read at once; pyarrow takes about ten times their memory."""
 _PART = 1 << 22
 """Interactions of a part, about: users are sorted as many at a time as have so many."""
 _MOST_PARTS = 500
@@ -43,7 +43,7 @@ def sort_log(
 ) -> dict[str, Any]:
     """Write the files of a :class:`~recbole_bert4rec.logs.mapped.MappedLog`.
 
-    Users and items have the numbers, and each user's interactions the order, that RecBole gives them where it reads
+    Users and items have the numbers, and each user's interactions the order, that RecBole gives them if it reads
     the same log as an atomic file in the order of time.
 
     Args:
@@ -124,7 +124,7 @@ class _Scan:
 
     def _take(self, table: pa.Table, file: IO[bytes]) -> None:
         """Append the interactions of some rows to the file."""
-        codes = [self._encode(table, place) for place in (0, 1)]
+        codes = [self._encode(table, index) for index in (0, 1)]
         kept = np.flatnonzero((codes[0] != NO_ID) & (codes[1] != NO_ID))
         self._missing[self._columns[0]] += int((codes[0] == NO_ID).sum())
         self._missing[self._columns[1]] += int(((codes[1] == NO_ID) & (codes[0] != NO_ID)).sum())
@@ -174,7 +174,7 @@ class _Scan:
         return exact
 
     def _where(self, count: int) -> Callable[[int | None], str]:
-        """Return what says where rows of this batch stand; a file of Parquet has no lines to name."""
+        """Return a function that names the place of a row of this batch; a Parquet file has no lines to name."""
         rows = f"{self._source.path}, rows {self.read + 1:,} to {self.read + count:,}"
         return lambda row: rows
 
@@ -229,7 +229,7 @@ class _Parts:
 
 
 def _blocks(path: Path, dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:
-    """Yield what a file holds, a part at a time."""
+    """Yield the content of a file, a part at a time."""
     with path.open("rb") as file:
         while len(rows := np.fromfile(file, dtype, _AT_ONCE)):
             yield rows

@@ -60,21 +60,21 @@ def kinds_asked(value: object) -> list[str]:
     if str(value) == "True":
         return list(KINDS)
     names = list(value) if isinstance(value, (list, tuple)) else str(value).strip("[]").split(",")
-    asked = [str(name).strip().strip("'\"") for name in names]
-    if unknown := [name for name in asked if name not in KINDS]:
+    kinds = [str(name).strip().strip("'\"") for name in names]
+    if unknown := [name for name in kinds if name not in KINDS]:
         raise UserError(f"`clean_ids` must be True or some of {', '.join(KINDS)}, but names {short(unknown[0])}")
-    return asked
+    return kinds
 
 
 def rewritten(texts: Texts, kinds: Collection[str]) -> Texts:
-    """Return ids without spaces around them, in one Unicode form, and without ``.0``, as far as it is asked for."""
+    """Return ids without spaces around them, in one Unicode form, and without ``.0``, as ``kinds`` name it."""
     for kind, change in _REWRITTEN.items():
         texts = change(texts) if kind in kinds else texts
     return texts
 
 
 def keys(texts: Texts, kinds: Collection[str]) -> Texts:
-    """Return what is equal for ids that are one.
+    """Return the keys of ids; ids that count as one have the same key.
 
     ``keys(["I1 ", "i1", "i01"], ["spaces", "case"])`` is ``["i1", "i1", "i01"]``.
     """

@@ -67,15 +67,15 @@ def convert(
     ``FOLDER/NAME/sorted``, where earlier ones stay.
 
     Args:
-        log: what :func:`~recbole_bert4rec.logs.logs.open_log` opens.
+        log: path; see :func:`~recbole_bert4rec.logs.logs.open_log`.
         user: column of user ids.
         item: column of item ids.
         time: column of times: numbers, or dates, which become Unix seconds.
         reading: how to read the log. Default: as it is found.
-        say: is told what was found, in a few lines, if the log is converted now.
-        may_be_mapped: whether who asks can read mapped files.
+        say: called with a report of a few lines, if the log is converted now.
+        may_be_mapped: whether the caller can read mapped files.
         no_bar: tqdm's ``disable`` while a large log is sorted.
-        more: further columns to keep: numbers where all values are, else texts.
+        more: further columns to keep: numbers if all values are, else texts.
         filters: columns to keep by which rows will be filtered: the texts that are wanted; None: numbers.
 
     Returns:
@@ -167,7 +167,7 @@ class _Interactions:
         items: codes into their tokens. *Shape:* (T,)
         times: in rising order. *Shape:* (T,)
         columns: names of the three.
-        record: what was found, for ``conversion.json``.
+        record: the content of ``conversion.json``.
     """
 
     def __init__(
@@ -243,7 +243,7 @@ class _Interactions:
 
 
 def _values(column: pa.ChunkedArray[Any], name: str, source: Log) -> pa.Array[Any]:
-    """Return a further column: numbers where all values are, else texts; an empty one is missing.
+    """Return a further column: numbers if all values are, else texts; an empty one is missing.
 
     Raises:
         UserError: the values are neither, or a text holds a tab or a line break.
@@ -262,11 +262,11 @@ def _filtered(column: pa.ChunkedArray[Any], name: str, source: Log, wanted: list
     Args:
         column: of the log.
         name: of the column.
-        source: the log, which is told what is doubtful.
+        source: the log, whose doubts are added to.
         wanted: texts that are wanted; None: numbers.
 
     Raises:
-        UserError: no row has a text that is wanted, or a value is no number.
+        UserError: no row has a text that is wanted, or a value is not a number.
     """
     ids = read_ids(column, name, source.where, source.clean)
     values, known = ids.tokens, set(map(str, ids.tokens.to_pylist()))
@@ -295,13 +295,13 @@ def _filtered(column: pa.ChunkedArray[Any], name: str, source: Log, wanted: list
 
 
 def _of_rows(values: pa.Array[Any], ids: CodedIds) -> pa.Array[Any]:
-    """Return the value of each row, given that of each distinct text; missing where there is no text."""
+    """Return the value of each row, given that of each distinct text; missing if there is no text."""
     codes: Any = pa.array(ids.codes, mask=ids.codes == NO_ID)
     return values.take(codes)
 
 
 def _doubts_of_order(ties: int, times: NDArray[Any]) -> list[str]:
-    """Say how many rows have the time of their user's previous one, where that may turn histories round.
+    """Say how many rows have the time of their user's previous one, if that may reverse histories.
 
     Args:
         ties: how many these are.

@@ -45,7 +45,7 @@ class Times(NamedTuple):
     """Times in the order of the log.
 
     Attributes:
-        values: whole numbers where all are, else float64; of dates Unix seconds. *Shape:* (rows,)
+        values: whole numbers if all are, else float64; of dates Unix seconds. *Shape:* (rows,)
         are_dates: whether the log has dates.
         form: how they are written, in words.
         without_zone: how many dates name no time zone.
@@ -63,7 +63,7 @@ class Times(NamedTuple):
 
 
 def unit_of(first: float, last: float) -> int | None:
-    """Return how many units of times from ``first`` to ``last`` make a second; None where they are no Unix times.
+    """Return how many units of times from ``first`` to ``last`` make a second; None if they are not Unix times.
 
     ``unit_of(1_600_000_000_000, 1_700_000_000_000)`` is 1000.
     """
@@ -89,7 +89,7 @@ def read_as(form: str, without_zone: int, count: int, reading: Reading) -> str:
 
 
 class _Parsed(NamedTuple):
-    """Dates, NaT where a value does not fit; their form; which had no zone of their own.
+    """Dates, NaT for a value that does not fit; their form; which had no zone of their own.
 
     ``earlier`` are the dates where those in an hour that the clocks repeat are in its first pass, else in its second.
     """
@@ -438,10 +438,10 @@ def _clock(text: str) -> str:
 
 
 def check_timezone(name: str) -> None:
-    """Refuse what is no time zone.
+    """Refuse a name that is not a time zone.
 
     Raises:
-        UserError: it is none.
+        UserError: there is no such time zone.
     """
     try:
         zoneinfo.ZoneInfo(name)

@@ -17,7 +17,7 @@ def parse_flags(flags: Iterable[str]) -> dict[str, str]:
 
 
 def literal(text: str) -> Any:
-    """Return the Python value that a text spells; the text itself where it spells none.
+    """Return the Python value that a text spells; the text itself if it spells none.
 
     Numbers, texts in quotes, lists, tuples, dictionaries, None and booleans (in lower case too) are read.
     """

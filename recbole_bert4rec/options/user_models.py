@@ -27,7 +27,7 @@ _KNOWN: dict[str, type] = {}
 Model = str | type
 """A model by its name or its class; a class of the user's own may have the name of a model of RecBole."""
 _OTHERS = {"recbole", "recbole_bert4rec", "torch", *sys.stdlib_module_names} - {"__main__"}
-"""Packages whose classes are nobody's own model."""
+"""Packages whose classes are not models of the user's."""
 
 
 def known_as(model: str | type) -> str:
@@ -37,20 +37,20 @@ def known_as(model: str | type) -> str:
         model: a class; ``module:Class``, which is imported, from the current folder too; or a name, which is returned.
 
     Raises:
-        UserError: the module cannot be imported, has no such class, or the class is no model of RecBole.
+        UserError: the module cannot be imported, has no such class, or the class is not a model of RecBole.
     """
     if isinstance(model, str):
         if ":" not in model:
             return model
-        found, said = _imported(model), model
+        model_class, named = _imported(model), model
     else:
-        found, said = model, f"model={short(model)}"
-    if isinstance(found, type) and (name := _name_in_recbole(found)) is not None:
+        model_class, named = model, f"model={short(model)}"
+    if isinstance(model_class, type) and (name := _name_in_recbole(model_class)) is not None:
         return name
-    if not _is_model(found):
-        raise UserError(f"{said} is no model of RecBole; a model is a subclass of BERT4Rec or of a model of RecBole")
-    _KNOWN[found.__name__] = found
-    return found.__name__
+    if not _is_model(model_class):
+        raise UserError(f"{named} is not a model of RecBole; a model is a subclass of BERT4Rec or of one of RecBole's")
+    _KNOWN[model_class.__name__] = model_class
+    return model_class.__name__
 
 
 def chosen(model: Model) -> Model:
@@ -108,8 +108,8 @@ def models_of_others() -> set[str]:
 
 def parent_of(model: Model) -> str:
     """Return the nearest model of RecBole or of this package that a model comes from, or else its own name."""
-    found = class_of(model) if isinstance(model, str) else model
-    lineage = () if found is None else found.__mro__
+    model_class = class_of(model) if isinstance(model, str) else model
+    lineage = () if model_class is None else model_class.__mro__
     return next(filter(None, map(_name_in_recbole, lineage)), model if isinstance(model, str) else model.__name__)
 
 
@@ -120,86 +120,87 @@ def is_ours(model: Model) -> bool:
     """
     if isinstance(model, str):
         return parent_of(model) in OUR_MODELS
-    return any(_name_in_recbole(one) in OUR_MODELS for one in model.__mro__)
+    return any(_name_in_recbole(parent) in OUR_MODELS for parent in model.__mro__)
 
 
 def source_of(model: Model) -> str:
     """Return ``module:Class`` of a model of the user's own, as a checkpoint has it; names of others as they are."""
-    found = class_of(model) if isinstance(model, str) else model
-    if found is None or _name_in_recbole(found) is not None:
+    model_class = class_of(model) if isinstance(model, str) else model
+    if model_class is None or _name_in_recbole(model_class) is not None:
         return model if isinstance(model, str) else model.__name__
-    return f"{found.__module__}:{found.__name__}"
+    return f"{model_class.__module__}:{model_class.__name__}"
 
 
 def importable(model: str | type) -> str:
-    """Return what names a model in another process: ``module:Class``, or the name of a model of RecBole.
+    """Return the name of a model for another process: ``module:Class``, or the name of a model of RecBole.
 
     Raises:
         UserError: only this process has the class.
     """
-    found = chosen(model)
-    if isinstance(found, type) and (found.__module__ == "__main__" or found.__qualname__ != found.__name__):
+    model = chosen(model)
+    if isinstance(model, type) and (model.__module__ == "__main__" or model.__qualname__ != model.__name__):
         raise UserError(
-            f"the processes of a comparison or a search cannot import {found.__name__} from a notebook, a program or a "
+            f"the processes of a comparison or a search cannot import {model.__name__} from a notebook, a program or a "
             "function; put the class into a module of its own"
         )
-    return source_of(found)
+    return source_of(model)
 
 
 def property_files(model: Model) -> list[Path]:
     """Return the user's own files of defaults: ``CLASS.yaml`` beside the module of each class, the parents' first."""
-    files = [Path(file).with_name(f"{one.__name__}.yaml") for one in _own_classes(model) if (file := _file_of(one))]
-    return [file for file in reversed(files) if file.is_file()]
+    modules = [(parent.__name__, file) for parent in _classes_of(model) if (file := _file_of(parent))]
+    files = [Path(file).with_name(f"{name}.yaml") for name, file in reversed(modules)]
+    return [file for file in files if file.is_file()]
 
 
 def options_read_by(model: Model) -> set[str]:
     """Collect the options that the code of a user's model reads as ``config["option"]``."""
-    return {option for one in _own_classes(model) for option in re.findall(READ, _source(one))}
+    return {option for parent in _classes_of(model) for option in re.findall(READ, _source(parent))}
 
 
 def digest_of_code(model: Model) -> str | None:
     """Return a digest of the code of a user's own model; None for other models."""
-    sources = [_source(one) for one in _own_classes(model)]
+    sources = [_source(parent) for parent in _classes_of(model)]
     return hashlib.sha256("\0".join(sources).encode()).hexdigest() if sources else None
 
 
-def _own_classes(model: Model) -> list[type]:
-    """Return what a user's model is made of, itself first, without RecBole's classes, torch's and ours."""
-    found = class_of(model) if isinstance(model, str) else model
-    lineage = () if found is None else found.__mro__
-    return [one for one in lineage if one.__module__.partition(".")[0] not in _OTHERS]
+def _classes_of(model: Model) -> list[type]:
+    """Return a user's model and its parents, without RecBole's classes, torch's and ours."""
+    model_class = class_of(model) if isinstance(model, str) else model
+    lineage = () if model_class is None else model_class.__mro__
+    return [parent for parent in lineage if parent.__module__.partition(".")[0] not in _OTHERS]
 
 
-def _file_of(one: type) -> str | None:
-    return getattr(sys.modules.get(one.__module__), "__file__", None)
+def _file_of(model_class: type) -> str | None:
+    return getattr(sys.modules.get(model_class.__module__), "__file__", None)
 
 
-def _source(one: type) -> str:
+def _source(model_class: type) -> str:
     try:
-        return inspect.getsource(one)
+        return inspect.getsource(model_class)
     except (OSError, TypeError):  # typed at a prompt
         return ""
 
 
-def _name_in_recbole(one: type) -> str | None:
+def _name_in_recbole(model_class: type) -> str | None:
     """Return the name by which RecBole finds a class of its own or of this package; None for other classes."""
-    package, _, module = one.__module__.rpartition(".")
-    if package == "recbole_bert4rec.plugin" and one.__name__ in (*OUR_MODELS, *SHIPPED):
-        return one.__name__
-    if package.startswith("recbole.model.") and module == one.__name__.lower():
-        return STOCK_MODEL_NAME if one.__name__ == MODEL_NAME else one.__name__
+    package, _, module = model_class.__module__.rpartition(".")
+    if package == "recbole_bert4rec.plugin" and model_class.__name__ in (*OUR_MODELS, *SHIPPED):
+        return model_class.__name__
+    if package.startswith("recbole.model.") and module == model_class.__name__.lower():
+        return STOCK_MODEL_NAME if model_class.__name__ == MODEL_NAME else model_class.__name__
     return None
 
 
-def _is_model(found: object) -> TypeGuard[type]:
+def _is_model(value: object) -> TypeGuard[type]:
     from recbole.model import abstract_recommender  # this file serves `load`, too, which works without RecBole
 
     abstract = abstract_recommender.AbstractRecommender
-    return isinstance(found, type) and issubclass(found, abstract) and found.__module__ != abstract.__module__
+    return isinstance(value, type) and issubclass(value, abstract) and value.__module__ != abstract.__module__
 
 
 def _imported(named: str) -> object:
-    """Return what ``module:Class`` names."""
+    """Import the class that ``module:Class`` names."""
     if not re.fullmatch(r"\w+(\.\w+)*:\w+", named):
         raise UserError(f"--model={named} must be the name of a model, or MODULE:CLASS such as my_package.models:Mine")
     module_name, name = named.split(":")
@@ -216,9 +217,9 @@ def _imported(named: str) -> object:
         raise UserError(f"--model={named}: {module_name} cannot be imported: {reason_of(error)}") from error
     if hasattr(module, name):
         return getattr(module, name)
-    own = [word for word, value in vars(module).items() if _is_model(value) and value.__module__ == module.__name__]
-    near = nearest(name, own)
-    hint = f"did you mean {near}?" if near else f"its models are {', '.join(own) or 'none'}"
+    models = [word for word, value in vars(module).items() if _is_model(value) and value.__module__ == module.__name__]
+    near = nearest(name, models)
+    hint = f"did you mean {near}?" if near else f"its models are {', '.join(models) or 'none'}"
     raise UserError(f"--model={named}: {module_name} has no {name}; {hint}")
 
 

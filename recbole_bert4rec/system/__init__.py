@@ -1,1 +1,1 @@
-"""What every room uses: errors, files, processes, versions; nothing of models or data."""
+"""Parts that every room uses: errors, files, processes, versions; nothing of models or data."""

@@ -26,19 +26,19 @@ STOCK_MODEL_NAME = "RecBoleBERT4Rec"
 """Name under which RecBole's own BERT4Rec stays runnable, as a baseline."""
 
 TARGET_POSITION = "target_position"
-"""Column of our datasets: where in the flat item array a row's target stands (its history ends just before)."""
+"""Column of our datasets: index of a row's target in the flat item array (its history ends just before)."""
 
 SEQUENCE = "sequence"
 """Column of benchmark files' datasets: the sequence a row points into; elsewhere that is the user's."""
 
 SUPPORTED_RECBOLE = "1.2.1"
 INSTALL_RECBOLE = f"pip install --no-deps recbole=={SUPPORTED_RECBOLE}"
-"""Without what its metadata ask for: they allow no Ray after 2.6.3, which Python 3.12 cannot install."""
+"""Without RecBole's own requirements: they allow no Ray after 2.6.3, which Python 3.12 cannot install."""
 
 OLDEST_PYTHON = (3, 10)
 
 RANK_DEPTH = 50
-"""Ranks of test targets are kept down to here (or to the largest ``topk``, where that is deeper)."""
+"""Ranks of test targets are kept down to here (or to the largest ``topk``, if that is deeper)."""
 
 UNCALIBRATED_LOSSES = ("BCE", "gBCE")
 """Losses that do not correct for how negatives are drawn."""
@@ -50,7 +50,7 @@ LOSSES = ("CE", "BPR", *SAMPLED_LOSSES)
 """All values of ``loss_type``."""
 
 ABLATABLE = ("residual", "layer_norm", "feed_forward")
-"""What ``ablate`` can take out of the layers, for the paper's Table 5."""
+"""Parts that ``ablate`` can take out of the layers, for the paper's Table 5."""
 
 NAMES_OF_COLUMNS = ("USER_ID_FIELD", "ITEM_ID_FIELD", "TIME_FIELD")
 """Options that name the columns of a log."""
@@ -59,13 +59,13 @@ FORMATS = ".csv, .tsv, .txt, .dat, .jsonl or .json file (each also .gz), a .parq
 """Forms of a log, in words."""
 
 SHORT, VERBOSE, JSON, QUIET = SCREENS = ("short", "verbose", "json", "quiet")
-"""What the screen shows: a line an epoch and what a user reads besides; all that RecBole logs; a JSON object a line;
+"""Choices of lines on the screen: a line an epoch and a few others; all that RecBole logs; a JSON object a line;
 warnings alone."""
 
 TOOLS = ("Hyperopt", "Ray")
 ALGORITHMS = ("exhaustive", "random", "bayes")
 SCHEDULERS = ("none", "asha", "median")
-"""What runs the trials of a search, what proposes them, and what may stop hopeless ones early, with Ray."""
+"""Tools that run the trials of a search, ways to propose trials, and Ray's ways to stop hopeless ones early."""
 
 FOR_THE_USER = "recbole_bert4rec"
 """Name of the logger whose lines the screen shows; RecBole's go to the root logger and with it to the log file."""

@@ -1,4 +1,4 @@
-"""What a program runs on: versions, processor, memory, commit; and the warnings of others that it hides."""
+"""The environment of a program: versions, processor, memory, commit; hides warnings of dependencies."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def suppress_dependency_warnings() -> None:
 
 
 def peak_memory_mb() -> float:
-    """The most memory that this process has held so far, in MB."""
+    """Return the most memory that this process has held so far, in MB."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
 
 
 def environment() -> dict[str, Any]:
-    """Versions of what was used and the machine it ran on."""
+    """Return the versions of Python and packages, and the machine."""
     import torch  # here, for a program that only shows its help imports this file
 
     versions = {"python": platform.python_version()}
@@ -47,7 +47,7 @@ def environment() -> dict[str, Any]:
 
 
 def commit() -> str | None:
-    """Return the git commit of this package's checkout, marked where files differ from it; None where there is none."""
+    """Return the git commit of this package's checkout, marked if files differ from it; None if there is none."""
     folder = Path(__file__).resolve().parents[2]
     if not (folder / ".git").exists():
         return None

@@ -1,4 +1,4 @@
-"""The one exception for mistakes a user can mend, and what its text is made of: hints and values cut short."""
+"""The one exception for mistakes that a user can mend, and parts of its text: hints and shortened values."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Iterable
 
 
 class UserError(ValueError):
-    """What is wrong, where, the value received and how to mend it, in words meant for the user."""
+    """A mistake that a user can mend. The text says what is wrong, where, the value received and how to mend it."""
 
 
 def nearest(key: str, candidates: Iterable[str]) -> str | None:
-    """The candidate that a misspelt key most likely means, if any is close."""
+    """Return the candidate that a misspelt key most likely means, if any is close."""
     by_lower = {candidate.lower(): candidate for candidate in candidates}
     close = difflib.get_close_matches(key.lower(), list(by_lower), n=1, cutoff=0.75)
     return by_lower[close[0]] if close else None

@@ -43,7 +43,7 @@ def remedy(modules: Iterable[str]) -> str:
 
 
 def need(feature: str, *modules: str) -> None:
-    """Refuse a feature, before anything is done, where its libraries are not installed.
+    """Refuse a feature, before anything is done, if its libraries are not installed.
 
     Args:
         feature: as the user knows it.

@@ -45,7 +45,7 @@ def _check_parent(flag: str, path: str) -> None:
 
 
 def check_folder(flag: str, folder: str | os.PathLike[str]) -> None:
-    """Make a folder where it is missing, and refuse one that cannot be written to.
+    """Make a folder if it is missing, and refuse one that cannot be written to.
 
     Args:
         flag: by which the user named it.
@@ -97,13 +97,13 @@ def check_table(flag: str, path: str, or_folder: bool = False) -> None:
 
 
 def refuse_same(flag: str, path: str, source_flag: str, source: str) -> None:
-    """Refuse to write a table in the place of what is read.
+    """Refuse to write a table over the files that are read.
 
     Args:
         flag: by which the user named the table.
         path: of the table.
-        source_flag: by which the user named what is read.
-        source: path of it; a folder's files are read, too.
+        source_flag: by which the user named the source.
+        source: path of a file, or of a folder whose files are read.
 
     Raises:
         UserError: they are the same, or the table would lie in the folder.
@@ -114,7 +114,7 @@ def refuse_same(flag: str, path: str, source_flag: str, source: str) -> None:
 
 
 def _no_parquet(path: Path) -> Path | None:
-    """Return something that is no .parquet file: the path itself, or what is in the folder; None if there is none."""
+    """Return a path that is not a .parquet file: the path itself, or one in the folder; None if all are."""
     if not path.is_dir():
         return path
     return next((child for child in path.iterdir() if child.suffix != ".parquet" or not child.is_file()), None)
@@ -178,7 +178,7 @@ def keep_folder(folder: Path, path: Path) -> None:
 
 
 def _flush(path: Path, access: int) -> None:
-    """Wait until the disk has what was written to a file, or the new names of a folder."""
+    """Wait until the content of a file, or the names in a folder, are on the disk."""
     opened = os.open(path, access)
     try:
         os.fsync(opened)
@@ -224,10 +224,10 @@ def locked(lock: Path, program: str, flag: str, target: Path) -> Iterator[None]:
     """Keep all other processes out that lock the same file.
 
     Args:
-        lock: the file; its folder is made where it is missing.
+        lock: the file; its folder is made if it is missing.
         program: that writes, for the message, such as ``comparison``.
-        flag: by which the user named the place.
-        target: what is written to.
+        flag: by which the user named the target.
+        target: the file or folder that is written to.
 
     Raises:
         UserError: another process holds the lock, or the folder cannot be written to.
@@ -241,9 +241,9 @@ def locked(lock: Path, program: str, flag: str, target: Path) -> Iterator[None]:
         raise UserError(
             f"{flag}={target}: {lock.parent} is no folder that can be written to: {error.strerror}"
         ) from error
-    held = FileLock(lock)
+    file_lock = FileLock(lock)
     try:
-        held.acquire(timeout=0)
+        file_lock.acquire(timeout=0)
     except Timeout as error:
         raise UserError(
             f"another {program} is writing {target}; wait until it ends, or write elsewhere by {flag}"
@@ -252,4 +252,4 @@ def locked(lock: Path, program: str, flag: str, target: Path) -> Iterator[None]:
         yield
     finally:
         lock.unlink(missing_ok=True)
-        held.release()
+        file_lock.release()

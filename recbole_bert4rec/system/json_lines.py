@@ -1,4 +1,4 @@
-"""What a program reads of the screen: an object a line."""
+"""Lines on the screen for programs: a JSON object each."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ def json_line(seconds: float, level: str, event: str | None, message: str, field
     """Return one line.
 
     Args:
-        seconds: since 1970, when it was said; written as ISO 8601 in UTC.
+        seconds: time of the line, since 1970; written as ISO 8601 in UTC.
         level: such as ``info``.
-        event: what it tells; None for lines that are for people alone.
-        message: the same in words.
-        fields: the event's values; what JSON does not know is written as text.
+        event: name of the line; None if it is for people alone.
+        message: the line in words.
+        fields: values of the event; those that JSON does not know are written as text.
     """
     time = datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="milliseconds")
     return json.dumps({"time": time, "level": level, "event": event, "message": message, **fields}, default=str)

@@ -16,7 +16,7 @@ def replaced(owner: object, name: str, value: object) -> Iterator[None]:
     Args:
         owner: a module, class or object that has the attribute itself.
         name: of the attribute.
-        value: what stands there until the block ends, however it ends.
+        value: of the attribute until the block ends, however it ends.
     """
     before = getattr(owner, name)
     setattr(owner, name, value)
@@ -54,7 +54,7 @@ class StandIn(ModuleType):
     one file of RecBole; every other user of torch, in any thread, keeps torch's own.
 
     Args:
-        module: what is stood in for.
+        module: the module to replace.
         changed: the names with another value.
     """
 

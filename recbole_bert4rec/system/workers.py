@@ -30,7 +30,7 @@ class DiedError(FailedError):
 
 
 def reason_of(error: BaseException) -> str:
-    """Return in one line what went wrong, and where, if it is not a mistake that a user can mend."""
+    """Return an error in one line, with its place in the code unless it is a mistake that a user can mend."""
     message = " ".join(str(error).split()) or "no message"
     if isinstance(error, UserError):
         return message
@@ -63,13 +63,13 @@ def end_with_parent() -> None:
 
 
 class Worker:
-    """A process that does one piece of work after the other; one that died is started anew by the next.
+    """A process that does one piece of work after the other; if it died, the next piece starts another one.
 
     Args:
-        work: what the process calls, as ``work(*shared, *arguments, report)`` with the arguments of :meth:`run`. What
-            it hands to ``report`` reaches the ``news`` of :meth:`run`.
+        work: the function that the process calls as ``work(*shared, *arguments, report)``, with the arguments of
+            :meth:`run`. Values that it hands to ``report`` reach the ``news`` of :meth:`run`.
         shared: arguments of every call; they are sent once to each process.
-        log: file for all that the process prints. Default: where this process prints.
+        log: file for all that the process prints. Default: the output of this process.
     """
 
     def __init__(self, work: Callable[..., Any], *shared: object, log: Path | None = None) -> None:
@@ -120,7 +120,7 @@ class Worker:
         raise FailedError(content)
 
     def _next(self, tick: Callable[[], None]) -> tuple[str, Any]:
-        """Wait for the next message. Raises EOFError where the process has died."""
+        """Wait for the next message. Raises EOFError if the process has died."""
         while True:
             ready = wait([self._pipe, self.process.sentinel], timeout=1.0)
             tick()
@@ -139,7 +139,7 @@ class Worker:
         return self
 
     def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
-        """End the process: in peace where nothing went wrong; else it may save what it does, and is ended."""
+        """End the process: let it finish if nothing went wrong; else let it save its work, and end it."""
         if error is None:
             self._pipe.close()
         else:

@@ -63,14 +63,14 @@ _Loader.add_implicit_resolver(
 
 
 def parse_yaml(text: str, where: str) -> Any:
-    """Return what a YAML text holds; plain values, lists and dictionaries, no code.
+    """Return the content of a YAML text: plain values, lists and dictionaries, no code.
 
     Args:
         text: YAML.
         where: the text's file, for messages.
 
     Raises:
-        UserError: the text is no YAML, a key stands twice, or the text would grow without bounds when it is used.
+        UserError: the text is not YAML, a key stands twice, or the text would grow without bounds when it is used.
     """
     try:
         return yaml.load(text, _Loader)  # noqa: S506  a safe one

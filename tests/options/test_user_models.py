@@ -106,8 +106,8 @@ def test_classes_of_recbole_and_ours_are_known_already(model: type) -> None:
         ("nowhere.models:Mine", ("there is no module nowhere,", "whose modules are my_broken, my_models")),
         ("my_models:Min", ("my_models has no Min; did you mean Mine?",)),
         ("my_models:Other", ("my_models has no Other; its models are Mine, MySASRec",)),
-        ("my_models:helper", ("my_models:helper is no model of RecBole",)),
-        ("my_models:torch", ("is no model of RecBole",)),
+        ("my_models:helper", ("my_models:helper is not a model of RecBole",)),
+        ("my_models:torch", ("is not a model of RecBole",)),
         ("my_models:", ("must be the name of a model, or MODULE:CLASS",)),
         ("my models.py:Mine", ("must be the name of a model, or MODULE:CLASS",)),
         ("my_broken:Mine", ("my_broken cannot be imported: ModuleNotFoundError: No module named 'absent'",)),
@@ -131,9 +131,9 @@ def test_a_value_of_another_type_than_the_file_of_defaults_says_is_refused(modul
 
 
 def test_a_class_that_is_no_model_is_refused() -> None:
-    with pytest.raises(UserError, match="is no model of RecBole"):
+    with pytest.raises(UserError, match="is not a model of RecBole"):
         known_as(dict)
-    with pytest.raises(UserError, match="is no model of RecBole"):
+    with pytest.raises(UserError, match="is not a model of RecBole"):
         known_as(SASRec.__mro__[1])  # SequentialRecommender is abstract
 
 
