@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from logging import getLogger
 from typing import Any, TypedDict
 
@@ -31,7 +32,7 @@ from recbole_bert4rec.system.errors import UserError
 
 
 class WarmStart(TypedDict):
-    """What a training began with.
+    """The checkpoint that a training began with.
 
     Keys:
         file: the checkpoint.
@@ -51,23 +52,24 @@ def words(warm: WarmStart) -> str:
     return f"{warm['kept']:,} items kept, {warm['new']:,} new, {warm['gone']:,} gone"
 
 
-def read_for(config: Config) -> dict[str, Any]:
-    """Read the checkpoint that ``warm_start`` names.
+def check_shapes(config: Config, stored: Mapping[str, Any]) -> None:
+    """Refuse a configuration that does not fit the weights that ``warm_start`` names.
+
+    Args:
+        config: of the run.
+        stored: options of the checkpoint.
 
     Raises:
-        UserError: it is none of this package's; or it is of another model, or has other values of options that shape
-            the weights.
+        UserError: the model is another, or options that shape the weights have other values.
     """
-    path = str(config["warm_start"])
-    state = checkpoint.read(path)
-    stored = {**state["config"], "model": class_name(state["config"]["model"])}
+    stored = {**stored, "model": class_name(stored["model"])}
     changed = [name for name in ("model", *SHAPES_WEIGHTS) if stored.get(name) != config[name]]
     if changed:
         differ = "; ".join(f"{name}={stored.get(name)!r} there, {config[name]!r} here" for name in changed)
+        path = config["warm_start"]
         raise UserError(
             f"cannot begin with the weights of {path}: {differ}; leave these options out to take the file's"
         )
-    return state
 
 
 def begin_warm(config: Config, model: BERT4Rec, training: BERT4RecDataset) -> WarmStart:
@@ -79,13 +81,15 @@ def begin_warm(config: Config, model: BERT4Rec, training: BERT4RecDataset) -> Wa
         training: part of the new log that is trained, from which new items take their neighbours.
 
     Raises:
-        UserError: see :func:`read_for`; or no item is known, known items have other features, or a model of the user's
-            own has further weights by item.
+        UserError: see :func:`check_shapes`; or no item is known, known items have other features, or a model of the
+            user's own has further weights by item.
     """
-    state, path = read_for(config), str(config["warm_start"])
+    path = str(config["warm_start"])
+    state = checkpoint.read(path)
+    check_shapes(config, state["config"])
     old, tokens = state["item_tokens"], item_tokens(training)
-    found = pd.Index(old).get_indexer(pd.Index(tokens))
-    source = torch.from_numpy(np.where(found < 0, PADDING, found).astype(np.int64))
+    rows = pd.Index(old).get_indexer(pd.Index(tokens))
+    source = torch.from_numpy(np.where(rows < 0, PADDING, rows).astype(np.int64))
     known = int((source != PADDING).sum())
     if not known:
         raise UserError(
@@ -96,20 +100,20 @@ def begin_warm(config: Config, model: BERT4Rec, training: BERT4RecDataset) -> Wa
     with checkpoint.explain_misfit(path):
         grown = {**weights, **encoder_rows(weights, source, _beside_new_ones(training, source))}
         for number, (column, (values, size)) in enumerate(_features(config, training)):
-            place, table = f"{FEATURE_VALUES}{number}", feature_table(number)
-            ids = _feature_ids(weights[place], values, size, source)
+            values_name, table_name = f"{FEATURE_VALUES}{number}", feature_table(number)
+            ids = _feature_ids(weights[values_name], values, size, source)
             if ids is None:
                 raise UserError(f"cannot begin with the weights of {path}: items have other values of {column!r} there")
-            grown |= {place: values, table: rows_for(weights[table], ids)}
+            grown |= {values_name: values, table_name: rows_for(weights[table_name], ids)}
         if config["model"] not in OUR_MODELS:
-            _check_own(weights, source, path)
+            _check_weights_by_item(weights, source, path)
         model.load_state_dict(grown)
     warm = WarmStart(file=path, kept=known, new=len(tokens) - 1 - known, gone=len(old) - 1 - known)
     getLogger(FOR_THE_USER).info(f"begins with the weights of {path}: {words(warm)}")
     return warm
 
 
-def _check_own(weights: dict[str, Tensor], source: Tensor, path: str) -> None:
+def _check_weights_by_item(weights: dict[str, Tensor], source: Tensor, path: str) -> None:
     """Refuse a model of the user's own whose further weights seem to be by item, unless the items are as they were."""
     n_items = len(weights[OUTPUT_BIAS])
     if torch.equal(source, torch.arange(n_items)):

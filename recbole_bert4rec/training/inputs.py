@@ -31,7 +31,7 @@ from recbole_bert4rec.options.user_models import (
 )
 from recbole_bert4rec.plugin.items import ITEM_ORDER, ItemOrder
 from recbole_bert4rec.plugin.layered_config import Layers, layered_config
-from recbole_bert4rec.plugin.warm_start import read_for
+from recbole_bert4rec.plugin.warm_start import check_shapes
 from recbole_bert4rec.recommend.answers import check_names_of_columns
 from recbole_bert4rec.system.constants import DEFAULT_NAMES, FOR_THE_USER, FORMATS, NAMES_OF_COLUMNS, OUR_MODELS
 from recbole_bert4rec.system.errors import UserError, nearest, short
@@ -66,8 +66,8 @@ def configure(request: RunRequest) -> Config:
         check_names_of_columns(config["USER_ID_FIELD"], config["ITEM_ID_FIELD"])
     if config["warm_start"] is not None:
         refuse_other_models("--warm_start", model)
-        if request.checkpoint is None:
-            read_for(config)
+        if request.checkpoint is None and layers.stored:
+            check_shapes(config, layers.stored)
     if request.checkpoint is not None:
         config[ITEM_ORDER] = ItemOrder(request.checkpoint.path, tuple(request.checkpoint.state["item_tokens"]))
     return config
