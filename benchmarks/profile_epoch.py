@@ -27,8 +27,8 @@ from torch.profiler import ProfilerActivity, profile
 
 import recbole_bert4rec
 from recbole_bert4rec.core.fast.products import faster_products
+from recbole_bert4rec.plugin.callbacks import WatchedLoader
 from recbole_bert4rec.system.environment import environment, suppress_dependency_warnings
-from recbole_bert4rec.training.callbacks import WatchedLoader
 
 assert recbole_bert4rec.__version__  # its models are registered
 OBJECTIVES = ("cloze", "next", "prefix")

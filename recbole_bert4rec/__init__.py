@@ -17,13 +17,13 @@ from recbole_bert4rec.system.errors import UserError
 if TYPE_CHECKING:
     from recbole_bert4rec.comparison.compare import compare
     from recbole_bert4rec.comparison.comparison import Comparison
+    from recbole_bert4rec.plugin.callbacks import Callback, StopTraining
     from recbole_bert4rec.plugin.model import BERT4Rec
     from recbole_bert4rec.plugin.patches.registry import register, unregister
     from recbole_bert4rec.recommend.appending import append_items
     from recbole_bert4rec.recommend.exported import ExportedModel
     from recbole_bert4rec.recommend.opened import load
     from recbole_bert4rec.recommend.recommender import Recommender
-    from recbole_bert4rec.training.callbacks import Callback, StopTraining
     from recbole_bert4rec.training.request import RunRequest, RunResult
     from recbole_bert4rec.training.run import run
     from recbole_bert4rec.tuning.tune import SearchRequest, tune
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 _PLACES = {
     "BERT4Rec": "recbole_bert4rec.plugin.model",
-    "Callback": "recbole_bert4rec.training.callbacks",
+    "Callback": "recbole_bert4rec.plugin.callbacks",
     "Comparison": "recbole_bert4rec.comparison.comparison",
     "ExportedModel": "recbole_bert4rec.recommend.exported",
     "Recommender": "recbole_bert4rec.recommend.recommender",
     "RunRequest": "recbole_bert4rec.training.request",
     "RunResult": "recbole_bert4rec.training.request",
     "SearchRequest": "recbole_bert4rec.tuning.tune",
-    "StopTraining": "recbole_bert4rec.training.callbacks",
+    "StopTraining": "recbole_bert4rec.plugin.callbacks",
     "append_items": "recbole_bert4rec.recommend.appending",
     "compare": "recbole_bert4rec.comparison.compare",
     "load": "recbole_bert4rec.recommend.opened",

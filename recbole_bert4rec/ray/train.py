@@ -29,13 +29,13 @@ except ImportError:  # Ray 2.6
     from ray.air import FailureConfig, RunConfig, ScalingConfig
 
 from recbole_bert4rec.checkpoints.checkpoint import best_of, last_of
+from recbole_bert4rec.plugin.callbacks import Callback, Metrics, Observed
 from recbole_bert4rec.plugin.distributed import rank_of
 from recbole_bert4rec.plugin.patches.registry import in_program
 from recbole_bert4rec.ray.cluster import check_workers, start_ray
 from recbole_bert4rec.system.environment import suppress_dependency_warnings
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.interrupts import Interrupted
-from recbole_bert4rec.training.callbacks import Callback, Metrics, Observed
 from recbole_bert4rec.training.inputs import configure, refuse_other_models
 from recbole_bert4rec.training.processes import TrainingProcess, run_rank
 from recbole_bert4rec.training.request import RunRequest

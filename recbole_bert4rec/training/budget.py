@@ -11,8 +11,8 @@ from typing import Any, cast
 from recbole.data.dataloader import AbstractDataLoader
 from recbole.trainer import TraditionalTrainer
 
+from recbole_bert4rec.plugin.callbacks import Callback, Observed, StopTraining, WatchedLoader
 from recbole_bert4rec.system.errors import UserError
-from recbole_bert4rec.training.callbacks import Callback, Observed, StopTraining, WatchedLoader
 
 NO_END = 1_000_000
 """Epochs, and epochs without improvement, of a training that time alone ends."""

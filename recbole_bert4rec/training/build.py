@@ -26,10 +26,10 @@ from recbole.model.layers import ContextSeqEmbAbstractLayer
 from recbole.utils import get_flops, init_seed, set_color
 
 from recbole_bert4rec.options.user_models import is_ours, parent_of
+from recbole_bert4rec.plugin.callbacks import Callback, Observed, observed
 from recbole_bert4rec.plugin.distributed import rank_of
 from recbole_bert4rec.plugin.trainer import BERT4RecTrainer
 from recbole_bert4rec.system.errors import UserError, short_list
-from recbole_bert4rec.training.callbacks import Callback, Observed, observed
 from recbole_bert4rec.training.interactions import Interactions
 from recbole_bert4rec.training.labels import check_labelled_phases
 from recbole_bert4rec.training.seen import SeenRule, needs_seen_rule

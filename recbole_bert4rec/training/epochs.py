@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypedDict, cast
 from recbole.data.dataloader import AbstractDataLoader
 
 from recbole_bert4rec.options.kinds import is_number
-from recbole_bert4rec.training.callbacks import Callback, Metrics, Observed
+from recbole_bert4rec.plugin.callbacks import Callback, Metrics, Observed
 
 
 class _TrainedEpoch(TypedDict):

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 import torch
 from recbole.config import Config
 
+from recbole_bert4rec.plugin.callbacks import Observed
 from recbole_bert4rec.system.errors import UserError
-from recbole_bert4rec.training.callbacks import Observed
 
 _OF_TORCH = "can't allocate memory"
 """Part of the message of torch's error about the processor's memory, which has no type of its own."""

@@ -11,11 +11,11 @@ from recbole.data.dataloader import AbstractDataLoader
 from recbole.data.dataset import Dataset
 from torch import Tensor
 
+from recbole_bert4rec.plugin.callbacks import Callback, Metrics, Observed, RankedBatch
 from recbole_bert4rec.plugin.ranking import Ranking
 from recbole_bert4rec.plugin.trainer import BERT4RecTrainer
 from recbole_bert4rec.system.constants import RANK_DEPTH
 from recbole_bert4rec.system.files import atomic_write
-from recbole_bert4rec.training.callbacks import Callback, Metrics, Observed, RankedBatch
 from recbole_bert4rec.training.interactions import Ids
 
 BEYOND = 0

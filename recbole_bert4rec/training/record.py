@@ -15,13 +15,13 @@ import torch
 from recbole.trainer import Trainer
 
 from recbole_bert4rec.checkpoints.checkpoint import is_plain
+from recbole_bert4rec.plugin.callbacks import Callback, Metrics, Observed
 from recbole_bert4rec.plugin.distributed import rank_of
 from recbole_bert4rec.plugin.trainer import BERT4RecTrainer
 from recbole_bert4rec.plugin.warm_start import WarmStart, words
 from recbole_bert4rec.system.environment import commit, environment, peak_memory_mb
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.files import atomic_write
-from recbole_bert4rec.training.callbacks import Callback, Metrics, Observed
 from recbole_bert4rec.training.epochs import EpochLog, EpochRecord, counted, finite, finite_values
 
 SCHEMA = 1

@@ -11,9 +11,9 @@ from recbole.trainer import Trainer
 
 from recbole_bert4rec.options.user_models import is_ours
 from recbole_bert4rec.plugin import trainer
+from recbole_bert4rec.plugin.callbacks import Metrics, observed
 from recbole_bert4rec.plugin.patches.registration import named_trainer
 from recbole_bert4rec.system.constants import OUR_MODELS
-from recbole_bert4rec.training.callbacks import Metrics, observed
 from recbole_bert4rec.training.epochs import EpochLog
 from recbole_bert4rec.training.record import RecordWriter
 

@@ -10,12 +10,12 @@ from typing import Any
 
 from recbole_bert4rec.checkpoints.checkpoint import Opened, read
 from recbole_bert4rec.options.config_files import read_options
+from recbole_bert4rec.plugin.callbacks import Callback, Metrics
 from recbole_bert4rec.plugin.layered_config import Layers
 from recbole_bert4rec.system.constants import SHORT
 from recbole_bert4rec.system.errors import UserError, nearest
 from recbole_bert4rec.system.resources import find_config
 from recbole_bert4rec.training import display
-from recbole_bert4rec.training.callbacks import Callback, Metrics
 from recbole_bert4rec.training.epochs import counted
 from recbole_bert4rec.training.record import RunRecord
 
@@ -43,7 +43,7 @@ class RunRequest:
         also_test: further protocols under which the selected weights are tested: YAML files, or names of
             properties/recipe.
         ranks: Parquet file to write the rank of every user's test target to.
-        callbacks: are called while the run goes on, see :mod:`recbole_bert4rec.training.callbacks`.
+        callbacks: are called while the run goes on, see :mod:`recbole_bert4rec.plugin.callbacks`.
         screen: lines to show: ``short``, a line an epoch and a few others; ``verbose``, all that RecBole logs;
             ``json``, an object a line; ``quiet``, warnings alone. The log file has RecBole's lines in any case.
     """

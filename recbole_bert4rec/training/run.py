@@ -19,6 +19,7 @@ from recbole.utils import get_environment, init_seed, set_color
 
 from recbole_bert4rec.checkpoints.checkpoint import Opened, OtherDataError, best_of
 from recbole_bert4rec.core.fast.denormals import denormals_as_zero
+from recbole_bert4rec.plugin.callbacks import Callback, Metrics, Observed
 from recbole_bert4rec.plugin.distributed import rank_of
 from recbole_bert4rec.plugin.layered_config import flags_of_program
 from recbole_bert4rec.plugin.model import BERT4Rec
@@ -32,7 +33,6 @@ from recbole_bert4rec.system.scoped import replaced
 from recbole_bert4rec.training.attention import write_attention
 from recbole_bert4rec.training.budget import Budget
 from recbole_bert4rec.training.build import Data, Experiment, build, translate_errors
-from recbole_bert4rec.training.callbacks import Callback, Metrics, Observed
 from recbole_bert4rec.training.epochs import EpochLog
 from recbole_bert4rec.training.inputs import check_places, configure
 from recbole_bert4rec.training.labels import labels_found

@@ -10,9 +10,9 @@ import torch.distributed as dist
 from recbole.data.dataloader import AbstractDataLoader
 
 from recbole_bert4rec.checkpoints.checkpoint import last_of
+from recbole_bert4rec.plugin.callbacks import Callback, EvalBatch, Metrics, Observed, WatchedLoader
 from recbole_bert4rec.plugin.resuming import ResumableTrainer
 from recbole_bert4rec.system.interrupts import Interrupted, deferred, requested
-from recbole_bert4rec.training.callbacks import Callback, EvalBatch, Metrics, Observed, WatchedLoader
 
 _SHARE = 0.05
 """The share of the time that saving may take: of huge models not every epoch is saved."""

@@ -15,9 +15,9 @@ from recbole.data.dataset import Dataset
 
 from recbole_bert4rec.logs.times import unit_of
 from recbole_bert4rec.plugin.advice import advice
+from recbole_bert4rec.plugin.callbacks import Callback, Metrics, Observed
 from recbole_bert4rec.training.budget import Budget
 from recbole_bert4rec.training.build import Data, Experiment
-from recbole_bert4rec.training.callbacks import Callback, Metrics, Observed
 from recbole_bert4rec.training.epochs import EpochLog, EpochRecord, counted
 from recbole_bert4rec.training.logs import say
 

@@ -9,7 +9,7 @@ from recbole.data.dataloader import AbstractDataLoader, FullSortEvalDataLoader
 
 from recbole_bert4rec.core.segments import index_within_segment, pair_keys, split_keys
 from recbole_bert4rec.options.user_models import is_ours
-from recbole_bert4rec.training.callbacks import Callback, EvalBatch, Observed, RankedBatch
+from recbole_bert4rec.plugin.callbacks import Callback, EvalBatch, Observed, RankedBatch
 from recbole_bert4rec.training.interactions import PHASES, Ids, Interactions, targets_of
 
 

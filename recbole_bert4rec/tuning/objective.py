@@ -17,6 +17,7 @@ from recbole.utils import dataset_arguments
 from recbole_bert4rec.checkpoints.checkpoint import last_of, read
 from recbole_bert4rec.core.fast.denormals import denormals_as_zero
 from recbole_bert4rec.options.config_files import read_options
+from recbole_bert4rec.plugin.callbacks import Callback
 from recbole_bert4rec.plugin.layered_config import Layers, layered_config
 from recbole_bert4rec.plugin.patches.registry import in_program
 from recbole_bert4rec.plugin.resuming import ResumableTrainer
@@ -25,7 +26,6 @@ from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training import retest
 from recbole_bert4rec.training.budget import Budget
 from recbole_bert4rec.training.build import Experiment, build, read_dataset
-from recbole_bert4rec.training.callbacks import Callback
 from recbole_bert4rec.training.epochs import ProgressReport, Report
 from recbole_bert4rec.training.saving import Saver
 

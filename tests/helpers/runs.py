@@ -7,8 +7,8 @@ from typing import Any
 from recbole.config import Config
 
 import recbole_bert4rec  # noqa: F401  registers BERT4Rec
+from recbole_bert4rec.plugin.callbacks import Callback, RankedBatch, StopTraining
 from recbole_bert4rec.training import build
-from recbole_bert4rec.training.callbacks import Callback, RankedBatch, StopTraining
 
 QUIET = {"show_progress": False, "state": "error", "use_gpu": False}
 

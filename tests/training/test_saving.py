@@ -14,10 +14,10 @@ import pytest
 import torch
 
 from recbole_bert4rec.checkpoints import checkpoint
+from recbole_bert4rec.plugin.callbacks import Callback, WatchedLoader
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.files import locked
 from recbole_bert4rec.system.interrupts import Interrupted, deferred, handled, requested
-from recbole_bert4rec.training.callbacks import Callback, WatchedLoader
 from recbole_bert4rec.training.request import RunRequest
 from recbole_bert4rec.training.run import resolved, run
 from tests.helpers.runs import QUIET

@@ -16,10 +16,10 @@ from recbole.quick_start import run_recbole
 from recbole.utils import init_logger
 
 from recbole_bert4rec.comparison.comparison import Comparison
+from recbole_bert4rec.plugin.callbacks import Callback
 from recbole_bert4rec.plugin.patches.policy_logs import _LogFile
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.build import load_data
-from recbole_bert4rec.training.callbacks import Callback
 from recbole_bert4rec.training.logs import no_bars, screen_now, shown
 from recbole_bert4rec.training.record import read_record
 from recbole_bert4rec.training.run import run

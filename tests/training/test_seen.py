@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
+from recbole_bert4rec.plugin.callbacks import Callback, RankedBatch
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.build import Experiment, build
-from recbole_bert4rec.training.callbacks import Callback, RankedBatch
 from recbole_bert4rec.training.interactions import PHASES
 from recbole_bert4rec.training.seen import SeenRule
 from tests.helpers.runs import make_config

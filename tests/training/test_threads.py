@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from recbole_bert4rec import load, run
+from recbole_bert4rec.plugin.callbacks import Callback, Observed
 from recbole_bert4rec.system.errors import UserError
-from recbole_bert4rec.training.callbacks import Callback, Observed
 from tests.helpers.runs import QUIET
 
 

@@ -10,9 +10,9 @@ from recbole.trainer import Trainer
 from recbole.trainer.trainer import DecisionTreeTrainer
 from recbole.utils import get_trainer
 
-import recbole_bert4rec.training.callbacks as module
+import recbole_bert4rec.plugin.callbacks as module
+from recbole_bert4rec.plugin.callbacks import Callback, EvalBatch, RankedBatch, observed
 from recbole_bert4rec.system.errors import UserError
-from recbole_bert4rec.training.callbacks import Callback, EvalBatch, RankedBatch, observed
 from recbole_bert4rec.training.run import run
 from tests.helpers.runs import QUIET, StopAfter, make_config, make_trainer, prepare
 
