@@ -1,4 +1,4 @@
-"""What can be watched or changed while a run trains and tests: callbacks, and the one place that calls them.
+"""Callbacks watch or change a run while it trains and tests; one class calls them.
 
 The events of a run, in their order::
 
@@ -34,23 +34,28 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from logging import getLogger
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from recbole.config import Config
 from recbole.data.dataloader import AbstractDataLoader
 from recbole.data.interaction import Interaction
+from recbole.model.abstract_recommender import AbstractRecommender
 from recbole.trainer import Trainer
 from torch import Tensor
 
 from recbole_bert4rec.checkpoints.checkpoint import is_plain
-from recbole_bert4rec.plugin.resuming import ResumableTrainer
+from recbole_bert4rec.plugin.progress import Losses
 from recbole_bert4rec.system.constants import FOR_THE_USER
 from recbole_bert4rec.system.errors import UserError, nearest, short
 
 Value = TypeVar("Value")
 Metrics = dict[str, float]
 """Values of an evaluation by RecBole's names, such as ``ndcg@10``."""
+BestValidation = tuple[float, Metrics | None]
+"""Score and metrics of the best validation."""
 
 
 class StopTraining(Exception):  # noqa: N818  named as what it asks for
@@ -129,28 +134,28 @@ class Callback:
         return {}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take back what :meth:`state` returned; not called where that was nothing.
+        """Take back what :meth:`state` returned; not called if that was nothing.
 
         Args:
             state: read from a file, which may come from elsewhere.
         """
 
-    def on_train_begin(self, trainer: Observed) -> None:
+    def on_train_begin(self, trainer: Trainer) -> None:
         """Training begins; weights and optimizer are there, those of a checkpoint too."""
 
-    def on_epoch_begin(self, trainer: Observed, epoch: int, batches: AbstractDataLoader) -> AbstractDataLoader | None:
+    def on_epoch_begin(self, trainer: Trainer, epoch: int, batches: AbstractDataLoader) -> AbstractDataLoader | None:
         """An epoch begins.
 
         Args:
             trainer: see the class.
-            epoch: from 0. Models that are trained in several stages count each stage anew.
+            epoch: from 0. Models that are trained in several stages count each stage from 0.
             batches: the training loader.
 
         Returns:
             None, or a loader of other batches to train this epoch on.
         """
 
-    def on_epoch_end(self, trainer: Observed, epoch: int, loss: float | tuple[float, ...] | None) -> None:
+    def on_epoch_end(self, trainer: Trainer, epoch: int, loss: Losses | None) -> None:
         """All batches of an epoch are trained.
 
         Args:
@@ -159,7 +164,7 @@ class Callback:
             loss: sum of the losses of its batches; of models with several losses, one sum for each.
         """
 
-    def on_validation_begin(self, trainer: Observed, epoch: int, loader: AbstractDataLoader) -> None:
+    def on_validation_begin(self, trainer: Trainer, epoch: int, loader: AbstractDataLoader) -> None:
         """The validation of an epoch begins.
 
         Args:
@@ -168,7 +173,7 @@ class Callback:
             loader: of the validation part.
         """
 
-    def on_validation_end(self, trainer: Observed, epoch: int, score: float, metrics: Metrics) -> None:
+    def on_validation_end(self, trainer: Trainer, epoch: int, score: float, metrics: Metrics) -> None:
         """An epoch is validated.
 
         Args:
@@ -178,7 +183,7 @@ class Callback:
             metrics: of the validation.
         """
 
-    def on_selection_end(self, trainer: Observed, epoch: int, score: float) -> None:
+    def on_selection_end(self, trainer: Trainer, epoch: int, score: float) -> None:
         """RecBole has compared a validated epoch with the best one, and has kept its weights if it is better.
 
         Not called where ``eval_step`` is 0, so that nothing is validated.
@@ -189,7 +194,7 @@ class Callback:
             score: value of ``valid_metric``.
         """
 
-    def on_train_end(self, trainer: Observed, best_score: float, best_metrics: Metrics | None) -> None:
+    def on_train_end(self, trainer: Trainer, best_score: float, best_metrics: Metrics | None) -> None:
         """Training is over, by its epochs, by early stopping or by :class:`StopTraining`.
 
         Args:
@@ -198,7 +203,7 @@ class Callback:
             best_metrics: all validation metrics of the best epoch, or None where nothing was validated.
         """
 
-    def on_test_begin(self, trainer: Observed, loader: AbstractDataLoader) -> None:
+    def on_test_begin(self, trainer: Trainer, loader: AbstractDataLoader) -> None:
         """An evaluation outside training begins: the test. The best weights are not loaded yet.
 
         Args:
@@ -206,7 +211,7 @@ class Callback:
             loader: of the test part.
         """
 
-    def on_test_end(self, trainer: Observed, metrics: Metrics) -> None:
+    def on_test_end(self, trainer: Trainer, metrics: Metrics) -> None:
         """The test is over.
 
         Args:
@@ -214,7 +219,7 @@ class Callback:
             metrics: of the test.
         """
 
-    def on_ranking_begin(self, trainer: Observed, batch: EvalBatch) -> EvalBatch | None:
+    def on_ranking_begin(self, trainer: Trainer, batch: EvalBatch) -> EvalBatch | None:
         """A batch of users is to be scored, for validation or test.
 
         Args:
@@ -225,7 +230,7 @@ class Callback:
             None, or another batch to score in its place.
         """
 
-    def on_ranking_end(self, trainer: Observed, ranked: RankedBatch) -> RankedBatch | None:
+    def on_ranking_end(self, trainer: Trainer, ranked: RankedBatch) -> RankedBatch | None:
         """A batch of users is scored, and its metrics are not yet computed.
 
         Args:
@@ -263,71 +268,161 @@ class WatchedLoader:
                 return
 
 
-class Observed(Trainer):
-    """A trainer of RecBole that calls ``callbacks``; stands before the trainer's own class, see :func:`observed`."""
+class Callbacks:
+    """Calls a list of callbacks around the steps of a training; keeps the epoch that they are told.
 
-    callbacks: tuple[Callback, ...] = ()
-    _validating = False
-    _epoch = -1
-    """The epoch that is trained, or was last, from 0."""
+    Args:
+        callbacks: in their order.
+    """
+
+    def __init__(self, callbacks: Iterable[Callback] = ()) -> None:
+        self._callbacks = tuple(callbacks)
+        self._epoch, self._validating = -1, False
+
+    def __iter__(self) -> Iterator[Callback]:
+        return iter(self._callbacks)
+
+    def replace(self, *callbacks: Callback) -> None:
+        """Call these from now on, and no others."""
+        self._callbacks = callbacks
 
     def _notify(self, event: str, *arguments: object) -> None:
         """Call every callback; one that asks to stop does so after the others have heard of the event."""
-        stop: StopTraining | None = None
-        for callback in self.callbacks:
-            try:
-                getattr(callback, event)(self, *arguments)
-            except StopTraining as error:
-                stop = error
-        if stop is not None:
-            raise stop
+        self._transform(event, None, *arguments)
 
     def _transform(self, event: str, value: Value, *arguments: object) -> Value:
         """Pass ``value`` through every callback, each of which may return another one."""
         stop: StopTraining | None = None
-        for callback in self.callbacks:
+        for callback in self._callbacks:
             try:
-                changed = getattr(callback, event)(self, *arguments, value)
+                changed = getattr(callback, event)(*arguments, *(() if value is None else (value,)))
             except StopTraining as error:
                 stop = error
                 continue
-            value = value if changed is None else changed
+            value = value if changed is None or value is None else changed
         if stop is not None:
             raise stop
         return value
 
-    def callback_states(self) -> dict[str, dict[str, Any]]:
+    def states(self) -> dict[str, dict[str, Any]]:
         """Return what the callbacks keep in a checkpoint, by their names.
 
         Raises:
             UserError: a callback keeps something that no checkpoint holds.
         """
-        states = {name: dict(callback.state()) for name, callback in self._named_callbacks()}
+        states = {name: dict(callback.state()) for name, callback in self._named()}
         for name, state in states.items():
             if not is_plain(state):
                 raise UserError(f"the state of {name} must be plain values by their names, but is {short(state)}")
         return {name: state for name, state in states.items() if state}
 
-    def restore_callbacks(self, states: Mapping[str, dict[str, Any]]) -> None:
+    def restore(self, states: Mapping[str, dict[str, Any]]) -> None:
         """Give the callbacks back what they kept.
 
         Raises:
             UserError: what was kept is not of their making.
         """
-        for name, callback in self._named_callbacks():
+        for name, callback in self._named():
             try:
                 if name in states:
                     callback.restore(states[name])
             except (KeyError, TypeError, ValueError, OverflowError) as error:
                 raise UserError(f"the checkpoint holds no state of {name}, but {short(states[name])}") from error
 
-    def _named_callbacks(self) -> Iterator[tuple[str, Callback]]:
+    def _named(self) -> Iterator[tuple[str, Callback]]:
         """Give each callback with the name of its class, and a number where there are several of it."""
         count: Counter[str] = Counter()
-        for callback in self.callbacks:
+        for callback in self._callbacks:
             name = type(callback).__name__
             count[name] += 1
             yield name if count[name] == 1 else f"{name} {count[name]}", callback
+
+    def fit(
+        self,
+        trainer: Trainer,
+        train: Callable[..., BestValidation],
+        saved: bool,
+        callback_fn: Callable[[int, float], None] | None,
+    ) -> BestValidation:
+        """Train, and call the callbacks.
+
+        Args:
+            trainer: whose training it is.
+            train: trains; its ``callback_fn`` is told of each validated epoch.
+            saved: whether weights are kept in a file.
+            callback_fn: of the caller, who may want to be told, too.
+
+        Raises:
+            UserError: a callback stopped the training before there was a model to keep.
+        """
+
+        def selected(epoch: int, score: float) -> None:
+            if callback_fn is not None:
+                callback_fn(epoch, score)
+            self._notify("on_selection_end", trainer, epoch, score)
+
+        self._epoch = trainer.start_epoch - 1
+        try:
+            self._notify("on_train_begin", trainer)
+            best = train(callback_fn=selected)
+        except StopTraining as stop:
+            if saved and trainer.best_valid_result is None and not Path(trainer.saved_model_file).is_file():
+                raise UserError(
+                    "training was stopped before an epoch was validated and kept, so that there is no model to test; "
+                    "raise StopTraining in on_selection_end"
+                ) from stop
+            if str(stop):
+                getLogger(FOR_THE_USER).info(str(stop))
+            best = trainer.best_valid_score, trainer.best_valid_result
+        self._notify("on_train_end", trainer, *best)
+        trainer.tensorboard.close()  # RecBole leaves its files and its thread to the end of the process
+        return best
+
+    def train_epoch(
+        self, trainer: Trainer, train: Callable[[AbstractDataLoader], Value], batches: AbstractDataLoader, epoch: int
+    ) -> Value:
+        """Train an epoch on its batches, or on those that a callback has in their place."""
+        self._epoch = epoch
+        loss = train(self._transform("on_epoch_begin", batches, trainer, epoch))
+        self._notify("on_epoch_end", trainer, epoch, loss)
+        return loss
+
+    def validate(
+        self, trainer: Trainer, validate: Callable[[], tuple[float, Metrics]], loader: AbstractDataLoader
+    ) -> tuple[float, Metrics]:
+        """Validate an epoch; the evaluation inside is not the test."""
+        self._notify("on_validation_begin", trainer, self._epoch, loader)
+        self._validating = True
+        try:
+            score, metrics = validate()
+        finally:
+            self._validating = False
+        self._notify("on_validation_end", trainer, self._epoch, score, metrics)
+        return score, metrics
+
+    def evaluate(self, trainer: Trainer, evaluate: Callable[[], Value], loader: AbstractDataLoader | None) -> Value:
+        """Evaluate; outside a validation it is the test."""
+        if self._validating or not loader:
+            return evaluate()
+        self._notify("on_test_begin", trainer, loader)
+        metrics = evaluate()
+        self._notify("on_test_end", trainer, metrics)
+        return metrics
+
+    def rank(
+        self, trainer: Trainer, score: Callable[[EvalBatch], Iterable[Any]], batched_data: tuple[Any, ...]
+    ) -> RankedBatch:
+        """Score a batch of users."""
+        batch = self._transform("on_ranking_begin", EvalBatch(*batched_data), trainer)
+        return self._transform("on_ranking_end", RankedBatch(*score(batch)), trainer)
+
+
+class Observed(Trainer):
+    """A trainer of RecBole's that calls callbacks; stands before the trainer's own class, see :func:`observed`."""
+
+    def __init__(self, config: Config, model: AbstractRecommender, callbacks: Iterable[Callback] = ()) -> None:
+        self.callbacks = Callbacks(callbacks)
+        super().__init__(config, model)
 
     def fit(
         self,
@@ -337,76 +432,33 @@ class Observed(Trainer):
         saved: bool = True,
         show_progress: bool = False,
         callback_fn: Callable[[int, float], None] | None = None,
-    ) -> tuple[float, Metrics | None]:
+    ) -> BestValidation:
         """Train as RecBole does, and call the callbacks; arguments and result are RecBole's.
 
         Raises:
-            UserError: a callback stopped the training before there was a model to keep.
+            UserError: see :meth:`Callbacks.fit`.
         """
+        train = partial(super().fit, train_data, valid_data, verbose, saved, show_progress)
+        return self.callbacks.fit(self, train, saved, callback_fn)
 
-        def selected(epoch: int, score: float) -> None:
-            if callback_fn is not None:
-                callback_fn(epoch, score)
-            self._notify("on_selection_end", epoch, score)
-
-        self._epoch = self.start_epoch - 1
-        if isinstance(self, ResumableTrainer):
-            self.begin(train_data._dataset)
-        try:
-            self._notify("on_train_begin")
-            best: tuple[float, Metrics | None] = super().fit(
-                train_data, valid_data, verbose, saved, show_progress, callback_fn=selected
-            )
-        except StopTraining as stop:
-            if saved and self.best_valid_result is None and not Path(self.saved_model_file).is_file():
-                raise UserError(
-                    "training was stopped before an epoch was validated and kept, so that there is no model to test; "
-                    "raise StopTraining in on_selection_end"
-                ) from stop
-            if str(stop):
-                getLogger(FOR_THE_USER).info(str(stop))
-            best = self.best_valid_score, self.best_valid_result
-        self._notify("on_train_end", *best)
-        self.tensorboard.close()  # RecBole leaves its files and its thread to the end of the process
-        return best
-
-    def _train_epoch(
-        self, train_data: AbstractDataLoader, epoch_idx: int, *args: Any, **kwargs: Any
-    ) -> float | tuple[float, ...] | None:
-        self._epoch = epoch_idx
-        batches = self._transform("on_epoch_begin", train_data, epoch_idx)
-        loss = super()._train_epoch(batches, epoch_idx, *args, **kwargs)
-        self._notify("on_epoch_end", epoch_idx, loss)
-        return loss
+    def _train_epoch(self, train_data: AbstractDataLoader, epoch_idx: int, *args: Any, **kwargs: Any) -> Losses | None:
+        original = super()._train_epoch
+        return self.callbacks.train_epoch(
+            self, lambda batches: original(batches, epoch_idx, *args, **kwargs), train_data, epoch_idx
+        )
 
     def _valid_epoch(self, valid_data: AbstractDataLoader, *args: Any, **kwargs: Any) -> tuple[float, Metrics]:
-        self._notify("on_validation_begin", self._epoch, valid_data)
-        self._validating = True
-        try:
-            score, metrics = super()._valid_epoch(valid_data, *args, **kwargs)
-        finally:
-            self._validating = False
-        self._notify("on_validation_end", self._epoch, score, metrics)
-        return score, metrics
+        return self.callbacks.validate(self, partial(super()._valid_epoch, valid_data, *args, **kwargs), valid_data)
 
     def evaluate(self, eval_data: AbstractDataLoader, *args: Any, **kwargs: Any) -> Any:
         """Evaluate as RecBole does; outside a validation it is the test."""
-        if self._validating or not eval_data:
-            return super().evaluate(eval_data, *args, **kwargs)
-        self._notify("on_test_begin", eval_data)
-        metrics = super().evaluate(eval_data, *args, **kwargs)
-        self._notify("on_test_end", metrics)
-        return metrics
+        return self.callbacks.evaluate(self, partial(super().evaluate, eval_data, *args, **kwargs), eval_data)
 
     def _full_sort_batch_eval(self, batched_data: tuple[Any, ...]) -> RankedBatch:
-        return self._rank(super()._full_sort_batch_eval, batched_data)
+        return self.callbacks.rank(self, super()._full_sort_batch_eval, batched_data)
 
     def _neg_sample_batch_eval(self, batched_data: tuple[Any, ...]) -> RankedBatch:
-        return self._rank(super()._neg_sample_batch_eval, batched_data)
-
-    def _rank(self, score: Callable[[EvalBatch], Iterable[Any]], batched_data: tuple[Any, ...]) -> RankedBatch:
-        batch = self._transform("on_ranking_begin", EvalBatch(*batched_data))
-        return self._transform("on_ranking_end", RankedBatch(*score(batch)))
+        return self.callbacks.rank(self, super()._neg_sample_batch_eval, batched_data)
 
 
 @functools.cache
@@ -414,7 +466,7 @@ def observed(trainer_class: type) -> type[Observed]:
     """Return a trainer class that calls callbacks around the methods of ``trainer_class``.
 
     Args:
-        trainer_class: what RecBole's ``get_trainer`` returns, for whatever model.
+        trainer_class: what RecBole's ``get_trainer`` returns, for another model than BERT4Rec.
 
     Raises:
         UserError: its training has no epochs, as that of RecBole's decision trees.

@@ -1,4 +1,4 @@
-"""What processes that train together must agree on."""
+"""Agreement between processes that train together."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import torch
 import torch.distributed as dist
 from recbole.config import Config
 from recbole.data.dataloader import AbstractDataLoader
-from recbole.trainer import Trainer
 from torch import Tensor
 
 
@@ -44,16 +43,16 @@ def anywhere(flag: bool) -> bool:
     """Return whether something is so in any process."""
     if not dist.is_initialized():
         return flag
-    found = torch.tensor(flag)
-    dist.all_reduce(found, dist.ReduceOp.MAX)
-    return bool(found)
+    flags = torch.tensor(flag)
+    dist.all_reduce(flags, dist.ReduceOp.MAX)
+    return bool(flags)
 
 
 def gathered(values: Tensor) -> list[Tensor]:
     """Return every process's tensor, which may differ in their first dimension."""
-    found: list[Tensor] = [values] * dist.get_world_size()
-    dist.all_gather_object(found, values)
-    return found
+    tensors: list[Tensor] = [values] * dist.get_world_size()
+    dist.all_gather_object(tensors, values)
+    return tensors
 
 
 def share_rows(loader: AbstractDataLoader) -> None:
@@ -63,9 +62,9 @@ def share_rows(loader: AbstractDataLoader) -> None:
         rows.sampler = range(dist.get_rank(), n_rows, dist.get_world_size())
 
 
-def share_checkpoint_name(trainer: Trainer) -> None:
-    """Every rank names its checkpoint by the second, but only rank 0 writes one: let all use that name."""
+def name_of_first_process(file: str) -> str:
+    """Return the checkpoint's name of rank 0, which writes it; every rank names its own by the second."""
+    names = [file]
     if dist.is_initialized():
-        names = [trainer.saved_model_file]
         dist.broadcast_object_list(names)
-        (trainer.saved_model_file,) = names
+    return names[0]

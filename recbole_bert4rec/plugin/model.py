@@ -43,6 +43,8 @@ class BERT4Rec(Ranker, SequentialRecommender):
     """
 
     input_type = InputType.POINTWISE  # a row is a sequence; losses that need negatives draw them
+    n_averaged: int | None = None
+    """Labels, or sequences, of the last batch that its loss is the mean over; None if a user's own loss counts none."""
 
     def __init__(self, config: Config, dataset: BERT4RecDataset) -> None:
         super().__init__(config, dataset)

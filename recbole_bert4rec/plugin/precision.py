@@ -1,16 +1,67 @@
-"""Times a training step in float32 and in bfloat16; which is faster depends on the processor, not on its name."""
+"""The precision of a training's products; which format is faster depends on the processor, so steps are timed."""
 
 from __future__ import annotations
 
 import statistics
 import time
 from collections.abc import Callable
+from logging import getLogger
 from typing import NamedTuple
+
+import torch
+from recbole.config import Config
+
+from recbole_bert4rec.options.kinds import AUTO
+from recbole_bert4rec.system.constants import FOR_THE_USER
 
 _SECONDS = 1.0
 """That steps are timed for. A first step of each format, which makes buffers, comes before; a step is ended."""
 _MOST = 20
 """Steps of each that are timed."""
+
+
+class Precision:
+    """The format of a training's products: float32, or bfloat16 with ``enable_amp``.
+
+    It means bfloat16, for RecBole's float16 overflows without a scaler.
+
+    Args:
+        config: of the run; ``enable_amp: auto`` gets its value there, so that a run that goes on keeps it.
+        device: multiplies.
+
+    Attributes:
+        bfloat16: whether products are made in it.
+    """
+
+    def __init__(self, config: Config, device: torch.device) -> None:
+        self._config, self._device, self.bfloat16 = config, device, False
+
+    def begin(self) -> None:
+        """Train with ``enable_amp`` or without; with ``auto`` without, until :meth:`choose`."""
+        self.bfloat16 = self._config["enable_amp"] is True
+        if not self.bfloat16:
+            return
+        if self._device.type == "cuda" and torch.cuda.is_bf16_supported():
+            torch.set_autocast_dtype("cuda", torch.bfloat16)
+        capabilities: dict[str, bool] = getattr(torch.cpu, "get_capabilities", dict)()  # newer than torch 2.6
+        if self._device.type == "cpu" and not capabilities.get("avx512_bf16", True):
+            getLogger().warning("enable_amp: this processor does not multiply in bfloat16; training will be slower")
+
+    def choose(self, timed: Callable[[], StepSeconds]) -> None:
+        """Give ``enable_amp: auto`` its value.
+
+        Args:
+            timed: times a step in both formats; not called for a GPU.
+        """
+        if self._device.type == "cuda":
+            chosen, why = torch.cuda.is_bf16_supported(), "by what the GPU can do"
+        else:
+            seconds = timed()
+            milliseconds = [f"{1000 * value:.0f} ms" for value in seconds]
+            chosen, why = seconds.bfloat16_wins, "a step takes {} in float32, {} in bfloat16".format(*milliseconds)
+        self._config["enable_amp"] = chosen
+        self.begin()
+        getLogger(FOR_THE_USER).info(f"{AUTO} is enable_amp {chosen}: {why}")
 
 
 class StepSeconds(NamedTuple):

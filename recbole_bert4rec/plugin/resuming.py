@@ -1,4 +1,4 @@
-"""What a checkpoint keeps of a training, and how the training goes on from it to the same end."""
+"""Checkpoints of a training, from which it goes on to the same end."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import torch
 import torch.distributed as dist
-from recbole.trainer import Trainer
-from recbole.utils import set_color
-from torch import Tensor
+from recbole.config import Config
+from torch import Tensor, optim
 
 from recbole_bert4rec.checkpoints import checkpoint
 from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.options.table import FIXED_ON_RESUME, PROTOCOL
 from recbole_bert4rec.options.user_models import class_name
+from recbole_bert4rec.plugin.callbacks import Callbacks
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.distributed import rank_of
 from recbole_bert4rec.plugin.faults import Faults
@@ -27,7 +27,6 @@ from recbole_bert4rec.plugin.layered_config import plain_config
 from recbole_bert4rec.plugin.model import BERT4Rec
 from recbole_bert4rec.plugin.progress import Progress
 from recbole_bert4rec.plugin.warm_start import WarmStart, begin_warm
-from recbole_bert4rec.system.constants import FOR_THE_USER
 from recbole_bert4rec.system.errors import UserError, short
 
 _STATES = (
@@ -36,59 +35,25 @@ _STATES = (
     {"step", "sum"},  # adagrad
     {"step", "square_avg"},  # rmsprop
 )
-"""What optimizers keep of a weight; sgd keeps nothing."""
+"""States that optimizers keep of a weight; sgd keeps nothing."""
 
 
-class ResumableTrainer(Trainer):
-    """RecBole's trainer with checkpoints of plain values, from which a run goes on exactly.
+class Generators:
+    """The random generators that this process draws from.
 
-    Attributes:
-        faults: what is not finite.
-        progress: how far it is.
-        item_tokens: external ids of the items, padding first.
-        item_counts: how often each stands in training. *Shape:* (N,)
-        histories: of all users, with ``keep_histories``; see :meth:`BERT4RecDataset.all_histories`.
-        preloaded: tables of ``preload_weight``, by the fields of their ids.
-        fingerprint: digest of the data; empty where they are not known yet.
-        warm_start: what the training began with; None before it begins, and without ``warm_start``.
-        best_epoch: the epoch whose weights are kept, from 0; None before any is.
-        valid_result: metrics of the last validation.
-        any_data: whether a finished training may be evaluated on other data than it was trained on.
+    Torch draws dropout, the model's own generator masks and negatives, NumPy the sampled candidates of an evaluation,
+    Python what a model may.
+
+    Args:
+        model: has the generator of masks, from which it begins an epoch.
+        device: draws, too.
     """
 
-    model: BERT4Rec
-    faults: Faults
-    saved_model_file: str
-    progress: Progress
-    item_tokens: list[str]
-    item_counts: Tensor
-    histories: dict[str, Any] | None
-    preloaded: dict[str, Tensor]
-    fingerprint: str
-    best_epoch: int | None
-    best_valid_result: dict[str, float] | None
-    valid_result: dict[str, float]
-    warm_start: WarmStart | None = None
-    any_data = True
+    def __init__(self, model: BERT4Rec, device: torch.device) -> None:
+        self._model, self._device = model, device
 
-    def begin(self, training: BERT4RecDataset) -> None:
-        """Take over the weights of ``warm_start``, once; a resumed training has its own."""
-        if self.config["warm_start"] is not None and self.warm_start is None:
-            self.warm_start = begin_warm(self.config, self.model, training)
-
-    def callback_states(self) -> dict[str, dict[str, Any]]:
-        """Return what the callbacks keep in a checkpoint, by their names; this trainer has none."""
-        return {}
-
-    def restore_callbacks(self, states: Mapping[str, dict[str, Any]]) -> None:
-        """Give the callbacks back what they kept; this trainer has none."""
-
-    def random_states(self) -> dict[str, Any]:
-        """Return the states of every random generator that this process draws from, as plain lists and tensors.
-
-        Torch draws dropout, the model's own generator masks and negatives, NumPy the sampled candidates of an
-        evaluation, Python what a model may.
-        """
+    def states(self) -> dict[str, Any]:
+        """Return the states of all, as plain lists and tensors."""
         kind, keys, position, has_gauss, cached_gaussian = np.random.get_state()
         version, internal, gauss_next = random.getstate()
         states: dict[str, Any] = {
@@ -96,218 +61,257 @@ class ResumableTrainer(Trainer):
             "numpy": [kind, np.asarray(keys).tolist(), position, has_gauss, cached_gaussian],
             "python": [version, list(internal), gauss_next],
         }
-        if self.device.type == "cuda":
-            states["cuda"] = torch.cuda.get_rng_state(self.device)
-        if self.model.generator_state is not None:
-            states["masks"] = self.model.generator_state
+        if self._device.type == "cuda":
+            states["cuda"] = torch.cuda.get_rng_state(self._device)
+        if self._model.generator_state is not None:
+            states["masks"] = self._model.generator_state
         return states
 
-    def _restore_random_states(self, states: Mapping[str, Any]) -> None:
-        """Set the random generators to what :meth:`random_states` returned."""
+    def restore(self, states: Mapping[str, Any]) -> None:
+        """Set all but the model's own to what :meth:`states` returned."""
         torch.set_rng_state(states["torch"].cpu())
         kind, keys, position, has_gauss, cached_gaussian = states["numpy"]
         np.random.set_state((kind, np.array(keys, dtype=np.uint32), position, has_gauss, cached_gaussian))
         version, internal, gauss_next = states["python"]
         random.setstate((version, tuple(internal), gauss_next))
-        if self.device.type == "cuda" and "cuda" in states:
-            torch.cuda.set_rng_state(states["cuda"].cpu(), self.device)
+        if self._device.type == "cuda" and "cuda" in states:
+            torch.cuda.set_rng_state(states["cuda"].cpu(), self._device)
 
-    def _save_checkpoint(self, epoch: int, verbose: bool = True, **kwargs: Any) -> None:
-        """Write the checkpoint of the best epoch: all that recommending and an exact resume need."""
-        self.best_epoch = epoch
-        file = kwargs.pop("saved_model_file", self.saved_model_file)
-        self._write(file, epoch, self.valid_result, self.random_states())
-        if verbose:
-            self.logger.info(set_color("Saving current", "blue") + f": {file}")
 
-    def save_last(self, inside: bool, random_states: dict[str, Any] | None = None) -> None:
-        """Write the checkpoint that training goes on from.
+class KnownData:
+    """The data that a model is trained on, as a checkpoint describes them.
+
+    Args:
+        keep_histories: describe the users' histories, too.
+
+    Attributes:
+        item_tokens: external ids of the items, padding first.
+        item_counts: how often each stands in training. *Shape:* (N,)
+        histories: of all users, or None; see :meth:`BERT4RecDataset.all_histories`.
+        preloaded: tables of ``preload_weight``, by the fields of their ids.
+        fingerprint: digest of the data; empty where they are not known yet.
+    """
+
+    def __init__(self, keep_histories: bool) -> None:
+        self._keep_histories = keep_histories
+        self.item_tokens: list[str] = []
+        self.item_counts = torch.empty(0, dtype=torch.int64)
+        self.histories: dict[str, Any] | None = None
+        self.preloaded: dict[str, Tensor] = {}
+        self.fingerprint = ""
+
+    def resume(self, state: Mapping[str, Any]) -> None:
+        """Take over what a checkpoint says."""
+        self.item_tokens, self.item_counts = state["item_tokens"], state["item_counts"]
+        self.fingerprint = state["fingerprint"]
+
+    def check(self, training: BERT4RecDataset, file: str, may_differ: bool) -> None:
+        """Compare data with those of a resumed checkpoint, and describe them from now on.
 
         Args:
-            inside: whether the epoch under way is yet to be ended, by more batches or by its validation.
-            random_states: of the place to go on from, where generators have drawn since.
-        """
-        file, states = checkpoint.last_of(self.saved_model_file), random_states or self.random_states()
-        middle = self.progress.middle() if inside else None
-        self._write(file, self.progress.epoch - inside, self.best_valid_result or {}, states, middle)
+            training: the training part.
+            file: the checkpoint.
+            may_differ: whether other interactions are but warned of, for they are not trained on.
 
-    def _write(
+        Raises:
+            OtherDataError: the items are others; or other interactions are to be trained on.
+        """
+        fingerprint = training.fingerprint()
+        if self.item_tokens:
+            check_items(file, self.item_tokens, training)
+        if self.fingerprint not in ("", fingerprint):
+            message = f"the interactions of {training.dataset_name!r} are others than {file} was trained on"
+            if not may_differ:
+                raise checkpoint.OtherDataError(
+                    f"{message}; train anew, without --resume, or evaluate it on these, without training, by --epochs=1"
+                )
+            getLogger().warning(message)
+        self.item_tokens, self.item_counts = item_tokens(training), training.training_counts()
+        self.histories = training.all_histories() if self._keep_histories else None
+        self.preloaded = training.preloaded_tables()
+        self.fingerprint = fingerprint
+
+
+class Checkpoints:
+    """Writes checkpoints of plain values, from which a training goes on exactly, and goes on from them.
+
+    Args:
+        config: of the run.
+        model: is trained.
+        optimizer: trains it.
+        progress: how far the training is.
+        faults: counts skipped batches.
+        callbacks: have states of their own.
+
+    Attributes:
+        data: that the model is trained on.
+        generators: of random numbers.
+        warm_start: what the training began with; None before it begins, and without ``warm_start``.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        model: BERT4Rec,
+        optimizer: optim.Optimizer,
+        progress: Progress,
+        faults: Faults,
+        callbacks: Callbacks,
+    ) -> None:
+        self._config, self._model, self._optimizer = config, model, optimizer
+        self._progress, self._faults, self._callbacks = progress, faults, callbacks
+        self.data, self.generators = KnownData(config["keep_histories"]), Generators(model, config["device"])
+        self.warm_start: WarmStart | None = None
+
+    def begin(self, training: BERT4RecDataset) -> None:
+        """Take over the weights of ``warm_start``, once; a resumed training has its own."""
+        if self._config["warm_start"] is not None and self.warm_start is None:
+            self.warm_start = begin_warm(self._config, self._model, training)
+
+    def write(
         self,
         file: str,
         epoch: int,
-        best_result: Mapping[str, float],
-        random_states: dict[str, Any],
-        middle: dict[str, Any] | None = None,
+        selection: Mapping[str, Any],
+        random_states: dict[str, Any] | None = None,
+        inside: bool = False,
     ) -> None:
-        """Write a checkpoint of what is finished after ``epoch``, and of the ``middle`` of the next one."""
-        self.faults.check_weights()
-        generators = [random_states]
-        if not self.config["single_spec"]:
-            generators *= self.config["world_size"]
-            dist.all_gather_object(generators, random_states)
-            if rank_of(self.config) != 0:
-                return
-        state = {
-            "config": plain_config(self.config),
-            "epoch": epoch,
-            "cur_step": self.cur_step,
-            "best_epoch": -1 if self.best_epoch is None else self.best_epoch,
-            "best_valid_score": float(self.best_valid_score),
-            "best_valid_result": {name: float(value) for name, value in best_result.items()},
-            "optimizer": self.optimizer.state_dict(),
-            "generators": generators,
-            "callbacks": self.callback_states(),
-            "skipped_steps": self.faults.skipped_steps,
-            "fingerprint": self.fingerprint,
-            "item_tokens": self.item_tokens,
-            "item_counts": self.item_counts,
-            "state_dict": self.model.state_dict(),
-        }
-        if self.histories is not None:
-            state["histories"] = self.histories
-        if self.preloaded:
-            state["preload_weight"] = self.preloaded
-        if self.warm_start is not None:
-            state["warm_start"] = self.warm_start
-        if middle is not None:
-            state["middle"] = middle
-        checkpoint.write(file, state)
-
-    def resume_checkpoint(self, resume_file: str | os.PathLike[str], state: dict[str, Any] | None = None) -> None:
-        """Go on from a checkpoint as if never stopped: weights, optimizer, early stopping, random numbers.
+        """Write a checkpoint.
 
         Args:
-            resume_file: the best epoch's or the last one.
-            state: what is in it. Default: it is read.
+            file: to write.
+            epoch: the last one that is finished.
+            selection: of the best epoch, as the entries of a checkpoint have it.
+            random_states: of the moment to go on from, where generators have drawn since.
+            inside: whether the next epoch is begun.
+        """
+        self._faults.check_weights()
+        random_states = random_states or self.generators.states()
+        generators = [random_states]
+        if not self._config["single_spec"]:
+            generators *= self._config["world_size"]
+            dist.all_gather_object(generators, random_states)
+            if rank_of(self._config) != 0:
+                return
+        state = {
+            "config": plain_config(self._config),
+            "epoch": epoch,
+            **selection,
+            "optimizer": self._optimizer.state_dict(),
+            "generators": generators,
+            "callbacks": self._callbacks.states(),
+            "skipped_steps": self._faults.skipped_steps,
+            "fingerprint": self.data.fingerprint,
+            "item_tokens": self.data.item_tokens,
+            "item_counts": self.data.item_counts,
+            "state_dict": self._model.state_dict(),
+        }
+        if self.data.histories is not None:
+            state["histories"] = self.data.histories
+        if self.data.preloaded:
+            state["preload_weight"] = self.data.preloaded
+        if self.warm_start is not None:
+            state["warm_start"] = self.warm_start
+        if inside:
+            state["middle"] = self._progress.middle()
+        checkpoint.write(file, state)
+
+    def check(self, file: str | os.PathLike[str], state: Mapping[str, Any], epochs_left: bool) -> None:
+        """Refuse a checkpoint that this run cannot go on from.
 
         Raises:
-            UserError: an option that shapes the weights or the optimizer's state has changed; epochs are left, which
-                would be selected under another protocol than the current best; or the best epoch's checkpoint, which
-                the last one needs beside it, is missing, damaged or of another training.
+            UserError: see :meth:`BERT4RecTrainer.resume_checkpoint`.
         """
-        state = state or checkpoint.read(resume_file, self.device)
         if not state["optimizer"]["param_groups"]:
-            raise UserError(
-                f"{resume_file} cannot be resumed: items were appended to it; --warm_start={resume_file} begins with it"
-            )
-        epochs_left = state["epoch"] + 1 < self.epochs
-        self._check_options(resume_file, state, epochs_left)
-        if len(state["item_tokens"]) != self.model.n_items:
+            raise UserError(f"{file} cannot be resumed: items were appended to it; --warm_start={file} begins with it")
+        self._check_options(file, state, epochs_left)
+        if len(state["item_tokens"]) != self._model.n_items:
             raise checkpoint.OtherDataError(
-                f"{resume_file} was trained on {len(state['item_tokens']) - 1} items, but the data set has "
-                f"{self.model.n_items - 1}; train anew, or begin with it: --warm_start={resume_file}"
+                f"{file} was trained on {len(state['item_tokens']) - 1} items, but the data set has "
+                f"{self._model.n_items - 1}; train anew, or begin with it: --warm_start={file}"
             )
-        self.saved_model_file = checkpoint.best_of(resume_file)
-        if self.saved_model_file != str(resume_file):
-            _check_pair(self.saved_model_file, resume_file, state)
-        if self.config["enable_amp"] == AUTO:
-            self.config["enable_amp"] = state["config"]["enable_amp"]  # which the first steps decided
-        self.start_epoch = state["epoch"] + 1
-        self.cur_step, self.faults.skipped_steps = state["cur_step"], state["skipped_steps"]
-        self.best_valid_score, self.valid_result = state["best_valid_score"], state["best_valid_result"]
-        self.best_valid_result = self.valid_result or None
-        self.best_epoch = state["best_epoch"] if state["best_epoch"] >= 0 else None
-        self.item_tokens, self.item_counts = state["item_tokens"], state["item_counts"]
-        self.fingerprint = state["fingerprint"]
-        self.warm_start = state.get("warm_start")
-        with checkpoint.explain_misfit(resume_file):
-            self.model.load_state_dict(state["state_dict"])
-            self._restore_optimizer(state["optimizer"])
-        self.restore_callbacks(state["callbacks"])
-        rank, masks = rank_of(self.config), None
-        if rank < len(state["generators"]):
-            masks = state["generators"][rank].get("masks")
-            try:
-                self._restore_random_states(state["generators"][rank])
-            except (RuntimeError, ValueError, TypeError, OverflowError) as error:
-                raise UserError(f"the random generators in {resume_file} cannot be restored: {error}") from error
-        self.progress.resume(state["epoch"], state.get("middle"), masks)
-        inside = f", batch {self.progress.batches}" if self.progress.batches else ""
-        getLogger(FOR_THE_USER).info(
-            f"Checkpoint loaded: {resume_file}. Resume training from epoch {self.start_epoch}{inside}"
-        )
+        best = checkpoint.best_of(file)
+        if best != str(file):
+            _check_pair(best, file, state)
 
-    def _check_options(self, resume_file: str | os.PathLike[str], state: Mapping[str, Any], epochs_left: bool) -> None:
+    def resume(self, file: str | os.PathLike[str], state: Mapping[str, Any]) -> None:
+        """Go on from a checkpoint that was checked.
+
+        Raises:
+            UserError: it does not fit, or its random generators cannot be restored.
+        """
+        if self._config["enable_amp"] == AUTO:
+            self._config["enable_amp"] = state["config"]["enable_amp"]  # which the first steps decided
+        self._faults.skipped_steps = state["skipped_steps"]
+        self.data.resume(state)
+        self.warm_start = state.get("warm_start")
+        with checkpoint.explain_misfit(file):
+            self._model.load_state_dict(state["state_dict"])
+            _restore_optimizer(self._optimizer, state["optimizer"])
+        self._callbacks.restore(state["callbacks"])
+        rank = rank_of(self._config)
+        random_states = state["generators"][rank] if rank < len(state["generators"]) else None
+        if random_states is not None:
+            try:
+                self.generators.restore(random_states)
+            except (RuntimeError, ValueError, TypeError, OverflowError) as error:
+                raise UserError(f"the random generators in {file} cannot be restored: {error}") from error
+        self._progress.resume(state["epoch"], state.get("middle"), (random_states or {}).get("masks"))
+
+    def _check_options(self, file: str | os.PathLike[str], state: Mapping[str, Any], epochs_left: bool) -> None:
         """Refuse a checkpoint of a run whose options do not allow this one to go on from it."""
         fixed = ["model", *FIXED_ON_RESUME]
-        if self.config["valid_users"] is not None:  # with another seed others have trained what is held out
+        if self._config["valid_users"] is not None:  # with another seed others have trained what is held out
             fixed.append("seed")
         stored = {**state["config"], "model": class_name(state["config"]["model"])}
         if changed := self._changed_since(stored, fixed):
-            raise UserError(f"cannot resume {resume_file}: {changed}")
+            raise UserError(f"cannot resume {file}: {changed}")
         if not epochs_left:
             return
         if changed := self._changed_since(state["config"], PROTOCOL):
             raise UserError(
-                f"cannot resume {resume_file}: {changed}, so later epochs could not be compared with its best one. "
+                f"cannot resume {file}: {changed}, so later epochs could not be compared with its best one. "
                 "Keep these options, or evaluate it anew, without training, by --epochs=1"
             )
-        processes = 1 if self.config["single_spec"] else self.config["world_size"]
+        processes = 1 if self._config["single_spec"] else self._config["world_size"]
         if processes != len(state["generators"]):
             raise UserError(
-                f"cannot resume {resume_file}: {len(state['generators'])} processes trained it, but here are "
+                f"cannot resume {file}: {len(state['generators'])} processes trained it, but here are "
                 f"{processes}; give --nproc={len(state['generators'])}"
             )
 
     def _changed_since(self, stored: Mapping[str, Any], names: Iterable[str]) -> str:
         """Say which of some options a checkpoint was made with other values of; nothing where none."""
-        changed = [name for name in names if stored.get(name) != self.config[name]]
+        changed = [name for name in names if stored.get(name) != self._config[name]]
         return "; ".join(
-            f"the checkpoint has {name}={stored.get(name)!r}, this run {self.config[name]!r}" for name in changed
+            f"the checkpoint has {name}={stored.get(name)!r}, this run {self._config[name]!r}" for name in changed
         )
 
-    def _restore_optimizer(self, stored: dict[str, Any]) -> None:
-        """Give the optimizer its state back; its settings are the options' own.
 
-        Raises:
-            ValueError: the state is one that no step could go on from.
-        """
-        settings = [{**group} for group in self.optimizer.param_groups]
-        self.optimizer.load_state_dict(stored)
-        for group, own in zip(self.optimizer.param_groups, settings, strict=True):
-            rate = group.get("lr")
-            group.clear()
-            group.update(own)
-            if type(rate) is float:  # that of the last step, for a checkpoint that is written before the next one
-                group["lr"] = rate
-        states: dict[Any, Any] = dict(self.optimizer.state)
-        for weight, state in states.items():
-            if not isinstance(weight, torch.Tensor) or not isinstance(state, dict):
-                raise ValueError(f"the optimizer's state of {short(weight)} is {short(state)}")
-            for name, value in state.items():
-                shapes = ((), weight.shape, (*weight.shape[:1], 1))
-                if not isinstance(value, torch.Tensor) or value.shape not in shapes:
-                    raise ValueError(f"the optimizer's {name} is {short(value)}")
-            if state and not any(names == set(state) for names in _STATES):
-                raise ValueError(f"the optimizer's state of a weight has {sorted(state)}")
+def _restore_optimizer(optimizer: optim.Optimizer, stored: dict[str, Any]) -> None:
+    """Give the optimizer its state back; its settings are the options'.
 
-    def check_data(self, training: BERT4RecDataset) -> None:
-        """Compare the data with those of the resumed checkpoint, and keep what says what they are for the next one.
-
-        Raises:
-            OtherDataError: the items are others; or other interactions are to be trained on.
-        """
-        found = training.fingerprint()
-        if self.item_tokens:
-            check_items(self.saved_model_file, self.item_tokens, training)
-        if self.fingerprint not in ("", found):
-            message = (
-                f"the interactions of {training.dataset_name!r} are others than {self.saved_model_file} was trained on"
-            )
-            if not (self.finished and self.any_data):
-                raise checkpoint.OtherDataError(
-                    f"{message}; train anew, without --resume, or evaluate it on these, without training, by --epochs=1"
-                )
-            self.logger.warning(message)
-        self.item_tokens, self.item_counts = item_tokens(training), training.training_counts()
-        self.histories = training.all_histories() if self.config["keep_histories"] else None
-        self.preloaded = training.preloaded_tables()
-        self.fingerprint = found
-
-    @property
-    def finished(self) -> bool:
-        """Whether a resumed run has all its epochs, or was ended by early stopping."""
-        return self.start_epoch > 0 and (self.start_epoch >= self.epochs > 0 or self.cur_step > self.stopping_step)
+    Raises:
+        ValueError: the state is one that no step could go on from.
+    """
+    settings = [{**group} for group in optimizer.param_groups]
+    optimizer.load_state_dict(stored)
+    for group, chosen in zip(optimizer.param_groups, settings, strict=True):
+        rate = group.get("lr")
+        group.clear()
+        group.update(chosen)
+        if type(rate) is float:  # that of the last step, for a checkpoint that is written before the next one
+            group["lr"] = rate
+    states: dict[Any, Any] = dict(optimizer.state)
+    for weight, state in states.items():
+        if not isinstance(weight, torch.Tensor) or not isinstance(state, dict):
+            raise ValueError(f"the optimizer's state of {short(weight)} is {short(state)}")
+        for name, value in state.items():
+            shapes = ((), weight.shape, (*weight.shape[:1], 1))
+            if not isinstance(value, torch.Tensor) or value.shape not in shapes:
+                raise ValueError(f"the optimizer's {name} is {short(value)}")
+        if state and not any(names == set(state) for names in _STATES):
+            raise ValueError(f"the optimizer's state of a weight has {sorted(state)}")
 
 
 def _check_pair(best: str, last: str | os.PathLike[str], state: Mapping[str, Any]) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
+from functools import partial
 from logging import getLogger
 from typing import Any, cast
 
@@ -15,6 +17,7 @@ import torch.distributed as dist
 from recbole.config import Config
 from recbole.data.dataloader import AbstractDataLoader
 from recbole.data.interaction import Interaction
+from recbole.trainer import Trainer
 from recbole.utils import get_gpu_usage, set_color
 from torch import Tensor, optim
 
@@ -24,22 +27,23 @@ from recbole_bert4rec.core.fast.lazy_adamw import LazyAdamW, clip
 from recbole_bert4rec.core.fast.products import faster_products
 from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.plugin.advice import advice_on_steps
+from recbole_bert4rec.plugin.callbacks import BestValidation, Callback, Callbacks, Metrics, RankedBatch
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.distributed import (
     anywhere,
     mean_of_all,
+    name_of_first_process,
     of_all_labels,
-    share_checkpoint_name,
     share_rows,
 )
 from recbole_bert4rec.plugin.evaluating import EvaluationRanker
 from recbole_bert4rec.plugin.faults import Faults
 from recbole_bert4rec.plugin.loader import WindowDataLoader
 from recbole_bert4rec.plugin.model import BERT4Rec
-from recbole_bert4rec.plugin.precision import StepSeconds, time_steps
+from recbole_bert4rec.plugin.precision import Precision, StepSeconds, time_steps
 from recbole_bert4rec.plugin.progress import Losses, Progress
 from recbole_bert4rec.plugin.ranking import RankingCollector
-from recbole_bert4rec.plugin.resuming import ResumableTrainer
+from recbole_bert4rec.plugin.resuming import Checkpoints
 from recbole_bert4rec.system.constants import FOR_THE_USER
 from recbole_bert4rec.system.errors import UserError
 
@@ -50,42 +54,49 @@ _MANY = 1 << 13
 _FUSED = {"adam": Adam, "adamw": AdamW}
 
 
-class BERT4RecTrainer(ResumableTrainer):
-    """Trains as RecBole does: same log lines, early stopping, result; the methods say what differs."""
+class BERT4RecTrainer(Trainer):
+    """Trains as RecBole does: same log lines, early stopping, result; the methods say what differs.
 
-    def __init__(self, config: Config, model: BERT4Rec) -> None:
+    Args:
+        config: of the run.
+        model: to train.
+        callbacks: are called, in this order.
+
+    Attributes:
+        callbacks: see above.
+        progress: how far the training is inside its epochs.
+        faults: notices what is not finite.
+        checkpoints: writes them, and goes on from them.
+        ranker: ranks in evaluations.
+        precision: of the products.
+        best_epoch: the epoch whose weights are kept, from 0; None before any is.
+        valid_result: metrics of the last validation.
+    """
+
+    model: BERT4Rec
+    saved_model_file: str
+    best_valid_result: Metrics | None
+
+    def __init__(self, config: Config, model: BERT4Rec, callbacks: Iterable[Callback] = ()) -> None:
         self.total_steps: int | None = None  # known when training data are
         self.step_count = 0
-        self.time_share: Callable[[], float] | None = None  # of a budget that ends the training, instead of steps
-        self.item_tokens: list[str] = []
-        self.item_counts = torch.empty(0, dtype=torch.int64)
-        self.histories: dict[str, Any] | None = None
-        self.preloaded: dict[str, Tensor] = {}
+        self._time_share: Callable[[], float] | None = None
         self.best_epoch: int | None = None
         self.valid_result: dict[str, float] = {}
-        self.fingerprint = ""
+        self._any_data = True
         if config["sparse_update"] and not config["single_spec"]:
             raise UserError(
                 "`sparse_update` works in one process only: RecBole shares dense gradients; leave --nproc out"
             )
         super().__init__(config, model)
-        self.progress = Progress()
+        self.callbacks, self.progress = Callbacks(callbacks), Progress()
         self.faults = Faults(self.model, self.optimizer, self.progress, self._best_file)
+        self.checkpoints = Checkpoints(config, self.model, self.optimizer, self.progress, self.faults, self.callbacks)
+        self.precision = Precision(config, self.device)
         self.eval_collector = RankingCollector(config)
         self.ranker = EvaluationRanker(config, model, self.eval_collector, self.faults)
         self.clip_grad_norm = None  # RecBole would clip gradients before the scaler is taken out of them
-        share_checkpoint_name(self)
-
-    def _set_format(self, amp: bool) -> None:
-        """Train with ``enable_amp`` or without; it means bfloat16, for RecBole's float16 overflows without a scaler."""
-        self.enable_amp = amp
-        if not amp:
-            return
-        if self.device.type == "cuda" and torch.cuda.is_bf16_supported():
-            torch.set_autocast_dtype("cuda", torch.bfloat16)
-        capabilities: dict[str, bool] = getattr(torch.cpu, "get_capabilities", dict)()  # newer than torch 2.6
-        if self.device.type == "cpu" and not capabilities.get("avx512_bf16", True):
-            self.logger.warning("enable_amp: this processor does not multiply in bfloat16; training will be slower")
+        self.saved_model_file = name_of_first_process(self.saved_model_file)
 
     def _build_optimizer(self, **kwargs: Any) -> optim.Optimizer:
         """Make RecBole's ``learner``; weight decay spares LayerNorm and biases (authors' code); Adam(W) is fused."""
@@ -114,9 +125,13 @@ class BERT4RecTrainer(ResumableTrainer):
             return self.learning_rate * (step + 1) / warmup
         if schedule == "constant" or total is None:
             return self.learning_rate
-        progress = min(1.0, (step - warmup) / max(1, total - warmup)) if self.time_share is None else self.time_share()
-        share = 1.0 - progress if schedule == "linear" else 0.5 * (1.0 + math.cos(math.pi * progress))
-        return self.learning_rate * share
+        share = min(1.0, (step - warmup) / max(1, total - warmup)) if self._time_share is None else self._time_share()
+        left = 1.0 - share if schedule == "linear" else 0.5 * (1.0 + math.cos(math.pi * share))
+        return self.learning_rate * left
+
+    def let_time_decide(self, share: Callable[[], float]) -> None:
+        """Have the learning rate fall with the share of a budget of time that is spent, instead of with steps."""
+        self._time_share = share
 
     def _before_step(self, optimizer: optim.Optimizer) -> None:
         for group in optimizer.param_groups:
@@ -129,7 +144,7 @@ class BERT4RecTrainer(ResumableTrainer):
         epoch_idx: int,
         loss_func: LossFunction | None = None,
         show_progress: bool = False,
-    ) -> Losses | None:
+    ) -> Losses:
         """Train one pass over all users; masks, windows and order depend on (seed, epoch) alone.
 
         A resumed run goes on after the batches of the epoch that are done.
@@ -137,12 +152,19 @@ class BERT4RecTrainer(ResumableTrainer):
         Returns:
             The sum of the batches' losses, as RecBole logs it.
         """
+        train = partial(self._train_batches, epoch_idx, loss_func, show_progress)
+        return self.callbacks.train_epoch(self, train, train_data, epoch_idx)
+
+    def _train_batches(
+        self, epoch_idx: int, loss_func: LossFunction | None, show_progress: bool, train_data: AbstractDataLoader
+    ) -> Losses:
         masks = self.progress.begin(epoch_idx)
         self._training: BERT4RecDataset = train_data._dataset
         self.total_steps = self.epochs * len(train_data)
         self.step_count = epoch_idx * len(train_data) + self.progress.batches
         if self.config["enable_amp"] == AUTO:
-            self._choose_format(train_data, epoch_idx, loss_func or self.model.calculate_loss)
+            loss = loss_func or self.model.calculate_loss
+            self.precision.choose(partial(self._seconds_of_formats, train_data, epoch_idx, loss))
         cast(WindowDataLoader, train_data).set_epoch(epoch_idx, self.progress.batches)
         self.model.set_epoch(epoch_idx, masks)
         self.model.train()
@@ -162,36 +184,26 @@ class BERT4RecTrainer(ResumableTrainer):
             self.optimizer.catch_up()
         return self.progress.losses or 0.0
 
-    def _choose_format(self, train_data: AbstractDataLoader, epoch: int, loss_func: LossFunction) -> None:
-        """Give ``enable_amp: auto`` its value, by steps on the epoch's first batch; weights and draws stay as they are.
+    def _seconds_of_formats(self, train_data: AbstractDataLoader, epoch: int, loss_func: LossFunction) -> StepSeconds:
+        """Time steps on the epoch's first batch; weights and draws stay as they are."""
+        states = self.checkpoints.generators.states()
+        cast(WindowDataLoader, train_data).set_epoch(epoch, 0)
+        self.model.set_epoch(epoch, None)
+        self.model.train()
+        batch = next(iter(train_data)).to(self.device)
 
-        The checkpoint has the value, so a run that goes on keeps it.
-        """
-        if self.device.type == "cuda":
-            chosen, why = torch.cuda.is_bf16_supported(), "by what the GPU can do"
-        else:
-            states = self.random_states()
-            cast(WindowDataLoader, train_data).set_epoch(epoch, 0)
-            self.model.set_epoch(epoch, None)
-            self.model.train()
-            batch = next(iter(train_data)).to(self.device)
+        def step(bfloat16: bool) -> None:
+            with self._multiplying(batch):
+                with torch.autocast(self.device.type, torch.bfloat16, enabled=bfloat16):
+                    loss = loss_func(batch)
+                cast(Tensor, sum(loss) if isinstance(loss, tuple) else loss).backward()
 
-            def step(amp: bool) -> None:
-                with self._multiplying(batch):
-                    with torch.autocast(self.device.type, torch.bfloat16, enabled=amp):
-                        found = loss_func(batch)
-                    cast(Tensor, sum(found) if isinstance(found, tuple) else found).backward()
-
-            took = time_steps(step, anywhere)
-            if not self.config["single_spec"]:
-                took = StepSeconds(*mean_of_all(list(took), self.device))
-            self.optimizer.zero_grad()
-            self._restore_random_states(states)
-            milliseconds = [f"{1000 * seconds:.0f} ms" for seconds in took]
-            chosen, why = took.bfloat16_wins, "a step takes {} in float32, {} in bfloat16".format(*milliseconds)
-        self.config["enable_amp"] = chosen
-        self._set_format(chosen)
-        getLogger(FOR_THE_USER).info(f"{AUTO} is enable_amp {chosen}: {why}")
+        seconds = time_steps(step, anywhere)
+        if not self.config["single_spec"]:
+            seconds = StepSeconds(*mean_of_all(list(seconds), self.device))
+        self.optimizer.zero_grad()
+        self.checkpoints.generators.restore(states)
+        return seconds
 
     def _multiplying(self, batch: Interaction) -> AbstractContextManager[None]:
         """Return the block in which a batch's products are made."""
@@ -204,14 +216,14 @@ class BERT4RecTrainer(ResumableTrainer):
         if not alone:
             self.set_reduce_hook()
         with self._multiplying(interaction):
-            with torch.autocast(device_type=self.device.type, enabled=self.enable_amp):
-                found = loss_func(interaction.to(self.device))
-            losses = found if isinstance(found, tuple) else (found,)
+            with torch.autocast(device_type=self.device.type, enabled=self.precision.bfloat16):
+                loss = loss_func(interaction.to(self.device))
+            losses = loss if isinstance(loss, tuple) else (loss,)
             if not alone:
-                count = getattr(self.model, "n_averaged", len(interaction))
-                losses = tuple(of_all_labels(loss, count) for loss in losses)
-            loss = cast(Tensor, sum(losses))
-            self._scaler.scale(loss if alone else loss + self.sync_grad_loss()).backward()
+                count = len(interaction) if self.model.n_averaged is None else self.model.n_averaged
+                losses = tuple(of_all_labels(mean, count) for mean in losses)
+            total = cast(Tensor, sum(losses))
+            self._scaler.scale(total if alone else total + self.sync_grad_loss()).backward()
         self._before_step(self.optimizer)
         self._scaler.unscale_(self.optimizer)
         norm = clip(self.model.parameters(), **(self.config["clip_grad_norm"] or {})).item()
@@ -226,12 +238,15 @@ class BERT4RecTrainer(ResumableTrainer):
             self.faults.skip(values, norm, self._users_of(interaction))
         self._scaler.update()
 
-    def _valid_epoch(
-        self, valid_data: AbstractDataLoader, show_progress: bool = False
-    ) -> tuple[float, dict[str, float]]:
-        self.faults.check_weights()
-        score, self.valid_result = super()._valid_epoch(valid_data, show_progress)
-        return score, self.valid_result
+    def _valid_epoch(self, valid_data: AbstractDataLoader, show_progress: bool = False) -> tuple[float, Metrics]:
+        original = super()._valid_epoch
+
+        def validate() -> tuple[float, Metrics]:
+            self.faults.check_weights()
+            score, self.valid_result = original(valid_data, show_progress)
+            return score, self.valid_result
+
+        return self.callbacks.validate(self, validate, valid_data)
 
     def evaluate(
         self,
@@ -241,21 +256,26 @@ class BERT4RecTrainer(ResumableTrainer):
         show_progress: bool = False,
     ) -> OrderedDict[str, float] | None:
         """Evaluate as RecBole does; the checkpoint is read without unpickling, and ``exclude_seen`` holds."""
-        if load_best_model:
-            if not self.config["single_spec"]:
-                dist.barrier()
-            self._load_best(model_file or self.saved_model_file)
-        if not eval_data:
-            return None
-        self.ranker.begin(eval_data._dataset)
-        share_rows(eval_data)
-        return super().evaluate(eval_data, load_best_model=False, show_progress=show_progress)
+        original = super().evaluate
 
-    def _full_sort_batch_eval(self, batched_data: Any) -> Any:
-        return self.ranker.rank_catalogue(batched_data)
+        def evaluate() -> OrderedDict[str, float] | None:
+            if load_best_model:
+                if not self.config["single_spec"]:
+                    dist.barrier()
+                self._load_best(model_file or self.saved_model_file)
+            if not eval_data:
+                return None
+            self.ranker.begin(eval_data._dataset)
+            share_rows(eval_data)
+            return original(eval_data, load_best_model=False, show_progress=show_progress)
 
-    def _neg_sample_batch_eval(self, batched_data: Any) -> Any:
-        return self.ranker.rank_candidates(batched_data)
+        return self.callbacks.evaluate(self, evaluate, eval_data)
+
+    def _full_sort_batch_eval(self, batched_data: Any) -> RankedBatch:
+        return self.callbacks.rank(self, self.ranker.rank_catalogue, batched_data)
+
+    def _neg_sample_batch_eval(self, batched_data: Any) -> RankedBatch:
+        return self.callbacks.rank(self, self.ranker.rank_candidates, batched_data)
 
     def _map_reduce(self, result: dict[str, float], num_sample: int) -> dict[str, float]:
         """Return the metrics as they are: the collector has the users of all processes."""
@@ -278,20 +298,32 @@ class BERT4RecTrainer(ResumableTrainer):
         saved: bool = True,
         show_progress: bool = False,
         callback_fn: Callable[[int, float], None] | None = None,
-    ) -> tuple[float, dict[str, float] | None]:
+    ) -> BestValidation:
         """Train as RecBole does, and keep what the checkpoint says of the data: items and, if asked for, histories.
 
         Where the resumed training is finished, validate its best epoch under the current options and leave it as it is.
 
         Raises:
-            UserError: the resumed checkpoint was trained on other data, or ``warm_start`` names none that fits.
+            UserError: the resumed checkpoint was trained on other data, ``warm_start`` names none that fits, or a
+                callback stopped the training before there was a model to keep.
         """
-        self._set_format(self.config["enable_amp"] is True)
+        self.checkpoints.begin(train_data._dataset)
+        train = partial(self._train, train_data, valid_data, verbose, saved=saved, show_progress=show_progress)
+        return self.callbacks.fit(self, train, saved, callback_fn)
+
+    def _train(
+        self,
+        train_data: AbstractDataLoader,
+        valid_data: AbstractDataLoader | None,
+        verbose: bool,
+        **others: Any,
+    ) -> BestValidation:
+        """Train between the first and the last event; the other arguments are RecBole's."""
+        self.precision.begin()
         if verbose:
-            for said in advice_on_steps(self.config, len(train_data), self.epochs - self.start_epoch):
-                self.logger.warning(said)
-        self.begin(train_data._dataset)
-        self.check_data(train_data._dataset)
+            for advice in advice_on_steps(self.config, len(train_data), self.epochs - self.start_epoch):
+                self.logger.warning(advice)
+        self.checkpoints.data.check(train_data._dataset, self.saved_model_file, self.finished and self._any_data)
         if self.finished:  # RecBole would write a checkpoint of epoch -1 over the resumed one
             self.logger.warning(f"nothing to train: {self.start_epoch} epochs are done and epochs is {self.epochs}")
             self._load_best(self.saved_model_file)
@@ -299,7 +331,67 @@ class BERT4RecTrainer(ResumableTrainer):
                 self.best_valid_score, self.best_valid_result = self._valid_epoch(valid_data)
             return self.best_valid_score, self.best_valid_result
         with torch.autograd.set_detect_anomaly(False):  # importing RecBole turns it on: 2.5 times slower (sine.py:25)
-            return super().fit(train_data, valid_data, verbose, saved, show_progress, callback_fn)
+            return super().fit(train_data, valid_data, verbose, **others)
+
+    @property
+    def finished(self) -> bool:
+        """Whether a resumed run has all its epochs, or was ended by early stopping."""
+        return self.start_epoch > 0 and (self.start_epoch >= self.epochs > 0 or self.cur_step > self.stopping_step)
+
+    def _save_checkpoint(self, epoch: int, verbose: bool = True, **kwargs: Any) -> None:
+        """Write the checkpoint of the best epoch: all that recommending and an exact resume need."""
+        self.best_epoch = epoch
+        file = kwargs.pop("saved_model_file", self.saved_model_file)
+        self.checkpoints.write(file, epoch, self._selection(self.valid_result))
+        if verbose:
+            self.logger.info(set_color("Saving current", "blue") + f": {file}")
+
+    def save_last(self, inside: bool, random_states: dict[str, Any] | None = None) -> None:
+        """Write the checkpoint that training goes on from.
+
+        Args:
+            inside: whether the epoch under way is yet to be ended, by more batches or by its validation.
+            random_states: of the moment to go on from, where generators have drawn since.
+        """
+        file, selection = checkpoint.last_of(self.saved_model_file), self._selection(self.best_valid_result or {})
+        self.checkpoints.write(file, self.progress.epoch - inside, selection, random_states, inside)
+
+    def _selection(self, best_result: Metrics) -> dict[str, Any]:
+        """Return the entries of a checkpoint on the best epoch, whose metrics are given."""
+        return {
+            "cur_step": self.cur_step,
+            "best_epoch": -1 if self.best_epoch is None else self.best_epoch,
+            "best_valid_score": float(self.best_valid_score),
+            "best_valid_result": {name: float(value) for name, value in best_result.items()},
+        }
+
+    def resume_checkpoint(
+        self, resume_file: str | os.PathLike[str], state: dict[str, Any] | None = None, any_data: bool = True
+    ) -> None:
+        """Go on from a checkpoint as if never stopped: weights, optimizer, early stopping, random numbers.
+
+        Args:
+            resume_file: the best epoch's or the last one.
+            state: its content. Default: it is read.
+            any_data: whether a finished training may be evaluated on other data than it was trained on.
+
+        Raises:
+            UserError: an option that shapes the weights or the optimizer's state has changed; epochs are left, which
+                would be selected under another protocol than the current best; or the best epoch's checkpoint, which
+                the last one needs beside it, is missing, damaged or of another training.
+        """
+        state = state or checkpoint.read(resume_file, self.device)
+        self.checkpoints.check(resume_file, state, state["epoch"] + 1 < self.epochs)
+        self.saved_model_file, self._any_data = checkpoint.best_of(resume_file), any_data
+        self.start_epoch, self.cur_step = state["epoch"] + 1, state["cur_step"]
+        self.best_valid_score, self.valid_result = state["best_valid_score"], state["best_valid_result"]
+        self.best_valid_result = self.valid_result or None
+        self.best_epoch = state["best_epoch"] if state["best_epoch"] >= 0 else None
+        self.checkpoints.resume(resume_file, state)
+        inside = f", batch {self.progress.batches}" if self.progress.batches else ""
+        getLogger(FOR_THE_USER).info(
+            f"Checkpoint loaded: {resume_file}. Resume training from epoch {self.start_epoch}{inside}"
+        )
 
     def _users_of(self, interaction: Interaction) -> list[str]:
         """Return whose sequences a training batch holds, by their external ids."""

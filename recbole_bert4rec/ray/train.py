@@ -28,8 +28,10 @@ try:
 except ImportError:  # Ray 2.6
     from ray.air import FailureConfig, RunConfig, ScalingConfig
 
+from recbole.trainer import Trainer
+
 from recbole_bert4rec.checkpoints.checkpoint import best_of, last_of
-from recbole_bert4rec.plugin.callbacks import Callback, Metrics, Observed
+from recbole_bert4rec.plugin.callbacks import Callback, Metrics
 from recbole_bert4rec.plugin.distributed import rank_of
 from recbole_bert4rec.plugin.patches.registry import in_program
 from recbole_bert4rec.ray.cluster import check_workers, start_ray
@@ -111,20 +113,20 @@ class _BoardNotes(Callback):
     def __init__(self, board: Any) -> None:
         self._board = board
 
-    def on_train_begin(self, trainer: Observed) -> None:
+    def on_train_begin(self, trainer: Trainer) -> None:
         """Name the checkpoint before it is written: a worker may be lost right after that."""
         if rank_of(trainer.config) == 0:
             ray.get(self._board.note.remote(str(Path(last_of(trainer.saved_model_file)).resolve())))
 
-    def on_selection_end(self, trainer: Observed, epoch: int, score: float) -> None:
+    def on_selection_end(self, trainer: Trainer, epoch: int, score: float) -> None:
         """Report the end of an epoch."""
         self._progress(trainer)
 
-    def on_train_end(self, trainer: Observed, best_score: float, best_metrics: Metrics | None) -> None:
+    def on_train_end(self, trainer: Trainer, best_score: float, best_metrics: Metrics | None) -> None:
         """Report the end of all epochs."""
         self._progress(trainer)
 
-    def _progress(self, trainer: Observed) -> None:
+    def _progress(self, trainer: Trainer) -> None:
         if rank_of(trainer.config) == 0:
             ray.get(self._board.progress.remote())
 

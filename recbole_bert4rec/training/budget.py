@@ -9,9 +9,10 @@ from functools import partial
 from typing import Any, cast
 
 from recbole.data.dataloader import AbstractDataLoader
-from recbole.trainer import TraditionalTrainer
+from recbole.trainer import TraditionalTrainer, Trainer
 
-from recbole_bert4rec.plugin.callbacks import Callback, Observed, StopTraining, WatchedLoader
+from recbole_bert4rec.plugin.callbacks import Callback, StopTraining, WatchedLoader
+from recbole_bert4rec.plugin.trainer import BERT4RecTrainer
 from recbole_bert4rec.system.errors import UserError
 
 NO_END = 1_000_000
@@ -74,13 +75,13 @@ class Budget(Callback):
         self._spent_before, self._epochs_begun = float(state["spent"]), int(state["epochs_begun"])
         self.last_epoch_share = float(state["last_epoch_share"])
 
-    def on_train_begin(self, trainer: Observed) -> None:
+    def on_train_begin(self, trainer: Trainer) -> None:
         """Start the time; BERT4Rec's learning rate falls with it."""
         self._deadline = time.perf_counter() + self.seconds - self._spent_before
-        if hasattr(trainer, "time_share"):
-            trainer.time_share = lambda: self.spent_share
+        if isinstance(trainer, BERT4RecTrainer):
+            trainer.let_time_decide(lambda: self.spent_share)
 
-    def on_epoch_begin(self, trainer: Observed, epoch: int, batches: AbstractDataLoader) -> AbstractDataLoader:
+    def on_epoch_begin(self, trainer: Trainer, epoch: int, batches: AbstractDataLoader) -> AbstractDataLoader:
         """Cut the epoch off when the time is up; of the first epoch a batch is trained, however short the time."""
         if self.spent and self._epochs_begun:  # some trainers pre-train for epochs that nothing validates
             raise self._stop()
@@ -95,12 +96,12 @@ class Budget(Callback):
         self.last_epoch_share = done / batches
         return not self.spent
 
-    def on_epoch_end(self, trainer: Observed, epoch: int, loss: float | tuple[float, ...] | None) -> None:
+    def on_epoch_end(self, trainer: Trainer, epoch: int, loss: float | tuple[float, ...] | None) -> None:
         """Have the last epoch validated, whatever ``eval_step`` says."""
         if self.spent:
             trainer.eval_step = 1
 
-    def on_selection_end(self, trainer: Observed, epoch: int, score: float) -> None:
+    def on_selection_end(self, trainer: Trainer, epoch: int, score: float) -> None:
         """End the training if the time is up."""
         if self.spent:
             raise self._stop()

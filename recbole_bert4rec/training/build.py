@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from logging import getLogger
-from typing import TypeVar
+from typing import TypeVar, cast
 from urllib.error import URLError
 
 import recbole.data.utils as recbole_data
@@ -23,11 +23,13 @@ from recbole.data.dataset import Dataset
 from recbole.data.transform import construct_transform
 from recbole.model.abstract_recommender import AbstractRecommender
 from recbole.model.layers import ContextSeqEmbAbstractLayer
+from recbole.trainer import Trainer
 from recbole.utils import get_flops, init_seed, set_color
 
 from recbole_bert4rec.options.user_models import is_ours, parent_of
-from recbole_bert4rec.plugin.callbacks import Callback, Observed, observed
+from recbole_bert4rec.plugin.callbacks import Callback, observed
 from recbole_bert4rec.plugin.distributed import rank_of
+from recbole_bert4rec.plugin.model import BERT4Rec
 from recbole_bert4rec.plugin.trainer import BERT4RecTrainer
 from recbole_bert4rec.system.errors import UserError, short_list
 from recbole_bert4rec.training.interactions import Interactions
@@ -71,7 +73,7 @@ class Experiment:
 
     data: Data
     model: AbstractRecommender
-    trainer: Observed
+    trainer: Trainer
 
 
 def build(
@@ -169,14 +171,12 @@ def _check_numeric_features(model: AbstractRecommender) -> None:
                 )
 
 
-def make_trainer(config: Config, model: AbstractRecommender, callbacks: Iterable[Callback] = ()) -> Observed:
+def make_trainer(config: Config, model: AbstractRecommender, callbacks: Iterable[Callback] = ()) -> Trainer:
     """Make RecBole's trainer of the model, which calls the callbacks."""
-    kind: type = BERT4RecTrainer
-    if not is_ours(config.model_class):
-        kind = recbole_utils.get_trainer(config["MODEL_TYPE"], parent_of(config.model_class))
-    trainer = observed(kind)(config, model)
-    trainer.callbacks = tuple(callbacks)
-    return trainer
+    if is_ours(config.model_class):
+        return BERT4RecTrainer(config, cast(BERT4Rec, model), callbacks)
+    kind: type = recbole_utils.get_trainer(config["MODEL_TYPE"], parent_of(config.model_class))
+    return observed(kind)(config, model, callbacks)
 
 
 def translate_errors(step: Callable[[], Result], name: str, file: str | None = None) -> Result:

@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypedDict, cast
 
 from recbole.data.dataloader import AbstractDataLoader
+from recbole.trainer import Trainer
 
 from recbole_bert4rec.options.kinds import is_number
-from recbole_bert4rec.plugin.callbacks import Callback, Metrics, Observed
+from recbole_bert4rec.plugin.callbacks import Callback, Metrics
 
 
 class _TrainedEpoch(TypedDict):
@@ -53,7 +54,7 @@ class Best(TypedDict):
 
 
 class EpochReport(Best):
-    """What a validated epoch gave.
+    """Score of a validated epoch, beside the best.
 
     Keys:
         epoch: its number, from 1.
@@ -113,12 +114,12 @@ class EpochLog(Callback):
         """Since training began, those of the runs that this one resumes among them."""
         return self.before + (0.0 if self._began is None else time.perf_counter() - self._began)
 
-    def on_train_begin(self, trainer: Observed) -> None:
+    def on_train_begin(self, trainer: Trainer) -> None:
         """Note which scores are better; forget the epoch that a resumed run goes on inside."""
         self._bigger = trainer.valid_metric_bigger
         self.epochs = [row for row in self.epochs if row["epoch"] < trainer.start_epoch]
 
-    def on_epoch_begin(self, trainer: Observed, epoch: int, batches: AbstractDataLoader) -> None:
+    def on_epoch_begin(self, trainer: Trainer, epoch: int, batches: AbstractDataLoader) -> None:
         """Start the time."""
         self._step_began = time.perf_counter()
         if self._began is None:
@@ -127,7 +128,7 @@ class EpochLog(Callback):
             self._step_began -= self._trained.seconds
         self._trained, self._trains = _Trained(epoch, 0.0), True
 
-    def on_epoch_end(self, trainer: Observed, epoch: int, loss: float | tuple[float, ...] | None) -> None:
+    def on_epoch_end(self, trainer: Trainer, epoch: int, loss: float | tuple[float, ...] | None) -> None:
         """Note loss and seconds."""
         total = sum(loss) if isinstance(loss, tuple) else loss
         train_loss = finite(float(total or 0.0))
@@ -137,11 +138,11 @@ class EpochLog(Callback):
             {"epoch": epoch, "train_loss": train_loss, "train_seconds": seconds, "at_second": self._at_second()}
         )
 
-    def on_validation_begin(self, trainer: Observed, epoch: int, loader: AbstractDataLoader) -> None:
+    def on_validation_begin(self, trainer: Trainer, epoch: int, loader: AbstractDataLoader) -> None:
         """Start the time."""
         self._step_began = time.perf_counter()
 
-    def on_validation_end(self, trainer: Observed, epoch: int, score: float, metrics: Metrics) -> None:
+    def on_validation_end(self, trainer: Trainer, epoch: int, score: float, metrics: Metrics) -> None:
         """Note score, metrics and seconds."""
         if self._began is None:  # nothing was trained: a finished run is validated anew
             return
@@ -183,7 +184,7 @@ class ProgressReport(EpochLog):
         super().__init__()
         self._report = report
 
-    def on_selection_end(self, trainer: Observed, epoch: int, score: float) -> None:
+    def on_selection_end(self, trainer: Trainer, epoch: int, score: float) -> None:
         """Report the epoch."""
         self._report({"epoch": epoch + 1, "epochs": trainer.epochs, "score": score, **self.best()})
 

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 import torch
 from recbole.config import Config
+from recbole.trainer import Trainer
 
-from recbole_bert4rec.plugin.callbacks import Observed
 from recbole_bert4rec.system.errors import UserError
 
 _OF_TORCH = "can't allocate memory"
@@ -16,7 +16,7 @@ _OF_TORCH = "can't allocate memory"
 
 
 @contextmanager
-def enough_memory(config: Config, trainer: Observed | None = None) -> Iterator[None]:
+def enough_memory(config: Config, trainer: Trainer | None = None) -> Iterator[None]:
     """Run a part of a run.
 
     Args:

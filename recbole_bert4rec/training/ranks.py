@@ -9,9 +9,10 @@ import pandas as pd
 import torch
 from recbole.data.dataloader import AbstractDataLoader
 from recbole.data.dataset import Dataset
+from recbole.trainer import Trainer
 from torch import Tensor
 
-from recbole_bert4rec.plugin.callbacks import Callback, Metrics, Observed, RankedBatch
+from recbole_bert4rec.plugin.callbacks import Callback, Metrics, RankedBatch
 from recbole_bert4rec.plugin.ranking import Ranking
 from recbole_bert4rec.plugin.trainer import BERT4RecTrainer
 from recbole_bert4rec.system.constants import RANK_DEPTH
@@ -39,7 +40,7 @@ class RankLog(Callback):
         self._ranks: list[Tensor] = []
         self._best: list[Tensor] = []
 
-    def on_test_begin(self, trainer: Observed, loader: AbstractDataLoader) -> None:
+    def on_test_begin(self, trainer: Trainer, loader: AbstractDataLoader) -> None:
         """Begin to note ranks; let BERT4Rec, which makes no matrix of scores, rank as deep as is needed."""
         self._dataset, self._k = loader._dataset, max(trainer.config["topk"])
         self.depth = min(max(self._k, RANK_DEPTH), self._dataset.item_num - 1)
@@ -47,11 +48,11 @@ class RankLog(Callback):
         if isinstance(trainer, BERT4RecTrainer):
             trainer.ranker.depth = self.depth
 
-    def on_test_end(self, trainer: Observed, metrics: Metrics) -> None:
+    def on_test_end(self, trainer: Trainer, metrics: Metrics) -> None:
         """End to note ranks."""
         self._testing = False
 
-    def on_ranking_end(self, trainer: Observed, ranked: RankedBatch) -> None:
+    def on_ranking_end(self, trainer: Trainer, ranked: RankedBatch) -> None:
         """Note the rank of each target, and the best items."""
         if not self._testing:
             return

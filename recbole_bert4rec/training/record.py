@@ -15,7 +15,7 @@ import torch
 from recbole.trainer import Trainer
 
 from recbole_bert4rec.checkpoints.checkpoint import is_plain
-from recbole_bert4rec.plugin.callbacks import Callback, Metrics, Observed
+from recbole_bert4rec.plugin.callbacks import Callback, Metrics
 from recbole_bert4rec.plugin.distributed import rank_of
 from recbole_bert4rec.plugin.trainer import BERT4RecTrainer
 from recbole_bert4rec.plugin.warm_start import WarmStart, words
@@ -268,30 +268,30 @@ class RecordWriter(Callback):
     def __init__(self, log: EpochLog) -> None:
         self._log, self._clock = log, Clock()
 
-    def on_train_begin(self, trainer: Observed) -> None:
+    def on_train_begin(self, trainer: Trainer) -> None:
         """Note the entries that will not change, and the time."""
         self._facts = _facts(trainer)
         if not hasattr(self, "path"):
             self.path = record_path(trainer)
         self._clock.loaded()
 
-    def on_epoch_end(self, trainer: Observed, epoch: int, loss: float | tuple[float, ...] | None) -> None:
+    def on_epoch_end(self, trainer: Trainer, epoch: int, loss: float | tuple[float, ...] | None) -> None:
         """Write the epoch's loss."""
         self._write(trainer)
 
-    def on_selection_end(self, trainer: Observed, epoch: int, score: float) -> None:
+    def on_selection_end(self, trainer: Trainer, epoch: int, score: float) -> None:
         """Write the epoch's validation."""
         self._write(trainer)
 
-    def on_train_end(self, trainer: Observed, best_score: float, best_metrics: Metrics | None) -> None:
+    def on_train_end(self, trainer: Trainer, best_score: float, best_metrics: Metrics | None) -> None:
         """Note the time."""
         self._clock.trained()
 
-    def on_test_end(self, trainer: Observed, metrics: Metrics) -> None:
+    def on_test_end(self, trainer: Trainer, metrics: Metrics) -> None:
         """Write the record to its end."""
         self._write(trainer, metrics)
 
-    def _write(self, trainer: Observed, test: Metrics | None = None) -> None:
+    def _write(self, trainer: Trainer, test: Metrics | None = None) -> None:
         if rank_of(trainer.config) == 0:
             record = self.record(trainer, test)
             if test is None:
@@ -305,26 +305,27 @@ class RecordWriter(Callback):
             trainer: of the run; it knows the best validation.
             test: test metrics, once there are some.
         """
-        best_epoch = getattr(trainer, "best_epoch", None)  # BERT4Rec's trainer knows of epochs before a resume
+        ours = trainer if isinstance(trainer, BERT4RecTrainer) else None
         now = {
             "ended": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
             "seconds": self._clock.seconds(self._log.before),
             "peak_memory_mb": round(peak_memory_mb(), 1),
             "peak_gpu_memory_mb": _peak_gpu_memory_mb(),
-            "best_epoch": self._log.best_epoch if best_epoch is None else best_epoch,
+            "best_epoch": self._log.best_epoch if ours is None or ours.best_epoch is None else ours.best_epoch,
             "best_valid_score": finite(trainer.best_valid_score),
             "best_valid_result": finite_values(trainer.best_valid_result),
             "test_result": finite_values(test),
             "epochs": self._log.epochs,
         }
         record = cast(RunRecord, {**self._facts, **now})
-        if warm := getattr(trainer, "warm_start", None):
-            record["warm_start"] = warm
-        if isinstance(trainer, BERT4RecTrainer) and trainer.faults.skipped_steps:
-            record["skipped_steps"] = trainer.faults.skipped_steps
-        seen_bias = getattr(trainer.model, "seen_bias", None)
-        if seen_bias is not None:
-            record["learnt"] = {"seen_bias": round(float(seen_bias.detach()), 4)}
+        if ours is None:
+            return record
+        if ours.checkpoints.warm_start is not None:
+            record["warm_start"] = ours.checkpoints.warm_start
+        if ours.faults.skipped_steps:
+            record["skipped_steps"] = ours.faults.skipped_steps
+        if ours.model.seen_bias is not None:
+            record["learnt"] = {"seen_bias": round(float(ours.model.seen_bias.detach()), 4)}
         return record
 
 

@@ -11,16 +11,14 @@ from recbole.trainer import Trainer
 
 from recbole_bert4rec.options.user_models import is_ours
 from recbole_bert4rec.plugin import trainer
-from recbole_bert4rec.plugin.callbacks import Metrics, observed
+from recbole_bert4rec.plugin.callbacks import BestValidation
 from recbole_bert4rec.plugin.patches.registration import named_trainer
 from recbole_bert4rec.system.constants import OUR_MODELS
 from recbole_bert4rec.training.epochs import EpochLog
 from recbole_bert4rec.training.record import RecordWriter
 
-_Observed: Any = observed(trainer.BERT4RecTrainer)
 
-
-class BERT4RecTrainer(_Observed):  # type: ignore[misc]  # made by a function
+class BERT4RecTrainer(trainer.BERT4RecTrainer):
     """This package's trainer with the record of the run beside the checkpoint; without ``saved`` nothing is written."""
 
     def __new__(cls, config: Config, model: AbstractRecommender) -> Any:
@@ -33,14 +31,13 @@ class BERT4RecTrainer(_Observed):  # type: ignore[misc]  # made by a function
         valid_data: AbstractDataLoader | None = None,
         verbose: bool = True,
         saved: bool = True,
-        *args: object,
-        **kwargs: object,
-    ) -> tuple[float, Metrics | None]:
+        *args: Any,
+        **kwargs: Any,
+    ) -> BestValidation:
         """Train as RecBole does; arguments and result are RecBole's."""
         log = EpochLog()
-        self.callbacks = (log, RecordWriter(log)) if saved else ()
-        best: tuple[float, Metrics | None] = super().fit(train_data, valid_data, verbose, saved, *args, **kwargs)
-        return best
+        self.callbacks.replace(*((log, RecordWriter(log)) if saved else ()))
+        return super().fit(train_data, valid_data, verbose, saved, *args, **kwargs)
 
 
 PATCHES = tuple(named_trainer(name, BERT4RecTrainer) for name in OUR_MODELS)

@@ -30,7 +30,7 @@ def test_result(experiment: Experiment, checkpoint: Path | str) -> dict[str, flo
     trainer, data = experiment.trainer, experiment.data
     trainer.eval_collector.data_collect(data.train)  # as trainer.fit does
     metrics = trainer.evaluate(data.test, load_best_model=True, model_file=str(checkpoint))
-    return {name: float(value) for name, value in metrics.items()}
+    return {name: float(value) for name, value in (metrics or {}).items()}
 
 
 def protocols_of(request: RunRequest, config: Config) -> Mapping[str, Config]:

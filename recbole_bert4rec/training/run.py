@@ -15,16 +15,17 @@ from typing import Any, cast
 import psutil
 from recbole.config import Config
 from recbole.data.dataloader import FullSortEvalDataLoader
+from recbole.trainer import Trainer
 from recbole.utils import get_environment, init_seed, set_color
 
 from recbole_bert4rec.checkpoints.checkpoint import Opened, OtherDataError, best_of
 from recbole_bert4rec.core.fast.denormals import denormals_as_zero
-from recbole_bert4rec.plugin.callbacks import Callback, Metrics, Observed
+from recbole_bert4rec.plugin.callbacks import Callback, Metrics
 from recbole_bert4rec.plugin.distributed import rank_of
 from recbole_bert4rec.plugin.layered_config import flags_of_program
 from recbole_bert4rec.plugin.model import BERT4Rec
 from recbole_bert4rec.plugin.patches.registry import in_program
-from recbole_bert4rec.plugin.resuming import ResumableTrainer
+from recbole_bert4rec.plugin.trainer import BERT4RecTrainer
 from recbole_bert4rec.system.environment import suppress_dependency_warnings
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.files import locked
@@ -123,9 +124,7 @@ def _run(
     with enough_memory(config):
         experiment = build(config, watch.callbacks, count_flops=True)
     trainer = experiment.trainer
-    if isinstance(trainer, ResumableTrainer):
-        trainer.any_data = any_data
-    with _locked_files(trainer, request.checkpoint):
+    with _locked_files(trainer, request.checkpoint, any_data):
         only_evaluated = _is_only_evaluated(trainer)
         watch.writer.path = unused(record_path(trainer)) if only_evaluated else record_path(trainer)
         show_data(experiment.data)
@@ -195,7 +194,7 @@ def _log_configuration(config: Config) -> None:
 
 
 @contextmanager
-def _locked_files(trainer: Observed, resume: Opened | None) -> Iterator[None]:
+def _locked_files(trainer: Trainer, resume: Opened | None, any_data: bool) -> Iterator[None]:
     """Go on from a checkpoint, if there is one; keep other runs away from this one's files.
 
     Raises:
@@ -207,14 +206,14 @@ def _locked_files(trainer: Observed, resume: Opened | None) -> Iterator[None]:
             lock = file.with_name(f".{file.stem}.lock")
             stack.enter_context(locked(lock, "run", "--checkpoint_dir", file))
         if resume is not None:
-            cast(ResumableTrainer, trainer).resume_checkpoint(resume.path, resume.state)
+            cast(BERT4RecTrainer, trainer).resume_checkpoint(resume.path, resume.state, any_data)
             resume.state.clear()  # its weights are the model's now
         yield
 
 
-def _is_only_evaluated(trainer: Observed) -> bool:
+def _is_only_evaluated(trainer: Trainer) -> bool:
     """Tell whether the training is finished and recorded, so that this run only tests or recommends."""
-    if not getattr(trainer, "finished", False):
+    if not isinstance(trainer, BERT4RecTrainer) or not trainer.finished:
         return False
     try:
         record = read_record(record_path(trainer))

@@ -8,10 +8,11 @@ from typing import Any, cast
 import torch
 import torch.distributed as dist
 from recbole.data.dataloader import AbstractDataLoader
+from recbole.trainer import Trainer
 
 from recbole_bert4rec.checkpoints.checkpoint import last_of
-from recbole_bert4rec.plugin.callbacks import Callback, EvalBatch, Metrics, Observed, WatchedLoader
-from recbole_bert4rec.plugin.resuming import ResumableTrainer
+from recbole_bert4rec.plugin.callbacks import Callback, EvalBatch, Metrics, WatchedLoader
+from recbole_bert4rec.plugin.trainer import BERT4RecTrainer
 from recbole_bert4rec.system.interrupts import Interrupted, deferred, requested
 
 _SHARE = 0.05
@@ -27,7 +28,7 @@ class Saver(Callback):
         self._before_validation: dict[str, Any] | None = None
 
     def fit(
-        self, trainer: Observed, train_data: AbstractDataLoader, valid_data: AbstractDataLoader, **arguments: Any
+        self, trainer: Trainer, train_data: AbstractDataLoader, valid_data: AbstractDataLoader, **arguments: Any
     ) -> tuple[float, Metrics | None]:
         """Return ``trainer.fit(train_data, valid_data, **arguments)``.
 
@@ -39,14 +40,14 @@ class Saver(Callback):
                 return trainer.fit(train_data, valid_data, **arguments)
         except Interrupted as stop:
             stop.left_behind = "the best checkpoint so far is kept"
-            if isinstance(trainer, ResumableTrainer):
+            if isinstance(trainer, BERT4RecTrainer):
                 if self._before_validation is not None:
                     self._save(trainer)
                 last = last_of(trainer.saved_model_file)
                 stop.left_behind = f"all that is trained is in {last}; the same command with --resume={last} goes on"
             raise
 
-    def on_epoch_begin(self, trainer: Observed, epoch: int, batches: AbstractDataLoader) -> AbstractDataLoader:
+    def on_epoch_begin(self, trainer: Trainer, epoch: int, batches: AbstractDataLoader) -> AbstractDataLoader:
         """Save the epochs that are done; watch the steps of this one."""
         self._inside = False
         if epoch > trainer.start_epoch:
@@ -61,51 +62,51 @@ class Saver(Callback):
 
         return cast(AbstractDataLoader, WatchedLoader(batches, go_on))
 
-    def on_epoch_end(self, trainer: Observed, epoch: int, loss: float | tuple[float, ...] | None) -> None:
+    def on_epoch_end(self, trainer: Trainer, epoch: int, loss: float | tuple[float, ...] | None) -> None:
         """Note that the validation is still to come."""
         self._inside = True
 
-    def on_validation_begin(self, trainer: Observed, epoch: int, loader: AbstractDataLoader) -> None:
+    def on_validation_begin(self, trainer: Trainer, epoch: int, loader: AbstractDataLoader) -> None:
         """Note the random generators: a validation that is interrupted is repeated."""
-        if isinstance(trainer, ResumableTrainer):
-            self._before_validation = trainer.random_states()
+        if isinstance(trainer, BERT4RecTrainer):
+            self._before_validation = trainer.checkpoints.generators.states()
 
-    def on_ranking_begin(self, trainer: Observed, batch: EvalBatch) -> None:
+    def on_ranking_begin(self, trainer: Trainer, batch: EvalBatch) -> None:
         """End a validation at a signal; processes that train together have other numbers of batches here."""
         if self._before_validation is not None and requested() and not dist.is_initialized():
             raise Interrupted(requested())
 
-    def on_validation_end(self, trainer: Observed, epoch: int, score: float, metrics: Metrics) -> None:
+    def on_validation_end(self, trainer: Trainer, epoch: int, score: float, metrics: Metrics) -> None:
         """Forget the noted generators."""
         self._before_validation = None
 
-    def on_selection_end(self, trainer: Observed, epoch: int, score: float) -> None:
+    def on_selection_end(self, trainer: Trainer, epoch: int, score: float) -> None:
         """Note that the epoch is over."""
         self._inside = False
 
-    def on_train_end(self, trainer: Observed, best_score: float, best_metrics: Metrics | None) -> None:
+    def on_train_end(self, trainer: Trainer, best_score: float, best_metrics: Metrics | None) -> None:
         """Save the state at the end of this training."""
-        if isinstance(trainer, ResumableTrainer) and trainer.progress.trained_here:
+        if isinstance(trainer, BERT4RecTrainer) and trainer.progress.trained_here:
             self._save(trainer)
         self._inside = False
 
-    def _save_or_end(self, trainer: Observed, seconds: float) -> None:
+    def _save_or_end(self, trainer: Trainer, seconds: float) -> None:
         """Save if the last time is at least ``seconds`` ago; raise :class:`Interrupted` at a signal."""
         due = time.perf_counter() - self._saved_at >= max(seconds, self._cost / _SHARE)
         signal, due = _agreed(trainer, requested(), due)
-        if (due or signal) and isinstance(trainer, ResumableTrainer):
+        if (due or signal) and isinstance(trainer, BERT4RecTrainer):
             self._save(trainer)
         if signal:
             raise Interrupted(signal)
 
-    def _save(self, trainer: ResumableTrainer) -> None:
+    def _save(self, trainer: BERT4RecTrainer) -> None:
         began = time.perf_counter()
         trainer.save_last(self._inside, self._before_validation)
         self._saved_at = time.perf_counter()
         self._cost = self._saved_at - began
 
 
-def _agreed(trainer: Observed, signal: int, due: bool) -> tuple[int, bool]:
+def _agreed(trainer: Trainer, signal: int, due: bool) -> tuple[int, bool]:
     """Agree with all processes that train together: on a signal that any of them got, and on the first one's clock."""
     if not dist.is_initialized():
         return signal, due

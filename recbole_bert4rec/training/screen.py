@@ -12,10 +12,11 @@ import torch
 from numpy.typing import NDArray
 from recbole.data.dataloader import AbstractDataLoader
 from recbole.data.dataset import Dataset
+from recbole.trainer import Trainer
 
 from recbole_bert4rec.logs.times import unit_of
 from recbole_bert4rec.plugin.advice import advice
-from recbole_bert4rec.plugin.callbacks import Callback, Metrics, Observed
+from recbole_bert4rec.plugin.callbacks import Callback, Metrics
 from recbole_bert4rec.training.budget import Budget
 from recbole_bert4rec.training.build import Data, Experiment
 from recbole_bert4rec.training.epochs import EpochLog, EpochRecord, counted
@@ -150,21 +151,21 @@ class EpochLines(Callback):
         self._shown = self._batches = 0
         self._began = time.perf_counter()
 
-    def on_train_begin(self, trainer: Observed) -> None:
+    def on_train_begin(self, trainer: Trainer) -> None:
         """Start the time; epochs of an earlier run have been shown."""
         self._shown, self._began = len(self._log.epochs), time.perf_counter()
         self._before = self._shown
 
-    def on_epoch_begin(self, trainer: Observed, epoch: int, batches: AbstractDataLoader) -> None:
+    def on_epoch_begin(self, trainer: Trainer, epoch: int, batches: AbstractDataLoader) -> None:
         """Show the last epoch, if it was not validated."""
         self._show(trainer)
         self._batches = len(batches)
 
-    def on_selection_end(self, trainer: Observed, epoch: int, score: float) -> None:
+    def on_selection_end(self, trainer: Trainer, epoch: int, score: float) -> None:
         """Show the epoch."""
         self._show(trainer)
 
-    def on_train_end(self, trainer: Observed, best_score: float, best_metrics: Metrics | None) -> None:
+    def on_train_end(self, trainer: Trainer, best_score: float, best_metrics: Metrics | None) -> None:
         """Show the last epoch, if it was not validated, and why there are no more."""
         self._show(trainer)
         if trainer.cur_step > trainer.stopping_step:
@@ -173,7 +174,7 @@ class EpochLines(Callback):
         elif self._budget is None:
             self._say_if_short(trainer)
 
-    def _say_if_short(self, trainer: Observed) -> None:
+    def _say_if_short(self, trainer: Trainer) -> None:
         """Advise more epochs if a small log was trained for so few steps that the best epoch came late."""
         epochs, best = len(self._log.epochs), self._log.best_epoch
         steps = epochs * self._batches
@@ -185,7 +186,7 @@ class EpochLines(Callback):
                 "note",
             )
 
-    def _show(self, trainer: Observed) -> None:
+    def _show(self, trainer: Trainer) -> None:
         if len(self._log.epochs) == self._shown:
             return
         self._shown = len(self._log.epochs)
@@ -199,7 +200,7 @@ class EpochLines(Callback):
             in_file=False,
         )
 
-    def _scores(self, trainer: Observed, row: EpochRecord) -> str:
+    def _scores(self, trainer: Trainer, row: EpochRecord) -> str:
         seconds = row["train_seconds"] + row.get("valid_seconds", 0.0)
         loss, score = row["train_loss"], row.get("valid_score")
         text = "" if loss is None else f"  loss {loss:.4f}"
@@ -209,7 +210,7 @@ class EpochLines(Callback):
             )
         return f"{text}  {seconds:.1f} s"
 
-    def _seconds_left(self, trainer: Observed) -> float:
+    def _seconds_left(self, trainer: Trainer) -> float:
         """Return how long the rest takes if training does not end early."""
         if self._budget is not None:
             return round(self._budget.left, 1)

@@ -6,10 +6,11 @@ import numpy as np
 import torch
 from recbole.config import Config
 from recbole.data.dataloader import AbstractDataLoader, FullSortEvalDataLoader
+from recbole.trainer import Trainer
 
 from recbole_bert4rec.core.segments import index_within_segment, pair_keys, split_keys
 from recbole_bert4rec.options.user_models import is_ours
-from recbole_bert4rec.plugin.callbacks import Callback, EvalBatch, Observed, RankedBatch
+from recbole_bert4rec.plugin.callbacks import Callback, EvalBatch, RankedBatch
 from recbole_bert4rec.training.interactions import PHASES, Ids, Interactions, targets_of
 
 
@@ -60,19 +61,19 @@ class SeenRule(Callback):
     def _key(self, users: Ids, items: Ids) -> Ids:
         return pair_keys(users.astype(np.int64), items, self._n_items)
 
-    def on_validation_begin(self, trainer: Observed, epoch: int, loader: AbstractDataLoader) -> None:
+    def on_validation_begin(self, trainer: Trainer, epoch: int, loader: AbstractDataLoader) -> None:
         """Note the loader, whose histories count."""
         self._loader = loader
 
-    def on_test_begin(self, trainer: Observed, loader: AbstractDataLoader) -> None:
+    def on_test_begin(self, trainer: Trainer, loader: AbstractDataLoader) -> None:
         """Note the loader, whose histories count."""
         self._loader = loader
 
-    def on_ranking_begin(self, trainer: Observed, batch: EvalBatch) -> EvalBatch | None:
+    def on_ranking_begin(self, trainer: Trainer, batch: EvalBatch) -> EvalBatch | None:
         """Let RecBole score all items: it takes the history out for general models."""
         return batch._replace(excluded=None) if isinstance(self._loader, FullSortEvalDataLoader) else None
 
-    def on_ranking_end(self, trainer: Observed, ranked: RankedBatch) -> None:
+    def on_ranking_end(self, trainer: Trainer, ranked: RankedBatch) -> None:
         """Take the history out, if the rule says so; targets stay."""
         if not self._exclude or not isinstance(self._loader, FullSortEvalDataLoader):
             return

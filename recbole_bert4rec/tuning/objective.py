@@ -20,7 +20,7 @@ from recbole_bert4rec.options.config_files import read_options
 from recbole_bert4rec.plugin.callbacks import Callback
 from recbole_bert4rec.plugin.layered_config import Layers, layered_config
 from recbole_bert4rec.plugin.patches.registry import in_program
-from recbole_bert4rec.plugin.resuming import ResumableTrainer
+from recbole_bert4rec.plugin.trainer import BERT4RecTrainer
 from recbole_bert4rec.system.environment import suppress_dependency_warnings
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training import retest
@@ -104,7 +104,7 @@ def run_trial(
         if checkpoint is not None:
             trainer.saved_model_file = checkpoint
             state = _begun(checkpoint, params)
-            if state is not None and isinstance(trainer, ResumableTrainer):
+            if state is not None and isinstance(trainer, BERT4RecTrainer):
                 trainer.resume_checkpoint(last_of(checkpoint), state)
         saver.fit(trainer, experiment.data.train, experiment.data.valid, verbose=False, saved=checkpoint is not None)
         best = log.best()

@@ -75,8 +75,6 @@ def test_a_file_opens_with_one_sentence_of_purpose(path: Path) -> None:
     assert not text or ast.get_docstring(ast.parse(text))
 
 
-NOT_YET = ["plugin/distributed", "plugin/resuming", "plugin/trainer", "training/callbacks", "training/epochs"]
-"""Modules whose names and docstrings are not plain yet; this list shrinks."""
 VAGUE_NAMES = {"found", "place", "given", "own", "said"}
 """Names that tell how a value came, not what it holds."""
 ODD_WORDS = re.compile(r"\A(What|Where)\b|\banew\b|(?<!there )\bis no\b(?! longer)|\bin the mean\b")
@@ -107,11 +105,7 @@ def oddities(source: str) -> list[str]:
     return [*sorted({name for name in names_set(tree) if name.strip("_") in VAGUE_NAMES}), *odd]
 
 
-def is_plain(path: Path) -> bool:
-    return path.relative_to(PACKAGE).with_suffix("").as_posix() not in NOT_YET
-
-
-@pytest.mark.parametrize("path", [*filter(is_plain, SOURCES)], ids=lambda p: str(p.relative_to(PACKAGE)))
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_names_say_what_they_hold_and_docstrings_are_plain(path: Path) -> None:
     assert not oddities(path.read_text())
 

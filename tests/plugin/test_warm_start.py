@@ -63,7 +63,7 @@ def begun(old: Old, **options: Any) -> Any:
     config = make_config("BERT4RecPlus", **{**stored, **options})
     _, train, *_ = prepare(config)
     trainer = make_trainer(config, train)
-    trainer.begin(train.dataset)
+    trainer.checkpoints.begin(train.dataset)
     return trainer, train.dataset
 
 
@@ -301,7 +301,7 @@ def test_features_are_matched_by_the_values_of_known_items(featured: Old, tmp_pa
     torch.testing.assert_close(of_kinds[ids["kind6"]], torch.stack(list(kept.values())).mean(0))
     assert not of_kinds[0].any()
     wanted = load(featured.file).score([["i3", "i7"]], ["i1", "i2"])["score"]
-    trainer.check_data(training)
+    trainer.checkpoints.data.check(training, trainer.saved_model_file, may_differ=False)
     trainer._save_checkpoint(0, verbose=False)
     found = load(trainer.saved_model_file).score([["i3", "i7"]], ["i1", "i2"])["score"]
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)

@@ -51,12 +51,13 @@ class Scores(Callback):
 def scores_of(experiment: Experiment, phase: str) -> dict[int, tuple[int, Any]]:
     """Target and scores of each user in validation or test."""
     trainer, found = experiment.trainer, Scores()
-    before, trainer.callbacks = trainer.callbacks, (*trainer.callbacks, found)
+    before = tuple(trainer.callbacks)
+    trainer.callbacks.replace(*before, found)
     if phase == "valid":
         trainer._valid_epoch(experiment.data.valid)
     else:
         trainer.evaluate(experiment.data.test, load_best_model=False)
-    trainer.callbacks = before
+    trainer.callbacks.replace(*before)
     return found.of_user
 
 

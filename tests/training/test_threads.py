@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from recbole.trainer import Trainer
 
 from recbole_bert4rec import load, run
-from recbole_bert4rec.plugin.callbacks import Callback, Observed
+from recbole_bert4rec.plugin.callbacks import Callback
 from recbole_bert4rec.system.errors import UserError
 from tests.helpers.runs import QUIET
 
@@ -51,7 +52,7 @@ class _Second(Callback):
     def __init__(self, options: dict[str, Any]) -> None:
         self.options, self.said = options, list[str]()
 
-    def on_train_begin(self, trainer: Observed) -> None:
+    def on_train_begin(self, trainer: Trainer) -> None:
         def begin() -> None:
             with pytest.raises(UserError) as caught:
                 run(dataset="toy", options=self.options)

@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from recbole_bert4rec.plugin.cleaning import drop_rows_without_ids, remove_duplication
-from recbole_bert4rec.plugin.distributed import share_checkpoint_name
+from recbole_bert4rec.plugin.distributed import name_of_first_process
 from recbole_bert4rec.plugin.loading import FastLoading
 from recbole_bert4rec.plugin.patches.patch import Patch, Scope, unless_ours
 from recbole_bert4rec.system.scoped import StandIn, replaced
@@ -90,7 +90,7 @@ def init_trainer(
 ) -> None:
     """Let all ranks name the one checkpoint that rank 0 writes."""
     original(self, config, model)
-    share_checkpoint_name(self)
+    self.saved_model_file = name_of_first_process(self.saved_model_file)
 
 
 def ensure_dir(dir_path: str) -> None:
