@@ -164,6 +164,7 @@ _HISTORIES = _of_parts(
     users=_list_of(_is(str)), items=_row(torch.int32), offsets=_row(torch.int64), times=_is((_NONE, Tensor))
 )
 _WARM_START = _of_parts(file=_is(str), kept=_whole(0), new=_whole(0), gone=_whole(0))
+_MEMORY = _of_parts(offsets=_row(torch.int64), items=_row(torch.int32), values=_row(torch.float16), weight=_is(float))
 
 ENTRIES = {
     "config": EntryKind(
@@ -193,6 +194,7 @@ ENTRIES = {
         required=False,
     ),
     "preload_weight": EntryKind("a dictionary of tables of float64", _by_name(_is(Tensor)), required=False),
+    "memory": EntryKind("a sparse table of items, and its weight", _MEMORY, required=False),
     "warm_start": EntryKind("the file that a training began with, and numbers of items", _WARM_START, required=False),
 }
 """Entries of a checkpoint by name; code that stores another one adds it here."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -12,9 +13,10 @@ from recbole_bert4rec.core.batching import similar_lengths
 from recbole_bert4rec.core.beyond_paper import visible_times
 from recbole_bert4rec.core.encoder import BERT4RecEncoder, EncoderOptions
 from recbole_bert4rec.core.fast.cross_entropy import LogitOffset
+from recbole_bert4rec.core.memory import Memory
 from recbole_bert4rec.core.objectives import OBJECTIVES, EncoderInput, distinct_items
 from recbole_bert4rec.core.segments import pair_keys
-from recbole_bert4rec.core.topk import Change, best_items
+from recbole_bert4rec.core.topk import Change, best_items, is_one_each
 from recbole_bert4rec.system.constants import PADDING, OptionValues
 
 Pairs = tuple[Tensor, Tensor]
@@ -56,7 +58,7 @@ class Catalogue(NamedTuple):
         """Return a change of the items that are here, by their rows in the table instead of their ids."""
         table_rows = torch.searchsorted(ids, items).clamp(max=len(ids) - 1)
         here = ids[table_rows] == items
-        return rows[here], table_rows[here], value
+        return rows[here], table_rows[here], value[here] if is_one_each(value) else value
 
 
 class Ranker(nn.Module):
@@ -70,6 +72,7 @@ class Ranker(nn.Module):
         seen_bias: the learnt number that is added to the scores of items that a user had; None if the option is off.
         adjustment: ``logit_adjustment`` times log(n + 1), n an item's count in training; None if the option is 0.
             *Shape:* (N,)
+        memory: what items followed those of a history in training adds to their scores; None if there is none.
     """
 
     encoder_class: ClassVar[type[BERT4RecEncoder]] = BERT4RecEncoder
@@ -77,6 +80,7 @@ class Ranker(nn.Module):
     seen_bias: nn.Parameter | None
     encoder: BERT4RecEncoder
     adjustment: Tensor | None
+    memory: Memory | None = None
 
     def _init_ranker(self, config: OptionValues, n_items: int, features: tuple[tuple[Tensor, int], ...]) -> None:
         """Make all parts; arguments as the attributes of :class:`EncoderOptions`."""
@@ -94,6 +98,25 @@ class Ranker(nn.Module):
             counts: how often each item stands in training. *Shape:* (N,)
         """
         self.adjustment = tau * torch.log(counts + 1.0) if tau else None
+
+    def remember(self, state: Mapping[str, Any] | None) -> None:
+        """Take over the :attr:`memory` of a checkpoint, or forget it.
+
+        Args:
+            state: tensors and numbers from :meth:`memory_state`.
+
+        Raises:
+            UserError: it is damaged, or of another catalogue.
+        """
+        parts = {name: value.cpu() if isinstance(value, Tensor) else value for name, value in (state or {}).items()}
+        self.memory = Memory.from_state(parts, self.n_items) if parts else None
+
+    def memory_state(self) -> dict[str, Any] | None:
+        """Return the :attr:`memory` as tensors and numbers, for a checkpoint."""
+        if self.memory is None:
+            return None
+        parts = self.memory.state().items()
+        return {name: torch.from_numpy(value) if isinstance(value, np.ndarray) else value for name, value in parts}
 
     @property
     def ranking_bias(self) -> Tensor:
@@ -175,16 +198,28 @@ class Ranker(nn.Module):
         return Catalogue(vectors[items], bias[items], items)
 
     def changes(self, sequences: Tensor, removed: Pairs, seen: Pairs | None = None) -> list[Change]:
-        """Return the changes of single scores: ``seen_bias``, and -inf for items that are taken out.
+        """Return the changes of single scores: ``seen_bias``, ``memory``, and -inf for items that are taken out.
 
         Args:
             sequences: from :meth:`encode`. *Shape:* (B, L)
             removed: rows and items that are not recommended. *Shape:* (P,), (P,)
             seen: rows and items of whole histories, for a negative ``seen_bias``.
         """
+        return [(*removed, -torch.inf), *self._additions(sequences, seen)]
+
+    def _additions(self, sequences: Tensor, seen: Pairs | None) -> list[Change]:
+        """Return what ``seen_bias`` and ``memory`` add; arguments as of :meth:`changes`."""
+        additions: list[Change] = []
         offset = self.history_offset(sequences, seen=seen)
-        bias = [] if offset is None else [(offset.rows, offset.items, offset.value)]
-        return [(*removed, -torch.inf), *bias]
+        if offset is not None:
+            additions.append((offset.rows, offset.items, offset.value))
+        if self.memory is not None:
+            shown = sequences.cpu().numpy()
+            lengths = ((shown != PADDING) & (shown != self.mask_token)).sum(1)
+            rows, items, values = map(torch.from_numpy, self.memory.additions(shown, lengths))
+            device = sequences.device
+            additions.append((rows.to(device), items.to(device), values.to(device)))
+        return additions
 
     def scores_of(self, vectors: Tensor, sequences: Tensor, seen: Pairs | None = None) -> Tensor:
         """Score all items.
@@ -198,10 +233,9 @@ class Ranker(nn.Module):
             *Shape:* (B, N)
         """
         scores = self.encoder.scores(vectors, self.ranking_bias)
-        offset = self.history_offset(sequences, seen=seen)
-        if offset is None:
-            return scores
-        return scores.index_put((offset.rows, offset.items), offset.value, accumulate=True)
+        for rows, item_ids, value in self._additions(sequences, seen):
+            scores = scores.index_put((rows, item_ids), torch.as_tensor(value, dtype=scores.dtype), accumulate=True)
+        return scores
 
     def score_candidates(self, vectors: Tensor, sequences: Tensor, items: Tensor, seen: Pairs | None = None) -> Tensor:
         """Score the candidates of each row.
@@ -216,9 +250,13 @@ class Ranker(nn.Module):
             *Shape:* (B, C)
         """
         scores = torch.bmm(self.encoder.catalogue[items], vectors.unsqueeze(2)).squeeze(2) + self.ranking_bias[items]
-        offset = self.history_offset(sequences, seen=seen)
-        if offset is None:
-            return scores
         row = torch.arange(len(items), device=items.device).unsqueeze(1)
-        changed = pair_keys(offset.rows, offset.items, self.n_items)
-        return scores + offset.value * torch.isin(pair_keys(row, items, self.n_items), changed)
+        candidates = pair_keys(row, items, self.n_items)
+        for rows, item_ids, value in self._additions(sequences, seen):
+            keys, order = pair_keys(rows, item_ids, self.n_items).sort()
+            if not len(keys):
+                continue
+            nearest = torch.searchsorted(keys, candidates).clamp(max=len(keys) - 1)
+            values = value[order][nearest] if is_one_each(value) else value
+            scores = scores + values * (keys[nearest] == candidates)
+        return scores

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeGuard
 
 import torch
 from torch import Tensor
@@ -19,9 +20,9 @@ _LARGE = 1 << 25
 """Scores of all blocks, from which on their products may be oneDNN's."""
 
 Change = tuple[Tensor, Tensor, "Tensor | float"]
-"""Rows, items and the number to add to their scores; -inf excludes an item.
+"""Rows, items and the number to add to the scores of all or of each; -inf excludes an item.
 
-*Shape:* (P,), (P,), scalar
+*Shape:* (P,), (P,), scalar or (P,)
 """
 
 
@@ -65,7 +66,8 @@ def best_items(
         for rows, columns, value in changes:
             low, high = torch.searchsorted(columns, torch.tensor([start, end], device=columns.device)).tolist()
             index = (rows[low:high], columns[low:high] - start)
-            scores.index_put_(index, torch.as_tensor(value, dtype=scores.dtype, device=scores.device), accumulate=True)
+            values = value[low:high] if is_one_each(value) else value
+            scores.index_put_(index, torch.as_tensor(values, dtype=scores.dtype, device=scores.device), accumulate=True)
         if best.shape[1] < k:
             block = torch.arange(start, end, device=items.device).expand(n_rows, -1)
             best, order = torch.cat([best, scores], 1).topk(min(k, end), dim=1)
@@ -82,7 +84,12 @@ def best_items(
 def _by_item(rows: Tensor, items: Tensor, value: Tensor | float) -> Change:
     """Sort a change by item."""
     items, order = items.sort()
-    return rows[order], items, value
+    return rows[order], items, value[order] if is_one_each(value) else value
+
+
+def is_one_each(value: Tensor | float) -> TypeGuard[Tensor]:
+    """Return whether a change has a number for each of its pairs, and not one for all."""
+    return isinstance(value, Tensor) and value.dim() > 0
 
 
 def _above(scores: Tensor, least: Tensor) -> tuple[Tensor, Tensor, Tensor]:

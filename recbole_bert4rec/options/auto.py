@@ -17,6 +17,9 @@ _LARGE = 10_000
 _EPOCHS = 40
 """Most epochs if ``epochs`` is ``auto``."""
 
+_FEW = 100
+"""Interactions of an item, below which the memory of what followed it adds to what its embedding has learnt."""
+
 
 @dataclass(frozen=True)
 class LogSize:
@@ -77,8 +80,19 @@ def negatives(options: OptionValues, size: LogSize) -> str:
     return "popularity" if options["loss_type"] == "sampled_softmax" else "uniform"
 
 
+def memory(options: OptionValues, size: LogSize) -> bool:
+    """Remember what follows what if items have fewer than 100 interactions, too few for their embeddings alone."""
+    return size.per_item < _FEW
+
+
 RULES: Mapping[str, Rule] = MappingProxyType(
-    {"epochs": epochs, "hidden_dropout_prob": dropout, "loss_type": loss, "negatives": negatives}
+    {
+        "epochs": epochs,
+        "hidden_dropout_prob": dropout,
+        "loss_type": loss,
+        "negatives": negatives,
+        "memory": memory,
+    }
 )
 """A rule for each option that may be ``auto``, in the order in which they are applied."""
 

@@ -670,6 +670,15 @@ OPTIONS: Mapping[str, Option] = {
         help="Rank by score - this * log(n + 1), n the item's count in training (Menon et al., ICLR 2021); 1 suits "
         "candidates drawn by popularity, and shows more of the tail.",
     ),
+    "memory": Option(
+        default=False,
+        kind=or_auto(Switch()),
+        role=Role.EVALUATION,
+        source=Source.VALIDATION,
+        on_resume=OnResume.FREE,
+        help="Add to the score of an item how often it followed the history's items in training; by how much, "
+        "validation decides after the last epoch. auto: if items have fewer than 100 interactions.",
+    ),
     "metrics": _recboles(
         kind=Anything("a list"),
         role=Role.EVALUATION,

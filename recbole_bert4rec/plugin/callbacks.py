@@ -21,7 +21,7 @@ The events of a run, in their order::
     on_test_end
 
 A resumed run that has all its epochs is only validated: on_train_begin, the validation, on_train_end, and its test.
-The second training of `refit` calls none of the user's callbacks.
+The validations that weigh the `memory`, and the second training of `refit`, call none of the user's callbacks.
 
 At each event all callbacks are called, in the order of their list. A run's list is: the rule about seen items (where
 `exclude_seen` is set for another model than BERT4Rec), the log of epochs, the writer of the record, the lines on the
@@ -34,6 +34,7 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from logging import getLogger
 from pathlib import Path
@@ -304,6 +305,15 @@ class Callbacks:
             raise stop
         return value
 
+    @contextmanager
+    def muted(self) -> Iterator[None]:
+        """Call nobody inside the block."""
+        callbacks, self._callbacks = self._callbacks, ()
+        try:
+            yield
+        finally:
+            self._callbacks = callbacks
+
     def states(self) -> dict[str, dict[str, Any]]:
         """Return what the callbacks keep in a checkpoint, by their names.
 
@@ -343,6 +353,7 @@ class Callbacks:
         train: Callable[..., BestValidation],
         saved: bool,
         callback_fn: Callable[[int, float], None] | None,
+        finish: Callable[[], BestValidation] | None = None,
     ) -> BestValidation:
         """Train, and call the callbacks.
 
@@ -351,6 +362,7 @@ class Callbacks:
             train: trains; its ``callback_fn`` is told of each validated epoch.
             saved: whether weights are kept in a file.
             callback_fn: of the caller, who may want to be told, too.
+            finish: is called when epochs are over, also if a callback stopped them.
 
         Raises:
             UserError: a callback stopped the training before there was a model to keep.
@@ -374,6 +386,8 @@ class Callbacks:
             if str(stop):
                 getLogger(FOR_THE_USER).info(str(stop))
             best = trainer.best_valid_score, trainer.best_valid_result
+        if finish is not None:
+            best = finish()
         self._notify("on_train_end", trainer, *best)
         trainer.tensorboard.close()  # RecBole leaves its files and its thread to the end of the process
         return best

@@ -212,6 +212,8 @@ class Checkpoints:
             state["preload_weight"] = self.data.preloaded
         if self.warm_start is not None:
             state["warm_start"] = self.warm_start
+        if self._model.memory is not None:
+            state["memory"] = self._model.memory_state()
         if inside:
             state["middle"] = self._progress.middle()
         checkpoint.write(file, state)

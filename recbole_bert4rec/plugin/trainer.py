@@ -18,7 +18,7 @@ from recbole.config import Config
 from recbole.data.dataloader import AbstractDataLoader
 from recbole.data.interaction import Interaction
 from recbole.trainer import Trainer
-from recbole.utils import get_gpu_usage, set_color
+from recbole.utils import calculate_valid_score, get_gpu_usage, set_color
 from torch import Tensor, optim
 
 from recbole_bert4rec.checkpoints import checkpoint
@@ -34,6 +34,7 @@ from recbole_bert4rec.plugin.distributed import (
     mean_of_all,
     name_of_first_process,
     of_all_labels,
+    rank_of,
     share_rows,
 )
 from recbole_bert4rec.plugin.evaluating import EvaluationRanker
@@ -43,6 +44,7 @@ from recbole_bert4rec.plugin.model import BERT4Rec
 from recbole_bert4rec.plugin.precision import Precision, StepSeconds, time_steps
 from recbole_bert4rec.plugin.progress import Losses, Progress
 from recbole_bert4rec.plugin.ranking import RankingCollector
+from recbole_bert4rec.plugin.remembering import Validation, fit_memory, transitions_of
 from recbole_bert4rec.plugin.resuming import Checkpoints
 from recbole_bert4rec.system.constants import FOR_THE_USER
 from recbole_bert4rec.system.errors import UserError
@@ -285,10 +287,13 @@ class BERT4RecTrainer(Trainer):
         """Return the checkpoint of the best epoch; None before there is one."""
         return None if self.best_valid_result is None else self.saved_model_file
 
-    def _load_best(self, file: str) -> None:
-        """Give the model the weights that a checkpoint ranks with."""
-        self.model.load_state_dict(checkpoint.read(file, self.device)["state_dict"])
+    def _load_best(self, file: str) -> dict[str, Any]:
+        """Give the model the weights and the memory that a checkpoint ranks with, and return what is in it."""
+        state = checkpoint.read(file, self.device)
+        self.model.load_state_dict(state["state_dict"])
+        self.model.remember(state.get("memory"))
         self.logger.info(f"Loading model structure and parameters from {file}")
+        return state
 
     def fit(
         self,
@@ -309,7 +314,10 @@ class BERT4RecTrainer(Trainer):
         """
         self.checkpoints.begin(train_data._dataset)
         train = partial(self._train, train_data, valid_data, verbose, saved=saved, show_progress=show_progress)
-        return self.callbacks.fit(self, train, saved, callback_fn)
+        finish = None
+        if saved and valid_data and self.config["memory"]:
+            finish = partial(self._remember, train_data, valid_data)
+        return self.callbacks.fit(self, train, saved, callback_fn, finish)
 
     def _train(
         self,
@@ -332,6 +340,34 @@ class BERT4RecTrainer(Trainer):
             return self.best_valid_score, self.best_valid_result
         with torch.autograd.set_detect_anomaly(False):  # importing RecBole turns it on: 2.5 times slower (sine.py:25)
             return super().fit(train_data, valid_data, verbose, **others)
+
+    def _remember(self, train_data: AbstractDataLoader, valid_data: AbstractDataLoader) -> BestValidation:
+        """Give the selected weights their memory, and return their validation with it.
+
+        What selects epochs, and is kept for a training that goes on, stays the validation of the model alone.
+        """
+        if self.finished and self.model.memory is not None:  # it came with the checkpoint, and is validated
+            return self.best_valid_score, self.best_valid_result
+        sign = 1 if self.valid_metric_bigger else -1
+
+        def validate() -> Validation:
+            metrics = dict(self.evaluate(valid_data, load_best_model=False) or {})
+            return Validation(sign * calculate_valid_score(metrics, self.valid_metric), metrics)
+
+        if not self.config["single_spec"]:
+            dist.barrier()
+        state = self._load_best(self.saved_model_file)
+        with self.callbacks.muted():
+            alone, best = fit_memory(self.model, transitions_of(train_data._dataset), validate)
+        self.best_valid_score, self.best_valid_result = sign * best.score, best.metrics
+        memory = self.model.memory
+        effect = "no better" if memory is None else f"{sign * best.score:.4f} (weight {memory.weight:g})"
+        getLogger(FOR_THE_USER).info(
+            f"memory: valid {self.valid_metric} is {sign * alone.score:.4f} without it, and with it {effect}"
+        )
+        if memory is not None and rank_of(self.config) == 0:
+            checkpoint.write(self.saved_model_file, {**state, "memory": self.model.memory_state()})
+        return self.best_valid_score, self.best_valid_result
 
     @property
     def finished(self) -> bool:

@@ -82,6 +82,9 @@ def append_items(
         "item_counts": torch.cat([state["item_counts"], state["item_counts"].new_zeros(many)]),
         "optimizer": {"state": {}, "param_groups": []},  # resuming.py refuses a training without it
     }
+    if "memory" in state:  # nothing has followed a new item, nor it anything
+        offsets = state["memory"]["offsets"]
+        state["memory"] = {**state["memory"], "offsets": torch.cat([offsets, offsets[-1:].expand(many)])}
     grown_model = recommender_of(path, state, device, model=model)
     if output is not None:
         checkpoint.write(output, state)

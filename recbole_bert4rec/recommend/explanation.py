@@ -30,7 +30,8 @@ class Explanation:
         score: its score.
         table: a row for each item of the history that the model sees, oldest first. Columns: ``position`` counts back
             from the end, 0 is the last; ``item``; ``influence``, by how much the score would be lower without it;
-            ``attention`` from the position that is read, the mean over layers and heads.
+            ``attention`` from the position that is read, the mean over layers and heads; ``memory``, the part of the
+            score that ``memory`` adds because users who had the item went on to the explained one.
     """
 
     item: str
@@ -38,7 +39,7 @@ class Explanation:
     table: pd.DataFrame
 
     def draw(self, path: str | os.PathLike[str], most: int = 20) -> None:
-        """Draw influence and attention side by side.
+        """Draw the columns side by side; the memory only if it says something.
 
         Args:
             path: of the picture (.png, .pdf or .svg).
@@ -52,10 +53,11 @@ class Explanation:
 
         strongest = self.table["influence"].abs().nlargest(most).index
         shown = self.table.loc[sorted(strongest, reverse=True)]
+        columns = ["influence", "attention", *(["memory"] if self.table["memory"].any() else [])]
         figure = Figure(figsize=(9, 1.4 + 0.28 * len(shown)), layout="constrained")
         figure.suptitle(f"why {self.item}: score {self.score:.2f}")
         names = [f"{item}  ({position})" for item, position in zip(shown["item"], shown["position"], strict=True)]
-        for axes, column in zip(figure.subplots(1, 2, sharey=True), ("influence", "attention"), strict=True):
+        for axes, column in zip(figure.subplots(1, len(columns), sharey=True), columns, strict=True):
             axes.barh(np.arange(len(shown)), shown[column])
             axes.set_yticks(np.arange(len(shown)), names, fontsize=8)
             axes.axvline(0, color="black", linewidth=0.6)
@@ -92,11 +94,13 @@ def explain(ranker: Ranker, items: Items, history: Histories, item: int) -> Expl
     score = whole.score(latest.unsqueeze(0), item, torch.tensor([n_times > 0]))
     without = whole.score(others, item, n_times > (whole.items[left_out] == item).long())
     weights = ranker.encoder.attention(inputs.item_seq, input_times, inputs.two_sided)[0]  # (layers, heads, L, L)
+    shown = whole.items[left_out].numpy()
     columns = {
         "position": np.arange(visible)[::-1],
-        "item": items.tokens[whole.items[left_out].numpy()],
+        "item": items.tokens[shown],
         "influence": (score - without).cpu().numpy(),
         "attention": weights[..., int(inputs.last), :visible].mean((0, 1)).cpu().numpy(),
+        "memory": np.zeros(visible) if ranker.memory is None else ranker.memory.shares(shown, item),
     }
     return Explanation(str(items.tokens[item]), float(score), pd.DataFrame(columns))
 

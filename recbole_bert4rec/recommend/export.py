@@ -11,11 +11,12 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from recbole_bert4rec.core.ranker import Ranker
-from recbole_bert4rec.recommend.exported import CATALOGUE, FORMAT, GRAPH, OPTIONS, digest_of_options
+from recbole_bert4rec.recommend.exported import CATALOGUE, FORMAT, GRAPH, MEMORY, OPTIONS, digest_of_options
 from recbole_bert4rec.recommend.recommender import Recommender
 from recbole_bert4rec.system.constants import PADDING
 from recbole_bert4rec.system.errors import UserError
@@ -124,6 +125,8 @@ def export(model: Recommender, folder: str | os.PathLike[str], int8: bool = Fals
         _write_graph(traced, temporary, int8)
         counts = model.counts.tolist()
         _write_json(temporary / CATALOGUE, {"ids": ["[PAD]", *model.items], "counts": counts})
+        if model.ranker.memory is not None:
+            np.savez(temporary / MEMORY, **model.ranker.memory.state())
         digests = {file.name: digest_of(file) for file in sorted(temporary.iterdir())}
         options = _options(model, int8)
         digests[OPTIONS] = digest_of_options(options)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recbole_bert4rec.core.memory import Memory
 from recbole_bert4rec.options.kinds import Real, SomeOf, Switch, Whole, or_null
 from recbole_bert4rec.recommend.answers import check, no_scores
 from recbole_bert4rec.recommend.base import BATCH_SIZE, SCORES_AT_ONCE, BaseRecommender
@@ -22,10 +23,10 @@ from recbole_bert4rec.recommend.scorer import Batch, Floats
 from recbole_bert4rec.system.constants import PADDING
 from recbole_bert4rec.system.errors import UserError, short
 from recbole_bert4rec.system.extras import need
-from recbole_bert4rec.system.files import digest_of
+from recbole_bert4rec.system.files import UNREADABLE, digest_of, read_arrays
 
 FORMAT = "recbole_bert4rec export 3"
-GRAPH, OPTIONS, CATALOGUE = "model.onnx", "options.json", "items.json"
+GRAPH, OPTIONS, CATALOGUE, MEMORY = "model.onnx", "options.json", "items.json", "memory.npz"
 """Files of an exported folder."""
 _INPUTS = ("items", "times", "history")
 """Inputs that a graph may have."""
@@ -107,6 +108,7 @@ class OnnxScorer:
         self.seen_bias: float | None = options["seen_bias"]
         self.popularity: Floats = np.log(counts + 1.0).astype(np.float32)
         self.most: int | None = max(1, SCORES_AT_ONCE // self.n_items)
+        self._memory = _memory(folder / MEMORY, self.n_items) if MEMORY in options["sha256"] else None
 
     def ranking(self, items: NDArray[np.int64] | None) -> OnnxRanking:
         """Make some items, ascending, or all ready to be ranked."""
@@ -114,7 +116,11 @@ class OnnxScorer:
 
     def scores(self, batch: Batch) -> Floats:
         """Score all items after known histories; padding has -inf. *Shape:* (B, N)."""
-        return self._run("scores", batch)
+        scores = self._run("scores", batch)
+        if self._memory is not None:
+            rows, items, additions = self._memory.additions(batch.items, batch.lengths)
+            scores[rows, items] += additions
+        return scores
 
     def vectors(self, batch: Batch) -> Floats:
         """Return the vector from which the next item of each known history is read. *Shape:* (B, H)."""
@@ -201,6 +207,18 @@ def _check_digests(folder: Path, options: Mapping[str, Any]) -> None:
             raise UserError(f"{folder} is not whole: {short(name)} cannot be read ({why}); export again") from error
         if not same:
             raise UserError(f"{folder / name} is damaged: its SHA-256 is not that of the export; export again")
+
+
+def _memory(path: Path, n_items: int) -> Memory:
+    """Read what items followed which in training.
+
+    Raises:
+        UserError: it is damaged.
+    """
+    try:
+        return Memory.from_state(read_arrays(path), n_items)
+    except UNREADABLE as error:
+        raise UserError(f"{path} cannot be read ({type(error).__name__}); export again") from error
 
 
 def _session(path: Path) -> Any:

@@ -6,8 +6,6 @@ import hashlib
 import json
 import math
 import os
-import zipfile
-import zlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -18,19 +16,16 @@ from torch import Tensor
 
 from recbole_bert4rec.core.ranker import Catalogue, Ranker
 from recbole_bert4rec.core.segments import pair_keys, split_keys
-from recbole_bert4rec.core.topk import Change, best_candidates
+from recbole_bert4rec.core.topk import Change, best_candidates, is_one_each
 from recbole_bert4rec.options.kinds import Kind, Real, Whole
 from recbole_bert4rec.system.constants import PADDING
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.extras import need
-from recbole_bert4rec.system.files import atomic_write
+from recbole_bert4rec.system.files import UNREADABLE, atomic_write, read_arrays
 
 _FORMAT = "recbole_bert4rec index 1"
 _LISTS = 4  # for each of the square root of the number of items: more take longer to make than they save
 _FITTED = 64  # items a list that its centre is fitted to
-
-_UNREADABLE = (OSError, ValueError, KeyError, EOFError, MemoryError, RuntimeError, zipfile.BadZipFile, zlib.error)
-"""Errors of numpy and zipfile for damaged files."""
 
 Query = tuple[Tensor, Sequence[Change]]
 """Vectors of histories, (B, H), and changes of single scores."""
@@ -305,10 +300,10 @@ def read_index(path: str | os.PathLike[str], catalogue: Catalogue, digest: str) 
         MissingExtraError: the extra ``[ann]`` is not installed.
     """
     try:
-        with zipfile.ZipFile(path), np.load(path, allow_pickle=False) as file:  # np.load alone reads other files, too
-            about = json.loads(str(file["about"]))
-            centres, list_of = file["centres"], file["list_of"]
-    except _UNREADABLE as error:
+        arrays = read_arrays(path)
+        about = json.loads(str(arrays["about"]))
+        centres, list_of = arrays["centres"], arrays["list_of"]
+    except UNREADABLE as error:
         raise UserError(f"index {path} cannot be read ({type(error).__name__}); build it again") from error
     if not isinstance(about, dict) or about.get("format") != _FORMAT:
         raise UserError(f"{path} is not an index in the format {_FORMAT!r}; build it again")
@@ -377,4 +372,4 @@ def _of_rows(change: Change, chosen: Tensor) -> Change:
     rows, items, value = change
     places = torch.searchsorted(chosen, rows).clamp(max=len(chosen) - 1)
     here = chosen[places] == rows
-    return places[here], items[here], value
+    return places[here], items[here], value[here] if is_one_each(value) else value

@@ -127,11 +127,8 @@ class Answerer:
 
     def _explain(self, model: Recommender, question: ExplainQuestion) -> ExplainAnswer:
         explanation = model.explain(question.history, question.item, question.times)
-        columns = (explanation.table[name].tolist() for name in ("position", "item", "influence", "attention"))
-        reasons = [
-            Reason(**self._items.show(item), position=position, influence=influence, attention=attention)
-            for position, item, influence, attention in zip(*columns, strict=True)
-        ]
+        rows: Any = explanation.table.to_dict("records")
+        reasons = [Reason(**self._items.show(row.pop("item")), **row) for row in rows]
         return ExplainAnswer(**self._items.show(explanation.item), score=explanation.score, reasons=reasons)
 
     def _lists(self, n: int, rows: pd.Series, items: pd.Series, scores: pd.Series) -> list[list[Ranked]]:

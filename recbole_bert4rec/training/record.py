@@ -122,6 +122,7 @@ class RunRecord(_Always, total=False):
         refit: only with the option ``refit``; see :class:`RefitRecord`.
         also: only with further protocols; the test metrics under each, by its file's name.
         learnt: only of a model with ``seen_bias``; its value.
+        memory: only of a model with ``memory``; the weight that validation chose, and the entries of its table.
         warm_start: only with the option ``warm_start``; see :class:`~recbole_bert4rec.plugin.warm_start.WarmStart`.
         unfinished: only as long as the run is not tested; True.
         contestant: only in a comparison; the name of the model or variant there.
@@ -134,6 +135,7 @@ class RunRecord(_Always, total=False):
     also: dict[str, dict[str, float]]
     contestant: str
     learnt: dict[str, float]
+    memory: dict[str, float]
     skipped_steps: int
     warm_start: WarmStart
     unfinished: bool
@@ -326,6 +328,9 @@ class RecordWriter(Callback):
             record["skipped_steps"] = ours.faults.skipped_steps
         if ours.model.seen_bias is not None:
             record["learnt"] = {"seen_bias": round(float(ours.model.seen_bias.detach()), 4)}
+        if ours.model.memory is not None:
+            entries = len(ours.model.memory.transitions.items)
+            record["memory"] = {"weight": ours.model.memory.weight, "entries": entries}
         return record
 
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from logging import getLogger
+from typing import cast
 
 from recbole.config import Config
 from recbole.utils import set_color
 
+from recbole_bert4rec.core.memory import Memory
+from recbole_bert4rec.core.ranker import Ranker
 from recbole_bert4rec.options.auto import most_epochs
 from recbole_bert4rec.options.user_models import is_ours
 from recbole_bert4rec.plugin.layered_config import plain_config, stored_config
+from recbole_bert4rec.plugin.remembering import transitions_of
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.build import build
 from recbole_bert4rec.training.epochs import finite_values
@@ -44,12 +49,13 @@ def check_refit(config: Config) -> None:
         raise UserError("`refit` trains for the epochs that validation chose; `epochs` and `eval_step` must be above 0")
 
 
-def refit(config: Config, epochs: int) -> RefitRecord:
+def refit(config: Config, epochs: int, memory: Memory | None) -> RefitRecord:
     """Train again, on all but the test items, and test.
 
     Args:
         config: of the first training.
         epochs: number of epochs, those until the best one of the first training; the learning rate falls over them.
+        memory: of the first training; it is counted again, its weight, scale and decay stay.
     """
     values = plain_config(config)
     values["eval_args"] = {**config["eval_args"], "split": {"LS": "test_only"}}
@@ -59,6 +65,8 @@ def refit(config: Config, epochs: int) -> RefitRecord:
     )
     data, trainer, show = experiment.data, experiment.trainer, config["show_progress"]
     trainer.fit(data.train, saved=False, show_progress=show)
+    if memory is not None:
+        cast(Ranker, trainer.model).memory = replace(memory, transitions=transitions_of(data.train._dataset))
     trainer._save_checkpoint(epochs - 1)
     result = trainer.evaluate(data.test, load_best_model=True, show_progress=show)
     getLogger().info(set_color("refit on train+valid, test result", "yellow") + f": {result}")

@@ -271,7 +271,7 @@ def _write_files(
     if may_refit and wants_refit(data.config):
         best_epoch = record["best_epoch"]
         assert best_epoch is not None  # `check_refit` saw to it that epochs are trained and validated
-        record["refit"] = refit(data.config, best_epoch + 1)
+        record["refit"] = refit(data.config, best_epoch + 1, cast(BERT4Rec, experiment.model).memory)
         write_json(path, record)
     if request.recommend is not None:
         users = write_recommendations(

@@ -56,7 +56,7 @@ def changed(trained: Path, path: Path, /, **entries: Any) -> Path:
 
 
 LACKING = object()
-_OPTIONAL = {"middle", "histories", "preload_weight", "warm_start"}
+_OPTIONAL = {"middle", "histories", "preload_weight", "warm_start", "memory"}
 
 
 def test_a_checkpoint_is_read_by_torch_with_weights_only(trained: Path) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 import pandas as pd
 import torch
 
+from recbole_bert4rec.core.memory import Memory
+from recbole_bert4rec.plugin.remembering import transitions_of
 from tests.helpers.runs import Rankings, make_config, make_trainer, prepare
 
 K = 6
@@ -34,6 +36,7 @@ CHOICES: list[dict[str, Any]] = [
     *({"time_bias": True, "objective": objective} for objective in ("cloze", "next", "prefix")),
     {"selected_features": ["class", "year"]},
     {"exclude_seen": True},
+    {"memory": True},
 ]
 
 
@@ -50,6 +53,8 @@ class Trained:
                 parameter += 0.3 * torch.randn_like(parameter) * (parameter != 0 if "embedding" in name else 1)
             if self.trainer.model.seen_bias is not None:
                 self.trainer.model.seen_bias.fill_(seen_bias)
+        if config["memory"]:
+            self.trainer.model.memory = Memory(transitions_of(self.train.dataset), weight=2.0)
         self.trainer.fit(self.train, verbose=False)
         self.file = self.trainer.saved_model_file
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from recbole.data import create_dataset
 
-from recbole_bert4rec.options.auto import RULES, LogSize, dropout, epochs, loss, most_epochs, negatives, settle
+from recbole_bert4rec.options.auto import RULES, LogSize, dropout, epochs, loss, memory, most_epochs, negatives, settle
 from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.options.table import OPTIONS
 from recbole_bert4rec.plugin.benchmark_rows import count_interactions
@@ -62,6 +62,10 @@ def test_epochs_and_dropout_of_the_logs_that_the_rules_were_made_from() -> None:
     assert {size: (epochs({}, size), dropout({}, size)) for size in logs} == logs
 
 
+def test_there_is_a_memory_where_items_have_few_interactions() -> None:
+    assert [memory({}, LogSize(9, 100, n)) for n in (0, 9_999, 10_000)] == [True, True, False]
+
+
 def test_a_large_catalogue_is_sampled_by_popularity() -> None:
     small, large = LogSize(9, 10_000, 10**6), LogSize(9, 10_001, 10**6)
     assert (loss({}, small), loss({}, large)) == ("CE", "sampled_softmax")
@@ -70,9 +74,10 @@ def test_a_large_catalogue_is_sampled_by_popularity() -> None:
 
 
 def test_what_the_user_gives_stays() -> None:
-    options = {"epochs": 3, "hidden_dropout_prob": 0.33, "loss_type": "gBCE", "negatives": AUTO}
+    chosen = {"epochs": 3, "hidden_dropout_prob": 0.33, "loss_type": "gBCE", "memory": False}
+    options = {**chosen, "negatives": AUTO}
     assert settle(options, LogSize(9, 9, 9)) == ("negatives",)
-    assert options == {"epochs": 3, "hidden_dropout_prob": 0.33, "loss_type": "gBCE", "negatives": "uniform"}
+    assert options == {**chosen, "negatives": "uniform"}
 
 
 def test_a_run_says_what_auto_became(write_inter: Any, caplog: pytest.LogCaptureFixture) -> None:

@@ -83,10 +83,16 @@ def test_what_is_found_is_what_a_loop_over_the_lists_finds(
         for _ in range(2)
     )
     removed[:, 0] = moved[:, 0] = False
-    changes = [(*removed.nonzero(as_tuple=True), -torch.inf), (*moved.nonzero(as_tuple=True), torch.tensor(0.75))]
+    additions = torch.rand(int(moved.sum()), generator=draw)
+    changes = [
+        (*removed.nonzero(as_tuple=True), -torch.inf),
+        (*moved.nonzero(as_tuple=True), torch.tensor(0.75)),
+        (*moved.nonzero(as_tuple=True), additions),
+    ]
+    added_to = torch.zeros(rows, n + 1).index_put(moved.nonzero(as_tuple=True), additions + 0.75)
     scores, items = index.over(catalogue, probes).best(vectors, k, changes)
     for row in range(rows):
-        added = {int(item): 0.75 for item in moved[row].nonzero()}
+        added = {int(item): float(added_to[row, item]) for item in moved[row].nonzero()}
         added |= {int(item): -np.inf for item in removed[row].nonzero()}
         wanted = naive(index, whole, allowed.tolist(), probes, vectors[row], k, added)
         got = scores[row][scores[row] > -torch.inf]
@@ -106,6 +112,7 @@ def test_what_is_found_is_what_a_loop_over_the_lists_finds(
         ({"objective": "prefix", "time_bias": True}, -3.0),
         ({"logit_adjustment": 0.7, "output_projection": True}, -3.0),
         ({"seen_bias": False}, 0.0),
+        ({"memory": True}, 3.0),
         ({"selected_features": ["class", "year"], "exclude_seen": True}, 3.0),
     ],
     ids=str,

@@ -1,0 +1,55 @@
+"""Gives a trained model its memory: counts what followed what in training, and lets validation weigh it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from recbole_bert4rec.core.memory import Memory, Transitions
+from recbole_bert4rec.core.ranker import Ranker
+from recbole_bert4rec.plugin.dataset import BERT4RecDataset
+
+_WEIGHTS = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0)
+"""Weights that are tried, until one is worse than the one before it."""
+
+
+class Validation(NamedTuple):
+    """A validation of a model.
+
+    Attributes:
+        score: higher is better.
+        metrics: values by RecBole's names.
+    """
+
+    score: float
+    metrics: dict[str, float]
+
+
+def transitions_of(training: BERT4RecDataset) -> Transitions:
+    """Count what follows what in the training part of the histories."""
+    _, begin, length = training.slices()
+    sequences = training.sequences.slices(begin, length)
+    return Transitions.count(sequences.items.numpy(), sequences.offsets.numpy(), training.item_num)
+
+
+def fit_memory(model: Ranker, transitions: Transitions, validate: Callable[[], Validation]) -> list[Validation]:
+    """Give a model a memory with the weight of the best validation score, or none if the model alone has it.
+
+    Args:
+        model: with the weights that were selected.
+        transitions: of the training part alone.
+        validate: validates the model as it is.
+
+    Returns:
+        The validation of the model alone, and that of the model with its memory.
+    """
+    model.memory = memory = None
+    alone = best = validate()
+    for weight in _WEIGHTS:
+        model.memory = Memory(transitions, weight)
+        validation = validate()
+        if validation.score <= best.score:
+            break
+        best, memory = validation, model.memory
+    model.memory = memory
+    return [alone, best]

@@ -1,0 +1,171 @@
+"""The memory counts what its definition says, in parts as in one, and looks up what is before alone."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recbole_bert4rec.core import memory
+from recbole_bert4rec.core.memory import DAMPING, DECAY, SPAN, Memory, Transitions
+from recbole_bert4rec.options.table import OPTIONS
+from recbole_bert4rec.recommend.torch_scorer import TrainedRanker
+from recbole_bert4rec.system.errors import UserError
+
+N_ITEMS = 12
+
+
+def flat(histories: list[list[int]]) -> tuple[Any, Any]:
+    lengths = np.array([len(history) for history in histories])
+    return np.array([*chain(*histories)], np.int32), np.concatenate([[0], lengths.cumsum()])
+
+
+def naive(histories: list[list[int]]) -> Any:
+    counts = np.bincount(np.array([*chain(*histories)]), minlength=N_ITEMS)
+    table = np.zeros((N_ITEMS, N_ITEMS))
+    for history in histories:
+        for p, i in enumerate(history):
+            for q in range(p + 1, min(p + SPAN, len(history) - 1) + 1):
+                if history[q] != i:
+                    table[i, history[q]] += DECAY ** (q - p - 1) * (counts[i] * counts[history[q]]) ** -DAMPING
+    return table
+
+
+def dense(table: Transitions) -> Any:
+    whole = np.zeros((N_ITEMS, N_ITEMS))
+    for i in range(N_ITEMS):
+        entries = slice(table.offsets[i], table.offsets[i + 1])
+        whole[i, table.items[entries]] = table.values[entries]
+    return whole
+
+
+histories_of_all = st.lists(st.lists(st.integers(1, N_ITEMS - 1), min_size=1, max_size=30), min_size=1, max_size=9)
+
+
+@given(histories=histories_of_all, at_once=st.sampled_from([1, 60, 1 << 23]))
+def test_the_table_is_that_of_its_definition_however_it_is_counted(histories: list[list[int]], at_once: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(memory, "_PAIRS_AT_ONCE", at_once)
+        table = Transitions.count(*flat(histories), N_ITEMS)
+    assert np.allclose(dense(table), naive(histories), rtol=1e-3)
+
+
+@given(histories=histories_of_all)
+def test_the_strongest_followers_of_an_item_are_kept(histories: list[list[int]]) -> None:
+    whole, table = naive(histories), Transitions.count(*flat(histories), N_ITEMS, width=2)
+    for i in range(N_ITEMS):
+        kept = table.items[table.offsets[i] : table.offsets[i + 1]]
+        assert len(kept) == min(2, np.count_nonzero(whole[i]))
+        left_out = np.delete(whole[i], kept)
+        assert not len(kept) or whole[i, kept].min() >= left_out.max() - 1e-12
+
+
+@given(histories=histories_of_all, cells=st.sampled_from([1, 3 * N_ITEMS, 1 << 18]))
+def test_a_history_is_followed_by_what_followed_its_items_the_latest_most(
+    histories: list[list[int]], cells: int
+) -> None:
+    table = Transitions.count(*flat(histories), N_ITEMS)
+    whole, width = dense(table), max(map(len, histories))
+    item_seq = np.array([history + [0] * (width - len(history)) for history in histories])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(memory, "_CELLS_AT_ONCE", cells)
+        rows, items, sums = table.scores(item_seq, np.array([len(history) for history in histories]))
+    scores = np.zeros((len(histories), N_ITEMS))
+    scores[rows, items] = sums
+    for row, history in enumerate(histories):
+        wanted = sum(DECAY**age * whole[i] for age, i in enumerate(history[::-1][:SPAN]))
+        assert np.allclose(scores[row], wanted)
+    assert (np.diff(rows * N_ITEMS + items) > 0).all()
+
+
+def test_what_comes_after_a_position_changes_no_score_there() -> None:
+    table = Transitions.count(*flat([[1, 2, 3, 4], [2, 5], [3, 1]]), N_ITEMS)
+    shown = table.scores(np.array([[1, 2, 0, 0]]), np.array([2]))
+    for later in ([3, 4], [5, 1]):
+        assert all(map(np.array_equal, shown, table.scores(np.array([[1, 2, *later]]), np.array([2]))))
+
+
+ITEM_SEQ = np.array([[1, 2, 3, 0], [4, 0, 0, 0], [11, 10, 11, 2]])
+LENGTHS = np.array([3, 1, 4])
+
+
+@pytest.fixture
+def memory_of_three() -> Memory:
+    return Memory(Transitions.count(*flat([[1, 2, 3, 4], [2, 5, 4, 6, 7], [3, 1, 11, 2, 9]]), N_ITEMS), 1.5)
+
+
+def test_the_addition_is_a_logarithm_and_each_item_of_the_history_has_its_share_of_it(memory_of_three: Memory) -> None:
+    rows, items, additions = memory_of_three.additions(ITEM_SEQ, LENGTHS)
+    _, _, sums = memory_of_three.transitions.scores(ITEM_SEQ, LENGTHS)
+    assert np.allclose(additions, 1.5 * np.log(1 + sums / 0.01))
+    assert len(rows) > 9
+    for row, item, addition in zip(rows, items, additions, strict=True):
+        history = ITEM_SEQ[row, : LENGTHS[row]]
+        shares = memory_of_three.shares(history, int(item))
+        assert shares.sum() == pytest.approx(addition, rel=1e-6)
+        for share, shown in zip(shares, history, strict=True):
+            assert (share > 0) == (memory_of_three.transitions.value(int(shown), int(item)) > 0)
+    assert not memory_of_three.shares(np.array([9]), 1).any()
+
+
+def ranker_of(seen_bias: float | None) -> TrainedRanker:
+    defaults = {name: option.default for name, option in OPTIONS.items()}
+    chosen = {"hidden_size": 8, "inner_size": 16, "hidden_dropout_prob": 0.0, "MAX_ITEM_LIST_LENGTH": 5}
+    ranker = TrainedRanker({**defaults, **chosen, "seen_bias": seen_bias is not None}, N_ITEMS, ())
+    ranker.eval().requires_grad_(False)
+    for weight in ranker.parameters():
+        weight += 0.3 * torch.randn_like(weight)
+    if ranker.seen_bias is not None:
+        ranker.seen_bias.fill_(seen_bias)
+    return ranker
+
+
+@pytest.mark.parametrize("seen_bias", [None, -2.0, 2.0])
+def test_all_ways_to_score_add_the_same(memory_of_three: Memory, seen_bias: float | None) -> None:
+    ranker = ranker_of(seen_bias)
+    item_seq, lengths = torch.from_numpy(ITEM_SEQ), torch.from_numpy(LENGTHS)
+    vectors, shown = ranker.encode(item_seq, lengths)
+    alone = ranker.scores_of(vectors, shown)
+    ranker.memory = memory_of_three
+    added = torch.zeros_like(alone)
+    rows, items, additions = map(torch.from_numpy, memory_of_three.additions(ITEM_SEQ, LENGTHS))
+    added[rows, items] = additions
+    scores = ranker.scores_of(vectors, shown)
+    assert torch.allclose(scores, alone + added, atol=1e-6)
+    candidates = torch.stack([torch.randperm(N_ITEMS - 1)[:7] + 1 for _ in LENGTHS])
+    assert torch.allclose(ranker.score_candidates(vectors, shown, candidates), scores.gather(1, candidates), atol=1e-6)
+    removed = torch.tensor([0, 2]), torch.tensor([4, 9])
+    best, ranked = ranker.catalogue().best(vectors, N_ITEMS - 2, ranker.changes(shown, removed))
+    scores[removed] = -torch.inf
+    assert torch.allclose(best, scores[:, 1:].sort(1, descending=True).values[:, :-1], atol=1e-6)
+    assert torch.allclose(best, scores.gather(1, ranked), atol=1e-6)
+    chosen = torch.tensor([2, 4, 5, 9])
+    best, ranked = ranker.catalogue(chosen).best(vectors, 4, ranker.changes(shown, removed))
+    assert torch.allclose(best, scores[:, chosen].sort(1, descending=True).values, atol=1e-6)
+
+
+DAMAGES: dict[str, Any] = {
+    "offsets": [np.zeros(N_ITEMS, np.int64), np.arange(N_ITEMS + 1) * 99, np.arange(N_ITEMS + 1)[::-1].copy()],
+    "items": [np.zeros(0, np.int32), np.full(99, N_ITEMS, np.int32)],
+    "values": [np.zeros(1, np.float16), np.zeros(99)],
+    "weight": [-1.0, np.inf, np.nan],
+}
+
+
+def test_a_memory_comes_back_as_it_was(memory_of_three: Memory) -> None:
+    again = Memory.from_state(memory_of_three.state(), N_ITEMS)
+    assert all(map(np.array_equal, memory_of_three.additions(ITEM_SEQ, LENGTHS), again.additions(ITEM_SEQ, LENGTHS)))
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in DAMAGES.items() for value in values])
+def test_a_damaged_memory_is_refused(name: str, value: Any, memory_of_three: Memory) -> None:
+    state = memory_of_three.state()
+    if name in ("items", "values") and len(value) == 99:
+        value = value[: len(state[name])]
+    with pytest.raises(UserError, match="`memory` is damaged, or of other than 11 items"):
+        Memory.from_state({**state, name: value}, N_ITEMS)

@@ -1,0 +1,126 @@
+"""A run ends with the memory that validation weighs; it is counted in training alone, and stays with the model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from recbole_bert4rec import Recommender, append_items, load
+from recbole_bert4rec.checkpoints import checkpoint
+from recbole_bert4rec.core.memory import Memory, Transitions
+from recbole_bert4rec.core.ranker import Ranker
+from recbole_bert4rec.plugin.remembering import Validation, fit_memory, transitions_of
+from recbole_bert4rec.training.run import RunResult, run
+from tests.helpers.runs import QUIET, StopAfter, make_config, prepare
+
+CHAINS = [(f"u{u}", f"i{(3 * u + t) % 29}", t) for u in range(60) for t in range(5 + u % 4)]
+"""After each item comes the next one."""
+
+
+def remembered(options: dict[str, Any], **more: Any) -> RunResult:
+    chosen = {**QUIET, "hidden_size": 16, "memory": True, "epochs": 2, "metric_decimal_place": 8, **options}
+    return run(dataset=chosen.pop("dataset"), options={**chosen, "model": "BERT4RecPlus"}, **more)
+
+
+def test_the_memory_of_a_run_is_validated_and_tested_with_the_model(write_inter: Any) -> None:
+    options = write_inter(CHAINS)
+    with_memory, alone = remembered(options), remembered({**options, "memory": False})
+    assert with_memory.record["epochs"][-1]["valid"] == alone.record["epochs"][-1]["valid"]
+    assert with_memory.best_valid_result["mrr@10"] > 2 * alone.best_valid_result["mrr@10"]
+    assert with_memory.test_result["hit@10"] > 0.9 > alone.test_result["hit@10"]
+    state = checkpoint.read(with_memory.checkpoint)
+    assert state["best_valid_score"] == checkpoint.read(alone.checkpoint)["best_valid_score"]
+    assert "memory" not in checkpoint.read(alone.checkpoint)
+    assert with_memory.record["memory"] == {
+        "weight": state["memory"]["weight"],
+        "entries": len(state["memory"]["items"]),
+    }
+    assert "memory" not in alone.record
+
+
+def test_pairs_of_the_training_part_alone_are_counted(write_inter: Any) -> None:
+    tables = []
+    for last in ("i0", "i5"):  # of the test, and of the validation
+        rows = [*CHAINS, *((f"u{u}", last, 99 + n) for u in range(60) for n in range(2))]
+        _, train, *_ = prepare(make_config("BERT4RecPlus", **write_inter(rows)))
+        tables.append((transitions_of(train._dataset), train._dataset.field2token_id["item_id"]))
+    (first, ids), (second, other_ids) = tables
+    assert ids == other_ids
+    assert all(map(np.array_equal, vars(first).values(), vars(second).values()))
+
+
+class Scored(Ranker):
+    """A ranker without a network, for what validation makes of its memory."""
+
+    def __init__(self) -> None:
+        super(Ranker, self).__init__()
+
+
+NOTHING = Transitions(np.zeros(2, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float16))
+
+
+def test_the_weight_with_the_best_validation_are_kept_or_no_memory_at_all() -> None:
+    ranker = Scored()
+
+    def validate() -> Validation:
+        memory = ranker.memory
+        if memory is None:
+            return Validation(least, {"ndcg@10": least})
+        score = -abs(memory.weight - 1.5)
+        return Validation(score, {"ndcg@10": score})
+
+    least = -1.1
+    alone, best = fit_memory(ranker, NOTHING, validate)
+    assert (alone.score, best.score, best.metrics) == (least, 0.0, {"ndcg@10": 0.0})
+    assert ranker.memory == Memory(NOTHING, 1.5)
+    least = 0.001
+    alone, best = fit_memory(ranker, NOTHING, validate)
+    assert alone is best
+    assert ranker.memory is None
+
+
+def test_a_resumed_run_has_the_memory_of_one_that_never_stopped(write_inter: Any) -> None:
+    options = {**write_inter(CHAINS), "epochs": 3, "stopping_step": 100}
+    whole = remembered(options)
+    stopped = remembered(options, callbacks=[StopAfter(0)])
+    assert "memory" in checkpoint.read(stopped.checkpoint)
+    resumed = run(resume=str(stopped.checkpoint))
+    assert [row["valid"] for row in resumed.record["epochs"]] == [row["valid"] for row in whole.record["epochs"]]
+    assert resumed.test_result == whole.test_result
+    assert resumed.best_valid_result == whole.best_valid_result
+    again = run(resume=str(whole.checkpoint))
+    assert again.test_result == whole.test_result
+    assert again.best_valid_result == whole.best_valid_result
+
+
+def test_refit_counts_again_and_keeps_the_weight(write_inter: Any) -> None:
+    result = remembered({**write_inter(CHAINS), "refit": "train+valid"})
+    first = checkpoint.read(result.checkpoint)["memory"]
+    again = checkpoint.read(result.record["refit"]["checkpoint"])["memory"]
+    assert again["weight"] == first["weight"]
+    assert again["values"].sum() != first["values"].sum()
+
+
+def test_the_loaded_model_explains_by_it_and_new_items_have_followed_nothing(write_inter: Any, tmp_path: Path) -> None:
+    result = remembered(write_inter(CHAINS))
+    model = load(result.checkpoint, "cpu")
+    assert isinstance(model, Recommender)
+    table = model.explain(["i5", "i6", "i7"], "i8").table
+    assert (table["memory"] > 0).all()
+    memory = model.ranker.memory
+    assert memory is not None
+    model.ranker.memory = replace(memory, weight=0.0)
+    gone = model.score([["i5", "i6", "i7"]], ["i8"])["score"][0]
+    model.ranker.memory = memory
+    assert table["memory"].sum() == pytest.approx(
+        model.score([["i5", "i6", "i7"]], ["i8"])["score"][0] - gone, abs=1e-4
+    )
+    grown = append_items(result.checkpoint, {"new": ["i8"]}, output=tmp_path / "grown.pth")
+    before, after = model.score([["i5"]], ["i6", "i9"]), grown.score([["i5"]], ["i6", "i9"])
+    assert np.allclose(before["score"], after["score"], atol=1e-5)
+    assert len(grown.recommend([["i5", "new"]], k=3)) == 3
+    assert load(tmp_path / "grown.pth", "cpu").ranker.memory is not None
