@@ -362,7 +362,7 @@ class Callbacks:
             train: trains; its ``callback_fn`` is told of each validated epoch.
             saved: whether weights are kept in a file.
             callback_fn: of the caller, who may want to be told, too.
-            finish: is called when epochs are over, also if a callback stopped them.
+            finish: is called after the last event, also if a callback stopped the epochs; returns the best validation.
 
         Raises:
             UserError: a callback stopped the training before there was a model to keep.
@@ -386,9 +386,9 @@ class Callbacks:
             if str(stop):
                 getLogger(FOR_THE_USER).info(str(stop))
             best = trainer.best_valid_score, trainer.best_valid_result
+        self._notify("on_train_end", trainer, *best)
         if finish is not None:
             best = finish()
-        self._notify("on_train_end", trainer, *best)
         trainer.tensorboard.close()  # RecBole leaves its files and its thread to the end of the process
         return best
 

@@ -38,8 +38,8 @@ def append_items(
     Args:
         path: of a checkpoint.
         neighbours: for each new item, known items that it is like or that people have beside it. It gets the mean of
-            their embeddings and biases, and so the mean of their scores, but for ``seen_bias``. An item with an empty
-            list gets the mean of all items.
+            their embeddings and biases, and so the mean of their scores, but for ``seen_bias`` and
+            ``memory``. An item with an empty list gets the mean of all items.
         vectors: for each new item, its embedding, of ``hidden_size`` numbers; its bias is the mean of all items.
         output: where to write a checkpoint that knows the items too, for the commands, the service and
             ``warm_start``; ``--resume`` refuses it. Default: nothing is written.

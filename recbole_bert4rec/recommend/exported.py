@@ -20,10 +20,11 @@ from recbole_bert4rec.recommend.base import BATCH_SIZE, SCORES_AT_ONCE, BaseReco
 from recbole_bert4rec.recommend.histories import Dates, Pairs
 from recbole_bert4rec.recommend.ids import Items
 from recbole_bert4rec.recommend.scorer import Batch, Floats
+from recbole_bert4rec.system.arrays import UNREADABLE, read_arrays
 from recbole_bert4rec.system.constants import PADDING
 from recbole_bert4rec.system.errors import UserError, short
 from recbole_bert4rec.system.extras import need
-from recbole_bert4rec.system.files import UNREADABLE, digest_of, read_arrays
+from recbole_bert4rec.system.files import digest_of
 
 FORMAT = "recbole_bert4rec export 3"
 GRAPH, OPTIONS, CATALOGUE, MEMORY = "model.onnx", "options.json", "items.json", "memory.npz"

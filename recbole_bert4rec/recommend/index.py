@@ -18,10 +18,11 @@ from recbole_bert4rec.core.ranker import Catalogue, Ranker
 from recbole_bert4rec.core.segments import pair_keys, split_keys
 from recbole_bert4rec.core.topk import Change, best_candidates, is_one_each
 from recbole_bert4rec.options.kinds import Kind, Real, Whole
+from recbole_bert4rec.system.arrays import UNREADABLE, read_arrays
 from recbole_bert4rec.system.constants import PADDING
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.extras import need
-from recbole_bert4rec.system.files import UNREADABLE, atomic_write, read_arrays
+from recbole_bert4rec.system.files import atomic_write
 
 _FORMAT = "recbole_bert4rec index 1"
 _LISTS = 4  # for each of the square root of the number of items: more take longer to make than they save

@@ -7,15 +7,9 @@ import hashlib
 import os
 import shutil
 import tempfile
-import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.extras import need
@@ -26,9 +20,6 @@ PICTURES = (".png", ".pdf", ".svg")
 """Endings of pictures."""
 TABLES = (".csv", ".parquet")
 """Endings of tables."""
-
-UNREADABLE = (OSError, ValueError, KeyError, EOFError, MemoryError, RuntimeError, zipfile.BadZipFile, zlib.error)
-"""Errors of numpy and zipfile for damaged files."""
 
 
 def check_writable(flag: str, path: str) -> None:
@@ -262,9 +253,3 @@ def locked(lock: Path, program: str, flag: str, target: Path) -> Iterator[None]:
     finally:
         lock.unlink(missing_ok=True)
         file_lock.release()
-
-
-def read_arrays(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
-    """Read the arrays of a file of :func:`numpy.savez`; none is unpickled. It raises :data:`UNREADABLE`."""
-    with zipfile.ZipFile(path), np.load(path, allow_pickle=False) as file:  # np.load alone reads other files, too
-        return {name: file[name] for name in file.files}

@@ -26,7 +26,7 @@ DRAWN = {"eval_args": {"mode": "pop3"}, "candidates": "paper"}
 def test_the_weights_are_tested_as_a_run_under_that_protocol_tests_them(
     model: str, write_inter: Any, tmp_path: Path
 ) -> None:
-    options = {**ONE_EPOCH, **write_inter(ROWS)}
+    options = {**ONE_EPOCH, "memory": False, **write_inter(ROWS)}  # whose weight follows from the validation
     dataset = options.pop("dataset")
     protocols = {"unseen.yaml": UNSEEN, "drawn.yaml": DRAWN}
     for name, protocol in protocols.items():
