@@ -12,11 +12,16 @@ from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.interrupts import Interrupted, handled
 
+if TYPE_CHECKING:
+    from multiprocessing.context import ForkServerContext, SpawnContext
+
+CONTEXT: SpawnContext | ForkServerContext = multiprocessing.get_context("spawn")
+"""How processes begin: a fork would share locks of threads, and cannot use a GPU that its parent has used."""
 _GRACE = 10.0
 """Seconds that a process has to end once its work is done."""
 
@@ -77,9 +82,8 @@ class Worker:
         self._start()
 
     def _start(self) -> None:
-        context = multiprocessing.get_context("spawn")
-        self._pipe, theirs = context.Pipe()
-        self.process = context.Process(target=_serve, args=(theirs, *self._target))
+        self._pipe, theirs = CONTEXT.Pipe()
+        self.process = CONTEXT.Process(target=_serve, args=(theirs, *self._target))
         self.process.start()
         theirs.close()
 

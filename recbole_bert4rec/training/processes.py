@@ -8,7 +8,6 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from signal import SIGTERM
 from typing import Any
@@ -18,10 +17,10 @@ import torch.distributed as dist
 from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedException, start_processes
 
 from recbole_bert4rec.plugin.patches.registry import in_program
+from recbole_bert4rec.system import workers
 from recbole_bert4rec.system.environment import suppress_dependency_warnings
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.interrupts import Interrupted, handled
-from recbole_bert4rec.system.workers import end_with_parent
 from recbole_bert4rec.training.inputs import resolve_inputs
 from recbole_bert4rec.training.logs import shown
 from recbole_bert4rec.training.request import RunRequest, RunResult
@@ -132,9 +131,10 @@ def run_processes(request: RunRequest, nproc: int, ip: str, port: int | None) ->
     Raises:
         UserError: something that the caller can mend.
     """
-    receiver, sender = get_context("spawn").Pipe(duplex=False)
+    receiver, sender = workers.CONTEXT.Pipe(duplex=False)
     address = (nproc, ip, str(_free_port(ip, port)))
-    processes = start_processes(_run_spawned, args=(*address, request, sender), nprocs=nproc, join=False)
+    arguments, method = (*address, request, sender), workers.CONTEXT.get_start_method()
+    processes = start_processes(_run_spawned, args=arguments, nprocs=nproc, join=False, start_method=method)
     try:
         while not processes.join(grace_period=_PATIENCE):
             pass
@@ -179,7 +179,7 @@ def _free_port(ip: str, port: int | None) -> int:
 
 def _run_spawned(rank: int, nproc: int, ip: str, port: str, request: RunRequest, sender: Connection) -> None:
     suppress_dependency_warnings()
-    end_with_parent()
+    workers.end_with_parent()
     try:
         with handled((SIGTERM,)):
             run_rank(request, TrainingProcess(rank, rank, nproc, nproc, ip, port))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -15,10 +17,26 @@ ROOT = Path(__file__).resolve().parents[2]
 ROWS = [(f"u{u}", f"i{(u * 3 + t * (1 + u % 2)) % 31}", t) for u in range(60) for t in range(3 + u % 9)]
 
 
+def flags_of(options: dict[str, str]) -> list[str]:
+    """Write options as flags; without others, a program shows no bars and uses the processor."""
+    return [f"--{key}={value}" for key, value in {"show_progress": "False", "use_gpu": "False", **options}.items()]
+
+
+def run_here(*arguments: str, **options: str) -> subprocess.CompletedProcess[str]:
+    """Do in this process what run.py does; a new process takes seconds to import RecBole."""
+    return main_here([*arguments, *flags_of(options)], "run")
+
+
+def main_here(words: list[str], name: str) -> subprocess.CompletedProcess[str]:
+    """Do in this process what a command does."""
+    with redirect_stdout(StringIO()) as output, redirect_stderr(StringIO()) as errors:
+        code = main(words, name=name)
+    return subprocess.CompletedProcess(words, code, output.getvalue(), errors.getvalue())
+
+
 def run_py(*arguments: str, **options: str) -> subprocess.CompletedProcess[str]:
-    flags = [f"--{key}={value}" for key, value in {"show_progress": "False", "use_gpu": "False", **options}.items()]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(ROOT / "run.py"), *arguments, *flags]
+    command = [sys.executable, str(ROOT / "run.py"), *arguments, *flags_of(options)]
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
 
 

@@ -21,7 +21,7 @@ from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.build import read_dataset, translate_errors
 from recbole_bert4rec.training.recommending import recommender_of
 from recbole_bert4rec.training.run import run
-from tests.helpers.programs import ROOT, assert_main_refuses, assert_refused, run_py
+from tests.helpers.programs import ROOT, assert_main_refuses, assert_refused, run_here, run_py
 from tests.helpers.runs import QUIET, make_config, make_trainer, prepare
 
 ROWS = [(f"user-{u}", f"item-{(u * t + t) % 23}", t) for u in range(1, 31) for t in range(3 + u % 12)]
@@ -65,7 +65,7 @@ def test_one_epoch_of_ml_100k_ends_with_metrics_summary_record_and_recommendatio
 @pytest.mark.parametrize("model", ["SASRec", "GRU4Rec", "Pop", "RecBoleBERT4Rec"])
 def test_other_models_run_to_the_end(model: str, write_inter: Any) -> None:
     options = write_inter(ROWS)
-    done = run_py(f"--model={model}", epochs="1", train_batch_size="16", **options)
+    done = run_here(f"--model={model}", epochs="1", train_batch_size="16", **options)
     assert done.returncode == 0, done.stderr
     assert f"{model} on toy" in done.stderr
     (path,) = Path("saved").glob(f"{model}-*.json")
@@ -86,15 +86,16 @@ def test_two_processes_train_together_on_the_cpu(write_inter: Any) -> None:
 
 
 @pytest.mark.slow
-def test_two_processes_of_another_model_read_the_one_checkpoint(write_inter: Any) -> None:
-    done = run_py("--model=GRU4Rec", "--nproc=2", epochs="2", **write_inter(ROWS))
-    assert done.returncode == 0, done.stderr
-    assert "GRU4Rec on toy" in done.stderr
+def test_two_processes_of_another_model_read_the_one_checkpoint(
+    write_inter: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run_here("--model=GRU4Rec", "--nproc=2", epochs="2", **write_inter(ROWS)).returncode == 0
+    assert "GRU4Rec on toy" in capfd.readouterr().err
 
 
 @pytest.mark.slow
 def test_a_mistake_under_two_processes_is_refused_too(write_inter: Any) -> None:
-    done = run_py("--nproc=2", mask_ratio="7", **write_inter(ROWS))
+    done = run_here("--nproc=2", mask_ratio="7", **write_inter(ROWS))
     assert_refused(done, "the configuration of BERT4Rec has mistakes", "`mask_ratio` must be")
 
 

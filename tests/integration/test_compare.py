@@ -14,14 +14,14 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from tests.helpers.programs import ROOT, assert_main_refuses, run_py
+from tests.helpers.programs import ROOT, assert_main_refuses, run_here
 
 pytestmark = pytest.mark.integration
 
 
 def compare(models: str, *more: str, **options: str) -> subprocess.CompletedProcess[str]:
     dataset = options.pop("dataset", "toy")
-    return run_py(f"--model={models}", f"--dataset={dataset}", *more, **options)
+    return run_here(f"--model={models}", f"--dataset={dataset}", *more, **options)
 
 
 def records(epochs: int = 2) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def test_a_comparison_equals_its_models_run_alone_and_is_not_repeated(data: dict
     assert about["dropped"] == 7
     for name in ("SASRec", "GRU4Rec", "BERT4Rec"):
         options = {**data, "user_inter_num_interval": "[4,inf)"}
-        alone = run_py(f"--model={name}", "--dataset=toy", **{k: v for k, v in options.items() if k != "dataset"})
+        alone = run_here(f"--model={name}", "--dataset=toy", **{k: v for k, v in options.items() if k != "dataset"})
         assert alone.returncode == 0, alone.stderr
         (path,) = Path("saved").glob(f"{name}-*.json")
         record = json.loads(path.read_text())

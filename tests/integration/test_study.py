@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from tests.helpers.programs import assert_main_refuses, run_py
+from tests.helpers.programs import assert_main_refuses, run_here
 
 pytestmark = pytest.mark.integration
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.integration
 @pytest.mark.slow
 def test_a_study_compares_its_variants_draws_them_along_the_axis_and_is_not_repeated(data: dict[str, str]) -> None:
     Path("heads.yaml").write_text("axis: n_heads\nvariants:\n  1 <head>: {n_heads: 1}\n  4 heads: {n_heads: 4}\n")
-    done = run_py("--study=heads.yaml", "--seeds=2", **data)
+    done = run_here("--study=heads.yaml", "--seeds=2", **data)
     assert done.returncode == 0, done.stderr
     runs = pd.read_csv("heads-toy/runs.csv")
     assert list(runs["model"]) == ["1 <head>", "1 <head>", "4 heads", "4 heads"]
@@ -30,7 +30,7 @@ def test_a_study_compares_its_variants_draws_them_along_the_axis_and_is_not_repe
         "heads-toy/report.md"
     ).read_text("utf-8")
     assert "<head>" not in Path("heads-toy/report.html").read_text().split("<body>")[1]
-    again = run_py("--study=heads.yaml", "--seeds=2", **data)
+    again = run_here("--study=heads.yaml", "--seeds=2", **data)
     assert again.stdout.count("kept from before") == 4
 
 
@@ -39,7 +39,7 @@ def test_a_variant_may_be_another_model(data: dict[str, str]) -> None:
     Path("mask.yaml").write_text(
         "variants:\n  one mask: {ft_ratio: 1.0}\n  SASRec: {model: SASRec, train_neg_sample_args: null}\n"
     )
-    done = run_py("--study=mask.yaml", "--output_dir=here", **data)
+    done = run_here("--study=mask.yaml", "--output_dir=here", **data)
     assert done.returncode == 0, done.stderr
     records = [json.loads(path.read_text()) for path in Path("here/runs").glob("*.json")]
     assert {record["contestant"]: record["model"] for record in records} == {"one mask": "BERT4Rec", "SASRec": "SASRec"}
@@ -72,13 +72,13 @@ def test_mistakes_are_one_line(
 
 @pytest.mark.slow
 def test_refit_trains_with_the_validation_items_and_is_told_beside(data: dict[str, str]) -> None:
-    plain = run_py("--attention=heat.png", **data)
+    plain = run_here("--attention=heat.png", **data)
     assert plain.returncode == 0, plain.stderr
     (first,) = Path("saved").glob("BERT4Rec-*.json")
     before = json.loads(first.read_text())
     first.unlink()
     assert "users drawn in heat.png" in plain.stderr
-    done = run_py("--refit=train+valid", **data)
+    done = run_here("--refit=train+valid", **data)
     assert done.returncode == 0, done.stderr
     (path,) = Path("saved").glob("BERT4Rec-*.json")
     record = json.loads(path.read_text())
@@ -86,14 +86,14 @@ def test_refit_trains_with_the_validation_items_and_is_told_beside(data: dict[st
     assert record["refit"]["epochs"] == record["best_epoch"] + 1
     assert set(record["refit"]["test_result"]) == set(record["test_result"])
     assert record["refit"]["test_result"] != record["test_result"]
-    resumed = run_py(f"--resume={record['checkpoint']}", "--epochs=1", "--recommend=top.csv")
+    resumed = run_here(f"--resume={record['checkpoint']}", "--epochs=1", "--recommend=top.csv")
     assert resumed.returncode == 0, resumed.stderr
     assert "  refit       " not in resumed.stderr  # nothing was trained
     assert "  refit       " in done.stderr
     by_hand = {**data, "epochs": str(record["best_epoch"] + 1), "eval_args": "{'split':{'LS':'test_only'}}"}
     path.unlink()
     path.with_stem(f"{path.stem}-again-1").unlink()  # of the run that had nothing to train
-    alone = run_py(**by_hand)
+    alone = run_here(**by_hand)
     assert alone.returncode == 0, alone.stderr
     (path,) = Path("saved").glob("BERT4Rec-*.json")
     assert json.loads(path.read_text())["test_result"] == record["refit"]["test_result"]

@@ -18,7 +18,7 @@ import pytest
 
 import recbole_bert4rec.logs.table as table
 from tests.helpers.data import CYCLE
-from tests.helpers.programs import ROOT, assert_refused, run_py
+from tests.helpers.programs import ROOT, assert_refused, run_here, run_py
 
 pytestmark = [pytest.mark.slow, pytest.mark.integration, pytest.mark.xdist_group("one_at_a_time")]
 
@@ -88,7 +88,7 @@ def assert_same(one: dict[str, Any], other: dict[str, Any]) -> None:
 
 def test_two_processes_of_torchrun_learn_and_rank_what_one_does(write_inter: Any) -> None:
     options = {**write_inter(CYCLE[:-4]), **EXACT}  # an odd number of users, whom two processes cannot halve
-    assert run_py(**options).returncode == 0
+    assert run_here(**options).returncode == 0
     alone = the_record()
     torchrun = ["-m", "torch.distributed.run", "--nproc_per_node=2", "--master_port=5723", str(ROOT / "run.py")]
     assert_same(alone, ended(start(*torchrun, **options)))
@@ -100,7 +100,7 @@ def test_two_processes_map_a_large_log_from_one_file(tmp_path: Path, monkeypatch
     monkeypatch.setattr(table, "LARGE", 0)
     folder = table.convert(str(tmp_path / "log.parquet"), *rows.columns)
     options = {"dataset": folder.name, "data_path": str(tmp_path), "exact_time": "True", **EXACT}
-    assert run_py(**options).returncode == 0
+    assert run_here(**options).returncode == 0
     alone = the_record()
     process = start(str(ROOT / "run.py"), "--nproc=2", **options)
     assert process.stderr is not None
@@ -131,20 +131,20 @@ def _is_spawned(process: psutil.Process) -> bool:
 def test_two_processes_learn_and_rank_what_one_does_with_any_loss(more: dict[str, str], write_inter: Any) -> None:
     Path("fixed.py").write_text(FIXED)
     options = {**write_inter(WIDE), **EXACT, "metrics": "['Hit','NDCG','MRR']", **more}
-    assert run_py(**options).returncode == 0
+    assert run_here(**options).returncode == 0
     alone = the_record()
-    assert_same(alone, ended(start(str(ROOT / "run.py"), "--nproc=2", **options)))
+    assert run_here("--nproc=2", **options).returncode == 0
+    assert_same(alone, the_record())
 
 
 def test_a_finished_run_is_ranked_anew_by_any_number_of_processes(write_inter: Any) -> None:
     options = {**write_inter(WIDE), **EXACT, "metrics": "['Hit','NDCG','MRR']", "epochs": "1"}
-    trained = ended(start(str(ROOT / "run.py"), "--nproc=2", **options))
+    assert run_here("--nproc=2", **options).returncode == 0
+    trained = the_record()
     (best,) = (file for file in Path("saved").glob("*.pth") if ".last." not in file.name)
     for flags in ([], ["--nproc=2"]):
-        assert (
-            ended(start(str(ROOT / "run.py"), *flags, f"--resume={best}", **options))["test_result"]
-            == trained["test_result"]
-        )
+        assert run_here(*flags, f"--resume={best}", **options).returncode == 0
+        assert the_record()["test_result"] == trained["test_result"]
 
 
 @pytest.mark.ray
@@ -204,7 +204,7 @@ def test_a_mistake_in_workers_of_ray_is_one_line(write_inter: Any) -> None:
     [("--mask_ratio=7", "`mask_ratio` must be"), ("--model=GRU4Rec", "--engine=ray works with BERT4Rec")],
 )
 def test_what_the_engine_cannot_run_is_refused_before_ray_begins(flag: str, message: str, write_inter: Any) -> None:
-    done = run_py("--engine=ray", "--ray_address=127.0.0.1:1", flag, **write_inter(CYCLE))
+    done = run_here("--engine=ray", "--ray_address=127.0.0.1:1", flag, **write_inter(CYCLE))
     assert_refused(done, message)
 
 
@@ -213,7 +213,7 @@ def test_a_port_that_is_in_use_is_refused_at_once(write_inter: Any) -> None:
         taken.bind(("localhost", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        done = run_py("--nproc=2", f"--port={port}", **write_inter(CYCLE))
+        done = run_here("--nproc=2", f"--port={port}", **write_inter(CYCLE))
     assert_refused(done, f"--port={port}: [Errno 98] Address already in use; give another, or leave them out")
 
 

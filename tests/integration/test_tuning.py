@@ -18,7 +18,7 @@ from filelock import FileLock
 
 from recbole_bert4rec.cli.main import main
 from tests.helpers.data import inter_writer
-from tests.helpers.programs import ROWS
+from tests.helpers.programs import ROWS, main_here
 
 ROOT = Path(__file__).resolve().parents[2]
 FAST = ["--epochs=2", "--batch_sequences=256", "--hidden_size=16", "--inner_size=16", "--n_layers=1", "--topk=[10]"]
@@ -38,7 +38,13 @@ def command(folder: Path, *flags: str, space: str = SPACE) -> list[str]:
 
 
 def search(folder: Path, *flags: str, space: str = SPACE) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(folder, *flags, space=space), cwd=folder, capture_output=True, text=True, timeout=600)
+    """Run a search to its end: in this process, or in one of its own if it starts Ray, which ends with it."""
+    words = command(folder, *flags, space=space)
+    if "--tool=Ray" in flags:
+        return subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=600)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        return main_here(words[2:], "tune")
 
 
 def started(folder: Path, *flags: str, space: str = SPACE) -> subprocess.Popen[str]:
@@ -331,12 +337,18 @@ def test_a_loguniform_between_small_numbers_is_pointed_at(tmp_path: Path) -> Non
     assert "`learning_rate loguniform` draws from 1 to 1.01" in done.stdout
 
 
-def test_an_option_that_a_model_does_not_have_is_named_with_the_nearest(
+def test_every_bad_line_of_a_space_is_named_and_an_unknown_option_with_the_nearest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(command(tmp_path, space="hiden_size choice [32]\n")[2:], name="tune") == 2
-    assert "`hiden_size` (did you mean `hidden_size`?)" in capsys.readouterr().err
+    space = "hiden_size choice [32]\nn_layers choice [1]\nn_heads chioce\nfoo choice [1]\nmodel choice ['Pop']\n"
+    assert main(command(tmp_path, space=space)[2:], name="tune") == 2
+    assert capsys.readouterr().err.splitlines()[1:] == [
+        "  line 3: name, kind and values are needed, but it says 'n_heads chioce'",
+        "  line 1: BERT4Rec has no option `hiden_size` (did you mean `hidden_size`?)",
+        "  line 4: BERT4Rec has no option `foo`",
+        "  line 5: model says what is compared and how; it cannot be searched",
+    ]
 
 
 @pytest.mark.parametrize(
