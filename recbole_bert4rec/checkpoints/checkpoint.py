@@ -166,6 +166,11 @@ _HISTORIES = _of_parts(
 _WARM_START = _of_parts(file=_is(str), kept=_whole(0), new=_whole(0), gone=_whole(0))
 _MEMORY = _of_parts(offsets=_row(torch.int64), items=_row(torch.int32), values=_row(torch.float16), weight=_is(float))
 
+
+def _is_other(value: Any) -> bool:
+    return value == {} or (isinstance(value, dict) and value.keys() == {"memory"} and _MEMORY(value["memory"]))
+
+
 ENTRIES = {
     "config": EntryKind(
         f"a dictionary of plain options whose model is one of {list(OUR_MODELS)}, or MODULE:CLASS of a user's own, and "
@@ -194,7 +199,7 @@ ENTRIES = {
         required=False,
     ),
     "preload_weight": EntryKind("a dictionary of tables of float64", _by_name(_is(Tensor)), required=False),
-    "memory": EntryKind("a sparse table of items, and its weight", _MEMORY, required=False),
+    "other_parameter": EntryKind("a dictionary that is empty, or has a `memory` alone", _is_other, required=False),
     "warm_start": EntryKind("the file that a training began with, and numbers of items", _WARM_START, required=False),
 }
 """Entries of a checkpoint by name; code that stores another one adds it here."""

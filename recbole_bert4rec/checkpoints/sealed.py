@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from recbole_bert4rec.system.errors import UserError, short
+from recbole_bert4rec.system.errors import UserError, short, why
 from recbole_bert4rec.system.files import atomic_write, digest_of
 
 _FORMATS = "recbole_bert4rec checkpoint "
@@ -98,7 +98,7 @@ def _check_whole(path: str | os.PathLike[str]) -> bool:
         sealed = seal.startswith(_SEAL)
         whole = sealed and seal.removeprefix(_SEAL) == digest_of(path, but=_DIGITS).encode()
     except OSError as error:
-        raise UserError(f"checkpoint {path} cannot be read ({error.strerror or error})") from error
+        raise UserError(f"checkpoint {path} cannot be read ({why(error)})") from error
     if not os.path.getsize(path):
         raise ForeignFileError(f"{path} is empty")
     if not is_archive:

@@ -32,13 +32,15 @@ def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
     config, stored = state["config"], model.stored
     counted = int(state["item_counts"].sum())
     weights = sum(weight.numel() for weight in state["state_dict"].values())
+    memory = model.ranker.memory
     metrics = ", ".join(f"{name} {value:g}" for name, value in state["best_valid_result"].items())
     lines = {
         "file": f"{options.checkpoint}, {os.path.getsize(options.checkpoint) / 2**20:.1f} MiB, {state['format']}",
         "model": f"{config['model']}, objective {config['objective']}, {weights:,} weights",
         "trained on": f"{config['dataset']}: {len(model.items):,} items, {counted:,} interactions",
         "epoch": f"{state['epoch']}, from 0",
-        "validation": metrics or "none",
+        "validation": (metrics or "none") + (" without the memory" if memory else ""),
+        "memory": f"weight {memory.weight:g}, {len(memory.transitions.items):,} entries" if memory else "none",
         "columns": ", ".join(model.fields),
         "times": "needed" if config["time_bias"] else "for the order only",
         "histories": "none" if stored is None else f"{len(stored):,} users, {len(stored.items):,} interactions",

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from recbole_bert4rec.cli.engine import add_engine, check_engine
 from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.system.constants import NAMES_OF_COLUMNS
-from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.errors import UserError, why
 from recbole_bert4rec.system.files import atomic_write, check_table, refuse_same
 
 if TYPE_CHECKING:
@@ -276,7 +276,7 @@ def items_of(flag: str, path: str | None, model: Recommender) -> list[str] | Non
         content = Path(path).read_bytes()
         lines = [line for line in content.decode(encoding_of(content[:1024])).splitlines() if line.strip()]
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{flag}={path} cannot be read: {error}") from error
+        raise UserError(f"{flag}={path} cannot be read: {why(error)}") from error
     known = {*model.items}
     items = [line if line in known else _QUOTED.sub(r"\1", line.strip()).replace('""', '"') for line in lines]
     model.check_known(f"{flag}={path}", items)

@@ -99,24 +99,23 @@ class Ranker(nn.Module):
         """
         self.adjustment = tau * torch.log(counts + 1.0) if tau else None
 
-    def remember(self, state: Mapping[str, Any] | None) -> None:
-        """Take over the :attr:`memory` of a checkpoint, or forget it.
+    def other_parameter(self) -> dict[str, Any]:
+        """Return what a checkpoint holds of a model beside its weights, as RecBole asks it: the :attr:`memory`."""
+        if self.memory is None:
+            return {}
+        parts = self.memory.state().items()
+        tensors = {name: torch.from_numpy(value) if isinstance(value, np.ndarray) else value for name, value in parts}
+        return {"memory": tensors}
 
-        Args:
-            state: tensors and numbers from :meth:`memory_state`.
+    def load_other_parameter(self, para: Mapping[str, Any] | None) -> None:
+        """Take over what :meth:`other_parameter` returned; the :attr:`memory` is forgotten if none is in it.
 
         Raises:
             UserError: it is damaged, or of another catalogue.
         """
-        parts = {name: value.cpu() if isinstance(value, Tensor) else value for name, value in (state or {}).items()}
+        memory = (para or {}).get("memory", {})
+        parts = {name: value.cpu() if isinstance(value, Tensor) else value for name, value in memory.items()}
         self.memory = Memory.from_state(parts, self.n_items) if parts else None
-
-    def memory_state(self) -> dict[str, Any] | None:
-        """Return the :attr:`memory` as tensors and numbers, for a checkpoint."""
-        if self.memory is None:
-            return None
-        parts = self.memory.state().items()
-        return {name: torch.from_numpy(value) if isinstance(value, np.ndarray) else value for name, value in parts}
 
     @property
     def ranking_bias(self) -> Tensor:

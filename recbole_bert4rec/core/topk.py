@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TypeGuard
 
 import torch
@@ -50,24 +51,23 @@ def best_items(
     large = not vectors.is_cuda and n_rows * n_items >= _LARGE
     at_once = _SCORES_AT_ONCE["cuda" if vectors.is_cuda else "cpu"]
     width = max(1, at_once // max(1, n_rows) // _CHUNK) * _CHUNK
-    changes = [_by_item(*change) for change in changes]
+    first = min(width, _FIRST)
+    ends = torch.tensor([*range(first, n_items, width), n_items], device=vectors.device)
+    blocks = [_by_block(change, ends) for change in changes]
     best = vectors.new_empty(n_rows, 0)
     items = torch.empty(n_rows, 0, dtype=torch.int64, device=vectors.device)
     buffer = vectors.new_empty(n_rows * min(width, n_items))  # new memory for every block would cost a third more
     waiting: list[tuple[Tensor, Tensor, Tensor]] = []
-    end = merged = 0
-    while end < n_items:
-        start, end = end, min(end + (width if end else min(width, _FIRST)), n_items)
+    merged = 0
+    for (start, end), *of_block in zip(pairwise([0, *ends.tolist()]), *blocks, strict=True):
         scores = buffer[: n_rows * (end - start)].view(n_rows, end - start)
         with faster_products(large):
             torch.addmm(bias[start:end], vectors, catalogue[start:end].T, out=scores)
         if start <= PADDING < end:
             scores[:, PADDING - start] = -torch.inf
-        for rows, columns, value in changes:
-            low, high = torch.searchsorted(columns, torch.tensor([start, end], device=columns.device)).tolist()
-            index = (rows[low:high], columns[low:high] - start)
-            values = value[low:high] if is_one_each(value) else value
-            scores.index_put_(index, torch.as_tensor(values, dtype=scores.dtype, device=scores.device), accumulate=True)
+        for rows, columns, values in of_block:
+            values = torch.as_tensor(values, dtype=scores.dtype, device=scores.device).expand(len(rows))
+            scores.view(-1).index_add_(0, pair_keys(rows, columns - start, end - start), values)  # faster than by pairs
         if best.shape[1] < k:
             block = torch.arange(start, end, device=items.device).expand(n_rows, -1)
             best, order = torch.cat([best, scores], 1).topk(min(k, end), dim=1)
@@ -81,10 +81,14 @@ def best_items(
     return best, items
 
 
-def _by_item(rows: Tensor, items: Tensor, value: Tensor | float) -> Change:
-    """Sort a change by item."""
-    items, order = items.sort()
-    return rows[order], items, value[order] if is_one_each(value) else value
+def _by_block(change: Change, ends: Tensor) -> list[Change]:
+    """Divide a change into blocks of items, each in the order of the change, in which rows follow one another."""
+    rows, items, value = change
+    kind = torch.int16 if len(ends) < 1 << 15 else torch.int64  # the shorter is sorted faster
+    block, order = torch.bucketize(items, ends, right=True).to(kind).sort(stable=True)
+    sizes = torch.bincount(block, minlength=len(ends)).tolist()
+    values = value[order].split(sizes) if is_one_each(value) else [value] * len(sizes)
+    return list(zip(rows[order].split(sizes), items[order].split(sizes), values, strict=True))
 
 
 def is_one_each(value: Tensor | float) -> TypeGuard[Tensor]:
@@ -139,10 +143,10 @@ def best_candidates(users: Tensor, items: Tensor, scores: Tensor, k: int, n_user
     Returns:
         Scores and items, best first. *Shape:* (n_users, k) each.
     """
-    key = pair_keys(users, items, int(items.max()) + 1)
+    key = pair_keys(users, items, int(items.max()) + 1 if len(items) else 1)
     order = key.argsort(stable=True)
     key = key[order]
-    last = order[torch.cat([key[1:] != key[:-1], key.new_ones(1, dtype=torch.bool)])]  # by user, then item
+    last = order[key.diff(append=key.new_full((1,), -1)) != 0]  # by user, then item
     users, items, scores = users[last], items[last], scores[last]
     count = torch.bincount(users, minlength=n_users)
     column = index_within_segment(users, count)

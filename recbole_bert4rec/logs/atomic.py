@@ -27,9 +27,21 @@ from recbole_bert4rec.logs.mapped import is_mapped
 from recbole_bert4rec.logs.reader import MISSING
 from recbole_bert4rec.system.constants import FORMATS, OUR_MODELS
 from recbole_bert4rec.system.errors import UserError, nearest, short, short_list
-from recbole_bert4rec.system.resources import shipped
+from recbole_bert4rec.system.resources import folder_of_recbole, shipped
+from recbole_bert4rec.system.yaml_files import read_yaml
 
 _DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error)
+
+
+def check_data_set(config: Config) -> None:
+    """Refuse a data set that has no folder, and that RecBole does not download.
+
+    Raises:
+        UserError: what lies there instead, and what to write.
+    """
+    downloads = folder_of_recbole() / "properties" / "dataset" / "url.yaml"
+    if not os.path.exists(config["data_path"]) and config["dataset"] not in read_yaml(str(downloads)):
+        raise UserError(_missing(config, config["data_path"]))
 
 
 def check_inter_file(config: Config, folder: str) -> None:

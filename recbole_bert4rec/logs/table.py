@@ -30,7 +30,7 @@ from recbole_bert4rec.logs.reading import Log, Reading
 from recbole_bert4rec.logs.sorting import sort_log
 from recbole_bert4rec.logs.times import MISSING_TEXTS, TimeColumn, check_timezone, read_as
 from recbole_bert4rec.system.constants import OUR_MODELS
-from recbole_bert4rec.system.errors import UserError, short, short_list
+from recbole_bert4rec.system.errors import UserError, short, short_list, why
 from recbole_bert4rec.system.files import atomic_write, digest_of, keep_folder, scratch_folder
 
 LARGE = 20_000_000
@@ -134,7 +134,7 @@ def convert(
             _write(interactions, target, record, reading.encoding)
     except OSError as error:
         raise UserError(
-            f"--dataset={log}: {folder} cannot be written to ({error.strerror or error}); the log is converted "
+            f"--dataset={log}: {folder} cannot be written to ({why(error)}); the log is converted "
             "there: make room, or copy the log elsewhere"
         ) from error
     if say is not None:

@@ -16,7 +16,6 @@ from recbole_bert4rec.options.known import FOLLOWED_BY_ALL, mistakes_of_names
 from recbole_bert4rec.options.recboles import documented
 from recbole_bert4rec.options.table import OPTIONS
 from recbole_bert4rec.system.constants import MODEL_NAME, NAMES_OF_COLUMNS, SAMPLED_LOSSES, UNCALIBRATED_LOSSES
-from recbole_bert4rec.system.errors import UserError
 
 Kinds = Mapping[str, Kind]
 """The allowed values of some options, by name."""
@@ -34,37 +33,20 @@ _CHOICES: Kinds = MappingProxyType(
 texts or, if closed, pairs of numbers."""
 
 
-def check(
-    config: Mapping[str, Any],
-    written: Iterable[str] = (),
-    known: Iterable[str] = (),
-    model: str = MODEL_NAME,
-    extra: Kinds = _NONE,
-) -> None:
-    """Refuse a configuration of one of our models that has mistakes.
-
-    Args:
-        config: all options with their final values.
-        written: the keys that the user wrote.
-        known: further keys, beyond those of the table, that this run reads.
-        model: name of our model.
-        extra: values of the options that the user's own model documents.
-
-    Raises:
-        UserError: naming every mistake of :func:`mistakes_of_options`.
-    """
-    mistakes = mistakes_of_options(config, written, known, extra)
-    if mistakes:
-        raise UserError(f"the configuration of {model} has mistakes:\n  " + "\n  ".join(mistakes))
-
-
 def mistakes_of_options(
     config: Mapping[str, Any],
     written: Iterable[str] = (),
     known: Iterable[str] = (),
     extra: Kinds = _NONE,
 ) -> list[str]:
-    """List all mistakes of a configuration, in words; arguments as in :func:`check`."""
+    """List all mistakes of a configuration of one of our models, in words.
+
+    Args:
+        config: all options with their final values.
+        written: the keys that the user wrote.
+        known: further keys, beyond those of the table, that this run reads.
+        extra: values of the options that the user's own model documents.
+    """
     written = set(written)
     mistakes = mistakes_of_values(config, OPTIONS)
     mistakes += misfits(config, {name: NonEmpty() for name in _TEXTS if name in config})
@@ -79,7 +61,7 @@ def mistakes_of_options(
 def mistakes_of_another_model(
     config: Mapping[str, Any], written: Iterable[str], model: str, extra: Kinds = _NONE
 ) -> list[str]:
-    """List mistakes in the options that a user wrote for RecBole's models; arguments as in :func:`check`."""
+    """List mistakes in a user's options for RecBole's models; arguments as in :func:`mistakes_of_options`."""
     written = set(written)
     ours = [name for name in sorted(written & FOLLOWED_BY_ALL) if config.get(name) is not None]
     mistakes = mistakes_of_values(config, ours) + mistakes_of_types(config, written - FOLLOWED_BY_ALL, model, extra)
@@ -87,7 +69,7 @@ def mistakes_of_another_model(
 
 
 def unknown_names(written: Iterable[str], known: Iterable[str]) -> list[str]:
-    """List unknown names, and the option that accepts them; arguments as in :func:`check`."""
+    """List unknown names, and the option that accepts them; arguments as in :func:`mistakes_of_options`."""
     mistakes = mistakes_of_names(written, known)
     return [*mistakes, "`allow_unknown: True` accepts names that nobody reads."] if mistakes else []
 

@@ -98,8 +98,8 @@ def _notes(name: str, option: Option) -> str:
     notes = []
     if not option.shared:
         notes.append("BERT4Rec")
-    if option.objective is not None:
-        notes.append(f"objective {option.objective}")
+    if option.needs is not None:
+        notes.append(f"{option.needs[0]} {' or '.join(option.needs[1])}")
     if option.on_resume is OnResume.FREE and option.role is not Role.RUN:
         notes.append("free")
     if option.in_comparison is not InComparison.EACH:

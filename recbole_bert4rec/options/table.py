@@ -27,7 +27,7 @@ from recbole_bert4rec.options.kinds import (
     or_auto,
     or_null,
 )
-from recbole_bert4rec.system.constants import ABLATABLE, LOSSES
+from recbole_bert4rec.system.constants import ABLATABLE, LOSSES, SAMPLED_LOSSES
 
 
 class Role(Enum):
@@ -97,7 +97,7 @@ class Option:
         in_comparison: how comparisons and studies treat it.
         searched: whether a search may vary it. Default: not if it decides the protocol.
         affects_result: whether a run with another value gives other results.
-        objective: the only one that it means something to; None: all.
+        needs: another option, and its values with which this one means something; None: it always does.
     """
 
     default: Any
@@ -111,7 +111,7 @@ class Option:
     in_comparison: InComparison = InComparison.EACH
     searched: bool | None = None
     affects_result: bool = True
-    objective: str | None = None
+    needs: tuple[str, tuple[str, ...]] | None = None
 
     def __post_init__(self) -> None:
         """Fill in the defaults that follow from the role."""
@@ -287,7 +287,7 @@ OPTIONS: Mapping[str, Option] = {
         default=0.5,
         kind=Real(0, 1, "[]"),
         role=Role.TASK,
-        objective="prefix",
+        needs=("objective", ("prefix",)),
         source=Source.VALIDATION,
         help="Probability that a sequence has a two-sided beginning, with objective prefix; the others are causal.",
     ),
@@ -295,7 +295,7 @@ OPTIONS: Mapping[str, Option] = {
         default=0.0,
         kind=Real(0, 1, "[)"),
         role=Role.TASK,
-        objective="prefix",
+        needs=("objective", ("prefix",)),
         source=Source.VALIDATION,
         help="Share of the items of such a beginning that are masked and predicted, with objective prefix.",
     ),
@@ -303,7 +303,7 @@ OPTIONS: Mapping[str, Option] = {
         default=0.2,
         kind=Real(0, 1, "(]"),
         role=Role.TASK,
-        objective="cloze",
+        needs=("objective", ("cloze",)),
         source=Source.PAPER,
         shared=True,
         help="rho, the share of items to mask (0.2 is the paper's for ML-1M).",
@@ -312,7 +312,7 @@ OPTIONS: Mapping[str, Option] = {
         default=0.1,
         kind=Real(0, 1, "[]"),
         role=Role.TASK,
-        objective="cloze",
+        needs=("objective", ("cloze",)),
         source=Source.VALIDATION,
         shared=True,
         help="Probability that a sequence masks its last item only, as in a test.",
@@ -321,7 +321,7 @@ OPTIONS: Mapping[str, Option] = {
         default="bernoulli",
         kind=OneOf(("bernoulli", "exact")),
         role=Role.TASK,
-        objective="cloze",
+        needs=("objective", ("cloze",)),
         source=Source.RECBOLE,
         help="bernoulli: mask each item with probability rho; exact: mask max(1, round(rho n)) items of n.",
     ),
@@ -329,7 +329,7 @@ OPTIONS: Mapping[str, Option] = {
         default=0.0,
         kind=Real(0, 1, "[]"),
         role=Role.TASK,
-        objective="cloze",
+        needs=("objective", ("cloze",)),
         source=Source.AUTHORS,
         help="Share of masked items that show a random item instead of [MASK].",
     ),
@@ -337,7 +337,7 @@ OPTIONS: Mapping[str, Option] = {
         default=0.0,
         kind=Real(0, 1, "[]"),
         role=Role.TASK,
-        objective="cloze",
+        needs=("objective", ("cloze",)),
         source=Source.AUTHORS,
         help="Share of masked items that show themselves.",
     ),
@@ -362,6 +362,7 @@ OPTIONS: Mapping[str, Option] = {
         default=1024,
         kind=Whole(1),
         role=Role.TASK,
+        needs=("loss_type", SAMPLED_LOSSES),
         source=Source.VALIDATION,
         help="Negatives a batch of sampled_softmax, BCE and gBCE, shared by its masked items.",
     ),
@@ -369,6 +370,7 @@ OPTIONS: Mapping[str, Option] = {
         default=AUTO,
         kind=or_auto(OneOf(("uniform", "popularity", "batch"))),
         role=Role.TASK,
+        needs=("loss_type", SAMPLED_LOSSES),
         source=Source.OURS,
         help="How negatives are drawn; with sampled_softmax also by popularity, or the labels of the batch (never "
         "items that training lacks).",
@@ -377,6 +379,7 @@ OPTIONS: Mapping[str, Option] = {
         default=0.75,
         kind=Real(0, 1, "[]"),
         role=Role.TASK,
+        needs=("loss_type", ("gBCE",)),
         source=Source.OURS,
         help="Calibration t of gBCE (Petrov and Macdonald, RecSys 2023): 0 is BCE, 1 predicts probabilities.",
     ),
@@ -549,6 +552,7 @@ OPTIONS: Mapping[str, Option] = {
         default=0.5,
         kind=Real(0, 1, "(]"),
         role=Role.DATA,
+        needs=("window", ("sliding",)),
         source=Source.AUTHORS,
         help="Step of window: sliding, as a share of MAX_ITEM_LIST_LENGTH (0.5 is the authors' for ML-1M).",
     ),

@@ -26,7 +26,7 @@ def advice_on_steps(config: Config, steps: int, epochs: int) -> list[str]:
     Args:
         config: of the run.
         steps: of an epoch.
-        epochs: that are to be trained.
+        epochs: of the whole training; a resumed one goes on with its schedule.
     """
     if epochs <= 0:
         return []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container
 from importlib.abc import Traversable
 from logging import getLogger
 from pathlib import Path, PurePath
@@ -14,14 +14,20 @@ import torch
 import yaml
 from recbole.config import Config
 
-from recbole_bert4rec.options.checks import Kinds, calculate, check, mistakes_of_another_model, unknown_names
+from recbole_bert4rec.options.checks import (
+    Kinds,
+    calculate,
+    mistakes_of_another_model,
+    mistakes_of_options,
+    unknown_names,
+)
 from recbole_bert4rec.options.kinds import misfits
 from recbole_bert4rec.options.known import is_known
 from recbole_bert4rec.options.recboles import documented_in
 from recbole_bert4rec.options.table import SHAPES_DATA
 from recbole_bert4rec.options.user_models import is_ours, parent_of, property_files
 from recbole_bert4rec.plugin.effects import known_to, without_effect
-from recbole_bert4rec.plugin.layered_config import LayeredConfig
+from recbole_bert4rec.plugin.layered_config import LayeredConfig, refuse
 from recbole_bert4rec.system.constants import MODEL_NAME, NAMES_OF_COLUMNS, STOCK_MODEL_NAME
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.resources import shipped
@@ -90,7 +96,7 @@ def check_options(config: Config) -> None:
     user_names, documented = understood(config)
     known = known_to(config)
     if is_ours(config.model_class):
-        check(final, user_names, known, config.model, documented)
+        refuse(config, mistakes_of_options(final, user_names, known, documented))
     else:
         model_class: Any = config.model_class
         mistakes = misfits(final, model_class.option_kinds)
@@ -113,16 +119,6 @@ def understood(config: Config) -> tuple[set[str], Kinds]:
     if isinstance(final["learner"], str):
         final["learner"] = final["learner"].lower()  # as RecBole compares it
     return user_names, documented
-
-
-def refuse(config: Config, mistakes: Iterable[str]) -> None:
-    """Refuse a configuration with mistakes.
-
-    Raises:
-        UserError: naming them all.
-    """
-    if mistakes := list(mistakes):
-        raise UserError(f"the configuration of {config.model} has mistakes:\n  " + "\n  ".join(mistakes))
 
 
 def complete_split(config: Config) -> None:
@@ -170,10 +166,11 @@ def names_given(config: Config) -> set[str]:
     return written | {name for name in flags if is_known(name, known)}
 
 
-def warn_of_no_effect(config: Config) -> None:
-    """Name the options that have no effect, with the reason."""
+def warn_of_no_effect(config: Config, but: Container[str] = ()) -> None:
+    """Name the options that have no effect, with the reason; `but` lists those to leave out."""
     for name, why in without_effect(config).items():
-        getLogger().warning(f"option `{name}` {why}")
+        if name not in but:
+            getLogger().warning(f"option `{name}` {why}")
 
 
 def choose_device(config: Config) -> None:

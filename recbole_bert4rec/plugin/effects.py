@@ -8,9 +8,12 @@ from typing import Any
 
 from recbole.config import Config
 
+from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.options.known import FOLLOWED_BY_ALL, is_known, known_to_every_model
 from recbole_bert4rec.options.table import OPTIONS, OURS_ONLY
 from recbole_bert4rec.options.user_models import is_ours, options_read_by
+from recbole_bert4rec.plugin.layered_config import LayeredConfig
+from recbole_bert4rec.plugin.model import BERT4Rec
 from recbole_bert4rec.plugin.user_rows import CAUSAL_MODELS, WindowModel
 from recbole_bert4rec.system.constants import OUR_MODELS
 
@@ -28,12 +31,13 @@ def without_effect(config: Config, names: Iterable[str] | None = None) -> dict[s
 
     Args:
         config: of the model.
-        names: of the options. Default: those that the user, or a resumed checkpoint, set to another value than the
-            default.
+        names: of the options. Default: those that the user set to another value than the default, and than a resumed
+            checkpoint.
     """
-    written, default = config.external_config_dict, config.internal_config_dict
     if names is None:
-        names = [name for name in written if name not in default or written[name] != default[name]]
+        stored = config.option_layers.stored if isinstance(config, LayeredConfig) else {}
+        written, usual = config.external_config_dict, {**config.internal_config_dict, **stored}
+        names = [name for name in written if name not in usual or written[name] != usual[name]]
     known = known_to(config)
     reasons = {name: why_no_effect(name, config.model_class, config.final_config_dict, known) for name in sorted(names)}
     return {name: why for name, why in reasons.items() if why is not None}
@@ -50,9 +54,8 @@ def why_no_effect(name: str, model_class: type, config: Mapping[str, Any], known
     """
     model = model_class.__name__
     if is_ours(model_class):
-        needed = OPTIONS[name].objective if name in OPTIONS else None
-        if needed not in (None, config["objective"]):
-            return f"is for objective {needed} and has no effect with {config['objective']}"
+        if (unmet := _unmet_need(name, model_class, config)) is not None:
+            return unmet
         if name == "train_neg_sample_args":
             return "has no effect: the losses draw their own negatives"
         if name == "train_batch_size" and config["batch_sequences"] is not None:
@@ -66,3 +69,15 @@ def why_no_effect(name: str, model_class: type, config: Mapping[str, Any], known
     if is_known(name) and name not in known and name not in FOLLOWED_BY_ALL | known_to_every_model():
         return f"is another model's and has no effect on {model}"
     return None
+
+
+def _unmet_need(name: str, model_class: Any, config: Mapping[str, Any]) -> str | None:
+    """Say which value of another option an option of our models needs; None if it has it, or the data decide."""
+    needs = OPTIONS[name].needs if name in OPTIONS else None
+    if needs is None:
+        return None
+    other, values = needs
+    own_loss = other == "loss_type" and model_class.loss_of is not BERT4Rec.loss_of
+    if own_loss or config[other] in (AUTO, *values):
+        return None
+    return f"is for {other} {' or '.join(values)} and has no effect with {config[other]}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -13,6 +13,8 @@ from recbole.config import Config
 from recbole_bert4rec.checkpoints.checkpoint import is_plain, without_places
 from recbole_bert4rec.options.flags import literal
 from recbole_bert4rec.options.user_models import Model, named_in_file, source_of
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.yaml_files import FileOptions
 
 _DERIVED = {
     "MODEL_TYPE",
@@ -65,6 +67,13 @@ class Layers:
     def from_user(self) -> dict[str, Any]:
         """The user's options for this run, those of files too."""
         return {**self.in_files, **self.spoken}
+
+    def where(self, name: str) -> str:
+        """Return file and line of an option, to begin a message; nothing if no configuration file decides it."""
+        options = next((options for options in reversed(self.files) if name in options), None)
+        if name in self.spoken or not isinstance(options, FileOptions):
+            return ""
+        return f"{options.file}, line {options.lines[name]}: " if name in options.lines else f"{options.file}: "
 
     @property
     def literal_values(self) -> dict[str, Any]:
@@ -128,3 +137,18 @@ def plain_config(config: Config) -> dict[str, Any]:
     if isinstance(negatives, dict) and negatives.get("distribution") == "none":
         values["train_neg_sample_args"] = None
     return without_places(values)
+
+
+def refuse(config: Config, mistakes: Iterable[str]) -> None:
+    """Refuse a configuration with mistakes.
+
+    Args:
+        config: of a model.
+        mistakes: in words; each begins with the name of the option, in backticks.
+
+    Raises:
+        UserError: naming them all, each with its configuration file.
+    """
+    layers = config.option_layers if isinstance(config, LayeredConfig) else Layers()
+    if lines := [layers.where(mistake.partition("`")[2].partition("`")[0]) + mistake for mistake in mistakes]:
+        raise UserError(f"the configuration of {config.model} has mistakes:\n  " + "\n  ".join(lines))

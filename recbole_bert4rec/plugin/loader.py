@@ -24,11 +24,12 @@ from recbole_bert4rec.core.batching import (
 )
 from recbole_bert4rec.core.objectives import OBJECTIVES
 from recbole_bert4rec.options.auto import settle
-from recbole_bert4rec.options.checks import check
+from recbole_bert4rec.options.checks import mistakes_of_options
 from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.options.user_models import is_ours
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.distributed import rank_of
+from recbole_bert4rec.plugin.layered_config import refuse
 from recbole_bert4rec.system.constants import FOR_THE_USER
 from recbole_bert4rec.system.errors import UserError
 
@@ -203,7 +204,7 @@ def _settle(config: Config, dataset: BERT4RecDataset) -> None:
     if settled:
         values = ", ".join(f"{name} {config[name]}" for name in settled)
         getLogger(FOR_THE_USER).info(f"{AUTO} is {values}, by the data: {dataset.log_size}")
-        check(config.final_config_dict, model=config["model"])
+        refuse(config, mistakes_of_options(config.final_config_dict))
 
 
 def _longer_than(extra: int, dataset: BERT4RecDataset) -> tuple[Tensor, Tensor, Tensor]:

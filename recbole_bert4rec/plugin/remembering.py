@@ -9,8 +9,7 @@ from recbole_bert4rec.core.memory import Memory, Transitions
 from recbole_bert4rec.core.ranker import Ranker
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 
-_WEIGHTS = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0)
-"""Weights that are tried, until one is worse than the one before it."""
+_WEIGHTS = (0.25, 0.5, 1.0, 2.0, 4.0)
 
 
 class Validation(NamedTuple):
@@ -48,8 +47,7 @@ def fit_memory(model: Ranker, transitions: Transitions, validate: Callable[[], V
     for weight in _WEIGHTS:
         model.memory = Memory(transitions, weight)
         validation = validate()
-        if validation.score <= best.score:
-            break
-        best, memory = validation, model.memory
+        if validation.score > best.score:
+            best, memory = validation, model.memory
     model.memory = memory
     return [alone, best]

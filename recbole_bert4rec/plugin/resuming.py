@@ -205,6 +205,7 @@ class Checkpoints:
             "item_tokens": self.data.item_tokens,
             "item_counts": self.data.item_counts,
             "state_dict": self._model.state_dict(),
+            "other_parameter": self._model.other_parameter(),
         }
         if self.data.histories is not None:
             state["histories"] = self.data.histories
@@ -212,8 +213,6 @@ class Checkpoints:
             state["preload_weight"] = self.data.preloaded
         if self.warm_start is not None:
             state["warm_start"] = self.warm_start
-        if self._model.memory is not None:
-            state["memory"] = self._model.memory_state()
         if inside:
             state["middle"] = self._progress.middle()
         checkpoint.write(file, state)

@@ -288,10 +288,13 @@ class BERT4RecTrainer(Trainer):
         return None if self.best_valid_result is None else self.saved_model_file
 
     def _load_best(self, file: str) -> dict[str, Any]:
-        """Give the model the weights and the memory that a checkpoint ranks with, and return what is in it."""
+        """Give the model the weights and the memory that a checkpoint ranks with, and return what is in it.
+
+        A finished run that is resumed without the option ``memory`` forgets what it had.
+        """
         state = checkpoint.read(file, self.device)
         self.model.load_state_dict(state["state_dict"])
-        self.model.remember(state.get("memory"))
+        self.model.load_other_parameter(state.get("other_parameter") if self.config["memory"] else None)
         self.logger.info(f"Loading model structure and parameters from {file}")
         return state
 
@@ -328,9 +331,6 @@ class BERT4RecTrainer(Trainer):
     ) -> BestValidation:
         """Train between the first and the last event; the other arguments are RecBole's."""
         self.precision.begin()
-        if verbose:
-            for advice in advice_on_steps(self.config, len(train_data), self.epochs - self.start_epoch):
-                self.logger.warning(advice)
         self.checkpoints.data.check(train_data._dataset, self.saved_model_file, self.finished and self._any_data)
         if self.finished:  # RecBole would write a checkpoint of epoch -1 over the resumed one
             self.logger.warning(f"nothing to train: {self.start_epoch} epochs are done and epochs is {self.epochs}")
@@ -338,6 +338,9 @@ class BERT4RecTrainer(Trainer):
             if valid_data:  # the options may have it ranked in another way
                 self.best_valid_score, self.best_valid_result = self._valid_epoch(valid_data)
             return self.best_valid_score, self.best_valid_result
+        if verbose:
+            for advice in advice_on_steps(self.config, len(train_data), self.epochs):
+                self.logger.warning(advice)
         with torch.autograd.set_detect_anomaly(False):  # importing RecBole turns it on: 2.5 times slower (sine.py:25)
             return super().fit(train_data, valid_data, verbose, **others)
 
@@ -366,7 +369,7 @@ class BERT4RecTrainer(Trainer):
             f"memory: valid {self.valid_metric} is {sign * alone.score:.4f} without it, and with it {effect}"
         )
         if memory is not None and rank_of(self.config) == 0:
-            checkpoint.write(self.saved_model_file, {**state, "memory": self.model.memory_state()})
+            checkpoint.write(self.saved_model_file, {**state, "other_parameter": self.model.other_parameter()})
         return self.best_valid_score, self.best_valid_result
 
     @property
@@ -376,7 +379,7 @@ class BERT4RecTrainer(Trainer):
 
     def _save_checkpoint(self, epoch: int, verbose: bool = True, **kwargs: Any) -> None:
         """Write the checkpoint of the best epoch: all that recommending and an exact resume need."""
-        self.best_epoch = epoch
+        self.best_epoch = epoch if epoch >= 0 else None  # RecBole's -1 is a model that is not trained
         file = kwargs.pop("saved_model_file", self.saved_model_file)
         self.checkpoints.write(file, epoch, self._selection(self.valid_result))
         if verbose:

@@ -123,7 +123,9 @@ def _trainable(setting: dict[str, Any], task: Task, folder: str, data: bytes | N
         session.report(latest)
 
     try:
-        run_trial(task, params, data, checkpoint_of(Path(folder), number), report)
+        trial = run_trial(task, params, data, checkpoint_of(Path(folder), number), report)
+        if trial["score"] is not None:
+            latest |= {"best": trial["score"], "valid": trial["valid"]}
     except Exception as error:
         latest["reason"] = reason_of(error)
     session.report({**latest, "over": True})

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from torch import Tensor
 
 from recbole_bert4rec.checkpoints import checkpoint
 from recbole_bert4rec.core.growth import FEATURE_VALUES, ITEM_EMBEDDING, encoder_rows
+from recbole_bert4rec.core.memory import Memory, Transitions
 from recbole_bert4rec.recommend.ids import Ids, Items, as_tokens, by_user
 from recbole_bert4rec.recommend.load import recommender_of
 from recbole_bert4rec.recommend.recommender import Recommender
@@ -38,8 +41,8 @@ def append_items(
     Args:
         path: of a checkpoint.
         neighbours: for each new item, known items that it is like or that people have beside it. It gets the mean of
-            their embeddings and biases, and so the mean of their scores, but for ``seen_bias`` and
-            ``memory``. An item with an empty list gets the mean of all items.
+            their embeddings and biases, and of what followed them and what they followed, and so about the mean of
+            their scores, but for ``seen_bias``. An item with an empty list gets the mean of all items.
         vectors: for each new item, its embedding, of ``hidden_size`` numbers; its bias is the mean of all items.
         output: where to write a checkpoint that knows the items too, for the commands, the service and
             ``warm_start``; ``--resume`` refuses it. Default: nothing is written.
@@ -82,13 +85,37 @@ def append_items(
         "item_counts": torch.cat([state["item_counts"], state["item_counts"].new_zeros(many)]),
         "optimizer": {"state": {}, "param_groups": []},  # resuming.py refuses a training without it
     }
-    if "memory" in state:  # nothing has followed a new item, nor it anything
-        offsets = state["memory"]["offsets"]
-        state["memory"] = {**state["memory"], "offsets": torch.cat([offsets, offsets[-1:].expand(many)])}
+    memory = state.pop("other_parameter", {}).get("memory")
     grown_model = recommender_of(path, state, device, model=model)
+    if memory:
+        grown_model.ranker.memory = _grown(Memory.from_state(memory, begin), many, owners.numpy(), known.numpy())
+    state["other_parameter"] = grown_model.ranker.other_parameter()
     if output is not None:
         checkpoint.write(output, state)
     return grown_model
+
+
+def _grown(memory: Memory, many: int, owners: NDArray[np.int64], known: NDArray[np.int64]) -> Memory:
+    """Let new items follow what their neighbours follow, and be followed by what follows these: the mean of each.
+
+    Args:
+        memory: of the N known items.
+        many: new items.
+        owners: the new item, from 0, of each neighbour. *Shape:* (P,)
+        known: neighbours. *Shape:* (P,)
+    """
+    table = memory.transitions
+    n_items = len(table.offsets) - 1
+    old = csr_array((table.values.astype(np.float32), table.items, table.offsets), shape=(n_items, n_items))
+    shares = np.concatenate([np.ones(n_items), 1 / np.bincount(owners)[owners]])
+    rows, columns = (np.concatenate([np.arange(n_items), more]) for more in (n_items + owners, known))
+    spread = csr_array((shares, (rows, columns)), shape=(n_items + many, n_items))
+    grown = csr_array(spread @ old @ spread.T)
+    grown.setdiag(0)  # no item follows itself
+    grown.eliminate_zeros()
+    grown.sort_indices()
+    offsets, items = grown.indptr.astype(np.int64), grown.indices.astype(np.int32)
+    return replace(memory, transitions=Transitions(offsets, items, grown.data.astype(np.float16)))
 
 
 def _check_new(new: NDArray[np.object_], old: Items) -> None:

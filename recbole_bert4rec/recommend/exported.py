@@ -22,7 +22,7 @@ from recbole_bert4rec.recommend.ids import Items
 from recbole_bert4rec.recommend.scorer import Batch, Floats
 from recbole_bert4rec.system.arrays import UNREADABLE, read_arrays
 from recbole_bert4rec.system.constants import PADDING
-from recbole_bert4rec.system.errors import UserError, short
+from recbole_bert4rec.system.errors import UserError, short, why
 from recbole_bert4rec.system.extras import need
 from recbole_bert4rec.system.files import digest_of
 
@@ -204,8 +204,9 @@ def _check_digests(folder: Path, options: Mapping[str, Any]) -> None:
         try:
             same = (digest_of_options(options) if name == OPTIONS else digest_of(folder / name)) == digest
         except (OSError, ValueError) as error:
-            why = getattr(error, "strerror", None) or error
-            raise UserError(f"{folder} is not whole: {short(name)} cannot be read ({why}); export again") from error
+            raise UserError(
+                f"{folder} is not whole: {short(name)} cannot be read ({why(error)}); export again"
+            ) from error
         if not same:
             raise UserError(f"{folder / name} is damaged: its SHA-256 is not that of the export; export again")
 

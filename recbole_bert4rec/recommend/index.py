@@ -209,24 +209,23 @@ class IndexedCatalogue:
     def best(self, vectors: Tensor, k: int, changes: Sequence[Change] = ()) -> tuple[Tensor, Tensor]:
         """Return the k items with the highest scores that are found; arguments as of :meth:`Catalogue.best`.
 
-        Items whose scores change are looked at apart from the lists. If the searched lists hold fewer than k others,
-        all items are searched.
+        Items whose scores change are looked at apart from the lists, and so many of the lists that no other can be
+        among the best. If these are fewer than k, all items are searched.
         """
         n_items = len(self._whole.bias)
         keys, added = _by_pair(changes, n_items, vectors)
-        scores = vectors.new_full((len(vectors), k), -torch.inf)
-        items = torch.full((len(vectors), k), PADDING, device=vectors.device)
+        scores, items = self._best_changed(vectors, k, keys, added)
         pending, width, lacking = torch.arange(len(vectors), device=vectors.device), 2 * k, []
         while len(pending):
             near, near_items = self._search(vectors[pending], width)
             changed = torch.isin(pair_keys(pending.unsqueeze(1), near_items, n_items), keys)
-            top, columns = near.masked_fill(changed, -torch.inf).topk(k, dim=1)
-            enough, exhausted = top[:, -1] > -torch.inf, near[:, -1] == -torch.inf
-            scores[pending[enough]] = top[enough]
-            items[pending[enough]] = near_items.gather(1, columns)[enough]
-            lacking.append(pending[~enough & exhausted])
-            pending, width = pending[~enough & ~exhausted], 4 * width
-        scores, items = self._with_changed(vectors, scores, items, keys, added)
+            both = torch.cat([scores[pending], near.masked_fill(changed, -torch.inf)], 1).topk(k, dim=1)
+            both_items = torch.cat([items[pending], near_items], 1).gather(1, both.indices)
+            least, last = both.values[:, -1], near[:, -1]  # no other item of the lists exceeds the last
+            complete = (least > -torch.inf) & (last <= least)
+            scores[pending[complete]], items[pending[complete]] = both.values[complete], both_items[complete]
+            lacking.append(pending[(least == -torch.inf) & (last == -torch.inf)])
+            pending, width = pending[~complete & (last > -torch.inf)], 4 * width
         if len(rest := torch.cat(lacking).sort().values):
             of_rest = [_of_rows(change, rest) for change in changes]
             scores[rest], items[rest] = self._catalogue.best(vectors[rest], k, of_rest)
@@ -238,23 +237,13 @@ class IndexedCatalogue:
         scores, items = (torch.from_numpy(part).to(vectors.device) for part in best)
         return scores.masked_fill(items < 0, -torch.inf).to(vectors.dtype), items.clamp(min=PADDING)
 
-    def _with_changed(
-        self, vectors: Tensor, scores: Tensor, items: Tensor, keys: Tensor, added: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Return the best of the items that were found and of those whose scores change."""
-        rows, changed = split_keys(keys, len(self._whole.bias))
-        there = added > -torch.inf if self._allowed is None else (added > -torch.inf) & self._allowed[changed]
-        if not there.any():
-            return scores, items
-        rows, changed, added = rows[there], changed[there], added[there]
-        changed_scores = (vectors[rows] * self._whole.vectors[changed]).sum(1) + self._whole.bias[changed] + added
-        listed_rows, columns = (scores > -torch.inf).nonzero(as_tuple=True)
-        candidates = (
-            torch.cat([listed_rows, rows]),
-            torch.cat([items[listed_rows, columns], changed]),
-            torch.cat([scores[listed_rows, columns], changed_scores]),
-        )
-        return best_candidates(*candidates, scores.shape[1], len(scores))
+    def _best_changed(self, vectors: Tensor, k: int, keys: Tensor, added: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the best of the items whose scores change; padding with score -inf after them. *Shape:* (B, k)."""
+        rows, items = split_keys(keys, len(self._whole.bias))
+        there = added > -torch.inf if self._allowed is None else (added > -torch.inf) & self._allowed[items]
+        rows, items, added = rows[there], items[there], added[there]
+        scores = (vectors[rows] * self._whole.vectors[items]).sum(1) + self._whole.bias[items] + added
+        return best_candidates(rows, items, scores, k, len(vectors))
 
 
 def divide(catalogue: Catalogue, scale: float) -> Lists:

@@ -183,7 +183,7 @@ def _ranker(config: Mapping[str, Any], state: Mapping[str, Any], user_class: typ
             ranker = user_class(_Options(config, device=torch.device("cpu")), catalogue)
     ranker.load_state_dict(weights, assign=True)
     ranker.adjust(config["logit_adjustment"], counts)
-    ranker.remember(state.get("memory"))
+    ranker.load_other_parameter(state.get("other_parameter"))
     return ranker.eval().requires_grad_(False)
 
 

@@ -1,4 +1,4 @@
-"""The one exception for mistakes that a user can mend, and parts of its text: hints and shortened values."""
+"""The one exception for mistakes that a user can mend, and parts of its text: hints, reasons, shortened values."""
 
 from __future__ import annotations
 
@@ -16,6 +16,11 @@ def nearest(key: str, candidates: Iterable[str]) -> str | None:
     by_lower = {candidate.lower(): candidate for candidate in candidates}
     close = difflib.get_close_matches(key.lower(), list(by_lower), n=1, cutoff=0.75)
     return by_lower[close[0]] if close else None
+
+
+def why(error: Exception) -> str:
+    """Return why a file cannot be read or written, in one line, without what the message says anyway."""
+    return " ".join(str(getattr(error, "strerror", None) or error).split())
 
 
 _REPR = reprlib.Repr()

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.errors import UserError, why
 from recbole_bert4rec.system.extras import need
 
 _CHUNK = 2**20
@@ -143,7 +143,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
             _flush(path.parent, os.O_RDONLY)
     except OSError as error:
         before = "; the file that was there before is unchanged" if os.path.isfile(path) else ""
-        raise UserError(f"{path} cannot be written: {error.strerror or error}{before}") from error
+        raise UserError(f"{path} cannot be written: {why(error)}{before}") from error
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)

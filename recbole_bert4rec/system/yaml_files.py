@@ -8,10 +8,24 @@ from typing import Any, cast
 
 import yaml
 
-from recbole_bert4rec.system.errors import UserError, short
+from recbole_bert4rec.system.errors import UserError, short, why
 
 _DEEPEST, _LARGEST = 100, 1_000_000
 """Levels of nesting, and values with all aliases written out, beyond which a YAML text is refused."""
+
+
+class FileOptions(dict[str, Any]):
+    """Options of a YAML file, by their names.
+
+    Args:
+        options: that the file holds.
+        file: its path.
+        lines: of the names, but of those that an alias brings.
+    """
+
+    def __init__(self, options: dict[str, Any], file: str, lines: dict[str, int]) -> None:
+        super().__init__(options)
+        self.file, self.lines = file, lines
 
 
 class _Loader(yaml.SafeLoader):
@@ -75,10 +89,11 @@ def parse_yaml(text: str, where: str) -> Any:
     try:
         return yaml.load(text, _Loader)  # noqa: S506  a safe one
     except yaml.YAMLError as error:
-        raise UserError(f"{where} cannot be read: {' '.join(str(error).split())}") from error
+        reason = re.sub(r'"<unicode string>", |:\n[^\n]*\n *\^', "", str(error))  # the line itself, too
+        raise UserError(f"{where} cannot be read: {' '.join(reason.split())}") from error
 
 
-def read_yaml(path: str) -> dict[str, Any]:
+def read_yaml(path: str) -> FileOptions:
     """Return the options of a YAML file; one of comments alone has none.
 
     Raises:
@@ -88,13 +103,14 @@ def read_yaml(path: str) -> dict[str, Any]:
     try:
         text = Path(path).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{where} cannot be read: {' '.join(str(error).split())}") from error
+        raise UserError(f"{where} cannot be read: {why(error)}") from error
     content = parse_yaml(text, where)
     if content is None:  # nothing but comments
-        return {}
+        return FileOptions({}, path, {})
     if not isinstance(content, dict):
         raise UserError(f"{where} must hold lines of `key: value`, but holds {short(content)}")
     strange = [key for key in content if not isinstance(key, str)]
     if strange:
         raise UserError(f"{where}: the name of an option must be a text, but one is {short(strange[0])}; quote it")
-    return content
+    keys = [key for key, _ in cast(yaml.MappingNode, yaml.compose(text, _Loader)).value]
+    return FileOptions(content, path, {key.value: key.start_mark.line + 1 for key in keys})

@@ -28,7 +28,9 @@ from recbole.utils import get_flops, init_seed, set_color
 
 from recbole_bert4rec.options.user_models import is_ours, parent_of
 from recbole_bert4rec.plugin.callbacks import Callback, observed
+from recbole_bert4rec.plugin.configuring import warn_of_no_effect
 from recbole_bert4rec.plugin.distributed import rank_of
+from recbole_bert4rec.plugin.effects import without_effect
 from recbole_bert4rec.plugin.model import BERT4Rec
 from recbole_bert4rec.plugin.trainer import BERT4RecTrainer
 from recbole_bert4rec.system.errors import UserError, short_list
@@ -121,7 +123,10 @@ def load_data(config: Config, dataset: Dataset | None = None) -> Data:
         getLogger().info(whole)
         return Data(config, whole, interactions, *recbole_data.data_preparation(config, whole))
 
-    return _of_data(config, read)
+    named_before = without_effect(config)
+    data = _of_data(config, read)
+    warn_of_no_effect(config, named_before)  # where the data decide what `auto` is
+    return data
 
 
 def read_dataset(config: Config) -> Dataset:

@@ -12,6 +12,7 @@ import torch
 from recbole.config import Config
 
 from recbole_bert4rec.checkpoints import checkpoint
+from recbole_bert4rec.logs.atomic import check_data_set
 from recbole_bert4rec.logs.conversion import read_record
 from recbole_bert4rec.logs.logs import data_set_name, is_table
 from recbole_bert4rec.logs.reading import Reading, names_with_commas
@@ -74,7 +75,7 @@ def configure(request: RunRequest) -> Config:
 
 
 def check_places(config: Config) -> None:
-    """Refuse, before the data are read, folders that could not be written to after hours of training.
+    """Refuse folders that could not be written to after hours of training, and a data set that is not there.
 
     Raises:
         UserError: naming one of them.
@@ -82,6 +83,8 @@ def check_places(config: Config) -> None:
     check_folder("--checkpoint_dir", config["checkpoint_dir"])
     for name in ("log", "log_tensorboard"):
         check_folder("the current folder", name)
+    if config["trust_pickles"] is not True:  # which may stand for the data
+        check_data_set(config)
 
 
 def _check_request(request: RunRequest, model: Model) -> None:

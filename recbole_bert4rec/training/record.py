@@ -185,6 +185,12 @@ def read_record(path: str | os.PathLike[str]) -> RunRecord:
     return cast(RunRecord, content)
 
 
+def epochs_of(record: RunRecord) -> str:
+    """Return how many epochs a run has, and which is the best."""
+    epochs, best = counted(len(record["epochs"])), record["best_epoch"]
+    return f"{epochs}, none validated" if best is None else f"{epochs}, best epoch {best} (counted from 0)"
+
+
 def summary(record: RunRecord, path: Path) -> str:
     """Return a run in six lines, for the end of the log."""
 
@@ -193,8 +199,7 @@ def summary(record: RunRecord, path: Path) -> str:
 
     seconds = record["seconds"]
     return (
-        f"\n{record['model']} on {record['dataset']}, seed {record['seed']}: "
-        f"{counted(len(record['epochs']))}, best epoch {record['best_epoch']} (counted from 0)\n"
+        f"\n{record['model']} on {record['dataset']}, seed {record['seed']}: {epochs_of(record)}\n"
         + (f"  warm start  {words(record['warm_start'])}\n" if "warm_start" in record else "")
         + f"  valid       {line(record['best_valid_result'])}\n"
         f"  test        {line(record['test_result'])}\n"

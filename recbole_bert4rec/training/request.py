@@ -16,8 +16,7 @@ from recbole_bert4rec.system.constants import SHORT
 from recbole_bert4rec.system.errors import UserError, nearest
 from recbole_bert4rec.system.resources import find_config
 from recbole_bert4rec.training import display
-from recbole_bert4rec.training.epochs import counted
-from recbole_bert4rec.training.record import RunRecord
+from recbole_bert4rec.training.record import RunRecord, epochs_of
 
 
 @dataclass(frozen=True)
@@ -152,8 +151,8 @@ class RunResult:
         scores = [(row["epoch"], score) for row in epochs if (score := row.get("valid_score")) is not None]
         losses = [(row["epoch"], loss) for row in epochs if (loss := row["train_loss"]) is not None]
         return display.page(
-            f"{record['model']} on {record['dataset']}, seed {record['seed']}: {counted(len(epochs))}, best epoch "
-            f"{record['best_epoch']}, {record['seconds']['total']:.0f} s",
+            f"{record['model']} on {record['dataset']}, seed {record['seed']}: {epochs_of(record)}, "
+            f"{record['seconds']['total']:.0f} s",
             display.table([{"": name, **metrics} for name, metrics in metrics_of.items() if metrics]),
             display.curves({"validation": scores}, "epoch", f"validation {record['config']['valid_metric']}"),
             display.curves({"loss": losses}, "epoch", "training loss"),

@@ -106,8 +106,11 @@ def run_trial(
             state = _begun(checkpoint, params)
             if state is not None and isinstance(trainer, BERT4RecTrainer):
                 trainer.resume_checkpoint(last_of(checkpoint), state)
-        saver.fit(trainer, experiment.data.train, experiment.data.valid, verbose=False, saved=checkpoint is not None)
+        loaders = experiment.data
+        score, valid = saver.fit(trainer, loaders.train, loaders.valid, verbose=False, saved=checkpoint is not None)
         best = log.best()
+        if valid is not None:  # with the memory, which no epoch has
+            best |= {"best": score, "valid": dict(valid)}
     return {
         "score": best["best"],
         "valid": best["valid"],

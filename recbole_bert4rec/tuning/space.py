@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from recbole_bert4rec.checkpoints.checkpoint import is_plain
 from recbole_bert4rec.options.arithmetic import calculated
 from recbole_bert4rec.options.kinds import is_number
 from recbole_bert4rec.options.table import NOT_SEARCHED
-from recbole_bert4rec.system.errors import UserError, short
+from recbole_bert4rec.system.errors import UserError, short, why
 from recbole_bert4rec.system.yaml_files import parse_yaml
 
 BOUNDS = {"uniform": ("low", "high"), "quniform": ("low", "high", "step")}
@@ -106,8 +106,12 @@ class Space:
         return {parameter.name: parameter.value(drawn[parameter.name]) for parameter in self.parameters}
 
 
-def read_space(path: str | Path) -> Space:
+def read_space(path: str | Path, why_not: Callable[[str], str | None] = lambda name: None) -> Space:
     """Read a space: a file of lines ``name kind values``, or YAML (.yaml, .yml) of ``kind: {name: values}``.
+
+    Args:
+        path: of the file.
+        why_not: says of a name why it cannot be searched; None if it can.
 
     Raises:
         UserError: some lines have mistakes; all are listed with their numbers.
@@ -115,14 +119,14 @@ def read_space(path: str | Path) -> Space:
     try:
         text = Path(path).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"parameter file {path} cannot be read: {error}") from error
+        raise UserError(f"parameter file {path} cannot be read: {why(error)}") from error
     if Path(path).suffix in (".yaml", ".yml"):
         entries, mistakes = _yaml_entries(parse_yaml(text, f"parameter file {path}"))
     else:
         entries, mistakes = _line_entries(text)
     parameters: dict[str, Parameter] = {}
     for where, name, kind, values in entries:
-        mistake = f"{name} is there twice" if name in parameters else _mistake(kind, values)
+        mistake = f"{name} is there twice" if name in parameters else _mistake(kind, values) or why_not(name)
         if name in NOT_SEARCHED:
             mistake = f"{name} says what is compared and how; it cannot be searched"
         if mistake:

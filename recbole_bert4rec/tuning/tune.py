@@ -8,6 +8,7 @@ import os
 import shutil
 import sys
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from types import ModuleType
@@ -131,9 +132,10 @@ def tune(request: SearchRequest) -> SearchResult:
 def _search(request: SearchRequest) -> SearchResult:
     if request.output.suffix in _TAKEN or request.output.is_dir():
         raise UserError(f"--output_file={request.output} must be a file that does not end in {' or '.join(_TAKEN)}")
-    space = read_space(request.params_file)
     with restored_environment():  # RecBole hides GPUs from the whole process, and so from Ray
-        return _with_lock(request, space, _checked(request.task, [parameter.name for parameter in space.parameters]))
+        config = _checked(request.task)
+        space = read_space(request.params_file, partial(_why_not, request.task, config))
+        return _with_lock(request, space, config)
 
 
 def _with_lock(request: SearchRequest, space: Space, config: Config) -> SearchResult:
@@ -215,18 +217,19 @@ def _point_at_exponents(space: Space) -> None:
             )
 
 
-def _checked(task: Task, names: list[str]) -> Config:
+def _why_not(task: Task, config: Config, name: str) -> str | None:
+    """Say why an option cannot be searched; None if it can."""
+    if name in task.fixed:
+        return f"`{name}` is in the parameter file and on the command line; leave one of them out"
+    if name in config:
+        return None
+    near = nearest(name, {*config.internal_config_dict}.union(*config.parameters.values()))
+    return f"{task.model} has no option `{name}`" + (f" (did you mean `{near}`?)" if near else "")
+
+
+def _checked(task: Task) -> Config:
     """Return the configuration that all trials share; refuse mistakes that would make all of them fail."""
-    for name in names:
-        if name in task.fixed:
-            raise UserError(f"`{name}` is in the parameter file and on the command line; leave one of them out")
     config = translate_errors(lambda: task.config({}), "the configuration")
-    unknown = [name for name in names if name not in config]
-    if unknown:
-        known = {*config.internal_config_dict}.union(*config.parameters.values())
-        near = {name: nearest(name, known) for name in unknown}
-        hints = [f"`{name}`" + (f" (did you mean `{near[name]}`?)" if near[name] else "") for name in unknown]
-        raise UserError(f"the parameter file names {', '.join(hints)}, which {task.model} has no option for")
     for name in ("refit", "warm_start"):
         if config[name]:
             raise UserError(f"`{name}` is for a single run; leave it out of a search")

@@ -93,6 +93,17 @@ def test_a_run_says_what_auto_became(write_inter: Any, caplog: pytest.LogCapture
     )
 
 
+def test_an_option_that_means_nothing_to_what_auto_became_is_named_once(
+    write_inter: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("WARNING"):
+        config = make_config("BERT4Rec", **{**SMALL, **write_inter(ROWS), "n_negatives": 5, "mask_ratio": 0.3})
+        prepare(config)
+        prepare(config)
+    said = [record.message for record in caplog.records if "no effect" in record.message]
+    assert said == ["option `n_negatives` is for loss_type sampled_softmax or BCE or gBCE and has no effect with CE"]
+
+
 def test_what_does_not_go_with_the_loss_that_auto_became_is_refused(write_inter: Any) -> None:
     config = make_config("BERT4Rec", **{**SMALL, **write_inter(ROWS), "sparse_update": True})
     with pytest.raises(UserError, match=r"`sparse_update` needs `loss_type` sampled_softmax .* but the loss is CE"):

@@ -194,6 +194,16 @@ def test_a_run_of_a_class_is_recorded_by_name_and_its_checkpoint_says_where_it_i
     assert read(result.checkpoint)["state_dict"]["factor"] != 0.5, "its own weight was not trained"
 
 
+def test_an_option_of_a_loss_is_left_to_a_model_with_a_loss_of_its_own(caplog: pytest.LogCaptureFixture) -> None:
+    class OwnLoss(BERT4Rec):
+        def loss_of(self, vectors: torch.Tensor, batch: Any, sequences: torch.Tensor) -> torch.Tensor:
+            return vectors.sum() * self.n_negatives
+
+    with caplog.at_level("WARNING"):
+        make_config(known_as(OwnLoss), loss_type="CE", n_negatives=5)
+    assert not caplog.text
+
+
 def test_the_tables_of_preload_weight_ride_along_in_the_checkpoint(write_inter: Any) -> None:
     Path("my_warm.py").write_text(
         "from recbole_bert4rec import BERT4Rec\n\nREAD, ITEMS = [], []\n\n\n"

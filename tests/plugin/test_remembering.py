@@ -8,9 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from recbole.quick_start import load_data_and_model
+from recbole.utils import get_trainer
 
 from recbole_bert4rec import Recommender, append_items, load
 from recbole_bert4rec.checkpoints import checkpoint
+from recbole_bert4rec.cli.main import main
 from recbole_bert4rec.core.memory import Memory, Transitions
 from recbole_bert4rec.core.ranker import Ranker
 from recbole_bert4rec.plugin.remembering import Validation, fit_memory, transitions_of
@@ -34,11 +37,9 @@ def test_the_memory_of_a_run_is_validated_and_tested_with_the_model(write_inter:
     assert with_memory.test_result["hit@10"] > 0.9 > alone.test_result["hit@10"]
     state = checkpoint.read(with_memory.checkpoint)
     assert state["best_valid_score"] == checkpoint.read(alone.checkpoint)["best_valid_score"]
-    assert "memory" not in checkpoint.read(alone.checkpoint)
-    assert with_memory.record["memory"] == {
-        "weight": state["memory"]["weight"],
-        "entries": len(state["memory"]["items"]),
-    }
+    assert checkpoint.read(alone.checkpoint)["other_parameter"] == {}
+    memory = state["other_parameter"]["memory"]
+    assert with_memory.record["memory"] == {"weight": memory["weight"], "entries": len(memory["items"])}
     assert "memory" not in alone.record
 
 
@@ -70,13 +71,13 @@ def test_the_weight_with_the_best_validation_are_kept_or_no_memory_at_all() -> N
         memory = ranker.memory
         if memory is None:
             return Validation(least, {"ndcg@10": least})
-        score = -abs(memory.weight - 1.5)
+        score = -abs(memory.weight - 2)
         return Validation(score, {"ndcg@10": score})
 
-    least = -1.1
+    least = -1.6
     alone, best = fit_memory(ranker, NOTHING, validate)
     assert (alone.score, best.score, best.metrics) == (least, 0.0, {"ndcg@10": 0.0})
-    assert ranker.memory == Memory(NOTHING, 1.5)
+    assert ranker.memory == Memory(NOTHING, 2.0)
     least = 0.001
     alone, best = fit_memory(ranker, NOTHING, validate)
     assert alone is best
@@ -87,7 +88,7 @@ def test_a_resumed_run_has_the_memory_of_one_that_never_stopped(write_inter: Any
     options = {**write_inter(CHAINS), "epochs": 3, "stopping_step": 100}
     whole = remembered(options)
     stopped = remembered(options, callbacks=[StopAfter(0)])
-    assert "memory" in checkpoint.read(stopped.checkpoint)
+    assert checkpoint.read(stopped.checkpoint)["other_parameter"]
     resumed = run(resume=str(stopped.checkpoint))
     assert [row["valid"] for row in resumed.record["epochs"]] == [row["valid"] for row in whole.record["epochs"]]
     assert resumed.test_result == whole.test_result
@@ -95,17 +96,43 @@ def test_a_resumed_run_has_the_memory_of_one_that_never_stopped(write_inter: Any
     again = run(resume=str(whole.checkpoint))
     assert again.test_result == whole.test_result
     assert again.best_valid_result == whole.best_valid_result
+    alone = run(resume=str(whole.checkpoint), options={"memory": False})
+    assert alone.best_valid_result == whole.record["epochs"][whole.record["best_epoch"]]["valid"]
+    assert "memory" not in alone.record
+
+
+def test_info_tells_the_memory(write_inter: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    options = write_inter(CHAINS)
+    for memory in (True, False):
+        result = remembered({**options, "memory": memory})
+        assert main(["info", f"--checkpoint={result.checkpoint}"]) == 0
+        printed = capsys.readouterr().out
+        assert (" without the memory" in printed) == memory
+        assert (
+            (f"weight {result.record['memory']['weight']:g}, " in printed)
+            if memory
+            else "memory         none" in printed
+        )
+
+
+def test_recbole_loads_the_memory_with_the_model(write_inter: Any) -> None:
+    result = remembered(write_inter(CHAINS))
+    config, network, *_, test = load_data_and_model(str(result.checkpoint))
+    trainer = get_trainer(config["MODEL_TYPE"], config["model"])(config, network)
+    assert trainer.evaluate(test, load_best_model=False) == result.test_result
 
 
 def test_refit_counts_again_and_keeps_the_weight(write_inter: Any) -> None:
     result = remembered({**write_inter(CHAINS), "refit": "train+valid"})
-    first = checkpoint.read(result.checkpoint)["memory"]
-    again = checkpoint.read(result.record["refit"]["checkpoint"])["memory"]
+    first = checkpoint.read(result.checkpoint)["other_parameter"]["memory"]
+    again = checkpoint.read(result.record["refit"]["checkpoint"])["other_parameter"]["memory"]
     assert again["weight"] == first["weight"]
     assert again["values"].sum() != first["values"].sum()
 
 
-def test_the_loaded_model_explains_by_it_and_new_items_have_followed_nothing(write_inter: Any, tmp_path: Path) -> None:
+def test_the_loaded_model_explains_by_it_and_new_items_follow_what_their_neighbours_did(
+    write_inter: Any, tmp_path: Path
+) -> None:
     result = remembered(write_inter(CHAINS))
     model = load(result.checkpoint, "cpu")
     assert isinstance(model, Recommender)
@@ -123,4 +150,11 @@ def test_the_loaded_model_explains_by_it_and_new_items_have_followed_nothing(wri
     before, after = model.score([["i5"]], ["i6", "i9"]), grown.score([["i5"]], ["i6", "i9"])
     assert np.allclose(before["score"], after["score"], atol=1e-5)
     assert len(grown.recommend([["i5", "new"]], k=3)) == 3
-    assert load(tmp_path / "grown.pth", "cpu").ranker.memory is not None
+    again = load(tmp_path / "grown.pth", "cpu")
+    assert again.score([["i5", "i6", "i7"]], ["new"])["score"][0] == pytest.approx(
+        again.score([["i5", "i6", "i7"]], ["i8"])["score"][0], abs=0.01
+    )
+    assert again.recommend([["i5", "new"]], k=1)["item_id"].tolist() == ["i9"]
+    between = append_items(result.checkpoint, {"new": ["i8", "i9"]}).ranker  # of which one follows the other
+    assert between.memory is not None
+    assert between.memory.transitions.value(between.n_items - 1, between.n_items - 1) == 0

@@ -38,6 +38,21 @@ def test_a_resumed_run_ends_where_an_uninterrupted_one_does(options: dict, more:
     assert equal(weights(whole), weights(second))
 
 
+@pytest.mark.parametrize(("epochs", "warns"), [(2, True), (4, False), (6, False)])
+def test_a_resumed_run_compares_the_warm_up_with_the_steps_of_all_its_epochs(
+    epochs: int, warns: bool, options: dict, caplog: pytest.LogCaptureFixture
+) -> None:
+    _, train, *_ = start(**options, epochs=1)
+    options["warmup_steps"] = 4 * len(train)
+    first, train, valid, _ = start(**options, epochs=1)
+    first.fit(train, valid, verbose=False)
+    second, train, valid, _ = start(**options, epochs=epochs)
+    second.resume_checkpoint(first.saved_model_file)
+    with caplog.at_level("WARNING"):
+        second.fit(train, valid, saved=False)
+    assert ("planned are fewer steps" in caplog.text) == warns
+
+
 @pytest.mark.parametrize("name", [name for name in FIXED_ON_RESUME if name not in ("valid_users", "warm_start")])
 def test_a_checkpoint_that_lacks_an_option_which_shapes_it_is_refused_by_name(name: str, options: dict) -> None:
     trainer, train, valid, _ = start(**options, epochs=1)

@@ -52,7 +52,8 @@ def naive(
     query = torch.cat([vector, torch.ones(1)]).numpy()
     near = np.argsort(-(index.lists.centres @ query), kind="stable")[:probes]
     inside = [item for item in allowed if index.lists.list_of[item - 1] in near and item not in added]
-    looked_at = [*inside, *(item for item in allowed if item in added)] if len(inside) >= k else allowed
+    changed = [item for item in allowed if added.get(item, -np.inf) > -np.inf]
+    looked_at = [*inside, *changed] if len(inside) + len(changed) >= k else allowed
     scores = [
         float(catalogue.vectors[item] @ vector + catalogue.bias[item]) + added.get(item, 0.0) for item in looked_at
     ]

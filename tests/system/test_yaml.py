@@ -34,7 +34,8 @@ HOSTILE = [
     ("a: 2001-99-99", "line 1: '2001-99-99' is no timestamp"),
     ("a: 1\na: 2", "`a` stands in line 1 and again in line 2"),
     ("? [a]\n: 1", "unhashable"),
-    ("a: \x00", "special characters are not allowed"),
+    ("a: \x00", "special characters are not allowed in position 3$"),
+    ("a: 1\n b: [1\n", "mapping values are not allowed here in line 2, column 3$"),
 ]
 
 

@@ -70,8 +70,10 @@ def test_a_run_shows_its_metrics_and_curves(write_inter: Any) -> None:
 
 def test_a_run_without_validation_shows_what_there_is(write_inter: Any) -> None:
     options = {**QUIET, **SMALL, **write_inter(ROWS), "epochs": 1, "eval_step": 0}
-    text = run(dataset=options.pop("dataset"), options=options)._repr_html_()
+    text = run(dataset=options["dataset"], options=options)._repr_html_()
     assert len(polylines(text)) == 1
+    options["epochs"] = 0
+    assert "0 epochs, none validated, " in run(dataset=options["dataset"], options=options)._repr_html_()
 
 
 def test_a_comparison_shows_means_and_a_curve_a_run() -> None:

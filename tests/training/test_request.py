@@ -16,6 +16,25 @@ from tests.helpers.runs import QUIET
 ROWS = [(f"u{u}", f"i{(u * t + t) % 23}", t) for u in range(1, 31) for t in range(4 + u % 10)]
 
 
+@pytest.mark.parametrize("model", ["BERT4Rec", "SASRec"])
+def test_a_mistake_in_a_configuration_file_is_named_with_the_file_and_the_line(model: str) -> None:
+    Path("a.yaml").write_text("epochs: two\nhidden_size: 16\nn_heads: x\n")
+    Path("b.yaml").write_text("# mine\nhidden_size: small\nbase: &b {inner_size: y}\n<<: *b\nmask_ration: .3\n")
+    with pytest.raises(UserError) as error:
+        run(model=model, config_files=["a.yaml", "b.yaml", {"n_heads": "z"}], options={"n_layers": 0.5})
+    places = {line.split("`")[1]: line.split("`")[0].strip() for line in str(error.value).splitlines()[1:]}
+    del places["allow_unknown: True"]
+    assert places == {
+        "epochs": "a.yaml, line 1:",
+        "hidden_size": "b.yaml, line 2:",
+        "inner_size": "b.yaml:",
+        "base": "b.yaml, line 3:",
+        "mask_ration": "b.yaml, line 5:",
+        "n_heads": "",
+        "n_layers": "",
+    }
+
+
 def test_fields_given_beside_a_request_win() -> None:
     request = RunRequest(model="Pop", k=3, options={"epochs": 2})
     changed = RunRequest.of(request, {"k": 5, "config_files": ["a.yaml"]})

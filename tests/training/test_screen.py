@@ -19,6 +19,7 @@ from recbole_bert4rec.comparison.comparison import Comparison
 from recbole_bert4rec.plugin.callbacks import Callback
 from recbole_bert4rec.plugin.patches.policy_logs import _LogFile
 from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.training import screen
 from recbole_bert4rec.training.build import load_data
 from recbole_bert4rec.training.logs import no_bars, screen_now, shown
 from recbole_bert4rec.training.record import read_record
@@ -153,17 +154,25 @@ def test_times_that_are_dates_are_shown_as_dates(write_inter: Any, capsys: pytes
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("epochs", "few", "said"),
     [
-        ({"epochs": 12, "learning_rate": 1e-3}, True),
-        ({"epochs": 9, "learning_rate": 1e-3}, False),  # too few to be meant
-        ({"epochs": 12, "learning_rate": 1e-3, "dupe_factor": 300}, False),  # many steps
+        (12, screen._FEW_STEPS, True),
+        (9, screen._FEW_STEPS, False),  # too few to be meant
+        (12, 25, True),
+        (12, 24, False),  # two an epoch
     ],
 )
 def test_few_steps_whose_best_epoch_is_late_are_pointed_at(
-    given: dict[str, Any], said: bool, write_inter: Any, capsys: pytest.CaptureFixture[str]
+    epochs: int,
+    few: int,
+    said: bool,
+    write_inter: Any,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    run(model="SASRecPlus", **inputs(write_inter, stopping_step=99, hidden_dropout_prob=0.0, **given))
+    monkeypatch.setattr(screen, "_FEW_STEPS", few)
+    options = {"epochs": epochs, "learning_rate": 1e-3, "stopping_step": 99, "hidden_dropout_prob": 0.0}
+    run(model="SASRecPlus", **inputs(write_inter, **options))
     shown = capsys.readouterr().err
     assert (
         bool(re.search(r"is in the last half of 12, and these were \d+ steps only: --epochs=\d+00 may", shown)) == said
@@ -239,6 +248,16 @@ def test_a_place_that_cannot_be_written_to_is_refused_before_the_data_are_read(w
     Path("a file").touch()
     with pytest.raises(UserError, match="--checkpoint_dir: folder a file/x cannot be written to: Not a directory"):
         run(**inputs(write_inter, checkpoint_dir="a file/x", data_path="nowhere"))
+
+
+@pytest.mark.parametrize("model", ["BERT4Rec", "SASRec"])
+def test_a_data_set_that_is_not_there_is_refused_before_anything_is_said(
+    model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(UserError, match=r"data set 'nothere': folder .*nothere does not exist"):
+        run(model=model, dataset="nothere", options=LOUD)
+    assert capsys.readouterr().err == ""
+    assert not list(Path().rglob("*.log"))
 
 
 @pytest.mark.parametrize("screen", ["short", "json", "quiet"])

@@ -75,13 +75,12 @@ NEEDS = (
 
 
 def main() -> int:
-    """Print changes of RecBole, versions, hardware, and the command that mends what is wrong.
+    """Print whether BERT4Rec can run or what mends it, versions, hardware, and changes of RecBole.
 
     Returns:
         The exit code: 0 if BERT4Rec can run, 1 if a library that it needs is missing or broken.
     """
-    unpatched = _print_patches()
-    print(f"Python {platform.python_version()} ({sys.executable}), {platform.platform()}\n")
+    unpatched, changes = _changes()
     rows, bad = [], []
     for need in NEEDS:
         version = _version(need)
@@ -90,6 +89,15 @@ def main() -> int:
         why = f"{need.purpose} ({fault})" if fault else need.purpose
         rows.append((need.package, version or "missing", "" if works else why))
         bad += [] if works else [need]
+    required = [need for need in bad if need.required]
+    names = ", ".join(need.package for need in required)
+    problem = f"{names} missing or broken" if required else unpatched
+    if problem is None:
+        print("BERT4Rec can run.\n")
+    else:
+        mend = _remedy(required) or "pip install -r requirements.txt"
+        print(f"BERT4Rec cannot run: {problem}. Mend it with: {mend}\n")
+    print(f"Python {platform.python_version()} ({sys.executable}), {platform.platform()}\n")
     print(_table(rows, ("package", "version", "what does not work")))
     print(f"\nGPU: {_gpu()}\n")
     optional = {need.module.partition(".")[0]: need for need in bad if not need.required}
@@ -97,14 +105,8 @@ def main() -> int:
         print(f"What is optional and missing comes with, in the checkout: {remedy(missing)}\n")
     if broken := [need for module, need in optional.items() if is_installed(module)]:
         print(f"What is optional and broken comes with: {_remedy(broken)}\n")
-    required = [need for need in bad if need.required]
-    names = ", ".join(need.package for need in required)
-    problem = f"{names} missing or broken" if required else unpatched
-    if problem is None:
-        print("BERT4Rec can run.")
-        return 0
-    print(f"BERT4Rec cannot run: {problem}. Mend it with: {_remedy(required) or 'pip install -r requirements.txt'}")
-    return 1
+    print(changes)
+    return int(problem is not None)
 
 
 def _version(need: Need) -> str | None:
@@ -146,12 +148,8 @@ def _gpu() -> str:
     return f"{', '.join(names)} (CUDA {torch.version.cuda})"
 
 
-def _print_patches() -> str | None:
-    """Print the table of changes.
-
-    Returns:
-        Why there are none, or None.
-    """
+def _changes() -> tuple[str | None, str]:
+    """Return why RecBole is not changed, or None, and the table of changes."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of RecBole's dependencies
@@ -159,16 +157,15 @@ def _print_patches() -> str | None:
 
             everything = registry.patches()
     except Exception as error:  # a library that does not fit may raise anything
-        return f"RecBole does not work here ({type(error).__name__}: {error})"
+        return f"RecBole does not work here ({type(error).__name__}: {error})", ""
     rows = [
         (patch.scope.name.lower(), patch.policy, patch.label, patch.reason, _when(patch.scope, patch.needed()))
         for patch in everything
     ]
-    print("Changes of RecBole:")
-    print(_table(rows, ("scope", "policy", "what", "reason", "made")))
-    print()
+    table = _table(rows, ("scope", "policy", "what", "reason", "made"))
     registered = [patch for patch in everything if patch.scope is Scope.REGISTRATION and patch.module != QUICK_START]
-    return None if all(map(places.is_applied, registered)) else "it is not registered"
+    unpatched = None if all(map(places.is_applied, registered)) else "it is not registered"
+    return unpatched, f"Changes of RecBole:\n{table}"
 
 
 def _when(scope: Scope, needed: bool) -> str:
