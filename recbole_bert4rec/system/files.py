@@ -59,7 +59,7 @@ def check_folder(flag: str, folder: str | os.PathLike[str]) -> None:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        raise UserError(f"{flag}: folder {folder} cannot be written to: {error.strerror}") from error
+        raise UserError(f"{flag}: folder {folder} cannot be written to: {why(error)}") from error
 
 
 def check_picture(flag: str, path: str) -> None:
@@ -238,9 +238,7 @@ def locked(lock: Path, program: str, flag: str, target: Path) -> Iterator[None]:
         lock.parent.mkdir(parents=True, exist_ok=True)
         lock.touch()
     except OSError as error:
-        raise UserError(
-            f"{flag}={target}: {lock.parent} is no folder that can be written to: {error.strerror}"
-        ) from error
+        raise UserError(f"{flag}={target}: {lock.parent} is no folder that can be written to: {why(error)}") from error
     file_lock = FileLock(lock)
     try:
         file_lock.acquire(timeout=0)

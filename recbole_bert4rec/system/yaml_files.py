@@ -86,8 +86,17 @@ def parse_yaml(text: str, where: str) -> Any:
     Raises:
         UserError: the text is not YAML, a key stands twice, or the text would grow without bounds when it is used.
     """
+    return _parse(text, where)[0]
+
+
+def _parse(text: str, where: str) -> tuple[Any, dict[str, int]]:
+    """Return the content of a YAML text, and the lines of its keys; arguments and errors as of :func:`parse_yaml`."""
     try:
-        return yaml.load(text, _Loader)  # noqa: S506  a safe one
+        loader = _Loader(text)
+        root = loader.get_single_node()
+        keys = [key for key, _ in root.value] if isinstance(root, yaml.MappingNode) else []
+        content = None if root is None else loader.construct_document(root)  # which resolves aliases in the root
+        return content, {key.value: key.start_mark.line + 1 for key in keys}
     except yaml.YAMLError as error:
         reason = re.sub(r'"<unicode string>", |:\n[^\n]*\n *\^', "", str(error))  # the line itself, too
         raise UserError(f"{where} cannot be read: {' '.join(reason.split())}") from error
@@ -104,7 +113,7 @@ def read_yaml(path: str) -> FileOptions:
         text = Path(path).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{where} cannot be read: {why(error)}") from error
-    content = parse_yaml(text, where)
+    content, lines = _parse(text, where)
     if content is None:  # nothing but comments
         return FileOptions({}, path, {})
     if not isinstance(content, dict):
@@ -112,5 +121,4 @@ def read_yaml(path: str) -> FileOptions:
     strange = [key for key in content if not isinstance(key, str)]
     if strange:
         raise UserError(f"{where}: the name of an option must be a text, but one is {short(strange[0])}; quote it")
-    keys = [key for key, _ in cast(yaml.MappingNode, yaml.compose(text, _Loader)).value]
-    return FileOptions(content, path, {key.value: key.start_mark.line + 1 for key in keys})
+    return FileOptions(content, path, lines)
