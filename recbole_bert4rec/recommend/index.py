@@ -209,8 +209,8 @@ class IndexedCatalogue:
     def best(self, vectors: Tensor, k: int, changes: Sequence[Change] = ()) -> tuple[Tensor, Tensor]:
         """Return the k items with the highest scores that are found; arguments as of :meth:`Catalogue.best`.
 
-        Items whose scores change are looked at apart from the lists, and so many of the lists that no other can be
-        among the best. If these are fewer than k, all items are searched.
+        Items whose scores change are ranked apart. The lists are read until no other item of them can be among the
+        best. If both give fewer than k items, all items are searched.
         """
         n_items = len(self._whole.bias)
         keys, added = _by_pair(changes, n_items, vectors)
