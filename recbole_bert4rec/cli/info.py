@@ -40,7 +40,7 @@ def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
         "trained on": f"{config['dataset']}: {len(model.items):,} items, {counted:,} interactions",
         "epoch": f"{state['epoch']}, from 0",
         "validation": (metrics or "none") + (" without the memory" if memory else ""),
-        "memory": f"weight {memory.weight:g}, {len(memory.transitions.items):,} entries" if memory else "none",
+        "memory": f"weight {memory.weight:g}, {memory.transitions.nnz:,} entries" if memory else "none",
         "columns": ", ".join(model.fields),
         "times": "needed" if config["time_bias"] else "for the order only",
         "histories": "none" if stored is None else f"{len(stored):,} users, {len(stored.items):,} interactions",

@@ -87,8 +87,9 @@ def _by_block(change: Change, ends: Tensor) -> list[Change]:
     kind = torch.int16 if len(ends) < 1 << 15 else torch.int64  # the shorter is sorted faster
     block, order = torch.bucketize(items, ends, right=True).to(kind).sort(stable=True)
     sizes = torch.bincount(block, minlength=len(ends)).tolist()
-    values = value[order].split(sizes) if is_one_each(value) else [value] * len(sizes)
-    return list(zip(rows[order].split(sizes), items[order].split(sizes), values, strict=True))
+    rows, items = (numbers.index_select(0, order) for numbers in (rows, items))  # three times as fast as numbers[order]
+    values = value.index_select(0, order).split(sizes) if is_one_each(value) else [value] * len(sizes)
+    return list(zip(rows.split(sizes), items.split(sizes), values, strict=True))
 
 
 def is_one_each(value: Tensor | float) -> TypeGuard[Tensor]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from recbole_bert4rec.core.memory import Memory, Transitions
+from scipy.sparse import csr_array
+
+from recbole_bert4rec.core.memory import Memory, count_transitions
 from recbole_bert4rec.core.ranker import Ranker
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 
@@ -24,14 +26,14 @@ class Validation(NamedTuple):
     metrics: dict[str, float]
 
 
-def transitions_of(training: BERT4RecDataset) -> Transitions:
+def transitions_of(training: BERT4RecDataset) -> csr_array:
     """Count what follows what in the training part of the histories."""
     _, begin, length = training.slices()
     sequences = training.sequences.slices(begin, length)
-    return Transitions.count(sequences.items.numpy(), sequences.offsets.numpy(), training.item_num)
+    return count_transitions(sequences.items.numpy(), sequences.offsets.numpy(), training.item_num)
 
 
-def fit_memory(model: Ranker, transitions: Transitions, validate: Callable[[], Validation]) -> list[Validation]:
+def fit_memory(model: Ranker, transitions: csr_array, validate: Callable[[], Validation]) -> list[Validation]:
     """Give a model a memory with the weight of the best validation score, or none if the model alone has it.
 
     Args:

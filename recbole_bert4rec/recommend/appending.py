@@ -16,7 +16,7 @@ from torch import Tensor
 
 from recbole_bert4rec.checkpoints import checkpoint
 from recbole_bert4rec.core.growth import FEATURE_VALUES, ITEM_EMBEDDING, encoder_rows
-from recbole_bert4rec.core.memory import Memory, Transitions
+from recbole_bert4rec.core.memory import Memory
 from recbole_bert4rec.recommend.ids import Ids, Items, as_tokens, by_user
 from recbole_bert4rec.recommend.load import recommender_of
 from recbole_bert4rec.recommend.recommender import Recommender
@@ -104,18 +104,16 @@ def _grown(memory: Memory, many: int, owners: NDArray[np.int64], known: NDArray[
         owners: the new item, from 0, of each neighbour. *Shape:* (P,)
         known: neighbours. *Shape:* (P,)
     """
-    table = memory.transitions
-    n_items = len(table.offsets) - 1
-    old = csr_array((table.values.astype(np.float32), table.items, table.offsets), shape=(n_items, n_items))
+    n_items = memory.transitions.shape[0]
     shares = np.concatenate([np.ones(n_items), 1 / np.bincount(owners)[owners]])
     rows, columns = (np.concatenate([np.arange(n_items), more]) for more in (n_items + owners, known))
     spread = csr_array((shares, (rows, columns)), shape=(n_items + many, n_items))
-    grown = csr_array(spread @ old @ spread.T)
+    grown = csr_array(spread @ memory.transitions @ spread.T)
     grown.setdiag(0)  # no item follows itself
     grown.eliminate_zeros()
     grown.sort_indices()
-    offsets, items = grown.indptr.astype(np.int64), grown.indices.astype(np.int32)
-    return replace(memory, transitions=Transitions(offsets, items, grown.data.astype(np.float16)))
+    grown.data = grown.data.astype(np.float16).astype(np.float32)  # as a checkpoint has it
+    return replace(memory, transitions=grown)
 
 
 def _check_new(new: NDArray[np.object_], old: Items) -> None:

@@ -334,7 +334,7 @@ class RecordWriter(Callback):
         if ours.model.seen_bias is not None:
             record["learnt"] = {"seen_bias": round(float(ours.model.seen_bias.detach()), 4)}
         if ours.model.memory is not None:
-            entries = len(ours.model.memory.transitions.items)
+            entries = ours.model.memory.transitions.nnz
             record["memory"] = {"weight": ours.model.memory.weight, "entries": entries}
         return record
 

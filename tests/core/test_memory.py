@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recbole_bert4rec.core import memory
-from recbole_bert4rec.core.memory import DAMPING, DECAY, SPAN, Memory, Transitions
+from recbole_bert4rec.core.memory import DAMPING, DECAY, SPAN, Memory, count_transitions
 from recbole_bert4rec.options.table import OPTIONS
 from recbole_bert4rec.recommend.torch_scorer import TrainedRanker
 from recbole_bert4rec.system.errors import UserError
@@ -36,14 +36,6 @@ def naive(histories: list[list[int]]) -> Any:
     return table
 
 
-def dense(table: Transitions) -> Any:
-    whole = np.zeros((N_ITEMS, N_ITEMS))
-    for i in range(N_ITEMS):
-        entries = slice(table.offsets[i], table.offsets[i + 1])
-        whole[i, table.items[entries]] = table.values[entries]
-    return whole
-
-
 histories_of_all = st.lists(st.lists(st.integers(1, N_ITEMS - 1), min_size=1, max_size=30), min_size=1, max_size=9)
 
 
@@ -51,44 +43,37 @@ histories_of_all = st.lists(st.lists(st.integers(1, N_ITEMS - 1), min_size=1, ma
 def test_the_table_is_that_of_its_definition_however_it_is_counted(histories: list[list[int]], at_once: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(memory, "_PAIRS_AT_ONCE", at_once)
-        table = Transitions.count(*flat(histories), N_ITEMS)
-    assert np.allclose(dense(table), naive(histories), rtol=1e-3)
+        table = count_transitions(*flat(histories), N_ITEMS)
+    assert np.allclose(table.toarray(), naive(histories), rtol=1e-3)
 
 
 @given(histories=histories_of_all)
 def test_the_strongest_followers_of_an_item_are_kept(histories: list[list[int]]) -> None:
-    whole, table = naive(histories), Transitions.count(*flat(histories), N_ITEMS, width=2)
+    whole, table = naive(histories), count_transitions(*flat(histories), N_ITEMS, width=2)
     for i in range(N_ITEMS):
-        kept = table.items[table.offsets[i] : table.offsets[i + 1]]
+        kept = table.indices[table.indptr[i] : table.indptr[i + 1]]
         assert len(kept) == min(2, np.count_nonzero(whole[i]))
         left_out = np.delete(whole[i], kept)
         assert not len(kept) or whole[i, kept].min() >= left_out.max() - 1e-12
 
 
-@given(histories=histories_of_all, cells=st.sampled_from([1, 3 * N_ITEMS, 1 << 18]))
-def test_a_history_is_followed_by_what_followed_its_items_the_latest_most(
-    histories: list[list[int]], cells: int
-) -> None:
-    table = Transitions.count(*flat(histories), N_ITEMS)
-    whole, width = dense(table), max(map(len, histories))
+@given(histories=histories_of_all)
+def test_a_history_is_followed_by_what_followed_its_items_the_latest_most(histories: list[list[int]]) -> None:
+    table = count_transitions(*flat(histories), N_ITEMS)
+    whole, width = table.toarray(), max(map(len, histories))
     item_seq = np.array([history + [0] * (width - len(history)) for history in histories])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(memory, "_CELLS_AT_ONCE", cells)
-        rows, items, sums = table.scores(item_seq, np.array([len(history) for history in histories]))
-    scores = np.zeros((len(histories), N_ITEMS))
-    scores[rows, items] = sums
+    sums = Memory(table, 1.0).sums(item_seq, np.array([len(history) for history in histories])).toarray()
     for row, history in enumerate(histories):
         wanted = sum(DECAY**age * whole[i] for age, i in enumerate(history[::-1][:SPAN]))
-        assert np.allclose(scores[row], wanted)
-    assert (np.diff(rows) >= 0).all()
-    assert len(np.unique(rows * N_ITEMS + items)) == len(rows)
+        assert np.allclose(sums[row], wanted)
 
 
 def test_what_comes_after_a_position_changes_no_score_there() -> None:
-    table = Transitions.count(*flat([[1, 2, 3, 4], [2, 5], [3, 1]]), N_ITEMS)
-    shown = table.scores(np.array([[1, 2, 0, 0]]), np.array([2]))
+    table = count_transitions(*flat([[1, 2, 3, 4], [2, 5], [3, 1]]), N_ITEMS)
+    memory_of_three = Memory(table, 1.0)
+    shown = memory_of_three.additions(np.array([[1, 2, 0, 0]]), np.array([2]))
     for later in ([3, 4], [5, 1]):
-        assert all(map(np.array_equal, shown, table.scores(np.array([[1, 2, *later]]), np.array([2]))))
+        assert all(map(np.array_equal, shown, memory_of_three.additions(np.array([[1, 2, *later]]), np.array([2]))))
 
 
 ITEM_SEQ = np.array([[1, 2, 3, 0], [4, 0, 0, 0], [11, 10, 11, 2]])
@@ -97,20 +82,21 @@ LENGTHS = np.array([3, 1, 4])
 
 @pytest.fixture
 def memory_of_three() -> Memory:
-    return Memory(Transitions.count(*flat([[1, 2, 3, 4], [2, 5, 4, 6, 7], [3, 1, 11, 2, 9]]), N_ITEMS), 1.5)
+    return Memory(count_transitions(*flat([[1, 2, 3, 4], [2, 5, 4, 6, 7], [3, 1, 11, 2, 9]]), N_ITEMS), 1.5)
 
 
 def test_the_addition_is_a_logarithm_and_each_item_of_the_history_has_its_share_of_it(memory_of_three: Memory) -> None:
     rows, items, additions = memory_of_three.additions(ITEM_SEQ, LENGTHS)
-    _, _, sums = memory_of_three.transitions.scores(ITEM_SEQ, LENGTHS)
-    assert np.allclose(additions, 1.5 * np.log(1 + sums / 0.1))
+    sums = memory_of_three.sums(ITEM_SEQ, LENGTHS).toarray()
+    assert np.allclose(additions, 1.5 * np.log(1 + sums[rows, items] / 0.1))
+    assert len(additions) == np.count_nonzero(sums)
     assert len(rows) > 9
     for row, item, addition in zip(rows, items, additions, strict=True):
         history = ITEM_SEQ[row, : LENGTHS[row]]
         shares = memory_of_three.shares(history, int(item))
         assert shares.sum() == pytest.approx(addition, rel=1e-6)
         for share, shown in zip(shares, history, strict=True):
-            assert (share > 0) == (memory_of_three.transitions.value(int(shown), int(item)) > 0)
+            assert (share > 0) == (memory_of_three.transitions[shown, item] > 0)
     assert not memory_of_three.shares(np.array([9]), 1).any()
 
 

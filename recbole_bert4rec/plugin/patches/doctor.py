@@ -41,7 +41,7 @@ NEEDS = (
     Need("torch", "torch", "everything"),
     Need("numpy", "numpy", "everything"),
     Need("pandas", "pandas", "everything with RecBole", wanted="pandas<3"),
-    Need("scipy", "scipy", "everything with RecBole"),
+    Need("scipy", "scipy", "everything"),
     Need("recbole", "recbole", "everything but `load()` and `core`"),
     Need("colorama", "colorama", _IMPORTED),
     Need("colorlog", "colorlog", _IMPORTED),
