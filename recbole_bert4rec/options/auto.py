@@ -20,6 +20,9 @@ _EPOCHS = 40
 _FEW = 100
 """Interactions of an item, below which the memory of what followed it adds to what its embedding has learnt."""
 
+_LARGE_BATCH = 2000
+"""Items of a batch on a log whose items have more; on ml-1m 24 epochs of such are as good as 40 of 1,000."""
+
 
 @dataclass(frozen=True)
 class LogSize:
@@ -56,12 +59,29 @@ def dropout(options: OptionValues, size: LogSize) -> float:
     return round(20 * max(0.1, 0.5 - 0.1 * abs(math.log(max(1.0, size.per_item) / 16, 3)))) / 20
 
 
+def batch_items(options: OptionValues, size: LogSize) -> int:
+    """Train on 2,000 items at once if items have 100 interactions or more, else on 1,000."""
+    return _LARGE_BATCH if size.per_item >= _FEW else 1000
+
+
+def rate(options: OptionValues, size: LogSize) -> float:
+    """Train with .001, and with twice as much if batches have 2,000 items or more, but with .2 / H at most."""
+    return min(0.002, round(0.2 / options["hidden_size"], 4)) if _has_large_batches(options) else 0.001
+
+
 def epochs(options: OptionValues, size: LogSize) -> int:
     """Pass 40 times over a log with 14 interactions an item or more; fewer times, but 10, over one with fewer.
 
-    Items that are seen so seldom are learnt by heart: on beauty, with 6.5 an item, 40 epochs are past the best one.
+    Items that are seen so seldom are learnt by heart: on beauty, with 6.5 an item, 40 epochs are past the best one. If
+    items have 100 or more and batches 2,000 items, 24 passes suffice.
     """
+    if size.per_item >= _FEW and _has_large_batches(options):
+        return 24
     return max(10, min(_EPOCHS, round(_EPOCHS * size.per_item / 14)))
+
+
+def _has_large_batches(options: OptionValues) -> bool:
+    return options["batch_sequences"] is None and options["train_batch_size"] >= _LARGE_BATCH
 
 
 def most_epochs(options: OptionValues) -> int:
@@ -87,6 +107,8 @@ def memory(options: OptionValues, size: LogSize) -> bool:
 
 RULES: Mapping[str, Rule] = MappingProxyType(
     {
+        "train_batch_size": batch_items,
+        "learning_rate": rate,
         "epochs": epochs,
         "hidden_dropout_prob": dropout,
         "loss_type": loss,

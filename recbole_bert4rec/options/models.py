@@ -8,7 +8,7 @@ from typing import Any
 from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.system.constants import OUR_MODELS
 
-_NEXT: Mapping[str, Any] = {"epochs": AUTO, "learning_rate": 0.001, "hidden_dropout_prob": AUTO}
+_NEXT: Mapping[str, Any] = dict.fromkeys(("train_batch_size", "learning_rate", "epochs", "hidden_dropout_prob"), AUTO)
 
 MODEL_DEFAULTS: Mapping[str, Mapping[str, Any]] = dict(
     zip(OUR_MODELS, ({}, {**_NEXT, "objective": "prefix", "memory": AUTO}, {**_NEXT, "objective": "next"}), strict=True)

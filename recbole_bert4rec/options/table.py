@@ -415,15 +415,16 @@ OPTIONS: Mapping[str, Option] = {
         source=Source.VALIDATION,
         shared=True,
         help="Passes over all users; the learning rate reaches 0 at the last. auto: 40, fewer where items have fewer "
-        "than 14 interactions.",
+        "than 14 interactions; 24 in batches of 2000.",
     ),
     "train_batch_size": Option(
         default=1000,
-        kind=Whole(1),
+        kind=or_auto(Whole(1)),
         role=Role.OPTIMISATION,
         source=Source.VALIDATION,
         shared=True,
-        help="Interactions (items) in a batch, padding counted, as a row of RecBole's sequential models is one.",
+        help="Interactions (items) in a batch, padding counted, as a row of RecBole's sequential models is one. auto: "
+        "1000, 2000 where items have 100 interactions.",
     ),
     "batch_sequences": Option(
         default=None,
@@ -460,11 +461,12 @@ OPTIONS: Mapping[str, Option] = {
     ),
     "learning_rate": Option(
         default=0.003,
-        kind=Real(0, brackets="()"),
+        kind=or_auto(Real(0, brackets="()")),
         role=Role.OPTIMISATION,
         source=Source.VALIDATION,
         shared=True,
-        help="Highest learning rate; lower for hidden states above 64, about 0.2 / hidden_size (0.0015 for 128).",
+        help="Highest learning rate; lower for hidden states above 64, about 0.2 / hidden_size (0.0015 for 128). auto: "
+        "0.001, 0.002 in batches of 2000.",
     ),
     "lr_schedule": Option(
         default="cosine",

@@ -11,7 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from recbole.data import create_dataset
 
-from recbole_bert4rec.options.auto import RULES, LogSize, dropout, epochs, loss, memory, most_epochs, negatives, settle
+from recbole_bert4rec.options.auto import (
+    RULES,
+    LogSize,
+    dropout,
+    epochs,
+    loss,
+    memory,
+    most_epochs,
+    negatives,
+    rate,
+    settle,
+)
 from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.options.table import OPTIONS
 from recbole_bert4rec.plugin.benchmark_rows import count_interactions
@@ -20,15 +31,17 @@ from tests.helpers.runs import QUIET, make_config, prepare
 from tests.helpers.small import ROWS, SMALL
 
 COUNTS = st.integers(0, 10**9)
+SHAPE = {"hidden_size": 64, "batch_sequences": None}
+SMALL_BATCHES = {**SHAPE, "train_batch_size": 1000}
 
 
 @given(COUNTS, COUNTS, COUNTS)
 def test_every_log_gets_values_that_the_options_take(users: int, items: int, interactions: int) -> None:
-    options = dict.fromkeys(RULES, AUTO)
+    options = {**SHAPE, **dict.fromkeys(RULES, AUTO)}
     assert set(settle(options, LogSize(users, items, interactions))) == set(RULES)
-    for name, value in options.items():
-        assert value != AUTO
-        assert OPTIONS[name].kind.accepts(value)
+    for name in RULES:
+        assert options[name] != AUTO
+        assert OPTIONS[name].kind.accepts(options[name])
 
 
 @given(st.integers(1, 10**6), COUNTS, COUNTS)
@@ -45,21 +58,37 @@ def test_dropout_falls_on_both_sides_of_16_interactions_an_item(items: int, few:
 @given(st.integers(1, 10**6), COUNTS, COUNTS)
 def test_more_interactions_an_item_never_take_fewer_epochs(items: int, few: int, more: int) -> None:
     low, high = sorted((few, more))
-    assert (
-        10 <= epochs({}, LogSize(9, items, low)) <= epochs({}, LogSize(9, items, high)) <= most_epochs({"epochs": AUTO})
-    )
+    values = [epochs(SMALL_BATCHES, LogSize(9, items, n)) for n in (low, high)]
+    assert 10 <= values[0] <= values[1] <= most_epochs({"epochs": AUTO})
 
 
-def test_epochs_and_dropout_of_the_logs_that_the_rules_were_made_from() -> None:
+def test_training_on_the_logs_that_the_rules_were_made_from() -> None:
     logs = {
-        LogSize(40_226, 54_542, 353_962): (19, 0.4),  # beauty
-        LogSize(19_412, 11_924, 167_597): (40, 0.5),  # toys-5core
-        LogSize(22_363, 12_101, 198_502): (40, 0.5),  # beauty-5core
-        LogSize(1_090, 3_646, 52_551): (40, 0.5),  # lastfm
-        LogSize(943, 1_682, 100_000): (40, 0.4),  # ml-100k
-        LogSize(6_040, 3_416, 999_611): (40, 0.25),  # ml-1m
+        LogSize(40_226, 54_542, 353_962): (1000, 0.001, 19, 0.4),  # beauty
+        LogSize(19_412, 11_924, 167_597): (1000, 0.001, 40, 0.5),  # toys-5core
+        LogSize(22_363, 12_101, 198_502): (1000, 0.001, 40, 0.5),  # beauty-5core
+        LogSize(1_090, 3_646, 52_551): (1000, 0.001, 40, 0.5),  # lastfm
+        LogSize(943, 1_682, 100_000): (1000, 0.001, 40, 0.4),  # ml-100k
+        LogSize(6_040, 3_416, 999_611): (2000, 0.002, 24, 0.25),  # ml-1m
     }
-    assert {size: (epochs({}, size), dropout({}, size)) for size in logs} == logs
+    names = ("train_batch_size", "learning_rate", "epochs", "hidden_dropout_prob")
+    for size, wanted in logs.items():
+        options = {**SHAPE, **dict.fromkeys(RULES, AUTO)}
+        settle(options, size)
+        assert tuple(options[name] for name in names) == wanted
+
+
+def test_only_large_batches_are_trained_at_twice_the_rate_and_in_fewer_epochs() -> None:
+    dense, sparse = LogSize(9, 9, 10**4), LogSize(9, 9, 9 * 50)
+    large = {**SHAPE, "train_batch_size": 2000}
+    assert [rate(large, dense), rate({**large, "hidden_size": 256}, dense), rate(SMALL_BATCHES, dense)] == [
+        0.002,
+        0.0008,
+        0.001,
+    ]
+    assert [epochs(large, dense), epochs(large, sparse), epochs(SMALL_BATCHES, dense)] == [24, 40, 40]
+    by_users = {**large, "batch_sequences": 16}
+    assert (rate(by_users, dense), epochs(by_users, dense)) == (0.001, 40)
 
 
 def test_there_is_a_memory_where_items_have_few_interactions() -> None:
@@ -74,7 +103,7 @@ def test_a_large_catalogue_is_sampled_by_popularity() -> None:
 
 
 def test_what_the_user_gives_stays() -> None:
-    chosen = {"epochs": 3, "hidden_dropout_prob": 0.33, "loss_type": "gBCE", "memory": False}
+    chosen = {**dict.fromkeys(RULES, 0.5), "epochs": 3, "loss_type": "gBCE", "memory": False}
     options = {**chosen, "negatives": AUTO}
     assert settle(options, LogSize(9, 9, 9)) == ("negatives",)
     assert options == {**chosen, "negatives": "uniform"}
@@ -88,7 +117,8 @@ def test_a_run_says_what_auto_became(write_inter: Any, caplog: pytest.LogCapture
     assert (config["hidden_dropout_prob"], config["loss_type"]) == (0.45, "CE")
     size = f"30 users, {len({row[1] for row in ROWS})} items, {len(ROWS)} interactions"
     assert (
-        f"auto is epochs 30, hidden_dropout_prob 0.45, loss_type CE, negatives uniform, by the data: {size}"
+        "auto is train_batch_size 1000, learning_rate 0.001, epochs 30, hidden_dropout_prob 0.45, loss_type CE, "
+        f"negatives uniform, by the data: {size}"
         in caplog.text
     )
 
