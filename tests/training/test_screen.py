@@ -172,8 +172,10 @@ def test_few_steps_whose_best_epoch_is_late_are_pointed_at(
 ) -> None:
     monkeypatch.setattr(screen, "_FEW_STEPS", few)
     options = {"epochs": epochs, "learning_rate": 1e-3, "stopping_step": 99, "hidden_dropout_prob": 0.0}
-    run(model="SASRecPlus", **inputs(write_inter, **options))
+    result = run(model="SASRecPlus", **inputs(write_inter, **options))
     shown = capsys.readouterr().err
+    run(resume=str(result.checkpoint))
+    assert "nothing to train" in capsys.readouterr().err
     assert (
         bool(re.search(r"is in the last half of 12, and these were \d+ steps only: --epochs=\d+00 may", shown)) == said
     )
