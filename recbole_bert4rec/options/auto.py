@@ -17,11 +17,11 @@ _LARGE = 10_000
 _EPOCHS = 40
 """Most epochs if ``epochs`` is ``auto``."""
 
-_FEW = 100
-"""Interactions of an item, below which the memory of what followed it adds to what its embedding has learnt."""
+_MANY = 100
+"""Interactions of an item, from which on a log is dense."""
 
 _LARGE_BATCH = 2000
-"""Items of a batch on a log whose items have more; on ml-1m 24 epochs of such are as good as 40 of 1,000."""
+"""Items of a batch on a dense log; on ml-1m 24 epochs of such are as good as 40 of 1,000."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def dropout(options: OptionValues, size: LogSize) -> float:
 
 def batch_items(options: OptionValues, size: LogSize) -> int:
     """Train on 2,000 items at once if items have 100 interactions or more, else on 1,000."""
-    return _LARGE_BATCH if size.per_item >= _FEW else 1000
+    return _LARGE_BATCH if size.per_item >= _MANY else 1000
 
 
 def rate(options: OptionValues, size: LogSize) -> float:
@@ -75,7 +75,7 @@ def epochs(options: OptionValues, size: LogSize) -> int:
     Items that are seen so seldom are learnt by heart: on beauty, with 6.5 an item, 40 epochs are past the best one. If
     items have 100 or more and batches 2,000 items, 24 passes suffice.
     """
-    if size.per_item >= _FEW and _has_large_batches(options):
+    if size.per_item >= _MANY and _has_large_batches(options):
         return 24
     return max(10, min(_EPOCHS, round(_EPOCHS * size.per_item / 14)))
 
@@ -100,11 +100,6 @@ def negatives(options: OptionValues, size: LogSize) -> str:
     return "popularity" if options["loss_type"] == "sampled_softmax" else "uniform"
 
 
-def memory(options: OptionValues, size: LogSize) -> bool:
-    """Remember what follows what if items have fewer than 100 interactions, too few for their embeddings alone."""
-    return size.per_item < _FEW
-
-
 RULES: Mapping[str, Rule] = MappingProxyType(
     {
         "train_batch_size": batch_items,
@@ -113,7 +108,6 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "hidden_dropout_prob": dropout,
         "loss_type": loss,
         "negatives": negatives,
-        "memory": memory,
     }
 )
 """A rule for each option that may be ``auto``, in the order in which they are applied."""

@@ -11,7 +11,7 @@ from recbole_bert4rec.system.constants import OUR_MODELS
 _NEXT: Mapping[str, Any] = dict.fromkeys(("train_batch_size", "learning_rate", "epochs", "hidden_dropout_prob"), AUTO)
 
 MODEL_DEFAULTS: Mapping[str, Mapping[str, Any]] = dict(
-    zip(OUR_MODELS, ({}, {**_NEXT, "objective": "prefix", "memory": AUTO}, {**_NEXT, "objective": "next"}), strict=True)
+    zip(OUR_MODELS, ({}, {**_NEXT, "objective": "prefix", "memory": True}, {**_NEXT, "objective": "next"}), strict=True)
 )
 """Options of each model whose default is not that of BERT4Rec in the table."""
 

@@ -678,12 +678,12 @@ OPTIONS: Mapping[str, Option] = {
     ),
     "memory": Option(
         default=False,
-        kind=or_auto(Switch()),
+        kind=Switch(),
         role=Role.EVALUATION,
         source=Source.VALIDATION,
         on_resume=OnResume.FREE,
         help="Add to the score of an item how often it followed the history's items in training; by how much, "
-        "validation decides after the last epoch. auto: if items have fewer than 100 interactions.",
+        "validation decides after the last epoch.",
     ),
     "metrics": _recboles(
         kind=Anything("a list"),

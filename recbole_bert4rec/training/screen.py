@@ -178,7 +178,8 @@ class EpochLines(Callback):
         """Advise more epochs if a small log was trained for so few steps that the best epoch came late."""
         epochs, best = len(self._log.epochs), self._log.best_epoch
         steps = epochs * self._batches
-        if best is not None and _FEW_EPOCHS <= epochs == trainer.epochs and 2 * best >= epochs and 0 < steps < _FEW_STEPS:
+        late = best is not None and 2 * best >= epochs
+        if late and _FEW_EPOCHS <= epochs == trainer.epochs and 0 < steps < _FEW_STEPS:
             enough = 100 * math.ceil(_FEW_STEPS / self._batches / 100)
             say(
                 f"note    the best epoch, {best}, is in the last half of {epochs}, and these were {steps:,} steps "

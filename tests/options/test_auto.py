@@ -17,7 +17,6 @@ from recbole_bert4rec.options.auto import (
     dropout,
     epochs,
     loss,
-    memory,
     most_epochs,
     negatives,
     rate,
@@ -91,10 +90,6 @@ def test_only_large_batches_are_trained_at_twice_the_rate_and_in_fewer_epochs() 
     assert (rate(by_users, dense), epochs(by_users, dense)) == (0.001, 40)
 
 
-def test_there_is_a_memory_where_items_have_few_interactions() -> None:
-    assert [memory({}, LogSize(9, 100, n)) for n in (0, 9_999, 10_000)] == [True, True, False]
-
-
 def test_a_large_catalogue_is_sampled_by_popularity() -> None:
     small, large = LogSize(9, 10_000, 10**6), LogSize(9, 10_001, 10**6)
     assert (loss({}, small), loss({}, large)) == ("CE", "sampled_softmax")
@@ -103,7 +98,7 @@ def test_a_large_catalogue_is_sampled_by_popularity() -> None:
 
 
 def test_what_the_user_gives_stays() -> None:
-    chosen = {**dict.fromkeys(RULES, 0.5), "epochs": 3, "loss_type": "gBCE", "memory": False}
+    chosen = {**dict.fromkeys(RULES, 0.5), "epochs": 3, "loss_type": "gBCE"}
     options = {**chosen, "negatives": AUTO}
     assert settle(options, LogSize(9, 9, 9)) == ("negatives",)
     assert options == {**chosen, "negatives": "uniform"}
@@ -118,8 +113,7 @@ def test_a_run_says_what_auto_became(write_inter: Any, caplog: pytest.LogCapture
     size = f"30 users, {len({row[1] for row in ROWS})} items, {len(ROWS)} interactions"
     assert (
         "auto is train_batch_size 1000, learning_rate 0.001, epochs 30, hidden_dropout_prob 0.45, loss_type CE, "
-        f"negatives uniform, by the data: {size}"
-        in caplog.text
+        f"negatives uniform, by the data: {size}" in caplog.text
     )
 
 

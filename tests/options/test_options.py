@@ -70,7 +70,7 @@ BAD_VALUES = [
     ("gbce_t", 1.1, "a number at least 0 and at most 1"),
     ("sparse_update", 1, "one of [True, False]"),
     ("seen_bias", "on", "one of [True, False]"),
-    ("memory", "often", "one of [True, False], or auto"),
+    ("memory", "often", "one of [True, False]"),
     ("output_projection", 0, "one of [True, False]"),
     ("loss_mean", "median", "one of ['mask', 'sequence']"),
     ("window", "first", "one of ['random', 'last', 'sliding']"),
