@@ -359,7 +359,7 @@ class BERT4RecEncoder(nn.Module):
 
         *Shape:* (B, L) -> (B, L, H)
         """
-        hidden: Tensor = self.item_embedding(item_seq)
+        hidden = self.item_vectors(item_seq)
         if self.position_embedding is not None:
             position = torch.arange(item_seq.shape[1], device=item_seq.device)
             if self.options.position == "end":
@@ -367,6 +367,14 @@ class BERT4RecEncoder(nn.Module):
                 position = (length - 1 - position).clamp(min=0)  # (B, L)
             hidden = hidden + self.position_embedding(position)
         return hidden if self.features is None else hidden + self.features(item_seq)
+
+    def item_vectors(self, items: Tensor) -> Tensor:
+        """Return the embeddings of items, which are the same at the input and at the output (section 3.5).
+
+        *Shape:* (...) -> (..., H)
+        """
+        vectors: Tensor = self.item_embedding(items)
+        return vectors
 
     def _attention_bias(self, width: int, times: Tensor | None) -> Tensor | None:
         """Return the bias of the attention logits of all layers, (B or 1, A, L, L); None without one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -11,6 +12,9 @@ from torch import Tensor
 from recbole_bert4rec.core.fast.cross_entropy import LogitOffset
 from recbole_bert4rec.core.fast.layers import linear
 from recbole_bert4rec.core.segments import index_within_segment
+
+ItemVectors = Callable[[Tensor], Tensor]
+"""Looks up the output embeddings of items. *Shape:* (...) -> (..., H)"""
 
 
 def mask_weights(rows: Tensor, n_sequences: int, loss_mean: str) -> Tensor:
@@ -32,7 +36,7 @@ def mask_weights(rows: Tensor, n_sequences: int, loss_mean: str) -> Tensor:
 
 
 def bpr(
-    hidden: Tensor, item_embedding: Tensor, bias: Tensor, labels: Tensor, negatives: Tensor, weights: Tensor
+    hidden: Tensor, item_vectors: ItemVectors, bias: Tensor, labels: Tensor, negatives: Tensor, weights: Tensor
 ) -> Tensor:
     """Return the pairwise loss BPR (Rendle et al., UAI 2009, section 4.1) without its regularisation.
 
@@ -40,7 +44,7 @@ def bpr(
 
     Args:
         hidden: *Shape:* (M, H)
-        item_embedding: *Shape:* (N or more, H)
+        item_vectors: of labels and negatives.
         bias: *Shape:* (N,)
         labels: *Shape:* (M,)
         negatives: one item for each masked position, outside its sequence. *Shape:* (M,)
@@ -49,7 +53,7 @@ def bpr(
     Returns:
         A scalar.
     """
-    difference = item_embedding[labels] - item_embedding[negatives]  # (M, H)
+    difference = item_vectors(labels) - item_vectors(negatives)  # (M, H)
     margin = (hidden * difference).sum(-1) + bias[labels] - bias[negatives]
     return -torch.dot(F.logsigmoid(margin).float(), weights)
 
@@ -68,26 +72,24 @@ class SampledScores(NamedTuple):
 
 def sampled_scores(
     hidden: Tensor,
-    item_embedding: Tensor,
+    item_vectors: ItemVectors,
     bias: Tensor,
     labels: Tensor,
     negatives: Tensor,
     offset: LogitOffset | None = None,
-    sparse: bool = False,
 ) -> SampledScores:
     """Score the labels and the negatives, which all masked positions share.
 
     Args:
         hidden: *Shape:* (M, H)
-        item_embedding: *Shape:* (N or more, H)
+        item_vectors: of labels and negatives.
         bias: *Shape:* (N,)
         labels: *Shape:* (M,)
         negatives: drawn items. *Shape:* (K,)
         offset: a number that is added to some scores.
-        sparse: make the gradient of ``item_embedding`` a sparse tensor.
     """
-    positive = (hidden * F.embedding(labels, item_embedding, sparse=sparse)).sum(1) + bias[labels]
-    drawn = F.embedding(negatives, item_embedding, sparse=sparse)  # (K, H)
+    positive = (hidden * item_vectors(labels)).sum(1) + bias[labels]
+    drawn = item_vectors(negatives)  # (K, H)
     negative = linear(hidden, drawn, bias.new_zeros(len(drawn))) + bias[negatives]
     if offset is not None:
         label_rows = offset.rows[offset.items == labels[offset.rows]]

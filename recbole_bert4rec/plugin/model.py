@@ -150,15 +150,16 @@ class BERT4Rec(Ranker, SequentialRecommender):
         generator = self._generator_on(sequences.device)
         weights = mask_weights(batch.rows, len(sequences), self.loss_mean)
         offset = self._seen_offset(batch)
-        table, bias, labels = self.encoder.output_embedding, self.encoder.output_bias, batch.labels
+        item_vectors, bias, labels = self.encoder.item_vectors, self.encoder.output_bias, batch.labels
         if self.loss_type == "CE":
+            table = self.encoder.output_embedding
             return cross_entropy(vectors, table, bias, labels, weights, offset, self._workspace)
         if self.loss_type == "BPR":
-            return bpr(vectors, table, bias, labels, self._negatives_outside(sequences, batch, generator), weights)
+            outside = self._negatives_outside(sequences, batch, generator)
+            return bpr(vectors, item_vectors, bias, labels, outside, weights)
         if self.negatives is not None:
             negatives = self.negatives.draw(self.n_negatives, labels, generator)
-            sparse = self.encoder.options.sparse_update
-            scores = sampled_scores(vectors, table, bias, labels, negatives.items, offset, sparse)
+            scores = sampled_scores(vectors, item_vectors, bias, labels, negatives.items, offset)
             if self.loss_type == "sampled_softmax":
                 return sampled_softmax(scores, negatives.log_expected, weights)
             if self.loss_type in ("BCE", "gBCE"):

@@ -8,12 +8,14 @@ import pickle
 import subprocess
 import sys
 import weakref
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -35,12 +37,20 @@ from recbole_bert4rec.core.negatives import Negatives, SharedNegatives
 ROOT = Path(__file__).parents[2]
 
 
+def rows_of(embedding: torch.Tensor, sparse: bool = False) -> Any:
+    return partial(F.embedding, weight=embedding, sparse=sparse)
+
+
 def naive_cross_entropy(hidden, embedding, bias, labels, weights):
     """Equation 8, each label in a sequence of its own."""
     logits = (hidden @ embedding.T + bias).index_fill(1, torch.tensor([0]), -torch.inf)
     pairs = zip(logits, labels, strict=True)
     losses = [reference.loss(scores.view(1, 1, -1), label.view(1, 1)) for scores, label in pairs]
     return torch.stack(losses) @ weights.to(hidden.dtype)
+
+
+def bpr_of_table(hidden, embedding, *others):
+    return bpr(hidden, rows_of(embedding), *others)
 
 
 def naive_bpr(hidden, embedding, bias, labels, negatives, weights):
@@ -75,7 +85,7 @@ def value_and_gradients(loss, names: list[str], tensors: dict[str, torch.Tensor]
 def test_losses_equal_their_naive_twins_gradients_too(
     seed: int, masked: int, n_items: int, size: int, pairwise: bool
 ) -> None:
-    fast, naive = (bpr, naive_bpr) if pairwise else (cross_entropy, naive_cross_entropy)
+    fast, naive = (bpr_of_table, naive_bpr) if pairwise else (cross_entropy, naive_cross_entropy)
     names = ["hidden", "embedding", "bias", "labels", *(["negatives"] if pairwise else []), "weights"]
     exact = value_and_gradients(naive, names, problem(seed, masked, n_items, size, torch.float64))
     plain = value_and_gradients(naive, names, problem(seed, masked, n_items, size, torch.float32))
@@ -195,9 +205,10 @@ def test_sampled_losses_equal_their_naive_twins_gradients_too(
 ) -> None:
     tensors = problem(seed, masked, n_items, 3, torch.float64)
     arguments = [tensors[name] for name in ("hidden", "embedding", "bias", "labels")]
+    looked_up = [arguments[0], rows_of(arguments[1], sparse), *arguments[2:]]
     weights, negatives = tensors["weights"], negatives_of(tensors)
     wanted = naive_sampled(*arguments, weights.double(), negatives, exponent)
-    scores = sampled_scores(*arguments, negatives.items, sparse=sparse)
+    scores = sampled_scores(*looked_up, negatives.items)
     if exponent is None:
         found = sampled_softmax(scores, negatives.log_expected, weights)
     else:
@@ -229,7 +240,8 @@ def test_bpr_max_equals_its_naive_twin_gradients_too(seed: int, masked: int, n_i
     arguments = [tensors[name] for name in ("hidden", "embedding", "bias", "labels")]
     weights, negatives = tensors["weights"], negatives_of(tensors).items
     wanted = naive_bpr_max(*arguments, weights.double(), negatives, penalty)
-    found = bpr_max(sampled_scores(*arguments, negatives), weights, penalty)
+    looked_up = [arguments[0], rows_of(arguments[1]), *arguments[2:]]
+    found = bpr_max(sampled_scores(*looked_up, negatives), weights, penalty)
     torch.testing.assert_close(found.double(), wanted, rtol=1e-4, atol=1e-5)
     if wanted.requires_grad:
         ours, naive = torch.autograd.grad(found, arguments[:3]), torch.autograd.grad(wanted, arguments[:3])
@@ -241,7 +253,9 @@ def test_bpr_max_is_nothing_where_every_negative_is_the_label() -> None:
     tensors = problem(0, 2, 4, 3, torch.float64)
     arguments = [tensors[name] for name in ("hidden", "embedding", "bias")]
     labels = torch.tensor([2, 2])
-    loss = bpr_max(sampled_scores(*arguments, labels, labels), torch.tensor([0.5, 0.5]), 1.0)
+    hidden, embedding, bias = arguments
+    scores = sampled_scores(hidden, rows_of(embedding), bias, labels, labels)
+    loss = bpr_max(scores, torch.tensor([0.5, 0.5]), 1.0)
     assert loss == 0.0
     assert all(gradient.eq(0).all() for gradient in torch.autograd.grad(loss, arguments))
 
@@ -263,6 +277,7 @@ def test_an_offset_moves_the_labels_and_negatives_that_it_names_as_often_as_they
     negatives = negatives_of(tensors).items
     changed = torch.rand(masked, n_items, generator=torch.Generator().manual_seed(seed)) < 0.4
     bias = torch.tensor(value, dtype=torch.float64, requires_grad=True)
+    arguments[1] = rows_of(arguments[1])
     found = sampled_scores(*arguments, negatives, LogitOffset(bias, *changed.nonzero(as_tuple=True)))
     plain = sampled_scores(*arguments, negatives)
     labels = arguments[3]
@@ -292,7 +307,7 @@ def test_many_negatives_estimate_the_whole_softmax(how: str) -> None:
     arguments = [tensors[name].detach() for name in ("hidden", "embedding", "bias", "labels", "weights")]
     counts = torch.arange(30)
     drawn = SharedNegatives(counts, how).draw(400_000, tensors["labels"], epoch_generator(0, 0))
-    scores = sampled_scores(*arguments[:4], drawn.items)
+    scores = sampled_scores(arguments[0], rows_of(arguments[1]), *arguments[2:4], drawn.items)
     assert sampled_softmax(scores, drawn.log_expected, arguments[4]).item() == pytest.approx(
         cross_entropy(*arguments).item(), rel=0.02
     )
@@ -310,7 +325,7 @@ def test_extreme_scores_give_finite_losses() -> None:
     labels, weights = torch.tensor([2, 1]), torch.full((2,), 0.5)
     bias = torch.zeros(3)
     assert cross_entropy(hidden, embedding, bias, labels, weights).item() == pytest.approx(2000)
-    assert bpr(hidden, embedding, bias, labels, torch.tensor([1, 2]), weights).item() == pytest.approx(2000)
+    assert bpr(hidden, rows_of(embedding), bias, labels, torch.tensor([1, 2]), weights).item() == pytest.approx(2000)
 
 
 def test_mean_over_masks_weighs_every_mask_alike() -> None:
