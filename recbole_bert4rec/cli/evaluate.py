@@ -44,7 +44,7 @@ def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
         topk = [int(k) for k in options.topk.split(",")]
     except ValueError as error:
         raise UserError(f"--topk={options.topk} must be whole numbers, separated by commas") from error
-    model, left_out = open_model(options), filter_viewed(options)
+    model, left_out = open_model(options, cold_items=False), filter_viewed(options)
     if options.input is None:
         if options.targets is not None:
             raise UserError("--targets needs --input, whose histories they follow")

@@ -1,8 +1,9 @@
-"""Parts of the encoder beyond the paper: attention biases of distances and times, embeddings of item features."""
+"""Parts of the encoder beyond the paper: attention biases of distances and times, features and contents of items."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +12,8 @@ from recbole_bert4rec.system.constants import PADDING
 
 _BUCKETS = 64
 """Buckets of time gaps, one a power of two: enough for nanoseconds."""
+_UNKNOWN = 0.1
+"""Share of ids that a training batch hides, so that contents alone say something."""
 
 
 class PositionBias(nn.Module):
@@ -110,3 +113,63 @@ class ItemFeatures(nn.Module):
             ids = self.get_buffer(f"values_{number}")[items.flatten()]  # (B L, width)
             total = total + bag(ids).view(*items.shape, -1)
         return total
+
+
+class Contents(NamedTuple):
+    """What items are, in numbers, such as vectors of their titles.
+
+    Attributes:
+        vectors: of each item, the last row of [MASK], float16. *Shape:* (N + 1, D)
+        shift: is taken from each number before it is read. *Shape:* (D,)
+        scale: each is then multiplied by it. *Shape:* (D,)
+        counts: how often each item stands in training; [MASK] as often as all items. *Shape:* (N + 1,)
+        n_given: how many of the D are of ``item_vectors``; the rest are columns of the .item file. *Shape:* ()
+    """
+
+    vectors: Tensor
+    shift: Tensor
+    scale: Tensor
+    counts: Tensor
+    n_given: Tensor
+
+
+class ItemContents(nn.Module):
+    """Embed items by what they are and by their ids: item j as LayerNorm(W v_j) + g_j e_j. Not in the paper.
+
+    g_j = n_j / (n_j + e^k), n_j the item's count in training, k learnt: an item that nobody has had yet is its contents
+    alone, and one that many had is its id's embedding as well. In training, some ids are hidden.
+
+    Args:
+        contents: v and n.
+        hidden_size: H.
+        layer_norm_eps: of the LayerNorm.
+    """
+
+    def __init__(self, contents: Contents, hidden_size: int, layer_norm_eps: float) -> None:
+        super().__init__()
+        for name, values in contents._asdict().items():
+            self.register_buffer(name, values)
+        self.projection = nn.Linear(contents.vectors.shape[1], hidden_size)
+        self.norm = nn.LayerNorm(hidden_size, eps=layer_norm_eps)
+        self.log_half = nn.Parameter(torch.zeros(()))
+
+    def forward(self, embeddings: Tensor, items: Tensor | None = None) -> Tensor:
+        """Return the vectors of items.
+
+        Args:
+            embeddings: e, of their ids. *Shape:* (..., H)
+            items: None for all, [MASK] too. *Shape:* (...)
+
+        Returns:
+            *Shape:* (..., H)
+        """
+        vectors, counts = self.get_buffer("vectors"), self.get_buffer("counts")
+        if items is not None:
+            vectors, counts = vectors[items], counts[items]
+        weights = counts / (counts + self.log_half.exp())
+        if self.training:
+            shown = torch.rand_like(weights) >= _UNKNOWN
+            weights = weights * (shown if items is None else shown | (items == len(self.get_buffer("counts")) - 1))
+        numbers = (vectors.to(embeddings.dtype) - self.get_buffer("shift")) * self.get_buffer("scale")
+        content: Tensor = self.norm(self.projection(numbers))
+        return content + weights.unsqueeze(-1) * embeddings

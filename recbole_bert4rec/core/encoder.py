@@ -11,11 +11,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from recbole_bert4rec.core.beyond_paper import ItemFeatures, PositionBias, TimeBias
+from recbole_bert4rec.core.beyond_paper import Contents, ItemContents, ItemFeatures, PositionBias, TimeBias
 from recbole_bert4rec.core.fast.attention import Mask, attention, split_heads
 from recbole_bert4rec.core.fast.layers import Dropout, Linear, feed_forward
 from recbole_bert4rec.core.segments import index_within_segment
 from recbole_bert4rec.system.constants import PADDING, OptionValues
+
+_ITEMS_AT_ONCE = 1 << 16
+"""Whose contents are read together."""
 
 
 def swiglu(gates_and_values: Tensor) -> Tensor:
@@ -52,12 +55,14 @@ class EncoderOptions:
         max_length: longest input.
         features: for each item feature, the ids of all items (N + 1, width) and the number of ids; see
             :class:`ItemFeatures`.
+        contents: what all items are, in numbers; None if the model reads ids alone.
     """
 
-    _OF_THE_LOG: ClassVar = ("n_items", "max_length", "features")
+    _OF_THE_LOG: ClassVar = ("n_items", "max_length", "features", "contents")
     n_items: int
     max_length: int
     features: tuple[tuple[Tensor, int], ...] = ()
+    contents: Contents | None = None
     hidden_size: int = 64
     inner_size: int = 256
     n_layers: int = 2
@@ -77,11 +82,15 @@ class EncoderOptions:
 
     @classmethod
     def from_config(
-        cls, config: OptionValues, n_items: int, features: tuple[tuple[Tensor, int], ...] = ()
+        cls,
+        config: OptionValues,
+        n_items: int,
+        features: tuple[tuple[Tensor, int], ...] = (),
+        contents: Contents | None = None,
     ) -> EncoderOptions:
         """Take from a configuration the options that the encoder has fields for."""
         options = {field.name: config[field.name] for field in fields(cls) if field.name not in cls._OF_THE_LOG}
-        return cls(n_items, config["MAX_ITEM_LIST_LENGTH"], features, **options)
+        return cls(n_items, config["MAX_ITEM_LIST_LENGTH"], features, contents, **options)
 
 
 def attended(two_sided: Tensor, width: int) -> Tensor:
@@ -292,6 +301,8 @@ class BERT4RecEncoder(nn.Module):
         self.position_embedding = nn.Embedding(options.max_length, hidden) if counted else None
         tables, sizes = [values for values, _ in options.features], [size for _, size in options.features]
         self.features = ItemFeatures(tables, sizes, hidden) if options.features else None
+        self.contents = None if options.contents is None else ItemContents(options.contents, hidden, eps)
+        self._table: Tensor | None = None
         self.embedding_norm = nn.LayerNorm(hidden, eps=eps)
         self.embedding_dropout = Dropout(options.hidden_dropout_prob)
         layers = [TransformerLayer(options) for _ in range(options.n_layers)]
@@ -305,6 +316,8 @@ class BERT4RecEncoder(nn.Module):
         relative = options.position == "relative"
         self.position_bias = PositionBias(options.n_heads, options.max_length) if relative else None
         self.apply(self._initialise)
+        if self.contents is not None:
+            nn.init.constant_(self.contents.norm.weight, options.initializer_range)  # as long as embeddings of ids
         if options.value_init == "identity":
             for layer in layers:
                 layer.attention.init_identity_values_()
@@ -373,8 +386,10 @@ class BERT4RecEncoder(nn.Module):
 
         *Shape:* (...) -> (..., H)
         """
+        if self.contents is not None and not self.training:
+            return F.embedding(items, self.output_embedding)
         vectors: Tensor = self.item_embedding(items)
-        return vectors
+        return vectors if self.contents is None else self.contents(vectors, items)
 
     def _attention_bias(self, width: int, times: Tensor | None) -> Tensor | None:
         """Return the bias of the attention logits of all layers, (B or 1, A, L, L); None without one."""
@@ -427,7 +442,28 @@ class BERT4RecEncoder(nn.Module):
 
         *Shape:* (N + 1, H)
         """
-        return self.item_embedding.weight
+        if self.contents is None:
+            return self.item_embedding.weight
+        if self.training:
+            table: Tensor = self.contents(self.item_embedding.weight)
+            return table
+        if self._table is None:
+            numbers = torch.arange(len(self.item_embedding.weight), device=self.item_embedding.weight.device)
+            with torch.no_grad():
+                parts = [self.contents(self.item_embedding(items), items) for items in numbers.split(_ITEMS_AT_ONCE)]
+                self._table = torch.cat(parts)
+        return self._table
+
+    def train(self, mode: bool = True) -> BERT4RecEncoder:
+        """Begin or end training; what was made of contents for evaluation is forgotten."""
+        self._table = None
+        return super().train(mode)
+
+    def forget_contents_(self) -> None:
+        """Make the items' vectors the embeddings of their ids, for a model that is not trained any more."""
+        if self.contents is not None:
+            self.item_embedding.weight = nn.Parameter(self.output_embedding, requires_grad=False)
+            self.contents = self._table = None
 
     @property
     def catalogue(self) -> Tensor:

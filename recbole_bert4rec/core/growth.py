@@ -13,6 +13,8 @@ ITEM_EMBEDDING = "encoder.item_embedding.weight"
 OUTPUT_BIAS = "encoder.output_bias"
 FEATURE_VALUES = "encoder.features.values_"
 """Beginning of the names of the tables of features by item; their numbers follow."""
+CONTENTS = "encoder.contents."
+"""Beginning of the names of what is known of items' contents; fields of :class:`Contents` follow."""
 Neighbours = tuple[Tensor, Tensor]
 """New items, and rows of known items whose mean they get. *Shape:* (P,) each"""
 

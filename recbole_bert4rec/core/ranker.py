@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from recbole_bert4rec.core.batching import similar_lengths
-from recbole_bert4rec.core.beyond_paper import visible_times
+from recbole_bert4rec.core.beyond_paper import Contents, visible_times
 from recbole_bert4rec.core.encoder import BERT4RecEncoder, EncoderOptions
 from recbole_bert4rec.core.fast.cross_entropy import LogitOffset
 from recbole_bert4rec.core.memory import Memory
@@ -21,6 +21,12 @@ from recbole_bert4rec.system.constants import PADDING, OptionValues
 
 Pairs = tuple[Tensor, Tensor]
 """Rows and items of some scores; each pair stands once. *Shape:* (P,) each."""
+
+
+def entry_of(memory: Memory) -> dict[str, Any]:
+    """Return the parts of a memory as a checkpoint holds them, with tensors for arrays."""
+    parts = memory.state().items()
+    return {name: torch.from_numpy(value) if isinstance(value, np.ndarray) else value for name, value in parts}
 
 
 class Catalogue(NamedTuple):
@@ -82,12 +88,18 @@ class Ranker(nn.Module):
     adjustment: Tensor | None
     memory: Memory | None = None
 
-    def _init_ranker(self, config: OptionValues, n_items: int, features: tuple[tuple[Tensor, int], ...]) -> None:
+    def _init_ranker(
+        self,
+        config: OptionValues,
+        n_items: int,
+        features: tuple[tuple[Tensor, int], ...],
+        contents: Contents | None = None,
+    ) -> None:
         """Make all parts; arguments as the attributes of :class:`EncoderOptions`."""
         self.n_items = self.mask_token = n_items
         self.objective = OBJECTIVES[config["objective"]](config, self.mask_token)
         self.seen_bias = nn.Parameter(torch.zeros(())) if config["seen_bias"] else None
-        self.encoder = self.encoder_class(EncoderOptions.from_config(config, n_items, features))
+        self.encoder = self.encoder_class(EncoderOptions.from_config(config, n_items, features, contents))
         self.register_buffer("adjustment", None, persistent=False)
 
     def adjust(self, tau: float, counts: Tensor) -> None:
@@ -101,11 +113,7 @@ class Ranker(nn.Module):
 
     def other_parameter(self) -> dict[str, Any]:
         """Return what a checkpoint holds of a model beside its weights, as RecBole asks it: the :attr:`memory`."""
-        if self.memory is None:
-            return {}
-        parts = self.memory.state().items()
-        tensors = {name: torch.from_numpy(value) if isinstance(value, np.ndarray) else value for name, value in parts}
-        return {"memory": tensors}
+        return {} if self.memory is None else {"memory": entry_of(self.memory)}
 
     def load_other_parameter(self, para: Mapping[str, Any] | None) -> None:
         """Take over what :meth:`other_parameter` returned; the :attr:`memory` is forgotten if none is in it.

@@ -144,10 +144,11 @@ def or_auto(kind: Kind) -> Kind:
 
 @dataclass(frozen=True)
 class SomeOf:
-    """Lists of some of ``names``, or of any texts if there are none."""
+    """Lists of some of ``names``, or of any texts if there are none; with ``alone`` a single text, too."""
 
     names: tuple[str, ...] = ()
     plural: str = "names"
+    alone: bool = False
 
     @property
     def wanted(self) -> str:
@@ -159,7 +160,7 @@ class SomeOf:
     def accepts(self, value: object) -> bool:
         """Tell whether ``value`` is such a list."""
         if not isinstance(value, list):
-            return False
+            return self.alone and isinstance(value, str)
         return all(isinstance(name, str) and (not self.names or name in self.names) for name in value)
 
 

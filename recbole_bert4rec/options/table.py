@@ -244,7 +244,17 @@ OPTIONS: Mapping[str, Option] = {
         role=Role.ARCHITECTURE,
         source=Source.PAPER_OFF,
         shared=True,
-        help="Columns of the .item file whose embeddings are added to the item's at the input.",
+        help="Columns of the .item file: embeddings of categories are added to the item's at the input; numbers are "
+        "read like item_vectors.",
+    ),
+    "item_vectors": Option(
+        default=[],
+        kind=SomeOf(plural="files, such as ['titles.parquet']", alone=True),
+        role=Role.ARCHITECTURE,
+        source=Source.PAPER_OFF,
+        on_resume=OnResume.FREE,
+        help="Files with a vector of each item, .parquet or .npy: what items are, read at the input and the output, "
+        "most of all for rare items; those without an interaction can be recommended.",
     ),
     "initializer_range": Option(
         default=0.02,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,15 @@ from recbole.data.interaction import Interaction
 from recbole.utils import EvaluatorType, FeatureSource, FeatureType
 from torch import Tensor
 
+from recbole_bert4rec.core.beyond_paper import Contents
 from recbole_bert4rec.core.sequences import Sequences, order_by_user_and_time
 from recbole_bert4rec.logs.atomic import check_times
 from recbole_bert4rec.options.auto import LogSize
 from recbole_bert4rec.options.user_models import is_ours
 from recbole_bert4rec.plugin.benchmark_rows import count_interactions, flatten_rows
+from recbole_bert4rec.plugin.contents import ColdItems, contents_of
 from recbole_bert4rec.plugin.global_split import build_by_global_time, splits_by_global_time
-from recbole_bert4rec.plugin.loading import FastLoading
+from recbole_bert4rec.plugin.loading import NUMBERS, FastLoading
 from recbole_bert4rec.plugin.splitting import check_not_empty, keep_valid_users, parts_of, split_rows
 from recbole_bert4rec.system.constants import SEQUENCE, TARGET_POSITION
 from recbole_bert4rec.system.errors import UserError
@@ -165,36 +168,41 @@ class BERT4RecDataset(FastLoading):
         return self.sequences.longest_slices(rows[self.uid_field], self.sequence_of(rows), rows[TARGET_POSITION])
 
     def item_features(self, names: list[str]) -> tuple[tuple[Tensor, int], ...]:
-        """Return a table of each feature, with a row for each item and an empty one for [MASK], and its number of ids.
+        """Return a table of each categorical feature, with a row for each item and an empty one for [MASK].
 
         Args:
             names: of ``selected_features``.
 
         Returns:
-            *Shape:* (N + 1, width) each.
+            The tables, *Shape:* (N + 1, width) each, and the number of ids in each.
 
         Raises:
-            UserError: a feature is missing or is not categorical.
+            UserError: a feature is missing.
         """
-        kinds = (FeatureType.TOKEN, FeatureType.TOKEN_SEQ)
         columns = [] if self.item_feat is None else self.item_feat.columns
         loaded = [field for field in columns if field != self.iid_field]
-        categorical = [field for field in loaded if self.field2type[field] in kinds]
         tables = []
         for field in names:
-            if field in loaded and field not in categorical:
+            if field not in loaded:
                 raise UserError(
-                    f"`selected_features` must name categorical columns, such as {categorical}, but {field!r} holds "
-                    "numbers"
+                    f"`selected_features` names {field!r}, but the loaded columns of the .item file are {loaded}; name "
+                    f"it in load_col: item too, such as {{'item': ['{self.iid_field}', '{field}']}}"
                 )
-            if field not in categorical:
-                raise UserError(
-                    f"`selected_features` names {field!r}, but the loaded categorical columns of the .item file are "
-                    f"{categorical}; name it in load_col: item too, such as {{'item': ['{self.iid_field}', '{field}']}}"
-                )
+            if self.field2type[field] in NUMBERS:
+                continue
             values = self.item_feat[field].view(self.item_num, -1)
             tables.append((torch.cat([values, torch.zeros_like(values[:1])]), self.num(field)))
         return tuple(tables)
+
+    @cached_property
+    def told(self) -> tuple[Contents | None, ColdItems | None]:
+        """What the items are, in numbers, and items without an interaction; see :func:`contents_of`."""
+        return contents_of(self) if is_ours(self.config.model_class) else (None, None)
+
+    @property
+    def contents(self) -> Contents | None:
+        """What the items are, in numbers; None if no option names numbers."""
+        return self.told[0]
 
     def fingerprint(self) -> str:
         """Return a digest of all interactions, and of this part's slices of them."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from recbole.data.dataset import SequentialDataset
 from recbole.utils import FeatureSource, FeatureType
 
@@ -24,6 +25,8 @@ from recbole_bert4rec.plugin.cleaning import drop_rows_without_ids, read_file, r
 from recbole_bert4rec.plugin.items import ITEM_ORDER, ItemOrder
 from recbole_bert4rec.system.errors import UserError, short
 
+NUMBERS = (FeatureType.FLOAT, FeatureType.FLOAT_SEQ)
+"""Types of columns of numbers."""
 _FILTERS = ("rm_dup_inter", "val_interval", "user_inter_num_interval", "item_inter_num_interval")
 
 
@@ -34,11 +37,14 @@ class FastLoading(SequentialDataset):
 
     Attributes:
         inter_feat: a pandas frame while data are loaded; RecBole makes it an ``Interaction`` later.
+        unknown_numbers: by numeric column of the .item file, items without a value, which RecBole makes up.
+            *Shape:* (N,) each
         refuses_wide_lines: whether a line with more columns than the header is a mistake, as in our programs. RecBole
             leaves out the columns beyond.
     """
 
     inter_feat: Any
+    unknown_numbers: dict[str, NDArray[np.bool_]]
     refuses_wide_lines = False
     _reads_as_recbole = False
 
@@ -187,6 +193,11 @@ class FastLoading(SequentialDataset):
         missing = int(self.inter_feat[self.time_field].isna().sum()) if self.time_field in self.inter_feat else 0
         if missing:
             self.logger.warning(f"{missing} interactions have no {self.time_field}; RecBole gives them the mean time")
+        if self.item_feat is not None:
+            columns = {field: self.item_feat[field] for field in self.item_feat if self.field2type[field] in NUMBERS}
+            self.unknown_numbers = {
+                field: (column.isna() | (column.map(np.size) == 0)).to_numpy() for field, column in columns.items()
+            }
         super()._fill_nan()
 
     def _filter_by_inter_num(self) -> None:

@@ -59,7 +59,7 @@ class BERT4Rec(Ranker, SequentialRecommender):
         counts: Any = dataset.training_counts() if needed else None
         self.negatives = SharedNegatives(counts, config["negatives"]) if sampled else None
         features = dataset.item_features(config["selected_features"]) if config["selected_features"] else ()
-        self._init_ranker(config, self.n_items, features)
+        self._init_ranker(config, self.n_items, features, dataset.contents)
         self.adjust(config["logit_adjustment"], counts)
         if at_frequencies:
             self.encoder.init_output_bias_(counts)

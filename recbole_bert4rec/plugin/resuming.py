@@ -19,6 +19,7 @@ from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.options.table import FIXED_ON_RESUME, PROTOCOL
 from recbole_bert4rec.options.user_models import class_name
 from recbole_bert4rec.plugin.callbacks import Callbacks
+from recbole_bert4rec.plugin.contents import ColdItems
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.distributed import rank_of
 from recbole_bert4rec.plugin.faults import Faults
@@ -88,6 +89,7 @@ class KnownData:
         item_tokens: external ids of the items, padding first.
         item_counts: how often each stands in training. *Shape:* (N,)
         histories: of all users, or None; see :meth:`BERT4RecDataset.all_histories`.
+        cold_items: which have a vector and no interaction, or None.
         preloaded: tables of ``preload_weight``, by the fields of their ids.
         fingerprint: digest of the data; empty where they are not known yet.
     """
@@ -97,6 +99,7 @@ class KnownData:
         self.item_tokens: list[str] = []
         self.item_counts = torch.empty(0, dtype=torch.int64)
         self.histories: dict[str, Any] | None = None
+        self.cold_items: ColdItems | None = None
         self.preloaded: dict[str, Tensor] = {}
         self.fingerprint = ""
 
@@ -128,6 +131,7 @@ class KnownData:
             getLogger().warning(message)
         self.item_tokens, self.item_counts = item_tokens(training), training.training_counts()
         self.histories = training.all_histories() if self._keep_histories else None
+        self.cold_items = training.told[1]
         self.preloaded = training.preloaded_tables()
         self.fingerprint = fingerprint
 
@@ -209,6 +213,8 @@ class Checkpoints:
         }
         if self.data.histories is not None:
             state["histories"] = self.data.histories
+        if self.data.cold_items is not None:
+            state["cold_items"] = self.data.cold_items._asdict()
         if self.data.preloaded:
             state["preload_weight"] = self.data.preloaded
         if self.warm_start is not None:

@@ -14,7 +14,9 @@ from recbole.config import Config
 from torch import Tensor
 
 from recbole_bert4rec.checkpoints import checkpoint
+from recbole_bert4rec.core.beyond_paper import Contents
 from recbole_bert4rec.core.growth import (
+    CONTENTS,
     FEATURE_VALUES,
     ITEM_EMBEDDING,
     OUTPUT_BIAS,
@@ -29,6 +31,9 @@ from recbole_bert4rec.plugin.items import item_tokens
 from recbole_bert4rec.plugin.model import BERT4Rec
 from recbole_bert4rec.system.constants import FOR_THE_USER, OUR_MODELS, PADDING
 from recbole_bert4rec.system.errors import UserError
+
+_OF_THE_LOG = {CONTENTS + name for name in Contents._fields}
+"""Entries of the weights that are not learnt but told by the log."""
 
 
 class WarmStart(TypedDict):
@@ -105,6 +110,7 @@ def begin_warm(config: Config, model: BERT4Rec, training: BERT4RecDataset) -> Wa
             if ids is None:
                 raise UserError(f"cannot begin with the weights of {path}: items have other values of {column!r} there")
             grown |= {values_name: values, table_name: rows_for(weights[table_name], ids)}
+        grown |= {name: values for name, values in model.state_dict().items() if name in _OF_THE_LOG}
         if config["model"] not in OUR_MODELS:
             _check_weights_by_item(weights, source, path)
         model.load_state_dict(grown)
@@ -119,7 +125,7 @@ def _check_weights_by_item(weights: dict[str, Tensor], source: Tensor, path: str
     if torch.equal(source, torch.arange(n_items)):
         return
     for name, weight in weights.items():
-        known = name in (ITEM_EMBEDDING, OUTPUT_BIAS) or name.startswith(FEATURE_VALUES)
+        known = name in {ITEM_EMBEDDING, OUTPUT_BIAS, *_OF_THE_LOG} or name.startswith(FEATURE_VALUES)
         if not known and weight.dim() and len(weight) in (n_items, n_items + 1):
             raise UserError(
                 f"cannot begin with the weights of {path}: {name!r} has {len(weight)} rows, as if one for each of "

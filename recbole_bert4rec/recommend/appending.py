@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 from torch import Tensor
 
 from recbole_bert4rec.checkpoints import checkpoint
-from recbole_bert4rec.core.growth import FEATURE_VALUES, ITEM_EMBEDDING, encoder_rows
-from recbole_bert4rec.core.memory import Memory
+from recbole_bert4rec.core.growth import ITEM_EMBEDDING
+from recbole_bert4rec.recommend.growing import GIVEN, VECTORS, with_new_items
 from recbole_bert4rec.recommend.ids import Ids, Items, as_tokens, by_user
 from recbole_bert4rec.recommend.load import recommender_of
 from recbole_bert4rec.recommend.recommender import Recommender
-from recbole_bert4rec.system.constants import PADDING
 from recbole_bert4rec.system.errors import UserError, short
 
 Vector = Sequence[float] | NDArray[np.float32] | Tensor
@@ -43,7 +40,8 @@ def append_items(
         neighbours: for each new item, known items that it is like or that people have beside it. It gets the mean of
             their embeddings and biases, and of what followed them and what they followed, and so about the mean of
             their scores, but for ``seen_bias``. An item with an empty list gets the mean of all items.
-        vectors: for each new item, its embedding, of ``hidden_size`` numbers; its bias is the mean of all items.
+        vectors: for each new item, what it is, as in the files of ``item_vectors``; for a model without those, its
+            embedding, of ``hidden_size`` numbers. Its bias is the mean of all items.
         output: where to write a checkpoint that knows the items too, for the commands, the service and
             ``warm_start``; ``--resume`` refuses it. Default: nothing is written.
         device: see :func:`~recbole_bert4rec.load`.
@@ -65,55 +63,21 @@ def append_items(
     new_vectors = dict(vectors or {})
     new = as_tokens([*names, *new_vectors])
     _check_new(new, old)
-    begin, many = len(old.tokens), len(new)
     known = torch.from_numpy(old.known(list(chain.from_iterable(lists)), "neighbours"))
     owners = torch.repeat_interleave(torch.arange(len(lists)), torch.tensor([len(some) for some in lists]).long())
-    source = torch.cat([torch.arange(begin), torch.full((many,), PADDING)])
-    with checkpoint.explain_misfit(path):
-        grown = {**weights, **encoder_rows(weights, source, (begin + owners, known))}
-        grown |= {
-            name: torch.cat([values, values.new_zeros(many, values.shape[1])])
-            for name, values in weights.items()
-            if name.startswith(FEATURE_VALUES)
-        }
-    for row, (name, vector) in enumerate(new_vectors.items(), start=begin + len(lists)):
-        grown[ITEM_EMBEDDING][row] = _embedding(name, vector, grown[ITEM_EMBEDDING].shape[1])
     state.pop("middle", None)
-    state |= {
-        "state_dict": grown,
-        "item_tokens": [*state["item_tokens"], *new],
-        "item_counts": torch.cat([state["item_counts"], state["item_counts"].new_zeros(many)]),
-        "optimizer": {"state": {}, "param_groups": []},  # resuming.py refuses a training without it
-    }
-    memory = state.pop("other_parameter", {}).get("memory")
+    state["optimizer"] = {"state": {}, "param_groups": []}  # resuming.py refuses a training without it
+    with checkpoint.explain_misfit(path):
+        contents = _contents(weights, new_vectors) if VECTORS in weights else None
+        state = with_new_items(state, new.tolist(), (owners, known), contents)
+        if contents is None:
+            embeddings = state["state_dict"][ITEM_EMBEDDING]
+            for row, (name, vector) in enumerate(new_vectors.items(), start=len(old.tokens) + len(lists)):
+                embeddings[row] = _numbers(name, vector, embeddings.shape[1], "hidden_size")
     grown_model = recommender_of(path, state, device, model=model)
-    if memory:
-        grown_model.ranker.memory = _grown(Memory.from_state(memory, begin), many, owners.numpy(), known.numpy())
-    state["other_parameter"] = grown_model.ranker.other_parameter()
     if output is not None:
         checkpoint.write(output, state)
     return grown_model
-
-
-def _grown(memory: Memory, many: int, owners: NDArray[np.int64], known: NDArray[np.int64]) -> Memory:
-    """Let new items follow what their neighbours follow, and be followed by what follows these: the mean of each.
-
-    Args:
-        memory: of the N known items.
-        many: new items.
-        owners: the new item, from 0, of each neighbour. *Shape:* (P,)
-        known: neighbours. *Shape:* (P,)
-    """
-    n_items = memory.transitions.shape[0]
-    shares = np.concatenate([np.ones(n_items), 1 / np.bincount(owners)[owners]])
-    rows, columns = (np.concatenate([np.arange(n_items), more]) for more in (n_items + owners, known))
-    spread = csr_array((shares, (rows, columns)), shape=(n_items + many, n_items))
-    grown = csr_array(spread @ memory.transitions @ spread.T)
-    grown.setdiag(0)  # no item follows itself
-    grown.eliminate_zeros()
-    grown.sort_indices()
-    grown.data = grown.data.astype(np.float16).astype(np.float32)  # as a checkpoint has it
-    return replace(memory, transitions=grown)
 
 
 def _check_new(new: NDArray[np.object_], old: Items) -> None:
@@ -127,14 +91,22 @@ def _check_new(new: NDArray[np.object_], old: Items) -> None:
         taken.add(token)
 
 
-def _embedding(name: object, vector: Vector, size: int) -> Tensor:
-    """Return a vector as an embedding; refuse one of another length, or with numbers that are not finite."""
+def _contents(weights: Mapping[str, Tensor], vectors: Mapping[Any, Vector]) -> Tensor:
+    """Return what new items are, as the model reads it: of columns that no file gave it nothing is known."""
+    unknown, given = weights[VECTORS][-1], int(weights[GIVEN])
+    contents = unknown.repeat(len(vectors), 1)
+    for row, (name, vector) in zip(contents, vectors.items(), strict=True):
+        row[:given] = _numbers(name, vector, given, "item_vectors")
+    return contents
+
+
+def _numbers(name: object, vector: Vector, size: int, option: str) -> Tensor:
+    """Return a vector as a tensor; refuse one of another length, or with numbers that are not finite."""
     try:
-        embedding = torch.as_tensor(vector, dtype=torch.float32)
+        numbers = torch.as_tensor(vector, dtype=torch.float32)
     except (TypeError, ValueError, RuntimeError) as error:
         raise UserError(f"the vector of {short(name)} must be {size} numbers, but is {short(vector)}") from error
-    if embedding.shape != (size,) or not bool(embedding.isfinite().all()):
-        raise UserError(
-            f"the vector of {short(name)} must be {size} finite numbers (`hidden_size`), but is {short(vector)}"
-        )
-    return embedding
+    if numbers.shape != (size,) or not bool(numbers.isfinite().all()):
+        wanted = f"{size} finite numbers (`{option}`)"
+        raise UserError(f"the vector of {short(name)} must be {wanted}, but is {short(vector)}")
+    return numbers

@@ -12,13 +12,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from recbole_bert4rec.checkpoints import checkpoint
-from recbole_bert4rec.core.growth import FEATURE_VALUES, feature_table
+from recbole_bert4rec.core.beyond_paper import Contents
+from recbole_bert4rec.core.growth import CONTENTS, FEATURE_VALUES, feature_table
 from recbole_bert4rec.core.ranker import Ranker
 from recbole_bert4rec.logs.spellings import kinds_asked
 from recbole_bert4rec.options.kinds import misfits
 from recbole_bert4rec.options.table import OPTIONS, Role
 from recbole_bert4rec.options.user_models import chosen, class_name, known_as, named_in_file
 from recbole_bert4rec.recommend.base import BATCH_SIZE
+from recbole_bert4rec.recommend.growing import with_new_items
 from recbole_bert4rec.recommend.histories import Histories
 from recbole_bert4rec.recommend.ids import Items
 from recbole_bert4rec.recommend.index import digest_of_weights, read_index
@@ -41,6 +43,7 @@ def load(
     batch_size: int = BATCH_SIZE,
     model: str | type | None = None,
     index: str | os.PathLike[str] | None = None,
+    cold_items: bool = True,
 ) -> Recommender:
     """Load a trained model of this package.
 
@@ -52,6 +55,8 @@ def load(
         batch_size: histories that are encoded at once.
         model: the class, or ``module:Class``, of a model of one's own; a file does not say which module is run.
         index: of these weights, by which :meth:`Recommender.recommend` finds items; a file of :meth:`ItemIndex.save`.
+        cold_items: know the items of ``item_vectors``, too, that stand in no interaction. False: those that the model
+            was evaluated with.
 
     Returns:
         The model.
@@ -60,7 +65,14 @@ def load(
         UserError: the file is damaged or not a checkpoint of this package; it holds a model of one's own, and its class
             is not given; the index is of another one; or an argument has a value that it cannot have.
     """
-    recommender = recommender_of(path, checkpoint.read(path), device, logit_adjustment, batch_size, model)
+    state = checkpoint.read(path)
+    if cold_items and "cold_items" in state:
+        nobody = torch.empty(0, dtype=torch.int64)
+        with checkpoint.explain_misfit(path):
+            state = with_new_items(
+                state, state["cold_items"]["tokens"], (nobody, nobody), state["cold_items"]["vectors"]
+            )
+    recommender = recommender_of(path, state, device, logit_adjustment, batch_size, model)
     if index is not None:
         digest = digest_of_weights(recommender.ranker, recommender.config["logit_adjustment"])
         recommender.index = read_index(index, recommender.ranker.catalogue(), digest)
@@ -117,12 +129,14 @@ class _Catalogue(NamedTuple):
     Attributes:
         counts: how often each item stands in training. *Shape:* (N,)
         features: those of ``selected_features``; see :attr:`EncoderOptions.features`.
+        contents: what the items are, in numbers; None if the model reads ids alone.
         field2token_id: the items' numbers by their external ids, by the field of the items.
         preloaded: tables of ``preload_weight``, by the fields of their ids.
     """
 
     counts: Tensor
     features: tuple[tuple[Tensor, int], ...]
+    contents: Contents | None
     field2token_id: Mapping[str, Mapping[str, int]]
     preloaded: Mapping[str, Tensor]
 
@@ -173,18 +187,22 @@ def _ranker(config: Mapping[str, Any], state: Mapping[str, Any], user_class: typ
     weights, counts = state["state_dict"], state["item_counts"]
     names = sorted((name for name in weights if name.startswith(FEATURE_VALUES)), key=_number)
     features = tuple((weights[name], len(weights[feature_table(_number(name))])) for name in names)
+    has_contents = f"{CONTENTS}vectors" in weights
+    contents = Contents(*(weights[CONTENTS + name] for name in Contents._fields)) if has_contents else None
     ranker: Ranker
     with torch.random.fork_rng(devices=[]):  # weights are drawn, then replaced
         if user_class is None:
-            ranker = TrainedRanker(config, len(counts), features)
+            ranker = TrainedRanker(config, len(counts), features, contents)
         else:
             known = {config["ITEM_ID_FIELD"]: {token: number for number, token in enumerate(state["item_tokens"])}}
-            catalogue = _Catalogue(counts, features, known, state.get("preload_weight", {}))
+            catalogue = _Catalogue(counts, features, contents, known, state.get("preload_weight", {}))
             ranker = user_class(_Options(config, device=torch.device("cpu")), catalogue)
     ranker.load_state_dict(weights, assign=True)
     ranker.adjust(config["logit_adjustment"], counts)
     ranker.load_other_parameter(state.get("other_parameter"))
-    return ranker.eval().requires_grad_(False)
+    ranker.eval().requires_grad_(False)
+    ranker.encoder.forget_contents_()
+    return ranker
 
 
 def _number(name: str) -> int:

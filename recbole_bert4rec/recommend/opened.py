@@ -22,6 +22,7 @@ def load(
     batch_size: int | None = None,
     model: str | type | None = None,
     index: str | os.PathLike[str] | None = None,
+    cold_items: bool = True,
 ) -> Recommender | ExportedModel:
     """Load a trained model of this package.
 
@@ -35,6 +36,8 @@ def load(
         model: the class, or ``module:Class``, of a checkpoint's model of one's own; a file does not say which module is
             run.
         index: of a checkpoint's weights, by which ``recommend`` finds items: a file that ``index.save`` wrote.
+        cold_items: know the items of ``item_vectors``, too, that stand in no interaction. False: a checkpoint knows
+            those that it was evaluated with.
 
     Returns:
         The model.
@@ -47,7 +50,8 @@ def load(
     if not Path(path).is_dir():
         from recbole_bert4rec.recommend.load import load as load_checkpoint
 
-        return load_checkpoint(path, device, logit_adjustment, model=model, index=index, **arguments)
+        arguments |= {"model": model, "index": index, "cold_items": cold_items}
+        return load_checkpoint(path, device, logit_adjustment, **arguments)
     if logit_adjustment is not None:
         raise UserError("`logit_adjustment` of an exported model is that of the export; give it there")
     if index is not None:

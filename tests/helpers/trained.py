@@ -35,6 +35,7 @@ CHOICES: list[dict[str, Any]] = [
     {"seen_bias": False},
     *({"time_bias": True, "objective": objective} for objective in ("cloze", "next", "prefix")),
     {"selected_features": ["class", "year"]},
+    {"item_vectors": "vectors.parquet", "selected_features": ["class"]},
     {"exclude_seen": True},
     {"memory": True},
 ]
@@ -78,10 +79,20 @@ ROWS = [
 ]
 
 
+def write_vectors(path: Path) -> str:
+    """Five numbers of each item but the last of the log, and of two that nobody had."""
+    items = [*(f"i{i}" for i in range(25)), "cold", "colder"]
+    vectors = torch.randn(len(items), 5, generator=torch.Generator().manual_seed(1)) + 1
+    pd.DataFrame({"item_id": items, "vector": list(vectors.numpy())}).to_parquet(path)
+    return str(path)
+
+
 def trained(write_inter: Any, learnt: float = -3.0, model: str = "BERT4Rec", **options: Any) -> Trained:
     found = write_inter(ROWS)
     lines = ["item_id:token\tclass:token_seq\tyear:token", *(f"i{i}\tc{i % 2} c{i % 3}\ty{i % 4}" for i in range(26))]
     (Path(found["data_path"]) / "toy" / "toy.item").write_text("\n".join(lines) + "\n")
+    if "item_vectors" in options:
+        options["item_vectors"] = write_vectors(Path(found["data_path"]) / options["item_vectors"])
     config = make_config(model, **{**found, **SMALL, **PROTOCOL, "load_col": COLUMNS, **options})
     return Trained(config, learnt)
 

@@ -1,0 +1,239 @@
+"""Items with contents: what the model reads of vectors and numbers, and items that nobody has had."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from recbole_bert4rec import append_items, load
+from recbole_bert4rec.checkpoints import checkpoint
+from recbole_bert4rec.core import beyond_paper
+from recbole_bert4rec.core.beyond_paper import Contents, ItemContents
+from recbole_bert4rec.core.encoder import BERT4RecEncoder, EncoderOptions
+from recbole_bert4rec.recommend.export import export
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.training.run import RunResult, run
+from tests.helpers.extras import needs_onnx
+from tests.helpers.runs import MRR_OF_3, QUIET, StopAfter, make_config, prepare
+
+N_ITEMS, SIZE = 9, 4
+
+
+def contents(width: int = 5) -> Contents:
+    generator = torch.Generator().manual_seed(0)
+    counts = torch.tensor([0.0, 0, 1, 2, 5, 9, 100, 3, 1])
+    return Contents(
+        torch.randn(N_ITEMS + 1, width, generator=generator).half(),
+        torch.randn(width, generator=generator),
+        torch.rand(width, generator=generator) + 0.5,
+        torch.cat([counts, counts.sum().view(1)]),
+        torch.tensor(width),
+    )
+
+
+def test_an_item_is_its_contents_and_its_id_by_how_often_it_was_seen() -> None:
+    torch.manual_seed(0)
+    told = contents()
+    module = ItemContents(told, SIZE, 1e-12).eval()
+    with torch.no_grad():
+        for weight in module.parameters():
+            weight += 0.3 * torch.randn_like(weight)
+    embeddings = torch.randn(N_ITEMS + 1, SIZE, requires_grad=True)
+    twins = []
+    for item, count in enumerate(told.counts):
+        numbers = (told.vectors[item].float() - told.shift) * told.scale
+        projected = module.projection.weight @ numbers + module.projection.bias
+        centred = projected - projected.mean()
+        normed = centred / (centred.square().mean() + 1e-12).sqrt() * module.norm.weight + module.norm.bias
+        twins.append(normed + count / (count + module.log_half.exp()) * embeddings[item])
+    learnt = [embeddings, *module.parameters()]
+    weights = torch.randn(N_ITEMS + 1, SIZE)
+    ours, wanted = module(embeddings), torch.stack(twins)
+    torch.testing.assert_close(ours, wanted)
+    gradients = [torch.autograd.grad((table * weights).sum(), learnt, retain_graph=True) for table in (ours, wanted)]
+    for one, twin in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, twin, rtol=1e-4, atol=1e-5)
+    some = torch.tensor([[3, 1], [9, 3]])
+    torch.testing.assert_close(module(embeddings[some], some), torch.stack(twins)[some])
+
+
+def test_training_hides_a_tenth_of_the_ids_but_never_the_mask_token() -> None:
+    module = ItemContents(contents(), SIZE, 1e-12).train()
+    mask = N_ITEMS
+    items = torch.tensor([6, mask]).repeat_interleave(20_000)
+    embeddings = torch.ones(len(items), SIZE)
+    change = module(embeddings, items) - module(0 * embeddings, items)
+    hidden = (change[:, 0] == 0).view(2, -1).float().mean(1)
+    assert hidden[0].item() == pytest.approx(0.1, abs=0.02)
+    assert hidden[1] == 0
+
+
+@pytest.fixture
+def all_ids_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(beyond_paper, "_UNKNOWN", 0.0)
+
+
+@pytest.mark.usefixtures("all_ids_shown")
+def test_input_and_output_have_the_same_vectors_in_training_and_in_evaluation() -> None:
+    encoder = BERT4RecEncoder(EncoderOptions(N_ITEMS, 5, contents=contents(), hidden_size=SIZE, n_heads=2))
+    items = torch.tensor([[1, 5, 9], [6, 2, 2]])
+    trained = encoder.item_vectors(items)
+    torch.testing.assert_close(trained, encoder.output_embedding[items])
+    encoder.eval()
+    assert encoder.catalogue.shape == (N_ITEMS, SIZE)
+    torch.testing.assert_close(encoder.item_vectors(items), trained.detach())
+    assert encoder.output_embedding is encoder.output_embedding  # made once
+    with torch.no_grad():
+        encoder.item_embedding.weight += 1
+    encoder.train().eval()
+    assert not torch.allclose(encoder.item_vectors(items), trained)
+    table = encoder.output_embedding
+    encoder.forget_contents_()
+    assert torch.equal(encoder.item_vectors(items), table[items])
+
+
+GROUPS = 4
+
+
+def rows(n_items: int = 40, users: int = 120, longest: int = 9) -> list[tuple[str, str, int]]:
+    """Users who stay with the items of their group."""
+    draw = np.random.default_rng(0)
+    return [
+        (f"u{user}", f"i{GROUPS * draw.integers(n_items // GROUPS) + user % GROUPS}", time)
+        for user in range(users)
+        for time in range(5 + user % (longest - 4))
+    ]
+
+
+def vectors(items: list[str], groups: list[int], path: Path) -> str:
+    draw = np.random.default_rng(1)
+    table = np.eye(GROUPS, dtype=np.float32)[groups] + 0.1 * draw.normal(size=(len(items), GROUPS)).astype(np.float32)
+    pd.DataFrame({"item_id": items, "vector": list(table)}).to_parquet(path)
+    return str(path)
+
+
+def file_of_groups(path: Path) -> str:
+    """Of the items of :func:`rows`, and of two that nobody had, of groups 1 and 2."""
+    items = [f"i{number}" for number in range(40)]
+    return vectors([*items, "cold1", "cold2"], [*(number % GROUPS for number in range(40)), 1, 2], path)
+
+
+def trained_on(options: dict[str, Any], **more: Any) -> RunResult:
+    chosen = {**QUIET, "hidden_size": 16, "epochs": 12, "stopping_step": 99, "hidden_dropout_prob": 0.1, **options}
+    return run(dataset=chosen.pop("dataset"), options={**chosen, "model": "BERT4RecPlus"}, **more)
+
+
+OF_GROUP = {1: ["i1", "i5", "i9", "i13"], 2: ["i2", "i6", "i10", "i14"], 3: ["i3", "i7", "i11", "i15"]}
+
+
+@pytest.mark.parametrize("loss_type", ["CE", "sampled_softmax", "BPR"])
+def test_an_item_that_nobody_has_had_is_recommended_to_those_who_like_what_it_is(
+    loss_type: str, write_inter: Any, tmp_path: Path
+) -> None:
+    path = file_of_groups(tmp_path / "groups.parquet")
+    result = trained_on({**write_inter(rows()), "item_vectors": path, "loss_type": loss_type, "n_negatives": 16})
+    model = load(result.checkpoint, "cpu")
+    scores = model.score([OF_GROUP[1], OF_GROUP[2], OF_GROUP[3]], ["cold1", "cold2", "i21", "i22"])
+    of = scores.pivot(index="user_id", columns="item_id", values="score")
+    assert of["cold1"].idxmax() == 0
+    assert of["cold2"].idxmax() == 1
+    fresh = model.recommend([OF_GROUP[1]], k=12)["item_id"].tolist()
+    assert "cold1" in fresh
+    assert "cold2" not in fresh
+    assert len(model.recommend([["cold1", "cold2"]], k=3)) == 3
+
+
+def test_items_without_interactions_take_no_part_in_evaluation_and_are_those_that_are_appended(
+    write_inter: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = file_of_groups(tmp_path / "groups.parquet")
+    result = trained_on({**write_inter(rows()), "item_vectors": [path], "epochs": 2, "metric_decimal_place": 8})
+    alone, model = load(result.checkpoint, "cpu", cold_items=False), load(result.checkpoint, "cpu")
+    assert [*model.items] == [*alone.items, "cold1", "cold2"]
+    told = pd.read_parquet(path).set_index("item_id")["vector"]
+    grown = append_items(result.checkpoint, vectors={name: told[name] for name in ("cold1", "cold2")}, device="cpu")
+    asked = [OF_GROUP[1], OF_GROUP[2], ["cold1"]]
+    assert [*grown.items][-2:] == ["cold1", "cold2"]
+    pd.testing.assert_frame_equal(model.recommend(asked, k=9), grown.recommend(asked, k=9))
+    known, both = (each.score(asked[:2], [*alone.items]) for each in (alone, model))
+    assert np.allclose(known["score"], both["score"])
+    assert model.config["item_vectors"] == [path]
+
+
+@needs_onnx
+def test_the_graph_has_them_too(write_inter: Any, tmp_path: Path) -> None:
+    path = file_of_groups(tmp_path / "groups.parquet")
+    model = load(trained_on({**write_inter(rows()), "item_vectors": path}).checkpoint, "cpu")
+    wanted = model.recommend([OF_GROUP[1]], k=12)
+    assert "cold1" in wanted["item_id"].tolist()
+    export(model, tmp_path / "exported")
+    exported = load(tmp_path / "exported").recommend([OF_GROUP[1]], k=12)
+    assert exported["item_id"].tolist() == wanted["item_id"].tolist()
+    assert np.allclose(exported["score"], wanted["score"], atol=1e-4)
+
+
+def test_new_items_that_are_like_others_score_like_them(write_inter: Any, tmp_path: Path) -> None:
+    path = file_of_groups(tmp_path / "groups.parquet")
+    result = trained_on({**write_inter(rows()), "item_vectors": path, "epochs": 4})
+    grown = append_items(result.checkpoint, {"new": ["i5"]}, {"told": np.eye(GROUPS)[2]}, device="cpu")
+    scores = grown.score([OF_GROUP[1], OF_GROUP[3]], ["new", "i5"]).set_index("item_id")["score"]
+    assert np.allclose(scores["new"], scores["i5"], atol=0.05)
+    with pytest.raises(UserError, match=r"the vector of 'told' must be 4 finite numbers \(`item_vectors`\)"):
+        append_items(result.checkpoint, vectors={"told": [1.0, 2.0]})
+
+
+def test_a_resumed_run_ends_as_one_that_never_stopped_and_a_warm_start_reads_the_new_file(
+    write_inter: Any, tmp_path: Path
+) -> None:
+    options = {**write_inter(rows()), "item_vectors": file_of_groups(tmp_path / "groups.parquet"), "epochs": 3}
+    whole, stopped = trained_on(options), trained_on(options, callbacks=[StopAfter(0)])
+    resumed = run(resume=str(stopped.checkpoint))
+    assert resumed.test_result == whole.test_result
+    before, after = (checkpoint.read(file)["state_dict"] for file in (whole.checkpoint, resumed.checkpoint))
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    more = write_inter([*rows(), *((f"u{user}", "i99", 99) for user in range(60))])
+    items = [f"i{number}" for number in range(40)] + ["i99"]
+    told = vectors(items, [number % GROUPS for number in range(41)], tmp_path / "new.parquet")
+    warm = trained_on({**more, "item_vectors": told, "warm_start": str(whole.checkpoint), "epochs": 1})
+    weights = checkpoint.read(warm.checkpoint)["state_dict"]
+    assert weights["encoder.contents.vectors"].shape == (43, GROUPS)
+
+
+def test_numbers_of_the_item_file_are_standardised_and_missing_ones_known(write_inter: Any, tmp_path: Path) -> None:
+    options = write_inter([(f"u{user}", f"i{(user + time) % 5}", time) for user in range(9) for time in range(4)])
+    lines = ["item_id:token\tprice:float\tsize:float_seq", "i0\t10\t1 2", "i1\t30\t3 4", "i2\t\t5 6", "i4\t20\t"]
+    (Path(options["data_path"]) / "toy" / "toy.item").write_text("\n".join(lines) + "\n")
+    columns = {"inter": ["user_id", "item_id", "timestamp"], "item": ["item_id", "price", "size"]}
+    chosen = {**options, "load_col": columns, "selected_features": ["price", "size"], **MRR_OF_3}
+    chosen["filter_inter_by_user_or_item"] = False
+    _, train, *_ = prepare(make_config("BERT4RecPlus", **chosen))
+    told = train._dataset.contents
+    assert told is not None
+    tokens = train._dataset.field2id_token["item_id"].tolist()
+    table = {token: row.tolist() for token, row in zip([*tokens, "[MASK]"], told.vectors.float(), strict=True)}
+    assert told.vectors.shape == (7, 5)
+    assert table["i0"] == pytest.approx([-1.2247, 0, -1.2247, -1.2247, 0], abs=1e-3)
+    assert table["i1"] == pytest.approx([1.2247, 0, 0, 0, 0], abs=1e-3)
+    assert table["i2"][:2] == [0, 1]
+    assert table["i4"] == pytest.approx([0, 0, 0, 0, 1], abs=1e-3)
+    assert table["i3"] == table["[MASK]"] == [0, 1, 0, 0, 1]
+    assert int(told.n_given) == 0
+
+
+def test_a_run_says_which_items_have_no_vector_and_refuses_a_file_of_others(
+    write_inter: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = write_inter(rows())
+    some = vectors([f"i{number}" for number in range(38)] + ["x", "y", "z"], [0] * 41, tmp_path / "some.parquet")
+    trained_on({**options, "item_vectors": some, "epochs": 1, "state": "INFO"})
+    said = capsys.readouterr().err
+    assert f"item_vectors={some}: 4 numbers an item; 2 of 40 items have none, such as 'i3" in said
+    assert "3 more items have some and no interaction" in said
+    others = vectors(["x", "y"], [0, 1], tmp_path / "others.parquet")
+    with pytest.raises(UserError, match="has vectors of 2 items, such as 'x', but of none of the log's, such as 'i"):
+        trained_on({**options, "item_vectors": others})
