@@ -29,6 +29,7 @@ from recbole_bert4rec.system.environment import environment
 
 MODEL = "BERT4RecPlus"
 COLUMNS = {"inter": ["user_id", "item_id", "timestamp"], "item": ["item_id", "class", "release_year"]}
+_ALSO = "--also_test=protocol-full-unseen.yaml"
 _NEIGHBOURS = 10
 _K = 10
 
@@ -58,7 +59,7 @@ def write_titles(data: Path, work: Path) -> Path:
 def quality(data: Path, work: Path, seeds: list[int]) -> list[dict[str, Any]]:
     """Compare runs on ml-100k with and without contents."""
     titles = str(write_titles(data, work).resolve())
-    base = {"dataset": "ml-100k", "data_path": str((work / "data").resolve()), "also_test": "protocol-full-unseen.yaml"}
+    base = {"dataset": "ml-100k", "data_path": str((work / "data").resolve())}
     more = {"load_col": COLUMNS, "selected_features": ["class", "release_year"]}
     ways: dict[str, dict[str, Any]] = {
         "ids": {},
@@ -68,7 +69,8 @@ def quality(data: Path, work: Path, seeds: list[int]) -> list[dict[str, Any]]:
     rows = []
     for number, (way, options) in enumerate(ways.items()):
         runs = [
-            run_options(work, f"ml-100k-{number}-{seed}", {**base, **options, "seed": seed}, MODEL) for seed in seeds
+            run_options(work, f"ml-100k-{number}-{seed}", {**base, **options, "seed": seed}, MODEL, _ALSO)
+            for seed in seeds
         ]
         results = {
             "validation": [run["best_valid_result"] for run in runs],
