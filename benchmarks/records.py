@@ -72,7 +72,7 @@ def write_inter(path: Path, users: Any, items: Any, times: Any) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "wb") as file:
         file.write(b"user_id:token\titem_id:token\ttimestamp:float\n")
-        options = arrow_csv.WriteOptions(include_header=False, delimiter="\t")
+        options = arrow_csv.WriteOptions(include_header=False, delimiter="\t", quoting_style="none")
         arrow_csv.write_csv(pa.table([users, items, times], names=["user", "item", "time"]), file, options)
 
 
