@@ -57,7 +57,9 @@ def count_transitions(items: NDArray[np.int32], offsets: Index, n_items: int, wi
     positions = np.argsort(items, kind="stable")  # item after item
     bounds = np.concatenate([[0], counts.cumsum()])
     ends = np.repeat(offsets[1:], np.diff(offsets))  # of each position's sequence
-    sizes, followers, values, begin = np.zeros(n_items + 1, np.int64), [], [], 0
+    sizes, begin = np.zeros(n_items + 1, np.int64), 0
+    followers: list[NDArray[np.int32]] = []
+    values: list[NDArray[np.float16]] = []
     while begin < n_items:
         end = int(np.searchsorted(bounds, bounds[begin] + _PAIRS_AT_ONCE // SPAN, "right")) - 1
         end = min(max(end, begin + 1), n_items)
@@ -68,13 +70,21 @@ def count_transitions(items: NDArray[np.int32], offsets: Index, n_items: int, wi
         followers.append(columns[kept].astype(np.int32))
         values.append(sums[kept].astype(np.float16))
         begin = end
-    return _table(sizes.cumsum(), np.concatenate(followers), np.concatenate(values))
+    del positions, ends, rows, columns, sums, kept
+    return _table(sizes.cumsum(), _joined(followers), _joined(values).astype(np.float32))
 
 
-def _table(offsets: Index, items: NDArray[np.int32], values: NDArray[np.float16]) -> csr_array:
+def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
+    """Return the parts as one; they are forgotten, for both do not fit into memory so often."""
+    whole: NDArray[Any] = np.concatenate(parts)
+    parts.clear()
+    return whole
+
+
+def _table(offsets: Index, items: NDArray[np.int32], values: NDArray[np.float32]) -> csr_array:
     """Return the table whose row i is the entries from ``offsets[i]`` to ``offsets[i + 1]``."""
     n_items = len(offsets) - 1
-    return csr_array((values.astype(np.float32), items, offsets), shape=(n_items, n_items))
+    return csr_array((values, items, offsets), shape=(n_items, n_items))
 
 
 @dataclass(frozen=True)
@@ -114,7 +124,7 @@ class Memory:
         )
         if not sound:
             raise UserError(f"its `memory` is damaged, or of other than {n_items - 1} items; train the model again")
-        return cls(_table(offsets, items, values), weight)
+        return cls(_table(offsets, items, values.astype(np.float32)), weight)
 
     def state(self) -> dict[str, Any]:
         """Return arrays and numbers, by names, that :meth:`from_state` takes."""
