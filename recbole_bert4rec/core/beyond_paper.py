@@ -116,21 +116,21 @@ class ItemFeatures(nn.Module):
 
 
 class Contents(NamedTuple):
-    """What items are, in numbers, such as vectors of their titles.
+    """Numbers that say what items are, such as vectors of their titles.
 
     Attributes:
         vectors: of each item, the last row of [MASK], float16. *Shape:* (N + 1, D)
         shift: is taken from each number before it is read. *Shape:* (D,)
         scale: each is then multiplied by it. *Shape:* (D,)
         counts: how often each item stands in training; [MASK] as often as all items. *Shape:* (N + 1,)
-        n_given: how many of the D are of ``item_vectors``; the rest are columns of the .item file. *Shape:* ()
+        n_of_files: how many of the D are of ``item_vectors``; the rest are columns of the .item file. *Shape:* ()
     """
 
     vectors: Tensor
     shift: Tensor
     scale: Tensor
     counts: Tensor
-    n_given: Tensor
+    n_of_files: Tensor
 
 
 class ItemContents(nn.Module):

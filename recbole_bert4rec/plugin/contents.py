@@ -1,4 +1,4 @@
-"""What the items of a data set are, in numbers: files of ``item_vectors``, and numeric columns of the .item file."""
+"""Reads what the items of a data set are: files of ``item_vectors``, and numeric columns of the .item file."""
 
 from __future__ import annotations
 

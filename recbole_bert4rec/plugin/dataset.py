@@ -196,12 +196,12 @@ class BERT4RecDataset(FastLoading):
 
     @cached_property
     def told(self) -> tuple[Contents | None, ColdItems | None]:
-        """What the items are, in numbers, and items without an interaction; see :func:`contents_of`."""
+        """Read what the items are, and items without an interaction; see :func:`contents_of`."""
         return contents_of(self) if is_ours(self.config.model_class) else (None, None)
 
     @property
     def contents(self) -> Contents | None:
-        """What the items are, in numbers; None if no option names numbers."""
+        """Return numbers that say what the items are; None if no option names such."""
         return self.told[0]
 
     def fingerprint(self) -> str:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from recbole_bert4rec.checkpoints import checkpoint
 from recbole_bert4rec.core.growth import ITEM_EMBEDDING
-from recbole_bert4rec.recommend.growing import GIVEN, VECTORS, with_new_items
+from recbole_bert4rec.recommend.growing import VECTORS, WIDTH, with_new_items
 from recbole_bert4rec.recommend.ids import Ids, Items, as_tokens, by_user
 from recbole_bert4rec.recommend.load import recommender_of
 from recbole_bert4rec.recommend.recommender import Recommender
@@ -93,10 +93,10 @@ def _check_new(new: NDArray[np.object_], old: Items) -> None:
 
 def _contents(weights: Mapping[str, Tensor], vectors: Mapping[Any, Vector]) -> Tensor:
     """Return what new items are, as the model reads it: of columns that no file gave it nothing is known."""
-    unknown, given = weights[VECTORS][-1], int(weights[GIVEN])
+    unknown, width = weights[VECTORS][-1], int(weights[WIDTH])
     contents = unknown.repeat(len(vectors), 1)
     for row, (name, vector) in zip(contents, vectors.items(), strict=True):
-        row[:given] = _numbers(name, vector, given, "item_vectors")
+        row[:width] = _numbers(name, vector, width, "item_vectors")
     return contents
 
 

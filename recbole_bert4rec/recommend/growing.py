@@ -17,7 +17,7 @@ from recbole_bert4rec.core.memory import Memory
 from recbole_bert4rec.core.ranker import entry_of
 from recbole_bert4rec.system.constants import PADDING
 
-VECTORS, COUNTS, GIVEN = (CONTENTS + name for name in ("vectors", "counts", "n_given"))
+VECTORS, COUNTS, WIDTH = (CONTENTS + name for name in ("vectors", "counts", "n_of_files"))
 
 
 def with_new_items(

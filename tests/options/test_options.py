@@ -81,6 +81,7 @@ BAD_VALUES = [
     ("time_bias", "seconds", "one of [True, False]"),
     ("candidates", "authors", "one of ['recbole', 'paper']"),
     ("selected_features", "class", "a list of columns of the .item file"),
+    ("item_vectors", 3, "a list of files, such as"),
     ("lr_schedule", "step", "one of"),
     ("warmup_steps", -1, "at least 0"),
     ("exclude_seen", "maybe", "one of [True, False]"),

@@ -222,7 +222,7 @@ def test_numbers_of_the_item_file_are_standardised_and_missing_ones_known(write_
     assert table["i2"][:2] == [0, 1]
     assert table["i4"] == pytest.approx([0, 0, 0, 0, 1], abs=1e-3)
     assert table["i3"] == table["[MASK]"] == [0, 1, 0, 0, 1]
-    assert int(told.n_given) == 0
+    assert int(told.n_of_files) == 0
 
 
 def test_a_run_says_which_items_have_no_vector_and_refuses_a_file_of_others(
