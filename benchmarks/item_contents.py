@@ -1,6 +1,6 @@
 """What contents of items bring and cost: quality on ml-100k, items that nobody has had, rare items, a million items.
 
-The vectors of ml-100k are those of ``examples/title_vectors.py``. Parts that are there are not made again: another
+The vectors of ml-100k are those of ``examples/text_vectors.py``. Parts that are there are not made again: another
 ``--work`` starts anew.
 """
 
@@ -44,8 +44,8 @@ def write_titles(data: Path, work: Path) -> Path:
     """Make vectors of the titles, and write the .item file with the year as a number."""
     titles = work / "titles.parquet"
     item_file = data / "ml-100k" / "ml-100k.item"
-    script = [sys.executable, str(ROOT / "examples" / "title_vectors.py"), str(item_file), str(titles)]
-    subprocess.run([*script, "--column=movie_title"], check=True)
+    script = [sys.executable, str(ROOT / "examples" / "text_vectors.py"), str(item_file), str(titles)]
+    subprocess.run([*script, "--columns movie_title class release_year"], check=True)
     folder = work / "data" / "ml-100k"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "ml-100k.inter").write_bytes((data / "ml-100k" / "ml-100k.inter").read_bytes())

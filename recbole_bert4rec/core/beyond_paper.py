@@ -137,7 +137,7 @@ class ItemContents(nn.Module):
     """Embed items by what they are and by their ids: item j as LayerNorm(W v_j) + g_j e_j. Not in the paper.
 
     g_j = n_j / (n_j + e^k), n_j the item's count in training, k learnt: an item that nobody has had yet is its contents
-    alone, and one that many had is its id's embedding as well. In training, some ids are hidden.
+    alone, and one that many had is its id's embedding as well. Its bias is g_j b_j. In training, some ids are hidden.
 
     Args:
         contents: v and n.
@@ -153,23 +153,33 @@ class ItemContents(nn.Module):
         self.norm = nn.LayerNorm(hidden_size, eps=layer_norm_eps)
         self.log_half = nn.Parameter(torch.zeros(()))
 
-    def forward(self, embeddings: Tensor, items: Tensor | None = None) -> Tensor:
+    def id_weights(self) -> Tensor:
+        """Return g, with 0 for the ids that are hidden now: in training other ones at each call, but never [MASK].
+
+        *Shape:* (N + 1,)
+        """
+        counts = self.get_buffer("counts")
+        weights = counts / (counts + self.log_half.exp())
+        if not self.training:
+            return weights
+        shown = torch.rand_like(counts) >= _UNKNOWN
+        shown[-1] = True
+        return weights * shown
+
+    def forward(self, embeddings: Tensor, id_weights: Tensor, items: Tensor | None = None) -> Tensor:
         """Return the vectors of items.
 
         Args:
             embeddings: e, of their ids. *Shape:* (..., H)
+            id_weights: of :meth:`id_weights`. *Shape:* (N + 1,)
             items: None for all, [MASK] too. *Shape:* (...)
 
         Returns:
             *Shape:* (..., H)
         """
-        vectors, counts = self.get_buffer("vectors"), self.get_buffer("counts")
+        vectors = self.get_buffer("vectors")
         if items is not None:
-            vectors, counts = vectors[items], counts[items]
-        weights = counts / (counts + self.log_half.exp())
-        if self.training:
-            shown = torch.rand_like(weights) >= _UNKNOWN
-            weights = weights * (shown if items is None else shown | (items == len(self.get_buffer("counts")) - 1))
+            vectors, id_weights = vectors[items], id_weights[items]
         numbers = (vectors.to(embeddings.dtype) - self.get_buffer("shift")) * self.get_buffer("scale")
         content: Tensor = self.norm(self.projection(numbers))
-        return content + weights.unsqueeze(-1) * embeddings
+        return content + id_weights.unsqueeze(-1) * embeddings

@@ -302,6 +302,7 @@ class BERT4RecEncoder(nn.Module):
         tables, sizes = [values for values, _ in options.features], [size for _, size in options.features]
         self.features = ItemFeatures(tables, sizes, hidden) if options.features else None
         self.contents = None if options.contents is None else ItemContents(options.contents, hidden, eps)
+        self._id_weights: Tensor | None = None
         self._table: Tensor | None = None
         self.embedding_norm = nn.LayerNorm(hidden, eps=eps)
         self.embedding_dropout = Dropout(options.hidden_dropout_prob)
@@ -354,6 +355,7 @@ class BERT4RecEncoder(nn.Module):
             Hidden states before the output layer; those of padding mean nothing. *Shape:* (B, L, H), or (M, H) with
             ``query_positions``.
         """
+        self._id_weights = None  # other ids are hidden in each batch
         present = item_seq != PADDING  # (B, L)
         hidden = self.embedding_dropout(self.embedding_norm(self.embed(item_seq)))
         if two_sided is None:
@@ -389,7 +391,7 @@ class BERT4RecEncoder(nn.Module):
         if self.contents is not None and not self.training:
             return F.embedding(items, self.output_embedding)
         vectors: Tensor = self.item_embedding(items)
-        return vectors if self.contents is None else self.contents(vectors, items)
+        return vectors if self.contents is None else self.contents(vectors, self._weights_of_ids(self.contents), items)
 
     def _attention_bias(self, width: int, times: Tensor | None) -> Tensor | None:
         """Return the bias of the attention logits of all layers, (B or 1, A, L, L); None without one."""
@@ -445,25 +447,47 @@ class BERT4RecEncoder(nn.Module):
         if self.contents is None:
             return self.item_embedding.weight
         if self.training:
-            table: Tensor = self.contents(self.item_embedding.weight)
+            table: Tensor = self.contents(self.item_embedding.weight, self._weights_of_ids(self.contents))
             return table
         if self._table is None:
             numbers = torch.arange(len(self.item_embedding.weight), device=self.item_embedding.weight.device)
             with torch.no_grad():
-                parts = [self.contents(self.item_embedding(items), items) for items in numbers.split(_ITEMS_AT_ONCE)]
-                self._table = torch.cat(parts)
+                weights = self.contents.id_weights()
+                parts = numbers.split(_ITEMS_AT_ONCE)
+                self._table = torch.cat([self.contents(self.item_embedding(part), weights, part) for part in parts])
         return self._table
 
     def train(self, mode: bool = True) -> BERT4RecEncoder:
         """Begin or end training; what was made of contents for evaluation is forgotten."""
-        self._table = None
+        self._id_weights = self._table = None
         return super().train(mode)
 
     def forget_contents_(self) -> None:
         """Make the items' vectors the embeddings of their ids, for a model that is not trained any more."""
         if self.contents is not None:
-            self.item_embedding.weight = nn.Parameter(self.output_embedding, requires_grad=False)
-            self.contents = self._table = None
+            bias, table = self.item_bias.detach(), self.output_embedding
+            self.item_embedding.weight = nn.Parameter(table, requires_grad=False)
+            self.output_bias = nn.Parameter(bias, requires_grad=False)
+            self.contents = self._id_weights = self._table = None
+
+    @property
+    def item_bias(self) -> Tensor:
+        """Bias of each item in its scores: b^O, and less of it the more an item is its contents.
+
+        *Shape:* (N,)
+        """
+        if self.contents is None:
+            return self.output_bias
+        return self.output_bias * self._weights_of_ids(self.contents)[:-1]
+
+    def _weights_of_ids(self, contents: ItemContents) -> Tensor:
+        """Return how much each item is its id, the same for all of a batch.
+
+        *Shape:* (N + 1,)
+        """
+        if self._id_weights is None:
+            self._id_weights = contents.id_weights()
+        return self._id_weights
 
     @property
     def catalogue(self) -> Tensor:
@@ -483,4 +507,4 @@ class BERT4RecEncoder(nn.Module):
         Returns:
             *Shape:* (B, N)
         """
-        return F.linear(vectors, self.catalogue, self.output_bias if bias is None else bias)
+        return F.linear(vectors, self.catalogue, self.item_bias if bias is None else bias)

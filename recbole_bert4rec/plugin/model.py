@@ -150,7 +150,7 @@ class BERT4Rec(Ranker, SequentialRecommender):
         generator = self._generator_on(sequences.device)
         weights = mask_weights(batch.rows, len(sequences), self.loss_mean)
         offset = self._seen_offset(batch)
-        item_vectors, bias, labels = self.encoder.item_vectors, self.encoder.output_bias, batch.labels
+        item_vectors, bias, labels = self.encoder.item_vectors, self.encoder.item_bias, batch.labels
         if self.loss_type == "CE":
             table = self.encoder.output_embedding
             return cross_entropy(vectors, table, bias, labels, weights, offset, self._workspace)
