@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+import recbole
 import torch
 
 from recbole_bert4rec import append_items, load
@@ -15,12 +18,14 @@ from recbole_bert4rec.checkpoints import checkpoint
 from recbole_bert4rec.core import beyond_paper
 from recbole_bert4rec.core.beyond_paper import Contents, ItemContents
 from recbole_bert4rec.core.encoder import BERT4RecEncoder, EncoderOptions
+from recbole_bert4rec.logs.item_vectors import read_item_vectors
 from recbole_bert4rec.recommend.export import export
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.run import RunResult, run
 from tests.helpers.extras import needs_onnx
 from tests.helpers.runs import MRR_OF_3, QUIET, StopAfter, make_config, prepare
 
+ROOT = Path(__file__).parents[2]
 N_ITEMS, SIZE = 9, 4
 
 
@@ -253,3 +258,14 @@ def test_a_run_says_which_items_have_no_vector_and_refuses_a_file_of_others(
     others = vectors(["x", "y"], [0, 1], tmp_path / "others.parquet")
     with pytest.raises(UserError, match="has vectors of 2 items, such as 'x', but of none of the log's, such as 'i"):
         trained_on({**options, "item_vectors": others})
+
+
+def test_the_example_makes_vectors_of_the_texts_of_ml_100k(tmp_path: Path) -> None:
+    items = Path(recbole.__file__).parent / "dataset_example" / "ml-100k" / "ml-100k.item"
+    command = [sys.executable, str(ROOT / "examples" / "text_vectors.py"), str(items), str(tmp_path / "a.parquet")]
+    done = subprocess.run([*command, "--columns", "movie_title", "class"], capture_output=True, text=True, check=True)
+    assert "1,682 items, 64 numbers each" in done.stdout
+    table = read_item_vectors(str(tmp_path / "a.parquet"), "item_id")
+    table = dict(zip(table.items, table.vectors.astype(float), strict=True))
+    near = sorted(table, key=lambda item: -table[item] @ table["50"] / (np.linalg.norm(table[item]) + 1e-9))
+    assert {"50", "172"} <= set(near[:20])  # Star Wars and its sequel
