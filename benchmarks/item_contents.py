@@ -45,7 +45,7 @@ def write_titles(data: Path, work: Path) -> Path:
     titles = work / "titles.parquet"
     item_file = data / "ml-100k" / "ml-100k.item"
     script = [sys.executable, str(ROOT / "examples" / "text_vectors.py"), str(item_file), str(titles)]
-    subprocess.run([*script, "--columns movie_title class release_year"], check=True)
+    subprocess.run([*script, "--columns", "movie_title", "class", "release_year"], check=True)
     folder = work / "data" / "ml-100k"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "ml-100k.inter").write_bytes((data / "ml-100k" / "ml-100k.inter").read_bytes())
@@ -173,7 +173,7 @@ def made_log(work: Path, n_items: int, users: int, length: int, width: int) -> t
 
 def rare(work: Path, n_items: int, epochs: int) -> list[dict[str, Any]]:
     """Compare models of a made log by how often the target stands in training."""
-    users, length = 50_000, 20
+    users, length = 25_000, 20
     base, vectors = made_log(work, n_items, users, length, 64)
     log = pd.read_csv(work / "data" / base["dataset"] / f"{base['dataset']}.inter", sep="\t", header=0, dtype=str)
     items = log.iloc[:, 1].to_numpy().reshape(users, length)
@@ -254,7 +254,7 @@ HEADS = {
     "quality": "ml-100k with the titles' vectors (TF-IDF, SVD to 64 numbers): means over the seeds, defaults alone.",
     "cold": "A tenth of ml-100k's items with 5 interactions or more, chosen by the seed, are left out. Of each user "
     "who had one, the first is wanted, after what came before it. The 10 neighbours have the nearest titles.",
-    "rare": "A made log: 50,000 users of 20 items, each of three groups of about 200 items, by a power law in a group; "
+    "rare": "A made log: 25,000 users of 20 items, each of three groups of about 200 items, by a power law in a group; "
     "a vector is its group's, 64 normal numbers, and as much noise.",
     "large": "A made log of as many interactions as items and a fifth more, `--sparse_update=True`.",
 }
