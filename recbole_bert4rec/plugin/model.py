@@ -58,8 +58,10 @@ class BERT4Rec(Ranker, SequentialRecommender):
         needed = sampled or at_frequencies or config["logit_adjustment"]
         counts: Any = dataset.training_counts() if needed else None
         self.negatives = SharedNegatives(counts, config["negatives"]) if sampled else None
-        features = dataset.item_features(config["selected_features"]) if config["selected_features"] else ()
-        self._init_ranker(config, self.n_items, features, dataset.contents)
+        columns = config["selected_features"]
+        features = dataset.item_features(columns) if columns else ()
+        contents = dataset.contents if columns or config["item_vectors"] else None
+        self._init_ranker(config, self.n_items, features, contents)
         self.adjust(config["logit_adjustment"], counts)
         if at_frequencies:
             self.encoder.init_output_bias_(counts)
