@@ -162,7 +162,8 @@ class ItemContents(nn.Module):
         weights = counts / (counts + self.log_half.exp())
         if not self.training:
             return weights
-        shown = torch.rand_like(counts) >= _UNKNOWN
+        words = torch.empty(len(counts) // 8 + 1, dtype=torch.int64, device=counts.device).random_(-(2**63), None)
+        shown = words.view(torch.uint8)[: len(counts)] >= round(256 * _UNKNOWN)
         shown[-1] = True
         return weights * shown
 
