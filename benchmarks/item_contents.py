@@ -127,9 +127,7 @@ def cold(data: Path, work: Path, seed: int) -> dict[str, Any]:
     return row
 
 
-def recall(
-    model: Any, histories: dict[str, list[str]], wanted: dict[str, str], items: list[str] | None, k: int = _K
-) -> float:
+def recall(model: Any, histories: dict[str, list[str]], wanted: dict[str, str], items: Any, k: int = _K) -> float:
     """Return the share of the users whose item is in the list."""
     lists = model.recommend(histories, k=k, items_to_recommend=items)
     hits = lists[lists["item_id"].to_numpy() == lists["user_id"].map(wanted).to_numpy()]

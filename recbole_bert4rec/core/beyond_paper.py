@@ -153,34 +153,48 @@ class ItemContents(nn.Module):
         self.norm = nn.LayerNorm(hidden_size, eps=layer_norm_eps)
         self.log_half = nn.Parameter(torch.zeros(()))
 
-    def id_weights(self) -> Tensor:
-        """Return g, with 0 for the ids that are hidden now: in training other ones at each call, but never [MASK].
+    def shown_ids(self) -> Tensor:
+        """Return which ids are not hidden: all, or in training other ones at each call, among them [MASK].
 
         *Shape:* (N + 1,)
         """
-        counts = self.get_buffer("counts")
-        weights = counts / (counts + self.log_half.exp())
+        many, device = len(self.get_buffer("counts")), self.log_half.device
         if not self.training:
-            return weights
-        words = torch.empty(len(counts) // 8 + 1, dtype=torch.int64, device=counts.device).random_(-(2**63), None)
-        shown = words.view(torch.uint8)[: len(counts)] >= round(256 * _UNKNOWN)
+            return torch.ones(many, dtype=torch.bool, device=device)
+        words = torch.empty(many // 8 + 1, dtype=torch.int64, device=device).random_(-(2**63), None)
+        shown = words.view(torch.uint8)[:many] >= round(256 * _UNKNOWN)
         shown[-1] = True
-        return weights * shown
+        return shown
+
+    def id_weights(self, shown: Tensor, items: Tensor | None = None) -> Tensor:
+        """Return g, with 0 for the ids that are hidden.
+
+        Args:
+            shown: of :meth:`shown_ids`. *Shape:* (N + 1,)
+            items: None for all, [MASK] too. *Shape:* (...)
+
+        Returns:
+            *Shape:* (...), or (N + 1,)
+        """
+        counts: Tensor = self.get_buffer("counts")
+        if items is not None:
+            counts, shown = counts[items], shown[items]
+        return counts / (counts + self.log_half.exp()) * shown
 
     def forward(self, embeddings: Tensor, id_weights: Tensor, items: Tensor | None = None) -> Tensor:
         """Return the vectors of items.
 
         Args:
             embeddings: e, of their ids. *Shape:* (..., H)
-            id_weights: of :meth:`id_weights`. *Shape:* (N + 1,)
+            id_weights: g of each. *Shape:* (...)
             items: None for all, [MASK] too. *Shape:* (...)
 
         Returns:
             *Shape:* (..., H)
         """
-        vectors = self.get_buffer("vectors")
+        vectors: Tensor = self.get_buffer("vectors")
         if items is not None:
-            vectors, id_weights = vectors[items], id_weights[items]
+            vectors = vectors[items]
         numbers = (vectors.to(embeddings.dtype) - self.get_buffer("shift")) * self.get_buffer("scale")
         content: Tensor = self.norm(self.projection(numbers))
         return content + id_weights.unsqueeze(-1) * embeddings

@@ -302,7 +302,7 @@ class BERT4RecEncoder(nn.Module):
         tables, sizes = [values for values, _ in options.features], [size for _, size in options.features]
         self.features = ItemFeatures(tables, sizes, hidden) if options.features else None
         self.contents = None if options.contents is None else ItemContents(options.contents, hidden, eps)
-        self._id_weights: Tensor | None = None
+        self._shown: Tensor | None = None
         self._table: Tensor | None = None
         self.embedding_norm = nn.LayerNorm(hidden, eps=eps)
         self.embedding_dropout = Dropout(options.hidden_dropout_prob)
@@ -355,7 +355,7 @@ class BERT4RecEncoder(nn.Module):
             Hidden states before the output layer; those of padding mean nothing. *Shape:* (B, L, H), or (M, H) with
             ``query_positions``.
         """
-        self._id_weights = None  # other ids are hidden in each batch
+        self._shown = None  # other ids are hidden in each batch
         present = item_seq != PADDING  # (B, L)
         hidden = self.embedding_dropout(self.embedding_norm(self.embed(item_seq)))
         if two_sided is None:
@@ -391,7 +391,9 @@ class BERT4RecEncoder(nn.Module):
         if self.contents is not None and not self.training:
             return F.embedding(items, self.output_embedding)
         vectors: Tensor = self.item_embedding(items)
-        return vectors if self.contents is None else self.contents(vectors, self._weights_of_ids(self.contents), items)
+        return (
+            vectors if self.contents is None else self.contents(vectors, self._id_weights(self.contents, items), items)
+        )
 
     def _attention_bias(self, width: int, times: Tensor | None) -> Tensor | None:
         """Return the bias of the attention logits of all layers, (B or 1, A, L, L); None without one."""
@@ -447,19 +449,21 @@ class BERT4RecEncoder(nn.Module):
         if self.contents is None:
             return self.item_embedding.weight
         if self.training:
-            table: Tensor = self.contents(self.item_embedding.weight, self._weights_of_ids(self.contents))
+            table: Tensor = self.contents(self.item_embedding.weight, self._id_weights(self.contents))
             return table
         if self._table is None:
             numbers = torch.arange(len(self.item_embedding.weight), device=self.item_embedding.weight.device)
             with torch.no_grad():
-                weights = self.contents.id_weights()
-                parts = numbers.split(_ITEMS_AT_ONCE)
-                self._table = torch.cat([self.contents(self.item_embedding(part), weights, part) for part in parts])
+                parts = [
+                    self.contents(self.item_embedding(items), self._id_weights(self.contents, items), items)
+                    for items in numbers.split(_ITEMS_AT_ONCE)
+                ]
+                self._table = torch.cat(parts)
         return self._table
 
     def train(self, mode: bool = True) -> BERT4RecEncoder:
         """Begin or end training; what was made of contents for evaluation is forgotten."""
-        self._id_weights = self._table = None
+        self._shown = self._table = None
         return super().train(mode)
 
     def forget_contents_(self) -> None:
@@ -468,7 +472,7 @@ class BERT4RecEncoder(nn.Module):
             bias, table = self.item_bias.detach(), self.output_embedding
             self.item_embedding.weight = nn.Parameter(table, requires_grad=False)
             self.output_bias = nn.Parameter(bias, requires_grad=False)
-            self.contents = self._id_weights = self._table = None
+            self.contents = self._shown = self._table = None
 
     @property
     def item_bias(self) -> Tensor:
@@ -478,16 +482,23 @@ class BERT4RecEncoder(nn.Module):
         """
         if self.contents is None:
             return self.output_bias
-        return self.output_bias * self._weights_of_ids(self.contents)[:-1]
+        return self.output_bias * self._id_weights(self.contents)[:-1]
 
-    def _weights_of_ids(self, contents: ItemContents) -> Tensor:
-        """Return how much each item is its id, the same for all of a batch.
+    def outputs(self, items: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the output embeddings and the biases of some items, for losses that need no others.
 
-        *Shape:* (N + 1,)
+        *Shape:* (K,) -> (K, H), (K,)
         """
-        if self._id_weights is None:
-            self._id_weights = contents.id_weights()
-        return self._id_weights
+        bias = self.output_bias[items]
+        if self.contents is not None:
+            bias = bias * self._id_weights(self.contents, items)
+        return self.item_vectors(items), bias
+
+    def _id_weights(self, contents: ItemContents, items: Tensor | None = None) -> Tensor:
+        """Return how much items are their ids, the same for all of a batch; see :meth:`ItemContents.id_weights`."""
+        if self._shown is None:
+            self._shown = contents.shown_ids()
+        return contents.id_weights(self._shown, items)
 
     @property
     def catalogue(self) -> Tensor:

@@ -13,8 +13,8 @@ from recbole_bert4rec.core.fast.cross_entropy import LogitOffset
 from recbole_bert4rec.core.fast.layers import linear
 from recbole_bert4rec.core.segments import index_within_segment
 
-ItemVectors = Callable[[Tensor], Tensor]
-"""Looks up the output embeddings of items. *Shape:* (...) -> (..., H)"""
+ItemOutputs = Callable[[Tensor], tuple[Tensor, Tensor]]
+"""Looks up the output embeddings and the biases of items. *Shape:* (K,) -> (K, H), (K,)"""
 
 
 def mask_weights(rows: Tensor, n_sequences: int, loss_mean: str) -> Tensor:
@@ -35,17 +35,14 @@ def mask_weights(rows: Tensor, n_sequences: int, loss_mean: str) -> Tensor:
     return 1.0 / (masks[rows] * n_sequences)
 
 
-def bpr(
-    hidden: Tensor, item_vectors: ItemVectors, bias: Tensor, labels: Tensor, negatives: Tensor, weights: Tensor
-) -> Tensor:
+def bpr(hidden: Tensor, outputs: ItemOutputs, labels: Tensor, negatives: Tensor, weights: Tensor) -> Tensor:
     """Return the pairwise loss BPR (Rendle et al., UAI 2009, section 4.1) without its regularisation.
 
     -sum_m w_m log sigmoid(s_m,label - s_m,negative)
 
     Args:
         hidden: *Shape:* (M, H)
-        item_vectors: of labels and negatives.
-        bias: *Shape:* (N,)
+        outputs: of labels and negatives.
         labels: *Shape:* (M,)
         negatives: one item for each masked position, outside its sequence. *Shape:* (M,)
         weights: w. *Shape:* (M,)
@@ -53,8 +50,8 @@ def bpr(
     Returns:
         A scalar.
     """
-    difference = item_vectors(labels) - item_vectors(negatives)  # (M, H)
-    margin = (hidden * difference).sum(-1) + bias[labels] - bias[negatives]
+    (of_label, label_bias), (of_negative, negative_bias) = outputs(labels), outputs(negatives)
+    margin = (hidden * (of_label - of_negative)).sum(-1) + label_bias - negative_bias
     return -torch.dot(F.logsigmoid(margin).float(), weights)
 
 
@@ -72,8 +69,7 @@ class SampledScores(NamedTuple):
 
 def sampled_scores(
     hidden: Tensor,
-    item_vectors: ItemVectors,
-    bias: Tensor,
+    outputs: ItemOutputs,
     labels: Tensor,
     negatives: Tensor,
     offset: LogitOffset | None = None,
@@ -82,15 +78,14 @@ def sampled_scores(
 
     Args:
         hidden: *Shape:* (M, H)
-        item_vectors: of labels and negatives.
-        bias: *Shape:* (N,)
+        outputs: of labels and negatives.
         labels: *Shape:* (M,)
         negatives: drawn items. *Shape:* (K,)
         offset: a number that is added to some scores.
     """
-    positive = (hidden * item_vectors(labels)).sum(1) + bias[labels]
-    drawn = item_vectors(negatives)  # (K, H)
-    negative = linear(hidden, drawn, bias.new_zeros(len(drawn))) + bias[negatives]
+    (of_label, label_bias), (drawn, drawn_bias) = outputs(labels), outputs(negatives)
+    positive = (hidden * of_label).sum(1) + label_bias
+    negative = linear(hidden, drawn, drawn_bias.new_zeros(len(drawn))) + drawn_bias
     if offset is not None:
         label_rows = offset.rows[offset.items == labels[offset.rows]]
         positive = positive.index_put((label_rows,), offset.value, accumulate=True)

@@ -86,11 +86,14 @@ class GRU4RecPlus(WindowModel):
         shown = next_items(sequences, lengths, self.n_items, None)
         vectors = self.forward(shown.item_seq)[shown.rows, shown.columns]  # (M, H)
         negatives = torch.cat([shown.labels, self.negatives.draw_items(self.n_sample, shown.labels, None)])  # (K,)
-        scores = sampled_scores(vectors, self.item_embedding, self.output_bias, shown.labels, negatives)
+        scores = sampled_scores(vectors, self._outputs, shown.labels, negatives)
         weights = mask_weights(shown.rows, len(sequences), "mask")
         if self.loss_type == "CE":
             return sampled_softmax(scores, torch.zeros(len(negatives), device=vectors.device), weights)
         return bpr_max(scores, weights, self.bpreg)
+
+    def _outputs(self, items: Tensor) -> tuple[Tensor, Tensor]:
+        return self.item_embedding(items), self.output_bias[items]
 
     def _last(self, interaction: Interaction) -> Tensor:
         """Return the output vector of the last item of each history.

@@ -152,16 +152,16 @@ class BERT4Rec(Ranker, SequentialRecommender):
         generator = self._generator_on(sequences.device)
         weights = mask_weights(batch.rows, len(sequences), self.loss_mean)
         offset = self._seen_offset(batch)
-        item_vectors, bias, labels = self.encoder.item_vectors, self.encoder.item_bias, batch.labels
+        encoder, labels = self.encoder, batch.labels
         if self.loss_type == "CE":
-            table = self.encoder.output_embedding
+            table, bias = encoder.output_embedding, encoder.item_bias
             return cross_entropy(vectors, table, bias, labels, weights, offset, self._workspace)
         if self.loss_type == "BPR":
             outside = self._negatives_outside(sequences, batch, generator)
-            return bpr(vectors, item_vectors, bias, labels, outside, weights)
+            return bpr(vectors, encoder.outputs, labels, outside, weights)
         if self.negatives is not None:
             negatives = self.negatives.draw(self.n_negatives, labels, generator)
-            scores = sampled_scores(vectors, item_vectors, bias, labels, negatives.items, offset)
+            scores = sampled_scores(vectors, encoder.outputs, labels, negatives.items, offset)
             if self.loss_type == "sampled_softmax":
                 return sampled_softmax(scores, negatives.log_expected, weights)
             if self.loss_type in ("BCE", "gBCE"):

@@ -8,7 +8,6 @@ import pickle
 import subprocess
 import sys
 import weakref
-from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -37,8 +36,8 @@ from recbole_bert4rec.core.negatives import Negatives, SharedNegatives
 ROOT = Path(__file__).parents[2]
 
 
-def rows_of(embedding: torch.Tensor, sparse: bool = False) -> Any:
-    return partial(F.embedding, weight=embedding, sparse=sparse)
+def outputs_of(embedding: torch.Tensor, bias: torch.Tensor, sparse: bool = False) -> Any:
+    return lambda items: (F.embedding(items, embedding, sparse=sparse), bias[items])
 
 
 def naive_cross_entropy(hidden, embedding, bias, labels, weights):
@@ -49,8 +48,8 @@ def naive_cross_entropy(hidden, embedding, bias, labels, weights):
     return torch.stack(losses) @ weights.to(hidden.dtype)
 
 
-def bpr_of_table(hidden, embedding, *others):
-    return bpr(hidden, rows_of(embedding), *others)
+def bpr_of_table(hidden, embedding, bias, *others):
+    return bpr(hidden, outputs_of(embedding, bias), *others)
 
 
 def naive_bpr(hidden, embedding, bias, labels, negatives, weights):
@@ -205,7 +204,7 @@ def test_sampled_losses_equal_their_naive_twins_gradients_too(
 ) -> None:
     tensors = problem(seed, masked, n_items, 3, torch.float64)
     arguments = [tensors[name] for name in ("hidden", "embedding", "bias", "labels")]
-    looked_up = [arguments[0], rows_of(arguments[1], sparse), *arguments[2:]]
+    looked_up = [arguments[0], outputs_of(*arguments[1:3], sparse), arguments[3]]
     weights, negatives = tensors["weights"], negatives_of(tensors)
     wanted = naive_sampled(*arguments, weights.double(), negatives, exponent)
     scores = sampled_scores(*looked_up, negatives.items)
@@ -240,7 +239,7 @@ def test_bpr_max_equals_its_naive_twin_gradients_too(seed: int, masked: int, n_i
     arguments = [tensors[name] for name in ("hidden", "embedding", "bias", "labels")]
     weights, negatives = tensors["weights"], negatives_of(tensors).items
     wanted = naive_bpr_max(*arguments, weights.double(), negatives, penalty)
-    looked_up = [arguments[0], rows_of(arguments[1]), *arguments[2:]]
+    looked_up = [arguments[0], outputs_of(*arguments[1:3]), arguments[3]]
     found = bpr_max(sampled_scores(*looked_up, negatives), weights, penalty)
     torch.testing.assert_close(found.double(), wanted, rtol=1e-4, atol=1e-5)
     if wanted.requires_grad:
@@ -254,7 +253,7 @@ def test_bpr_max_is_nothing_where_every_negative_is_the_label() -> None:
     arguments = [tensors[name] for name in ("hidden", "embedding", "bias")]
     labels = torch.tensor([2, 2])
     hidden, embedding, bias = arguments
-    scores = sampled_scores(hidden, rows_of(embedding), bias, labels, labels)
+    scores = sampled_scores(hidden, outputs_of(embedding, bias), labels, labels)
     loss = bpr_max(scores, torch.tensor([0.5, 0.5]), 1.0)
     assert loss == 0.0
     assert all(gradient.eq(0).all() for gradient in torch.autograd.grad(loss, arguments))
@@ -277,9 +276,9 @@ def test_an_offset_moves_the_labels_and_negatives_that_it_names_as_often_as_they
     negatives = negatives_of(tensors).items
     changed = torch.rand(masked, n_items, generator=torch.Generator().manual_seed(seed)) < 0.4
     bias = torch.tensor(value, dtype=torch.float64, requires_grad=True)
-    arguments[1] = rows_of(arguments[1])
-    found = sampled_scores(*arguments, negatives, LogitOffset(bias, *changed.nonzero(as_tuple=True)))
-    plain = sampled_scores(*arguments, negatives)
+    looked_up = [arguments[0], outputs_of(*arguments[1:3]), arguments[3]]
+    found = sampled_scores(*looked_up, negatives, LogitOffset(bias, *changed.nonzero(as_tuple=True)))
+    plain = sampled_scores(*looked_up, negatives)
     labels = arguments[3]
     positive = [score + bias.float() * changed[m, labels[m]] for m, score in enumerate(plain.positive)]
     torch.testing.assert_close(found.positive, torch.stack(positive))
@@ -307,7 +306,7 @@ def test_many_negatives_estimate_the_whole_softmax(how: str) -> None:
     arguments = [tensors[name].detach() for name in ("hidden", "embedding", "bias", "labels", "weights")]
     counts = torch.arange(30)
     drawn = SharedNegatives(counts, how).draw(400_000, tensors["labels"], epoch_generator(0, 0))
-    scores = sampled_scores(arguments[0], rows_of(arguments[1]), *arguments[2:4], drawn.items)
+    scores = sampled_scores(arguments[0], outputs_of(*arguments[1:3]), arguments[3], drawn.items)
     assert sampled_softmax(scores, drawn.log_expected, arguments[4]).item() == pytest.approx(
         cross_entropy(*arguments).item(), rel=0.02
     )
@@ -325,7 +324,7 @@ def test_extreme_scores_give_finite_losses() -> None:
     labels, weights = torch.tensor([2, 1]), torch.full((2,), 0.5)
     bias = torch.zeros(3)
     assert cross_entropy(hidden, embedding, bias, labels, weights).item() == pytest.approx(2000)
-    assert bpr(hidden, rows_of(embedding), bias, labels, torch.tensor([1, 2]), weights).item() == pytest.approx(2000)
+    assert bpr(hidden, outputs_of(embedding, bias), labels, torch.tensor([1, 2]), weights).item() == pytest.approx(2000)
 
 
 def test_mean_over_masks_weighs_every_mask_alike() -> None:

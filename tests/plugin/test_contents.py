@@ -58,23 +58,25 @@ def test_an_item_is_its_contents_and_its_id_by_how_often_it_was_seen() -> None:
         twins.append(normed + count / (count + module.log_half.exp()) * embeddings[item])
     learnt = [embeddings, *module.parameters()]
     weights = torch.randn(N_ITEMS + 1, SIZE)
-    ours, wanted = module(embeddings, module.id_weights()), torch.stack(twins)
+    ours, wanted = module(embeddings, module.id_weights(module.shown_ids())), torch.stack(twins)
     torch.testing.assert_close(ours, wanted)
     gradients = [torch.autograd.grad((table * weights).sum(), learnt, retain_graph=True) for table in (ours, wanted)]
     for one, twin in zip(*gradients, strict=True):
         torch.testing.assert_close(one, twin, rtol=1e-4, atol=1e-5)
     some = torch.tensor([[3, 1], [9, 3]])
-    torch.testing.assert_close(module(embeddings[some], module.id_weights(), some), wanted[some])
+    torch.testing.assert_close(
+        module(embeddings[some], module.id_weights(module.shown_ids(), some), some), wanted[some]
+    )
 
 
 def test_training_hides_a_tenth_of_the_ids_but_never_the_mask_token() -> None:
     module = ItemContents(contents(), SIZE, 1e-12).train()
-    weights = torch.stack([module.id_weights() for _ in range(4000)])
+    weights = torch.stack([module.id_weights(module.shown_ids()) for _ in range(4000)])
     seen = module.counts > 0
     hidden = (weights == 0).float().mean(0)
     assert hidden[seen][:-1].numpy() == pytest.approx(0.1, abs=0.03)
     assert hidden[-1] == 0
-    torch.testing.assert_close(weights.max(0).values, module.eval().id_weights())
+    torch.testing.assert_close(weights.max(0).values, module.id_weights(module.eval().shown_ids()))
 
 
 def test_a_hidden_id_is_hidden_in_all_of_a_batch_its_bias_too() -> None:
@@ -87,10 +89,12 @@ def test_a_hidden_id_is_hidden_in_all_of_a_batch_its_bias_too() -> None:
         shown = encoder.item_bias > 0
         batches.add(tuple(shown.tolist()))
         assert encoder.contents is not None
-        content = encoder.contents(0 * encoder.item_embedding.weight, encoder.contents.id_weights())
+        content = encoder.contents(0 * encoder.item_embedding.weight, torch.zeros(N_ITEMS + 1))
         both = encoder.output_embedding
         assert torch.equal((both != content).any(1)[1:-1], shown[1:])
-        assert torch.equal(encoder.item_vectors(torch.arange(N_ITEMS)), both[:-1])
+        vectors, bias = encoder.outputs(torch.arange(N_ITEMS))
+        assert torch.equal(vectors, both[:-1])
+        assert torch.equal(bias, encoder.item_bias)
     assert len(batches) > 1
 
 

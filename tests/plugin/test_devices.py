@@ -50,10 +50,13 @@ def of_all_items(on: str) -> Tensors:
 
 def of_sampled_items(on: str) -> Tensors:
     inputs, labels, weights = inputs_of(on)
-    rows = inputs[1].__getitem__
-    scores = sampled_scores(inputs[0], rows, inputs[2], labels, items_of(9, on=on))
+
+    def outputs(items: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return inputs[1][items], inputs[2][items]
+
+    scores = sampled_scores(inputs[0], outputs, labels, items_of(9, on=on))
     loss = sampled_softmax(scores, torch.zeros(9, device=on), weights) + binary_cross_entropy(scores, weights)
-    loss = loss + bpr(inputs[0], rows, inputs[2], labels, items_of(MASKED, on=on), weights)
+    loss = loss + bpr(inputs[0], outputs, labels, items_of(MASKED, on=on), weights)
     loss = loss + bpr_max(scores, weights, 1.0)
     return with_gradients(loss, inputs)
 
