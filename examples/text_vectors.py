@@ -2,7 +2,7 @@
 
 With scikit-learn alone: TF-IDF of words and pairs of words, and of it the strongest directions (SVD).
 
-    python examples/text_vectors.py dataset/ml-100k/ml-100k.item titles.parquet --columns movie_title class release_year
+    python examples/text_vectors.py dataset/ml-100k/ml-100k.item texts.parquet --columns movie_title class release_year
 
 With a sentence encoder (``pip install sentence-transformers``), whose name or folder you give:
 
@@ -44,6 +44,9 @@ def main() -> None:
     options = parser.parse_args()
     table = pd.read_csv(options.items, sep="\t", dtype=str, keep_default_na=False, quoting=3)
     table.columns = [name.partition(":")[0] for name in table.columns]
+    lacking = [name for name in ("item_id", *options.columns) if name not in table]
+    if lacking:
+        parser.error(f"{options.items} has no columns {lacking}, but {list(table.columns)}; give --columns")
     texts = table[options.columns].agg(" ".join, axis=1).tolist()
     vectors = of_sentences(texts, options.encoder) if options.encoder else of_words(texts, options.size)
     vectors = vectors.astype(np.float32)

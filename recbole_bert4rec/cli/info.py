@@ -27,20 +27,25 @@ def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
     """
     model = open_model(options)  # first: its message about exported folders needs no torch
     from recbole_bert4rec.checkpoints import checkpoint
+    from recbole_bert4rec.core.growth import VECTORS
 
     state = checkpoint.read(options.checkpoint)
     config, stored = state["config"], model.stored
     counted = int(state["item_counts"].sum())
-    weights = sum(weight.numel() for weight in state["state_dict"].values())
+    weights = sum(weight.numel() for name, weight in state["state_dict"].items() if name != VECTORS)
+    contents, cold = state["state_dict"].get(VECTORS), state.get("cold_items", {"tokens": []})["tokens"]
     memory = model.ranker.memory
     metrics = ", ".join(f"{name} {value:g}" for name, value in state["best_valid_result"].items())
     lines = {
         "file": f"{options.checkpoint}, {os.path.getsize(options.checkpoint) / 2**20:.1f} MiB, {state['format']}",
         "model": f"{config['model']}, objective {config['objective']}, {weights:,} weights",
-        "trained on": f"{config['dataset']}: {len(model.items):,} items, {counted:,} interactions",
+        "trained on": f"{config['dataset']}: {len(state['item_tokens']) - 1:,} items, {counted:,} interactions",
         "epoch": f"{state['epoch']}, from 0",
         "validation": (metrics or "none") + (" without the memory" if memory else ""),
         "memory": f"weight {memory.weight:g}, {memory.transitions.nnz:,} entries" if memory else "none",
+        "contents": "none"
+        if contents is None
+        else f"{contents.shape[1]} numbers an item; {len(cold):,} more items have such and no interaction",
         "columns": ", ".join(model.fields),
         "times": "needed" if config["time_bias"] else "for the order only",
         "histories": "none" if stored is None else f"{len(stored):,} users, {len(stored.items):,} interactions",

@@ -15,6 +15,7 @@ FEATURE_VALUES = "encoder.features.values_"
 """Beginning of the names of the tables of features by item; their numbers follow."""
 CONTENTS = "encoder.contents."
 """Beginning of the names of what is known of items' contents; fields of :class:`Contents` follow."""
+VECTORS = f"{CONTENTS}vectors"
 Neighbours = tuple[Tensor, Tensor]
 """New items, and rows of known items whose mean they get. *Shape:* (P,) each"""
 

@@ -44,7 +44,12 @@ def read_item_vectors(path: str, field: str) -> ItemVectors:
     """
     name = f"item_vectors={path}"
     if not path.endswith((".parquet", ".npy")):
-        raise UserError(f"{name} must be a file NAME.parquet, or NAME.npy with the ids in NAME.txt")
+        raise UserError(
+            f"{name} must be a file NAME.parquet, or NAME.npy with the ids in NAME.txt, or a list such as "
+            "['a.parquet', 'b.npy']"
+        )
+    if not Path(path).is_file():
+        raise UserError(f"{name}: there is no such file")
     try:
         items, vectors = _read_parquet(path, field) if path.endswith(".parquet") else _read_npy(path)
         vectors = vectors.astype(np.float32)
@@ -68,7 +73,8 @@ def _read_parquet(path: str, field: str) -> tuple[NDArray[np.object_], NDArray[A
     if ids is None:
         raise UserError(f"it has no column {field!r}, the ids, but {short_list(table.column_names)}")
     items = as_texts(pa.concat_arrays(table.column(ids).chunks)).to_numpy(zero_copy_only=False)
-    others = table.drop_columns([ids])
+    index = [column for column in table.column_names if column.startswith("__index_level_")]  # pandas' own
+    others = table.drop_columns([ids, *index])
     if not any(pa.types.is_nested(kind) for kind in others.schema.types):
         return items, others.to_pandas().to_numpy(dtype=np.float32)
     if others.num_columns > 1:

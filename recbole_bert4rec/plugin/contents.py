@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from logging import getLogger
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from recbole_bert4rec.core.beyond_paper import Contents
+from recbole_bert4rec.core.growth import VECTORS
 from recbole_bert4rec.logs.item_vectors import ItemVectors, read_item_vectors
 from recbole_bert4rec.plugin.items import item_tokens
 from recbole_bert4rec.plugin.loading import NUMBERS
@@ -71,6 +73,32 @@ def contents_of(training: BERT4RecDataset) -> tuple[Contents | None, ColdItems |
     return contents, ColdItems(cold.tolist(), table[len(known) + 1 :]) if len(cold) else None
 
 
+def check_contents(path: str, stored: Mapping[str, Tensor], network: Mapping[str, Tensor], same: bool) -> None:
+    """Refuse weights that were trained on other contents.
+
+    Args:
+        path: of the checkpoint.
+        stored: its weights.
+        network: those of the model that is to have them.
+        same: whether its items must be the same and say the same; else only the length of vectors counts.
+
+    Raises:
+        UserError: they are others.
+    """
+    there, here = stored.get(VECTORS), network.get(VECTORS)
+    widths = [0 if vectors is None else vectors.shape[1] for vectors in (there, here)]
+    if widths[0] != widths[1]:
+        raise UserError(
+            f"{path} was trained with {widths[0]} numbers of each item, but `item_vectors` and the numeric columns of "
+            f"`selected_features` are {widths[1]} here; give what it was trained with"
+        )
+    if same and there is not None and here is not None and not torch.equal(there.cpu(), here.cpu()):
+        raise UserError(
+            f"`item_vectors` or numeric columns say something else of the items than those that {path} was trained "
+            "with; give these, or train anew"
+        )
+
+
 _Part = tuple[NDArray[np.float16], NDArray[np.float32], NDArray[np.float32]]
 """A number for each row and column; shift and scale of the columns. *Shape:* (R, width), (width,), (width,)"""
 
@@ -93,11 +121,11 @@ def _of_file(path: str, file: ItemVectors, rows: pd.Index, n_items: int) -> _Par
             f"item_vectors={path} has vectors of {len(file.items)} items, such as {short(file.items[0])}, but of none "
             f"of the log's, such as {short(rows[1])}: give both in the same spelling"
         )
-    without, more = int(lacking.sum()), int((places > n_items).sum())
-    example = f", such as {short(rows[np.flatnonzero(lacking)[0]])}" if without else ""
+    without, more = rows[:n_items][lacking], file.items[places > n_items]
+    examples = [f", such as {short(items[0])}" if len(items) else "" for items in (without, more)]
     getLogger(FOR_THE_USER).info(
-        f"item_vectors={path}: {file.vectors.shape[1]} numbers an item; {without} of {n_items - 1} items have none"
-        f"{example}; {more} more items have some and no interaction"
+        f"item_vectors={path}: {file.vectors.shape[1]} numbers an item; {len(without)} of {n_items - 1} items have none"
+        f"{examples[0]}; {len(more)} items have some and no interaction{examples[1]}"
     )
     shift = file.vectors.mean(0, dtype=np.float32)
     squares = sum(float(np.square(part - shift).sum()) for part in _in_parts(file.vectors))
@@ -117,6 +145,10 @@ def _of_column(training: BERT4RecDataset, name: str, n_rows: int) -> _Part:
     values = training.item_feat[name].view(training.item_num, -1).numpy().astype(np.float64)
     missing = training.unknown_numbers[name]
     known = values[~missing]
+    wrong = np.flatnonzero(~np.isfinite(values).all(1) & ~missing)
+    if len(wrong):
+        item = item_tokens(training)[wrong[0]]
+        raise UserError(f"`selected_features` names {name!r}, but that of item {short(item)} is not a finite number")
     deviation = known.std(0)
     table = np.zeros((n_rows, values.shape[1] + 1), np.float16)
     table[:, -1] = 1.0

@@ -19,7 +19,7 @@ from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.options.table import FIXED_ON_RESUME, PROTOCOL
 from recbole_bert4rec.options.user_models import class_name
 from recbole_bert4rec.plugin.callbacks import Callbacks
-from recbole_bert4rec.plugin.contents import ColdItems
+from recbole_bert4rec.plugin.contents import ColdItems, check_contents
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.distributed import rank_of
 from recbole_bert4rec.plugin.faults import Faults
@@ -237,6 +237,7 @@ class Checkpoints:
                 f"{file} was trained on {len(state['item_tokens']) - 1} items, but the data set has "
                 f"{self._model.n_items - 1}; train anew, or begin with it: --warm_start={file}"
             )
+        check_contents(str(file), state["state_dict"], self._model.state_dict(), same=True)
         best = checkpoint.best_of(file)
         if best != str(file):
             _check_pair(best, file, state)

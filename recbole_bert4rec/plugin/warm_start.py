@@ -26,6 +26,7 @@ from recbole_bert4rec.core.growth import (
 )
 from recbole_bert4rec.options.table import SHAPES_WEIGHTS
 from recbole_bert4rec.options.user_models import class_name
+from recbole_bert4rec.plugin.contents import check_contents
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.items import item_tokens
 from recbole_bert4rec.plugin.model import BERT4Rec
@@ -102,6 +103,7 @@ def begin_warm(config: Config, model: BERT4Rec, training: BERT4RecDataset) -> Wa
             f"data set has {len(tokens) - 1}, such as {tokens[-1]!r}. Give a checkpoint of the same log"
         )
     weights = state["state_dict"]
+    check_contents(path, weights, model.state_dict(), same=False)
     with checkpoint.explain_misfit(path):
         grown = {**weights, **encoder_rows(weights, source, _beside_new_ones(training, source))}
         for number, (column, (values, size)) in enumerate(_features(config, training)):

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from recbole_bert4rec.checkpoints import checkpoint
-from recbole_bert4rec.core.growth import ITEM_EMBEDDING
-from recbole_bert4rec.recommend.growing import VECTORS, WIDTH, with_new_items
+from recbole_bert4rec.core.growth import ITEM_EMBEDDING, VECTORS
+from recbole_bert4rec.recommend.growing import WIDTH, with_cold_items, with_new_items
 from recbole_bert4rec.recommend.ids import Ids, Items, as_tokens, by_user
 from recbole_bert4rec.recommend.load import recommender_of
 from recbole_bert4rec.recommend.recommender import Recommender
@@ -58,6 +58,8 @@ def append_items(
         if not (by_item is None or isinstance(by_item, Mapping)):
             raise UserError(f"`{argument}` must be a dictionary by new item, but is {short(by_item)}")
     state = checkpoint.read(path)
+    with checkpoint.explain_misfit(path):
+        state = with_cold_items(state)
     old, weights = Items(state["item_tokens"]), state["state_dict"]
     names, lists = by_user(neighbours or {}, "neighbours")
     new_vectors = dict(vectors or {})
@@ -97,13 +99,15 @@ def _contents(weights: Mapping[str, Tensor], vectors: Mapping[Any, Vector]) -> T
     contents = unknown.repeat(len(vectors), 1)
     for row, (name, vector) in zip(contents, vectors.items(), strict=True):
         row[:width] = _numbers(name, vector, width, "item_vectors")
+        if not bool(row.isfinite().all()):
+            raise UserError(f"the vector of {short(name)} has a number above 65504, the most that float16 has")
     return contents
 
 
 def _numbers(name: object, vector: Vector, size: int, option: str) -> Tensor:
     """Return a vector as a tensor; refuse one of another length, or with numbers that are not finite."""
     try:
-        numbers = torch.as_tensor(vector, dtype=torch.float32)
+        numbers = torch.tensor(np.asarray(vector), dtype=torch.float32)
     except (TypeError, ValueError, RuntimeError) as error:
         raise UserError(f"the vector of {short(name)} must be {size} numbers, but is {short(vector)}") from error
     if numbers.shape != (size,) or not bool(numbers.isfinite().all()):

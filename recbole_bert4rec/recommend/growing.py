@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from recbole_bert4rec.core.growth import CONTENTS, FEATURE_VALUES, Neighbours, encoder_rows, rows_for
+from recbole_bert4rec.core.growth import CONTENTS, FEATURE_VALUES, VECTORS, Neighbours, encoder_rows, rows_for
 from recbole_bert4rec.core.memory import Memory
 from recbole_bert4rec.core.ranker import entry_of
 from recbole_bert4rec.system.constants import PADDING
 
-VECTORS, COUNTS, WIDTH = (CONTENTS + name for name in ("vectors", "counts", "n_of_files"))
+COUNTS, WIDTH = f"{CONTENTS}counts", f"{CONTENTS}n_of_files"
 
 
 def with_new_items(
@@ -58,6 +58,15 @@ def with_new_items(
         old = Memory.from_state({name: np.asarray(value) for name, value in memory.items()}, begin)
         grown_state["other_parameter"] = {"memory": entry_of(_grown(old, many, owners.numpy(), known.numpy()))}
     return grown_state
+
+
+def with_cold_items(state: dict[str, Any]) -> dict[str, Any]:
+    """Return the entries of a checkpoint that knows the items, too, that stood in ``item_vectors`` alone."""
+    cold = state.pop("cold_items", None)
+    if cold is None:
+        return state
+    nobody = torch.empty(0, dtype=torch.int64)
+    return with_new_items(state, cold["tokens"], (nobody, nobody), cold["vectors"])
 
 
 def _grown(memory: Memory, many: int, owners: NDArray[np.int64], known: NDArray[np.int64]) -> Memory:

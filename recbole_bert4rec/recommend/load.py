@@ -13,14 +13,14 @@ from torch import Tensor
 
 from recbole_bert4rec.checkpoints import checkpoint
 from recbole_bert4rec.core.beyond_paper import Contents
-from recbole_bert4rec.core.growth import CONTENTS, FEATURE_VALUES, feature_table
+from recbole_bert4rec.core.growth import CONTENTS, FEATURE_VALUES, VECTORS, feature_table
 from recbole_bert4rec.core.ranker import Ranker
 from recbole_bert4rec.logs.spellings import kinds_asked
 from recbole_bert4rec.options.kinds import misfits
 from recbole_bert4rec.options.table import OPTIONS, Role
 from recbole_bert4rec.options.user_models import chosen, class_name, known_as, named_in_file
 from recbole_bert4rec.recommend.base import BATCH_SIZE
-from recbole_bert4rec.recommend.growing import with_new_items
+from recbole_bert4rec.recommend.growing import with_cold_items
 from recbole_bert4rec.recommend.histories import Histories
 from recbole_bert4rec.recommend.ids import Items
 from recbole_bert4rec.recommend.index import digest_of_weights, read_index
@@ -66,12 +66,9 @@ def load(
             is not given; the index is of another one; or an argument has a value that it cannot have.
     """
     state = checkpoint.read(path)
-    if cold_items and "cold_items" in state:
-        nobody = torch.empty(0, dtype=torch.int64)
+    if cold_items:
         with checkpoint.explain_misfit(path):
-            state = with_new_items(
-                state, state["cold_items"]["tokens"], (nobody, nobody), state["cold_items"]["vectors"]
-            )
+            state = with_cold_items(state)
     recommender = recommender_of(path, state, device, logit_adjustment, batch_size, model)
     if index is not None:
         digest = digest_of_weights(recommender.ranker, recommender.config["logit_adjustment"])
@@ -187,7 +184,7 @@ def _ranker(config: Mapping[str, Any], state: Mapping[str, Any], user_class: typ
     weights, counts = state["state_dict"], state["item_counts"]
     names = sorted((name for name in weights if name.startswith(FEATURE_VALUES)), key=_number)
     features = tuple((weights[name], len(weights[feature_table(_number(name))])) for name in names)
-    has_contents = f"{CONTENTS}vectors" in weights
+    has_contents = VECTORS in weights
     contents = Contents(*(weights[CONTENTS + name] for name in Contents._fields)) if has_contents else None
     ranker: Ranker
     with torch.random.fork_rng(devices=[]):  # weights are drawn, then replaced

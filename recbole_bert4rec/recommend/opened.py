@@ -56,6 +56,8 @@ def load(
         raise UserError("`logit_adjustment` of an exported model is that of the export; give it there")
     if index is not None:
         raise UserError("an exported model scores all items; an index needs the checkpoint")
+    if not cold_items:
+        raise UserError("an exported model knows the items that it was exported with; export it without `cold_items`")
     if model is not None:
         raise UserError("an exported model is complete and needs no class; leave `model` out")
     if device not in (None, "cpu"):

@@ -25,6 +25,7 @@ def frame(**columns: Any) -> pd.DataFrame:
         frame(vector=list(VECTORS)),
         frame(v0=VECTORS[:, 0], v1=VECTORS[:, 1]),
         frame(vector=[row.astype(np.float16) for row in VECTORS]).rename(columns={"item_id": "asin"}),
+        frame(vector=list(VECTORS)).set_index(pd.Index([7, 9, 2])),
     ],
 )
 def test_lists_and_columns_of_numbers_are_vectors(table: pd.DataFrame, tmp_path: Path) -> None:
@@ -90,7 +91,8 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "b.txt").write_text("a\nb\n")
     for name, message in (
         ("a.csv", "must be a file NAME.parquet, or NAME.npy"),
-        ("none.parquet", "cannot be read"),
+        ("none.parquet", "there is no such file"),
+        ("a.parquet, b.npy", "there is no such file"),
         ("a.parquet", "cannot be read"),
         ("a.npy", "Object arrays cannot be loaded"),
         ("b.npy", r"has 2 ids and vectors of shape \(3, 2\)"),

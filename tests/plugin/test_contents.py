@@ -181,10 +181,19 @@ def test_items_without_interactions_take_no_part_in_evaluation_and_are_those_tha
     alone, model = load(result.checkpoint, "cpu", cold_items=False), load(result.checkpoint, "cpu")
     assert [*model.items] == [*alone.items, "cold1", "cold2"]
     told = pd.read_parquet(path).set_index("item_id")["vector"]
-    grown = append_items(result.checkpoint, vectors={name: told[name] for name in ("cold1", "cold2")}, device="cpu")
+    copies = {f"again{number}": told[f"cold{number}"] for number in (1, 2)}
+    grown = append_items(result.checkpoint, vectors=copies, output=tmp_path / "grown.pth", device="cpu")
     asked = [OF_GROUP[1], OF_GROUP[2], ["cold1"]]
-    assert [*grown.items][-2:] == ["cold1", "cold2"]
-    pd.testing.assert_frame_equal(model.recommend(asked, k=9), grown.recommend(asked, k=9))
+    assert [*grown.items][-4:] == ["cold1", "cold2", "again1", "again2"]
+    scores = grown.score(asked, ["cold1", "cold2", "again1", "again2"])["score"].to_numpy().reshape(3, 2, 2)
+    assert np.allclose(scores[:2, 0], scores[:2, 1])
+    again = load(tmp_path / "grown.pth", "cpu")
+    pd.testing.assert_frame_equal(again.recommend(asked, k=9), grown.recommend(asked, k=9))
+    with pytest.raises(UserError, match="new item 'cold1' is known to the model already"):
+        append_items(result.checkpoint, vectors={"cold1": told["cold1"]})
+    with pytest.raises(UserError, match="the vector of 'huge' has a number above 65504"):
+        append_items(result.checkpoint, vectors={"huge": 1e6 * told["cold1"]}, output=tmp_path / "bad.pth")
+    assert not (tmp_path / "bad.pth").exists()
     known, both = (each.score(asked[:2], [*alone.items]) for each in (alone, model))
     assert np.allclose(known["score"], both["score"])
     assert model.config["item_vectors"] == [path]
@@ -197,6 +206,8 @@ def test_the_graph_has_them_too(write_inter: Any, tmp_path: Path) -> None:
     wanted = model.recommend([OF_GROUP[1]], k=12)
     assert "cold1" in wanted["item_id"].tolist()
     export(model, tmp_path / "exported")
+    with pytest.raises(UserError, match="knows the items that it was exported with"):
+        load(tmp_path / "exported", cold_items=False)
     exported = load(tmp_path / "exported").recommend([OF_GROUP[1]], k=12)
     assert exported["item_id"].tolist() == wanted["item_id"].tolist()
     assert np.allclose(exported["score"], wanted["score"], atol=1e-4)
@@ -221,6 +232,14 @@ def test_a_resumed_run_ends_as_one_that_never_stopped_and_a_warm_start_reads_the
     assert resumed.test_result == whole.test_result
     before, after = (checkpoint.read(file)["state_dict"] for file in (whole.checkpoint, resumed.checkpoint))
     assert all(torch.equal(before[name], after[name]) for name in before)
+    other = {**options, "item_vectors": vectors([f"i{n}" for n in range(40)], [0] * 40, tmp_path / "other.parquet")}
+    with pytest.raises(UserError, match=r"say something else of the items than those that .*\.pth was trained with"):
+        run(resume=str(stopped.checkpoint), options={"item_vectors": other["item_vectors"]})
+    without = r"was trained with 4 numbers of each item, but .* are 0 here"
+    with pytest.raises(UserError, match=without):
+        run(resume=str(stopped.checkpoint), options={"item_vectors": []})
+    with pytest.raises(UserError, match=without):
+        trained_on({**options, "item_vectors": [], "warm_start": str(whole.checkpoint)})
     more = write_inter([*rows(), *((f"u{user}", "i99", 99) for user in range(60))])
     items = [f"i{number}" for number in range(40)] + ["i99"]
     told = vectors(items, [number % GROUPS for number in range(41)], tmp_path / "new.parquet")
@@ -248,6 +267,10 @@ def test_numbers_of_the_item_file_are_standardised_and_missing_ones_known(write_
     assert table["i4"] == pytest.approx([0, 0, 0, 0, 1], abs=1e-3)
     assert table["i3"] == table["[MASK]"] == [0, 1, 0, 0, 1]
     assert int(told.n_of_files) == 0
+    (Path(options["data_path"]) / "toy" / "toy.item").write_text("\n".join([*lines[:-1], "i4\tinf\t1"]) + "\n")
+    _, train, *_ = prepare(make_config("BERT4RecPlus", **chosen))
+    with pytest.raises(UserError, match="names 'price', but that of item 'i4' is not a finite number"):
+        _ = train._dataset.contents
 
 
 def test_a_run_says_which_items_have_no_vector_and_refuses_a_file_of_others(
@@ -258,7 +281,7 @@ def test_a_run_says_which_items_have_no_vector_and_refuses_a_file_of_others(
     trained_on({**options, "item_vectors": some, "epochs": 1, "state": "INFO"})
     said = capsys.readouterr().err
     assert f"item_vectors={some}: 4 numbers an item; 2 of 40 items have none, such as 'i3" in said
-    assert "3 more items have some and no interaction" in said
+    assert "3 items have some and no interaction, such as 'x'" in said
     others = vectors(["x", "y"], [0, 1], tmp_path / "others.parquet")
     with pytest.raises(UserError, match="has vectors of 2 items, such as 'x', but of none of the log's, such as 'i"):
         trained_on({**options, "item_vectors": others})
