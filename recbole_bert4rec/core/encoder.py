@@ -469,30 +469,15 @@ class BERT4RecEncoder(nn.Module):
     def forget_contents_(self) -> None:
         """Make the items' vectors the embeddings of their ids, for a model that is not trained any more."""
         if self.contents is not None:
-            bias, table = self.item_bias.detach(), self.output_embedding
-            self.item_embedding.weight = nn.Parameter(table, requires_grad=False)
-            self.output_bias = nn.Parameter(bias, requires_grad=False)
+            self.item_embedding.weight = nn.Parameter(self.output_embedding, requires_grad=False)
             self.contents = self._shown = self._table = None
-
-    @property
-    def item_bias(self) -> Tensor:
-        """Bias of each item in its scores: b^O, and less of it the more an item is its contents.
-
-        *Shape:* (N,)
-        """
-        if self.contents is None:
-            return self.output_bias
-        return self.output_bias * self._id_weights(self.contents)[:-1]
 
     def outputs(self, items: Tensor) -> tuple[Tensor, Tensor]:
         """Return the output embeddings and the biases of some items, for losses that need no others.
 
         *Shape:* (K,) -> (K, H), (K,)
         """
-        bias = self.output_bias[items]
-        if self.contents is not None:
-            bias = bias * self._id_weights(self.contents, items)
-        return self.item_vectors(items), bias
+        return self.item_vectors(items), self.output_bias[items]
 
     def _id_weights(self, contents: ItemContents, items: Tensor | None = None) -> Tensor:
         """Return how much items are their ids, the same for all of a batch; see :meth:`ItemContents.id_weights`."""
@@ -518,4 +503,4 @@ class BERT4RecEncoder(nn.Module):
         Returns:
             *Shape:* (B, N)
         """
-        return F.linear(vectors, self.catalogue, self.item_bias if bias is None else bias)
+        return F.linear(vectors, self.catalogue, self.output_bias if bias is None else bias)

@@ -135,7 +135,7 @@ class Ranker(nn.Module):
         q, the candidate with the highest p / q is most likely the target (Bayes' rule). As a remedy against popularity
         bias this is the logit adjustment of Menon et al., ICLR 2021.
         """
-        bias = self.encoder.item_bias
+        bias = self.encoder.output_bias
         return bias if self.adjustment is None else bias - self.adjustment
 
     def ask(

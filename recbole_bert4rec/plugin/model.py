@@ -154,7 +154,7 @@ class BERT4Rec(Ranker, SequentialRecommender):
         offset = self._seen_offset(batch)
         encoder, labels = self.encoder, batch.labels
         if self.loss_type == "CE":
-            table, bias = encoder.output_embedding, encoder.item_bias
+            table, bias = encoder.output_embedding, encoder.output_bias
             return cross_entropy(vectors, table, bias, labels, weights, offset, self._workspace)
         if self.loss_type == "BPR":
             outside = self._negatives_outside(sequences, batch, generator)
