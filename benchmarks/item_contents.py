@@ -211,7 +211,8 @@ def large(work: Path, n_items: int, width: int) -> list[dict[str, Any]]:
         model.recommend(histories, k=_K)
         rows.append(
             {
-                f"{len(model.items):,} items": way if way == "ids" else f"vectors of {width} numbers",
+                "items": f"{len(model.items):,}",
+                "model reads": "ids" if way == "ids" else f"ids, and {width} numbers of each",
                 "epoch s": f"{record['epochs'][0]['train_seconds']:.1f}",
                 "peak memory MB": f"{record['peak_memory_mb']:.0f}",
                 "load s": f"{loaded:.1f}",

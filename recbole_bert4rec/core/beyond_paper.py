@@ -137,8 +137,8 @@ class ItemContents(nn.Module):
     """Embed items by what they are and by their ids: item j as LayerNorm(W v_j) + g_j e_j. Not in the paper.
 
     g_j = n_j / (n_j + e^k), n_j the item's count in training, k learnt: an item that nobody has had yet is its contents
-    alone, and one that many had is its id's embedding as well. In training, some ids are hidden; biases are not, so that
-    contents say what is liked, and not how often.
+    alone, and one that many had is its id's embedding as well. In training, some ids are hidden. Biases are not, so
+    that contents say what is liked, and not how often.
 
     Args:
         contents: v and n.
