@@ -257,8 +257,8 @@ HEADS = {
     "who had one, the first is wanted, after what came before it. The 10 neighbours have the nearest titles.",
     "rare": "A made log: 25,000 users of 20 items, each of three groups of about 200 items, by a power law in a group; "
     "a vector is its group's, 64 normal numbers, and as much noise.",
-    "large": "A made log of a fifth more interactions than items, `--sparse_update=True`; the model that reads vectors knows "
-    "the items without an interaction, too.",
+    "large": "A made log of a fifth more interactions than items, `--sparse_update=True`; the model that reads vectors "
+    "knows the items without an interaction, too.",
 }
 
 
