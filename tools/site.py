@@ -23,6 +23,7 @@ TAKEN_IN = (
     "benchmarks/results/*",
     "properties/**/*.yaml",
     "hyper/*.*",
+    "examples/*",
     "recbole_bert4rec/**/*.py",
 )
 LINK = re.compile(r"(\]\(|^\[[^\]]+\]: )([^)\s#]+)", re.MULTILINE)
