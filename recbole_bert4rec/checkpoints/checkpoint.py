@@ -79,7 +79,11 @@ class Opened(NamedTuple):
 
 
 def _with_todays_names(config: dict[str, Any]) -> dict[str, Any]:
-    """Return options of a checkpoint; those of before ``batch_sequences`` counted sequences as ``train_batch_size``."""
+    """Return options of a checkpoint; those of before ``batch_sequences`` counted sequences as ``train_batch_size``.
+
+    Those of before ``item_vectors`` read none.
+    """
+    config = {"item_vectors": default("item_vectors"), **config}
     if "batch_tokens" not in config:
         return config
     config = dict(config)
