@@ -63,8 +63,8 @@ def quality(data: Path, work: Path, seeds: list[int]) -> list[dict[str, Any]]:
     more = {"load_col": COLUMNS, "selected_features": ["class", "release_year"]}
     ways: dict[str, dict[str, Any]] = {
         "ids": {},
-        "ids and titles": {"item_vectors": titles},
-        "ids, titles, genres and year": {"item_vectors": titles, **more},
+        "ids and texts": {"item_vectors": titles},
+        "ids, texts, genres and year": {"item_vectors": titles, **more},
     }
     rows = []
     for number, (way, options) in enumerate(ways.items()):
@@ -115,8 +115,8 @@ def cold(data: Path, work: Path, seed: int) -> dict[str, Any]:
     table = table / np.maximum(np.linalg.norm(table, axis=1, keepdims=True), 1e-9)
     near = {item: known[np.argsort(-table @ told[item])[:_NEIGHBOURS]].tolist() for item in hidden}
     models: dict[str, Any] = {
-        "titles": load(checkpoint_of(work / f"{name}-titles"), "cpu"),
-        "mean of 10 items with near titles": append_items(checkpoint_of(work / f"{name}-ids"), near, device="cpu"),
+        "texts": load(checkpoint_of(work / f"{name}-titles"), "cpu"),
+        "mean of 10 items with near texts": append_items(checkpoint_of(work / f"{name}-ids"), near, device="cpu"),
     }
     row: dict[str, Any] = {"seed": seed, "hidden items": len(hidden), "users": len(histories)}
     for way, model in models.items():
@@ -252,9 +252,11 @@ def _row_of(make: Callable[[], list[dict[str, Any]]]) -> dict[str, Any]:
 
 
 HEADS = {
-    "quality": "ml-100k with the titles' vectors (TF-IDF, SVD to 64 numbers): means over the seeds, defaults alone.",
+    "quality": "ml-100k with vectors of titles, genres and years (TF-IDF, SVD to 64 numbers): "
+    "means over the seeds, defaults alone.",
     "cold": "A tenth of ml-100k's items with 5 interactions or more, chosen by the seed, are left out. Of each user "
-    "who had one, the first is wanted, after what came before it. The 10 neighbours have the nearest titles.",
+    "who had one, the first is wanted, after what came before it. "
+    "Vectors are of titles, genres and years. The 10 neighbours have the nearest.",
     "rare": "A made log: 25,000 users of 20 items, each of three groups of about 200 items, by a power law in a group; "
     "a vector is its group's, 64 normal numbers, and as much noise.",
     "large": "A made log of a fifth more interactions than items, `--sparse_update=True`; the model that reads vectors "
