@@ -86,7 +86,6 @@ def _with_todays_names(config: dict[str, Any]) -> dict[str, Any]:
     config = {"item_vectors": default("item_vectors"), **config}
     if "batch_tokens" not in config:
         return config
-    config = dict(config)
     items, sequences = config.pop("batch_tokens"), config.pop("train_batch_size")
     size = (default("train_batch_size"), sequences) if items is None else (items, None)
     return {**config, "train_batch_size": size[0], "batch_sequences": size[1]}

@@ -391,9 +391,10 @@ class BERT4RecEncoder(nn.Module):
         if self.contents is not None and not self.training:
             return F.embedding(items, self.output_embedding)
         vectors: Tensor = self.item_embedding(items)
-        return (
-            vectors if self.contents is None else self.contents(vectors, self._id_weights(self.contents, items), items)
-        )
+        if self.contents is None:
+            return vectors
+        of_contents: Tensor = self.contents(vectors, self._id_weights(self.contents, items), items)
+        return of_contents
 
     def _attention_bias(self, width: int, times: Tensor | None) -> Tensor | None:
         """Return the bias of the attention logits of all layers, (B or 1, A, L, L); None without one."""

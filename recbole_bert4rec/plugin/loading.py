@@ -37,7 +37,7 @@ class FastLoading(SequentialDataset):
 
     Attributes:
         inter_feat: a pandas frame while data are loaded; RecBole makes it an ``Interaction`` later.
-        unknown_numbers: by numeric column of the .item file, items without a value, which RecBole makes up.
+        unknown_numbers: by numeric column of ``selected_features``, items without a value, which RecBole makes up.
             *Shape:* (N,) each
         refuses_wide_lines: whether a line with more columns than the header is a mistake, as in our programs. RecBole
             leaves out the columns beyond.
@@ -194,9 +194,10 @@ class FastLoading(SequentialDataset):
         if missing:
             self.logger.warning(f"{missing} interactions have no {self.time_field}; RecBole gives them the mean time")
         if self.item_feat is not None:
-            columns = {field: self.item_feat[field] for field in self.item_feat if self.field2type[field] in NUMBERS}
+            named = [name for name in self.config["selected_features"] or () if name in self.item_feat]
+            columns = {name: self.item_feat[name] for name in named if self.field2type[name] in NUMBERS}
             self.unknown_numbers = {
-                field: (column.isna() | (column.map(np.size) == 0)).to_numpy() for field, column in columns.items()
+                name: (column.isna() | (column.map(np.size) == 0)).to_numpy() for name, column in columns.items()
             }
         super()._fill_nan()
 
