@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -47,17 +46,7 @@ def compare(name: str, model: Recommender, questions: list[Histories]) -> dict[s
 
 def one_by_one(histories: Histories, many: int) -> list[Histories]:
     """Return some users' histories, one each."""
-    bounds = zip(histories.offsets[:many], histories.offsets[1:], strict=False)
-    return [
-        replace(
-            histories,
-            users=histories.users[row : row + 1],
-            items=histories.items[begin:end],
-            offsets=np.array([0, end - begin]),
-            times=None if histories.times is None else histories.times[begin:end],
-        )
-        for row, (begin, end) in enumerate(bounds)
-    ]
+    return [histories.take(np.array([row])) for row in range(many)]
 
 
 def made(n_items: int, requests: int) -> dict[str, Any]:
@@ -68,8 +57,8 @@ def made(n_items: int, requests: int) -> dict[str, Any]:
     offsets = np.cumsum([0, *map(len, training)])
     transitions = count_transitions(np.array([*chain(*training)], np.int32), offsets, n_items + 1)
     model.ranker.memory = Memory(transitions, 1.0)
-    questions = one_by_one(model.read(catalogue.histories(requests)), requests)
-    return compare(f"one history, {n_items:,} made items", model, questions)
+    histories = model.read(catalogue.histories(requests))
+    return compare(f"one history, {n_items:,} made items", model, one_by_one(histories, requests))
 
 
 def counting(interactions: int, n_items: int) -> str:

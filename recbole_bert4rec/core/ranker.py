@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from recbole_bert4rec.core.batching import similar_lengths
-from recbole_bert4rec.core.beyond_paper import Contents, visible_times
+from recbole_bert4rec.core.beyond_paper import visible_times
 from recbole_bert4rec.core.encoder import BERT4RecEncoder, EncoderOptions
 from recbole_bert4rec.core.fast.cross_entropy import LogitOffset
 from recbole_bert4rec.core.memory import Memory
@@ -88,18 +88,12 @@ class Ranker(nn.Module):
     adjustment: Tensor | None
     memory: Memory | None = None
 
-    def _init_ranker(
-        self,
-        config: OptionValues,
-        n_items: int,
-        features: tuple[tuple[Tensor, int], ...],
-        contents: Contents | None = None,
-    ) -> None:
-        """Make all parts; arguments as the attributes of :class:`EncoderOptions`."""
-        self.n_items = self.mask_token = n_items
+    def _init_ranker(self, config: OptionValues, encoder: EncoderOptions) -> None:
+        """Make all parts."""
+        self.n_items = self.mask_token = encoder.n_items
         self.objective = OBJECTIVES[config["objective"]](config, self.mask_token)
         self.seen_bias = nn.Parameter(torch.zeros(())) if config["seen_bias"] else None
-        self.encoder = self.encoder_class(EncoderOptions.from_config(config, n_items, features, contents))
+        self.encoder = self.encoder_class(encoder)
         self.register_buffer("adjustment", None, persistent=False)
 
     def adjust(self, tau: float, counts: Tensor) -> None:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from recbole_bert4rec.core.batching import epoch_generator
 from recbole_bert4rec.core.beyond_paper import visible_times
+from recbole_bert4rec.core.encoder import EncoderOptions
 from recbole_bert4rec.core.fast.cross_entropy import LogitOffset, Workspace, cross_entropy
 from recbole_bert4rec.core.losses import (
     binary_cross_entropy,
@@ -61,7 +62,7 @@ class BERT4Rec(Ranker, SequentialRecommender):
         columns = config["selected_features"]
         features = dataset.item_features(columns) if columns else ()
         contents = dataset.contents if columns or config["item_vectors"] else None
-        self._init_ranker(config, self.n_items, features, contents)
+        self._init_ranker(config, EncoderOptions.from_config(config, self.n_items, features, contents))
         self.adjust(config["logit_adjustment"], counts)
         if at_frequencies:
             self.encoder.init_output_bias_(counts)

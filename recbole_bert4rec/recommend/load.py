@@ -13,6 +13,7 @@ from torch import Tensor
 
 from recbole_bert4rec.checkpoints import checkpoint
 from recbole_bert4rec.core.beyond_paper import Contents
+from recbole_bert4rec.core.encoder import EncoderOptions
 from recbole_bert4rec.core.growth import CONTENTS, FEATURE_VALUES, VECTORS, feature_table
 from recbole_bert4rec.core.ranker import Ranker
 from recbole_bert4rec.logs.spellings import kinds_asked
@@ -189,7 +190,7 @@ def _ranker(config: Mapping[str, Any], state: Mapping[str, Any], user_class: typ
     ranker: Ranker
     with torch.random.fork_rng(devices=[]):  # weights are drawn, then replaced
         if user_class is None:
-            ranker = TrainedRanker(config, len(counts), features, contents)
+            ranker = TrainedRanker(config, EncoderOptions.from_config(config, len(counts), features, contents))
         else:
             known = {config["ITEM_ID_FIELD"]: {token: number for number, token in enumerate(state["item_tokens"])}}
             catalogue = _Catalogue(counts, features, contents, known, state.get("preload_weight", {}))

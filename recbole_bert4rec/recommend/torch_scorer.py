@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from recbole_bert4rec.core.beyond_paper import Contents
+from recbole_bert4rec.core.encoder import EncoderOptions
 from recbole_bert4rec.core.ranker import Catalogue, Pairs, Ranker
 from recbole_bert4rec.recommend import histories
 from recbole_bert4rec.recommend.index import IndexedCatalogue, ItemIndex, Query
@@ -18,15 +18,9 @@ from recbole_bert4rec.system.constants import OptionValues
 class TrainedRanker(Ranker):
     """A ranker of a checkpoint, without the parts that only training needs."""
 
-    def __init__(
-        self,
-        config: OptionValues,
-        n_items: int,
-        features: tuple[tuple[Tensor, int], ...],
-        contents: Contents | None = None,
-    ) -> None:
+    def __init__(self, config: OptionValues, encoder: EncoderOptions) -> None:
         super().__init__()
-        self._init_ranker(config, n_items, features, contents)
+        self._init_ranker(config, encoder)
 
 
 class TorchScorer:

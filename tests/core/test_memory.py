@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recbole_bert4rec.core import memory
+from recbole_bert4rec.core.encoder import EncoderOptions
 from recbole_bert4rec.core.memory import DAMPING, DECAY, SPAN, Memory, count_transitions
 from recbole_bert4rec.options.table import OPTIONS
 from recbole_bert4rec.recommend.torch_scorer import TrainedRanker
@@ -103,7 +104,8 @@ def test_the_addition_is_a_logarithm_and_each_item_of_the_history_has_its_share_
 def ranker_of(seen_bias: float | None) -> TrainedRanker:
     defaults = {name: option.default for name, option in OPTIONS.items()}
     chosen = {"hidden_size": 8, "inner_size": 16, "hidden_dropout_prob": 0.0, "MAX_ITEM_LIST_LENGTH": 5}
-    ranker = TrainedRanker({**defaults, **chosen, "seen_bias": seen_bias is not None}, N_ITEMS, ())
+    options = {**defaults, **chosen, "seen_bias": seen_bias is not None}
+    ranker = TrainedRanker(options, EncoderOptions.from_config(options, N_ITEMS))
     ranker.eval().requires_grad_(False)
     for weight in ranker.parameters():
         weight += 0.3 * torch.randn_like(weight)
