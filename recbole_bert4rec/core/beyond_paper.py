@@ -12,8 +12,8 @@ from recbole_bert4rec.system.constants import PADDING
 
 _BUCKETS = 64
 """Buckets of time gaps, one a power of two: enough for nanoseconds."""
-_UNKNOWN = 0.1
-"""Share of ids that a training batch hides, so that contents alone say something."""
+_HIDDEN = 0.1
+"""Least share of ids that a training batch hides, so that contents alone say something."""
 
 
 class PositionBias(nn.Module):
@@ -134,11 +134,13 @@ class Contents(NamedTuple):
 
 
 class ItemContents(nn.Module):
-    """Embed items by what they are and by their ids: item j as LayerNorm(W v_j) + g_j e_j. Not in the paper.
+    """Embed items by what they are and by their ids. Not in the paper.
 
-    g_j = n_j / (n_j + e^k), n_j the item's count in training, k learnt: an item that nobody has had yet is its contents
-    alone, and one that many had is its id's embedding as well. In training, some ids are hidden. Biases are not, so
-    that contents say what is liked, and not how often.
+    Item j is (1 - g_j) LayerNorm(W v_j) + g_j e_j, where g_j = n_j / (n_j + e^k), n_j is the item's count in training,
+    and k is learnt: an item that nobody has had yet is its contents, and one that many had is its id's embedding.
+
+    In training each batch hides ids, with probability 1 - g_j and 0.1 at least: contents learn to stand alone, and ids
+    of rare items are not learnt by heart. Biases are not hidden: contents say what is liked, and not how often.
 
     Args:
         contents: v and n.
@@ -154,48 +156,46 @@ class ItemContents(nn.Module):
         self.norm = nn.LayerNorm(hidden_size, eps=layer_norm_eps)
         self.log_half = nn.Parameter(torch.zeros(()))
 
-    def shown_ids(self) -> Tensor:
-        """Return which ids are not hidden: all, or in training other ones at each call, among them [MASK].
-
-        *Shape:* (N + 1,)
-        """
-        many, device = len(self.get_buffer("counts")), self.log_half.device
-        if not self.training:
-            return torch.ones(many, dtype=torch.bool, device=device)
-        words = torch.empty(many // 8 + 1, dtype=torch.int64, device=device).random_(-(2**63), None)
-        shown = words.view(torch.uint8)[:many] >= round(256 * _UNKNOWN)
-        shown[-1] = True
-        return shown
-
-    def id_weights(self, shown: Tensor, items: Tensor | None = None) -> Tensor:
-        """Return g, with 0 for the ids that are hidden.
+    def id_weights(self, items: Tensor, draw: int | None) -> Tensor:
+        """Return g, with 0 for the ids that are hidden; that of [MASK] never is.
 
         Args:
-            shown: of :meth:`shown_ids`. *Shape:* (N + 1,)
-            items: None for all, [MASK] too. *Shape:* (...)
+            items: *Shape:* (...)
+            draw: decides which are; the same number hides the same ids. None hides none.
 
         Returns:
-            *Shape:* (...), or (N + 1,)
+            *Shape:* (...)
         """
         counts: Tensor = self.get_buffer("counts")
-        if items is not None:
-            counts, shown = counts[items], shown[items]
-        return counts / (counts + self.log_half.exp()) * shown
+        weights = counts[items] / (counts[items] + self.log_half.exp())
+        if draw is None:
+            return weights
+        hidden = uniform(items, draw) < (1 - weights.detach()).clamp(min=_HIDDEN)
+        return weights * (~hidden | (items == len(counts) - 1))
 
-    def forward(self, embeddings: Tensor, id_weights: Tensor, items: Tensor | None = None) -> Tensor:
+    def forward(self, items: Tensor, embeddings: Tensor, draw: int | None = None) -> Tensor:
         """Return the vectors of items.
 
         Args:
+            items: *Shape:* (...)
             embeddings: e, of their ids. *Shape:* (..., H)
-            id_weights: g of each. *Shape:* (...)
-            items: None for all, [MASK] too. *Shape:* (...)
+            draw: decides which ids are hidden; see :meth:`id_weights`.
 
         Returns:
             *Shape:* (..., H)
         """
-        vectors: Tensor = self.get_buffer("vectors")
-        if items is not None:
-            vectors = vectors[items]
-        numbers = (vectors.to(embeddings.dtype) - self.get_buffer("shift")) * self.get_buffer("scale")
+        vectors = self.get_buffer("vectors")[items].to(embeddings.dtype)
+        numbers = (vectors - self.get_buffer("shift")) * self.get_buffer("scale")
         content: Tensor = self.norm(self.projection(numbers))
-        return content + id_weights.unsqueeze(-1) * embeddings
+        return torch.lerp(content, embeddings, self.id_weights(items, draw).unsqueeze(-1))
+
+
+def uniform(numbers: Tensor, draw: int) -> Tensor:
+    """Return a number in [0, 1) for each, which looks drawn anew with another ``draw``; equal ones have the same.
+
+    *Shape:* (...) in, out
+    """
+    mixed = (numbers + draw) * -7046029254386353131  # the constants of SplitMix64 (Steele et al., OOPSLA 2014)
+    mixed = (mixed ^ (mixed >> 30)) * -4658895280553007687
+    mixed = (mixed ^ (mixed >> 27)) * -7723592293110705685
+    return ((mixed ^ (mixed >> 31)) & 0xFFFFFF) / 2**24

@@ -302,7 +302,7 @@ class BERT4RecEncoder(nn.Module):
         tables, sizes = [values for values, _ in options.features], [size for _, size in options.features]
         self.features = ItemFeatures(tables, sizes, hidden) if options.features else None
         self.contents = None if options.contents is None else ItemContents(options.contents, hidden, eps)
-        self._shown: Tensor | None = None
+        self._draw: int | None = None
         self._table: Tensor | None = None
         self.embedding_norm = nn.LayerNorm(hidden, eps=eps)
         self.embedding_dropout = Dropout(options.hidden_dropout_prob)
@@ -355,7 +355,8 @@ class BERT4RecEncoder(nn.Module):
             Hidden states before the output layer; those of padding mean nothing. *Shape:* (B, L, H), or (M, H) with
             ``query_positions``.
         """
-        self._shown = None  # other ids are hidden in each batch
+        if self.contents is not None and self.training:
+            self._draw = int(torch.randint(2**62, ()))  # other ids are hidden in each batch
         present = item_seq != PADDING  # (B, L)
         hidden = self.embedding_dropout(self.embedding_norm(self.embed(item_seq)))
         if two_sided is None:
@@ -393,7 +394,7 @@ class BERT4RecEncoder(nn.Module):
         vectors: Tensor = self.item_embedding(items)
         if self.contents is None:
             return vectors
-        of_contents: Tensor = self.contents(vectors, self._id_weights(self.contents, items), items)
+        of_contents: Tensor = self.contents(items, vectors, self._draw)
         return of_contents
 
     def _attention_bias(self, width: int, times: Tensor | None) -> Tensor | None:
@@ -449,29 +450,27 @@ class BERT4RecEncoder(nn.Module):
         """
         if self.contents is None:
             return self.item_embedding.weight
+        weight = self.item_embedding.weight
+        items = torch.arange(len(weight), device=weight.device)
         if self.training:
-            table: Tensor = self.contents(self.item_embedding.weight, self._id_weights(self.contents))
+            table: Tensor = self.contents(items, weight, self._draw)
             return table
         if self._table is None:
-            numbers = torch.arange(len(self.item_embedding.weight), device=self.item_embedding.weight.device)
             with torch.no_grad():
-                parts = [
-                    self.contents(self.item_embedding(items), self._id_weights(self.contents, items), items)
-                    for items in numbers.split(_ITEMS_AT_ONCE)
-                ]
+                parts = [self.contents(some, weight[some]) for some in items.split(_ITEMS_AT_ONCE)]
                 self._table = torch.cat(parts)
         return self._table
 
     def train(self, mode: bool = True) -> BERT4RecEncoder:
         """Begin or end training; what was made of contents for evaluation is forgotten."""
-        self._shown = self._table = None
+        self._draw = self._table = None
         return super().train(mode)
 
     def forget_contents_(self) -> None:
         """Make the items' vectors the embeddings of their ids, for a model that is not trained any more."""
         if self.contents is not None:
             self.item_embedding.weight = nn.Parameter(self.output_embedding, requires_grad=False)
-            self.contents = self._shown = self._table = None
+            self.contents = self._draw = self._table = None
 
     def outputs(self, items: Tensor) -> tuple[Tensor, Tensor]:
         """Return the output embeddings and the biases of some items, for losses that need no others.
@@ -479,12 +478,6 @@ class BERT4RecEncoder(nn.Module):
         *Shape:* (K,) -> (K, H), (K,)
         """
         return self.item_vectors(items), self.output_bias[items]
-
-    def _id_weights(self, contents: ItemContents, items: Tensor | None = None) -> Tensor:
-        """Return how much items are their ids, the same for all of a batch; see :meth:`ItemContents.id_weights`."""
-        if self._shown is None:
-            self._shown = contents.shown_ids()
-        return contents.id_weights(self._shown, items)
 
     @property
     def catalogue(self) -> Tensor:

@@ -16,7 +16,7 @@ import torch
 from recbole_bert4rec import append_items, load
 from recbole_bert4rec.checkpoints import checkpoint
 from recbole_bert4rec.core import beyond_paper
-from recbole_bert4rec.core.beyond_paper import Contents, ItemContents
+from recbole_bert4rec.core.beyond_paper import Contents, ItemContents, uniform
 from recbole_bert4rec.core.encoder import BERT4RecEncoder, EncoderOptions
 from recbole_bert4rec.logs.item_vectors import read_item_vectors
 from recbole_bert4rec.recommend.export import export
@@ -27,6 +27,7 @@ from tests.helpers.runs import MRR_OF_3, QUIET, StopAfter, make_config, prepare
 
 ROOT = Path(__file__).parents[2]
 N_ITEMS, SIZE = 9, 4
+ALL = torch.arange(N_ITEMS + 1)
 
 
 def contents(width: int = 5) -> Contents:
@@ -55,28 +56,39 @@ def test_an_item_is_its_contents_and_its_id_by_how_often_it_was_seen() -> None:
         projected = module.projection.weight @ numbers + module.projection.bias
         centred = projected - projected.mean()
         normed = centred / (centred.square().mean() + 1e-12).sqrt() * module.norm.weight + module.norm.bias
-        twins.append(normed + count / (count + module.log_half.exp()) * embeddings[item])
+        share = count / (count + module.log_half.exp())
+        twins.append((1 - share) * normed + share * embeddings[item])
     learnt = [embeddings, *module.parameters()]
     weights = torch.randn(N_ITEMS + 1, SIZE)
-    ours, wanted = module(embeddings, module.id_weights(module.shown_ids())), torch.stack(twins)
+    ours, wanted = module(ALL, embeddings), torch.stack(twins)
     torch.testing.assert_close(ours, wanted)
     gradients = [torch.autograd.grad((table * weights).sum(), learnt, retain_graph=True) for table in (ours, wanted)]
     for one, twin in zip(*gradients, strict=True):
         torch.testing.assert_close(one, twin, rtol=1e-4, atol=1e-5)
     some = torch.tensor([[3, 1], [9, 3]])
-    torch.testing.assert_close(
-        module(embeddings[some], module.id_weights(module.shown_ids(), some), some), wanted[some]
-    )
+    torch.testing.assert_close(module(some, embeddings[some]), wanted[some])
 
 
-def test_training_hides_a_tenth_of_the_ids_but_never_the_mask_token() -> None:
-    module = ItemContents(contents(), SIZE, 1e-12).train()
-    weights = torch.stack([module.id_weights(module.shown_ids()) for _ in range(4000)])
-    seen = module.counts > 0
+def test_training_hides_ids_of_rare_items_most_and_never_the_mask_token() -> None:
+    module = ItemContents(contents(), SIZE, 1e-12)
+    shares = module.id_weights(ALL, None).detach()
+    weights = torch.stack([module.id_weights(ALL, draw) for draw in torch.randint(2**62, (4000,)).tolist()])
     hidden = (weights == 0).float().mean(0)
-    assert hidden[seen][:-1].numpy() == pytest.approx(0.1, abs=0.03)
-    assert hidden[-1] == 0
-    torch.testing.assert_close(weights.max(0).values, module.id_weights(module.eval().shown_ids()))
+    wanted = (1 - shares).clamp(min=0.1)
+    wanted[-1] = 0
+    assert hidden.numpy() == pytest.approx(wanted.numpy(), abs=0.03)
+    torch.testing.assert_close(weights.max(0).values, shares)
+
+
+def test_draws_are_uniform_and_know_nothing_of_each_other() -> None:
+    numbers = torch.arange(100_000)
+    one, other = (uniform(numbers, draw) for draw in (7, 8))
+    assert one.min() >= 0
+    assert one.max() < 1
+    assert torch.histc(one, 10, 0, 1).numpy() == pytest.approx(10_000, rel=0.05)
+    for pair in ((one, other), (one[1:], one[:-1]), (one[1:], other[:-1].roll(7))):
+        assert torch.corrcoef(torch.stack(pair))[0, 1].abs() < 0.015
+    assert torch.equal(uniform(numbers[[3, 3, 5]], 7), one[[3, 3, 5]])
 
 
 def test_a_hidden_id_is_hidden_in_all_of_a_batch() -> None:
@@ -84,10 +96,12 @@ def test_a_hidden_id_is_hidden_in_all_of_a_batch() -> None:
     encoder = BERT4RecEncoder(EncoderOptions(N_ITEMS, 5, contents=contents(), hidden_size=SIZE, n_heads=2))
     torch.nn.init.normal_(encoder.output_bias)
     batches = set()
+    told = contents()
+    numbers = (told.vectors.float() - told.shift) * told.scale
     for _ in range(20):
         encoder(torch.tensor([[3, 5, 6]]))
         assert encoder.contents is not None
-        content = encoder.contents(0 * encoder.item_embedding.weight, torch.zeros(N_ITEMS + 1))
+        content = encoder.contents.norm(encoder.contents.projection(numbers))
         both = encoder.output_embedding
         batches.add(tuple((both != content).any(1).tolist()))
         vectors, bias = encoder.outputs(torch.arange(N_ITEMS))
@@ -98,7 +112,7 @@ def test_a_hidden_id_is_hidden_in_all_of_a_batch() -> None:
 
 @pytest.fixture
 def all_ids_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(beyond_paper, "_UNKNOWN", 0.0)
+    monkeypatch.setattr(beyond_paper, "uniform", lambda items, draw: torch.ones(items.shape))
 
 
 @pytest.mark.usefixtures("all_ids_shown")
@@ -147,7 +161,7 @@ def file_of_groups(path: Path) -> str:
 
 
 def trained_on(options: dict[str, Any], **more: Any) -> RunResult:
-    chosen = {**QUIET, "hidden_size": 16, "epochs": 12, "stopping_step": 99, "hidden_dropout_prob": 0.1, **options}
+    chosen = {**QUIET, "hidden_size": 16, "epochs": 24, "stopping_step": 99, "hidden_dropout_prob": 0.1, **options}
     return run(dataset=chosen.pop("dataset"), options={**chosen, "model": "BERT4RecPlus"}, **more)
 
 
