@@ -134,55 +134,58 @@ def recall(model: Any, histories: dict[str, list[str]], wanted: dict[str, str], 
     return len(hits) / len(histories)
 
 
-def write_made(path: Path, n_items: int, users: int, length: int, groups: int) -> NDArray[np.int64]:
-    """Write a log whose users stay with the items of three groups, popular ones most; return the items' groups."""
-    draw = np.random.default_rng(0)
+def draw_by_groups(n_items: int, users: int, length: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Draw histories of items of three groups, and the groups of all items; some items and groups are liked most.
+
+    *Shape:* (users, length), (n_items,)
+    """
+    draw, groups = np.random.default_rng(0), n_items // 20
     group = draw.integers(0, groups, n_items)
     members = [np.flatnonzero(group == g) for g in range(groups)]
     shares = [1 / np.arange(1, len(m) + 1) ** 0.9 for m in members]
     bounds = [share.cumsum() / share.sum() for share in shares]
-    tastes = draw.integers(0, groups, (users, 3))
-    chosen = tastes[np.repeat(np.arange(users), length), draw.integers(0, 3, users * length)]
-    where = draw.random(len(chosen))
-    items = np.empty(len(chosen), np.int64)
+    liked = 1 / np.arange(1, groups + 1) ** 0.8
+    tastes = draw.choice(groups, (users, 3), p=liked / liked.sum())
+    chosen = np.take_along_axis(tastes, draw.integers(0, 3, (users, length)), 1)
+    where = draw.random(chosen.shape)
+    items = np.empty(chosen.shape, np.int64)
     for g in range(groups):
-        rows = np.flatnonzero(chosen == g)
+        rows = chosen == g
         items[rows] = members[g][np.searchsorted(bounds[g], where[rows], "right")]
-    write_inter(path, np.repeat(np.arange(users), length), items, np.tile(np.arange(length), users))
-    return group
+    return items, group
 
 
-def write_vectors(path: Path, group: NDArray[np.int64], width: int, noise: float) -> None:
-    """Write a vector of each item: its group's, and noise."""
+def write_vectors(path: Path, group: NDArray[np.int64], width: int) -> None:
+    """Write a vector of each item: its group's, and as much noise."""
     draw = np.random.default_rng(1)
-    centres = draw.standard_normal((group.max() + 1, width), dtype=np.float32)
-    table = centres[group] + noise * draw.standard_normal((len(group), width), dtype=np.float32)
+    table = draw.standard_normal((group.max() + 1, width), dtype=np.float32)[group]
+    table += draw.standard_normal(table.shape, dtype=np.float32)
     lists = pa.FixedSizeListArray.from_arrays(pa.array(table.ravel()), width)
     parquet.write_table(pa.table({"item_id": pa.array(np.arange(len(group))).cast(pa.string()), "vector": lists}), path)
 
 
-def made_log(work: Path, n_items: int, users: int, length: int, width: int) -> tuple[dict[str, Any], str]:
-    """Write a log and vectors, unless they are there; return the options of its runs, and the file of vectors."""
-    name = f"made-{n_items}"
-    vectors = work / f"{name}.parquet"
-    if not vectors.exists():
-        group = write_made(work / "data" / name / f"{name}.inter", n_items, users, length, max(10, n_items // 200))
-        write_vectors(vectors, group, width, 1.0)
-    return {"dataset": name, "data_path": str((work / "data").resolve())}, str(vectors.resolve())
+def made_log(
+    work: Path, name: str, items: NDArray[np.int64], group: NDArray[np.int64], width: int
+) -> tuple[dict[str, Any], str]:
+    """Write histories and vectors; return the options of their runs, and the file of vectors."""
+    users, length = items.shape
+    columns = np.repeat(np.arange(users), length), items.ravel(), np.tile(np.arange(length), users)
+    write_inter(work / "data" / name / f"{name}.inter", *columns)
+    write_vectors(work / f"{name}.parquet", group, width)
+    return {"dataset": name, "data_path": str((work / "data").resolve())}, str((work / f"{name}.parquet").resolve())
 
 
 def rare(work: Path, n_items: int, epochs: int) -> list[dict[str, Any]]:
     """Compare models of a made log by how often the target stands in training."""
-    users, length = 25_000, 20
-    base, vectors = made_log(work, n_items, users, length, 64)
-    log = pd.read_csv(work / "data" / base["dataset"] / f"{base['dataset']}.inter", sep="\t", header=0, dtype=str)
-    items = log.iloc[:, 1].to_numpy().reshape(users, length)
+    items, group = draw_by_groups(n_items, n_items // 4, 20)
+    base, vectors = made_log(work, "rare", items, group, 64)
+    items = items.astype(str)
     counts = pd.Series(items[:, :-2].ravel()).value_counts().reindex(items[:, -1], fill_value=0).to_numpy()
     rows: list[dict[str, Any]] = []
     models: dict[str, Any] = {}
     for way, options in (("ids", {}), ("vectors", {"item_vectors": vectors})):
-        run_options(work, f"{base['dataset']}-{way}", {**base, **options, "epochs": epochs}, MODEL)
-        models[way] = load(checkpoint_of(work / f"{base['dataset']}-{way}"), "cpu", cold_items=False)
+        run_options(work, f"rare-{way}", {**base, **options, "epochs": epochs}, MODEL)
+        models[way] = load(checkpoint_of(work / f"rare-{way}"), "cpu", cold_items=False)
     for least, most in ((0, 0), (1, 2), (3, 5), (6, 20), (21, 100), (101, 10**9)):
         chosen = np.flatnonzero((counts >= least) & (counts <= most))[:5000]
         row: dict[str, Any] = {"target in training": f"{least} to {most}" if most < 10**9 else f"{least} or more"}
@@ -196,11 +199,13 @@ def rare(work: Path, n_items: int, epochs: int) -> list[dict[str, Any]]:
 
 def large(work: Path, n_items: int, width: int) -> list[dict[str, Any]]:
     """Measure an epoch, loading and ranking with a long vector of each item and without."""
-    base, vectors = made_log(work, n_items, n_items // 10, 12, width)
+    draw = np.random.default_rng(0)
+    items = np.concatenate([draw.integers(0, n_items, n_items // 5), draw.permutation(n_items)])
+    base, vectors = made_log(work, "large", items.reshape(-1, 12), np.arange(n_items) // 200, width)
     base |= {"epochs": 1, "sparse_update": True, "memory": False, "eval_step": 0}
     rows = []
     for way, options in (("ids", {}), ("vectors", {"item_vectors": vectors})):
-        folder = f"{base['dataset']}-{way}"
+        folder = f"large-{way}"
         record = run_options(work, folder, {**base, **options}, MODEL)
         begin = time.perf_counter()
         model: Any = load(checkpoint_of(work / folder), "cpu")
@@ -211,8 +216,7 @@ def large(work: Path, n_items: int, width: int) -> list[dict[str, Any]]:
         model.recommend(histories, k=_K)
         rows.append(
             {
-                "items": f"{len(model.items):,}",
-                "model reads": "ids" if way == "ids" else f"ids, and {width} numbers of each",
+                f"{n_items:,} items; the model reads": "ids" if way == "ids" else f"ids, and {width} numbers of each",
                 "epoch s": f"{record['epochs'][0]['train_seconds']:.1f}",
                 "peak memory MB": f"{record['peak_memory_mb']:.0f}",
                 "load s": f"{loaded:.1f}",
@@ -257,10 +261,9 @@ HEADS = {
     "cold": "A tenth of ml-100k's items with 5 interactions or more, chosen by the seed, are left out. Of each user "
     "who had one, the first is wanted, after what came before it. "
     "Vectors are of titles, genres and years. The 10 neighbours have the nearest.",
-    "rare": "A made log: 25,000 users of 20 items, each of three groups of about 200 items, by a power law in a group; "
-    "a vector is its group's, 64 normal numbers, and as much noise.",
-    "large": "A made log of a fifth more interactions than items, `--sparse_update=True`; the model that reads vectors "
-    "knows the items without an interaction, too.",
+    "rare": "A made log: users of 20 items, four items a user. A user has three of the groups of about 20 items; "
+    "groups and items in a group are liked by power laws. A vector is its group's, 64 normal numbers, and as much noise.",
+    "large": "A made log of a fifth more interactions than items, each item among them; `--sparse_update=True`.",
 }
 
 
