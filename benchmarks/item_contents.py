@@ -262,7 +262,7 @@ HEADS = {
     "who had one, the first is wanted, after what came before it. "
     "Vectors are of titles, genres and years. The 10 neighbours have the nearest.",
     "rare": "A made log: users of 20 items, four items a user. A user has three of the groups of about 20 items; "
-    "groups and items in a group are liked by power laws. A vector is its group's, 64 normal numbers, and as much noise.",
+    "groups and their items are liked by power laws. A vector is its group's, 64 normal numbers, and as much noise.",
     "large": "A made log of a fifth more interactions than items, each item among them; `--sparse_update=True`.",
 }
 
