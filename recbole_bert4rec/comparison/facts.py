@@ -10,6 +10,7 @@ from recbole.utils import ModelType
 from recbole_bert4rec.comparison.findings import ended_by, type_of
 from recbole_bert4rec.comparison.results import Results
 from recbole_bert4rec.options.global_time import global_time
+from recbole_bert4rec.training.screen import LEAVE_ONE_OUT
 
 
 def facts(results: Results) -> list[str]:
@@ -64,7 +65,7 @@ def _ended(records: list[dict[str, Any]]) -> str:
 def _split(split: dict[str, Any]) -> str:
     """Say which interactions are tested and validated."""
     if "GT" not in split:
-        return "the last interaction of a user is the test, the one before it the validation"
+        return f"the last interaction of a user is the test, the one before it the validation ({LEAVE_ONE_OUT})"
     rule = global_time(split["GT"])
     before = {"GT": "the same of what is before, by the same rule", "LTI": "the last one before that moment"}
     validation = before.get(rule.validation, "the last of some users before it")

@@ -28,6 +28,13 @@ _FEW_EPOCHS = 10
 """With fewer epochs the user does not expect a good model, and needs no advice."""
 
 
+LEAVE_ONE_OUT = (
+    "leave-one-out: training reads what other users did after the tested interactions; "
+    "protocol-global-time.yaml cuts at one moment"
+)
+"""What a figure of this split does not say."""
+
+
 def show_data(data: Data) -> None:
     """Say how large the data are, how many users each part has, and where a split in time cuts."""
     facts = data_facts(data)
@@ -42,6 +49,8 @@ def show_data(data: Data) -> None:
         text += f"\nsplit   {facts['split']}: {parts_text(facts)}"
         if facts["trained after the first test"]:
             text += "\n        training reads what is later than the first tested interaction"
+    elif facts["trained after the first test"]:
+        text += f"\nsplit   {LEAVE_ONE_OUT}"
     say(text, "data", facts)
 
 
@@ -59,12 +68,14 @@ def data_facts(data: Data) -> dict[str, Any]:
 
     Returns:
         ``users`` (``all`` of them, and how many are ``trained``, ``validated``, ``tested``, ``only recommended to``),
-        ``items``, ``interactions``, ``period`` (the first and the last time, or None). If the split is not
-        leave-one-out, also ``split``, ``parts`` (``rows`` and ``period`` of each) and ``trained after the first test``.
+        ``items``, ``interactions``, ``period`` (the first and the last time, or None), and ``trained after the first
+        test`` (whether training reads a later interaction). If the split is not leave-one-out, also ``split``, and
+        ``parts`` (``rows`` and ``period`` of each).
     """
     parts = [loader._dataset for loader in (data.train, data.valid, data.test)]
     taking = [_users_of(part) for part in parts]
     everybody = data.dataset.user_num - 1
+    times = [_times_of(part) for part in parts]
     facts: dict[str, Any] = {
         "users": {
             "all": everybody,
@@ -74,17 +85,16 @@ def data_facts(data: Data) -> dict[str, Any]:
         "items": data.dataset.item_num - 1,
         "interactions": len(data.interactions),
         "period": data.interactions.period,
+        "trained after the first test": bool(len(times[0]) and len(times[2]) and times[0].max() > times[2].min()),
     }
     split = data.config["eval_args"]["split"]
     if isinstance(split, dict) and "LS" in split and not data.config["benchmark_filename"]:
         return facts
-    times = [_times_of(part) for part in parts]
     names = ("train", "valid", "test")
     facts["split"] = " ".join(f"{key} {value}" for key, value in split.items())
     facts["parts"] = {
         name: {"rows": len(part), "period": _ends(time)} for name, part, time in zip(names, parts, times, strict=True)
     }
-    facts["trained after the first test"] = bool(len(times[0]) and len(times[2]) and times[0].max() > times[2].min())
     return facts
 
 

@@ -118,6 +118,22 @@ def test_users_who_are_only_recommended_to_are_counted(write_inter: Any) -> None
         assert facts["users"] == {"all": 6, "trained": 4, "validated": 2, "tested": 3, "only recommended to": 2}
         assert (facts["items"], facts["interactions"]) == (9, 20)
         assert "parts" not in facts
+        assert facts["trained after the first test"] is True
+
+
+@pytest.mark.parametrize("model", ["BERT4Rec", "SASRec"])
+def test_a_run_says_that_leave_one_out_trains_what_is_later_than_its_test(
+    model: str, write_inter: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    overlapping = [
+        (user, f"i{(number + place) % 7}", 10 * place) for number, user in enumerate("abcd") for place in range(6)
+    ]
+    one_after_another = [(user, item, time + 1000 * "abcd".index(user)) for user, item, time in overlapping]
+    all_at_once = [(user, item, 0) for user, item, _ in overlapping]
+    for rows, leaks in ((overlapping, False), (one_after_another, True), (all_at_once, False)):
+        options = {**LOUD, **SMALL, **write_inter(rows), "epochs": 1, "topk": [3], "valid_metric": "MRR@3"}
+        run(model=model, dataset=options.pop("dataset"), options=options)
+        assert ("split   leave-one-out: training reads what other" in capsys.readouterr().err) == leaks
 
 
 @pytest.mark.parametrize("model", ["BERT4Rec", "SASRec"])
@@ -288,7 +304,7 @@ def test_no_bar_is_shown_where_there_is_no_terminal(
     model: str, screen: str, write_inter: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     recommend = "top.csv" if model == "BERT4Rec" else None
-    more = {"show_progress": True, "epochs": 1}
+    more = {"show_progress": True, "epochs": 1, "topk": [3], "valid_metric": "MRR@3"}
     run(model=model, screen=screen, recommend=recommend, **inputs(write_inter, **more))
     assert "it/s" not in capsys.readouterr().err
 
