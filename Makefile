@@ -1,4 +1,4 @@
-.PHONY: run test install lint py310 type stubs pages docs slow coverage bench
+.PHONY: run test install lint py310 type stubs pages docs slow coverage bench gpu
 
 SOURCES = recbole_bert4rec run.py run_hyper.py benchmarks tests typings tools
 
@@ -52,3 +52,11 @@ coverage:
 	coverage report --fail-under=95
 bench:
 	python benchmarks/time_to_mark.py --data_path dataset
+# What runs on a GPU, and how fast: its tests, and pages in benchmarks/results. DATA holds ml-1m; the second and third page
+# compare with other libraries, in environments that benchmarks/training_speed.py describes.
+DATA = dataset
+gpu:
+	python -m pytest tests/plugin/test_devices.py
+	python benchmarks/every_model.py --device=cuda
+	python benchmarks/training_speed.py --device=cuda --data_path=$(DATA)
+	python benchmarks/time_to_mark.py --data_path=$(DATA)

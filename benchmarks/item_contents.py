@@ -32,6 +32,7 @@ COLUMNS = {"inter": ["user_id", "item_id", "timestamp"], "item": ["item_id", "cl
 _ALSO = "--also_test=protocol-full-unseen.yaml"
 _NEIGHBOURS = 10
 _K, _DEEP = 10, 100
+_NEGATIVES = 6000
 
 
 def checkpoint_of(folder: Path) -> Path:
@@ -183,9 +184,14 @@ def rare(work: Path, n_items: int, epochs: int) -> list[dict[str, Any]]:
     counts = pd.Series(items[:, :-2].ravel()).value_counts().reindex(items[:, -1], fill_value=0).to_numpy()
     rows: list[dict[str, Any]] = []
     models: dict[str, Any] = {}
-    for way, options in (("ids", {}), ("vectors", {"item_vectors": vectors})):
-        run_options(work, f"rare-{way}", {**base, **options, "epochs": epochs}, MODEL)
-        models[way] = load(checkpoint_of(work / f"rare-{way}"), "cpu", cold_items=False)
+    reads: dict[str, dict[str, Any]] = {"ids": {}, "vectors": {"item_vectors": vectors}}
+    more = {
+        f"{way}, {_NEGATIVES:,} negatives": {**options, "n_negatives": _NEGATIVES} for way, options in reads.items()
+    }
+    for way, options in {**reads, **more}.items():
+        folder = f"rare-{way.replace(', ', '-').replace(' ', '-')}"
+        run_options(work, folder, {**base, **options, "epochs": epochs}, MODEL)
+        models[way] = load(checkpoint_of(work / folder), "cpu", cold_items=False)
     for least, most in ((0, 0), (1, 2), (3, 5), (6, 20), (21, 100), (101, 10**9)):
         chosen = np.flatnonzero((counts >= least) & (counts <= most))[:5000]
         row: dict[str, Any] = {"target in training": f"{least} to {most}" if most < 10**9 else f"{least} or more"}

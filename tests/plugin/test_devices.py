@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from recbole_bert4rec.core.beyond_paper import Contents
 from recbole_bert4rec.core.encoder import BERT4RecEncoder, EncoderOptions
 from recbole_bert4rec.core.fast.cross_entropy import LogitOffset, cross_entropy
 from recbole_bert4rec.core.losses import binary_cross_entropy, bpr, bpr_max, sampled_scores, sampled_softmax
@@ -79,6 +80,13 @@ def of_the_encoder(on: str, **options: Any) -> Tensors:
     return with_gradients((vectors * drawn(3, HIDDEN, on=on).detach()).sum(), weights)
 
 
+CONTENTS = Contents(
+    drawn(N_ITEMS + 1, 5, on="cpu").detach().half(),
+    torch.zeros(5),
+    torch.ones(5),
+    torch.arange(N_ITEMS + 1.0),
+    torch.tensor(5),
+)
 COMPUTED: list[Callable[[str], Tensors]] = [
     of_all_items,
     of_sampled_items,
@@ -86,6 +94,7 @@ COMPUTED: list[Callable[[str], Tensors]] = [
     of_the_encoder,
     lambda on: of_the_encoder(on, position="relative"),
     lambda on: of_the_encoder(on, norm="pre", hidden_act="swiglu"),
+    lambda on: of_the_encoder(on, contents=CONTENTS),
 ]
 
 

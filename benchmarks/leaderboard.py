@@ -1,0 +1,233 @@
+"""Train this package's models and RecBole's by their defaults, on six logs with several seeds, and write the results.
+
+Each run is trained until its own early stopping, and selected by validation NDCG@10, seen items left out. The selected
+weights are tested under that protocol, RecBole's, and the paper's. Runs go one thread each, two side by side. Results
+are in ``results/leaderboard/SET.json``, in the form of the public RecBoard leaderboard; what is there is not made
+again, so a stopped call goes on where it was. ``--pages_only`` trains nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import statistics
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import matplotlib
+from records import ROOT, command, machine, run_options, table_lines
+
+matplotlib.use("Agg")
+from matplotlib import pyplot as plt
+
+BOARD = ROOT / "results" / "leaderboard"
+SETS = ("ml-100k", "ml-1m", "beauty-5core", "toys-5core", "beauty", "lastfm")
+GLOBAL_TIME = "ml-100k, global time"
+PROTOCOLS = {
+    "test": "seen items left out",
+    "protocol-recbole.yaml": "RecBole's protocol",
+    "protocol-paper.yaml": "the paper's 100 candidates",
+}
+"""Under which the metrics of each stand in a record."""
+_RECBOLE = {"training_rows": "user"}
+MODELS: dict[str, tuple[str, dict[str, Any]]] = {
+    "BERT4RecPlus": ("BERT4RecPlus", {}),
+    "SASRecPlus": ("SASRecPlus", {}),
+    "BERT4Rec": ("BERT4Rec", {}),
+    "RecBole's SASRec, N 50": ("SASRec", {**_RECBOLE, "MAX_ITEM_LIST_LENGTH": 50}),
+    "RecBole's SASRec, N 200": ("SASRec", {**_RECBOLE, "MAX_ITEM_LIST_LENGTH": 200}),
+    "RecBole's GRU4Rec, N 50": ("GRU4Rec", {**_RECBOLE, "MAX_ITEM_LIST_LENGTH": 50}),
+    "RecBole's GRU4Rec, N 200": ("GRU4Rec", {**_RECBOLE, "MAX_ITEM_LIST_LENGTH": 200}),
+    "RecBole's Pop": ("Pop", {}),
+}
+"""Model and options of each row."""
+_NOT_A_NAME = re.compile(r"[^\w-]+")
+_METRICS = {"hit": "HITRATE", "ndcg": "NDCG", "mrr": "MRR"}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training.
+
+    Attributes:
+        board: data set, or data set and split.
+        label: row of the table.
+        seed: of the run.
+    """
+
+    board: str
+    label: str
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """Name of its folder."""
+        return _NOT_A_NAME.sub("-", f"{self.board}-{self.label}-{self.seed}")
+
+    def train(self, work: Path, data_path: Path) -> dict[str, Any]:
+        """Train and test it, and return its entry."""
+        model, options = MODELS[self.label]
+        dataset = self.board.partition(",")[0]
+        protocol = "protocol-global-time.yaml" if self.board == GLOBAL_TIME else "protocol-full-unseen.yaml"
+        also = [] if self.board == GLOBAL_TIME else [f"--also_test={','.join(list(PROTOCOLS)[1:])}"]
+        base = {"dataset": dataset, "data_path": str(data_path.resolve()), "seed": self.seed}
+        flags = [f"--config_files=options.yaml,{protocol}", *also]
+        record = run_options(work, self.name, {**base, **options}, model, *flags)
+        tested = {"test": record["test_result"], **record.get("also", {})}
+        shutil.rmtree(work / self.name)  # weights are large
+        return {
+            "id": self.name,
+            "params": {"config": protocol, "seed": self.seed, **options},
+            "metrics": {
+                "train": {"LOSS": record["epochs"][-1]["train_loss"] if record["epochs"] else None},
+                "valid": named(record["best_valid_result"]),
+                **{split: named(metrics) for split, metrics in tested.items()},
+            },
+            "epochs": len(record["epochs"]),
+            "best_epoch": record["best_epoch"],
+            "seconds": round(record["seconds"]["total"]),
+            "ended": record["ended"],
+            "commit": record["commit"],
+            "versions": record["versions"],
+            "machine": record["machine"],
+        }
+
+
+def named(metrics: dict[str, float]) -> dict[str, float]:
+    """Return metrics with RecBoard's names, such as ``NDCG@10``."""
+    parts = {tuple(name.split("@")): value for name, value in metrics.items()}
+    return {f"{_METRICS[kind]}@{k}": value for (kind, k), value in parts.items() if kind in _METRICS}
+
+
+class Board:
+    """Entries of all runs on a data set, in its file."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.path = BOARD / f"{_NOT_A_NAME.sub('-', name)}.json"
+        self.models: list[dict[str, Any]] = json.loads(self.path.read_text()) if self.path.exists() else []
+
+    def runs(self, label: str) -> list[dict[str, Any]]:
+        """Return the runs of a row, by their seeds."""
+        runs = [run for model in self.models if model["description"] == label for run in model["runs"]]
+        return sorted(runs, key=lambda run: run["params"]["seed"])
+
+    def has(self, run: Run) -> bool:
+        """Whether it was made."""
+        return any(made["params"]["seed"] == run.seed for made in self.runs(run.label))
+
+    def add(self, run: Run, entry: dict[str, Any]) -> None:
+        """Write a run into the file."""
+        runs = [*self.runs(run.label), entry]
+        model = {"description": run.label, "dataset": self.name, "tags": [MODELS[run.label][0]], "runs": runs}
+        kept = [model, *(other for other in self.models if other["description"] != run.label)]
+        self.models = sorted(kept, key=lambda one: list(MODELS).index(one["description"]))
+        BOARD.mkdir(parents=True, exist_ok=True)
+        scratch = self.path.with_suffix(".part")
+        scratch.write_text(json.dumps(self.models, indent=1) + "\n")
+        os.replace(scratch, self.path)
+
+
+def cell(values: list[float]) -> str:
+    """Return mean and deviation, such as ``.0619 ± .0008 (3)``, with the number of seeds."""
+    spread = f" ± {statistics.stdev(values):.4f}" if len(values) > 1 else ""
+    return f"{statistics.mean(values):.4f}{spread}".replace("0.", ".") + f" ({len(values)})"
+
+
+def scores(board: Board, label: str, split: str, metric: str = "NDCG@10") -> list[float]:
+    """Return a metric of all seeds of a row."""
+    return [run["metrics"][split][metric] for run in board.runs(label) if split in run["metrics"]]
+
+
+def page(boards: list[Board]) -> str:
+    """Return the page: a table for each protocol, and one of seconds."""
+    runs = [run for board in boards for label in MODELS for run in board.runs(label)]
+    lines = ["# Leaderboard", "", f"`{command()}`", "", *__doc__.split("\n\n")[1].split("\n"), ""]
+    lines += [f"Machines: {'; and '.join(sorted({machine(run) for run in runs}))}.", ""]
+    lines += ["Cells are mean and deviation over the seeds, whose number stands in brackets.", ""]
+    lines += ["![NDCG@10, seen items left out](leaderboard.png)", ""]
+    for split, title in PROTOCOLS.items():
+        rows = [
+            {
+                "model": label,
+                **{board.name: cell(found) if (found := scores(board, label, split)) else "" for board in boards},
+            }
+            for label in MODELS
+        ]
+        lines += [f"## NDCG@10, {title}", "", *table_lines([row for row in rows if any(list(row.values())[1:])]), ""]
+    seconds = [{"model": label, **{board.name: spent(board, label) for board in boards}} for label in MODELS]
+    lines += ["## Minutes of a run, and its epochs", "", *table_lines(seconds), ""]
+    total = sum(run["seconds"] for run in runs) / 3600
+    lines += [f"{len(runs)} runs, {total:.1f} hours of one thread.", ""]
+    return "\n".join(lines)
+
+
+def spent(board: Board, label: str) -> str:
+    """Return the mean minutes and epochs of a row's runs."""
+    runs = board.runs(label)
+    if not runs:
+        return ""
+    minutes, epochs = (statistics.mean(run[key] for run in runs) for key in ("seconds", "epochs"))
+    return f"{minutes / 60:.1f}, {epochs:.0f}"
+
+
+def draw(boards: list[Board], path: Path) -> None:
+    """Draw NDCG@10 of all models on each data set, seen items left out."""
+    figure, axes = plt.subplots(1, len(boards), figsize=(2.6 * len(boards), 3.2), sharey=True)
+    labels = list(MODELS)[::-1]
+    for axis, board in zip(axes, boards, strict=True):
+        for row, label in enumerate(labels):
+            values = scores(board, label, "test")
+            colour = "tab:gray" if label.startswith("RecBole") else "tab:blue"
+            axis.plot(values, [row] * len(values), "o", color=colour, markersize=4)
+        axis.set_title(board.name, fontsize=9)
+        axis.set_xlim(left=0)
+        axis.grid(axis="x", alpha=0.3)
+    axes[0].set_yticks(range(len(labels)), labels)
+    figure.tight_layout()
+    figure.savefig(path, dpi=90)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data_path", type=Path, default=Path("dataset"))
+    parser.add_argument("--work", type=Path, default=Path("bench-work/leaderboard"))
+    parser.add_argument("--sets", nargs="+", default=[*SETS, GLOBAL_TIME])
+    parser.add_argument("--models", nargs="+", default=list(MODELS))
+    parser.add_argument("--minutes", type=float, default=10**6, help="after these no run begins")
+    parser.add_argument("--pages_only", action="store_true")
+    options = parser.parse_args()
+    boards = {name: Board(name) for name in (*SETS, GLOBAL_TIME)}
+    end, lock = time.monotonic() + 60 * options.minutes, Lock()
+
+    def work_on(run: Run) -> None:
+        if time.monotonic() < end:
+            entry = run.train(options.work, options.data_path)
+            with lock:
+                boards[run.board].add(run, entry)
+
+    if not options.pages_only:
+        os.environ["OMP_NUM_THREADS"] = "1"
+        wanted = [
+            Run(name, label, seed)
+            for number in range(5)
+            for name in options.sets
+            for label in options.models
+            if number < (5 if name.startswith("ml-100k") else 3)
+            for seed in [2020 + number]
+        ]
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(work_on, [run for run in wanted if not boards[run.board].has(run)]))
+    (ROOT / "results" / "leaderboard.md").write_text(page(list(boards.values())))
+    draw(list(boards.values()), ROOT / "results" / "leaderboard.png")
+
+
+if __name__ == "__main__":
+    main()
