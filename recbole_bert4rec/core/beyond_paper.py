@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from recbole_bert4rec.system.constants import PADDING
@@ -185,13 +186,13 @@ class ItemContents(nn.Module):
             *Shape:* (..., H)
         """
         vectors = self.get_buffer("vectors")[items].to(embeddings.dtype)
-        numbers = (vectors - self.get_buffer("shift")) * self.get_buffer("scale")
-        content: Tensor = self.norm(self.projection(numbers))
+        weight = self.projection.weight * self.get_buffer("scale")  # W (v - shift) scale, with fewer passes over v
+        content: Tensor = self.norm(F.linear(vectors, weight, self.projection.bias - weight @ self.get_buffer("shift")))
         return torch.lerp(content, embeddings, self.id_weights(items, draw).unsqueeze(-1))
 
 
 def uniform(numbers: Tensor, draw: int) -> Tensor:
-    """Return a number in [0, 1) for each, which looks drawn anew with another ``draw``; equal ones have the same.
+    """Return a number in [0, 1) for each, as if it was drawn: the same for equal ones, another with another ``draw``.
 
     *Shape:* (...) in, out
     """

@@ -89,6 +89,8 @@ def _read_parquet(path: str, field: str) -> tuple[NDArray[np.object_], NDArray[A
 
 
 def _read_npy(path: str) -> tuple[NDArray[np.object_], NDArray[Any]]:
-    vectors = np.load(path, allow_pickle=False)
-    items = np.array(Path(path).with_suffix(".txt").read_text("utf-8").splitlines(), dtype=object)
+    vectors, ids = np.load(path, allow_pickle=False), Path(path).with_suffix(".txt")
+    if not ids.is_file():
+        raise UserError(f"there is no file {ids} with the ids, one a line")
+    items = np.array(ids.read_text("utf-8").splitlines(), dtype=object)
     return items, vectors

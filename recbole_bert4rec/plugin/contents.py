@@ -145,6 +145,9 @@ def _of_column(training: BERT4RecDataset, name: str, n_rows: int) -> _Part:
     values = training.item_feat[name].view(training.item_num, -1).numpy().astype(np.float64)
     missing = training.unknown_numbers[name]
     known = values[~missing]
+    getLogger(FOR_THE_USER).info(f"{name}: {missing[1:].sum()} of {len(values) - 1} items have no number")
+    if not len(known):
+        raise UserError(f"`selected_features` names {name!r}, but no item has a number there; leave it out")
     wrong = np.flatnonzero(~np.isfinite(values).all(1) & ~missing)
     if len(wrong):
         item = item_tokens(training)[wrong[0]]

@@ -96,6 +96,8 @@ def _check_new(new: NDArray[np.object_], old: Items) -> None:
 def _contents(weights: Mapping[str, Tensor], vectors: Mapping[Any, Vector]) -> Tensor:
     """Return what new items are, as the model reads it: of columns that no file gave it nothing is known."""
     unknown, width = weights[VECTORS][-1], int(weights[WIDTH])
+    if vectors and not width:
+        raise UserError("the model reads numeric columns and no `item_vectors`, so give new items `neighbours`")
     contents = unknown.repeat(len(vectors), 1)
     for row, (name, vector) in zip(contents, vectors.items(), strict=True):
         row[:width] = _numbers(name, vector, width, "item_vectors")

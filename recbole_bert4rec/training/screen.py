@@ -32,7 +32,7 @@ LEAVE_ONE_OUT = (
     "leave-one-out: training reads what other users did after the tested interactions; "
     "protocol-global-time.yaml cuts at one moment"
 )
-"""What a figure of this split does not say."""
+"""The reader of a figure must know this of the split."""
 
 
 def show_data(data: Data) -> None:

@@ -88,6 +88,7 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.parquet").write_text("no")
     np.save(tmp_path / "a.npy", np.array([{}], dtype=object), allow_pickle=True)
     np.save(tmp_path / "b.npy", VECTORS)
+    np.save(tmp_path / "c.npy", VECTORS)
     (tmp_path / "b.txt").write_text("a\nb\n")
     for name, message in (
         ("a.csv", "must be a file NAME.parquet, or NAME.npy"),
@@ -96,6 +97,7 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
         ("a.parquet", "cannot be read"),
         ("a.npy", "Object arrays cannot be loaded"),
         ("b.npy", r"has 2 ids and vectors of shape \(3, 2\)"),
+        ("c.npy", r"cannot be read: there is no file .*c\.txt with the ids, one a line"),
     ):
         with pytest.raises(UserError, match=message):
             read_item_vectors(str(tmp_path / name), "item_id")

@@ -103,7 +103,7 @@ def test_a_hidden_id_is_hidden_in_all_of_a_batch() -> None:
         assert encoder.contents is not None
         content = encoder.contents.norm(encoder.contents.projection(numbers))
         both = encoder.output_embedding
-        batches.add(tuple((both != content).any(1).tolist()))
+        batches.add(tuple((~torch.isclose(both, content, atol=1e-5)).any(1).tolist()))
         vectors, bias = encoder.outputs(torch.arange(N_ITEMS))
         assert torch.equal(vectors, both[:-1])
         assert torch.equal(bias, encoder.output_bias)
@@ -283,6 +283,28 @@ def test_numbers_of_the_item_file_are_standardised_and_missing_ones_known(write_
     _, train, *_ = prepare(make_config("BERT4RecPlus", **chosen))
     with pytest.raises(UserError, match="names 'price', but that of item 'i4' is not a finite number"):
         _ = train._dataset.contents
+    (Path(options["data_path"]) / "toy" / "toy.item").write_text("\n".join([lines[0], "i0\t\t1", "i1\t\t2"]) + "\n")
+    _, train, *_ = prepare(make_config("BERT4RecPlus", **chosen))
+    with pytest.raises(UserError, match="names 'price', but no item has a number there"):
+        _ = train._dataset.contents
+
+
+def test_a_model_of_numeric_columns_begins_with_the_weights_of_another_and_takes_new_items_by_neighbours(
+    write_inter: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = write_inter(rows())
+    lines = ["item_id:token\tprice:float\tkind:token", *(f"i{n}\t{n or ''}\tk{n % 2}" for n in range(40))]
+    (Path(options["data_path"]) / "toy" / "toy.item").write_text("\n".join(lines) + "\n")
+    columns = {"inter": ["user_id", "item_id", "timestamp"], "item": ["item_id", "price", "kind"]}
+    chosen = {**options, "load_col": columns, "selected_features": ["price", "kind"], "epochs": 1, "state": "INFO"}
+    first = trained_on(chosen)
+    assert "price: 1 of 40 items have no number" in capsys.readouterr().err
+    assert trained_on({**chosen, "warm_start": str(first.checkpoint)}).record["warm_start"]["kept"] == 40
+    with pytest.raises(
+        UserError, match="the model reads numeric columns and no `item_vectors`, so give new items `neigh"
+    ):
+        append_items(first.checkpoint, vectors={"new": [19.9]})
+    assert "new" in append_items(first.checkpoint, neighbours={"new": ["i3"]}).items
 
 
 def test_a_run_says_which_items_have_no_vector_and_refuses_a_file_of_others(
