@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from statistics import mean, stdev
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ import pyarrow as pa
 from catalogues import once
 from numpy.typing import NDArray
 from pyarrow import parquet
-from records import ROOT, command, machine, run_options, table_lines, write_inter, write_page
+from records import ROOT, command, machine, run_options, table_lines, with_deviation, write_inter, write_page
 
 from recbole_bert4rec import append_items, load
 from recbole_bert4rec.system.environment import environment
@@ -80,9 +79,7 @@ def quality(data: Path, work: Path, seeds: list[int]) -> list[dict[str, Any]]:
         }
         row = {"ml-100k": way}
         for name, metrics in results.items():
-            scores = [one["ndcg@10"] for one in metrics]
-            spread = f" ± {stdev(scores):.4f}" if len(scores) > 1 else ""
-            row[f"NDCG@10, {name}"] = f"{mean(scores):.4f}{spread}".replace("0.", ".")
+            row[f"NDCG@10, {name}"] = with_deviation([one["ndcg@10"] for one in metrics])
         rows.append(row)
     return rows
 

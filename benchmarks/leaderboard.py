@@ -3,26 +3,31 @@
 Each run is trained until its own early stopping, and selected by validation NDCG@10, seen items left out. The selected
 weights are tested under that protocol, RecBole's, and the paper's. Runs go one thread each, two side by side. Results
 are in ``results/leaderboard/SET.json``, in the form of the public RecBoard leaderboard; what is there is not made
-again, so a stopped call goes on where it was. ``--pages_only`` trains nothing.
+again, so a stopped call goes on where it was. ``--minutes=0`` trains nothing, and writes the page.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import re
 import shutil
 import statistics
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
 import matplotlib
-from records import ROOT, machine, run_options, table_lines
+from records import ROOT, machine, run_options, table_lines, with_deviation
+
+from recbole_bert4rec.system.files import atomic_write
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
@@ -118,11 +123,12 @@ class Board:
     def __init__(self, name: str) -> None:
         self.name = name
         self.path = BOARD / f"{_NOT_A_NAME.sub('-', name)}.json"
-        self.models: list[dict[str, Any]] = json.loads(self.path.read_text()) if self.path.exists() else []
+        models = json.loads(self.path.read_text()) if self.path.exists() else []
+        self.models: dict[str, dict[str, Any]] = {model["description"]: model for model in models}
 
     def runs(self, label: str) -> list[dict[str, Any]]:
         """Return the runs of a row, by their seeds."""
-        runs = [run for model in self.models if model["description"] == label for run in model["runs"]]
+        runs: list[dict[str, Any]] = self.models[label]["runs"] if label in self.models else []
         return sorted(runs, key=lambda run: run["params"]["seed"])
 
     def has(self, run: Run) -> bool:
@@ -133,23 +139,28 @@ class Board:
         """Write a run into the file."""
         runs = [*self.runs(run.label), entry]
         model = {"description": run.label, "dataset": self.name, "tags": [MODELS[run.label][0]], "runs": runs}
-        kept = [model, *(other for other in self.models if other["description"] != run.label)]
-        self.models = sorted(kept, key=lambda one: list(MODELS).index(one["description"]))
+        self.models[run.label] = model
         BOARD.mkdir(parents=True, exist_ok=True)
-        scratch = self.path.with_suffix(".part")
-        scratch.write_text(json.dumps(self.models, indent=1) + "\n")
-        os.replace(scratch, self.path)
+        with atomic_write(self.path) as part:
+            rows = [self.models[label] for label in MODELS if label in self.models]
+            part.write_text(json.dumps(rows, indent=1) + "\n")
 
 
-def cell(values: list[float]) -> str:
-    """Return mean and deviation, such as ``.0619 ± .0008 (3)``, with the number of seeds."""
-    spread = f" ± {statistics.stdev(values):.4f}" if len(values) > 1 else ""
-    return f"{statistics.mean(values):.4f}{spread}".replace("0.", ".") + f" ({len(values)})"
+def scores(board: Board, label: str, split: str) -> list[float]:
+    """Return NDCG@10 of all seeds of a row."""
+    return [run["metrics"][split]["NDCG@10"] for run in board.runs(label) if split in run["metrics"]]
 
 
-def scores(board: Board, label: str, split: str, metric: str = "NDCG@10") -> list[float]:
-    """Return a metric of all seeds of a row."""
-    return [run["metrics"][split][metric] for run in board.runs(label) if split in run["metrics"]]
+def scored(board: Board, label: str, split: str) -> str:
+    """Return the mean NDCG@10 of a row, its deviation and the number of seeds, such as ``.0619 ± .0008 (3)``."""
+    values = scores(board, label, split)
+    return f"{with_deviation(values)} ({len(values)})" if values else ""
+
+
+def table(boards: list[Board], cell: Callable[[Board, str], str]) -> list[str]:
+    """Return the lines of a table of all models that have a cell."""
+    rows = [{"model": label, **{board.name: cell(board, label) for board in boards}} for label in MODELS]
+    return [*table_lines([row for row in rows if any(list(row.values())[1:])]), ""]
 
 
 def page(boards: list[Board]) -> str:
@@ -157,19 +168,14 @@ def page(boards: list[Board]) -> str:
     runs = [run for board in boards for label in MODELS for run in board.runs(label)]
     lines = ["# Leaderboard", "", "`python benchmarks/leaderboard.py --data_path DATA`", "", _PROTOCOL, ""]
     lines += [f"Machines: {'; and '.join(sorted({machine(run) for run in runs}))}.", ""]
-    lines += ["Cells are mean and deviation over the seeds, whose number stands in brackets.", ""]
+    lines += [
+        "Cells are mean and deviation over the seeds, whose number stands in brackets. What is missing was not run.",
+        "",
+    ]
     lines += ["![NDCG@10, seen items left out](leaderboard.png)", ""]
     for split, title in PROTOCOLS.items():
-        rows = [
-            {
-                "model": label,
-                **{board.name: cell(found) if (found := scores(board, label, split)) else "" for board in boards},
-            }
-            for label in MODELS
-        ]
-        lines += [f"## NDCG@10, {title}", "", *table_lines([row for row in rows if any(list(row.values())[1:])]), ""]
-    seconds = [{"model": label, **{board.name: spent(board, label) for board in boards}} for label in MODELS]
-    lines += ["## Minutes of a run, and its epochs", "", *table_lines(seconds), ""]
+        lines += [f"## NDCG@10, {title}", "", *table(boards, partial(scored, split=split))]
+    lines += ["## Minutes of a run, and its epochs", "", *table(boards, spent)]
     total = sum(run["seconds"] for run in runs) / 3600
     lines += [f"{len(runs)} runs, {total:.1f} hours of one thread.", ""]
     return "\n".join(lines)
@@ -205,10 +211,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data_path", type=Path, default=Path("dataset"))
     parser.add_argument("--work", type=Path, default=Path("bench-work/leaderboard"))
-    parser.add_argument("--sets", nargs="+", default=[*SETS, GLOBAL_TIME])
-    parser.add_argument("--models", nargs="+", default=list(MODELS))
-    parser.add_argument("--minutes", type=float, default=10**6, help="after these no run begins")
-    parser.add_argument("--pages_only", action="store_true")
+    parser.add_argument("--sets", nargs="+", choices=(*SETS, GLOBAL_TIME), default=[*SETS, GLOBAL_TIME])
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
+    parser.add_argument("--minutes", type=float, default=math.inf, help="after these no run begins")
     options = parser.parse_args()
     boards = {name: Board(name) for name in (*SETS, GLOBAL_TIME)}
     end, lock = time.monotonic() + 60 * options.minutes, Lock()
@@ -219,18 +224,16 @@ def main() -> None:
             with lock:
                 boards[run.board].add(run, entry)
 
-    if not options.pages_only:
-        os.environ["OMP_NUM_THREADS"] = "1"
-        wanted = [
-            Run(name, label, seed)
-            for number in range(5)
-            for name in options.sets
-            for label in options.models
-            if number < (5 if name.startswith("ml-100k") else 3)
-            for seed in [2020 + number]
-        ]
-        with ThreadPoolExecutor(2) as pool:
-            list(pool.map(work_on, [run for run in wanted if not boards[run.board].has(run)]))
+    os.environ["OMP_NUM_THREADS"] = "1"
+    wanted = [
+        Run(name, label, 2020 + number)
+        for number in range(5)
+        for name in options.sets
+        for label in options.models
+        if number < (5 if name.startswith("ml-100k") else 3)
+    ]
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(work_on, [run for run in wanted if not boards[run.board].has(run)]))
     (ROOT / "results" / "leaderboard.md").write_text(page(list(boards.values())))
     draw(list(boards.values()), ROOT / "results" / "leaderboard.png")
 

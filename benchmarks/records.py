@@ -7,6 +7,7 @@ import json
 import re
 import shlex
 import shutil
+import statistics
 import subprocess
 import sys
 import timeit
@@ -101,6 +102,12 @@ def write_tables(name: str, where: str, rows: list[dict[str, Any]], notes: str =
         writer.writerows(rows)
     lines = [f"`{command()}`", "", f"Machine: {where}.", "", *table_lines(rows), "", notes]
     write_page(name, "\n".join(lines).strip() + "\n")
+
+
+def with_deviation(values: list[float]) -> str:
+    """Return mean and standard deviation of shares, such as ``.0619 ± .0008``; of one value that alone."""
+    spread = f" ± {statistics.stdev(values):.4f}" if len(values) > 1 else ""
+    return f"{statistics.mean(values):.4f}{spread}".replace("0.", ".")
 
 
 def table_lines(rows: list[dict[str, Any]]) -> list[str]:

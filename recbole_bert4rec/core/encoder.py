@@ -448,17 +448,17 @@ class BERT4RecEncoder(nn.Module):
 
         *Shape:* (N + 1, H)
         """
-        if self.contents is None:
-            return self.item_embedding.weight
         weight = self.item_embedding.weight
+        if self.contents is None:
+            return weight
+        if self._table is not None:
+            return self._table
         items = torch.arange(len(weight), device=weight.device)
         if self.training:
             table: Tensor = self.contents(items, weight, self._draw)
             return table
-        if self._table is None:
-            with torch.no_grad():
-                parts = [self.contents(some, weight[some]) for some in items.split(_ITEMS_AT_ONCE)]
-                self._table = torch.cat(parts)
+        with torch.no_grad():
+            self._table = torch.cat([self.contents(some, weight[some]) for some in items.split(_ITEMS_AT_ONCE)])
         return self._table
 
     def train(self, mode: bool = True) -> BERT4RecEncoder:

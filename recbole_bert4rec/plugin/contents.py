@@ -16,7 +16,6 @@ from recbole_bert4rec.core.beyond_paper import Contents
 from recbole_bert4rec.core.growth import VECTORS
 from recbole_bert4rec.logs.item_vectors import ItemVectors, read_item_vectors
 from recbole_bert4rec.plugin.items import item_tokens
-from recbole_bert4rec.plugin.loading import NUMBERS
 from recbole_bert4rec.system.constants import FOR_THE_USER, PADDING
 from recbole_bert4rec.system.errors import UserError, short
 
@@ -50,7 +49,7 @@ def contents_of(training: BERT4RecDataset) -> tuple[Contents | None, ColdItems |
     option = training.config["item_vectors"]
     paths = [option] if isinstance(option, str) else option
     files = [read_item_vectors(path, training.iid_field) for path in paths]
-    names = [name for name in training.config["selected_features"] if training.field2type.get(name) in NUMBERS]
+    names = training.numeric_features
     if not files and not names:
         return None, None
     tokens = item_tokens(training)

@@ -22,7 +22,7 @@ from recbole_bert4rec.options.user_models import is_ours
 from recbole_bert4rec.plugin.benchmark_rows import count_interactions, flatten_rows
 from recbole_bert4rec.plugin.contents import ColdItems, contents_of
 from recbole_bert4rec.plugin.global_split import build_by_global_time, splits_by_global_time
-from recbole_bert4rec.plugin.loading import NUMBERS, FastLoading
+from recbole_bert4rec.plugin.loading import FastLoading
 from recbole_bert4rec.plugin.splitting import check_not_empty, keep_valid_users, parts_of, split_rows
 from recbole_bert4rec.system.constants import SEQUENCE, TARGET_POSITION
 from recbole_bert4rec.system.errors import UserError
@@ -188,7 +188,7 @@ class BERT4RecDataset(FastLoading):
                     f"`selected_features` names {field!r}, but the loaded columns of the .item file are {loaded}; name "
                     f"it in load_col: item too, such as {{'item': ['{self.iid_field}', '{field}']}}"
                 )
-            if self.field2type[field] in NUMBERS:
+            if field in self.numeric_features:
                 continue
             values = self.item_feat[field].view(self.item_num, -1)
             tables.append((torch.cat([values, torch.zeros_like(values[:1])]), self.num(field)))

@@ -25,8 +25,6 @@ from recbole_bert4rec.plugin.cleaning import drop_rows_without_ids, read_file, r
 from recbole_bert4rec.plugin.items import ITEM_ORDER, ItemOrder
 from recbole_bert4rec.system.errors import UserError, short
 
-NUMBERS = (FeatureType.FLOAT, FeatureType.FLOAT_SEQ)
-"""Types of columns of numbers."""
 _FILTERS = ("rm_dup_inter", "val_interval", "user_inter_num_interval", "item_inter_num_interval")
 
 
@@ -188,14 +186,19 @@ class FastLoading(SequentialDataset):
                 f"{short(ids.iloc[0])}, but for such as {short(feat[field].iloc[0])}: give both in the same spelling"
             )
 
+    @property
+    def numeric_features(self) -> list[str]:
+        """Return the columns of ``selected_features`` that hold numbers."""
+        names = self.config["selected_features"] or ()
+        return [name for name in names if self.field2type.get(name) in (FeatureType.FLOAT, FeatureType.FLOAT_SEQ)]
+
     def _fill_nan(self) -> None:
         """Fill gaps as RecBole does, and report how many times were missing."""
         missing = int(self.inter_feat[self.time_field].isna().sum()) if self.time_field in self.inter_feat else 0
         if missing:
             self.logger.warning(f"{missing} interactions have no {self.time_field}; RecBole gives them the mean time")
         if self.item_feat is not None:
-            named = [name for name in self.config["selected_features"] or () if name in self.item_feat]
-            columns = {name: self.item_feat[name] for name in named if self.field2type[name] in NUMBERS}
+            columns = {name: self.item_feat[name] for name in self.numeric_features if name in self.item_feat}
             self.unknown_numbers = {
                 name: (column.isna() | (column.map(np.size) == 0)).to_numpy() for name, column in columns.items()
             }

@@ -29,7 +29,6 @@ from recbole_bert4rec.options.user_models import class_name
 from recbole_bert4rec.plugin.contents import check_contents
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.items import item_tokens
-from recbole_bert4rec.plugin.loading import NUMBERS
 from recbole_bert4rec.plugin.model import BERT4Rec
 from recbole_bert4rec.system.constants import FOR_THE_USER, OUR_MODELS, PADDING
 from recbole_bert4rec.system.errors import UserError
@@ -150,7 +149,7 @@ def _beside_new_ones(training: BERT4RecDataset, source: Tensor) -> tuple[Tensor,
 
 def _features(config: Config, training: BERT4RecDataset) -> list[tuple[str, tuple[Tensor, int]]]:
     """Return the item features of the new log, with the names of their columns; numbers are contents."""
-    columns = [name for name in config["selected_features"] if training.field2type.get(name) not in NUMBERS]
+    columns = [name for name in config["selected_features"] if name not in training.numeric_features]
     return list(zip(columns, training.item_features(columns), strict=True)) if columns else []
 
 

@@ -150,6 +150,8 @@ def test_the_three_formats_show_the_same_figures_and_mark_the_same_best(make_fol
         ranks.to_parquet(folder / "runs" / f"run1-{seed}.parquet")
     texts = report_on(folder)
     hit = f"{metric_of(RANKS, 'hit@5').mean():.4f}"
+    for form in ("Markdown", "page"):
+        assert "protocol-global-time.yaml cuts at one moment" in texts[form]
     assert f"<u>{hit} ± 0.0000</u> |" in texts["Markdown"]
     assert "| **1.0000 ± 0.0000**\\* |" in texts["Markdown"]
     assert f"<td><u>{hit} ± 0.0000</u></td>" in texts["page"]

@@ -304,7 +304,7 @@ def test_no_bar_is_shown_where_there_is_no_terminal(
     model: str, screen: str, write_inter: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     recommend = "top.csv" if model == "BERT4Rec" else None
-    more = {"show_progress": True, "epochs": 1, "topk": [3], "valid_metric": "MRR@3"}
+    more = {"show_progress": True, "epochs": 1}
     run(model=model, screen=screen, recommend=recommend, **inputs(write_inter, **more))
     assert "it/s" not in capsys.readouterr().err
 
