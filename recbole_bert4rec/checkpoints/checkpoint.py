@@ -49,12 +49,13 @@ def write(path: str | os.PathLike[str], state: dict[str, Any]) -> None:
     sealed.write(path, state)
 
 
-def read(path: str | os.PathLike[str], device: torch.device | str = "cpu") -> dict[str, Any]:
+def read(path: str | os.PathLike[str], device: torch.device | str = "cpu", mapped: bool = False) -> dict[str, Any]:
     """Read a checkpoint; see :func:`sealed.read`.
 
     Args:
         path: the file.
         device: where its tensors go.
+        mapped: leave tensors in the file, which must not change while they are used.
 
     Returns:
         The entries of :data:`ENTRIES`, each of its kind, and others that may be there.
@@ -65,7 +66,7 @@ def read(path: str | os.PathLike[str], device: torch.device | str = "cpu") -> di
         UserError: the file is missing, damaged, of another format, or lacks an entry; or it was trained with an option
             that is gone.
     """
-    state = sealed.read(path, device)
+    state = sealed.read(path, device, mapped)
     _check_entries(path, state)
     state["config"] = _without_gone(path, _with_todays_names(state["config"]))
     return state

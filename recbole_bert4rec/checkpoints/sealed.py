@@ -47,12 +47,13 @@ def write(path: str | os.PathLike[str], state: dict[str, Any]) -> None:
             file.write(digest.encode())
 
 
-def read(path: str | os.PathLike[str], device: torch.device | str = "cpu") -> dict[str, Any]:
+def read(path: str | os.PathLike[str], device: torch.device | str = "cpu", mapped: bool = False) -> dict[str, Any]:
     """Load a checkpoint with ``weights_only=True``, after its checksum was compared: one changed bit is noticed.
 
     Args:
         path: the file.
         device: where its tensors go.
+        mapped: leave tensors in the file, which must not change while they are used.
 
     Returns:
         The entries that were written, and the ``format``.
@@ -68,7 +69,7 @@ def read(path: str | os.PathLike[str], device: torch.device | str = "cpu") -> di
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Detected pickle protocol", UserWarning)  # said of RecBole's own
-            state: object = torch.load(path, map_location=device, weights_only=True)
+            state: object = torch.load(path, map_location=device, weights_only=True, mmap=mapped)
     except (MemoryError, torch.OutOfMemoryError):
         raise
     except Exception as error:  # torch raises many types for pickles and for archives of other things

@@ -16,6 +16,7 @@ from recbole_bert4rec.logs.codes import as_texts
 from recbole_bert4rec.system.errors import UserError, short, short_list
 
 _MOST = float(np.finfo(np.float16).max)
+_ROWS_AT_ONCE = 1 << 14
 
 
 class ItemVectors(NamedTuple):
@@ -52,44 +53,62 @@ def read_item_vectors(path: str, field: str) -> ItemVectors:
         raise UserError(f"{name}: there is no such file")
     try:
         items, vectors = _read_parquet(path, field) if path.endswith(".parquet") else _read_npy(path)
-        vectors = vectors.astype(np.float32)
-    except (OSError, pa.ArrowException, ValueError, UserError) as error:
+    except (OSError, pa.ArrowException, ValueError, TypeError, UserError) as error:
         raise UserError(f"{name} cannot be read: {str(error).splitlines()[0]}") from error
     if vectors.ndim != 2 or len(items) != len(vectors) or not vectors.size:
         raise UserError(f"{name} has {len(items)} ids and vectors of shape {vectors.shape}; give each id a vector")
     for wrong, why in (
         (pd.isna(items), "has no id"),
         (pd.Index(items).duplicated(), "stands twice"),
-        (~(np.abs(vectors) <= _MOST).all(1), f"has a number that is not finite, or above {_MOST:g}"),  # NaN, too
+        (~np.isfinite(vectors.sum(1, dtype=np.float32)), f"has a number that is not finite, or above {_MOST:g}"),
     ):
         if wrong.any():
             raise UserError(f"{name}: item {short(items[wrong][0])}, in row {np.flatnonzero(wrong)[0]}, {why}")
-    return ItemVectors(items, vectors.astype(np.float16))
+    return ItemVectors(items, vectors)
 
 
-def _read_parquet(path: str, field: str) -> tuple[NDArray[np.object_], NDArray[Any]]:
-    table = parquet.read_table(path)
-    ids = next((name for name in (field, "item_id") if name in table.column_names), None)
-    if ids is None:
-        raise UserError(f"it has no column {field!r}, the ids, but {short_list(table.column_names)}")
-    items = as_texts(pa.concat_arrays(table.column(ids).chunks)).to_numpy(zero_copy_only=False)
-    index = [column for column in table.column_names if column.startswith("__index_level_")]  # pandas' own
-    others = table.drop_columns([ids, *index])
-    if not any(pa.types.is_nested(kind) for kind in others.schema.types):
-        return items, others.to_pandas().to_numpy(dtype=np.float32)
-    if others.num_columns > 1:
-        raise UserError(f"beside {ids!r} it must have one column of lists, or columns of numbers alone")
-    vectors: Any = pa.concat_arrays(others.column(0).chunks)
-    lengths = pc.list_value_length(vectors).fill_null(0).to_numpy(zero_copy_only=False)
-    odd = lengths != lengths[:1]
-    if odd.any():
-        first, other = short(items[0]), short(items[odd][0])
-        raise UserError(f"item {first} has {lengths[0]} numbers, and item {other} has {lengths[odd][0]}")
-    return items, vectors.flatten().to_numpy(zero_copy_only=False).reshape(len(items), -1)
+def _read_parquet(path: str, field: str) -> tuple[NDArray[np.object_], NDArray[np.float16]]:
+    with parquet.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20) as file:  # else groups of rows are read whole
+        names = file.schema_arrow.names
+        ids = next((name for name in (field, "item_id") if name in names), None)
+        if ids is None:
+            raise UserError(f"it has no column {field!r}, the ids, but {short_list(names)}")
+        items = as_texts(file.read([ids]).column(0).combine_chunks()).to_numpy(zero_copy_only=False)
+        columns = [name for name in names if name != ids and not name.startswith("__index_level_")]  # pandas' own
+        has_lists = any(pa.types.is_nested(file.schema_arrow.field(name).type) for name in columns)
+        if has_lists and len(columns) > 1:
+            raise UserError(f"beside {ids!r} it must have one column of lists, or columns of numbers alone")
+        vectors, begin = np.empty((len(items), 0), np.float16), 0
+        for batch in file.iter_batches(_ROWS_AT_ONCE, columns=columns):
+            numbers = _matrix(batch.column(0), items[begin:]) if has_lists else batch.to_pandas().to_numpy(np.float32)
+            if not begin:
+                vectors = np.empty((len(items), numbers.shape[1]), np.float16)
+            if numbers.shape[1] != vectors.shape[1]:
+                raise _other_length(items[0], vectors.shape[1], items[begin], numbers.shape[1])
+            with np.errstate(over="ignore"):  # it becomes infinite, which is refused
+                vectors[begin : begin + len(numbers)] = numbers
+            begin += len(numbers)
+    return items, vectors
 
 
-def _read_npy(path: str) -> tuple[NDArray[np.object_], NDArray[Any]]:
-    vectors, ids = np.load(path, allow_pickle=False), Path(path).with_suffix(".txt")
+def _matrix(lists: Any, items: NDArray[np.object_]) -> NDArray[Any]:
+    """Return lists of numbers, those of these items, as a matrix."""
+    lengths = pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False)
+    odd = np.flatnonzero(lengths != lengths[0])
+    if len(odd):
+        raise _other_length(items[0], lengths[0], items[odd[0]], lengths[odd[0]])
+    matrix: NDArray[Any] = lists.flatten().to_numpy(zero_copy_only=False).reshape(len(lists), -1)
+    return matrix
+
+
+def _other_length(item: str, length: int, other: str, other_length: int) -> UserError:
+    return UserError(f"item {short(item)} has {length} numbers, and item {short(other)} has {other_length}")
+
+
+def _read_npy(path: str) -> tuple[NDArray[np.object_], NDArray[np.float16]]:
+    ids = Path(path).with_suffix(".txt")
+    with np.errstate(over="ignore"):
+        vectors = np.load(path, mmap_mode="r", allow_pickle=False).astype(np.float16)
     if not ids.is_file():
         raise UserError(f"there is no file {ids} with the ids, one a line")
     items = np.array(ids.read_text("utf-8").splitlines(), dtype=object)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -66,7 +67,10 @@ def load(
         UserError: the file is damaged or not a checkpoint of this package; it holds a model of one's own, and its class
             is not given; the index is of another one; or an argument has a value that it cannot have.
     """
-    state = checkpoint.read(path)
+    state = checkpoint.read(path, mapped=True)
+    del state["optimizer"]  # it is not read from the disk
+    shared = state["state_dict"].get(VECTORS), state["item_tokens"]  # vectors are read once, in here
+    state = copy.deepcopy(state, {id(part): part for part in shared})  # the file may be written over later
     if cold_items:
         with checkpoint.explain_misfit(path):
             state = with_cold_items(state)

@@ -208,6 +208,9 @@ def test_items_without_interactions_take_no_part_in_evaluation_and_are_those_tha
     assert not (tmp_path / "bad.pth").exists()
     known, both = (each.score(asked[:2], [*alone.items]) for each in (alone, model))
     assert np.allclose(known["score"], both["score"])
+    with open(result.checkpoint, "r+b") as file:
+        file.write(bytes(Path(result.checkpoint).stat().st_size))  # nothing is read from it any more
+    pd.testing.assert_frame_equal(model.score(asked[:2], [*alone.items]), both)
     assert model.config["item_vectors"] == [path]
 
 

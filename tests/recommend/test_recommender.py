@@ -355,6 +355,16 @@ def test_loading_draws_no_random_numbers_and_gives_the_same_again(small: Trained
     pd.testing.assert_frame_equal(*tables)
 
 
+@pytest.mark.parametrize("name", ["BERT4Rec", "BERT4RecPlus"])
+def test_a_loaded_model_stays_what_it_is_while_its_file_is_written_over(write_inter: Any, name: str) -> None:
+    small = trained(write_inter, model=name)
+    histories, model = small.histories()[0], load(small.file)
+    wanted = model.recommend(histories)
+    with open(small.file, "r+b") as file:
+        file.write(bytes(Path(small.file).stat().st_size))
+    pd.testing.assert_frame_equal(model.recommend(histories), wanted)
+
+
 def test_the_logit_adjustment_may_be_chosen_anew(small: Trained) -> None:
     plain, adjusted = load(small.file), load(small.file, logit_adjustment=2.0)
     counts = small.train.dataset.training_counts()[1:].numpy()
