@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import platform
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -24,6 +26,13 @@ def test_versions_and_machine_are_told() -> None:
     assert found["versions"]["torch"].startswith(torch.__version__.split("+")[0])
     assert found["machine"]["processor"]
     assert environment.peak_memory_mb() > 50
+
+
+def test_the_memory_of_a_process_is_not_that_of_the_one_that_started_it() -> None:
+    held = np.ones(100_000_000)
+    program = "from recbole_bert4rec.system.environment import peak_memory_mb; print(peak_memory_mb())"
+    output = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
+    assert 5 < float(output) < held.nbytes / 2**20 < environment.peak_memory_mb()
 
 
 def test_the_commit_is_that_of_the_checkout_and_changes_are_told(
