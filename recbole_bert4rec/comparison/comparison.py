@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from logging import getLogger
 from typing import Any
 
 from recbole.config import Config
@@ -22,6 +20,7 @@ from recbole_bert4rec.plugin.layered_config import Layers, layered_config
 from recbole_bert4rec.system.constants import MODEL_NAME
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.budget import NO_END
+from recbole_bert4rec.training.logs import silence
 
 LEAST_INTERACTIONS = 4
 """RecBole's sequential models need one more than its general ones to validate and test a user."""
@@ -102,7 +101,7 @@ class Comparison:
         """
         options = {**rules, **self.options_beside(model, rules)}
         layers = Layers(files=tuple(self.files_of(model)), options=options)
-        with _silence():
+        with silence():  # a comparison says each thing once, for all models and seeds
             return layered_config(self.model_of(model), self.dataset, layers)
 
     def options_of(self, model: str) -> set[str]:
@@ -162,17 +161,6 @@ class Comparison:
         strange = [name for name in reference["metrics"] if name.lower() not in known]
         if strange:
             raise UserError(f"models are compared by {sorted(known)}; leave `metrics` {strange} out")
-
-
-@contextmanager
-def _silence() -> Iterator[None]:
-    """Hide warnings about options without effect: a comparison gives each once, for all models and seeds."""
-    logger, level = getLogger(), getLogger().level
-    logger.setLevel("ERROR")
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
 
 
 def _has_one_target(split: object) -> bool:

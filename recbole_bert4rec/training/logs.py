@@ -41,6 +41,22 @@ def say(text: str, event: str | None = None, fields: Mapping[str, Any] | None = 
 
 
 @contextmanager
+def silence(name: str | None = None) -> Iterator[None]:
+    """Hide what is said inside the block, but for errors.
+
+    Args:
+        name: of the logger. Default: the root's.
+    """
+    logger = logging.getLogger(name)
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+@contextmanager
 def shown(screen: str = SHORT, stream: TextIO | None = None) -> Iterator[None]:
     """Show what is said inside the block; warnings go to stderr.
 

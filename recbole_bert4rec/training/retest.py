@@ -10,10 +10,12 @@ from recbole.config import Config
 
 from recbole_bert4rec.options.config_files import read_options
 from recbole_bert4rec.plugin.patches.compat import trust
+from recbole_bert4rec.system.constants import FOR_THE_USER
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.resources import find_config
 from recbole_bert4rec.training.build import Experiment, load_data
 from recbole_bert4rec.training.inputs import configure
+from recbole_bert4rec.training.logs import silence
 from recbole_bert4rec.training.request import RunRequest
 
 _DRAWN_BY = ("split", "order", "group_by")
@@ -55,6 +57,7 @@ def protocols_of(request: RunRequest, config: Config) -> Mapping[str, Config]:
                     f"--also_test={file}: its {name} is {protocol_config['eval_args'][name]}, but the training's is "
                     f"{config['eval_args'][name]}; a model is tested on the split that it was trained on"
                 )
-        load_data(protocol_config)  # raises its errors now and not after hours of training
+        with silence(FOR_THE_USER):  # the run will say of this log what is to be said
+            load_data(protocol_config)  # raises its errors now and not after hours of training
         configs[Path(file).name] = protocol_config
     return configs

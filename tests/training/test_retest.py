@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.training.logs import shown
 from recbole_bert4rec.training.run import run
 from tests.helpers.runs import QUIET
 
@@ -41,6 +42,16 @@ def test_the_weights_are_tested_as_a_run_under_that_protocol_tests_them(
     stored = json.loads(result.record_path.read_text())
     assert stored["also"] == result.record["also"]
     assert stored["also"]["unseen.yaml"].keys() == {"hit@5", "ndcg@5"}
+
+
+def test_a_run_says_of_its_log_once_and_not_for_each_protocol(
+    write_inter: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    options = {**ONE_EPOCH, **write_inter(ROWS)}
+    Path("unseen.yaml").write_text(yaml.safe_dump(UNSEEN))
+    with shown():
+        run(model="BERT4RecPlus", dataset=options.pop("dataset"), options=options, also_test=["unseen.yaml"])
+    assert caplog.text.count("auto is ") == 1
 
 
 @pytest.mark.parametrize(

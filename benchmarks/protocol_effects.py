@@ -1,0 +1,118 @@
+"""How much of a figure is the protocol's: ml-100k with one thing changed at a time, for docs/faq.md.
+
+What ``--work`` holds is not run again.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from records import command, machine, run_options, table_lines, with_deviation, write_page
+
+from recbole_bert4rec.system.environment import environment
+
+_K = 10
+_UNSEEN = "--config_files=options.yaml protocol-full-unseen.yaml"
+_ALL_BUT_THE_TEST = {"split": {"LS": "test_only"}, "order": "TO", "group_by": "user", "mode": "full"}
+
+
+class Way(NamedTuple):
+    """One way to train and test.
+
+    Attributes:
+        label: of its row.
+        model: that is trained.
+        options: those that differ from the defaults.
+        shuffled: whether rows are in another order in the file; those of one time stay so.
+    """
+
+    label: str
+    model: str
+    options: dict[str, Any]
+    shuffled: bool = False
+
+
+WAYS = (
+    Way("BERT4Rec", "BERT4Rec", {}),
+    Way("BERT4Rec; rows of one time are in another order", "BERT4Rec", {}, shuffled=True),
+    Way("BERT4Rec; validation items are trained, too", "BERT4Rec", {"eval_args": _ALL_BUT_THE_TEST}),
+    Way("RecBole's SASRec; a training row for each prefix", "SASRec", {}),
+    Way("RecBole's SASRec; a training row for each user", "SASRec", {"training_rows": "user"}),
+)
+
+
+def tested(way: Way, number: int, log: pd.DataFrame, work: Path, seed: int) -> dict[str, float]:
+    """Train a way, unless it was, and return its test metrics."""
+    name = f"ml-100k-{seed}" if way.shuffled else "ml-100k"
+    file = work / "data" / name / f"{name}.inter"
+    if not file.exists():
+        file.parent.mkdir(parents=True)
+        rows = log.sample(frac=1, random_state=seed) if way.shuffled else log
+        rows.to_csv(file, sep="\t", index=False)
+    options = {"dataset": name, "data_path": str((work / "data").resolve()), "seed": seed, **way.options}
+    metrics: dict[str, float] = run_options(work, f"{number}-{seed}", options, way.model, _UNSEEN)["test_result"]
+    return metrics
+
+
+def ranks_of_targets(log: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rank last items among those that the user did not have, by counts of training.
+
+    Returns:
+        How many items have a higher count, and how many others the same. *Shape:* (users,) each
+    """
+    log = log.set_axis(["user", "item", "rating", "time"], axis=1).sort_values(["user", "time"], kind="stable")
+    place = log.groupby("user").cumcount(ascending=False).to_numpy()
+    users, items = (pd.factorize(log[column])[0] for column in ("user", "item"))
+    counts = np.bincount(items[place > 1], minlength=items.max() + 1)
+    is_rival = np.ones((users.max() + 1, len(counts)), bool)
+    is_rival[users, items] = False
+    of_target = counts[items[place == 0], None]
+    return (is_rival & (counts > of_target)).sum(1), (is_rival & (counts == of_target)).sum(1)
+
+
+def same_time(log: pd.DataFrame) -> float:
+    """Return the share of the users whose last two items have the same time."""
+    last_two = [np.sort(times.to_numpy())[-2:] for _, times in log.groupby(log.columns[0])[log.columns[3]]]
+    return float(np.mean([earlier == later for earlier, later in last_two]))
+
+
+def ndcg(rank: NDArray[np.float64]) -> str:
+    """Return NDCG@10 of targets of these ranks, which begin with 0."""
+    return f"{np.where(rank < _K, 1 / np.log2(rank + 2), 0).mean():.4f}".removeprefix("0")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data_path", type=Path, default=Path("dataset"), help="folder with ml-100k")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[2020, 2021, 2022])
+    parser.add_argument("--work", type=Path, default=Path("bench-work/protocol_effects"))
+    options = parser.parse_args()
+    log = pd.read_csv(options.data_path / "ml-100k" / "ml-100k.inter", sep="\t", dtype={3: float})
+    rows = []
+    for number, way in enumerate(WAYS):
+        runs = [tested(way, number, log, options.work, seed) for seed in options.seeds]
+        columns = {
+            f"test {name}": with_deviation([run[name.lower()] for run in runs]) for name in ("Hit@10", "NDCG@10")
+        }
+        rows.append({"ml-100k": way.label, **columns})
+    above, equal = ranks_of_targets(log)
+    ties = {"first": above, "in the middle": above + equal / 2, "last": above + equal}
+    lines = [f"`{command()}`", "", f"Machine: {machine(environment())}.", "", *table_lines(rows), ""]
+    lines += [
+        f"Seen items are left out; means of {len(options.seeds)} seeds, each trained to its early stopping, those on "
+        "validation items for as many epochs as the defaults have. The last two items of "
+        f"{same_time(log):.0%} of the users have the same time: their order is that of the file.",
+        "",
+        f"Ranked by counts of training, {(equal > 0).mean():.0%} of the targets have a count that others have, too. "
+        "NDCG@10 with the target put " + ", ".join(f"{where}: {ndcg(rank)}" for where, rank in ties.items()) + ".",
+    ]
+    write_page("protocol_effects", "\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()
