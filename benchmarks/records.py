@@ -29,17 +29,18 @@ def run_options(work: Path, name: str, options: dict[str, Any], model: str, *fla
     The record of an earlier call with the same options is not made again, so a long comparison can be resumed.
     """
     folder, text = work / name, yaml.safe_dump({"model": model, **options}) + "".join(f"# {flag}\n" for flag in flags)
-    given = folder / "options.yaml"
-    if not (given.exists() and given.read_text() == text and list(folder.glob("*.json"))):
+    done = folder / "done"  # a run that was stopped left a record, too
+    if not (done.exists() and done.read_text() == text):
         print(f"running {model}: {name}", flush=True)
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        given.write_text(text)
+        (folder / "options.yaml").write_text(text)
         fixed = ["--config_files=options.yaml", "--show_progress=False", "--checkpoint_dir=."]
         with open(folder / "run.log", "w") as log:
             subprocess.run(
                 [sys.executable, str(ROOT / "run.py"), *fixed, *flags], cwd=folder, stdout=log, stderr=log, check=True
             )
+        done.write_text(text)
     (record,) = folder.glob("*.json")
     content: dict[str, Any] = json.loads(record.read_text())
     return content
