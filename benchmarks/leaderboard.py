@@ -61,9 +61,9 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
 """Model and options of each row."""
 PUBLISHED = {
     "ml-1m": (
-        "HSTU-large, which reads times: .2164 ([RecTools]); LRURec .1930 ([its table][LRURec]); "
+        "HSTU-large, which reads times: .2164 ([RecTools]); WEARec .1904 by its README ([pswrec2k26]); "
         "SASRec .1858 ([Time to Split])",
-        ".1638 ([LRURec]'s table)",
+        ".1561 ([Time to Split])",
     ),
     "beauty-5core": ("BSARec .0610 ± .0005 ([RecBoard]); SASRec .0588 ([Time to Split])", ".0406 ± .0006 ([RecBoard])"),
     "toys-5core": ("BSARec .0663 ± .0011 ([RecBoard])", ".0404 ([RecBoard])"),
@@ -73,7 +73,6 @@ PUBLISHED = {
 """The best figures of others, and those of their BERT4Rec, by data set."""
 SOURCES = {
     "RecTools": "https://github.com/MTSWebServices/RecTools/blob/main/examples/tutorials/transformers_HSTU_tutorial.ipynb",
-    "LRURec": "https://github.com/yueqirex/LRURec",
     "Time to Split": "https://github.com/monkey0head/time-to-split",
     "RecBoard": "https://github.com/MTandHJ/RecBoard",
     "antklen": "https://github.com/antklen/sasrec-bert4rec-recsys23",
@@ -199,7 +198,8 @@ def page(boards: list[Board]) -> str:
     lines += [
         "## NDCG@10 beside published figures",
         "",
-        "All items ranked, seen items left out (LRURec: those of its window), validation items not trained on.",
+        "All items ranked, seen items left out, validation items not trained. Figures of logs that order rows of one "
+        "time by item are not listed ([why](../docs/faq.md#which-item-is-the-last)).",
         "",
         *table_lines([beside_published(board) for board in boards if board.name in PUBLISHED]),
         "",
