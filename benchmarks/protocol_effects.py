@@ -15,6 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from records import command, machine, run_options, table_lines, with_deviation, write_page
 
+from recbole_bert4rec.recommend.answers import metrics_of
 from recbole_bert4rec.system.environment import environment
 
 _K = 10
@@ -95,11 +96,6 @@ def same_time(log: pd.DataFrame) -> float:
     return float(np.mean([earlier == later for earlier, later in last_two]))
 
 
-def ndcg(rank: NDArray[np.float64]) -> str:
-    """Return NDCG@10 of targets of these ranks, which begin with 0."""
-    return f"{np.where(rank < _K, 1 / np.log2(rank + 2), 0).mean():.4f}".removeprefix("0")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data_path", type=Path, default=Path("dataset"), help="folder with ml-100k")
@@ -116,7 +112,8 @@ def main() -> None:
         }
         rows.append({"ml-100k": way.label, **columns})
     above, equal = ranks_of_targets(log)
-    ties = {"first": above, "in the middle": above + equal / 2, "last": above + equal}
+    places = {"first": above + 1, "last": above + 1 + equal}
+    ties = {place: with_deviation([metrics_of(ranks, [_K])[f"ndcg@{_K}"]]) for place, ranks in places.items()}
     lines = [f"`{command()}`", "", f"Machine: {machine(environment())}.", "", *table_lines(rows), ""]
     lines += [
         f"Seen items are left out; seeds {', '.join(map(str, options.seeds))}, the first alone where no deviation "
@@ -125,7 +122,7 @@ def main() -> None:
         f"{same_time(log):.0%} of the users have the same time: their order is that of the file.",
         "",
         f"Ranked by counts of training, {(equal > 0).mean():.0%} of the targets have a count that others have, too. "
-        "NDCG@10 with the target put " + ", ".join(f"{where}: {ndcg(rank)}" for where, rank in ties.items()) + ".",
+        "NDCG@10 with the target put " + ", ".join(f"{place}: {value}" for place, value in ties.items()) + ".",
     ]
     write_page("protocol_effects", "\n".join(lines) + "\n")
 
