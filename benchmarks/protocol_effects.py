@@ -112,7 +112,7 @@ def main() -> None:
         }
         rows.append({"ml-100k": way.label, **columns})
     above, equal = ranks_of_targets(log)
-    places = {"first": above + 1, "last": above + 1 + equal}
+    places = {"first": above + 1.0, "last": above + equal + 1.0}
     ties = {place: with_deviation([metrics_of(ranks, [_K])[f"ndcg@{_K}"]]) for place, ranks in places.items()}
     lines = [f"`{command()}`", "", f"Machine: {machine(environment())}.", "", *table_lines(rows), ""]
     lines += [
