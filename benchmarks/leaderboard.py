@@ -1,9 +1,9 @@
 """Train this package's models and RecBole's by their defaults, on six logs with several seeds, and write the results.
 
 The best epoch of each run by validation NDCG@10, seen items left out, is tested under that protocol, RecBole's, and the
-paper's. Runs go one thread each, two side by side. Results
-are in ``results/leaderboard/SET.json``, in the form of the public RecBoard leaderboard; what is there is not made
-again, so a stopped call goes on where it was. ``--minutes=0`` trains nothing, and writes the page.
+paper's. Runs go one thread each, two side by side. Results are in ``results/leaderboard/SET.json``, in the form of the
+public RecBoard leaderboard; what is there is not made again, so a stopped call goes on where it was. ``--minutes=0``
+trains nothing, and writes the page.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from threading import Lock
 from typing import Any
 
 import matplotlib
-from records import ROOT, machine, run_options, table_lines, with_deviation
+from records import ROOT, machines, run_options, table_lines, with_deviation
 
 from recbole_bert4rec.system.files import atomic_write
 
@@ -187,7 +187,7 @@ def page(boards: list[Board]) -> str:
     """Return the page: a table for each protocol, and one of seconds."""
     runs = [run for board in boards for label in MODELS for run in board.runs(label)]
     lines = ["# Leaderboard", "", "`python benchmarks/leaderboard.py --data_path DATA`", "", _PROTOCOL, ""]
-    lines += [f"Machines: {'; and '.join(sorted({machine(run) for run in runs}))}.", ""]
+    lines += [f"Machines: {machines(runs)}.", ""]
     lines += [
         "Cells are mean and deviation over the seeds, whose number stands in brackets. What is missing was not run.",
         "",

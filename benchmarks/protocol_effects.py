@@ -81,12 +81,12 @@ def ranks_of_targets(log: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.i
         How many items have a higher count, and how many others the same. *Shape:* (users,) each
     """
     log = log.set_axis(["user", "item", "rating", "time"], axis=1).sort_values(["user", "time"], kind="stable")
-    place = log.groupby("user").cumcount(ascending=False).to_numpy()
+    from_the_end = log.groupby("user").cumcount(ascending=False).to_numpy()
     users, items = (pd.factorize(log[column])[0] for column in ("user", "item"))
-    counts = np.bincount(items[place > 1], minlength=items.max() + 1)
+    counts = np.bincount(items[from_the_end > 1], minlength=items.max() + 1)
     is_rival = np.ones((users.max() + 1, len(counts)), bool)
     is_rival[users, items] = False
-    of_target = counts[items[place == 0], None]
+    of_target = counts[items[from_the_end == 0], None]
     return (is_rival & (counts > of_target)).sum(1), (is_rival & (counts == of_target)).sum(1)
 
 
@@ -112,8 +112,8 @@ def main() -> None:
         }
         rows.append({"ml-100k": way.label, **columns})
     above, equal = ranks_of_targets(log)
-    places = {"first": above + 1.0, "last": above + equal + 1.0}
-    ties = {place: with_deviation([metrics_of(ranks, [_K])[f"ndcg@{_K}"]]) for place, ranks in places.items()}
+    ranks_of = {"first": above + 1.0, "last": above + equal + 1.0}
+    ties = {order: with_deviation([metrics_of(ranks, [_K])[f"ndcg@{_K}"]]) for order, ranks in ranks_of.items()}
     lines = [f"`{command()}`", "", f"Machine: {machine(environment())}.", "", *table_lines(rows), ""]
     lines += [
         f"Seen items are left out; seeds {', '.join(map(str, options.seeds))}, the first alone where no deviation "
@@ -122,7 +122,7 @@ def main() -> None:
         f"{same_time(log):.0%} of the users have the same time: their order is that of the file.",
         "",
         f"Ranked by counts of training, {(equal > 0).mean():.0%} of the targets have a count that others have, too. "
-        "NDCG@10 with the target put " + ", ".join(f"{place}: {value}" for place, value in ties.items()) + ".",
+        "NDCG@10 with the target put " + ", ".join(f"{order}: {value}" for order, value in ties.items()) + ".",
     ]
     write_page("protocol_effects", "\n".join(lines) + "\n")
 

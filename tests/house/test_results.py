@@ -15,8 +15,13 @@ MODELS = ("BERT4RecPlus", "BERT4Rec")
 
 
 def results_of_readme() -> dict[str, dict[str, str]]:
-    """The cells of README's first table under *Results*, by log and column."""
-    section = (ROOT / "README.md").read_text().partition("\n## Results\n")[2].partition("\n## ")[0]
+    """The cells of README's table under *Results*, by log and column."""
+    return table_of(ROOT / "README.md", "Results")
+
+
+def table_of(page: Path, title: str) -> dict[str, dict[str, str]]:
+    """The cells of the table under a title, by the first cell of their row and by column."""
+    section = page.read_text("utf-8").partition(f"\n## {title}\n")[2].partition("\n## ")[0]
     lines = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("|")]
     header, _, *rows = [[cell.strip() for cell in line] for line in lines]
     return {row[0]: dict(zip(header, row, strict=True)) for row in rows}
@@ -33,8 +38,18 @@ def test_a_figure_of_readme_is_the_mean_and_deviation_of_three_seeds_or_more(log
     runs = next(row["runs"] for row in rows if row["description"] == model)
     figures = [run["metrics"]["test"]["NDCG@10"] for run in runs]
     assert len({run["params"]["seed"] for run in runs}) == len(figures) >= 3
-    shown = re.fullmatch(r"\**(\.\d{4}) ± (\.\d{4})\**", results_of_readme()[log][model])
+    shown = re.fullmatch(r"(\.\d{4}) ± (\.\d{4})", results_of_readme()[log][model])
     assert shown
     mean, deviation = map(float, shown.groups())
     assert mean == pytest.approx(statistics.mean(figures), abs=0.000051)
     assert deviation == pytest.approx(statistics.stdev(figures), abs=0.000051)
+
+
+@pytest.mark.parametrize("log", LOGS)
+@pytest.mark.parametrize("column", ["best of others", "BERT4Rec of others"])
+def test_figures_and_sources_of_others_in_readme_are_those_of_the_leaderboard(log: str, column: str) -> None:
+    leaderboard = table_of(ROOT / "results" / "leaderboard.md", "NDCG@10 beside published figures")
+    facts = re.compile(r"\.\d{4}|\(\[.*?\]\)")
+    in_readme = set(facts.findall(results_of_readme()[log][column]))
+    assert in_readme <= set(facts.findall(leaderboard[log][column]))
+    assert in_readme or leaderboard[log][column] == results_of_readme()[log][column]
