@@ -42,11 +42,12 @@ PROTOCOLS = {
 }
 """Under which the metrics of each stand in a record."""
 _PROTOCOL = """\
-Defaults alone, the number of epochs and early stopping among them. The best epoch by validation NDCG@10, seen items
-left out, is tested under each protocol. The last item of a user is the test, the one before it the validation, which is
-not trained; in global time the test is the last item of everybody who comes back in the last tenth of the log.
-RecBole's SASRec and GRU4Rec are trained on whole histories (`training_rows: user`), of the last 50 items, RecBole's
-default, and of 200, ours. All metrics and seeds are in `leaderboard/`, in the form of the public RecBoard."""
+Defaults alone, the number of epochs and early stopping among them; one thread a run, two runs side by side. The best
+epoch by validation NDCG@10, seen items left out, is tested under each protocol. The last item of a user is the test,
+the one before it the validation, which is not trained; in global time the test is the last item of everybody who is
+active in the last tenth of the log. RecBole's SASRec and GRU4Rec are trained on whole histories
+(`training_rows: user`), of the last 50 items, RecBole's default, and of 200, ours. All metrics and seeds are in
+`leaderboard/`, in the form of the public RecBoard."""
 _RECBOLE = {"training_rows": "user"}
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "BERT4RecPlus": ("BERT4RecPlus", {}),
@@ -61,14 +62,14 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
 """Model and options of each row."""
 PUBLISHED = {
     "ml-1m": (
-        "HSTU-large, which reads times: .2164 ([RecTools]); WEARec .1904 by its README ([pswrec2k26]); "
+        "HSTU-large, which reads times: .2164 ([RecTools]); WEARec .1904 by WEARec's README ([pswrec2k26]); "
         "SASRec .1858 ([Time to Split])",
         ".1561 ([Time to Split])",
     ),
     "beauty-5core": ("BSARec .0610 ± .0005 ([RecBoard]); SASRec .0588 ([Time to Split])", ".0406 ± .0006 ([RecBoard])"),
     "toys-5core": ("BSARec .0663 ± .0011 ([RecBoard])", ".0404 ([RecBoard])"),
     "beauty": ("SASRec .0327 ([antklen])", ".0187 ([antklen])"),
-    "lastfm": ("WEARec .0556 with 200 items, by its README; .0440 with 50, run by others ([pswrec2k26])", "not found"),
+    "lastfm": ("WEARec .0556 with 200 items, by WEARec's README; .0440 with 50 in a rerun ([pswrec2k26])", "not found"),
 }
 """The best figures of others, and those of their BERT4Rec, by data set."""
 SOURCES = {
@@ -177,8 +178,10 @@ def scored(board: Board, label: str, split: str) -> str:
 
 
 def table(boards: list[Board], cell: Callable[[Board, str], str]) -> list[str]:
-    """Return the lines of a table of all models that have a cell."""
-    rows = [{"model": label, **{board.name: cell(board, label) for board in boards}} for label in MODELS]
+    """Return the lines of a table of the models and data sets that have a cell."""
+    columns = {board.name: {label: cell(board, label) for label in MODELS} for board in boards}
+    filled = {name: column for name, column in columns.items() if any(column.values())}
+    rows = [{"model": label, **{name: column[label] for name, column in filled.items()}} for label in MODELS]
     made = [row for row in rows if any(list(row.values())[1:])]
     return [*table_lines(made), ""] if made else []
 
@@ -189,7 +192,7 @@ def page(boards: list[Board]) -> str:
     lines = ["# Leaderboard", "", "`python benchmarks/leaderboard.py --data_path DATA`", "", _PROTOCOL, ""]
     lines += [f"Machines: {machines(runs)}.", ""]
     lines += [
-        "Cells are mean and deviation over the seeds, whose number stands in brackets. What is missing was not run.",
+        "Cells are mean and deviation over the seeds, 2020 and on; their number is in brackets. A gap was not run.",
         "",
     ]
     lines += ["![NDCG@10, seen items left out](leaderboard.png)", ""]

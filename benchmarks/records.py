@@ -26,7 +26,8 @@ RESULTS = ROOT / "benchmarks" / "results"
 def run_options(work: Path, name: str, options: dict[str, Any], model: str, *flags: str) -> dict[str, Any]:
     """Run a model with options of a configuration file in folder ``work/NAME`` and return the run's JSON record.
 
-    The record of an earlier call with the same options is not made again, so a long comparison can be resumed.
+    The record of an earlier call with the same options is not made again, so a long comparison can be resumed. If the
+    run fails, this process ends with the last lines of its log.
     """
     folder, text = work / name, yaml.safe_dump({"model": model, **options}) + "".join(f"# {flag}\n" for flag in flags)
     done = folder / "done"  # a run that was stopped left a record, too
@@ -36,10 +37,12 @@ def run_options(work: Path, name: str, options: dict[str, Any], model: str, *fla
         folder.mkdir(parents=True)
         (folder / "options.yaml").write_text(text)
         fixed = ["--config_files=options.yaml", "--show_progress=False", "--checkpoint_dir=."]
+        command = [sys.executable, str(ROOT / "run.py"), *fixed, *flags]
         with open(folder / "run.log", "w") as log:
-            subprocess.run(
-                [sys.executable, str(ROOT / "run.py"), *fixed, *flags], cwd=folder, stdout=log, stderr=log, check=True
-            )
+            status = subprocess.run(command, cwd=folder, stdout=log, stderr=log, check=False).returncode
+        if status:
+            last_lines = "\n".join((folder / "run.log").read_text().splitlines()[-5:])
+            sys.exit(f"{last_lines}\nerror: run {name} ended with status {status}; its log is {folder / 'run.log'}")
         done.write_text(text)
     (record,) = folder.glob("*.json")
     content: dict[str, Any] = json.loads(record.read_text())

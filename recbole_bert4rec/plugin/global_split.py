@@ -78,7 +78,7 @@ def build_by_global_time(dataset: Any) -> list[Any]:
     if not all(sizes.values()):
         raise UserError(
             f"`eval_args` split GT leaves a part of [{dataset.dataset_name}] empty: {sizes}. It needs users with two "
-            "interactions before the moment and users who come back after it; change the quantile"
+            "interactions before the moment and users who are active after it; change the quantile"
         )
     datasets = [dataset.copy(_with_histories(dataset, order, part)) for part in parts]
     for dataset_part, part in zip(datasets, parts, strict=True):

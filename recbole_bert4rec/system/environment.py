@@ -52,14 +52,15 @@ def environment() -> dict[str, Any]:
 
 
 def commit() -> str | None:
-    """Return the git commit of this package's checkout, marked if files differ from it; None if there is none."""
+    """Return the git commit of this package's checkout, marked if files but results differ; None without one."""
     folder = Path(__file__).resolve().parents[2]
     if not (folder / ".git").exists():
         return None
+    changes = ("status", "--porcelain", "--untracked-files=no", "--", ".", ":!results", ":!benchmarks/results")
     try:
         outputs = [
             subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, timeout=10, check=True)
-            for words in (("rev-parse", "--short=12", "HEAD"), ("status", "--porcelain", "--untracked-files=no"))
+            for words in (("rev-parse", "--short=12", "HEAD"), changes)
         ]
     except (OSError, subprocess.SubprocessError):
         return None

@@ -46,12 +46,17 @@ def test_the_commit_is_that_of_the_checkout_and_changes_are_told(
     assert environment.commit() is None, "a broken checkout"
     git(package.parent, "init", "-q")
     (package / "a.py").write_text("")
+    results = package.parent / "results" / "figures.json"
+    results.parent.mkdir()
+    results.write_text("[]")
     git(package.parent, "add", ".")
     git(package.parent, "commit", "-qm", "first")
     clean = environment.commit()
     assert clean is not None
     assert len(clean) == 12
     int(clean, 16)
+    results.write_text("[1]")
+    assert environment.commit() == clean, "results are not code"
     (package / "a.py").write_text("changed\n")
     assert environment.commit() == f"{clean} with changes"
 
