@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
 from pathlib import Path
 
 import pandas as pd
@@ -22,7 +23,7 @@ def blocks(language: str) -> list[str]:
 def test_the_page_on_data_shows_what_happens(capfd: pytest.CaptureFixture[str]) -> None:
     exec(blocks("python")[0], {})
     Path("shop.yaml").write_text(blocks("yaml")[0])
-    first, compare, today = (shlex.split(block) for block in blocks("bash"))
+    first, compare, today = (shlex.split(block) for block in blocks("bash")[:3])
     assert main(first[3:]) == 0
     assert blocks("text")[0] in capfd.readouterr().err
     assert "NA" in set(pd.read_csv("top.csv", keep_default_na=False)["product"])
@@ -32,3 +33,15 @@ def test_the_page_on_data_shows_what_happens(capfd: pytest.CaptureFixture[str]) 
     newest = max(Path("saved").glob("BERT4Rec*.pth"), key=lambda path: path.stat().st_mtime)
     assert main([word.replace("saved/FILE.pth", str(newest)) for word in today[3:]]) == 0
     assert pd.read_csv("today.csv")["customer"].nunique() == 60
+
+
+def test_files_of_sequences_and_of_pairs_become_the_atomic_files_that_the_page_says() -> None:
+    Path("LastFM.txt").write_text("1 5 7 5\n2 7 9\n")
+    Path("beauty.txt").write_text("1 5\n1 7\n1 5\n2 7\n2 9\n")
+    for commands in blocks("bash")[3:]:
+        subprocess.run(["bash", "-ec", commands], check=True)
+    rows = [["user_id:token", "item_id:token", "timestamp:float"]]
+    rows += [[*"151"], [*"172"], [*"153"], [*"271"], [*"292"]]
+    for name in ("lastfm", "beauty"):
+        text = Path("dataset", name, f"{name}.inter").read_text()
+        assert [line.split("\t") for line in text.splitlines()] == rows, name
