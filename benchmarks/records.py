@@ -37,9 +37,9 @@ def run_options(work: Path, name: str, options: dict[str, Any], model: str, *fla
         folder.mkdir(parents=True)
         (folder / "options.yaml").write_text(text)
         fixed = ["--config_files=options.yaml", "--show_progress=False", "--checkpoint_dir=."]
-        command = [sys.executable, str(ROOT / "run.py"), *fixed, *flags]
+        words = [sys.executable, str(ROOT / "run.py"), *fixed, *flags]
         with open(folder / "run.log", "w") as log:
-            status = subprocess.run(command, cwd=folder, stdout=log, stderr=log, check=False).returncode
+            status = subprocess.run(words, cwd=folder, stdout=log, stderr=log, check=False).returncode
         if status:
             last_lines = "\n".join((folder / "run.log").read_text().splitlines()[-5:])
             sys.exit(f"{last_lines}\nerror: run {name} ended with status {status}; its log is {folder / 'run.log'}")
