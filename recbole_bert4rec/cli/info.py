@@ -28,11 +28,13 @@ def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
     model = open_model(options)  # first: its message about exported folders needs no torch
     from recbole_bert4rec.checkpoints import checkpoint
     from recbole_bert4rec.core.growth import VECTORS
+    from recbole_bert4rec.core.ranker import ITEM_DIGEST
 
     state = checkpoint.read(options.checkpoint)
     config, stored = state["config"], model.stored
     counted = int(state["item_counts"].sum())
-    weights = sum(weight.numel() for name, weight in state["state_dict"].items() if name != VECTORS)
+    told = (VECTORS, ITEM_DIGEST)  # not learnt
+    weights = sum(weight.numel() for name, weight in state["state_dict"].items() if name not in told)
     contents, cold = state["state_dict"].get(VECTORS), state.get("cold_items", {"tokens": []})["tokens"]
     memory = model.ranker.memory
     metrics = ", ".join(f"{name} {value:g}" for name, value in state["best_valid_result"].items())

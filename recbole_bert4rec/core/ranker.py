@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -19,8 +20,15 @@ from recbole_bert4rec.core.segments import pair_keys
 from recbole_bert4rec.core.topk import Change, best_items, is_one_each
 from recbole_bert4rec.system.constants import PADDING, OptionValues
 
+ITEM_DIGEST = "item_digest"
+"""Name of the entry of the weights that says whose they are."""
 Pairs = tuple[Tensor, Tensor]
 """Rows and items of some scores; each pair stands once. *Shape:* (P,) each."""
+
+
+def digest_of_items(tokens: Iterable[str]) -> Tensor:
+    """Return a number that only items of these external ids, in this order, have. *Shape:* ()."""
+    return torch.tensor(int(hashlib.sha256("\0".join(map(str, tokens)).encode()).hexdigest()[:15], 16))
 
 
 def entry_of(memory: Memory) -> dict[str, Any]:
@@ -86,15 +94,32 @@ class Ranker(nn.Module):
     seen_bias: nn.Parameter | None
     encoder: BERT4RecEncoder
     adjustment: Tensor | None
+    item_digest: Tensor
     memory: Memory | None = None
 
-    def _init_ranker(self, config: OptionValues, encoder: EncoderOptions) -> None:
-        """Make all parts."""
+    def _init_ranker(self, config: OptionValues, encoder: EncoderOptions, tokens: Iterable[str]) -> None:
+        """Make all parts; ``tokens`` are the items' external ids, padding first. *Length:* N."""
         self.n_items = self.mask_token = encoder.n_items
         self.objective = OBJECTIVES[config["objective"]](config, self.mask_token)
         self.seen_bias = nn.Parameter(torch.zeros(())) if config["seen_bias"] else None
         self.encoder = self.encoder_class(encoder)
         self.register_buffer("adjustment", None, persistent=False)
+        self.register_buffer(ITEM_DIGEST, digest_of_items(tokens))
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
+        """Load weights, as torch does.
+
+        Raises:
+            RuntimeError: they do not fit; or their items have other ids, so that a row would mean another item.
+        """
+        theirs = state_dict.get(ITEM_DIGEST)
+        if theirs is not None and int(theirs) != int(self.item_digest):
+            raise RuntimeError(
+                "they were trained on other items, or on the same in another order, so a row would mean another item; "
+                "train anew, begin with them (--warm_start), or ask the checkpoint by itself: "
+                "load(FILE), the command recommend"
+            )
+        return super().load_state_dict(state_dict, strict, assign)
 
     def adjust(self, tau: float, counts: Tensor) -> None:
         """Set ``logit_adjustment``.
@@ -252,7 +277,7 @@ class Ranker(nn.Module):
         """
         scores = torch.bmm(self.encoder.catalogue[items], vectors.unsqueeze(2)).squeeze(2) + self.ranking_bias[items]
         row = torch.arange(len(items), device=items.device).unsqueeze(1)
-        candidates = pair_keys(row, items, self.n_items)
+        candidates = pair_keys(row, items, self.n_items).contiguous()
         for rows, item_ids, value in self._additions(sequences, seen):
             keys, order = pair_keys(rows, item_ids, self.n_items).sort()
             if not len(keys):

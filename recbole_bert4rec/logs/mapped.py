@@ -120,7 +120,7 @@ class NumberOf(Mapping[str, int]):
         return self._numbers[token]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._numbers)
+        return map(str, self._tokens)
 
     def __len__(self) -> int:
         return len(self._tokens)

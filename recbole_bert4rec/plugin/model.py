@@ -62,7 +62,8 @@ class BERT4Rec(Ranker, SequentialRecommender):
         columns = config["selected_features"]
         features = dataset.item_features(columns) if columns else ()
         contents = dataset.contents if columns or config["item_vectors"] else None
-        self._init_ranker(config, EncoderOptions.from_config(config, self.n_items, features, contents))
+        encoder = EncoderOptions.from_config(config, self.n_items, features, contents)
+        self._init_ranker(config, encoder, dataset.field2token_id[self.ITEM_ID])
         self.adjust(config["logit_adjustment"], counts)
         if at_frequencies:
             self.encoder.init_output_bias_(counts)

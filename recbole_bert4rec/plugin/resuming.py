@@ -23,7 +23,7 @@ from recbole_bert4rec.plugin.contents import ColdItems, check_contents
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.distributed import rank_of
 from recbole_bert4rec.plugin.faults import Faults
-from recbole_bert4rec.plugin.items import check_items, item_tokens
+from recbole_bert4rec.plugin.items import item_tokens
 from recbole_bert4rec.plugin.layered_config import plain_config
 from recbole_bert4rec.plugin.model import BERT4Rec
 from recbole_bert4rec.plugin.progress import Progress
@@ -120,8 +120,6 @@ class KnownData:
             OtherDataError: the items are others; or other interactions are to be trained on.
         """
         fingerprint = training.fingerprint()
-        if self.item_tokens:
-            check_items(file, self.item_tokens, training)
         if self.fingerprint not in ("", fingerprint):
             message = f"the interactions of {training.dataset_name!r} are others than {file} was trained on"
             if not may_differ:
@@ -251,6 +249,7 @@ class Checkpoints:
         if self._config["enable_amp"] == AUTO:
             self._config["enable_amp"] = state["config"]["enable_amp"]  # which the first steps decided
         self._faults.skipped_steps = state["skipped_steps"]
+        self._faults.trained()
         self.data.resume(state)
         self.warm_start = state.get("warm_start")
         with checkpoint.explain_misfit(file):

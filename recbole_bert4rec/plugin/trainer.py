@@ -25,6 +25,7 @@ from recbole_bert4rec.checkpoints import checkpoint
 from recbole_bert4rec.core.fast.adam import Adam, AdamW
 from recbole_bert4rec.core.fast.lazy_adamw import LazyAdamW, clip
 from recbole_bert4rec.core.fast.products import faster_products
+from recbole_bert4rec.core.ranker import digest_of_items
 from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.plugin.advice import advice_on_steps
 from recbole_bert4rec.plugin.callbacks import BestValidation, Callback, Callbacks, Metrics, RankedBatch
@@ -86,6 +87,7 @@ class BERT4RecTrainer(Trainer):
         self.best_epoch: int | None = None
         self.valid_result: dict[str, float] = {}
         self._any_data = True
+        self._checked: object = None
         if config["sparse_update"] and not config["single_spec"]:
             raise UserError(
                 "`sparse_update` works in one process only: RecBole shares dense gradients; leave --nproc out"
@@ -267,6 +269,7 @@ class BERT4RecTrainer(Trainer):
                 self._load_best(model_file or self.saved_model_file)
             if not eval_data:
                 return None
+            self._check_items(eval_data._dataset)
             self.ranker.begin(eval_data._dataset)
             share_rows(eval_data)
             return original(eval_data, load_best_model=False, show_progress=show_progress)
@@ -293,7 +296,8 @@ class BERT4RecTrainer(Trainer):
         A finished run that is resumed without the option ``memory`` forgets what it had.
         """
         state = checkpoint.read(file, self.device)
-        self.model.load_state_dict(state["state_dict"])
+        with checkpoint.explain_misfit(file):
+            self.model.load_state_dict(state["state_dict"])
         self.model.load_other_parameter(state.get("other_parameter") if self.config["memory"] else None)
         self.logger.info(f"Loading model structure and parameters from {file}")
         return state
@@ -315,6 +319,7 @@ class BERT4RecTrainer(Trainer):
             UserError: the resumed checkpoint was trained on other data, ``warm_start`` names none that fits, or a
                 callback stopped the training before there was a model to keep.
         """
+        self._check_items(train_data._dataset)
         self.checkpoints.begin(train_data._dataset)
         train = partial(self._train, train_data, valid_data, verbose, saved=saved, show_progress=show_progress)
         finish = None
@@ -431,6 +436,16 @@ class BERT4RecTrainer(Trainer):
         getLogger(FOR_THE_USER).info(
             f"Checkpoint loaded: {resume_file}. Resume training from epoch {self.start_epoch}{inside}"
         )
+
+    def _check_items(self, dataset: BERT4RecDataset) -> None:
+        """Refuse data that number their items in another way than those that the model was made with."""
+        tokens = dataset.field2id_token[dataset.iid_field]
+        if tokens is not self._checked and digest_of_items(tokens) != self.model.item_digest.cpu():
+            raise checkpoint.OtherDataError(
+                f"{dataset.dataset_name!r} has other items than the data that the model was made with, or numbers them "
+                "in another way; make the model with these"
+            )
+        self._checked = tokens
 
     def _users_of(self, interaction: Interaction) -> list[str]:
         """Return whose sequences a training batch holds, by their external ids."""

@@ -24,6 +24,7 @@ from recbole_bert4rec.core.growth import (
     feature_table,
     rows_for,
 )
+from recbole_bert4rec.core.ranker import ITEM_DIGEST
 from recbole_bert4rec.options.table import SHAPES_WEIGHTS
 from recbole_bert4rec.options.user_models import class_name
 from recbole_bert4rec.plugin.contents import check_contents
@@ -33,7 +34,7 @@ from recbole_bert4rec.plugin.model import BERT4Rec
 from recbole_bert4rec.system.constants import FOR_THE_USER, OUR_MODELS, PADDING
 from recbole_bert4rec.system.errors import UserError
 
-_OF_THE_LOG = {CONTENTS + name for name in Contents._fields}
+_OF_THE_LOG = {ITEM_DIGEST, *(CONTENTS + name for name in Contents._fields)}
 """Entries of the weights that are not learnt but told by the log."""
 
 
@@ -55,7 +56,7 @@ class WarmStart(TypedDict):
 
 def words(warm: WarmStart) -> str:
     """Say it in a line."""
-    return f"{warm['kept']:,} items kept, {warm['new']:,} new, {warm['gone']:,} gone"
+    return f"{warm['kept']:,} items known, {warm['new']:,} new, {warm['gone']:,} forgotten"
 
 
 def check_shapes(config: Config, stored: Mapping[str, Any]) -> None:
@@ -118,6 +119,12 @@ def begin_warm(config: Config, model: BERT4Rec, training: BERT4RecDataset) -> Wa
         model.load_state_dict(grown)
     warm = WarmStart(file=path, kept=known, new=len(tokens) - 1 - known, gone=len(old) - 1 - known)
     getLogger(FOR_THE_USER).info(f"begins with the weights of {path}: {words(warm)}")
+    if warm["gone"]:
+        example = np.setdiff1d(old, tokens)[0]
+        getLogger(FOR_THE_USER).warning(
+            f"{warm['gone']:,} items of {path}, such as {str(example)!r}, are not in {training.dataset_name!r} and are "
+            "forgotten; the new model cannot recommend them"
+        )
     return warm
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from recbole_bert4rec.core.growth import CONTENTS, FEATURE_VALUES, VECTORS, Neighbours, encoder_rows, rows_for
 from recbole_bert4rec.core.memory import Memory
-from recbole_bert4rec.core.ranker import entry_of
+from recbole_bert4rec.core.ranker import ITEM_DIGEST, digest_of_items, entry_of
 from recbole_bert4rec.system.constants import PADDING
 
 COUNTS, WIDTH = f"{CONTENTS}counts", f"{CONTENTS}n_of_files"
@@ -35,7 +35,8 @@ def with_new_items(
     begin, many = len(state["item_tokens"]), len(tokens)
     source = torch.cat([torch.arange(begin), torch.full((many,), PADDING)])
     placed = begin + owners, known
-    grown = {**weights, **encoder_rows(weights, source, placed)}
+    all_tokens = [*state["item_tokens"], *tokens]
+    grown = {**weights, **encoder_rows(weights, source, placed), ITEM_DIGEST: digest_of_items(all_tokens)}
     for name, values in weights.items():
         if name.startswith(FEATURE_VALUES):
             grown[name] = torch.cat([values, values.new_zeros(many, values.shape[1])])
@@ -50,7 +51,7 @@ def with_new_items(
     grown_state = {
         **state,
         "state_dict": grown,
-        "item_tokens": [*state["item_tokens"], *tokens],
+        "item_tokens": all_tokens,
         "item_counts": torch.cat([state["item_counts"], state["item_counts"].new_zeros(many)]),
     }
     memory = state.get("other_parameter", {}).get("memory")

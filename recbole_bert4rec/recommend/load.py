@@ -194,7 +194,8 @@ def _ranker(config: Mapping[str, Any], state: Mapping[str, Any], user_class: typ
     ranker: Ranker
     with torch.random.fork_rng(devices=[]):  # weights are drawn, then replaced
         if user_class is None:
-            ranker = TrainedRanker(config, EncoderOptions.from_config(config, len(counts), features, contents))
+            options = EncoderOptions.from_config(config, len(counts), features, contents)
+            ranker = TrainedRanker(config, options, state["item_tokens"])
         else:
             known = {config["ITEM_ID_FIELD"]: {token: number for number, token in enumerate(state["item_tokens"])}}
             catalogue = _Catalogue(counts, features, contents, known, state.get("preload_weight", {}))

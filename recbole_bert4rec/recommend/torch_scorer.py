@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -18,9 +20,9 @@ from recbole_bert4rec.system.constants import OptionValues
 class TrainedRanker(Ranker):
     """A ranker of a checkpoint, without the parts that only training needs."""
 
-    def __init__(self, config: OptionValues, encoder: EncoderOptions) -> None:
+    def __init__(self, config: OptionValues, encoder: EncoderOptions, tokens: Iterable[str] = ()) -> None:
         super().__init__()
-        self._init_ranker(config, encoder)
+        self._init_ranker(config, encoder, tokens)
 
 
 class TorchScorer:

@@ -50,6 +50,7 @@ class Catalogue:
 
     def __init__(self, n_items: int) -> None:
         self.n_items = n_items
+        self.field2token_id = {"item_id": dict.fromkeys(map(str, range(n_items)))}
 
     def num(self, field: str) -> int:
         return self.n_items

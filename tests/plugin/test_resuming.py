@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from recbole_bert4rec.checkpoints import checkpoint
+from recbole_bert4rec.checkpoints.checkpoint import OtherDataError
 from recbole_bert4rec.options.table import FIXED_ON_RESUME
 from recbole_bert4rec.system.errors import UserError
 from tests.helpers.small import ROWS, equal, start, weights
@@ -50,7 +51,7 @@ def test_a_resumed_run_compares_the_warm_up_with_the_steps_of_all_its_epochs(
     second.resume_checkpoint(first.saved_model_file)
     with caplog.at_level("WARNING"):
         second.fit(train, valid, saved=False)
-    assert ("planned are fewer steps" in caplog.text) == warns
+    assert ("than warmup_steps" in caplog.text) == warns
 
 
 @pytest.mark.parametrize("name", [name for name in FIXED_ON_RESUME if name not in ("valid_users", "warm_start")])
@@ -95,10 +96,9 @@ def test_a_checkpoint_of_another_network_or_catalogue_is_not_resumed(options: di
     with pytest.raises(UserError, match=r"was trained on \d+ items, but the data set has \d+; train anew"):
         other.resume_checkpoint(trainer.saved_model_file)
     renamed = write_inter([(user, f"x{item}", time) for user, item, time in ROWS], name="renamed")
-    other, train, valid, _ = start(**{**options, **renamed}, epochs=2)
-    other.resume_checkpoint(trainer.saved_model_file)
-    with pytest.raises(UserError, match="was trained on other items than those of 'renamed'"):
-        other.fit(train, valid, verbose=False)
+    other, *_ = start(**{**options, **renamed}, epochs=2)
+    with pytest.raises(OtherDataError, match="other items, or on the same in another order"):
+        other.resume_checkpoint(trainer.saved_model_file)
 
 
 def test_a_checkpoint_is_ranked_by_another_protocol_but_not_trained_on_by_it(options: dict) -> None:
@@ -150,3 +150,25 @@ def test_an_untrained_model_is_kept_and_read_again(options: dict) -> None:
     trainer.fit(train, valid, verbose=False)
     assert checkpoint.read(trainer.saved_model_file)["epoch"] == -1
     assert trainer.evaluate(test) == trainer.evaluate(test, load_best_model=False)
+
+
+def test_weights_never_meet_items_that_have_other_numbers(options: dict, write_inter: Any) -> None:
+    trainer, train, valid, test = start(**options, epochs=1)
+    trainer.fit(train, valid, verbose=False)
+    trainer.evaluate(test, model_file=trainer.saved_model_file)
+    file = checkpoint.read(trainer.saved_model_file)
+    renumbered = write_inter(ROWS[::-1], name="renumbered")  # the same items, met in another order
+    other, others_train, others_valid, others_test = start(**{**options, **renumbered}, epochs=1)
+    before = weights(other)
+    assert len(file["item_tokens"]) == other.model.n_items
+    for meet in (
+        lambda: other.evaluate(others_test, model_file=trainer.saved_model_file),
+        lambda: other.resume_checkpoint(trainer.saved_model_file),
+        lambda: trainer.evaluate(others_test, load_best_model=False),
+        lambda: trainer.fit(others_train, others_valid),
+    ):
+        with pytest.raises(OtherDataError, match="other items"):
+            meet()
+    with pytest.raises(RuntimeError, match="other items, or on the same in another order"):
+        other.model.load_state_dict(file["state_dict"])
+    assert equal(weights(other), before)

@@ -31,7 +31,6 @@ from scipy.sparse import dok_matrix
 from recbole_bert4rec.checkpoints import checkpoint
 from recbole_bert4rec.checkpoints.sealed import ForeignFileError
 from recbole_bert4rec.options.user_models import known_as
-from recbole_bert4rec.plugin.items import check_items
 from recbole_bert4rec.plugin.layered_config import stored_config
 from recbole_bert4rec.plugin.patches.patch import P, Patch, Returned, Scope
 from recbole_bert4rec.plugin.patches.places import QUICK_START
@@ -117,8 +116,6 @@ def load_data_and_model(
     getLogger().info(dataset)
     loaders = recbole_data.data_preparation(config, dataset)
     training = loaders[0]._dataset
-    if "item_tokens" in state:
-        check_items(model_file, state["item_tokens"], training)
     init_seed(config["seed"], config["reproducibility"])
     model_class: Any = config.model_class if "item_tokens" in state else recbole_utils.get_model(config["model"])
     network = model_class(config, training).to(config["device"])
