@@ -57,7 +57,7 @@ def convert(
     may_be_mapped: bool = True,
     no_bar: bool | None = True,
     more: Sequence[str] = (),
-    filters: Mapping[str, list[str] | None] = MappingProxyType({}),
+    filters: Mapping[str, str] = MappingProxyType({}),
 ) -> Path:
     """Write ``FOLDER/NAME/NAME.inter`` for the log ``FOLDER/NAME.csv``, and ``conversion.json`` beside it.
 
@@ -76,7 +76,7 @@ def convert(
         may_be_mapped: whether the caller can read mapped files.
         no_bar: tqdm's ``disable`` while a large log is sorted.
         more: further columns to keep: numbers if all values are, else texts.
-        filters: columns to keep by which rows will be filtered: the texts that are wanted; None: numbers.
+        filters: columns to keep by which rows will be filtered, and how they are read: ``texts`` or ``numbers``.
 
     Returns:
         ``FOLDER/NAME``. The atomic file there has these columns. Its rows are in the order of time; equal times
@@ -109,7 +109,7 @@ def convert(
             f"without {short_list(kept)}; filter it before, or write an atomic file"
         )
     format_ = _SORTED_FORMAT if large else _FORMAT
-    how = asdict(reading) | {"header": reading.columns, "columns": columns}
+    how = asdict(reading) | {"header": reading.columns, "columns": columns, "filters": dict(filters)}
     made_from = {"format": format_, "files": source.status(), **how}
     existing = read_record(folder)
     if target.is_file() and existing is None:
@@ -170,15 +170,13 @@ class _Interactions:
         record: the content of ``conversion.json``.
     """
 
-    def __init__(
-        self, source: Log, columns: list[str], reading: Reading, filters: Mapping[str, list[str] | None]
-    ) -> None:
+    def __init__(self, source: Log, columns: list[str], reading: Reading, filters: Mapping[str, str]) -> None:
         self.columns = columns
         table = source.read(columns)
         ids = [read_ids(table[column], column, source.where, source.clean) for column in columns[:2]]
         self.more = {column: _values(table[column], column, source) for column in columns[3:] if column not in filters}
-        for column, wanted in filters.items():
-            self.more[column] = _filtered(table[column], column, source, wanted)
+        for column, kind in filters.items():
+            self.more[column] = _filtered(table[column], column, source, kind)
         rows = np.flatnonzero(np.logical_and(*(coded.codes != NO_ID for coded in ids)))
         if not len(rows):
             raise UserError(f"{source.path}: no row has both {columns[0]!r} and {columns[1]!r}")
@@ -256,29 +254,15 @@ def _values(column: pa.ChunkedArray[Any], name: str, source: Log) -> pa.Array[An
     return _of_rows(values, texts)
 
 
-def _filtered(column: pa.ChunkedArray[Any], name: str, source: Log, wanted: list[str] | None) -> pa.Array[Any]:
-    """Return a column by which rows will be filtered.
-
-    Args:
-        column: of the log.
-        name: of the column.
-        source: the log, whose doubts are added to.
-        wanted: texts that are wanted; None: numbers.
+def _filtered(column: pa.ChunkedArray[Any], name: str, source: Log, kind: str) -> pa.Array[Any]:
+    """Return a column by which rows will be filtered, of ``texts`` or ``numbers``; doubts are added to the log's.
 
     Raises:
-        UserError: no row has a text that is wanted, or a value is not a number.
+        UserError: a value is not a number.
     """
     ids = read_ids(column, name, source.where, source.clean)
-    values, known = ids.tokens, set(map(str, ids.tokens.to_pylist()))
-    if wanted is not None:
-        unknown = [text for text in wanted if text not in known]
-        message = (
-            f"{source.path}: `val_interval` of {name!r} wants {short_list(unknown)}, which no row has; its values are "
-        )
-        if len(unknown) == len(wanted):
-            raise UserError(f"{message}{short_list(sorted(known))}")
-        source.doubts += [f"{message}{short_list(sorted(known))}"] if unknown else []
-    else:
+    values = ids.tokens
+    if kind == "numbers":
         missing = pc.is_in(values, pa.array(MISSING_TEXTS))
         numbers = pd.to_numeric(pc.if_else(missing, None, values).to_pandas(), errors="coerce").to_numpy(dtype=float)
         wrong = np.flatnonzero(np.isnan(numbers) & ~missing.to_numpy(zero_copy_only=False))

@@ -127,11 +127,17 @@ def _mistakes_of_intervals(config: Mapping[str, Any]) -> list[str]:
     if not isinstance(values, dict):
         return [f"`val_interval` must be a dictionary such as {{'rating': '[3,inf)'}}, but is {values!r}."]
     intervals |= {f"val_interval: {field}": value for field, value in values.items() if isinstance(value, str)}
-    return [
-        f"`{key}` must be intervals such as '[5,inf)' or '(0,1];[3,4)', but is {short(value)}."
-        for key, value in intervals.items()
-        if value not in (None, "None") and not all(map(_is_interval, str(value).split(";")))
-    ]
+    stated = {key: value for key, value in intervals.items() if value not in (None, "None")}
+    return [mistake for key, value in stated.items() if (mistake := mistake_of_interval(key, value)) is not None]
+
+
+def mistake_of_interval(name: str, value: object) -> str | None:
+    """Say why a value is not an interval of numbers, or several; None if it is."""
+    if all(map(_is_interval, str(value).split(";"))):
+        return None
+    is_date = re.search(r"\d{4}-\d\d", str(value))
+    hint = " A date is written in Unix seconds: 2024-04-01 is 1711929600." if is_date else ""
+    return f"`{name}` must be intervals such as '[5,inf)' or '(0,1];[3,4)', but is {short(value)}.{hint}"
 
 
 def _is_interval(text: str) -> bool:

@@ -21,7 +21,7 @@ from recbole_bert4rec.logs.atomic import (
 )
 from recbole_bert4rec.logs.conversion import folder_read
 from recbole_bert4rec.logs.reader import read_columns
-from recbole_bert4rec.plugin.cleaning import drop_rows_without_ids, read_file, remove_duplication
+from recbole_bert4rec.plugin.cleaning import check_filters, drop_rows_without_ids, read_file, remove_duplication
 from recbole_bert4rec.plugin.items import ITEM_ORDER, ItemOrder
 from recbole_bert4rec.system.errors import UserError, short
 
@@ -82,6 +82,10 @@ class FastLoading(SequentialDataset):
     def _remove_duplication(self) -> None:
         """Remove duplicates; of simultaneous rows the first one in the file counts as first."""
         remove_duplication(SequentialDataset._remove_duplication, self)
+
+    def _filter_by_field_value(self) -> None:
+        """Filter by values; refuse what means nothing for a column."""
+        check_filters(SequentialDataset._filter_by_field_value, self)
 
     def _load_feat(self, filepath: str, source: FeatureSource | str) -> pd.DataFrame | None:
         """Load a file; those of interactions with our reader, those of users and items after a check."""

@@ -35,7 +35,7 @@ from recbole_bert4rec.plugin.layered_config import Layers, layered_config
 from recbole_bert4rec.plugin.warm_start import check_shapes
 from recbole_bert4rec.recommend.answers import check_names_of_columns
 from recbole_bert4rec.system.constants import DEFAULT_NAMES, FOR_THE_USER, FORMATS, NAMES_OF_COLUMNS, OUR_MODELS
-from recbole_bert4rec.system.errors import UserError, nearest, short
+from recbole_bert4rec.system.errors import UserError, nearest, short, short_list
 from recbole_bert4rec.system.files import check_folder, check_picture, refuse_same
 from recbole_bert4rec.system.resources import shipped
 from recbole_bert4rec.training.build import translate_errors
@@ -224,26 +224,31 @@ def _from_table(
     return folder.name, of_log
 
 
-def _filters(options: Mapping[str, Any], kept_anyway: Sequence[str]) -> dict[str, list[str] | None]:
-    """Return the columns of the log by which rows are filtered, with the values to keep; None for an interval.
+def _filters(options: Mapping[str, Any], kept_anyway: Sequence[str]) -> dict[str, str]:
+    """Return the columns of the log by which rows are filtered: ``texts``, by a list, or ``numbers``, by an interval.
 
     Args:
         options: by their names.
         kept_anyway: columns that are read for other reasons.
 
     Raises:
-        UserError: a value to keep is not a text.
+        UserError: a value to keep is not a text, or a column is both.
     """
-    filters: dict[str, list[str] | None] = dict.fromkeys(_dictionary(options, "threshold"))
+    filters = dict.fromkeys(_dictionary(options, "threshold"), "numbers")
     for column, wanted in _dictionary(options, "val_interval").items():
-        filters[column] = list(wanted) if isinstance(wanted, (list, tuple)) else None
-        for value in filters[column] or ():
+        if not isinstance(wanted, (list, tuple)):
+            filters[column] = "numbers"
+            continue
+        if column in filters:
+            raise UserError(f"`threshold` reads {column!r} as numbers; `val_interval` must give it an interval, too")
+        filters[column] = "texts"
+        for value in wanted:
             if not isinstance(value, str):
                 raise UserError(
                     f"`val_interval` of {column!r}: values of a list are texts, but one is {short(value)}; write "
-                    f"{[str(value)]}, or an interval such as '[3,5]'"
+                    f"{short_list(map(str, wanted))}, or an interval such as '[3,5]'"
                 )
-    return {column: wanted for column, wanted in filters.items() if column not in kept_anyway}
+    return {column: kind for column, kind in filters.items() if column not in kept_anyway}
 
 
 def _listed(columns: object) -> list[str]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from recbole.data import create_dataset
 
 from recbole_bert4rec.system.errors import UserError
 from tests.helpers.runs import make_config, prepare
@@ -46,6 +48,28 @@ def test_a_misspelt_data_set_is_guessed(write_inter: Any) -> None:
 def test_filters_that_leave_nothing_are_named(write_inter: Any) -> None:
     message = error_of(write_inter(ROWS), user_inter_num_interval="[99,inf)")
     assert message.startswith("the filters leave nothing of data set 'toy': {'user_inter_num_interval': '[99,inf)'")
+
+
+@pytest.mark.parametrize("model", ["BERT4Rec", "SASRec"])
+@pytest.mark.parametrize(
+    ("wanted", "words"),
+    [
+        ({"timestamp": ["5"]}, "`val_interval: timestamp` must be intervals .* but is \\['5'\\]"),
+        ({"timestamp": ["2024-04-01"]}, "2024-04-01 is 1711929600"),
+        ({"item_id": ["i1", "i99"]}, None),
+        ({"item_id": ["i99"]}, "`val_interval: item_id` wants \\['i99'\\], which no row has; its values are .*'i0'"),
+        ({"item_id": "[1,3]"}, "`val_interval: item_id` must be a list of texts"),
+    ],
+)
+def test_a_filter_by_value_that_means_nothing_is_refused(
+    model: str, wanted: dict[str, Any], words: str | None, write_inter: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    options = {**write_inter(ROWS), "state": "warning", "model": model, "val_interval": wanted}
+    if words is not None:
+        assert re.search(words, error_of(options))
+    else:
+        create_dataset(make_config(**options))
+        assert "wants ['i99'], which no row has" in caplog.text
 
 
 def test_a_filter_of_a_column_that_is_not_there_is_not_blamed_on_the_data(write_inter: Any) -> None:

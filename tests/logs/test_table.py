@@ -298,6 +298,16 @@ def test_further_columns_are_kept_where_they_are_asked_for_with_their_types(endi
     ("options", "words"),
     [
         ({"val_interval": {"event": ["Buy"]}}, r"wants \['Buy'\], which no row has; its values are .*'buy'"),
+        (
+            {"val_interval": {"stars": ["4"]}},
+            r"`val_interval: stars` wants \['4'\], which no row has; its values are .*'4.5'",
+        ),
+        ({"val_interval": {"stars": ["2.5"]}, "threshold": {"stars": 2}}, "`threshold` reads 'stars' as numbers"),
+        (
+            {"val_interval": {"when": ["2024-04-01"]}},
+            r"`val_interval: when` must be intervals .*2024-04-01 is 1711929600",
+        ),
+        ({"val_interval": {"when": "[2024-04-01,inf)"}}, r"`val_interval: when` must be .*2024-04-01 is 1711929600"),
         ({"val_interval": {"stars": [1.5]}}, r"values of a list are texts, but one is 1.5; write \['1.5'\]"),
         ({"val_interval": {"event": "[3,5]"}}, r"line 2: 'event' must hold numbers .* such as 'a \"view\"'; a list"),
         ({"threshold": {"event": 3}}, r"'event' must hold numbers to be filtered by"),
@@ -308,7 +318,7 @@ def test_a_filter_that_cannot_be_meant_is_refused(options: dict[str, Any], words
     log = write(RATED, tmp_path / "log.csv")
     names = dict(zip(NAMES_OF_COLUMNS, FIELDS, strict=True))
     with pytest.raises(UserError, match=words):
-        configure(RunRequest(dataset=log, options={**QUIET, **names, **options}))
+        create_dataset(configure(RunRequest(dataset=log, options={**QUIET, **names, **options})))
 
 
 def test_a_filter_that_leaves_nothing_is_one_line(tmp_path: Path) -> None:
@@ -362,9 +372,28 @@ def test_values_that_are_wanted_and_not_there_and_gaps_are_said(tmp_path: Path, 
     names = dict(zip(NAMES_OF_COLUMNS, FIELDS, strict=True))
     filters = {"val_interval": {"event": ["buy", "vew"], "stars": "[0,9]"}}
     config = configure(RunRequest(dataset=log, options={**QUIET, **names, **filters}))
-    assert "wants ['vew'], which no row has" in caplog.text
     assert "5 rows have no 'stars'" in caplog.text
     assert create_dataset(config).inter_num == ((frame["event"] == "buy") & (frame["stars"] != "NULL")).sum()
+    assert "wants ['vew'], which no row has" in caplog.text
+
+
+def test_a_conversion_is_made_again_if_a_column_is_read_in_another_way(tmp_path: Path) -> None:
+    log = write(RATED, tmp_path / "log.csv")
+    names = dict(zip(NAMES_OF_COLUMNS, FIELDS, strict=True))
+    numbers, texts = {"val_interval": {"stars": "[2,3]"}}, {"val_interval": {"stars": ["2.5"]}}
+    labels = {"threshold": {"stars": 2}}
+    counts = [
+        create_dataset(configure(RunRequest(dataset=log, options={**QUIET, **names, **options}))).inter_num
+        for options in (numbers, texts, numbers, {"val_interval": {"stars": ["2.5", "4.5"]}})
+    ]
+    assert counts == [
+        RATED["stars"].between(2, 3).sum(),
+        (RATED["stars"] == 2.5).sum(),
+        counts[0],
+        RATED["stars"].isin([2.5, 4.5]).sum(),
+    ]
+    labelled = create_dataset(configure(RunRequest(dataset=log, options={**QUIET, **names, **labels})))
+    assert labelled.inter_feat["label"].sum() == (RATED["stars"] >= 2).sum()
 
 
 @pytest.mark.parametrize("model", ["BERT4Rec", "SASRec"])

@@ -14,7 +14,7 @@ from recbole.data.dataset import Dataset
 from recbole_bert4rec.logs.atomic import load_interactions
 from recbole_bert4rec.options.user_models import parent_of
 from recbole_bert4rec.plugin.candidates import create_samplers
-from recbole_bert4rec.plugin.cleaning import read_file
+from recbole_bert4rec.plugin.cleaning import check_filters, read_file
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.global_split import (
     asks_for_global_time,
@@ -136,6 +136,13 @@ PATCHES = (
         unless_ours(FastLoading, read_file),
         "A quote in a value swallows the rows up to the next one; of a converted log, RecBole drops ids such as NA and "
         "None (dataset.py:486).",
+        "data",
+    ),
+    policy(
+        "recbole.data.dataset.dataset:Dataset",
+        "_filter_by_field_value",
+        unless_ours(FastLoading, check_filters),
+        "A list of values for a column of numbers filters nothing, and loses one row (dataset.py:1043).",
         "data",
     ),
     policy(
