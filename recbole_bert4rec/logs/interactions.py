@@ -21,6 +21,7 @@ from recbole_bert4rec.logs.codes import are_whole, as_texts, cleaned
 from recbole_bert4rec.logs.logs import open_log
 from recbole_bert4rec.logs.parquet_log import ParquetLog
 from recbole_bert4rec.logs.reading import Reading
+from recbole_bert4rec.logs.times import no_times
 from recbole_bert4rec.system.errors import UserError
 
 _ROWS = 1 << 16  # read at once
@@ -57,7 +58,7 @@ class InteractionFile:
         needed = list(fields if needs_times else fields[:2])
         self._columns = self._log.present(needed, [] if needs_times or self._reading.in_order else [fields[2]])
         if len(self._columns) < 3 and not self._reading.in_order and flag == "--input":
-            self._log.doubts.append(f"there is no column {fields[2]!r}, so that the rows are taken in their order")
+            self._log.doubts.append(no_times(fields[2]))
 
     def renamed(self, frame: pd.DataFrame, fields: tuple[str, str, str]) -> pd.DataFrame:
         """Return interactions of this file with other names of their columns."""

@@ -62,6 +62,11 @@ class Times(NamedTuple):
     doubts: tuple[str, ...] = ()
 
 
+def no_times(column: str) -> str:
+    """Say that histories have no times, and what that means."""
+    return f"there is no column {column!r}, so that the rows are taken in their order"
+
+
 def unit_of(first: float, last: float) -> int | None:
     """Return how many units of times from ``first`` to ``last`` make a second; None if they are not Unix times.
 

@@ -63,7 +63,7 @@ def viewed_rule(seen_bias: float | None, exclude_seen: bool) -> ViewedRule:
         exclude_seen: the option, by which the metric ranked.
     """
     if seen_bias is not None and not exclude_seen:
-        learnt = f"the model learnt to add {seen_bias:.2g} to the score of an item that the user had"
+        learnt = f"the model learnt to add {seen_bias:+.2g} to the scores of items that a user had (seen_bias)"
         if seen_bias > 0:
             return ViewedRule(False, f"items of a history may be recommended again: {learnt}")
         return ViewedRule(True, f"items of a history are left out: {learnt}")

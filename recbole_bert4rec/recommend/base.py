@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from recbole_bert4rec.logs.times import no_times
 from recbole_bert4rec.options.kinds import Switch, Whole, or_null
 from recbole_bert4rec.recommend.answers import (
     NobodyError,
@@ -25,7 +26,7 @@ from recbole_bert4rec.recommend.answers import (
     viewed_rule,
 )
 from recbole_bert4rec.recommend.histories import Dates, Histories, Pairs, aligned, one_for_each, read_histories
-from recbole_bert4rec.recommend.ids import ByUser, Ids, Items
+from recbole_bert4rec.recommend.ids import ByUser, Ids, Items, as_frame
 from recbole_bert4rec.recommend.scorer import Batch, Floats, Scorer
 from recbole_bert4rec.system.constants import PADDING
 from recbole_bert4rec.system.errors import UserError
@@ -49,6 +50,8 @@ class BaseRecommender:
         stored: the histories that came with the model, if there are any.
         batch_size: histories that are encoded at once.
     """
+
+    _in_order = False  # whether the training's rows were in the order of time
 
     def __init__(
         self,
@@ -95,9 +98,12 @@ class BaseRecommender:
                 )
             return self.stored
         if not isinstance(histories, Histories):
-            histories = read_histories(histories, self._items, self.fields, times, self.dates)
-            if warn and histories.report is not None:
-                getLogger(__name__).warning(histories.report)
+            table: Any = as_frame(histories)
+            histories = read_histories(table, self._items, self.fields, times, self.dates)
+            in_their_order = isinstance(table, pd.DataFrame) and histories.times is None and not self._in_order
+            for doubt in (histories.report, no_times(self.fields[2]) if in_their_order else None):
+                if warn and doubt is not None:
+                    getLogger(__name__).warning(doubt)
         if self._scorer.needs_times and histories.times is None:
             raise needs_times(self.fields[2])
         return histories

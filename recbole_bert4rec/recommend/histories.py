@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from recbole_bert4rec.core.segments import index_within_segment, pair_keys, split_keys
 from recbole_bert4rec.logs.times import TimeColumn
-from recbole_bert4rec.recommend.ids import ByUser, Ids, Items, by_user, left_out, places_of
+from recbole_bert4rec.recommend.ids import ByUser, Ids, Items, as_frame, by_user, left_out, places_of
 from recbole_bert4rec.system.constants import PADDING
 from recbole_bert4rec.system.errors import UserError, short
 
@@ -198,8 +198,9 @@ def one_for_each(
     Raises:
         UserError: a history has none.
     """
-    if not isinstance(values, Mapping) and (isinstance(values, str) or not isinstance(values, Iterable)):
-        raise UserError(f"`{argument}` must be a list or a dictionary by user, but is {short(values)}")
+    framed = as_frame(values)
+    if not isinstance(framed, Iterable) or isinstance(framed, (str, pd.DataFrame)):
+        raise UserError(f"`{argument}` must be a list or a dictionary by user, but is a {type(values).__name__}")
     lists: ByUser = (
         {user: [item] for user, item in values.items()} if isinstance(values, Mapping) else [[item] for item in values]
     )

@@ -201,8 +201,8 @@ def by_user(values: object, argument: str) -> tuple[NDArray[np.object_], list[Id
     """
     wanted = f"`{argument}` must be a list of lists, a dictionary of lists or, for histories, a frame"
     of_one = f"{wanted}; a single list is written [{argument}]"
-    if isinstance(values, Mapping):
-        names, lists = list(values), list(values.values())
+    if isinstance(values, (Mapping, pd.Series)):  # a column of lists has its users in the index
+        names, lists = [user for user, _ in values.items()], [ids for _, ids in values.items()]
         of_one = f"`{argument}` must be a dictionary of lists, such as {{'ann': ['50', '181']}}"
     elif isinstance(values, Iterable) and not isinstance(values, (str, bytes)):
         lists = list(values)
@@ -231,8 +231,25 @@ def places_of(named: NDArray[np.object_], users: NDArray[np.object_], argument: 
     return places
 
 
+def as_frame(value: object) -> object:
+    """Return a table, of whatever library, as a frame of pandas; anything else as it is."""
+    if isinstance(value, (pd.DataFrame, pd.Series)):
+        return value
+    if hasattr(value, "__arrow_c_stream__"):
+        try:
+            return pa.table(value).to_pandas()
+        except (TypeError, ValueError, pa.ArrowException):  # a single column
+            return value
+    return pd.api.interchange.from_dataframe(value) if hasattr(value, "__dataframe__") else value
+
+
 def _listed(value: object, argument: str, wanted: str = "") -> Ids:
-    """Return a list of ids as a collection; a text is refused."""
+    """Return a list of ids as a collection; a text, a dictionary and a table are refused."""
+    if isinstance(value, Mapping) or isinstance(as_frame(value), pd.DataFrame):
+        wanted = wanted or f"`{argument}` must be a list of items"
+        raise UserError(
+            f"{wanted}, but there is a {type(value).__name__} in its place: {' '.join(short(value).split())}"
+        )
     if not _is_list(value):
         raise UserError(f"{wanted or f'`{argument}` must be a list of items'}, but there is {short(value)} in it")
     return value if isinstance(value, Collection) else list(value)

@@ -66,6 +66,7 @@ class Recommender(BaseRecommender):
     ) -> None:
         self.ranker, self.config, self.counts = ranker, config, counts
         self._torch = TorchScorer(ranker, counts)
+        self._in_order = bool(config.get("in_order"))
         user, item, time = (config[field] for field in NAMES_OF_COLUMNS)
         read_before = config.get("date_format_found") or (None if config.get("conversion") else NUMBERS)
         dates = Dates(config.get("date_format"), config.get("timezone"), read_before)

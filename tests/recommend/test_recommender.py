@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import torch
 
@@ -142,7 +143,7 @@ def test_what_may_be_recommended_can_be_narrowed(model: Recommender) -> None:
     ("seen_bias", "options", "left_out", "words"),
     [
         (-0.4, {}, True, "left out: the model learnt to add -0.4 to"),
-        (0.4, {}, False, "again: the model learnt to add 0.4 to"),
+        (0.4, {}, False, "again: the model learnt to add +0.4 to"),
         (0.4, {"exclude_seen": True}, True, "are left out, as in evaluation (exclude_seen=True)"),
         (0.0, {"seen_bias": False}, False, "may be recommended again, as in evaluation (exclude_seen=False)"),
         (0.0, {"seen_bias": False, "exclude_seen": True}, True, "are left out, as in evaluation (exclude_seen=True)"),
@@ -286,6 +287,11 @@ WRONG = [
         "`items_to_recommend` names 1 of 1 items .* such as 'x'",
     ),
     (lambda m: m.recommend([["i1"]], exclude="i1"), "`exclude` must be a list of items"),
+    (lambda m: m.recommend([["i1"]], exclude=pd.DataFrame({"item_id": ["i1"]})), "there is a DataFrame"),
+    (lambda m: m.recommend([["i1"]], items_to_recommend=pa.table({"item_id": ["i1"]})), "there is a Table"),
+    (lambda m: m.recommend([["i1"]], items_to_recommend={"i1": 3}), "there is a dict"),
+    (lambda m: m.recommend([{"user_id": "a", "item_id": "i1", "timestamp": 3}]), "there is a dict"),
+    (lambda m: m.rank_of([["i1"]], pd.DataFrame({"item_id": ["i1"]})), "`items` must be a list or a dictionary"),
     (lambda m: m.recommend({"a": ["i1"]}, exclude={"b": ["i1"]}), "`exclude` names user 'b', who has no history here"),
     (lambda m: m.recommend([["i1"]], items_to_recommend=["i1"], exclude=["i1"]), "leave nothing to recommend"),
     (lambda m: m.recommend([["i1"]], times=[[1, 2]]), "`times` must have a time for each item"),
@@ -404,3 +410,36 @@ def test_all_users_of_ml_100k_get_what_the_full_ranking_has() -> None:
     assert len(best) == 943
     different = [u for u, row in found.rankings.of_user.items() if best[users[u]] != tokens[row].tolist()]
     assert not different
+
+
+class OtherTable:
+    """A table of a library that has the older protocol for exchange alone."""
+
+    def __init__(self, frame: pd.DataFrame) -> None:
+        self._frame = frame
+
+    def __dataframe__(self, nan_as_null: bool = False, allow_copy: bool = True) -> Any:
+        return self._frame.__dataframe__(nan_as_null, allow_copy)
+
+    def __iter__(self) -> Any:
+        return iter(self._frame)
+
+
+def test_tables_of_other_libraries_and_a_column_of_lists_are_histories_too(model: Recommender) -> None:
+    rows = [("ann", "i3", 2.0), ("bob", "i9", 1.0), ("ann", "i1", 1.0)]
+    frame = pd.DataFrame(rows, columns=["user_id", "item_id", "timestamp"])
+    wanted = lists_of(model.recommend({"ann": ["i1", "i3"], "bob": ["i9"]}, k=3))
+    column = pd.Series({"ann": ["i1", "i3"], "bob": ["i9"]})
+    for histories in (frame, pa.Table.from_pandas(frame), OtherTable(frame), column):
+        assert lists_of(model.recommend(histories, k=3)) == wanted
+
+
+def test_a_frame_without_times_is_read_in_its_order_which_is_said(
+    model: Recommender, caplog: pytest.LogCaptureFixture
+) -> None:
+    frame = pd.DataFrame({"user_id": ["ann", "ann"], "item_id": ["i3", "i1"]})
+    said = "there is no column 'timestamp', so that the rows are taken in their order"
+    assert lists_of(model.recommend(frame, k=3)) == lists_of(model.recommend({"ann": ["i3", "i1"]}, k=3))
+    assert [record.message for record in caplog.records] == [said]
+    model.recommend(frame.assign(timestamp=[2.0, 1.0]), k=3)
+    assert len(caplog.records) == 1
