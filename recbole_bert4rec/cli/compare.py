@@ -15,6 +15,7 @@ from recbole_bert4rec.cli.inputs import (
     named_in_files,
     protocols,
 )
+from recbole_bert4rec.options.flags import seconds_of
 from recbole_bert4rec.system.constants import DEFAULT_NAMES
 from recbole_bert4rec.system.errors import UserError
 
@@ -43,15 +44,7 @@ def add_comparison(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
-    """Compare models.
-
-    Args:
-        options: the command's own flags.
-        flags: options for all models, by their names.
-
-    Raises:
-        UserError: something that the user can mend.
-    """
+    """Compare models."""
     from recbole_bert4rec.comparison.study import Study
 
     compare_named(options, flags, models_of(options), Study(), "compare")
@@ -60,32 +53,25 @@ def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
 def compare_named(
     options: argparse.Namespace, flags: dict[str, str], names: list[str], study: Study, kind: str
 ) -> None:
-    """Compare the named models or variants.
-
-    Args:
-        options: those of :func:`add_comparison`, data set and files.
-        flags: options for all models.
-        names: names of models, or of the study's variants.
-        study: the variants; an empty one for models.
-        kind: first part of the folder's name.
-    """
-    from recbole_bert4rec.comparison.compare import compare
-    from recbole_bert4rec.comparison.comparison import Comparison
-    from recbole_bert4rec.logs.logs import data_set_name, is_table
-    from recbole_bert4rec.training.budget import seconds_of
-
+    """Compare the named models or variants."""
     count, first = (1 if options.seeds is None else options.seeds), _first_seed(options, flags)
     if count < 1:
         raise UserError(f"--seeds={count} must be at least 1")
     dataset = options.dataset or named_in_files(options).get("dataset") or DEFAULT_NAMES["dataset"]
+    budget = None if options.budget is None else seconds_of(options.budget)
+    also_test = protocols(options)
+    from recbole_bert4rec.comparison.compare import compare
+    from recbole_bert4rec.comparison.comparison import Comparison
+    from recbole_bert4rec.logs.logs import data_set_name, is_table
+
     comparison = Comparison(
         models=tuple(names),
         dataset=dataset,
         config_files=config_files(options),
         options=flags,
         seeds=tuple(range(first, first + count)),
-        budget=None if options.budget is None else seconds_of(options.budget),
-        also_test=protocols(options),
+        budget=budget,
+        also_test=also_test,
         study=study,
     )
     name = data_set_name(dataset) if is_table(dataset) else dataset

@@ -29,21 +29,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
-    """Evaluate, and print the metrics as JSON.
-
-    Args:
-        options: the command's own flags.
-        flags: none.
-
-    Raises:
-        UserError: something that the user can mend.
-    """
-    from recbole_bert4rec.recommend.judging import evaluate_file
-
+    """Evaluate, and print the metrics as JSON."""
     try:
         topk = [int(k) for k in options.topk.split(",")]
     except ValueError as error:
         raise UserError(f"--topk={options.topk} must be whole numbers, separated by commas") from error
+    from recbole_bert4rec.recommend.judging import evaluate_file
+
     model, left_out = open_model(options, cold_items=False), filter_viewed(options)
     if options.input is None:
         if options.targets is not None:

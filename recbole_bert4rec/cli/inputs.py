@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from typing import Any
 
 from recbole_bert4rec.options.user_models import named_in_file
@@ -68,7 +69,9 @@ def protocols(options: argparse.Namespace) -> tuple[str, ...]:
 
 
 def _paths_of(names: str | None) -> tuple[str, ...]:
-    return tuple(map(find_config, (names or "").split()))
+    """Return the paths of several names, or that of one file whose name has spaces."""
+    listed = [names] if names is not None and os.path.isfile(names) else (names or "").split()
+    return tuple(map(find_config, listed))
 
 
 def named_in_files(options: argparse.Namespace) -> dict[str, Any]:

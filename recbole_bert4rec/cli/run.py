@@ -8,6 +8,7 @@ import os
 from recbole_bert4rec.cli import compare, study
 from recbole_bert4rec.cli.engine import add_engine, check_engine
 from recbole_bert4rec.cli.inputs import add_names, add_screen, config_files, models_of, protocols
+from recbole_bert4rec.options.flags import seconds_of
 from recbole_bert4rec.options.user_models import is_ours, known_as
 from recbole_bert4rec.system.constants import VERBOSE
 from recbole_bert4rec.system.errors import UserError
@@ -42,40 +43,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
-    """Run one model, or compare several.
-
-    Args:
-        options: the command's own flags.
-        flags: options for all models, by their names.
-
-    Raises:
-        UserError: something that the user can mend.
-    """
+    """Run one model, or compare several."""
     if _is_comparison(options):
         _compare(options, flags)
         return
-    from recbole_bert4rec.training.budget import seconds_of
-    from recbole_bert4rec.training.processes import TrainingProcess, run_processes, run_rank
-    from recbole_bert4rec.training.request import RunRequest
-    from recbole_bert4rec.training.run import run
-
     if options.output_dir is not None:
         raise UserError("--output_dir is for several models or --seeds; a single run writes to `checkpoint_dir`")
     k_of_model = options.k is not None and options.recommend is None  # some models of RecBole have an option `k`
     if k_of_model and (options.model is None or is_ours(known_as(options.model))):
         raise UserError("--k says how many items --recommend=FILE writes; give that too")
+    budget = None if options.budget is None else seconds_of(options.budget)
+    files, also_test = config_files(options), protocols(options)
+    _starter(options, torchrun=False)  # flags are checked before libraries are imported
+    from recbole_bert4rec.training.processes import TrainingProcess, run_processes, run_rank
+    from recbole_bert4rec.training.request import RunRequest
+    from recbole_bert4rec.training.run import run
+
     request = RunRequest(
         model=options.model,
         dataset=options.dataset,
-        config_files=config_files(options),
+        config_files=files,
         options={"k": options.k, **flags} if k_of_model else flags,
         flags={},
         recommend=options.recommend,
         k=10 if options.k is None else options.k,
         attention=options.attention,
         resume=options.resume,
-        budget=None if options.budget is None else seconds_of(options.budget),
-        also_test=protocols(options),
+        budget=budget,
+        also_test=also_test,
         screen=options.screen,
     )
     process = TrainingProcess.of_environment()
@@ -93,11 +88,7 @@ def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
 
 
 def _starter(options: argparse.Namespace, torchrun: bool) -> str | None:
-    """Return the name of the program or flag that starts several processes; None if there is one process.
-
-    Raises:
-        UserError: there are two of them, or a flag that does not go with them.
-    """
+    """Return the name of the program or flag that starts several processes; None if there is one process."""
     used = {"torchrun": torchrun, "--nproc": options.nproc > 1, "--engine=ray": check_engine(options)}
     starters = [name for name, is_used in used.items() if is_used]
     if options.nproc < 1:
@@ -126,11 +117,7 @@ def _is_comparison(options: argparse.Namespace) -> bool:
 
 
 def _compare(options: argparse.Namespace, flags: dict[str, str]) -> None:
-    """Compare models or variants with the flags of a run.
-
-    Raises:
-        UserError: a flag is for a single run.
-    """
+    """Compare models or variants with the flags of a run."""
     for name in _OF_ONE_RUN:
         if getattr(options, name) is not None:
             raise UserError(f"--{name} is for a single run of one model, not for several models, --seeds or --study")

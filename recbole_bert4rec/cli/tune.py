@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recbole_bert4rec.cli.inputs import add_names, add_screen, config_files, model_in_files, named_in_files
+from recbole_bert4rec.options.flags import seconds_of
 from recbole_bert4rec.system.constants import ALGORITHMS, DEFAULT_NAMES, SCHEDULERS, TOOLS
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.extras import OF_A_SEARCH, need
@@ -38,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="Hyperopt: one trial after the other; Ray: side by side, on "
         "this machine or a cluster (default: %(default)s)",
     )
-    add("--algo", choices=ALGORITHMS, default="exhaustive", help="(default: %(default)s)")
+    add("--algo", choices=ALGORITHMS, help="(default: exhaustive, or random with --max_evals)")
     add("--max_evals", "--num_samples", type=int, metavar="N", help=f"trials of random and bayes (default: {_DRAWN})")
     add("--budget", help="time of training and validation that a trial may take, such as 10m, whatever its epochs")
     add("--metric", help="validation metric to judge by, such as NDCG@10 (default: the option valid_metric)")
@@ -64,19 +65,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
-    """Search, judge the trials on validation, and test the best one once.
-
-    Args:
-        options: the command's own flags.
-        flags: options for all trials, by their names.
-
-    Raises:
-        UserError: something that the user can mend.
-    """
+    """Search, judge the trials on validation, and test the best one once."""
+    options.algo = options.algo or ("exhaustive" if options.max_evals is None else "random")
+    if mistakes := _mistakes(options, flags):
+        raise UserError("; ".join(mistakes))
+    budget = None if options.budget is None else seconds_of(options.budget)
     need("a search", *OF_A_SEARCH, *(["ray"] if options.tool == "Ray" else []))
     from recbole_bert4rec.tuning.tune import tune
 
-    tune(_request(options, flags))
+    tune(_request(options, flags, budget))
 
 
 def left_behind(options: argparse.Namespace) -> str:
@@ -84,8 +81,8 @@ def left_behind(options: argparse.Namespace) -> str:
     return "the trials that ended are kept, --resume goes on from there"
 
 
-def _contradictions(options: argparse.Namespace, flags: dict[str, str]) -> list[str]:
-    """Say which flags do not go together."""
+def _mistakes(options: argparse.Namespace, flags: dict[str, str]) -> list[str]:
+    """Say which flags do not go together, or have a number that they cannot have."""
     mistakes = []
     if options.tool != "Ray":
         only_ray = {"--scheduler": options.scheduler != "none", "--max_concurrent": options.max_concurrent}
@@ -99,28 +96,26 @@ def _contradictions(options: argparse.Namespace, flags: dict[str, str]) -> list[
         mistakes.append("--budget ends trials by time and --scheduler=asha by epochs; leave one of them out")
     if options.metric is not None and "valid_metric" in flags:
         mistakes.append("--metric and --valid_metric say the same; leave one of them out")
-    return mistakes
-
-
-def _request(options: argparse.Namespace, flags: dict[str, str]) -> SearchRequest:
-    """Return the request for a search, or name all flags that do not go together."""
-    import torch
-
-    from recbole_bert4rec.training.budget import seconds_of
-    from recbole_bert4rec.tuning.job import Resources
-    from recbole_bert4rec.tuning.objective import Task
-    from recbole_bert4rec.tuning.tune import SearchRequest
-
-    mistakes = _contradictions(options, flags)
     for flag in ("max_evals", "cpus_per_trial", "max_concurrent"):
         value = getattr(options, flag)
         if value is not None and value < 1:
             mistakes.append(f"--{flag} must be at least 1, but is {value}")
+    if not os.path.isfile(options.params_file):
+        mistakes.append(f"there is no parameter file {options.params_file}")
+    if (options.gpus_per_trial or 0) < 0:
+        mistakes.append(f"--gpus_per_trial must be at least 0, but is {options.gpus_per_trial:g}")
+    return mistakes
+
+
+def _request(options: argparse.Namespace, flags: dict[str, str], budget: float | None) -> SearchRequest:
+    """Return the request for a search."""
+    import torch
+
+    from recbole_bert4rec.tuning.job import Resources
+    from recbole_bert4rec.tuning.objective import Task
+    from recbole_bert4rec.tuning.tune import SearchRequest
+
     gpus = float(torch.cuda.is_available()) if options.gpus_per_trial is None else options.gpus_per_trial
-    if gpus < 0:
-        mistakes.append(f"--gpus_per_trial must be at least 0, but is {gpus:g}")
-    if mistakes:
-        raise UserError("; ".join(mistakes))
     if options.metric is not None:
         flags = {**flags, "valid_metric": options.metric}
     named = {**DEFAULT_NAMES, **named_in_files(options)}
@@ -132,7 +127,7 @@ def _request(options: argparse.Namespace, flags: dict[str, str]) -> SearchReques
         fixed=flags,
         folder=os.getcwd(),
         threads=cpus,
-        budget=None if options.budget is None else seconds_of(options.budget),
+        budget=budget,
     )
     return SearchRequest(
         task=task,

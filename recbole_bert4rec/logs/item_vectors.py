@@ -111,5 +111,5 @@ def _read_npy(path: str) -> tuple[NDArray[np.object_], NDArray[np.float16]]:
         vectors = np.load(path, mmap_mode="r", allow_pickle=False).astype(np.float16)
     if not ids.is_file():
         raise UserError(f"there is no file {ids} with the ids, one a line")
-    items = np.array(ids.read_text("utf-8").splitlines(), dtype=object)
+    items = np.array(ids.read_text("utf-8-sig").splitlines(), dtype=object)
     return items, vectors

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable
 from typing import Any
+
+from recbole_bert4rec.system.errors import UserError
+
+_UNITS = {"s": 1, "m": 60, "h": 3600}
 
 
 def parse_flags(flags: Iterable[str]) -> dict[str, str]:
@@ -29,3 +34,15 @@ def literal(text: str) -> Any:
         return text
     # the types that RecBole lets through; bytes, sets, complex numbers and `...` stay texts
     return value if value is None or isinstance(value, (str, int, float, list, tuple, dict)) else text
+
+
+def seconds_of(text: str) -> float:
+    """Return the seconds of a budget such as ``90s``, ``10m`` or ``1.5h``.
+
+    Raises:
+        UserError: the text is another one.
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh])", text.strip().lower())
+    if match is None or float(match[1]) == 0:
+        raise UserError(f"--budget={text} is not a time; write for instance --budget=90s, 10m or 1.5h")
+    return float(match[1]) * _UNITS[match[2]]

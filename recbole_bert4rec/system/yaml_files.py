@@ -110,7 +110,7 @@ def read_yaml(path: str) -> FileOptions:
     """
     where = f"config file {path}"
     try:
-        text = Path(path).read_text("utf-8")
+        text = Path(path).read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{where} cannot be read: {why(error)}") from error
     content, lines = _parse(text, where)

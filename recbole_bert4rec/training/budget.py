@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Mapping
 from functools import partial
@@ -13,23 +12,9 @@ from recbole.trainer import TraditionalTrainer, Trainer
 
 from recbole_bert4rec.plugin.callbacks import Callback, StopTraining, WatchedLoader
 from recbole_bert4rec.plugin.trainer import BERT4RecTrainer
-from recbole_bert4rec.system.errors import UserError
 
 NO_END = 1_000_000
 """Epochs, and epochs without improvement, of a training that time alone ends."""
-_UNITS = {"s": 1, "m": 60, "h": 3600}
-
-
-def seconds_of(text: str) -> float:
-    """Return the seconds of a budget such as ``90s``, ``10m`` or ``1.5h``.
-
-    Raises:
-        UserError: the text is another one.
-    """
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh])", text.strip().lower())
-    if match is None or float(match[1]) == 0:
-        raise UserError(f"--budget={text} is not a time; write for instance --budget=90s, 10m or 1.5h")
-    return float(match[1]) * _UNITS[match[2]]
 
 
 class Budget(Callback):

@@ -62,14 +62,27 @@ class Parameter:
             number = min(max(number, float(self.values[0])), float(self.values[1]))
         return round(number) if self.whole else number
 
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The lowest and the highest value of a range."""
+        low, high = (math.exp(value) if self.kind == "loguniform" else float(value) for value in self.values[:2])
+        return low, high
+
+    def __str__(self) -> str:
+        """Return the name and all values, or the ends of their range."""
+        if self.kind == "choice":
+            return f"{self.name} {', '.join(map(str, self.values))}"
+        low, high = self.bounds
+        steps = f" in steps of {self.values[2]}" if self.kind == "quniform" else ""
+        return f"{self.name} from {low:.5g} to {high:.5g}{steps}"
+
     def holds(self, value: object) -> bool:
         """Return whether a value can have come from this parameter."""
         if self.kind == "choice":
             return any(type(choice) is type(value) and choice == value for choice in self.values)
-        low, high = map(math.exp, self.values) if self.kind == "loguniform" else self.values[:2]
+        low, high = self.bounds
         slack = 1e-9 * max(abs(low), abs(high))  # of logarithms taken and undone
-        number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        return number and bool(low - slack <= value <= high + slack)
+        return is_number(value) and low - slack <= value <= high + slack
 
     def drawn(self, value: object) -> Any:
         """Convert a value of the option to a draw of hyperopt; the inverse of :meth:`value`."""
@@ -117,7 +130,7 @@ def read_space(path: str | Path, why_not: Callable[[str], str | None] = lambda n
         UserError: some lines have mistakes; all are listed with their numbers.
     """
     try:
-        text = Path(path).read_text("utf-8")
+        text = Path(path).read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"parameter file {path} cannot be read: {why(error)}") from error
     if Path(path).suffix in (".yaml", ".yml"):

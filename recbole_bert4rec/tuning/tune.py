@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import math
 import os
 import shutil
 import sys
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from importlib import metadata
+from logging import getLogger
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,9 +20,10 @@ from tabulate import tabulate
 
 from recbole_bert4rec.checkpoints.checkpoint import last_of, without_places
 from recbole_bert4rec.options.auto import most_epochs
+from recbole_bert4rec.options.kinds import is_number
 from recbole_bert4rec.options.user_models import class_name, digest_of_code, importable
 from recbole_bert4rec.plugin.patches.registry import in_program
-from recbole_bert4rec.system.constants import SHORT
+from recbole_bert4rec.system.constants import FOR_THE_USER, SHORT
 from recbole_bert4rec.system.errors import UserError, nearest
 from recbole_bert4rec.system.extras import need
 from recbole_bert4rec.system.files import atomic_write, locked
@@ -42,6 +43,8 @@ from recbole_bert4rec.tuning.trials import FAILED, STOPPED, Trial, TrialLog
 
 _TAKEN = (".jsonl", ".pth", ".html", ".png", ".yaml", ".lock")
 """Endings of the files written beside the output file."""
+_AT_MOST_1 = {"dropout", "prob", "rate", "ratio", "share"}
+"""Words in the names of options that are seldom above 1."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +170,7 @@ def _run_search(request: SearchRequest, space: Space, config: Config, folder: Pa
         "begin",
         {"model": config["model"], "dataset": config["dataset"], "trials": search.total, "done": len(log.trials)},
     )
-    _point_at_exponents(space)
+    _say_ranges(space)
     progress = SearchProgress(log, search.total, config["valid_metric"], no_bars(request.screen))
 
     def keep(trial: Trial) -> None:
@@ -205,15 +208,16 @@ def _ray_tune() -> ModuleType:
         ) from error
 
 
-def _point_at_exponents(space: Space) -> None:
-    """Add a note if somebody may have taken the bounds of ``loguniform`` for the numbers themselves."""
+def _say_ranges(space: Space) -> None:
+    """Say what is searched, and where a rate or a share can be above 1."""
+    say("\n".join(["searched", *(f"  {parameter}" for parameter in space.parameters)]), "space")
     for parameter in space.parameters:
-        if parameter.kind == "loguniform" and all(0 <= bound <= 1 for bound in parameter.values):
-            low, high = map(math.exp, parameter.values)
-            say(
-                f"note: `{parameter.name} loguniform` draws from {low:.4g} to {high:.4g}: the bounds are exponents, "
-                "as RecBole's; loguniform10 takes the numbers themselves",
-                "note",
+        values = parameter.values if parameter.kind == "choice" else parameter.bounds
+        above = [value for value in values if is_number(value) and value > 1]
+        if above and _AT_MOST_1 & {*parameter.name.split("_")}:
+            getLogger(FOR_THE_USER).warning(
+                f"`{parameter.name}` can become {above[-1]:.5g}, but more than 1 is seldom meant; the bounds of "
+                "loguniform are exponents of e, as RecBole's, and loguniform10 takes the numbers themselves"
             )
 
 

@@ -178,7 +178,7 @@ print("code", code, any(name.split(".")[0] in Block.names for name in sys.module
 def test_what_needs_an_extra_names_it_at_once() -> None:
     program = f"""{WITHOUT_EXTRAS}
 from recbole_bert4rec.cli.main import main
-print(main(["tune", "--params_file=x"]), main(["--model=Pop,BERT4Rec"]), main(["--attention=a.png"]))
+print(main(["tune", "--params_file={__file__}"]), main(["--model=Pop,BERT4Rec"]), main(["--attention=a.png"]))
 """
     done = python(program)
     assert done.stdout == "1 1 1\n"

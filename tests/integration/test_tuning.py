@@ -330,11 +330,12 @@ def test_other_models_and_continuous_spaces_are_searched(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_a_loguniform_between_small_numbers_is_pointed_at(tmp_path: Path) -> None:
-    flags = ["--algo=random", "--max_evals=1", "--epochs=1"]
+def test_the_ranges_of_a_random_search_are_said_before_it_and_a_rate_above_1_is_warned_of(tmp_path: Path) -> None:
+    flags = ["--max_evals=1", "--epochs=1"]
     done = search(tmp_path, *flags, *small_log(tmp_path), space="learning_rate loguniform 1e-4,1e-2\n")
     assert done.returncode == 0, done.stderr
-    assert "`learning_rate loguniform` draws from 1 to 1.01" in done.stdout
+    assert "  learning_rate from 1.0001 to 1.0101\n" in done.stdout
+    assert "`learning_rate` can become 1.0101" in done.stdout
 
 
 def test_every_bad_line_of_a_space_is_named_and_an_unknown_option_with_the_nearest(
@@ -354,7 +355,7 @@ def test_every_bad_line_of_a_space_is_named_and_an_unknown_option_with_the_neare
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--max_evals=3"], "--max_evals goes with --algo=random or bayes"),
+        (["--algo=exhaustive", "--max_evals=3"], "--max_evals goes with --algo=random or bayes"),
         (
             ["--scheduler=asha", "--max_concurrent=0"],
             "--scheduler needs --tool=Ray; --max_concurrent must be at least 1",

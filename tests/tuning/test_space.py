@@ -138,6 +138,19 @@ def test_loguniform10_stays_between_its_bounds(low: float, factor: float) -> Non
     assert low * 0.999 <= drawn <= low * factor * 1.001
 
 
+def test_a_parameter_says_its_values_or_the_ends_of_its_range(tmp_path: Path) -> None:
+    lines = "\ufeffn_layers choice [1, 2]\nmask_ratio uniform 0.1,1\nhidden_size quniform 16,64,16\n"
+    lines += "learning_rate loguniform 1e-4,1e-2\nweight_decay loguniform10 1e-4,1e-2\n"
+    (tmp_path / "a.hyper").write_text(lines, "utf-8")  # with a byte order mark
+    assert [str(parameter) for parameter in read_space(tmp_path / "a.hyper").parameters] == [
+        "n_layers 1, 2",
+        "mask_ratio from 0.1 to 1",
+        "hidden_size from 16 to 64 in steps of 16",
+        "learning_rate from 1.0001 to 1.0101",
+        "weight_decay from 0.0001 to 0.01",
+    ]
+
+
 def test_loguniform_bounds_are_exponents_of_e_as_in_recbole() -> None:
     import numpy as np
     from hyperopt.pyll.stochastic import sample
