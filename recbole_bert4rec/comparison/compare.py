@@ -35,7 +35,7 @@ from recbole_bert4rec.system.constants import FOR_THE_USER, SHORT
 from recbole_bert4rec.system.environment import environment, suppress_dependency_warnings
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.extras import need
-from recbole_bert4rec.system.files import atomic_write, locked
+from recbole_bert4rec.system.files import atomic_write, digest_of, locked
 from recbole_bert4rec.system.scoped import restored_environment
 from recbole_bert4rec.system.workers import FailedError, in_own_process
 from recbole_bert4rec.system.yaml_files import read_yaml
@@ -240,7 +240,8 @@ class _Run:
         installed = environment()["versions"]
         versions = {name: installed.get(name) for name in ("recbole_bert4rec", "recbole", "torch")}
         study = [model] if comparison.study.variants else []  # a variant with a new name is another variant
-        also = list(map(read_yaml, comparison.also_test))
+        also: list[object] = [*map(read_yaml, comparison.also_test)]
+        also += [digest_of(options["item_vectors"])] if options.get("item_vectors") else []
         code = digest_of_code(config.model_class)
         parts = [*study, plain, comparison.budget, *also, about["fingerprint"], versions, *([code] if code else [])]
         content = json.dumps(parts, sort_keys=True, default=str)

@@ -22,6 +22,13 @@ if TYPE_CHECKING:
 
 CONTEXT: SpawnContext | ForkServerContext = multiprocessing.get_context("spawn")
 """How processes begin: a fork would share locks of threads, and cannot use a GPU that its parent has used."""
+_NAME = "recbole_bert4rec worker"
+_NO_GUARD = 97
+"""Exit code of a process that imported the program, which has no main guard, and so did not come to its work."""
+_GUARD = (
+    "compare() and tune() start processes, and each of these imports your program: put the calls under "
+    'if __name__ == "__main__": (docs/api.md has an example)'
+)
 _GRACE = 10.0
 """Seconds that a process has to end once its work is done."""
 
@@ -49,6 +56,20 @@ def death_of(code: int | None) -> str:
     how = f"signal {signal.Signals(-code).name}" if code is not None and code < 0 else f"exit code {code}"
     memory = "; the system kills processes that take too much memory" if code == -signal.SIGKILL else ""
     return f"its process was ended by {how}{memory}"
+
+
+def refuse_unguarded() -> None:
+    """Refuse to begin in a process that is itself about to be started: it imports a program without a main guard.
+
+    Raises:
+        UserError: naming the guard. One of :class:`Worker` ends instead, and its parent raises that.
+    """
+    process = multiprocessing.current_process()
+    if not getattr(process, "_inheriting", False):
+        return
+    if process.name == _NAME:
+        os._exit(_NO_GUARD)
+    raise UserError(_GUARD)
 
 
 def end_with_parent() -> None:
@@ -83,7 +104,7 @@ class Worker:
 
     def _start(self) -> None:
         self._pipe, theirs = CONTEXT.Pipe()
-        self.process = CONTEXT.Process(target=_serve, args=(theirs, *self._target))
+        self.process = CONTEXT.Process(target=_serve, args=(theirs, *self._target), name=_NAME)
         self.process.start()
         theirs.close()
 
@@ -116,6 +137,8 @@ class Worker:
                 news(content)
         except (EOFError, ConnectionResetError, BrokenPipeError):
             self.process.join()
+            if self.process.exitcode == _NO_GUARD:
+                raise UserError(_GUARD) from None
             raise DiedError(death_of(self.process.exitcode)) from None
         if kind == "failed":
             self._end(_GRACE)

@@ -205,3 +205,28 @@ def test_models_are_tested_under_further_protocols_beside(data: dict[str, str]) 
     assert again.stdout.count("kept from before") == 2
     without = compare("Pop", "--seeds=1", **{**data, "epochs": "1"})
     assert "kept from before" not in without.stdout
+
+
+UNGUARDED = {
+    "compare": "compare(Comparison(['Pop', 'BERT4Rec'], 'toy', options=OPTIONS), Path('together'))",
+    "tune": "tune(SearchRequest(Task('BERT4Rec', 'toy', fixed=OPTIONS), 'a.hyper'))",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", UNGUARDED)
+def test_a_script_without_a_main_guard_is_told_of_it(name: str, data: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "a.hyper").write_text("mask_ratio choice [0.2]\n")
+    (tmp_path / "mine.py").write_text(
+        "from pathlib import Path\nfrom recbole_bert4rec import Comparison, SearchRequest, compare, tune\n"
+        f"from recbole_bert4rec.tuning.objective import Task\nOPTIONS = {data | {'show_progress': 'False'}!r}\n"
+        f"{UNGUARDED[name]}\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "mine.py"], capture_output=True, text=True, env=environment, timeout=300, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("recbole_bert4rec.system.errors.UserError: compare() and tune()")
+    assert 'if __name__ == "__main__":' in done.stderr
+    assert done.stderr.count("Traceback") == 1

@@ -16,6 +16,7 @@ from recbole_bert4rec.plugin.patches.patch import Patch, Scope
 from recbole_bert4rec.plugin.patches.places import hold, lock, release
 from recbole_bert4rec.system.constants import FOR_THE_USER, INSTALL_RECBOLE, SUPPORTED_RECBOLE
 from recbole_bert4rec.system.errors import UserError, nearest
+from recbole_bert4rec.system.workers import refuse_unguarded
 
 _ON_IMPORT: tuple[str, ...] = ("plugin.patches.registration", "training.recording", "plugin.patches.compat")
 _ON_REQUEST: tuple[str, ...] = (
@@ -141,6 +142,7 @@ def unregister() -> None:
 def in_program() -> Iterator[None]:
     """Make all changes inside the block, which is one of this package's programs or functions."""
     global _programs
+    refuse_unguarded()
     on_import()
     with lock:
         held = hold(_rows(_ON_REQUEST))
