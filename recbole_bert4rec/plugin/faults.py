@@ -35,27 +35,21 @@ class Faults:
     ) -> None:
         self._model, self._optimizer, self._progress, self._best_file = model, optimizer, progress, best_file
         self.skipped_steps = self._in_a_row = 0
+        self._has_trained = False
 
     def trained(self) -> None:
         """Note that a batch was trained."""
-        self._in_a_row = 0
+        self._in_a_row, self._has_trained = 0, True
 
     def skip(self, losses: Iterable[float], norm: float, users: Sequence[str]) -> None:
-        """Leave a batch out.
-
-        Args:
-            losses: of the batch.
-            norm: of its gradient.
-            users: whose sequences it holds, by their external ids.
-
-        Raises:
-            UserError: it is one of many in a row.
-        """
+        """Leave a batch out."""
         self.skipped_steps += 1
         self._in_a_row += 1
         loss = ", ".join(f"{value:g}" for value in losses)
         more = f" and {len(users) - _SHOWN} others" if len(users) > _SHOWN else ""
         batch = f"loss {loss}, gradient {norm:g}, users {', '.join(users[:_SHOWN])}{more}"
+        if self._in_a_row >= _MOST_IN_A_ROW:
+            self._check_beginning()
         if self._in_a_row >= _MOST_IN_A_ROW:
             raise self._diverged(f"{self._in_a_row} batches in a row have no finite gradient ({batch})")
         if self._in_a_row == 1:
@@ -63,25 +57,28 @@ class Faults:
                 f"epoch {self._progress.epoch}: a batch is left out, its loss or gradient is not finite ({batch})"
             )
 
+    def _check_beginning(self) -> None:
+        """Refuse a loss that is finite in no batch, with the weights that the training began with."""
+        if self._in_a_row and not self._has_trained:
+            raise UserError(
+                f"the loss of {type(self._model).__name__}, or its gradient, is not finite in any of the first "
+                f"{self._in_a_row} batches: not the learning rate, but the loss or the data are at fault. In a "
+                "`loss_of` of your own, column 0 of `logits_of` is -inf, for padding (docs/extending.md)"
+            )
+
     def check_weights(self) -> None:
-        """Refuse weights that are not finite.
+        """Refuse weights that are not finite, or that no batch could train.
 
         Raises:
-            UserError: some are not.
+            UserError: some are not, or none could.
         """
+        self._check_beginning()
         for name, weights in self._model.state_dict().items():
             if weights.is_floating_point() and not weights.isfinite().all():
                 raise self._diverged(f"the weights {name} are not finite")
 
     def check_scores(self, scores: Tensor) -> None:
-        """Refuse scores that cannot be ranked; NaN and infinity would stand first.
-
-        Args:
-            scores: of any items, the best of each row among them.
-
-        Raises:
-            UserError: one is NaN or infinite.
-        """
+        """Refuse scores that cannot be ranked; NaN and infinity would stand first."""
         if not (scores < math.inf).all():
             raise self._diverged("scores are not finite")
 

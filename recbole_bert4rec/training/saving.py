@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import Any, cast
 
@@ -39,7 +40,8 @@ class Saver(Callback):
             with deferred():
                 return trainer.fit(train_data, valid_data, **arguments)
         except Interrupted as stop:
-            stop.left_behind = "the best checkpoint so far is kept"
+            best = trainer.saved_model_file
+            stop.left_behind = f"the best epoch so far is in {best}" if os.path.isfile(best) else "nothing is saved yet"
             if isinstance(trainer, BERT4RecTrainer):
                 if self._before_validation is not None:
                     self._save(trainer)

@@ -35,7 +35,7 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         if block["file"]:
             Path(block["file"]).write_text(block["text"])
     monkeypatch.syspath_prepend(str(tmp_path))
-    for name in ("focal", "smooth"):
+    for name in ("focal", "pairs", "smooth"):
         sys.modules.pop(name, None)
 
 
@@ -85,6 +85,22 @@ def test_the_pages_encoder_ranks_a_history_alike_whatever_it_is_padded_to() -> N
     plain = recbole_bert4rec.load(result.checkpoint).ranker
     plain.encoder.__class__ = type(plain).__mro__[1].encoder_class
     assert not torch.allclose(plain.encode(torch.tensor([short]), torch.tensor([3]))[0], alone)
+
+
+def test_the_pages_mask_predicts_pairs_of_neighbours_and_trains() -> None:
+    options = {**QUIET, "hidden_size": 16, "inner_size": 16, "n_layers": 1, "epochs": 1}
+    result = run(model="pairs:PairBERT4Rec", dataset="ml-100k", options=options)
+    objective = load(result.checkpoint, model="pairs:PairBERT4Rec").ranker.objective
+    sequences = torch.arange(1, 41).repeat(50, 1)
+    lengths = torch.full((50,), 30)
+    sequences[:, 30:] = 0
+    batch = objective.label(sequences, lengths, torch.Generator().manual_seed(1))
+    assert torch.equal(batch.labels, sequences[batch.masked])
+    assert not batch.masked[:, 30:].any()
+    assert (batch.item_seq[batch.masked] == objective.mask_token).all()
+    assert torch.equal(batch.item_seq[~batch.masked], sequences[~batch.masked])
+    begins = batch.masked[:, :29] & ~torch.nn.functional.pad(batch.masked[:, :28], (1, 0))
+    assert batch.masked[:, 1:30][begins].all(), "whoever is masked first has a neighbour that is, too"
 
 
 def test_a_study_and_a_search_take_the_class_and_their_files_name_it(data: dict[str, str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -340,6 +341,22 @@ def test_a_training_that_diverges_ends_with_its_reason_and_the_best_epoch_before
     assert str(best) in str(error.value)
     assert checkpoint.read(best)["epoch"] == 2  # its weights are those of epoch 0
     assert checkpoint.read(checkpoint.last_of(best))["epoch"] in (0, 1, 2)
+
+
+def test_a_loss_that_is_not_finite_from_the_beginning_is_blamed_and_not_the_rate(write_inter: Any) -> None:
+    with pytest.raises(UserError, match=r"the loss of BERT4Rec, .* first \d+ batches: not the learning rate"):
+        run(**inputs(write_inter, epochs=1), callbacks=[NoNumbers(0, 99)])
+    with pytest.raises(UserError, match=r"first 10 batches: not the learning rate"):
+        run(**inputs(write_inter, epochs=1, batch_sequences=4), callbacks=[NoNumbers(0, 99)])
+
+
+def test_a_signal_before_a_model_of_recbole_is_saved_says_that_nothing_is(write_inter: Any) -> None:
+    asked = inputs(write_inter, epochs=3) | {"model": "SASRec"}
+    asked["options"] = {**asked["options"], "n_layers": 1, "loss_type": "CE", "train_batch_size": 64}
+    for epoch, words in ((0, "^nothing is saved yet$"), (2, r"^the best epoch so far is in saved/.*pth$")):
+        with pytest.raises(Interrupted) as stop, handled():
+            run(**asked, callbacks=[SignalAt(epoch, 1)])
+        assert re.search(words, stop.value.left_behind)
 
 
 class Spoil(Callback):
