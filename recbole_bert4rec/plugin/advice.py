@@ -21,13 +21,7 @@ def advice(config: Config) -> list[str]:
 
 
 def advice_on_steps(config: Config, steps: int, epochs: int) -> list[str]:
-    """Return warnings about a training with too few steps to learn.
-
-    Args:
-        config: of the run.
-        steps: of an epoch.
-        epochs: of the whole training; a resumed one goes on with its schedule.
-    """
+    """Return warnings about a training with too few steps to learn."""
     if epochs <= 0:
         return []
     warnings = []
@@ -40,8 +34,8 @@ def advice_on_steps(config: Config, steps: int, epochs: int) -> list[str]:
     warmup = config["warmup_steps"]
     if steps * epochs < warmup:
         warnings.append(
-            f"planned are fewer steps ({steps * epochs}) than warmup_steps ({warmup}), so a tenth of them warms up; "
-            f"give more epochs, or {smaller}"
+            f"all epochs together have fewer steps ({steps * epochs}) than warmup_steps ({warmup}), so the learning "
+            f"rate rises in the first tenth of them; more epochs, or {smaller}, give more"
         )
     return warnings
 

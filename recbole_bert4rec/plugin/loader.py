@@ -202,8 +202,8 @@ def _settle(config: Config, dataset: BERT4RecDataset) -> None:
     config["transform"] = None  # mask_itemseq: masks are drawn in the loss
     settled = settle(config, dataset.log_size)
     if settled:
-        values = ", ".join(f"{name} {config[name]}" for name in settled)
-        getLogger(FOR_THE_USER).info(f"{AUTO} is {values}, by the data: {dataset.log_size}")
+        values = ", ".join(f"{name} is {config[name]}" for name in settled)
+        getLogger(FOR_THE_USER).info(f"{AUTO}    {values}: chosen for {dataset.log_size}")
         refuse(config, mistakes_of_options(config.final_config_dict))
 
 

@@ -61,7 +61,7 @@ class Precision:
             chosen, why = seconds.bfloat16_wins, "a step takes {} in float32, {} in bfloat16".format(*milliseconds)
         self._config["enable_amp"] = chosen
         self.begin()
-        getLogger(FOR_THE_USER).info(f"{AUTO} is enable_amp {chosen}: {why}")
+        getLogger(FOR_THE_USER).info(f"{AUTO}    enable_amp is {chosen}: {why}")
 
 
 class StepSeconds(NamedTuple):

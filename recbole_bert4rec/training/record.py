@@ -19,6 +19,7 @@ from recbole_bert4rec.plugin.callbacks import Callback, Metrics
 from recbole_bert4rec.plugin.distributed import rank_of
 from recbole_bert4rec.plugin.trainer import BERT4RecTrainer
 from recbole_bert4rec.plugin.warm_start import WarmStart, words
+from recbole_bert4rec.recommend.answers import viewed_rule
 from recbole_bert4rec.system.environment import commit, environment, peak_memory_mb
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.files import atomic_write
@@ -197,7 +198,8 @@ def summary(record: RunRecord, path: Path) -> str:
     def line(values: Mapping[str, float | None]) -> str:
         return "    ".join(f"{name} {value:.4f}" for name, value in values.items() if value is not None) or "none"
 
-    seconds = record["seconds"]
+    seconds, learnt = record["seconds"], record.get("learnt")
+    seen_items = learnt and viewed_rule(learnt["seen_bias"], bool(record["config"]["exclude_seen"])).why
     return (
         f"\n{record['model']} on {record['dataset']}, seed {record['seed']}: {epochs_of(record)}\n"
         + (f"  warm start  {words(record['warm_start'])}\n" if "warm_start" in record else "")
@@ -210,25 +212,13 @@ def summary(record: RunRecord, path: Path) -> str:
             if "skipped_steps" in record
             else ""
         )
-        + (f"  learnt      {_of_seen_items(record['learnt']['seen_bias'])}\n" if "learnt" in record else "")
+        + (f"  seen items  {seen_items}\n" if seen_items else "")
         + f"  time        {seconds['total']:.1f} s, of which training and validation {seconds['train']:.1f} s\n"
-        f"  memory      {record['peak_memory_mb']:.0f} MB at its peak\n"
+        f"  peak RAM    {record['peak_memory_mb']:.0f} MB\n"
         f"  checkpoint  {record['checkpoint']}\n"
         + (f"  refitted    {record['refit']['checkpoint']}\n" if "refit" in record else "")
         + f"  record      {path}"
     )
-
-
-_LITTLE = 0.25
-"""By this much more or less, an item is less than a third more or less likely."""
-
-
-def _of_seen_items(bias: float) -> str:
-    """Explain the learnt ``seen_bias``."""
-    if abs(bias) < _LITTLE:
-        return f"seen items score about as others do (seen_bias {bias:+.2g} is near 0)"
-    meaning = "items are not repeated" if bias < 0 else "items are repeated"
-    return f"{meaning}: {bias:+.2g} to the scores of those that were seen"
 
 
 class Clock:
@@ -332,7 +322,7 @@ class RecordWriter(Callback):
         if ours.faults.skipped_steps:
             record["skipped_steps"] = ours.faults.skipped_steps
         if ours.model.seen_bias is not None:
-            record["learnt"] = {"seen_bias": round(float(ours.model.seen_bias.detach()), 4)}
+            record["learnt"] = {"seen_bias": float(ours.model.seen_bias.detach())}
         if ours.model.memory is not None:
             entries = ours.model.memory.transitions.nnz
             record["memory"] = {"weight": ours.model.memory.weight, "entries": entries}

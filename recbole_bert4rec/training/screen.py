@@ -42,8 +42,8 @@ def show_data(data: Data) -> None:
     text = (
         f"data    {users['all']:,} users, {facts['items']:,} items, {facts['interactions']:,} interactions"
         f"{_period(facts['period'], dates_only=True)}\n"
-        f"users   {users['trained']:,} are trained, {users['validated']:,} validated, {users['tested']:,} tested, "
-        f"{users['only recommended to']:,} only recommended to"
+        f"users   {users['trained']:,} in training, {users['validated']:,} in validation, {users['tested']:,} in the "
+        f"test, {users['only recommended to']:,} in none of them"
     )
     if "parts" in facts:
         text += f"\nsplit   {facts['split']}: {parts_text(facts)}"
@@ -140,7 +140,8 @@ def show_plan(experiment: Experiment) -> None:
     more = "more" if trainer.start_epoch else ""
     training = f"at most {counted(epochs, more)}" if epochs else "nothing to train"
     say(
-        f"plan    {parameters:,} parameters, {batches:,} batches an epoch, {training}, on {where}",
+        f"plan    {parameters:,} parameters, an epoch of {batches:,} {'batch' if batches == 1 else 'batches'}, "
+        f"{training}, on {where}",
         "plan",
         {"parameters": parameters, "batches": batches, "epochs": epochs, "device": str(device)},
     )
@@ -178,18 +179,25 @@ class EpochLines(Callback):
     def on_train_end(self, trainer: Trainer, best_score: float, best_metrics: Metrics | None) -> None:
         """Show the last epoch, if it was not validated, and why there are no more."""
         self._show(trainer)
-        if trainer.cur_step > trainer.stopping_step:
+        if _ended_early(trainer):
             passed = f"{trainer.cur_step} validations in a row were no better than the best"
             say(f"ended: {passed} (more than stopping_step, {trainer.stopping_step})", in_file=False)
-        elif self._budget is None:
+        if self._budget is None:
             self._say_if_short(trainer)
 
     def _say_if_short(self, trainer: Trainer) -> None:
-        """Advise more epochs if a small log was trained for so few steps that the best epoch came late."""
+        """Advise more of them if a training had so few steps that it ended too early."""
         epochs, best = len(self._log.epochs), self._log.best_epoch
         steps = epochs * self._batches
-        late = best is not None and 2 * best >= epochs
-        if late and _FEW_EPOCHS <= epochs == trainer.epochs and 0 < steps < _FEW_STEPS:
+        if best is None or epochs < _FEW_EPOCHS or not 0 < steps < _FEW_STEPS:
+            return
+        if _ended_early(trainer):
+            say(
+                f"note    these were {steps:,} steps only: smaller batches, or a larger --stopping_step (now "
+                f"{trainer.stopping_step}), may do better",
+                "note",
+            )
+        elif 2 * best >= epochs == trainer.epochs:
             enough = 100 * math.ceil(_FEW_STEPS / self._batches / 100)
             say(
                 f"note    the best epoch, {best}, is in the last half of {epochs}, and these were {steps:,} steps "
@@ -227,6 +235,11 @@ class EpochLines(Callback):
             return round(self._budget.left, 1)
         mean = (time.perf_counter() - self._began) / (self._shown - self._before)
         return round(mean * (trainer.epochs - 1 - self._log.epochs[-1]["epoch"]), 1)
+
+
+def _ended_early(trainer: Trainer) -> bool:
+    """Tell whether too many validations brought nothing better."""
+    return bool(trainer.cur_step > trainer.stopping_step)
 
 
 def _duration(seconds: float) -> str:

@@ -39,7 +39,7 @@ def test_one_epoch_of_ml_100k_ends_with_metrics_summary_record_and_recommendatio
         assert line in everything
         assert line not in done.stderr
     for line in (
-        "users   943 are trained, 943 validated, 943 tested, 0 only recommended to",
+        "users   943 in training, 943 in validation, 943 in the test, 0 in none of them",
         "parameters, ",
         "epoch 0 of 1  loss ",
         "BERT4Rec on ml-100k, seed 2020: 1 epoch, best epoch 0",

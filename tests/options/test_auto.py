@@ -112,8 +112,8 @@ def test_a_run_says_what_auto_became(write_inter: Any, caplog: pytest.LogCapture
     assert (config["hidden_dropout_prob"], config["loss_type"]) == (0.45, "CE")
     size = f"30 users, {len({row[1] for row in ROWS})} items, {len(ROWS)} interactions"
     assert (
-        "auto is train_batch_size 1000, learning_rate 0.001, epochs 30, hidden_dropout_prob 0.45, loss_type CE, "
-        f"negatives uniform, by the data: {size}" in caplog.text
+        "auto    train_batch_size is 1000, learning_rate is 0.001, epochs is 30, hidden_dropout_prob is 0.45, "
+        f"loss_type is CE, negatives is uniform: chosen for {size}" in caplog.text
     )
 
 

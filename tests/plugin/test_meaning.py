@@ -47,8 +47,7 @@ def test_few_steps_an_epoch_and_fewer_than_the_warm_up_are_said_before_the_train
     assert "an epoch has few steps (1), and stopping_step counts epochs; a smaller train_batch_size gives more" in (
         caplog.text
     )
-    said = "planned are fewer steps (3) than warmup_steps (200), so a tenth of them warms up; give more epochs, or a"
-    assert said in caplog.text
+    assert "have fewer steps (3) than warmup_steps (200)" in caplog.text
 
 
 @BOTH

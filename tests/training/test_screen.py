@@ -197,6 +197,19 @@ def test_few_steps_whose_best_epoch_is_late_are_pointed_at(
     )
 
 
+@pytest.mark.parametrize(("few", "said"), [(1500, True), (12, False)])
+def test_few_steps_before_early_stopping_are_pointed_at(
+    few: int, said: bool, write_inter: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(screen, "_FEW_STEPS", few)
+    options = {"epochs": 99, "learning_rate": 0.05, "stopping_step": 11}
+    result = run(model="SASRecPlus", **inputs(write_inter, **options))
+    epochs = len(result.record["epochs"])
+    assert 12 <= epochs < 99
+    note = f"note    these were {2 * epochs} steps only: smaller batches, or a larger --stopping_step (now 11), may"
+    assert (note in capsys.readouterr().err) == said
+
+
 @pytest.mark.parametrize("model", ["BERT4Rec", "GRU4Rec"])
 def test_a_run_that_is_killed_leaves_its_epochs_in_its_record(model: str, write_inter: Any) -> None:
     class Killed(StopAfter):
