@@ -64,7 +64,7 @@ class Made:
         config = {name: default(name) for name, option in OPTIONS.items() if option.default is not RECBOLES}
         config |= {**_FIELDS, "MAX_ITEM_LIST_LENGTH": 200, "hidden_dropout_prob": 0.0}
         torch.manual_seed(0)
-        ranker = TrainedRanker(config, EncoderOptions.from_config(config, len(self.bias) + 1))
+        ranker = TrainedRanker(config, EncoderOptions.from_config(config, len(self.bias) + 1), ())
         ranker.encoder.item_embedding.weight.data[1:] = torch.from_numpy(np.pad(self.vectors, ((0, 1), (0, 0))))
         last_norm = ranker.get_parameter(f"encoder.layers.{config['n_layers'] - 1}.feed_forward.norm.weight")
         last_norm.data *= 27 / self.vectors.shape[1] ** 0.5

@@ -14,36 +14,25 @@ from recbole_bert4rec.system.yaml_files import read_yaml
 
 
 def add_names(parser: argparse.ArgumentParser, more: str = "") -> None:
-    """Add the flags that name model, data set and files of options.
-
-    Args:
-        parser: of a command.
-        more: a text to add to the help of ``--model``.
-    """
+    """Add the flags that name model, data set and files of options."""
     add = parser.add_argument_group("model and data").add_argument
     text = f"name of the model (default: {DEFAULT_NAMES['model']}), or MODULE:CLASS of one of your own"
     add("--model", "-m", help=text + more)
     text = f"name of the data set (default: {DEFAULT_NAMES['dataset']}), or a log: {FORMATS}"
     add("--dataset", "-d", help=text)
-    add("--config_files", help="YAML files, separated by spaces, or names of properties/recipe; later ones win")
+    add(
+        "--config_files",
+        help="YAML files, or names of properties/recipe, separated by spaces; or one file; later ones win",
+    )
 
 
 def config_files(options: argparse.Namespace) -> tuple[str, ...]:
-    """Return the paths of the files of options.
-
-    Raises:
-        UserError: there is no such file or recipe.
-    """
+    """Return the paths of the files of options."""
     return _paths_of(options.config_files)
 
 
 def add_screen(parser: argparse.ArgumentParser, one_run: bool = False) -> None:
-    """Add the flags about the lines on the screen.
-
-    Args:
-        parser: of a command.
-        one_run: whether the command is a single run, whose lines of RecBole can be shown.
-    """
+    """Add the flags about the lines on the screen."""
     add = (
         parser.add_argument_group("the screen (log files have everything)").add_mutually_exclusive_group().add_argument
     )
@@ -60,11 +49,7 @@ def add_protocols(parser: argparse._ActionsContainer) -> None:
 
 
 def protocols(options: argparse.Namespace) -> tuple[str, ...]:
-    """Return the paths of the further protocols.
-
-    Raises:
-        UserError: there is no such file or recipe.
-    """
+    """Return the paths of the further protocols."""
     return _paths_of(options.also_test)
 
 
@@ -80,11 +65,7 @@ def named_in_files(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def model_in_files(options: argparse.Namespace) -> Any:
-    """Return the model, or several, that the files of options name; BERT4Rec if they name none.
-
-    Raises:
-        UserError: a class of the user's own, whose module would have to be imported.
-    """
+    """Return the model, or several, that the files of options name; BERT4Rec if they name none."""
     models = named_in_files(options).get("model") or DEFAULT_NAMES["model"]
     for name in models if isinstance(models, list) else str(models).split(","):
         named_in_file(str(name).strip(), "a configuration file")
@@ -92,11 +73,7 @@ def model_in_files(options: argparse.Namespace) -> Any:
 
 
 def models_of(options: argparse.Namespace) -> list[str]:
-    """Return the names of the models; several are separated by commas.
-
-    Raises:
-        UserError: a name is empty.
-    """
+    """Return the names of the models; several are separated by commas."""
     models = options.model or model_in_files(options)
     names = [str(name).strip() for name in (models if isinstance(models, list) else str(models).split(","))]
     if not all(names):

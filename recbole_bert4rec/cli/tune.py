@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from recbole_bert4rec.cli.inputs import add_names, add_screen, config_files, model_in_files, named_in_files
 from recbole_bert4rec.options.flags import seconds_of
@@ -70,10 +71,11 @@ def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
     if mistakes := _mistakes(options, flags):
         raise UserError("; ".join(mistakes))
     budget = None if options.budget is None else seconds_of(options.budget)
+    named = named_in_files(options)  # whose files are looked for before libraries are imported
     need("a search", *OF_A_SEARCH, *(["ray"] if options.tool == "Ray" else []))
     from recbole_bert4rec.tuning.tune import tune
 
-    tune(_request(options, flags, budget))
+    tune(_request(options, flags, named, budget))
 
 
 def left_behind(options: argparse.Namespace) -> str:
@@ -107,7 +109,9 @@ def _mistakes(options: argparse.Namespace, flags: dict[str, str]) -> list[str]:
     return mistakes
 
 
-def _request(options: argparse.Namespace, flags: dict[str, str], budget: float | None) -> SearchRequest:
+def _request(
+    options: argparse.Namespace, flags: dict[str, str], named: Mapping[str, Any], budget: float | None
+) -> SearchRequest:
     """Return the request for a search."""
     import torch
 
@@ -118,7 +122,7 @@ def _request(options: argparse.Namespace, flags: dict[str, str], budget: float |
     gpus = float(torch.cuda.is_available()) if options.gpus_per_trial is None else options.gpus_per_trial
     if options.metric is not None:
         flags = {**flags, "valid_metric": options.metric}
-    named = {**DEFAULT_NAMES, **named_in_files(options)}
+    named = {**DEFAULT_NAMES, **named}
     cpus = options.cpus_per_trial or (1 if options.tool == "Ray" else torch.get_num_threads())
     task = Task(
         model=options.model or model_in_files(options),

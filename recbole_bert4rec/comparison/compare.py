@@ -26,6 +26,7 @@ from recbole_bert4rec.comparison.results import mean_text, read_results, read_ru
 from recbole_bert4rec.comparison.rows import check_equal_rows
 from recbole_bert4rec.logs.atomic import check_not_mapped
 from recbole_bert4rec.logs.conversion import folder_read
+from recbole_bert4rec.logs.item_vectors import digests
 from recbole_bert4rec.options.table import WITHOUT_EFFECT
 from recbole_bert4rec.options.user_models import class_name, digest_of_code
 from recbole_bert4rec.plugin.advice import advice
@@ -35,7 +36,7 @@ from recbole_bert4rec.system.constants import FOR_THE_USER, SHORT
 from recbole_bert4rec.system.environment import environment, suppress_dependency_warnings
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.extras import need
-from recbole_bert4rec.system.files import atomic_write, digest_of, locked
+from recbole_bert4rec.system.files import atomic_write, locked
 from recbole_bert4rec.system.scoped import restored_environment
 from recbole_bert4rec.system.workers import FailedError, in_own_process
 from recbole_bert4rec.system.yaml_files import read_yaml
@@ -241,7 +242,7 @@ class _Run:
         versions = {name: installed.get(name) for name in ("recbole_bert4rec", "recbole", "torch")}
         study = [model] if comparison.study.variants else []  # a variant with a new name is another variant
         also: list[object] = [*map(read_yaml, comparison.also_test)]
-        also += [digest_of(options["item_vectors"])] if options.get("item_vectors") else []
+        also += digests(options.get("item_vectors"))
         code = digest_of_code(config.model_class)
         parts = [*study, plain, comparison.budget, *also, about["fingerprint"], versions, *([code] if code else [])]
         content = json.dumps(parts, sort_keys=True, default=str)

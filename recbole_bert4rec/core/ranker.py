@@ -113,9 +113,11 @@ class Ranker(nn.Module):
             RuntimeError: they do not fit; or their items have other ids, so that a row would mean another item.
         """
         theirs = state_dict.get(ITEM_DIGEST)
+        if theirs is None and strict:
+            raise RuntimeError("the weights do not say whose items they are, as those of earlier versions; train anew")
         if theirs is not None and int(theirs) != int(self.item_digest):
             raise RuntimeError(
-                "they were trained on other items, or on the same in another order, so a row would mean another item; "
+                "the weights belong to other items, or to the same in another order, so a row would mean another item; "
                 "train anew, begin with them (--warm_start), or ask the checkpoint by itself: "
                 "load(FILE), the command recommend"
             )

@@ -14,6 +14,7 @@ from pyarrow import parquet
 
 from recbole_bert4rec.logs.codes import as_texts
 from recbole_bert4rec.system.errors import UserError, short, short_list
+from recbole_bert4rec.system.files import digest_of
 
 _MOST = float(np.finfo(np.float16).max)
 _ROWS_AT_ONCE = 1 << 14
@@ -65,6 +66,12 @@ def read_item_vectors(path: str, field: str) -> ItemVectors:
         if wrong.any():
             raise UserError(f"{name}: item {short(items[wrong][0])}, in row {np.flatnonzero(wrong)[0]}, {why}")
     return ItemVectors(items, vectors)
+
+
+def digests(path: str | None) -> list[str]:
+    """Return digests of a file of vectors, and of the one with its ids, where they are there."""
+    files = [] if path is None else [Path(path), Path(path).with_suffix(".txt")]
+    return [digest_of(file) for file in files if file.is_file()]
 
 
 def _read_parquet(path: str, field: str) -> tuple[NDArray[np.object_], NDArray[np.float16]]:

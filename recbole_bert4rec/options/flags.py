@@ -13,11 +13,7 @@ _UNITS = {"s": 1, "m": 60, "h": 3600}
 
 
 def parse_flags(flags: Iterable[str]) -> dict[str, str]:
-    """Return the value of each option by its name, as text; of an option that is given twice, the last.
-
-    Args:
-        flags: words of a command line. Those that are not written ``--name=value`` are left out.
-    """
+    """Return the value of each option by its name, as text; of an option that is given twice, the last."""
     return dict(flag[2:].split("=", 1) for flag in flags if flag.startswith("--") and "=" in flag)
 
 
@@ -37,11 +33,7 @@ def literal(text: str) -> Any:
 
 
 def seconds_of(text: str) -> float:
-    """Return the seconds of a budget such as ``90s``, ``10m`` or ``1.5h``.
-
-    Raises:
-        UserError: the text is another one.
-    """
+    """Return the seconds of a budget such as ``90s``, ``10m`` or ``1.5h``."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh])", text.strip().lower())
     if match is None or float(match[1]) == 0:
         raise UserError(f"--budget={text} is not a time; write for instance --budget=90s, 10m or 1.5h")

@@ -28,8 +28,9 @@ def advice_on_steps(config: Config, steps: int, epochs: int) -> list[str]:
     smaller = "a smaller batch_sequences" if config["batch_sequences"] else "a smaller train_batch_size"
     if steps < _FEW_STEPS:
         warnings.append(
-            f"an epoch has few steps ({steps}), and stopping_step counts epochs; {smaller} gives more (now "
-            f"{config['batch_sequences'] or config['train_batch_size']})"
+            f"an epoch has few steps ({steps}); {smaller} makes more of them (now "
+            f"{config['batch_sequences'] or config['train_batch_size']}), or give more epochs and a larger "
+            "stopping_step, which counts epochs"
         )
     warmup = config["warmup_steps"]
     if steps * epochs < warmup:

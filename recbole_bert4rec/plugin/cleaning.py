@@ -47,22 +47,34 @@ def remove_duplication(original: Callable[[Any], None], self: Dataset) -> None:
 
 def check_filters(original: Callable[[Dataset], None], self: Dataset) -> None:
     """Filter by values; refuse what means nothing for a column, and name texts that no row has."""
+    for field in self.config["threshold"] or ():
+        if self.field2type.get(field) == FeatureType.TOKEN:
+            raise UserError(f"`threshold: {field}` needs numbers, but the column holds texts")
     for field, wanted in (self.config["val_interval"] or {}).items():
-        name, kind = f"val_interval: {field}", self.field2type.get(field)
-        if kind in (FeatureType.FLOAT, FeatureType.FLOAT_SEQ) and (mistake := mistake_of_interval(name, wanted)):
-            raise UserError(mistake)
-        if kind != FeatureType.TOKEN:
-            continue
-        known = {text for feat in self.field2feats(field) for text in feat[field].unique()}
-        shown = f"its values are {short_list(sorted(map(str, known)))}"
-        if not isinstance(wanted, (list, tuple)):
-            raise UserError(f"`{name}` must be a list of texts, for the column is one, but is {short(wanted)}; {shown}")
-        if unknown := [text for text in wanted if text not in known]:
-            message = f"`{name}` wants {short_list(unknown)}, which no row has; {shown}"
-            if len(unknown) == len(wanted):
-                raise UserError(message)
-            self.logger.warning(message)
+        _check_filter(self, field, wanted)
     original(self)
+
+
+def _check_filter(dataset: Dataset, field: str, wanted: object) -> None:
+    """Refuse what means nothing for a column; warn of texts that no row has beside others."""
+    name, kind = f"val_interval: {field}", dataset.field2type.get(field)
+    if kind is None:
+        raise UserError(f"`{name}`: `load_col` loads no such column, but {short_list(dataset.field2type)}")
+    if kind in (FeatureType.TOKEN_SEQ, FeatureType.FLOAT_SEQ):
+        raise UserError(f"`{name}`: a row has several values there, by which RecBole cannot filter; leave it out")
+    if kind == FeatureType.FLOAT:
+        if mistake := mistake_of_interval(name, wanted):
+            raise UserError(mistake)
+        return
+    known = {text for feat in dataset.field2feats(field) for text in feat[field].dropna().unique()}
+    shown = f"its values are texts: {short_list(sorted(map(str, known)))}"
+    if not isinstance(wanted, (list, tuple)):
+        raise UserError(f"`{name}` must be a list such as ['buy', 'view'], but is {short(wanted)}; {shown}")
+    if unknown := [text for text in wanted if text not in known]:
+        message = f"`{name}` wants {short_list(unknown)}, which no row has; {shown}"
+        if len(unknown) == len(wanted):
+            raise UserError(message)
+        dataset.logger.warning(message)
 
 
 def read_file(

@@ -49,30 +49,24 @@ class Faults:
         more = f" and {len(users) - _SHOWN} others" if len(users) > _SHOWN else ""
         batch = f"loss {loss}, gradient {norm:g}, users {', '.join(users[:_SHOWN])}{more}"
         if self._in_a_row >= _MOST_IN_A_ROW:
-            self._check_beginning()
-        if self._in_a_row >= _MOST_IN_A_ROW:
+            self.check_trained()
             raise self._diverged(f"{self._in_a_row} batches in a row have no finite gradient ({batch})")
         if self._in_a_row == 1:
             getLogger().warning(
                 f"epoch {self._progress.epoch}: a batch is left out, its loss or gradient is not finite ({batch})"
             )
 
-    def _check_beginning(self) -> None:
-        """Refuse a loss that is finite in no batch, with the weights that the training began with."""
+    def check_trained(self) -> None:
+        """Refuse a loss that was finite in no batch, with the weights that the training began with."""
         if self._in_a_row and not self._has_trained:
             raise UserError(
                 f"the loss of {type(self._model).__name__}, or its gradient, is not finite in any of the first "
-                f"{self._in_a_row} batches: not the learning rate, but the loss or the data are at fault. In a "
-                "`loss_of` of your own, column 0 of `logits_of` is -inf, for padding (docs/extending.md)"
+                f"{self._in_a_row} batches, before a step was made: the reason is the loss or the data, and not the "
+                "rate of learning. In a `loss_of` of your own, column 0 of `logits_of` is -inf (docs/extending.md)"
             )
 
     def check_weights(self) -> None:
-        """Refuse weights that are not finite, or that no batch could train.
-
-        Raises:
-            UserError: some are not, or none could.
-        """
-        self._check_beginning()
+        """Refuse weights that are not finite."""
         for name, weights in self._model.state_dict().items():
             if weights.is_floating_point() and not weights.isfinite().all():
                 raise self._diverged(f"the weights {name} are not finite")

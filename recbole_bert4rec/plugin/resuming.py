@@ -105,7 +105,6 @@ class KnownData:
 
     def resume(self, state: Mapping[str, Any]) -> None:
         """Take over what a checkpoint says."""
-        self.item_tokens, self.item_counts = state["item_tokens"], state["item_counts"]
         self.fingerprint = state["fingerprint"]
 
     def check(self, training: BERT4RecDataset, file: str, may_differ: bool) -> None:

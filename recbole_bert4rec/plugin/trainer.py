@@ -347,7 +347,9 @@ class BERT4RecTrainer(Trainer):
             for advice in advice_on_steps(self.config, len(train_data), self.epochs):
                 self.logger.warning(advice)
         with torch.autograd.set_detect_anomaly(False):  # importing RecBole turns it on: 2.5 times slower (sine.py:25)
-            return super().fit(train_data, valid_data, verbose, **others)
+            best = super().fit(train_data, valid_data, verbose, **others)
+        self.faults.check_trained()
+        return best
 
     def _remember(self, train_data: AbstractDataLoader, valid_data: AbstractDataLoader) -> BestValidation:
         """Give the selected weights their memory, and return their validation with it.
@@ -426,12 +428,12 @@ class BERT4RecTrainer(Trainer):
         """
         state = state or checkpoint.read(resume_file, self.device)
         self.checkpoints.check(resume_file, state, state["epoch"] + 1 < self.epochs)
+        self.checkpoints.resume(resume_file, state)
         self.saved_model_file, self._any_data = checkpoint.best_of(resume_file), any_data
         self.start_epoch, self.cur_step = state["epoch"] + 1, state["cur_step"]
         self.best_valid_score, self.valid_result = state["best_valid_score"], state["best_valid_result"]
         self.best_valid_result = self.valid_result or None
         self.best_epoch = state["best_epoch"] if state["best_epoch"] >= 0 else None
-        self.checkpoints.resume(resume_file, state)
         inside = f", batch {self.progress.batches}" if self.progress.batches else ""
         getLogger(FOR_THE_USER).info(
             f"Checkpoint loaded: {resume_file}. Resume training from epoch {self.start_epoch}{inside}"
@@ -443,7 +445,7 @@ class BERT4RecTrainer(Trainer):
         if tokens is not self._checked and digest_of_items(tokens) != self.model.item_digest.cpu():
             raise checkpoint.OtherDataError(
                 f"{dataset.dataset_name!r} has other items than the data that the model was made with, or numbers them "
-                "in another way; make the model with these"
+                "in another way; make the model with the data that it is to rank"
             )
         self._checked = tokens
 

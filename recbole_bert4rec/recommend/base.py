@@ -99,6 +99,8 @@ class BaseRecommender:
             return self.stored
         if not isinstance(histories, Histories):
             table: Any = as_frame(histories)
+            if isinstance(table, Mapping) and {*self.fields[:2]} <= table.keys():
+                raise UserError("the histories are a dictionary of columns; make a frame of it: pandas.DataFrame(...)")
             histories = read_histories(table, self._items, self.fields, times, self.dates)
             in_their_order = isinstance(table, pd.DataFrame) and histories.times is None and not self._in_order
             for doubt in (histories.report, no_times(self.fields[2]) if in_their_order else None):

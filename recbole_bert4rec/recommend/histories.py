@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from recbole_bert4rec.core.segments import index_within_segment, pair_keys, split_keys
 from recbole_bert4rec.logs.times import TimeColumn
-from recbole_bert4rec.recommend.ids import ByUser, Ids, Items, as_frame, by_user, left_out, places_of
+from recbole_bert4rec.recommend.ids import ByUser, Ids, Items, as_frame, by_index, by_user, left_out, places_of
 from recbole_bert4rec.system.constants import PADDING
 from recbole_bert4rec.system.errors import UserError, short
 
@@ -154,7 +154,10 @@ def read_histories(
     flat_times = None
     if times is not None:
         time_users, lists_of_times = by_user(times, "times")
-        if list(time_users) != list(users) or [len(user_times) for user_times in lists_of_times] != lengths.tolist():
+        if isinstance(times, (Mapping, pd.Series)) and len(time_users) == len(users):  # in the order of the histories
+            of_user = dict(zip(time_users, lists_of_times, strict=True))
+            lists_of_times = [of_user.get(user, ()) for user in users]
+        if [len(user_times) for user_times in lists_of_times] != lengths.tolist():
             raise UserError("`times` must have a time for each item of `histories`, in the same form")
         flat_times = _seconds(list(itertools.chain(*lists_of_times)), "times", dates)
     flat = list(itertools.chain(*lists))
@@ -185,7 +188,7 @@ def aligned(values: ByUser, histories: Histories, items: Items, argument: str, u
     item_ids = items.ids_of(flat) if unknown else items.known(flat, argument)
     owners = np.repeat(places, [len(items_of_user) for items_of_user in lists])
     order = np.argsort(owners, kind="stable")
-    return Histories(histories.users, item_ids[order], offsets_of(owners, len(histories)))
+    return Histories(histories.users, item_ids[order], offsets_of(owners[order], len(histories)))
 
 
 def one_for_each(
@@ -199,6 +202,9 @@ def one_for_each(
         UserError: a history has none.
     """
     framed = as_frame(values)
+    have_names = list(histories.users) != list(range(len(histories)))
+    if isinstance(values, pd.Series) and have_names and not isinstance(values.index, pd.RangeIndex):
+        values = by_index(values, argument)
     if not isinstance(framed, Iterable) or isinstance(framed, (str, pd.DataFrame)):
         raise UserError(f"`{argument}` must be a list or a dictionary by user, but is a {type(values).__name__}")
     lists: ByUser = (

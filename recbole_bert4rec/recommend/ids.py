@@ -190,19 +190,12 @@ def _token(value: object) -> str:
 
 
 def by_user(values: object, argument: str) -> tuple[NDArray[np.object_], list[Ids]]:
-    """Return users and their lists.
-
-    Args:
-        values: a list for each user: a list of them, or a dictionary by user.
-        argument: its name, for messages.
-
-    Raises:
-        UserError: the form is another one.
-    """
+    """Return users and their lists."""
     wanted = f"`{argument}` must be a list of lists, a dictionary of lists or, for histories, a frame"
     of_one = f"{wanted}; a single list is written [{argument}]"
-    if isinstance(values, (Mapping, pd.Series)):  # a column of lists has its users in the index
-        names, lists = [user for user, _ in values.items()], [ids for _, ids in values.items()]
+    values = by_index(values, argument) if isinstance(values, pd.Series) else values
+    if isinstance(values, Mapping):
+        names, lists = list(values), list(values.values())
         of_one = f"`{argument}` must be a dictionary of lists, such as {{'ann': ['50', '181']}}"
     elif isinstance(values, Iterable) and not isinstance(values, (str, bytes)):
         lists = list(values)
@@ -219,12 +212,16 @@ def by_user(values: object, argument: str) -> tuple[NDArray[np.object_], list[Id
     return users, [_listed(ids, argument, of_one) for ids in lists]
 
 
-def places_of(named: NDArray[np.object_], users: NDArray[np.object_], argument: str) -> NDArray[np.intp]:
-    """Return the places of some users among all.
+def by_index(column: pd.Series, argument: str) -> dict[Any, Any]:
+    """Return what a column has for each user, whom its index names; refuse one who is named twice."""
+    if not column.index.is_unique:
+        twice = next(user for user, again in zip(column.index, column.index.duplicated(), strict=True) if again)
+        raise UserError(f"`{argument}` names user {short(twice)} twice")
+    return dict(column.items())
 
-    Raises:
-        UserError: one is not there.
-    """
+
+def places_of(named: NDArray[np.object_], users: NDArray[np.object_], argument: str) -> NDArray[np.intp]:
+    """Return the places of some users among all."""
     places: NDArray[np.intp] = pd.Index(users).get_indexer(pd.Index(named))
     if (places < 0).any():
         raise UserError(f"`{argument}` names user {short(named[places < 0][0])}, who has no history here")
@@ -238,20 +235,24 @@ def as_frame(value: object) -> object:
     if hasattr(value, "__arrow_c_stream__"):
         try:
             return pa.table(value).to_pandas()
-        except (TypeError, ValueError, pa.ArrowException):  # a single column
-            return value
+        except (TypeError, ValueError, pa.ArrowException) as error:
+            if hasattr(value, "__dataframe__"):
+                raise UserError(f"the table cannot be read by pandas: {' '.join(str(error).split())}") from error
+            return value  # a single column
     return pd.api.interchange.from_dataframe(value) if hasattr(value, "__dataframe__") else value
 
 
 def _listed(value: object, argument: str, wanted: str = "") -> Ids:
-    """Return a list of ids as a collection; a text, a dictionary and a table are refused."""
-    if isinstance(value, Mapping) or isinstance(as_frame(value), pd.DataFrame):
+    """Return a list of ids as a collection; a text, a dictionary, a record and a table are refused."""
+    if isinstance(value, Mapping) or hasattr(value, "_fields") or isinstance(as_frame(value), pd.DataFrame):
         wanted = wanted or f"`{argument}` must be a list of items"
         raise UserError(
             f"{wanted}, but there is a {type(value).__name__} in its place: {' '.join(short(value).split())}"
         )
     if not _is_list(value):
         raise UserError(f"{wanted or f'`{argument}` must be a list of items'}, but there is {short(value)} in it")
+    if hasattr(value, "to_pylist"):  # of pyarrow, whose own elements are no texts
+        return list(value.to_pylist())
     return value if isinstance(value, Collection) else list(value)
 
 

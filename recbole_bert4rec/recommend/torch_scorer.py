@@ -20,7 +20,7 @@ from recbole_bert4rec.system.constants import OptionValues
 class TrainedRanker(Ranker):
     """A ranker of a checkpoint, without the parts that only training needs."""
 
-    def __init__(self, config: OptionValues, encoder: EncoderOptions, tokens: Iterable[str] = ()) -> None:
+    def __init__(self, config: OptionValues, encoder: EncoderOptions, tokens: Iterable[str]) -> None:
         super().__init__()
         self._init_ranker(config, encoder, tokens)
 

@@ -26,8 +26,8 @@ _NAME = "recbole_bert4rec worker"
 _NO_GUARD = 97
 """Exit code of a process that imported the program, which has no main guard, and so did not come to its work."""
 _GUARD = (
-    "compare() and tune() start processes, and each of these imports your program: put the calls under "
-    'if __name__ == "__main__": (docs/api.md has an example)'
+    "a process that is being started imported this program, which would begin again in it: put its calls of run(), "
+    'compare() and tune() under if __name__ == "__main__": (docs/api.md has an example)'
 )
 _GRACE = 10.0
 """Seconds that a process has to end once its work is done."""
@@ -59,11 +59,7 @@ def death_of(code: int | None) -> str:
 
 
 def refuse_unguarded() -> None:
-    """Refuse to begin in a process that is itself about to be started: it imports a program without a main guard.
-
-    Raises:
-        UserError: naming the guard. One of :class:`Worker` ends instead, and its parent raises that.
-    """
+    """Refuse to begin in a process that is itself about to be started: it imports a program without a main guard."""
     process = multiprocessing.current_process()
     if not getattr(process, "_inheriting", False):
         return

@@ -114,14 +114,7 @@ def refuse_other_models(flag: str, model: Model) -> None:
 
 
 def resolve_inputs(request: RunRequest) -> tuple[Model, str, Layers]:
-    """Return the model, data set and options that a request names; a log is converted.
-
-    Args:
-        request: with its checkpoint read.
-
-    Raises:
-        UserError: a file is missing or damaged, or the data set is neither a log nor a name.
-    """
+    """Return the model, data set and options that a request names; a log is converted."""
     layers, resume = request.layers(), request.checkpoint
     user_options = layers.from_user if request.dataset is None else {**layers.from_user, "dataset": request.dataset}
     warm = user_options.get("warm_start") if resume is None else None
@@ -144,11 +137,7 @@ def resolve_inputs(request: RunRequest) -> tuple[Model, str, Layers]:
 
 
 def named_model(request: RunRequest, layers: Layers) -> Model | None:
-    """Return the model that the user names; None if a checkpoint, or the default, decides.
-
-    Raises:
-        UserError: there is no such class, or a file names one that the user has not named.
-    """
+    """Return the model that the user names; None if a checkpoint, or the default, decides."""
     model = request.model or layers.spoken.get("model")
     if model is not None:
         return chosen(model)
@@ -225,22 +214,19 @@ def _from_table(
 
 
 def _filters(options: Mapping[str, Any], kept_anyway: Sequence[str]) -> dict[str, str]:
-    """Return the columns of the log by which rows are filtered: ``texts``, by a list, or ``numbers``, by an interval.
-
-    Args:
-        options: by their names.
-        kept_anyway: columns that are read for other reasons.
-
-    Raises:
-        UserError: a value to keep is not a text, or a column is both.
-    """
-    filters = dict.fromkeys(_dictionary(options, "threshold"), "numbers")
+    """Return the columns of the log that filter rows: ``texts``, by a list, or ``numbers``, by an interval."""
+    filters = {column: "numbers" for column in _dictionary(options, "threshold") if column not in kept_anyway}
     for column, wanted in _dictionary(options, "val_interval").items():
+        if column in kept_anyway:
+            continue
         if not isinstance(wanted, (list, tuple)):
             filters[column] = "numbers"
             continue
         if column in filters:
-            raise UserError(f"`threshold` reads {column!r} as numbers; `val_interval` must give it an interval, too")
+            raise UserError(
+                f"`threshold` reads {column!r} as numbers, so `val_interval` must be an interval such as '[4,5]', not "
+                f"{short(wanted)}"
+            )
         filters[column] = "texts"
         for value in wanted:
             if not isinstance(value, str):
@@ -248,7 +234,7 @@ def _filters(options: Mapping[str, Any], kept_anyway: Sequence[str]) -> dict[str
                     f"`val_interval` of {column!r}: values of a list are texts, but one is {short(value)}; write "
                     f"{short_list(map(str, wanted))}, or an interval such as '[3,5]'"
                 )
-    return {column: kind for column, kind in filters.items() if column not in kept_anyway}
+    return filters
 
 
 def _listed(columns: object) -> list[str]:

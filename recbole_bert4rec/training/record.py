@@ -322,7 +322,7 @@ class RecordWriter(Callback):
         if ours.faults.skipped_steps:
             record["skipped_steps"] = ours.faults.skipped_steps
         if ours.model.seen_bias is not None:
-            record["learnt"] = {"seen_bias": float(ours.model.seen_bias.detach())}
+            record["learnt"] = {"seen_bias": float(f"{ours.model.seen_bias.detach():.4g}")}
         if ours.model.memory is not None:
             entries = ours.model.memory.transitions.nnz
             record["memory"] = {"weight": ours.model.memory.weight, "entries": entries}

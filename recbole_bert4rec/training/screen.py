@@ -179,22 +179,23 @@ class EpochLines(Callback):
     def on_train_end(self, trainer: Trainer, best_score: float, best_metrics: Metrics | None) -> None:
         """Show the last epoch, if it was not validated, and why there are no more."""
         self._show(trainer)
-        if _ended_early(trainer):
+        ended_early = trainer.cur_step > trainer.stopping_step
+        if ended_early:
             passed = f"{trainer.cur_step} validations in a row were no better than the best"
             say(f"ended: {passed} (more than stopping_step, {trainer.stopping_step})", in_file=False)
         if self._budget is None:
-            self._say_if_short(trainer)
+            self._say_if_short(trainer, ended_early)
 
-    def _say_if_short(self, trainer: Trainer) -> None:
+    def _say_if_short(self, trainer: Trainer, ended_early: bool) -> None:
         """Advise more of them if a training had so few steps that it ended too early."""
         epochs, best = len(self._log.epochs), self._log.best_epoch
         steps = epochs * self._batches
         if best is None or epochs < _FEW_EPOCHS or not 0 < steps < _FEW_STEPS:
             return
-        if _ended_early(trainer):
+        if ended_early:
             say(
-                f"note    these were {steps:,} steps only: smaller batches, or a larger --stopping_step (now "
-                f"{trainer.stopping_step}), may do better",
+                f"note    these were {steps:,} steps only: a smaller --train_batch_size, or a larger --stopping_step "
+                f"(now {trainer.stopping_step}), may do better",
                 "note",
             )
         elif 2 * best >= epochs == trainer.epochs:
@@ -235,11 +236,6 @@ class EpochLines(Callback):
             return round(self._budget.left, 1)
         mean = (time.perf_counter() - self._began) / (self._shown - self._before)
         return round(mean * (trainer.epochs - 1 - self._log.epochs[-1]["epoch"]), 1)
-
-
-def _ended_early(trainer: Trainer) -> bool:
-    """Tell whether too many validations brought nothing better."""
-    return bool(trainer.cur_step > trainer.stopping_step)
 
 
 def _duration(seconds: float) -> str:

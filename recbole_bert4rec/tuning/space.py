@@ -74,7 +74,7 @@ class Parameter:
             return f"{self.name} {', '.join(map(str, self.values))}"
         low, high = self.bounds
         steps = f" in steps of {self.values[2]}" if self.kind == "quniform" else ""
-        return f"{self.name} from {low:.5g} to {high:.5g}{steps}"
+        return f"{self.name} from {low:.7g} to {high:.7g}{steps}"
 
     def holds(self, value: object) -> bool:
         """Return whether a value can have come from this parameter."""

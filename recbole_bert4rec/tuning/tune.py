@@ -19,6 +19,7 @@ from recbole.config import Config
 from tabulate import tabulate
 
 from recbole_bert4rec.checkpoints.checkpoint import last_of, without_places
+from recbole_bert4rec.logs.item_vectors import digests
 from recbole_bert4rec.options.auto import most_epochs
 from recbole_bert4rec.options.kinds import is_number
 from recbole_bert4rec.options.user_models import class_name, digest_of_code, importable
@@ -213,11 +214,12 @@ def _say_ranges(space: Space) -> None:
     say("\n".join(["searched", *(f"  {parameter}" for parameter in space.parameters)]), "space")
     for parameter in space.parameters:
         values = parameter.values if parameter.kind == "choice" else parameter.bounds
-        above = [value for value in values if is_number(value) and value > 1]
-        if above and _AT_MOST_1 & {*parameter.name.split("_")}:
+        highest = max((value for value in values if is_number(value)), default=0)
+        if highest > 1 and _AT_MOST_1 & {*parameter.name.split("_")}:
+            hint = "; bounds of loguniform are exponents of e, as RecBole's: loguniform10 takes the numbers themselves"
             getLogger(FOR_THE_USER).warning(
-                f"`{parameter.name}` can become {above[-1]:.5g}, but more than 1 is seldom meant; the bounds of "
-                "loguniform are exponents of e, as RecBole's, and loguniform10 takes the numbers themselves"
+                f"`{parameter.name}` can become {highest:.7g}, and rates and shares are hardly ever above 1"
+                + (hint if parameter.kind == "loguniform" else "")
             )
 
 
@@ -258,6 +260,7 @@ def _metadata(request: SearchRequest, config: Config, space: Space) -> dict[str,
         "budget": task.budget,
         "space": {parameter.name: [parameter.kind, *parameter.values] for parameter in space.parameters},
         "code": digest_of_code(config.model_class),
+        "vectors": digests(config["item_vectors"]),
         "options": {name: str(value) for name, value in sorted(_user_options(config).items()) if name not in searched},
     }
 

@@ -325,7 +325,7 @@ def test_load_data_and_model_refuses_the_same_items_in_another_order(trained: Pa
     config = torch.load(trained, weights_only=True)["config"]
     data = toy(tmp_path, first="u0\ti7\t-1")
     file = changed(trained, tmp_path / "a.pth", config={**config, **data})
-    with pytest.raises(UserError, match=r"the weights in .*a.pth .* other items, or on the same in another order"):
+    with pytest.raises(UserError, match=r"the weights in .*a.pth .* other items, or to the same in another order"):
         load_data_and_model(str(file))
 
 

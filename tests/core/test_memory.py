@@ -105,7 +105,7 @@ def ranker_of(seen_bias: float | None) -> TrainedRanker:
     defaults = {name: option.default for name, option in OPTIONS.items()}
     chosen = {"hidden_size": 8, "inner_size": 16, "hidden_dropout_prob": 0.0, "MAX_ITEM_LIST_LENGTH": 5}
     options = {**defaults, **chosen, "seen_bias": seen_bias is not None}
-    ranker = TrainedRanker(options, EncoderOptions.from_config(options, N_ITEMS))
+    ranker = TrainedRanker(options, EncoderOptions.from_config(options, N_ITEMS), map(str, range(N_ITEMS)))
     ranker.eval().requires_grad_(False)
     for weight in ranker.parameters():
         weight += 0.3 * torch.randn_like(weight)

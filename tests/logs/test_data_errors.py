@@ -57,8 +57,13 @@ def test_filters_that_leave_nothing_are_named(write_inter: Any) -> None:
         ({"timestamp": ["5"]}, "`val_interval: timestamp` must be intervals .* but is \\['5'\\]"),
         ({"timestamp": ["2024-04-01"]}, "2024-04-01 is 1711929600"),
         ({"item_id": ["i1", "i99"]}, None),
-        ({"item_id": ["i99"]}, "`val_interval: item_id` wants \\['i99'\\], which no row has; its values are .*'i0'"),
-        ({"item_id": "[1,3]"}, "`val_interval: item_id` must be a list of texts"),
+        (
+            {"item_id": ["i99"]},
+            "`val_interval: item_id` wants \\['i99'\\], which no row has; its values are texts: .*'i0'",
+        ),
+        ({"item_id": "[1,3]"}, "`val_interval: item_id` must be a list such as"),
+        ({"price": "[1,3]"}, "`val_interval: price`: `load_col` loads no such column, but \\['user_id', 'item_id'"),
+        ({"item_id": [1]}, "wants \\[1\\], which no row has; its values are texts: \\['i0'"),
     ],
 )
 def test_a_filter_by_value_that_means_nothing_is_refused(

@@ -297,10 +297,10 @@ def test_further_columns_are_kept_where_they_are_asked_for_with_their_types(endi
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"val_interval": {"event": ["Buy"]}}, r"wants \['Buy'\], which no row has; its values are .*'buy'"),
+        ({"val_interval": {"event": ["Buy"]}}, r"wants \['Buy'\], which no row has; its values are texts: .*'buy'"),
         (
             {"val_interval": {"stars": ["4"]}},
-            r"`val_interval: stars` wants \['4'\], which no row has; its values are .*'4.5'",
+            r"`val_interval: stars` wants \['4'\], which no row has; its values are texts: .*'4.5'",
         ),
         ({"val_interval": {"stars": ["2.5"]}, "threshold": {"stars": 2}}, "`threshold` reads 'stars' as numbers"),
         (

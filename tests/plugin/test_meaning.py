@@ -44,9 +44,7 @@ def test_few_steps_an_epoch_and_fewer_than_the_warm_up_are_said_before_the_train
     _, train, valid, _ = prepare(config)
     with caplog.at_level("WARNING"):
         make_trainer(config, train).fit(train, valid, saved=False)
-    assert "an epoch has few steps (1), and stopping_step counts epochs; a smaller train_batch_size gives more" in (
-        caplog.text
-    )
+    assert "an epoch has few steps (1); a smaller train_batch_size makes more of them (now 2048)" in caplog.text
     assert "have fewer steps (3) than warmup_steps (200)" in caplog.text
 
 

@@ -97,7 +97,7 @@ def test_a_checkpoint_of_another_network_or_catalogue_is_not_resumed(options: di
         other.resume_checkpoint(trainer.saved_model_file)
     renamed = write_inter([(user, f"x{item}", time) for user, item, time in ROWS], name="renamed")
     other, *_ = start(**{**options, **renamed}, epochs=2)
-    with pytest.raises(OtherDataError, match="other items, or on the same in another order"):
+    with pytest.raises(OtherDataError, match="other items, or to the same in another order"):
         other.resume_checkpoint(trainer.saved_model_file)
 
 
@@ -169,6 +169,6 @@ def test_weights_never_meet_items_that_have_other_numbers(options: dict, write_i
     ):
         with pytest.raises(OtherDataError, match="other items"):
             meet()
-    with pytest.raises(RuntimeError, match="other items, or on the same in another order"):
+    with pytest.raises(RuntimeError, match="other items, or to the same in another order"):
         other.model.load_state_dict(file["state_dict"])
     assert equal(weights(other), before)

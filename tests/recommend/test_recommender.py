@@ -292,6 +292,9 @@ WRONG = [
     (lambda m: m.recommend([["i1"]], items_to_recommend={"i1": 3}), "there is a dict"),
     (lambda m: m.recommend([{"user_id": "a", "item_id": "i1", "timestamp": 3}]), "there is a dict"),
     (lambda m: m.rank_of([["i1"]], pd.DataFrame({"item_id": ["i1"]})), "`items` must be a list or a dictionary"),
+    (lambda m: m.recommend({"user_id": ["a"], "item_id": ["i1"]}), "a dictionary of columns"),
+    (lambda m: m.recommend([*pd.DataFrame({"user_id": ["a"], "item_id": ["i1"]}).itertuples()]), "there is a Pandas"),
+    (lambda m: m.recommend(pd.Series([["i1"], ["i2"]], index=["a", "a"])), "`histories` names user 'a' twice"),
     (lambda m: m.recommend({"a": ["i1"]}, exclude={"b": ["i1"]}), "`exclude` names user 'b', who has no history here"),
     (lambda m: m.recommend([["i1"]], items_to_recommend=["i1"], exclude=["i1"]), "leave nothing to recommend"),
     (lambda m: m.recommend([["i1"]], times=[[1, 2]]), "`times` must have a time for each item"),
@@ -432,6 +435,24 @@ def test_tables_of_other_libraries_and_a_column_of_lists_are_histories_too(model
     column = pd.Series({"ann": ["i1", "i3"], "bob": ["i9"]})
     for histories in (frame, pa.Table.from_pandas(frame), OtherTable(frame), column):
         assert lists_of(model.recommend(histories, k=3)) == wanted
+
+
+def test_what_is_by_user_may_stand_in_any_order_and_a_columns_index_names_users(model: Recommender) -> None:
+    histories, targets = {"ann": ["i1"], "bob": ["i2"]}, pd.Series({"bob": "i5", "ann": "i4"})
+    wanted = model.rank_of(histories, targets.to_dict())
+    assert model.rank_of(histories, targets).equals(wanted)
+    assert wanted["item_id"].tolist() == ["i4", "i5"]
+    assert model.rank_of(pd.Series(histories), targets).equals(wanted)
+    assert model.rank_of(histories, dict(targets)).equals(model.rank_of(histories, {"ann": "i4", "bob": "i5"}))
+    everything = lists_of(model.recommend(histories, k=30, filter_viewed=False))
+    first = {user: items[:2] for user, items in everything.items()}
+    for exclude in (first, dict(reversed(first.items()))):
+        rest = lists_of(model.recommend(histories, k=3, filter_viewed=False, exclude=exclude))
+        assert rest == {user: items[2:5] for user, items in everything.items()}
+    by_order = model.rank_of(list(histories.values()), pd.Series(["i4", "i5"], index=[1, 0]))
+    assert by_order["item_id"].tolist() == ["i4", "i5"], "without names the order counts"
+    excluded = model.recommend(histories, k=3, exclude=pa.chunked_array([["i5", "i6"]]))
+    assert excluded.equals(model.recommend(histories, k=3, exclude=["i5", "i6"]))
 
 
 def test_a_frame_without_times_is_read_in_its_order_which_is_said(

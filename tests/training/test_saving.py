@@ -344,10 +344,15 @@ def test_a_training_that_diverges_ends_with_its_reason_and_the_best_epoch_before
 
 
 def test_a_loss_that_is_not_finite_from_the_beginning_is_blamed_and_not_the_rate(write_inter: Any) -> None:
-    with pytest.raises(UserError, match=r"the loss of BERT4Rec, .* first \d+ batches: not the learning rate"):
+    with pytest.raises(UserError, match=r"the loss of BERT4Rec, .* first \d+ batches, before a step was made"):
         run(**inputs(write_inter, epochs=1), callbacks=[NoNumbers(0, 99)])
-    with pytest.raises(UserError, match=r"first 10 batches: not the learning rate"):
+    with pytest.raises(UserError, match=r"first 10 batches, before a step was made"):
         run(**inputs(write_inter, epochs=1, batch_sequences=4), callbacks=[NoNumbers(0, 99)])
+
+
+def test_a_first_epoch_that_is_left_out_does_not_end_the_run(write_inter: Any) -> None:
+    result = run(**inputs(write_inter, epochs=3, batch_sequences=99), callbacks=[NoNumbers(0, 1)])  # a batch an epoch
+    assert result.record["skipped_steps"] == 1
 
 
 def test_a_signal_before_a_model_of_recbole_is_saved_says_that_nothing_is(write_inter: Any) -> None:

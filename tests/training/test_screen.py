@@ -206,7 +206,7 @@ def test_few_steps_before_early_stopping_are_pointed_at(
     result = run(model="SASRecPlus", **inputs(write_inter, **options))
     epochs = len(result.record["epochs"])
     assert 12 <= epochs < 99
-    note = f"note    these were {2 * epochs} steps only: smaller batches, or a larger --stopping_step (now 11), may"
+    note = f"note    these were {2 * epochs} steps only: a smaller --train_batch_size, or a larger --stopping_step"
     assert (note in capsys.readouterr().err) == said
 
 

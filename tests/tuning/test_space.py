@@ -146,7 +146,7 @@ def test_a_parameter_says_its_values_or_the_ends_of_its_range(tmp_path: Path) ->
         "n_layers 1, 2",
         "mask_ratio from 0.1 to 1",
         "hidden_size from 16 to 64 in steps of 16",
-        "learning_rate from 1.0001 to 1.0101",
+        "learning_rate from 1.0001 to 1.01005",
         "weight_decay from 0.0001 to 0.01",
     ]
 
