@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -68,9 +69,10 @@ def read_item_vectors(path: str, field: str) -> ItemVectors:
     return ItemVectors(items, vectors)
 
 
-def digests(path: str | None) -> list[str]:
-    """Return digests of a file of vectors, and of the one with its ids, where they are there."""
-    files = [] if path is None else [Path(path), Path(path).with_suffix(".txt")]
+def digests(paths: str | Iterable[str] | None) -> list[str]:
+    """Return digests of files of vectors, and of those with their ids, where they are there."""
+    paths = [paths] if isinstance(paths, str) else paths or ()
+    files = [file for path in paths for file in (Path(path), Path(path).with_suffix(".txt"))]
     return [digest_of(file) for file in files if file.is_file()]
 
 

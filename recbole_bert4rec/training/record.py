@@ -322,7 +322,8 @@ class RecordWriter(Callback):
         if ours.faults.skipped_steps:
             record["skipped_steps"] = ours.faults.skipped_steps
         if ours.model.seen_bias is not None:
-            record["learnt"] = {"seen_bias": float(f"{ours.model.seen_bias.detach():.4g}")}
+            bias = float(ours.model.seen_bias.detach())
+            record["learnt"] = {"seen_bias": round(bias, 4) or bias}  # its sign decides about recommendations
         if ours.model.memory is not None:
             entries = ours.model.memory.transitions.nnz
             record["memory"] = {"weight": ours.model.memory.weight, "entries": entries}
