@@ -36,9 +36,9 @@ _OURS = {
     "valid-users": f"{_TOY} --valid_users=50",
     "sliding": f"{_TOY} --MAX_ITEM_LIST_LENGTH=6 --window=sliding --prop_sliding_window=0.5 --dupe_factor=2",
     "masks": f"{_TOY} --mask_count=exact --mask_random_share=0.1 --mask_keep_share=0.1 --ft_ratio=0.3",
-    "ablate": f"{_TOY} --ablate=[position,residual] --position=start",
+    "ablate": f"{_TOY} --ablate=\"['residual']\" --position=start",
     "sparse-update": f"{_TOY} --loss_type=sampled_softmax --n_negatives=8 --sparse_update=True",
-    "features": f"{_TOY} --selected_features=[class,price] "
+    "features": f"{_TOY} --selected_features=\"['class','price']\" "
     "--load_col=\"{'inter':['user_id','item_id','timestamp'],'item':['item_id','class','price']}\"",
     "vectors": f"{_TOY} --item_vectors=vectors.parquet --keep_histories=True\nask $(best) cold > cold.out",
     "filters": "run $SMALL --dataset=shop.csv --val_interval=\"{'rating':'[3,5]'}\" "
@@ -53,6 +53,11 @@ _OURS = {
     "pkill -KILL -P $! || kill -KILL $!; wait || true\n"
     "LAST=$(ls saved/*.last.pth)\nrun --resume=$LAST --epochs=40 --use_gpu=False --show_progress=False",
     "uninterrupted": f"{_TOY} --epochs=40",
+    "adjusted": f"{_TOY} --logit_adjustment=0.5",
+    "zone": "run $SMALL --dataset=dates.csv --timezone=Europe/Berlin",
+    "gaps": "sed -i '5s/^[^,]*//;9s/^[^,]*//' shop.csv\nrun $SMALL --dataset=shop.csv",
+    "changed-log": "run $SMALL --dataset=shop.csv --epochs=1; rm -r saved; sed -i 2,50d shop.csv\n"
+    "run $SMALL --dataset=shop.csv --epochs=1",
     "csv": "run $SMALL --dataset=shop.csv --recommend=top.csv",
     "dates": "run $SMALL --dataset=dates.csv --recommend=top.csv",
     "jsonl": "run $SMALL --dataset=lines.jsonl --recommend=top.csv",
@@ -71,6 +76,8 @@ _OURS = {
     "onnx": f"{_TOY} --model=BERT4RecPlus\nbert export --checkpoint=$(best) --output=exported\nask exported > all.out",
     "service": f"{_TOY}\nask $(best) service > answers.out",
     "parts": '"$PY" "$GUARD/parts.py" > parts.out',
+    "configurations": '"$PY" "$GUARD/configurations.py" > configurations.out',
+    "bad-inputs": '"$PY" "$GUARD/bad_inputs.py" > bad_inputs.out',
 }
 _THEIRS = {
     model: f"run $OTHERS $LOAD --model={model} {more}"

@@ -14,6 +14,7 @@ from recbole.utils import init_seed  # noqa: E402
 
 import recbole_bert4rec  # noqa: E402, F401
 
+COLUMNS = {"inter": ["user_id", "item_id", "timestamp"]}
 SPLITS = {
     "LS": {"split": {"LS": "valid_and_test"}, "order": "TO", "mode": "full"},
     "LS uni20": {"split": {"LS": "valid_and_test"}, "order": "TO", "mode": "uni20"},
@@ -31,7 +32,14 @@ def digest(values: object) -> int:
 
 for model in ("BERT4Rec", "SASRec", "BPR"):
     for name, arguments in SPLITS.items():
-        options = {"data_path": ".", "eval_args": arguments, "show_progress": False, "use_gpu": False, "state": "error"}
+        options = {
+            "data_path": ".",
+            "load_col": COLUMNS,
+            "eval_args": arguments,
+            "show_progress": False,
+            "use_gpu": False,
+            "state": "error",
+        }
         if model == "SASRec":
             options["train_neg_sample_args"] = None
         config = Config(model=model, dataset="toy", config_dict=options)
@@ -41,5 +49,5 @@ for model in ("BERT4Rec", "SASRec", "BPR"):
         rows = [digest(loader._dataset.inter_feat[loader._dataset.iid_field]) for loader in loaders]
         batch = next(iter(loaders[2]))
         candidates = [digest(value) for value in batch[1:] if hasattr(value, "shape")]
-        items = digest(batch[0][config["ITEM_ID_FIELD"]])
-        print(model, name, parts, rows, items, candidates)
+        columns = {field: digest(values) for field, values in sorted(batch[0].interaction.items())}
+        print(model, name, parts, rows, columns, candidates)
