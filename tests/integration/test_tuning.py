@@ -335,7 +335,7 @@ def test_the_ranges_of_a_random_search_are_said_before_it_and_a_rate_above_1_is_
     done = search(tmp_path, *flags, *small_log(tmp_path), space="learning_rate loguniform 1e-4,1e-2\n")
     assert done.returncode == 0, done.stderr
     assert "  learning_rate from 1.0001 to 1.01005\n" in done.stdout
-    assert "`learning_rate` can become 1.01005" in done.stdout
+    assert "`learning_rate` can become 1.01005" in done.stderr
 
 
 def test_every_bad_line_of_a_space_is_named_and_an_unknown_option_with_the_nearest(
