@@ -52,7 +52,7 @@ def test_a_search_in_json_is_an_object_a_line_and_quiet_says_nothing(
     assert main([*search, "--log_format=json"]) == 0
     captured = capfd.readouterr()
     events = [json.loads(line) for line in captured.out.splitlines()]
-    assert names_of(events) == ["begin", "trial", "trial", "summary", "reports"]
+    assert names_of(events) == ["begin", "space", "trial", "trial", "summary", "reports"]
     assert {event["params"]["mask_ratio"] for event in events if event["event"] == "trial"} == {0.2, 0.4}
     assert captured.err == ""
     assert main([*search, "--quiet", "--output_file=other.result"]) == 0
