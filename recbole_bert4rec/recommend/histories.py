@@ -202,9 +202,9 @@ def one_for_each(
         UserError: a history has none.
     """
     framed = as_frame(values)
-    have_names = list(histories.users) != list(range(len(histories)))
-    if isinstance(values, pd.Series) and have_names and not isinstance(values.index, pd.RangeIndex):
-        values = by_index(values, argument)
+    if isinstance(values, pd.Series) and not isinstance(values.index, pd.RangeIndex):
+        have_names = list(histories.users) != list(range(len(histories)))
+        values = by_index(values, argument) if have_names else values
     if not isinstance(framed, Iterable) or isinstance(framed, (str, pd.DataFrame)):
         raise UserError(f"`{argument}` must be a list or a dictionary by user, but is a {type(values).__name__}")
     lists: ByUser = (
