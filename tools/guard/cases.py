@@ -47,6 +47,7 @@ _OURS = {
     "warm-start": f"{_TOY} --data_path=.\nCK=$(best); mv saved first\n"
     "run $SMALL --dataset=later.csv --warm_start=first/$(basename $CK) --epochs=1",
     "refit": f"{_TOY} --refit=train+valid",
+    "budget": f"{_TOY} --budget=4s > screen 2>&1\nls saved | sed 's/[0-9].*//' > files.out; rm -r saved",
     "two-processes": f"{_TOY} --nproc=2 --epochs=2",
     "kill-and-resume": f"{_TOY} --epochs=400 > screen 2>&1 &\n"
     "until ls saved/*.last.pth > /dev/null 2>&1; do sleep 0.05; done\n"
