@@ -1,6 +1,4 @@
-.PHONY: run test install lint py310 type stubs pages docs slow coverage bench gpu
-
-SOURCES = recbole_bert4rec run.py run_hyper.py benchmarks tests typings tools
+.PHONY: run test install lint type stubs pages docs slow coverage bench gpu
 
 # README's first two: everything goes into .venv, nothing else is needed but Python (PYTHON=python3.13 takes another).
 run: .venv/plain
@@ -19,18 +17,13 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 .venv/test: .venv/plain
 	.venv/bin/python -m pip install -q -e ".[test]"
 	touch $@
-.venv/dev: .venv/plain requirements-dev.txt
-	.venv/bin/python -m pip install -q -r requirements-dev.txt
+.venv/dev: .venv/plain
+	.venv/bin/python -m pip install -q -e ".[dev]"
 	touch $@
 install: .venv/dev
-lint: py310
+lint:
 	ruff check .
 	ruff format --check .
-# Modules, functions and arguments that came after Python 3.10; syntax is ruff's part, methods of values are mypy's.
-# Tensor.long looks like Python 2's `long`, and a file that seems to be for Python 2 would not be looked at.
-py310:
-	vermin --target=3.10- --violations --no-tips --exclude long $(SOURCES)
-	! vermin --no-tips --exclude long $(SOURCES) 2>&1 | grep "incompatible versions:"
 type:
 	mypy
 # Whether typings/ says of RecBole what the installed one does.

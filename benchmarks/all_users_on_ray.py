@@ -1,8 +1,7 @@
 """Twenty items for each of a million users from two actors of Ray Data on two nodes, one of them killed: nothing lost.
 
 The cluster is Ray's own of two nodes on this machine. A process without Ray answers the same file, and the two tables
-are compared row by row. When a third of the parts is answered, the process of one actor gets SIGKILL. This needs the
-libraries of ``requirements-current.txt``.
+are compared row by row. When a third of the parts is answered, the process of one actor gets SIGKILL.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ class ReferenceRows:
         counts = self._interactions.training_counts(self._train, self._loaders)
         table = self._loaders[1]._dataset.inter_feat
         position = pd.Series(table[TARGET_POSITION].numpy(), index=table[self._loaders[1]._dataset.uid_field].numpy())
-        history = position.loc[users].to_numpy() - self._sequences.offsets.numpy()[users]
+        history = position.loc[pd.Index(users)].to_numpy() - self._sequences.offsets.numpy()[users]
         rows = pd.DataFrame(
             {
                 "user": self._tokens[0][users],

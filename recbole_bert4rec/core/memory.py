@@ -195,13 +195,13 @@ def _pairs(items: NDArray[np.int32], positions: Index, ends: Index, n_items: int
     keys = []
     for distance in range(1, SPAN + 1):
         before = after > distance
-        pairs = pair_keys(first[before], items[positions[before] + distance], n_items)
+        pairs = pair_keys(first[before], items[positions[before] + distance].astype(np.int64), n_items)
         keys.append(pair_keys(pairs, distance, SPAN + 1))
     key = np.concatenate(keys)
     key.sort()
-    pair, distance = split_keys(key, SPAN + 1)
+    pair, distances = split_keys(key, SPAN + 1)
     begin = np.flatnonzero(np.diff(pair, prepend=-1))
-    sums = np.add.reduceat(DECAY ** np.arange(-1.0, SPAN)[distance], begin) if len(begin) else np.zeros(0)
+    sums = np.add.reduceat(DECAY ** np.arange(-1.0, SPAN)[distances], begin) if len(begin) else np.zeros(0)
     rows, columns = split_keys(pair[begin], n_items)
     others = rows != columns
     return rows[others], columns[others], sums[others]

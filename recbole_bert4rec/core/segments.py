@@ -69,7 +69,7 @@ def runs(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64
     return begin, np.diff(begin, append=len(values))
 
 
-def pair_keys(rows: Integers, items: Integers, n_items: int) -> Integers:
+def pair_keys(rows: Integers, items: Integers | int, n_items: int) -> Integers:
     """Give each (row, item) pair one integer; keys sort by row, then by item.
 
     Args:

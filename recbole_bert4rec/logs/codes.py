@@ -89,7 +89,7 @@ def distinct_texts(values: pa.Array[Any], clean: Collection[str]) -> CodedIds:
     if not clean:
         return CodedIds(codes, distinct.dictionary)
     _, firsts = np.unique(codes[codes != NO_ID], return_index=True)
-    return CodedIds(codes, texts.take(pa.array(np.flatnonzero(codes != NO_ID)[firsts])))
+    return CodedIds(codes, texts.take(np.flatnonzero(codes != NO_ID)[firsts]))
 
 
 def are_whole(texts: pa.Array[Any]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -73,7 +73,7 @@ def _date(time: np.generic, ends: tuple[Any, Any], are_dates: bool) -> str | flo
     if size is None:
         return float(number)
     try:
-        return datetime.fromtimestamp(number / size, timezone.utc).isoformat(sep=" ", timespec="seconds")
+        return datetime.fromtimestamp(number / size, UTC).isoformat(sep=" ", timespec="seconds")
     except (ValueError, OverflowError, OSError):  # a date of a year that Python does not know
         return float(number)
 

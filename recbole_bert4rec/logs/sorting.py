@@ -252,7 +252,7 @@ def _sort(parts: _Parts, n_users: int, n_items: int, drop: bool, work: Path, bar
     ends = []
     with (work / ITEMS).open("wb") as items, (work / TIMES).open("wb") as times:
         for path in parts.paths:
-            rows = np.fromfile(path, parts.dtype)
+            rows: NDArray[Any] = np.fromfile(path, parts.dtype)
             path.unlink()
             bar.update(len(rows))
             rows = rows[np.lexsort((rows["time"], rows["user"]))]  # stable: equal times keep the log's order

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -121,7 +121,7 @@ def convert(
         return folder
     record = {
         "log": source.path.name,
-        "made_at": datetime.now(timezone.utc).isoformat(sep=" ", timespec="seconds"),
+        "made_at": datetime.now(UTC).isoformat(sep=" ", timespec="seconds"),
     }
     try:
         if isinstance(source, ParquetLog) and large:
@@ -235,8 +235,8 @@ class _Interactions:
             file.write(f"{user}:token\t{item}:token\t{time}:float{''.join(more)}\n".encode())
             for begin in range(0, len(self.times), _AT_ONCE):
                 part = slice(begin, begin + _AT_ONCE)
-                ids = [coded.tokens.take(pa.array(coded.codes[part])) for coded in (self.users, self.items)]
-                kept = [values.take(pa.array(self._rows[part])) for values in self.more.values()]
+                ids = [coded.tokens.take(coded.codes[part]) for coded in (self.users, self.items)]
+                kept = [values.take(self._rows[part]) for values in self.more.values()]
                 csv.write_csv(pa.table([*ids, pa.array(self.times[part]), *kept], names=self.columns), file, style)
 
 

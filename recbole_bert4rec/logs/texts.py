@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any, Literal, TextIO
 
-import numpy as np
 import pyarrow as pa
 from pyarrow import csv
 
@@ -201,7 +200,7 @@ class Text(Lines):
         sign = str(self._quote).encode()
         with self._bytes() as file:
             while block := file.read(_COUNTED):
-                lines += np.count_nonzero(np.frombuffer(block, np.uint8) == ord("\n"))
+                lines += block.count(b"\n")
                 lines -= last.endswith(b"\r") and block.startswith(b"\n")
                 if b"\r" in block:
                     lines += block.count(b"\r") - block.count(b"\r\n")

@@ -6,6 +6,7 @@ import logging
 import os
 import socket
 from collections.abc import Mapping
+from typing import Any
 
 import ray
 from ray._private import ray_constants
@@ -25,7 +26,7 @@ def start_ray(address: str | None) -> None:
     os.environ["RAY_AIR_NEW_OUTPUT"] = "0"  # which prints whatever `verbose` says
     for name in ("ray.tune", "ray.train", "ray._private.authentication"):
         logging.getLogger(name).setLevel(logging.ERROR)
-    quiet = {"logging_level": logging.ERROR, "log_to_driver": False, "configure_logging": False}
+    quiet: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False, "configure_logging": False}
     if address is None:
         # else Ray turns the loopback address into the machine's and listens to the network
         os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"

@@ -78,7 +78,7 @@ def on_ray(
     if Version(ray.__version__) < _OLDEST:
         raise UserError(
             f"--engine=ray recommends with Ray {_OLDEST} or later, but {ray.__version__} is installed; "
-            "today's libraries come with requirements-current.txt"
+            "`pip install --upgrade ray` brings today's"
         )
     from ray.data import DataContext  # which an old Ray cannot import
 

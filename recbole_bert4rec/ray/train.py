@@ -24,7 +24,7 @@ from ray.train.torch import TorchConfig, TorchTrainer
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 try:
-    from ray.train import FailureConfig, RunConfig, ScalingConfig  # type: ignore[attr-defined]  # Ray 2.6's types
+    from ray.train import FailureConfig, RunConfig, ScalingConfig
 except ImportError:  # Ray 2.6
     from ray.air import FailureConfig, RunConfig, ScalingConfig
 

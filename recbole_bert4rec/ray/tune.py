@@ -18,9 +18,9 @@ from ray.tune import schedulers
 from ray.tune.search import Searcher
 
 try:
-    from ray.tune import FailureConfig, RunConfig  # type: ignore[attr-defined]  # the types are those of Ray 2.6
+    from ray.tune import FailureConfig, RunConfig
 except ImportError:  # Ray 2.6
-    from ray.air import FailureConfig, RunConfig
+    from ray.air import FailureConfig, RunConfig  # type: ignore[assignment]
 
 from recbole_bert4rec.ray.cluster import check_room, start_ray
 from recbole_bert4rec.system.interrupts import Interrupted
@@ -32,7 +32,7 @@ from recbole_bert4rec.tuning.search import Search
 from recbole_bert4rec.tuning.trials import FAILED, FINISHED, STOPPED, Trial
 
 if TYPE_CHECKING:
-    from ray.tune.execution.trial_runner import TrialRunner
+    from ray.tune.execution.tune_controller import TuneController
     from ray.tune.experiment import Trial as RayTrial
 
 
@@ -134,7 +134,7 @@ def _trainable(setting: dict[str, Any], task: Task, folder: str, data: bytes | N
 class _Median(schedulers.MedianStoppingRule):
     """Ray's rule, without the last report of a trial that failed, which has no validation."""
 
-    def on_trial_complete(self, tune_controller: TrialRunner, trial: RayTrial, result: dict[str, Any]) -> None:
+    def on_trial_complete(self, tune_controller: TuneController, trial: RayTrial, result: dict[str, Any]) -> None:
         if "epoch" in result and "best" in result:
             super().on_trial_complete(tune_controller, trial, result)
 

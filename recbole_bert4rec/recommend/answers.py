@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,7 +71,7 @@ def viewed_rule(seen_bias: float | None, exclude_seen: bool) -> ViewedRule:
     return ViewedRule(exclude_seen, f"items of a history {rule}, as in evaluation (exclude_seen={exclude_seen})")
 
 
-def metrics_of(ranks: NDArray[np.float64], topk: Sequence[int]) -> dict[str, float]:
+def metrics_of(ranks: NDArray[np.floating[Any]], topk: Sequence[int]) -> dict[str, float]:
     """Return ``mrr@K``, ``ndcg@K`` and ``hit@K`` for each K, and ``users``, how many there are.
 
     Args:

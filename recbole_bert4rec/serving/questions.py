@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -16,7 +16,6 @@ from pydantic import (
     WithJsonSchema,
     model_validator,
 )
-from typing_extensions import Self
 
 from recbole_bert4rec.recommend.variety import CANDIDATES
 

@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from logging import getLogger
 from typing import Generic, TypeVar
 
@@ -38,7 +38,7 @@ class ReloadingFile(Generic[T]):
         self.reload_asked = False
         self._seen = self._look()
         self.current = make()
-        self.loaded, self.loads = datetime.now(timezone.utc), 1
+        self.loaded, self.loads = datetime.now(UTC), 1
         self.failure: str | None = None
         self._pause, self._again = _SECONDS, float("inf")  # when to try once more
 
@@ -65,7 +65,7 @@ class ReloadingFile(Generic[T]):
                 self._fail(str(error))
             return
         self.failure = None
-        self.loaded, self.loads = datetime.now(timezone.utc), self.loads + 1
+        self.loaded, self.loads = datetime.now(UTC), self.loads + 1
         getLogger(__name__).warning("%s was loaded anew", self.path)
         self._observe(True)
 

@@ -35,7 +35,7 @@ SUPPORTED_RECBOLE = "1.2.1"
 INSTALL_RECBOLE = f"pip install --no-deps recbole=={SUPPORTED_RECBOLE}"
 """Without RecBole's own requirements: they allow no Ray after 2.6.3, which Python 3.12 cannot install."""
 
-OLDEST_PYTHON = (3, 10)
+OLDEST_PYTHON = (3, 11)
 
 RANK_DEPTH = 50
 """Ranks of test targets are kept down to here (or to the largest ``topk``, if that is deeper)."""

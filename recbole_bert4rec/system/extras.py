@@ -39,7 +39,7 @@ def is_installed(module: str) -> bool:
 
 def remedy(modules: Iterable[str]) -> str:
     """Return the command that installs modules which are missing."""
-    return f"pip install -e '.[pinned,{','.join(sorted({EXTRAS[module] for module in modules}))}]'"
+    return f"pip install -e '.[{','.join(sorted({EXTRAS[module] for module in modules}))}]'"
 
 
 def need(feature: str, *modules: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 
@@ -18,5 +18,5 @@ def json_line(seconds: float, level: str, event: str | None, message: str, field
         message: the line in words.
         fields: values of the event; those that JSON does not know are written as text.
     """
-    time = datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="milliseconds")
+    time = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
     return json.dumps({"time": time, "level": level, "event": event, "message": message, **fields}, default=str)

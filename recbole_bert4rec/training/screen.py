@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -120,8 +120,7 @@ def _period(ends: tuple[float, float] | None, dates_only: bool = False) -> str:
     if ends is None or (dates_only and size is None):
         return ""
     first, last = (
-        f"{time:.6g}" if size is None else f"{datetime.fromtimestamp(time / size, timezone.utc):%Y-%m-%d %H:%M}"
-        for time in ends
+        f"{time:.6g}" if size is None else f"{datetime.fromtimestamp(time / size, UTC):%Y-%m-%d %H:%M}" for time in ends
     )
     return f", {first} to {last}"
 

@@ -117,9 +117,7 @@ def test_the_service_without_its_packages_says_how_to_install_them(
 ) -> None:
     monkeypatch.setattr(extras, "is_installed", lambda module: module != "uvicorn")
     assert main(["serve", "--checkpoint=m.pth"]) == 1
-    assert (
-        "error: the service needs uvicorn; in the checkout: pip install -e '.[pinned,serve]'" in capsys.readouterr().err
-    )
+    assert "error: the service needs uvicorn; in the checkout: pip install -e '.[serve]'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", COMMANDS)

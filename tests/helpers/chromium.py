@@ -12,9 +12,7 @@ import subprocess
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import Any
-
-from typing_extensions import Self
+from typing import Any, Self
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 _PATIENCE = 60

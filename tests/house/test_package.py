@@ -184,11 +184,10 @@ print(main(["tune", "--params_file={__file__}"]), main(["--model=Pop,BERT4Rec"])
     assert done.stdout == "1 1 1\n"
     search, comparison, attention = done.stderr.splitlines()
     assert (
-        "error: a search needs hyperopt, matplotlib, plotly; in the checkout: pip install -e '.[pinned,plots,tune]'"
-        in search
+        "error: a search needs hyperopt, matplotlib, plotly; in the checkout: pip install -e '.[plots,tune]'" in search
     )
-    assert comparison == "error: a comparison needs matplotlib; in the checkout: pip install -e '.[pinned,plots]'"
-    assert attention == "error: --attention=a.png needs matplotlib; in the checkout: pip install -e '.[pinned,plots]'"
+    assert comparison == "error: a comparison needs matplotlib; in the checkout: pip install -e '.[plots]'"
+    assert attention == "error: --attention=a.png needs matplotlib; in the checkout: pip install -e '.[plots]'"
 
 
 @pytest.mark.slow
@@ -209,6 +208,6 @@ except ValueError as error:
     print(error)
 """
     missing, broken = python(program).stdout.splitlines()
-    assert missing == "--tool=Ray needs ray; in the checkout: pip install -e '.[pinned,tune]'"
+    assert missing == "--tool=Ray needs ray; in the checkout: pip install -e '.[tune]'"
     assert "does not work here (ZeroDivisionError" in broken
     assert "pip install --upgrade 'ray[tune]'" in broken

@@ -24,7 +24,7 @@ def test_the_notebook_is_kept_without_outputs() -> None:
 @pytest.mark.integration
 @pytest.mark.slow
 def test_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    nbformat = pytest.importorskip("nbformat", reason="see requirements-dev.txt")
+    nbformat = pytest.importorskip("nbformat", reason="make install brings it")
     nbclient = pytest.importorskip("nbclient")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(NOTEBOOK.parents[1]), os.environ.get("PYTHONPATH", "")]))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")

@@ -9,7 +9,7 @@ import re
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from datetime import date, datetime, timezone
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -308,7 +308,7 @@ SHAPES = {
     "no place": Shape(text("a,x,1"), "--timezone=Mars/North must be a name", Reading(timezone="Mars/North")),
     "days in Parquet": Shape(table(["a"], ["x"], [date(2024, 1, 31)]), [("a", "x", NOON - 43200)]),
     "nanoseconds with a zone in Parquet": Shape(
-        table(["a"], ["x"], pa.array([datetime(2024, 1, 31, 12, tzinfo=timezone.utc)], pa.timestamp("ns", "UTC"))),
+        table(["a"], ["x"], pa.array([datetime(2024, 1, 31, 12, tzinfo=UTC)], pa.timestamp("ns", "UTC"))),
         AT_NOON,
     ),
     "dates as texts in Parquet": Shape(table(["a"], ["x"], ["31.01.2024 12:00:00"]), AT_NOON),
@@ -444,7 +444,11 @@ def test_numbers_that_are_no_unix_times_have_a_period_of_numbers(tmp_path: Path)
 
 
 words = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=6).filter(
-    lambda word: word.strip() and word != "[PAD]"  # which is refused
+    lambda word: (
+        word.strip()
+        and word != "[PAD]"  # which is refused
+        and not re.fullmatch(r"[-+]?\d+\.0*", word.strip())  # read as whole numbers where all ids end so
+    )
 )
 log_rows = st.lists(st.tuples(words, words, st.integers(2 * 10**8, 10**9)), min_size=1, max_size=30)  # no dates
 

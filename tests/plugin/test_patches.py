@@ -160,7 +160,7 @@ def test_pandas_3_is_refused_with_the_reason() -> None:
 
 def test_another_python_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "version_info", (3, 9, 1))
-    with pytest.raises(ImportError, match=r"needs Python 3\.10 or later, but this is"):
+    with pytest.raises(ImportError, match=r"needs Python 3\.11 or later, but this is"):
         importlib.reload(recbole_bert4rec)
 
 

@@ -286,5 +286,5 @@ def test_a_folder_that_is_no_export_is_refused_in_one_line(tmp_path: Path) -> No
 @pytest.mark.skipif(not missing("onnx"), reason="the extra [onnx] is installed")
 def test_without_the_extra_the_command_says_what_to_install(small: Trained, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", f"--checkpoint={small.file}", "--output=out"]) == 1
-    assert "in the checkout: pip install -e '.[pinned,onnx]'" in capsys.readouterr().err
+    assert "in the checkout: pip install -e '.[onnx]'" in capsys.readouterr().err
     assert not list(Path().glob("*out*"))

@@ -292,4 +292,4 @@ def test_without_faiss_the_command_says_how_to_install_it(
 ) -> None:
     monkeypatch.setattr(extras, "is_installed", lambda module: module != "faiss")
     assert main(["index", "--checkpoint=m.pth", "--output=m.index"]) == 1
-    assert "error: an index needs faiss; in the checkout: pip install -e '.[pinned,ann]'" in capsys.readouterr().err
+    assert "error: an index needs faiss; in the checkout: pip install -e '.[ann]'" in capsys.readouterr().err

@@ -31,7 +31,8 @@ from cases import CASES, PRELUDE  # noqa: E402
 LIMIT_S = 240
 """Seconds that a case may take."""
 TIMES = re.compile(
-    r"second|time|ended|memory_mb|path|checkpoint|record|commit|machine|versions|date|file|port|warm_start", re.IGNORECASE
+    r"second|time|ended|memory_mb|path|checkpoint|record|commit|machine|versions|date|file|port|warm_start",
+    re.IGNORECASE,
 )
 """Keys of records and columns of tables whose values differ between two runs of one tree."""
 

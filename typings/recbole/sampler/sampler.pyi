@@ -1,13 +1,12 @@
 """RecBole 1.2.1: draws items by user."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from recbole.data.dataset import Dataset
 from torch import Tensor
-from typing_extensions import Self
 
 _Ids = Sequence[int] | NDArray[np.int64] | Tensor
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from logging import Logger
-from typing import Any, Literal, TypeAlias, overload
+from typing import Any, Literal, Self, TypeAlias, overload
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,6 @@ from recbole.data.interaction import Interaction
 from recbole.utils import FeatureSource, FeatureType
 from scipy.sparse import coo_matrix, csr_matrix
 from torch import Tensor
-from typing_extensions import Self
 
 _Features: TypeAlias = Any  # a pandas.DataFrame until _change_feat_format, an Interaction after it
 
