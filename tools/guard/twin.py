@@ -136,7 +136,10 @@ def named(path: Path) -> str:
 def values_of(path: Path) -> list[tuple[str, Any]]:
     """Return the values of a file that two runs of one tree have in common."""
     if path.suffix == ".json" and path.parent.name in ("saved", "runs"):
-        return list(flat(json.loads(path.read_text("utf-8")), ""))
+        try:
+            return list(flat(json.loads(path.read_text("utf-8")), ""))
+        except ValueError as error:  # half of a file
+            return [("unreadable", type(error).__name__)]
     if path.suffix == ".out":  # what a case prints to be compared
         return [(f"line {number}", line) for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)]
     if path.suffix in (".csv", ".parquet") or path.name.endswith(".inter"):
