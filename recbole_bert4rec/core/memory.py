@@ -185,7 +185,7 @@ class Memory:
         return parts * (self.weight * np.log1p(total / SCALE) / total) if total else parts
 
 
-def _pairs(items: NDArray[np.int32], positions: Index, ends: Index, n_items: int) -> tuple[Index, Index, Floats]:
+def _pairs(items: NDArray[Any], positions: Index, ends: Index, n_items: int) -> tuple[Index, Index, Floats]:
     """Sum what follows the items at some positions, within their sequences.
 
     Returns:
@@ -195,7 +195,7 @@ def _pairs(items: NDArray[np.int32], positions: Index, ends: Index, n_items: int
     keys = []
     for distance in range(1, SPAN + 1):
         before = after > distance
-        pairs = pair_keys(first[before], items[positions[before] + distance].astype(np.int64), n_items)
+        pairs = pair_keys(first[before], items[positions[before] + distance], n_items)
         keys.append(pair_keys(pairs, distance, SPAN + 1))
     key = np.concatenate(keys)
     key.sort()

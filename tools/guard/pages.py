@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from data import log
+from twin import executed
 
 LIMIT_S = 120
 """Seconds after which a command that serves or trains is ended, and has not failed."""
@@ -45,8 +46,14 @@ def main() -> int:
     sys.path.insert(0, str(tree))
     from tests.house.test_docs import DOCS, TITLED, commands
 
-    bin_folder = install(tree, work)
-    readers = prepare(work / "reader", bin_folder, tree)
+    programs, readers = work / "venv" / "bin", work / "reader"
+    environment = {"PATH": f"{programs}:/usr/bin:/bin", "HOME": str(work), "LANG": "C.UTF-8"}
+    if not (work / "made").exists():
+        shutil.rmtree(work, ignore_errors=True)
+        install(tree, work, programs)
+        prepare(readers, tree)
+        train(readers, environment)
+        (work / "made").touch()
     counts = dict.fromkeys(("ok", "failed", "left out"), 0)
     for page in DOCS:
         text = page.read_text("utf-8")
@@ -61,7 +68,7 @@ def main() -> int:
         for line in lines:
             why = next((why for word, why in LEFT_OUT.items() if word in line.split()), "")
             began = time.perf_counter()
-            code = None if why else executed(line, folder, bin_folder)
+            code = None if why else executed(line, folder, environment, LIMIT_S)
             outcome = "left out" if why else "ok" if code in (0, 124) else "failed"
             counts[outcome] += 1
             print(f"{page.stem:15} {outcome:8} {time.perf_counter() - began:4.0f} s  {line}  {why}", flush=True)
@@ -69,26 +76,18 @@ def main() -> int:
     return int(counts["failed"] > 0)
 
 
-def install(tree: Path, work: Path) -> Path:
-    """Build the wheel and install it with all extras; return the folder of its programs."""
-    folder = work / "venv" / "bin"
-    if not (work / "installed").exists():
-        shutil.rmtree(work, ignore_errors=True)
-        work.mkdir(parents=True)
-        subprocess.run([sys.executable, "-m", "venv", work / "venv"], check=True)
-        pip = [folder / "python", "-m", "pip"]
-        subprocess.run([*pip, "wheel", "-q", "--no-deps", "-w", work, tree], check=True)
-        [wheel] = work.glob("*.whl")
-        subprocess.run([*pip, "install", "-q", "torch==2.13.0", f"{wheel}[tune,serve,onnx,ann]"], check=True)
-        subprocess.run([*pip, "install", "-q", "--no-deps", "recbole==1.2.1"], check=True)
-        (work / "installed").touch()
-    return folder
+def install(tree: Path, work: Path, programs: Path) -> None:
+    """Build the wheel and install it with all extras."""
+    subprocess.run([sys.executable, "-m", "venv", work / "venv"], check=True)
+    pip = [programs / "python", "-m", "pip"]
+    subprocess.run([*pip, "wheel", "-q", "--no-deps", "-w", work, tree], check=True)
+    [wheel] = work.glob("*.whl")
+    subprocess.run([*pip, "install", "-q", "torch==2.13.0", f"{wheel}[tune,serve,onnx,ann]"], check=True)
+    subprocess.run([*pip, "install", "-q", "--no-deps", "recbole==1.2.1"], check=True)
 
 
-def prepare(folder: Path, bin_folder: Path, tree: Path) -> Path:
-    """Make what readers have: a log by the names of each page, files of options, vectors, a checkpoint FILE.pth."""
-    if folder.exists():
-        return folder
+def prepare(folder: Path, tree: Path) -> None:
+    """Make what readers have: a log by the names of each page, files of options, vectors."""
     (folder / "users").mkdir(parents=True)
     (folder / "clicks").mkdir()
     frame = log(users=300)[["user_id", "item_id", "timestamp"]]
@@ -105,14 +104,17 @@ def prepare(folder: Path, bin_folder: Path, tree: Path) -> Path:
     vectors = np.random.default_rng(0).normal(size=(1682, 8)).astype(np.float32)
     ids = [str(item) for item in range(1, 1683)]
     pd.DataFrame({"item_id": ids, "vector": list(vectors)}).to_parquet(folder / "texts.parquet")
-    if executed("recbole-bert4rec run --epochs=1 --keep_histories=True", folder, bin_folder) != 0:
+
+
+def train(folder: Path, environment: dict[str, str]) -> None:
+    """Make the checkpoint that pages call FILE.pth, beside the file of its items."""
+    if executed("recbole-bert4rec run --epochs=1 --keep_histories=True", folder, environment, LIMIT_S) != 0:
         raise SystemExit(f"the first run failed: {folder / 'screen.txt'}")
     [checkpoint] = [path for path in (folder / "saved").glob("*.pth") if ".last" not in path.name]
     for path in (checkpoint, checkpoint.with_suffix(".last.pth")):
         path.rename(path.with_name(path.name.replace(checkpoint.stem, "FILE")))
-    items = bin_folder.parent / "lib" / next((bin_folder.parent / "lib").iterdir()).name / "site-packages"
-    shutil.copy(items / "recbole/dataset_example/ml-100k/ml-100k.item", folder)
-    return folder
+    [items] = folder.parent.glob("venv/lib/*/site-packages/recbole/dataset_example/ml-100k/ml-100k.item")
+    shutil.copy(items, folder)
 
 
 def asked(words: list[str]) -> str:
@@ -127,23 +129,6 @@ def asked(words: list[str]) -> str:
         line = re.sub(r"--(epochs|budget|max_evals)=\S+", "", line) + " --epochs=1"
         line += " --max_evals=1" if " tune" in line and "--algo" in line else ""
     return " ".join(line.split())
-
-
-def executed(line: str, folder: Path, bin_folder: Path) -> int:
-    """Return a command's exit code; 124 if it is ended."""
-    environment = {"PATH": f"{bin_folder}:/usr/bin:/bin", "HOME": str(folder), "LANG": "C.UTF-8"}
-    with (folder / "screen.txt").open("a") as screen:
-        screen.write(f"$ {line}\n")
-        screen.flush()
-        done = subprocess.run(
-            ["timeout", str(LIMIT_S), "bash", "-c", line],
-            cwd=folder,
-            env=environment,
-            stdout=screen,
-            stderr=screen,
-            check=False,
-        )
-    return done.returncode
 
 
 if __name__ == "__main__":

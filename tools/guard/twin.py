@@ -31,7 +31,7 @@ from cases import CASES, PRELUDE  # noqa: E402
 LIMIT_S = 240
 """Seconds that a case may take."""
 TIMES = re.compile(
-    r"second|time|ended|memory_mb|path|checkpoint|record|commit|machine|versions|date|file|port|warm_start",
+    r"second|time|ended|memory_mb|path|checkpoint|record|commit|machine|versions|date|file|^port$|warm_start",
     re.IGNORECASE,
 )
 """Keys of records and columns of tables whose values differ between two runs of one tree."""
@@ -109,23 +109,27 @@ def leave(name: str, tree: Path, python: Path, folder: Path, data: Path) -> dict
         "OMP_NUM_THREADS": "1",
         "PYTHONWARNINGS": "ignore",
     }
-    script = f"{PRELUDE}\n{CASES[name]}"
-    done = subprocess.run(
-        ["timeout", str(LIMIT_S), "bash", "-c", script],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    (folder / "screen.txt").write_text(done.stdout + done.stderr)
+    code = executed(f"{PRELUDE}\n{CASES[name]}", folder, environment, LIMIT_S)
     before = {path.relative_to(data) for path in data.rglob("*")}
-    content: dict[tuple[str, str], Any] = {("screen", "exit code"): done.returncode}
+    content: dict[tuple[str, str], Any] = {("screen", "exit code"): code}
     for path in sorted(folder.rglob("*")):
         local = path.relative_to(folder)
         if path.is_file() and local not in before and (path.suffix == ".out" or name != "bad-inputs"):
             content |= {(named(local), key): value for key, value in values_of(path)}
     return content
+
+
+def executed(script: str, folder: Path, environment: dict[str, str], limit_s: int) -> int:
+    """Run a script of the shell and append what it prints to screen.txt; return its exit code, 124 if it was ended."""
+    with (folder / "screen.txt").open("a") as screen:
+        return subprocess.run(
+            ["timeout", str(limit_s), "bash", "-c", script],
+            cwd=folder,
+            env=environment,
+            stdout=screen,
+            stderr=subprocess.STDOUT,
+            check=False,
+        ).returncode
 
 
 def named(path: Path) -> str:
