@@ -31,10 +31,9 @@ from cases import CASES, PRELUDE  # noqa: E402
 LIMIT_S = 240
 """Seconds that a case may take."""
 TIMES = re.compile(
-    r"second|time|ended|memory_mb|path|checkpoint|record|commit|machine|versions|date|file|^port$|warm_start",
-    re.IGNORECASE,
+    r"(?<![a-z])(seconds?|times?|ended|memory_mb|path|checkpoint|record|commit|machine|versions|date|file|port|warm_start)(?![a-z])"
 )
-"""Keys of records and columns of tables whose values differ between two runs of one tree."""
+"""Words in keys of records and in columns of tables whose values differ between two runs of one tree."""
 
 
 def main() -> int:
@@ -46,6 +45,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="names of cases, separated by commas")
     parser.add_argument("--before_python", type=Path)
     parser.add_argument("--after_python", type=Path)
+    parser.add_argument("--keep", action="store_true", help="compare with what BEFORE left in --work for these scripts")
     options = parser.parse_args()
     names = options.only.split(",") if options.only else list(CASES)
     trees = {
@@ -58,9 +58,10 @@ def main() -> int:
     work = options.work.resolve()
     make_data(work / "data", trees["before"][1])
     began = time.perf_counter()
-    with ThreadPoolExecutor(2) as pool:  # both trees side by side, one thread each
+    of_side = {"before": kept if options.keep else leave, "after": leave}
+    with ThreadPoolExecutor(2) as pool:  # two commands side by side, one thread each
         left = {
-            (name, side): pool.submit(leave, name, tree, python, work / side / name, work / "data")
+            (name, side): pool.submit(of_side[side], name, tree, python, work / side / name, work / "data")
             for name in names
             for side, (tree, python) in trees.items()
         }
@@ -119,6 +120,25 @@ def leave(name: str, tree: Path, python: Path, folder: Path, data: Path) -> dict
     return content
 
 
+def kept(name: str, tree: Path, python: Path, folder: Path, data: Path) -> dict[tuple[str, str], Any]:
+    """Return what an earlier run of the same script in this tree left; run it where there is none."""
+    script = CASES[name]
+    programs = [
+        (HERE / program).read_text()
+        for program in re.findall(r"\w+\.py", f"{PRELUDE}{script}")
+        if (HERE / program).exists()
+    ]
+    made_from = [str(tree), PRELUDE, script, *programs]
+    record = folder.with_suffix(".left")
+    if record.exists():
+        of, content = json.loads(record.read_text())
+        if of == made_from:
+            return {(file, key): value for file, key, value in content}
+    left = leave(name, tree, python, folder, data)
+    record.write_text(json.dumps([made_from, [(*key, value) for key, value in left.items()]]))
+    return left
+
+
 def executed(script: str, folder: Path, environment: dict[str, str], limit_s: int) -> int:
     """Run a script of the shell and append what it prints to screen.txt; return its exit code, 124 if it was ended."""
     with (folder / "screen.txt").open("a") as screen:
@@ -152,7 +172,7 @@ def values_of(path: Path) -> list[tuple[str, Any]]:
             table = pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path, sep=separator, dtype=str)
         except (ValueError, OSError) as error:  # written to be refused
             return [("unreadable", type(error).__name__)]
-        columns = [column for column in table.columns if not TIMES.search(column) or column.startswith("timestamp")]
+        columns = [column for column in table.columns if not TIMES.search(column)]
         hashes = {
             column: int(pd.util.hash_pandas_object(table[column].astype(str), index=False).sum()) for column in columns
         }
