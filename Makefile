@@ -1,4 +1,4 @@
-.PHONY: run test install lint type stubs pages docs slow coverage bench gpu
+.PHONY: run test install lint type pages docs slow coverage bench gpu
 
 # README's first two: everything goes into .venv, nothing else is needed but Python (PYTHON=python3.13 takes another).
 run: .venv/plain
@@ -26,9 +26,6 @@ lint:
 	ruff format --check .
 type:
 	mypy
-# Whether typings/ says of RecBole what the installed one does.
-stubs:
-	MYPYPATH=typings python -m mypy.stubtest recbole --ignore-missing-stub --allowlist typings/allowed.txt
 # The property files and the pages of reference, from the tables of options and of changes, and the commands' parsers.
 pages:
 	python -m recbole_bert4rec.options.pages

@@ -21,7 +21,7 @@ from recbole_bert4rec.plugin.mapped import MappedDataset
 from recbole_bert4rec.system.errors import UserError
 
 if TYPE_CHECKING:
-    from recbole.sampler.sampler import UserSampler  # a name of the stubs
+    from recbole.sampler.sampler import AbstractSampler
 
 
 class AliasDraws:
@@ -174,11 +174,11 @@ class PaperCandidates:
 
 
 def create_samplers(
-    original: Callable[..., tuple[UserSampler | None, ...]],
+    original: Callable[..., tuple[AbstractSampler | None, ...]],
     config: Config,
     dataset: Dataset,
     built_datasets: list[Dataset],
-) -> tuple[UserSampler | None, ...]:
+) -> tuple[AbstractSampler | None, ...]:
     """Make RecBole's samplers, and with ``candidates: paper`` replace those of validation and test, for any model.
 
     Args:

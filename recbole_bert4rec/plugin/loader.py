@@ -34,7 +34,7 @@ from recbole_bert4rec.system.constants import FOR_THE_USER
 from recbole_bert4rec.system.errors import UserError
 
 if TYPE_CHECKING:
-    from recbole.sampler.sampler import UserSampler  # a name of the stubs
+    from recbole.sampler.sampler import AbstractSampler
 
 
 class PinnableInteraction(Interaction):
@@ -75,7 +75,7 @@ class WindowDataLoader(AbstractDataLoader):
     _dataset: BERT4RecDataset
 
     def __init__(
-        self, config: Config, dataset: BERT4RecDataset, sampler: UserSampler | None, shuffle: bool = True
+        self, config: Config, dataset: BERT4RecDataset, sampler: AbstractSampler | None, shuffle: bool = True
     ) -> None:
         if not isinstance(dataset, BERT4RecDataset):
             raise UserError(
@@ -162,7 +162,7 @@ class WindowDataLoader(AbstractDataLoader):
         """Make the next iteration yield the batches and windows of ``epoch``, from ``first_batch`` on."""
         self.epoch, self.first_batch = epoch, first_batch
 
-    def __iter__(self) -> Iterator[Interaction]:  # type: ignore[override]  # torch names a private class
+    def __iter__(self) -> Iterator[Interaction]:
         self.batch_sampler.epoch, self.batch_sampler.first = self.epoch, self.first_batch
         if self.config["window"] == "random":
             generator = epoch_generator(self.config["seed"], self.epoch)

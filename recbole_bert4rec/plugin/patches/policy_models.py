@@ -13,7 +13,7 @@ from recbole_bert4rec.options.user_models import chosen, class_of, named_in_file
 from recbole_bert4rec.plugin.patches.patch import policy
 
 if TYPE_CHECKING:
-    from recbole.model.abstract_recommender import ConcreteRecommender  # a name of the stubs
+    from recbole.model.abstract_recommender import AbstractRecommender
 
 
 def get_model(original: Callable[[str], Any], model_name: str) -> Any:
@@ -27,11 +27,11 @@ def get_trainer(original: Callable[[ModelType, str], type[Trainer]], model_type:
 
 
 def get_model_and_dataset(
-    original: Callable[..., tuple[str, type[ConcreteRecommender], str]],
+    original: Callable[..., tuple[str, type[AbstractRecommender], str]],
     self: Config,
-    model: str | type[ConcreteRecommender] | None,
+    model: str | type[AbstractRecommender] | None,
     dataset: str | None,
-) -> tuple[str, type[ConcreteRecommender], str]:
+) -> tuple[str, type[AbstractRecommender], str]:
     """Accept a class, or ``module:Class`` from the user; a name in a file imports nothing.
 
     Raises:

@@ -34,7 +34,7 @@ from recbole_bert4rec.system.constants import NAMES_OF_COLUMNS
 from recbole_bert4rec.system.errors import UserError
 
 if TYPE_CHECKING:
-    from recbole.model.abstract_recommender import ConcreteRecommender  # a name of the stubs
+    from recbole.model.abstract_recommender import AbstractRecommender
 
 
 def load_config_files(
@@ -68,7 +68,7 @@ def convert_texts(original: Callable[..., Any], self: Config, config_dict: dict[
 
 
 def load_defaults(
-    original: Callable[..., None], self: Config, name: str, model_class: type[ConcreteRecommender], dataset: str
+    original: Callable[..., None], self: Config, name: str, model_class: type[AbstractRecommender], dataset: str
 ) -> None:
     """Give a user's own model the defaults of its parent and of its file, and a sequential one its times.
 

@@ -1,1 +1,0 @@
-"""RecBole 1.2.1: the models."""
