@@ -42,11 +42,10 @@ coverage:
 	coverage report --fail-under=95
 bench:
 	python benchmarks/time_to_mark.py --data_path dataset
-# What runs on a GPU, and how fast: its tests, and pages in benchmarks/results. DATA holds ml-1m; the second and third page
-# compare with other libraries, in environments that benchmarks/training_speed.py describes.
+# What runs on a GPU, and how fast: its tests, and pages in benchmarks/results. DATA holds ml-1m; the pages compare with
+# other libraries, in environments that benchmarks/training_speed.py describes.
 DATA = dataset
 gpu:
 	python -m pytest tests/plugin/test_devices.py
-	python benchmarks/every_model.py --device=cuda
 	python benchmarks/training_speed.py --device=cuda --data_path=$(DATA)
 	python benchmarks/time_to_mark.py --data_path=$(DATA)

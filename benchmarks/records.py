@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import re
 import shlex
 import shutil
 import statistics
@@ -98,7 +97,7 @@ def command() -> str:
 
 
 def write_tables(name: str, where: str, rows: list[dict[str, Any]], notes: str = "") -> None:
-    """Write ``results/NAME.csv`` and ``.md``, with the command of this process, and all tables into ``RESULTS.md``."""
+    """Write ``results/NAME.csv`` and ``.md``, with the command of this process."""
     RESULTS.mkdir(exist_ok=True)
     with open(RESULTS / f"{name}.csv", "w", newline="") as file:
         writer = csv.DictWriter(file, fieldnames=list(rows[0]))
@@ -122,9 +121,6 @@ def table_lines(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def write_page(name: str, text: str) -> None:
-    """Write ``results/NAME.md``, and all pages into ``RESULTS.md``."""
+    """Write ``results/NAME.md``."""
     (RESULTS / f"{name}.md").write_text(text)
-    pages = [f"## {path.stem}\n\n{path.read_text()}" for path in sorted(RESULTS.glob("*.md"))]
-    text_of_all = re.sub(r"\]\((?!https?:|#)", "](results/", "\n".join(["# Benchmarks\n", *pages]))
-    (RESULTS.parent / "RESULTS.md").write_text(text_of_all)
     print(text)

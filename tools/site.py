@@ -19,7 +19,6 @@ TAKEN_IN = (
     "CITATION.cff",
     "LICENSE",
     "results/**/*",
-    "benchmarks/RESULTS.md",
     "benchmarks/results/*",
     "properties/**/*.yaml",
     "hyper/*.*",

@@ -33,7 +33,7 @@ from recbole_bert4rec.training.inputs import refuse_unknown_model
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 REPORTS = [*(ROOT / "results").glob("*.md"), *(ROOT / "results").glob("*/report.md")]
-PAGES = [*DOCS, ROOT / "CONTRIBUTING.md", *sorted(REPORTS), ROOT / "benchmarks/RESULTS.md"]
+PAGES = [*DOCS, ROOT / "CONTRIBUTING.md", *sorted(REPORTS)]
 OF_THE_READER = ("my.yaml", "shop.yaml", "hyper.best.yaml")
 """Files that a page tells its reader to make, or that an earlier command makes."""
 SHELL = (">", "2>", "|", "||")
