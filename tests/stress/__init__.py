@@ -1,1 +1,1 @@
-"""What a run survives: ``python -m tests.stress kills | flips | disks | pairs | loop`` (see ``--help`` of each)."""
+"""What a run survives; ``python -m tests.stress --count=100`` is the long run."""

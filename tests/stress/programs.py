@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +18,13 @@ SMALL = ("--hidden_size=32", "--inner_size=32", "--n_layers=1", "--MAX_ITEM_LIST
 QUIET = ("--show_progress=False", "--use_gpu=False", "--state=error", "--save_minutes=0")
 
 
-def start(folder: Path, *flags: str, inside: Sequence[str] = (), **about: Any) -> subprocess.Popen[str]:
-    """Start a run on ml-100k in a folder, by a program that runs it; later flags take the place of earlier ones."""
+def start(folder: Path, *flags: str) -> subprocess.Popen[str]:
+    """Start a run on ml-100k in a folder; later flags take the place of earlier ones."""
     folder.mkdir(parents=True, exist_ok=True)
     chosen = {flag.partition("=")[0]: flag for flag in (*SMALL, *QUIET, *flags)}
-    command = [*inside, sys.executable, str(ROOT / "run.py"), *chosen.values()]
+    command = [sys.executable, str(ROOT / "run.py"), *chosen.values()]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, **about}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     return subprocess.Popen(command, cwd=folder, env=environment, **pipes)
 
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import sys
+from pathlib import Path
 
 import pytest
 
-from tests.stress.__main__ import main
+from tests.stress.kills import kills
 
 pytestmark = [pytest.mark.slow, pytest.mark.integration]
 
 
-@pytest.mark.parametrize("words", ["kills --count=2", "flips --count=50", "pairs --count=1"])
-def test_nothing_is_lost_or_mixed(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "argv", ["stress", *words.split()])
-    assert main() == 0
+def test_a_run_that_is_killed_and_resumed_ends_as_one_left_alone(tmp_path: Path) -> None:
+    assert kills(tmp_path, 2, ["--epochs=12", "--stopping_step=99"], seed=1)
