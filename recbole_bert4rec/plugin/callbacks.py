@@ -48,6 +48,7 @@ from recbole.trainer import Trainer
 from torch import Tensor
 
 from recbole_bert4rec.checkpoints.checkpoint import is_plain
+from recbole_bert4rec.plugin.distributed import name_of_first_process
 from recbole_bert4rec.plugin.progress import Losses
 from recbole_bert4rec.system.constants import FOR_THE_USER
 from recbole_bert4rec.system.errors import UserError, nearest, short
@@ -434,9 +435,12 @@ class Callbacks:
 class Observed(Trainer):
     """A trainer of RecBole's that calls callbacks; stands before the trainer's own class, see :func:`observed`."""
 
+    saved_model_file: str
+
     def __init__(self, config: Config, model: AbstractRecommender, callbacks: Iterable[Callback] = ()) -> None:
         self.callbacks = Callbacks(callbacks)
         super().__init__(config, model)
+        self.saved_model_file = name_of_first_process(self.saved_model_file)
 
     def fit(
         self,

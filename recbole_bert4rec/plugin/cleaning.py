@@ -1,9 +1,8 @@
-"""Keep and drop rows as intended: without ids, simultaneous duplicates, ids such as NA, quotes."""
+"""Keep and drop rows as intended: filters by values, ids such as NA, quotes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,32 +16,6 @@ from recbole_bert4rec.logs.reader import keeping_ids, without_quotes
 from recbole_bert4rec.options.evaluation import mistake_of_interval
 from recbole_bert4rec.system.errors import UserError, short, short_list
 from recbole_bert4rec.system.scoped import StandIn, replaced
-
-
-def drop_rows_without_ids(original: Callable[[Dataset], None], self: Dataset) -> None:
-    """Drop the rows that have no user or no item, and no others."""
-    for field in (self.uid_field, self.iid_field):
-        if field is None:
-            continue
-        missing = self.inter_feat.index[self.inter_feat[field].isnull()]
-        if len(missing):
-            lines = f"{list(missing[:10] + 2)}{' and others' if len(missing) > 10 else ''}"
-            self.logger.warning(
-                f"In inter_feat, line {lines}, {field} do not exist, so they will be removed ({len(missing)} lines)."
-            )
-            self.inter_feat.drop(index=missing, inplace=True)
-    original(self)
-
-
-def remove_duplication(original: Callable[[Any], None], self: Dataset) -> None:
-    """Sort by time with a stable sort before duplicates are removed."""
-    frame = self.inter_feat
-    # on the frame itself: other frames, in this thread or another, are sorted as ever
-    object.__setattr__(frame, "sort_values", partial(frame.sort_values, kind="stable"))
-    try:
-        original(self)
-    finally:
-        object.__delattr__(frame, "sort_values")
 
 
 def check_filters(original: Callable[[Dataset], None], self: Dataset) -> None:

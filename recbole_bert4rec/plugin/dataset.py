@@ -115,6 +115,11 @@ class BERT4RecDataset(FastLoading):
             )
         return order
 
+    def _benchmark_presets(self) -> None:
+        """Name the column of histories after that of items, whatever its name."""
+        self.item_id_list_field = self.iid_field + self.config["LIST_SUFFIX"]
+        super()._benchmark_presets()
+
     def _flatten_benchmark_rows(self) -> None:
         """Make a sequence of each row of benchmark files: its history, then its target."""
         columns = dict(self.inter_feat.interaction)

@@ -21,7 +21,7 @@ from recbole_bert4rec.logs.atomic import (
 )
 from recbole_bert4rec.logs.conversion import folder_read
 from recbole_bert4rec.logs.reader import read_columns
-from recbole_bert4rec.plugin.cleaning import check_filters, drop_rows_without_ids, read_file, remove_duplication
+from recbole_bert4rec.plugin.cleaning import check_filters, read_file
 from recbole_bert4rec.plugin.items import ITEM_ORDER, ItemOrder
 from recbole_bert4rec.system.errors import UserError, short
 
@@ -77,11 +77,16 @@ class FastLoading(SequentialDataset):
 
     def _filter_nan_user_or_item(self) -> None:
         """Drop the rows that have no user or no item, and no others."""
-        drop_rows_without_ids(SequentialDataset._filter_nan_user_or_item, self)
-
-    def _remove_duplication(self) -> None:
-        """Remove duplicates; of simultaneous rows the first one in the file counts as first."""
-        remove_duplication(SequentialDataset._remove_duplication, self)
+        for field in (self.uid_field, self.iid_field):
+            missing = self.inter_feat.index[self.inter_feat[field].isnull()]
+            if len(missing):
+                lines = f"{list(missing[:10] + 2)}{' and others' if len(missing) > 10 else ''}"
+                self.logger.warning(
+                    f"In inter_feat, line {lines}, {field} do not exist, so they will be removed ({len(missing)} "
+                    "lines)."
+                )
+                self.inter_feat.drop(index=missing, inplace=True)
+        super()._filter_nan_user_or_item()
 
     def _filter_by_field_value(self) -> None:
         """Filter by values; refuse what means nothing for a column."""

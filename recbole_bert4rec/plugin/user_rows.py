@@ -19,7 +19,7 @@ from recbole_bert4rec.options.kinds import Kind
 from recbole_bert4rec.plugin.loader import WindowDataLoader
 from recbole_bert4rec.system.errors import UserError
 
-CAUSAL_MODELS = ("GRU4Rec", "GRU4RecF", "SASRec", "SASRecF")
+CAUSAL_MODELS = ("GRU4Rec", "SASRec")
 """RecBole's models whose output at a position depends on nothing after it, and is read by ``gather_indexes``."""
 
 

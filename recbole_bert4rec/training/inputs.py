@@ -81,7 +81,7 @@ def check_places(config: Config) -> None:
         UserError: naming one of them.
     """
     check_folder("--checkpoint_dir", config["checkpoint_dir"])
-    for name in ("log", "log_tensorboard"):
+    for name in (f"log/{config['model']}", "log_tensorboard"):  # other processes make them, too
         check_folder("the current folder", name)
     if config["trust_pickles"] is not True:  # which may stand for the data
         check_data_set(config)

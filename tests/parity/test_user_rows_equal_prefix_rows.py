@@ -31,19 +31,9 @@ SMALL = {
 }
 
 
-def options_of(model: str, write_inter: Any, tmp_path: Any) -> dict[str, Any]:
-    data = write_inter(histories_to_rows(HISTORIES))
-    if not model.endswith("F"):
-        return {**SMALL, **data}
-    lines = ["item_id:token\tkind:token", *(f"i{i}\tk{i % 3}" for i in range(14))]
-    (tmp_path / "data" / "toy" / "toy.item").write_text("\n".join(lines) + "\n")
-    columns = {"inter": ["user_id", "item_id", "timestamp"], "item": ["item_id", "kind"]}
-    return {**SMALL, **data, "load_col": columns, "selected_features": ["kind"], "pooling_mode": "sum"}
-
-
 @pytest.mark.parametrize("model", CAUSAL_MODELS)
-def test_gradients_are_those_of_the_prefix_rows(model: str, write_inter: Any, tmp_path: Any) -> None:
-    options = {**options_of(model, write_inter, tmp_path), "MAX_ITEM_LIST_LENGTH": 12}
+def test_gradients_are_those_of_the_prefix_rows(model: str, write_inter: Any) -> None:
+    options = {**SMALL, **write_inter(histories_to_rows(HISTORIES)), "MAX_ITEM_LIST_LENGTH": 12}
     found = []
     for rows in (None, "user"):
         config = make_config(model, **options, training_rows=rows)
@@ -60,8 +50,8 @@ def test_gradients_are_those_of_the_prefix_rows(model: str, write_inter: Any, tm
 
 @pytest.mark.parametrize("model", ["SASRec", "GRU4Rec"])
 @pytest.mark.parametrize("mode", ["full", "pop5"])
-def test_they_are_judged_on_the_same_rows(model: str, mode: str, write_inter: Any, tmp_path: Any) -> None:
-    options = options_of(model, write_inter, tmp_path)
+def test_they_are_judged_on_the_same_rows(model: str, mode: str, write_inter: Any) -> None:
+    options = {**SMALL, **write_inter(histories_to_rows(HISTORIES))}
     results = []
     for rows in (None, "user"):
         config = make_config(model, **options, training_rows=rows, eval_args={"mode": mode}, MAX_ITEM_LIST_LENGTH=5)
@@ -137,7 +127,7 @@ def test_what_cannot_be_trained_so_is_refused(given: dict[str, Any], said: str, 
 def test_other_models_say_that_it_has_no_effect(write_inter: Any, caplog: pytest.LogCaptureFixture) -> None:
     data = write_inter(histories_to_rows(HISTORIES))
     make_config("Caser", **data, **SMALL, training_rows="user")
-    assert "`training_rows` is for GRU4Rec, GRU4RecF, SASRec, SASRecF and has no effect on Caser" in caplog.text
+    assert "`training_rows` is for GRU4Rec, SASRec and has no effect on Caser" in caplog.text
 
 
 def test_a_comparison_notices_histories_in_another_order(write_inter: Any) -> None:

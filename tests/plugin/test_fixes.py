@@ -6,31 +6,26 @@ import inspect
 import pickle
 import subprocess
 import sys
-import warnings
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import hyperopt
 import numpy as np
-import pandas as pd
 import pytest
 import ray.tune
-import recbole.data.interaction as interaction_module
 import recbole.quick_start.quick_start as quick_start
 import recbole.trainer.trainer as trainer_module
 import torch
 from hyperopt import hp
 from recbole.config import Config
 from recbole.data.dataset import Dataset
-from recbole.data.interaction import Interaction
 from recbole.evaluator import Collector, Evaluator
 from recbole.quick_start import load_data_and_model
 from recbole.trainer import HyperTuning, hyper_tuning
-from recbole.trainer.trainer import PretrainTrainer
-from scipy.sparse import dok_matrix
 
 import recbole_bert4rec
+from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.patches import compat
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.scoped import replaced
@@ -82,13 +77,6 @@ def test_a_trainer_of_recbole_unpickles_the_file_of_nobody_else(
     assert fresh.evaluate(test, model_file=str(theirs)) == trainer.evaluate(test)
 
 
-def test_a_pretrained_model_is_read_by_its_trainer(write_inter: Any) -> None:
-    trainer, _, test = trained(write_inter)
-    PretrainTrainer.save_pretrained_model(trainer, 0, "pretrained.pth")
-    assert trainer.saved_model_file == "pretrained.pth"
-    assert "ndcg@10" in trainer.evaluate(test)
-
-
 def test_a_stock_checkpoint_is_loaded_with_its_data_where_torch_is_told_to(
     write_inter: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -128,12 +116,6 @@ def test_an_objective_of_recbole_is_called_outside_a_trial_of_ray(write_inter: A
     if not ray.__version__.startswith("2.6."):  # what RecBole calls in a trial
         with pytest.raises(TypeError):
             inspect.signature(ray.tune.report).bind(**found["test_result"])
-
-
-def test_dok_matrices_can_be_updated_as_graph_models_do() -> None:
-    matrix = dok_matrix((2, 2), dtype=np.float32)
-    matrix._update({(0, 1): 1.0, (1, 0): 2.0})
-    assert matrix.toarray().tolist() == [[0, 1], [2, 0]]
 
 
 @pytest.mark.parametrize("patched", [False, True])
@@ -182,22 +164,6 @@ def test_metrics_are_numbers_of_python(write_inter: Any) -> None:
     assert list(metrics.items()) == list(numpys.items())
 
 
-def test_of_simultaneous_duplicates_the_first_in_the_file_stays(
-    monkeypatch: pytest.MonkeyPatch, write_inter: Any
-) -> None:
-    rows = [(f"u{n % 10}", f"i{n % 7}", n * 7919 % 1009 % 3, n) for n in range(3000)]
-    header = "user_id:token\titem_id:token\ttimestamp:float\tline:float"
-    columns = {"inter": ["user_id", "item_id", "timestamp", "line"]}
-    options = {**write_inter(rows, header=header), "load_col": columns, "rm_dup_inter": "first"}
-    lines = Dataset(make_config("Pop", **options)).inter_feat["line"].tolist()
-    frame = pd.DataFrame(rows, columns=["user", "item", "time", "line"])
-    kept = frame.sort_values("time", kind="stable").drop_duplicates(["user", "item"])
-    assert sorted(lines) == sorted(kept["line"])
-    monkeypatch.setattr(Dataset, "_remove_duplication", original(Dataset._remove_duplication))
-    unstable = Dataset(make_config("Pop", **options)).inter_feat["line"].tolist()
-    assert sorted(unstable) != sorted(lines)
-
-
 def test_a_download_ends_well_without_process_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with zipfile.ZipFile(tmp_path / "tiny.zip", "w") as archive:
         archive.writestr("tiny.inter", "user_id:token\titem_id:token\nu\ti\nv\tj\n")
@@ -230,16 +196,11 @@ print(torch.is_anomaly_enabled())
     assert done.stdout.splitlines() == ["True {False}", "False", "True"], done.stderr
 
 
-def test_rows_without_a_user_or_an_item_and_no_others_are_dropped(
-    monkeypatch: pytest.MonkeyPatch, write_inter: Any
-) -> None:
+def test_rows_without_a_user_or_an_item_and_no_others_are_dropped(write_inter: Any) -> None:
     rows = [(f"u{n % 9}", f"i{n % 7}", n) for n in range(60)]
     rows[3], rows[20], rows[40] = ("", "i1", 3), ("u1", "", 20), ("", "", 40)
     kept = [n for n in range(60) if n not in (3, 20, 40)]
-    options = {**write_inter(rows), "load_col": {"inter": ["user_id", "item_id", "timestamp"]}}
-    assert Dataset(make_config("Pop", **options)).inter_feat["timestamp"].tolist() == kept
-    monkeypatch.setattr(Dataset, "_filter_nan_user_or_item", original(Dataset._filter_nan_user_or_item))
-    assert Dataset(make_config("Pop", **options)).inter_feat["timestamp"].tolist() != kept
+    assert BERT4RecDataset(make_config(**write_inter(rows))).inter_feat["timestamp"].tolist() == kept
 
 
 @pytest.mark.parametrize("batch", [4, 64])
@@ -273,26 +234,3 @@ def test_a_configuration_can_be_made_with_numpy_2(monkeypatch: pytest.MonkeyPatc
     compat.compatibility_settings(original(Config.compatibility_settings), None)
     assert (np.float, np.str, np.bool) == (np.float64, np.str_, np.bool_)
     assert not hasattr(np, "float_")
-
-
-@pytest.mark.parametrize("patched", [False, True])
-def test_interactions_are_sorted_without_a_warning(patched: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not patched:
-        monkeypatch.setattr(interaction_module, "np", np)
-    rows = Interaction({"a": torch.tensor([2, 0, 2, 1]), "b": torch.tensor([0, 1, 2, 3])})
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        rows.sort("a")
-    assert rows["b"].tolist() == [1, 3, 0, 2]
-    assert bool(said) == (not patched and np.__version__ >= "2")
-
-
-@pytest.mark.parametrize("patched", [False, True])
-def test_gradients_are_scaled_without_a_warning(patched: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not patched:
-        monkeypatch.setattr(trainer_module, "amp", torch.cuda.amp)
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        scaler = trainer_module.amp.GradScaler(enabled=False)
-    assert isinstance(scaler, torch.amp.GradScaler)
-    assert bool(said) == (not patched)

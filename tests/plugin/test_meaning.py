@@ -158,8 +158,7 @@ def test_a_line_with_more_columns_is_a_mistake_in_our_programs_alone(tmp_path: P
             prepare(make_config(**data))
 
 
-@BOTH
-def test_the_items_of_benchmark_files_may_have_a_column_of_any_name(model: str) -> None:
+def test_the_items_of_benchmark_files_may_have_a_column_of_any_name() -> None:
     folder = Path("data/toy")
     folder.mkdir(parents=True)
     for part in ("train", "valid", "test"):
@@ -169,7 +168,7 @@ def test_the_items_of_benchmark_files_may_have_a_column_of_any_name(model: str) 
         )
     options = {"data_path": "data", "benchmark_filename": ["train", "valid", "test"], "ITEM_ID_FIELD": "p_id"}
     options |= {"alias_of_item_id": ["p_id_list"], "load_col": {"inter": ["user_id", "p_id_list", "p_id"]}}
-    config = make_config(model, "toy", **options, **SMALL, epochs=1, metrics=["MRR"], valid_metric="MRR@10")
+    config = make_config("BERT4Rec", "toy", **options, **SMALL, epochs=1, metrics=["MRR"], valid_metric="MRR@10")
     _, train, valid, _ = prepare(config)
     score, _ = make_trainer(config, train).fit(train, valid, saved=False)
     assert 0 <= score <= 1

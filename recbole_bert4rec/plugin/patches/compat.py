@@ -22,11 +22,10 @@ import recbole.utils.logger as recbole_logger
 import recbole.utils.utils as recbole_utils
 import torch
 from recbole.config import Config
-from recbole.data.dataset import Dataset, SequentialDataset
+from recbole.data.dataset import Dataset
 from recbole.evaluator import Collector
 from recbole.trainer import Trainer
 from recbole.utils import init_seed
-from scipy.sparse import dok_matrix
 
 from recbole_bert4rec.checkpoints import checkpoint
 from recbole_bert4rec.checkpoints.sealed import ForeignFileError
@@ -41,7 +40,6 @@ _TRUST = (
     "is not read: if RecBole wrote it, it is a pickle, which can run any code as it is read; where you trust its "
     "maker, torch reads it with the environment variable TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1"
 )
-_DOK_LACKS_UPDATE = not hasattr(dok_matrix, "_update")
 _GENERATOR_NUMPY = StandIn(np, random=StandIn(np.random, RandomState=np.random.default_rng))
 _LONELY_TORCH = StandIn(torch, distributed=StandIn(torch.distributed, barrier=lambda: None))
 _TRUSTED: set[str] = set()
@@ -72,14 +70,6 @@ def save_and_remember(
     """Remember the files that this process wrote."""
     original(self, epoch, verbose, **kwargs)
     trust(kwargs.get("saved_model_file", self.saved_model_file))
-
-
-def save_pretrained_and_remember(
-    original: Callable[..., None], self: Trainer, epoch: int, saved_model_file: str
-) -> None:
-    """Remember a file of pre-training, too."""
-    original(self, epoch, saved_model_file)
-    trust(saved_model_file)
 
 
 def load_data_and_model(
@@ -132,11 +122,6 @@ def report(**metrics: float) -> None:
         importlib.import_module("ray.air.session").report(metrics)
 
 
-def update_dok_matrix(self: dok_matrix, entries: dict[tuple[int, int], float]) -> None:
-    """Fill a matrix as ``dok_matrix._update`` did."""
-    self._dict.update(entries)  # type: ignore[attr-defined]  # private, so its types leave it out
-
-
 def search_with_generator(original: Callable[P, Returned], *args: P.args, **kwargs: P.kwargs) -> Returned:
     """Give hyperopt the numpy Generator that it draws from."""
     with replaced(recbole_hyper_tuning, "np", _GENERATOR_NUMPY):
@@ -153,12 +138,6 @@ def collect_plain_values(original: Callable[[Collector], Any], self: Collector) 
     everything.update(plain)
     collected._data_dict.update(copy.deepcopy(plain))
     return collected
-
-
-def benchmark_presets(original: Callable[[SequentialDataset], None], self: SequentialDataset) -> None:
-    """Name the column of histories after that of items."""
-    self.item_id_list_field = f"{self.iid_field}{self.config['LIST_SUFFIX']}"
-    original(self)
 
 
 def download(original: Callable[[Dataset], None], self: Dataset) -> None:
@@ -191,12 +170,6 @@ PATCHES = (
         "Of RecBole's pickles those are read that this process saved itself (trainer.py:308).",
     ),
     _row(
-        "recbole.trainer.trainer:PretrainTrainer",
-        "save_pretrained_model",
-        save_pretrained_and_remember,
-        "Of RecBole's pickles those are read that this process saved itself (trainer.py:770).",
-    ),
-    _row(
         QUICK_START,
         "load_data_and_model",
         load_data_and_model,
@@ -208,14 +181,6 @@ PATCHES = (
         SimpleNamespace(report=report),
         "RecBole reports to Ray where Ray runs no trial, and current versions take a dictionary (quick_start.py:223).",
         as_is=True,
-    ),
-    _row(
-        "scipy.sparse:dok_matrix",
-        "_update",
-        update_dok_matrix,
-        "SciPy 1.13 removed it; RecBole's graph models fill their matrix with it (lightgcn.py:111 and others).",
-        as_is=True,
-        needed=lambda: _DOK_LACKS_UPDATE,
     ),
     _row(
         "recbole.config.configurator:Config",
@@ -235,13 +200,6 @@ PATCHES = (
         "get_data_struct",
         collect_plain_values,
         "RecBole moves everything to the CPU, also the integers that ItemCoverage needs (collector.py:227).",
-    ),
-    _row(
-        "recbole.data.dataset.sequential_dataset:SequentialDataset",
-        "_benchmark_presets",
-        benchmark_presets,
-        "Benchmark files whose items are in another column than item_id end in an AttributeError "
-        "(sequential_dataset.py:164).",
     ),
     _row(
         "recbole.data.dataset.dataset:Dataset",

@@ -69,8 +69,6 @@ NEEDS = (
     Need("fastapi", "fastapi", "the service", False),
     Need("uvicorn", "uvicorn", "the service", False),
     Need("prometheus_client", "prometheus_client", "the service", False),
-    Need("lightgbm", "lightgbm", "RecBole's model LightGBM", False),
-    Need("xgboost", "xgboost", "RecBole's model XGBoost", False),
 )
 
 

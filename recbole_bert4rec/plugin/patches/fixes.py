@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -15,17 +14,13 @@ from recbole.config import Config
 from recbole.data.dataloader import AbstractDataLoader
 from recbole.data.interaction import Interaction
 from recbole.evaluator import DataStruct, Evaluator
-from recbole.model.abstract_recommender import AbstractRecommender
 from recbole.model.general_recommender import Pop
 from recbole.trainer import Trainer
 from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
-from recbole_bert4rec.plugin.cleaning import drop_rows_without_ids, remove_duplication
-from recbole_bert4rec.plugin.distributed import name_of_first_process
-from recbole_bert4rec.plugin.loading import FastLoading
-from recbole_bert4rec.plugin.patches.patch import Patch, Scope, unless_ours
-from recbole_bert4rec.system.scoped import StandIn, replaced
+from recbole_bert4rec.plugin.patches.patch import Patch, Scope
+from recbole_bert4rec.system.scoped import replaced
 
 
 def wait_for_checkpoint(
@@ -82,22 +77,6 @@ def distribute(module: torch.nn.Module, device_ids: list[int] | None = None, **k
     return DistributedDataParallel(module, device_ids=device_ids if on_gpu else None, **kwargs)
 
 
-def init_trainer(
-    original: Callable[[Trainer, Config, AbstractRecommender], None],
-    self: Trainer,
-    config: Config,
-    model: AbstractRecommender,
-) -> None:
-    """Let all ranks name the one checkpoint that rank 0 writes."""
-    original(self, config, model)
-    self.saved_model_file = name_of_first_process(self.saved_model_file)
-
-
-def ensure_dir(dir_path: str) -> None:
-    """Make a folder, though another process may make it at the same time."""
-    os.makedirs(dir_path, exist_ok=True)
-
-
 class _AnomalyDetection:
     """Torch's switch as an attribute."""
 
@@ -111,11 +90,6 @@ class _AnomalyDetection:
 
 
 anomaly_detection = _AnomalyDetection()
-
-
-def argsort(key: Tensor, kind: str) -> Tensor:
-    """Return the order of a tensor's values; equal ones keep theirs if ``kind`` is ``stable``."""
-    return torch.argsort(key, stable=kind == "stable")
 
 
 def count_for_pop(original: Callable[[Pop, Interaction], Tensor], self: Pop, interaction: Interaction) -> Tensor:
@@ -145,31 +119,10 @@ PATCHES = (
         "Other processes read the checkpoint before the first one has written it (trainer.py:583).",
     ),
     _fix(
-        "recbole.data.interaction",
-        "np",
-        StandIn(np, argsort=argsort),
-        "A tensor is sorted by numpy, which numpy 2 warns of (interaction.py:347).",
-        as_is=True,
-    ),
-    _fix(
-        "recbole.trainer.trainer",
-        "amp",
-        StandIn(torch.cuda.amp, GradScaler=torch.amp.GradScaler),
-        "torch 2.4 renamed the scaler of gradients, and warns in every epoch (trainer.py:235).",
-        as_is=True,
-    ),
-    _fix(
         "recbole.evaluator.evaluator:Evaluator",
         "evaluate",
         plain_metrics,
         "Metrics are numpy's numbers, which numpy 2 prints as `np.float64(0.1)` in logs (evaluator.py:50).",
-    ),
-    _fix(
-        "recbole.data.dataset.dataset:Dataset",
-        "_remove_duplication",
-        unless_ours(FastLoading, remove_duplication),
-        "`rm_dup_inter` sorts by time with an unstable sort: which of two simultaneous rows stays is accidental "
-        "(dataset.py:853).",
     ),
     _fix(
         "recbole.config.configurator:Config",
@@ -185,31 +138,11 @@ PATCHES = (
         as_is=True,
     ),
     _fix(
-        "recbole.trainer.trainer:Trainer",
-        "__init__",
-        init_trainer,
-        "Every rank names its checkpoint by the second, but reads the one that rank 0 wrote (trainer.py:132).",
-    ),
-    _fix(
-        "recbole.utils.utils",
-        "ensure_dir",
-        ensure_dir,
-        "Two processes that make the same folder at the same time: the slower one fails (utils.py:51).",
-        as_is=True,
-    ),
-    _fix(
         "recbole_bert4rec.plugin.patches.fixes:anomaly_detection",
         "enabled",
         False,
         "Importing RecBole turns torch's anomaly detection on, which makes steps 2.5 times slower (sine.py:25).",
         as_is=True,
-    ),
-    _fix(
-        "recbole.data.dataset.dataset:Dataset",
-        "_filter_nan_user_or_item",
-        unless_ours(FastLoading, drop_rows_without_ids),
-        "Rows without item are dropped by positions that no longer hold: others go, or an IndexError comes "
-        "(dataset.py:818).",
     ),
     _fix(
         "recbole.model.general_recommender.pop:Pop",

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import glob
 import os
-import pickle
 from collections import Counter
 from collections.abc import Callable
-from logging import getLogger
-from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-import numpy as np
 import recbole.data.utils as recbole_data
 from recbole.config import Config
 
@@ -20,7 +15,6 @@ from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.scoped import StandIn, replaced
 
 _NO_FILE_EXISTS = StandIn(os, path=StandIn(os.path, exists=lambda path: False))
-_PLAIN_NUMPY = StandIn(np, load=lambda path, **_: np.load(path, allow_pickle=False))
 
 
 def create_dataset(original: Callable[[Config], Any], config: Config) -> Any:
@@ -30,7 +24,7 @@ def create_dataset(original: Callable[[Config], Any], config: Config) -> Any:
         UserError: ``dataset_save_path`` names a pickle that is not trusted.
     """
     if _trusts_pickles(config, "dataset_save_path"):
-        return _unpickled(original, config)
+        return original(config)
     with replaced(recbole_data, "os", _NO_FILE_EXISTS):
         return original(config)
 
@@ -48,31 +42,7 @@ def load_split_dataloaders(original: Callable[[Config], Any], config: Config) ->
     Raises:
         UserError: ``dataloaders_save_path`` names a pickle that is not trusted.
     """
-    return _unpickled(original, config) if _trusts_pickles(config, "dataloaders_save_path") else None
-
-
-def _unpickled(original: Callable[[Config], Any], config: Config) -> Any:
-    """Return RecBole's saved object, with a warning, or a new one if the saved one does not fit."""
-    read: list[str] = []
-
-    def load(file: IO[bytes]) -> Any:
-        read.append(file.name)
-        return pickle.load(file)  # noqa: S301  trusted
-
-    with replaced(recbole_data, "pickle", StandIn(pickle, load=load)):
-        loaded = original(config)
-    if read and loaded is not None and getattr(loaded, "config", None) is not config:
-        changed = Path(read[0]).stat().st_mtime
-        newer = [str(file) for file in _interactions(config) if file.stat().st_mtime > changed]
-        since = f"; {', '.join(newer)} has changed since: leave out --trust_pickles to read it" if newer else ""
-        getLogger().warning(f"saved data are read, from {read[0]}{since}")
-    return loaded
-
-
-def _interactions(config: Config) -> list[Path]:
-    """Return the files of interactions of a data set, also packed ones and those of its parts."""
-    files = Path(config["data_path"]).glob(f"{glob.escape(config['dataset'])}.*")
-    return sorted(file for file in files if file.name.removesuffix(".gz").endswith(".inter"))
+    return original(config) if _trusts_pickles(config, "dataloaders_save_path") else None
 
 
 def _trusts_pickles(config: Config, option: str) -> bool:
@@ -115,14 +85,6 @@ PATCHES = (
         load_split_dataloaders,
         "RecBole unpickles whatever lies in `checkpoint_dir` under the right name (data/utils.py:122).",
         "pickles",
-    ),
-    policy(
-        "recbole.model.general_recommender.ldiffrec",
-        "np",
-        _PLAIN_NUMPY,
-        "RecBole unpickles the item_emb.npy of a data set (ldiffrec.py:232).",
-        "pickles",
-        as_is=True,
     ),
     policy(
         "recbole.utils.utils",

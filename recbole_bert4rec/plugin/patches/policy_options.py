@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from logging import getLogger
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recbole.config import Config
 from recbole.utils import ModelType
 
-from recbole_bert4rec.options.arithmetic import calculated
 from recbole_bert4rec.options.checks import mistakes_of_another_model, unknown_names
 from recbole_bert4rec.options.config_files import read_options
 from recbole_bert4rec.options.flags import literal
@@ -31,7 +29,6 @@ from recbole_bert4rec.plugin.patches.patch import policy
 from recbole_bert4rec.plugin.patches.registration import is_of_this_package
 from recbole_bert4rec.plugin.patches.registry import program_runs
 from recbole_bert4rec.system.constants import NAMES_OF_COLUMNS
-from recbole_bert4rec.system.errors import UserError
 
 if TYPE_CHECKING:
     from recbole.model.abstract_recommender import AbstractRecommender
@@ -104,12 +101,7 @@ def check_options(original: Callable[[Config], None], self: Config) -> None:
     if final["MODEL_TYPE"] == ModelType.SEQUENTIAL:
         complete_split(self)
     written, documented = understood(self)
-    mistakes = (
-        []
-        if str(self["teacher"]).isidentifier()
-        else [f"`teacher` must be the name of a network, such as CrossNet, but is {self['teacher']!r}."]
-    )
-    mistakes += mistakes_of_another_model(final, written, parent_of(self.model_class), documented)
+    mistakes = mistakes_of_another_model(final, written, parent_of(self.model_class), documented)
     unknown = [] if final.get("allow_unknown") else unknown_names(written, known_to(self))
     refuse(self, mistakes + (unknown if program_runs() else []))
     if unknown and not program_runs():
@@ -117,43 +109,6 @@ def check_options(original: Callable[[Config], None], self: Config) -> None:
     warn_of_no_effect(self)
     choose_device(self)
     return original(self)
-
-
-def read_choices(text: str) -> Any:
-    """Return the choices that a line of a parameter file names; RecBole would run them as a program.
-
-    Raises:
-        ValueError: they are no values.
-    """
-    return calculated(text)
-
-
-def build_space_from_file(original: Callable[[str], dict[str, object]], self: object, file: str) -> dict[str, object]:
-    """Read RecBole's parameter file, and name the line that cannot be read.
-
-    Raises:
-        UserError: naming file, line and parameter.
-    """
-    try:
-        return original(file)
-    except ValueError as error:
-        for number, line in enumerate(Path(file).read_text("utf-8").splitlines(), 1):
-            name, _, rest = line.strip().partition(" ")
-            kind, _, values = rest.partition(" ")
-            if kind == "choice" and not _is_readable("".join(values.split(" "))):
-                raise UserError(
-                    f"{file}, line {number}: the choices of `{name}` must be a list such as [0.1, 1/100] or ['a', "
-                    f"'b'], but are {values[:60]!r}"
-                ) from error
-        raise
-
-
-def _is_readable(text: str) -> bool:
-    try:
-        read_choices(text)
-    except ValueError:
-        return False
-    return True
 
 
 PATCHES = (
@@ -169,21 +124,6 @@ PATCHES = (
         "_convert_config_dict",
         convert_texts,
         "RecBole runs every text of the command line and of dictionaries as a program (configurator.py:131).",
-        "texts",
-    ),
-    policy(
-        "recbole.trainer.hyper_tuning",
-        "eval",
-        read_choices,
-        "RecBole runs the choices of a parameter file as programs (hyper_tuning.py:239).",
-        "texts",
-        as_is=True,
-    ),
-    policy(
-        "recbole.trainer.hyper_tuning:HyperTuning",
-        "_build_space_from_file",
-        build_space_from_file,
-        "A mistake in a parameter file is said with file, line and name (hyper_tuning.py:225).",
         "texts",
     ),
     policy(
