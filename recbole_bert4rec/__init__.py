@@ -1,7 +1,7 @@
 """BERT4Rec for RecBole: importing this package makes RecBole's ``--model=BERT4Rec`` the one in here.
 
-It changes nothing for other models; :func:`register` does, where that is wanted. RecBole is imported when something
-needs it. Trained models (``load``), encoder, losses and data preparation (``core``) work where it is not installed.
+It changes nothing for other models. RecBole is imported when something needs it. Trained models (``load``), encoder,
+losses and data preparation (``core``) work where it is not installed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from recbole_bert4rec.comparison.comparison import Comparison
     from recbole_bert4rec.plugin.callbacks import Callback, StopTraining
     from recbole_bert4rec.plugin.model import BERT4Rec
-    from recbole_bert4rec.plugin.patches.registry import register, unregister
     from recbole_bert4rec.recommend.appending import append_items
     from recbole_bert4rec.recommend.exported import ExportedModel
     from recbole_bert4rec.recommend.opened import load
@@ -42,10 +41,8 @@ _PLACES = {
     "append_items": "recbole_bert4rec.recommend.appending",
     "compare": "recbole_bert4rec.comparison.compare",
     "load": "recbole_bert4rec.recommend.opened",
-    "register": "recbole_bert4rec.plugin.patches.registry",
     "run": "recbole_bert4rec.training.run",
     "tune": "recbole_bert4rec.tuning.tune",
-    "unregister": "recbole_bert4rec.plugin.patches.registry",
 }
 """Modules of the public names; each is imported when it is first asked for."""
 _WITHOUT_RECBOLE = ("ExportedModel", "Recommender", "append_items", "load")
@@ -64,10 +61,8 @@ __all__ = [
     "append_items",
     "compare",
     "load",
-    "register",
     "run",
     "tune",
-    "unregister",
 ]
 
 if sys.version_info[:2] < OLDEST_PYTHON:

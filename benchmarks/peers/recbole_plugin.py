@@ -10,8 +10,10 @@ TASK = json.loads(sys.argv[1])
 sys.argv = sys.argv[:1]
 
 import recbole_bert4rec  # noqa: E402
+from recbole_bert4rec.plugin.patches.registry import in_program  # noqa: E402
 
-recbole_bert4rec.register()  # before functions of RecBole are imported by name
+PROGRAM = in_program()
+PROGRAM.__enter__()  # before functions of RecBole are imported by name
 
 import recbole  # noqa: E402
 from common import Stopwatch, finish  # noqa: E402

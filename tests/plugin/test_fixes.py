@@ -177,6 +177,7 @@ def test_a_download_ends_well_without_process_group(tmp_path: Path, monkeypatch:
 def test_anomaly_detection_that_recbole_turns_on_is_off_in_our_programs_and_in_our_training() -> None:
     program = """
 import recbole_bert4rec, torch, recbole.model.sequential_recommender
+from recbole_bert4rec.plugin.patches.registry import in_program
 from recbole_bert4rec import BERT4Rec
 from recbole.quick_start import run_recbole
 seen = []
@@ -187,7 +188,7 @@ BERT4Rec.calculate_loss = loss
 options = {"epochs": 1, "hidden_size": 8, "inner_size": 8, "n_layers": 1, "batch_sequences": 500, "state": "error"}
 run_recbole("BERT4Rec", "ml-100k", config_dict={**options, "show_progress": False}, saved=False)
 print(torch.is_anomaly_enabled(), set(seen))
-with recbole_bert4rec.register(fixes=True, policies=False):
+with in_program():
     print(torch.is_anomaly_enabled())
 print(torch.is_anomaly_enabled())
 """

@@ -251,10 +251,11 @@ def test_a_program_that_logs_by_itself_reads_no_line_twice(write_inter: Any, tmp
         import logging, sys
         logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(message)s")
         import recbole_bert4rec
+        from recbole_bert4rec.plugin.patches.registry import in_program
         options = {{**{QUIET!r}, **{SMALL!r}, "state": "INFO", "data_path": {data["data_path"]!r}}}
         sys.stderr = sys.stdout
         recbole_bert4rec.run(model="BERT4Rec", dataset="toy", options=options, screen=sys.argv[1])
-        with recbole_bert4rec.register(fixes=False, policies={{"logs"}}):
+        with in_program():
             from recbole.quick_start import run_recbole
             run_recbole("BPR", "toy", config_dict=dict(options), saved=False)
     """

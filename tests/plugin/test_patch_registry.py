@@ -20,43 +20,10 @@ import recbole_bert4rec
 from recbole_bert4rec.options.table import SHAPES_DATA
 from recbole_bert4rec.plugin.patches import places, registry
 from recbole_bert4rec.plugin.patches.patch import Patch, Scope
-from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.scoped import StandIn
 from tests.helpers.runs import make_config
 
 ROOT = Path(recbole_bert4rec.__file__).parents[1]
-
-SNAPSHOT = """
-import importlib, sys, types
-import recbole, torch
-import recbole.quick_start, recbole.data, recbole.model.sequential_recommender, recbole.model.general_recommender
-import recbole.trainer, recbole.utils.url, recbole.config, recbole.evaluator
-import recbole.data.dataset, recbole.data.dataloader
-from recbole.utils.argument_list import dataset_arguments
-from scipy.sparse import dok_matrix
-known = sorted(name for name in sys.modules if name.split(".")[0] == "recbole")
-
-def snapshot():
-    found = {("modules", name): sys.modules.get(name) for name in known}
-    found["names"] = [name for name in sys.modules if name.lower().endswith("bert4rec") and name.startswith("recbole.")]
-    modules = [sys.modules[name] for name in known]
-    for module in modules:
-        for name, value in vars(module).items():
-            found[module.__name__, name] = value
-            if isinstance(value, type) and value.__module__.startswith("recbole."):
-                found.update({(value, key): item for key, item in vars(value).items()})
-    found.update({("dok", key): item for key, item in vars(dok_matrix).items()})
-    found["arguments"] = list(dataset_arguments)
-    found["anomaly"] = torch.is_anomaly_enabled()
-    found["torch"] = torch.load
-    return found
-
-def differences(one, other):
-    kinds = (list, bool)
-    gone = object()
-    same = lambda a, b: a == b if isinstance(a, kinds) else a is b
-    return [key for key in {**one, **other} if not same(one.get(key, gone), other.get(key, gone))]
-"""
 
 
 def python(program: str, **environment: str) -> str:
@@ -72,64 +39,25 @@ def python(program: str, **environment: str) -> str:
     return done.stdout
 
 
-def test_after_unregister_all_of_recbole_is_as_before_the_import() -> None:
-    program = f"""{SNAPSHOT}
-before = snapshot()
-import recbole_bert4rec
-registered = snapshot()
-recbole_bert4rec.unregister()
-print(len(differences(before, registered)) > 20, differences(before, snapshot()))
-recbole_bert4rec.register()
-print(len(differences(before, snapshot())) > 80)
-recbole_bert4rec.register()
-recbole_bert4rec.register(fixes=False)
-recbole_bert4rec.unregister()
-recbole_bert4rec.unregister()
-print(differences(before, snapshot()))
-with recbole_bert4rec.register(fixes=False, policies=False):
-    pass
-again = snapshot()
-with recbole_bert4rec.register() as outer:
-    with recbole_bert4rec.register(policies={{"names"}}):
-        pass
-    print(len(differences(before, snapshot())) > 80)
-print(differences(again, snapshot()))
-"""
-    assert python(program).splitlines() == ["True []", "True", "[]", "True", "[]"]
-
-
-def test_what_register_turns_on_can_be_chosen_and_is_said_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level("INFO"), registry.register(fixes=False, policies={"names", "logs"}):
-        pass
-    assert [record.message for record in caplog.records] == [
-        "RecBole is changed for all models: policy names, policy logs"
-    ]
-    with pytest.raises(UserError, match=r"register\(\) knows no policy 'name'; did you mean 'names'\?"):
-        registry.register(policies={"name"})
-
-
-def test_every_row_changes_its_place_and_unregister_restores_that_very_object() -> None:
+def test_every_row_changes_its_place_and_a_program_puts_that_very_object_back() -> None:
     program = """
-import recbole_bert4rec
 import recbole.quick_start
+import recbole_bert4rec
 from recbole_bert4rec.plugin.patches import places, registry
-recbole_bert4rec.unregister()
-assert not any(map(places.is_applied, registry.patches()))
-owners = []
-for patch in registry.patches():
-    if patch.needed() and ".recbolebert4rec" not in patch.owner:  # a module that registering makes
-        owners.append((patch, places.resolve(patch.owner)))
+on_import = set(registry.tables_on_import())
+assert all(places.is_applied(patch) == patch.needed() for patch in on_import)
+owners = [(patch, places.resolve(patch.owner)) for patch in registry.patches() if patch not in on_import]
 before = [places.current(owner, patch.name) for patch, owner in owners]
-recbole_bert4rec.register()
-assert all(places.is_applied(patch) == patch.needed() for patch in registry.patches())
-for (patch, owner), stood in zip(owners, before):
-    assert places.current(owner, patch.name) is not stood, patch.label
-recbole_bert4rec.unregister()
-for (patch, owner), stood in zip(owners, before):
-    assert places.current(owner, patch.name) is stood, patch.label
+for _ in range(2):
+    with registry.in_program(), registry.in_program():
+        assert all(places.is_applied(patch) == patch.needed() for patch in registry.patches())
+        for (patch, owner), stood in zip(owners, before):
+            assert places.current(owner, patch.name) is not stood, patch.label
+    for (patch, owner), stood in zip(owners, before):
+        assert places.current(owner, patch.name) is stood, patch.label
 print(len(owners))
 """
-    assert int(python(program)) > 40
+    assert int(python(program)) > 20
 
 
 def test_no_module_of_recbole_holds_an_original_that_a_patch_replaces() -> None:
@@ -156,8 +84,8 @@ mine = types.ModuleType("mine")
 sys.modules["mine"] = mine
 exec("from recbole.data import *; from recbole.quick_start import *; from recbole.utils import *", vars(mine))
 own = dict(vars(mine))
-import recbole_bert4rec
-with recbole_bert4rec.register():
+from recbole_bert4rec.plugin.patches.registry import in_program
+with in_program():
     print([name for name, value in own.items() if vars(mine)[name] is not value])
 """
     assert python(program).split() == ["[]"]

@@ -157,10 +157,10 @@ def _changes() -> tuple[str | None, str]:
     except Exception as error:  # a library that does not fit may raise anything
         return f"RecBole does not work here ({type(error).__name__}: {error})", ""
     rows = [
-        (patch.scope.name.lower(), patch.policy, patch.label, patch.reason, _when(patch.scope, patch.needed()))
+        (patch.scope.name.lower(), patch.label, patch.reason, _when(patch.scope, patch.needed()))
         for patch in everything
     ]
-    table = _table(rows, ("scope", "policy", "what", "reason", "made"))
+    table = _table(rows, ("scope", "what", "reason", "made"))
     registered = [patch for patch in everything if patch.scope is Scope.REGISTRATION and patch.module != QUICK_START]
     unpatched = None if all(map(places.is_applied, registered)) else "it is not registered"
     return unpatched, f"Changes of RecBole:\n{table}"

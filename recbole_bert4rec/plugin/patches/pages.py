@@ -13,15 +13,13 @@ _BEGIN, _END = "<!-- changes of RecBole: made by `make pages` -->\n", "<!-- end 
 
 
 def changes() -> str:
-    """Return the list in Markdown: a table for each scope, and for each policy."""
+    """Return the list in Markdown: a table for each scope."""
     rows = registry.patches()
     parts = []
     for scope in Scope:
         of_scope = [row for row in rows if row.scope is scope]
         parts.append(f"### {scope.name.capitalize()}: {scope.value}\n")
-        for policy in dict.fromkeys(row.policy for row in of_scope):
-            named = f"Policy `{policy}`:\n\n" if policy else ""
-            parts.append(named + _table([row for row in of_scope if row.policy == policy]))
+        parts.append(_table(of_scope))
     return "\n".join(parts)
 
 

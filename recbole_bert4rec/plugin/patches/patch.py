@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -18,8 +19,8 @@ class Scope(Enum):
 
     REGISTRATION = "on import: RecBole finds this package's models, data set, trainer and loaders by their names"
     COMPAT = "on import: what ends in an exception with today's libraries works; no figure changes"
-    FIX = "in our programs, or after register(fixes=True): faults of RecBole are mended, and figures may change"
-    POLICY = "in our programs, or after register(policies=True): how options, files and logs are treated"
+    FIX = "in our programs: faults of RecBole are mended, and figures may change"
+    POLICY = "in our programs: how options, files and logs are treated"
 
     @property
     def order(self) -> int:
@@ -43,7 +44,6 @@ class Patch:
             replaces the original.
         reason: one sentence, with RecBole's file and line.
         scope: when the change is made.
-        policy: the name by which :func:`recbole_bert4rec.register` selects it; "" outside POLICY.
         as_is: whether the replacement itself is put there, instead of being called with the original.
         needed: whether the installed libraries have the fault.
     """
@@ -53,7 +53,6 @@ class Patch:
     replacement: Any
     reason: str
     scope: Scope
-    policy: str = ""
     as_is: bool = False
     needed: Callable[[], bool] = always
 
@@ -101,8 +100,4 @@ def unless_ours(ours: type, replacement: Callable[..., Returned]) -> Callable[..
     return replaced
 
 
-def policy(owner: str, name: str, replacement: object, reason: str, policy: str, as_is: bool = False) -> Patch:
-    """Return a change of the scope POLICY."""
-    return Patch(
-        owner=owner, name=name, replacement=replacement, reason=reason, scope=Scope.POLICY, policy=policy, as_is=as_is
-    )
+policy = partial(Patch, scope=Scope.POLICY)

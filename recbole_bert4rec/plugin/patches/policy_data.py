@@ -91,7 +91,6 @@ PATCHES = (
         "refuses_wide_lines",
         True,
         "RecBole leaves out what a line has beyond the columns of its header (dataset.py:486).",
-        "data",
         as_is=True,
     ),
     policy(
@@ -99,28 +98,24 @@ PATCHES = (
         "create_dataset",
         create_dataset,
         "RecBole finds a data set by the name of the model (data/utils.py:42).",
-        "data",
     ),
     policy(
         "recbole.data.utils",
         "data_preparation",
         data_preparation,
         "A split at one moment for all users must not leak (data/utils.py:144).",
-        "data",
     ),
     policy(
         "recbole.data.utils",
         "get_dataloader",
         get_dataloader,
         "`training_rows: user` trains RecBole's causal models on whole windows (data/utils.py:241).",
-        "data",
     ),
     policy(
         "recbole.data.utils",
         "create_samplers",
         samplers_of_others,
         "`candidates: paper` draws the paper's candidates, for any model (data/utils.py:333).",
-        "data",
     ),
     policy(
         "recbole.data.dataset.dataset:Dataset",
@@ -128,7 +123,6 @@ PATCHES = (
         unless_ours(FastLoading, load_interactions),
         "Where there is no NAME.inter, NAME.inter.gz is read; of a converted log, the conversion that the run began "
         "with (dataset.py:277).",
-        "data",
     ),
     policy(
         "recbole.data.dataset.dataset:Dataset",
@@ -136,28 +130,24 @@ PATCHES = (
         unless_ours(FastLoading, read_file),
         "A quote in a value swallows the rows up to the next one; of a converted log, RecBole drops ids such as NA and "
         "None (dataset.py:486).",
-        "data",
     ),
     policy(
         "recbole.data.dataset.dataset:Dataset",
         "_filter_by_field_value",
         unless_ours(FastLoading, check_filters),
         "A list of values for a column of numbers filters nothing, and loses one row (dataset.py:1043).",
-        "data",
     ),
     policy(
         "recbole.data.dataset.dataset:Dataset",
         "build",
         unless_ours(BERT4RecDataset, build_dataset),
         "RecBole has no split at one moment for all users (dataset.py:1868).",
-        "data",
     ),
     policy(
         "recbole.trainer.trainer:Trainer",
         "_neg_sample_batch_eval",
         score_candidates,
         "RecBole encodes a history once for each of a user's candidates, 101 times with the paper's (trainer.py:542).",
-        "data",
     ),
     *(
         policy(
@@ -165,7 +155,6 @@ PATCHES = (
             "calculate_loss",
             loss_of_windows,
             "`training_rows: user` gives whole sequences; RecBole's loss takes rows with one label (sasrec.py:116).",
-            "data",
         )
         for name in CAUSAL_MODELS
     ),

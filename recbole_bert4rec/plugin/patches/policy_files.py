@@ -77,20 +77,17 @@ PATCHES = (
         "create_dataset",
         create_dataset,
         "RecBole unpickles whatever lies in `checkpoint_dir` under the right name (data/utils.py:61).",
-        "pickles",
     ),
     policy(
         "recbole.data.utils",
         "load_split_dataloaders",
         load_split_dataloaders,
         "RecBole unpickles whatever lies in `checkpoint_dir` under the right name (data/utils.py:122).",
-        "pickles",
     ),
     policy(
         "recbole.utils.utils",
         "get_local_time",
         name_of_now,
         "Two runs of the same second write into one log file and one checkpoint (logger.py:85).",
-        "names",
     ),
 )

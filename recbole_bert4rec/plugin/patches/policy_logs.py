@@ -105,13 +105,11 @@ PATCHES = (
         init_logger,
         "A second run in a process logs into the first one's file, and a run where a program has logged before into "
         "none (logger.py:115).",
-        "logs",
     ),
     policy(
         "recbole.utils.logger",
         "set_color",
         set_color,
         "RecBole colours its lines whatever NO_COLOR says (logger.py:46).",
-        "logs",
     ),
 )

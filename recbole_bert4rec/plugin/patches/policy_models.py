@@ -52,20 +52,17 @@ PATCHES = (
         "_get_model_and_dataset",
         get_model_and_dataset,
         "RecBole knows no `module:Class` (configurator.py:198).",
-        "models",
     ),
     policy(
         "recbole.utils.utils",
         "get_model",
         get_model,
         "RecBole finds a model in its own packages alone (utils.py:55).",
-        "models",
     ),
     policy(
         "recbole.utils.utils",
         "get_trainer",
         get_trainer,
         "RecBole finds a trainer by the name of the model, which a subclass does not share (utils.py:88).",
-        "models",
     ),
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from logging import getLogger
 from typing import TYPE_CHECKING, Any
 
 from recbole.config import Config
@@ -27,7 +26,6 @@ from recbole_bert4rec.plugin.global_split import asks_for_global_time
 from recbole_bert4rec.plugin.layered_config import refuse
 from recbole_bert4rec.plugin.patches.patch import policy
 from recbole_bert4rec.plugin.patches.registration import is_of_this_package
-from recbole_bert4rec.plugin.patches.registry import program_runs
 from recbole_bert4rec.system.constants import NAMES_OF_COLUMNS
 
 if TYPE_CHECKING:
@@ -103,9 +101,7 @@ def check_options(original: Callable[[Config], None], self: Config) -> None:
     written, documented = understood(self)
     mistakes = mistakes_of_another_model(final, written, parent_of(self.model_class), documented)
     unknown = [] if final.get("allow_unknown") else unknown_names(written, known_to(self))
-    refuse(self, mistakes + (unknown if program_runs() else []))
-    if unknown and not program_runs():
-        getLogger().warning(" ".join(unknown))
+    refuse(self, mistakes + unknown)
     warn_of_no_effect(self)
     choose_device(self)
     return original(self)
@@ -117,14 +113,12 @@ PATCHES = (
         "_load_config_files",
         load_config_files,
         "A mistake in a YAML file is said in one line, with the file (configurator.py:149).",
-        "texts",
     ),
     policy(
         "recbole.config.configurator:Config",
         "_convert_config_dict",
         convert_texts,
         "RecBole runs every text of the command line and of dictionaries as a program (configurator.py:131).",
-        "texts",
     ),
     policy(
         "recbole.config.configurator:Config",
@@ -132,14 +126,12 @@ PATCHES = (
         load_defaults,
         "A user's own model has its parent's defaults; a sequential one loads its times, and has no sampled negatives "
         "with CE, which RecBole would refuse (configurator.py:242).",
-        "defaults",
     ),
     policy(
         "recbole.config.configurator:Config",
         "_set_default_parameters",
         check_options,
-        "Options are checked, where an unknown name is a mistake in our programs and a warning elsewhere; sequential "
-        "models get the split that RecBole demands (configurator.py:327).",
-        "checks",
+        "Options are checked, and an unknown name is a mistake; sequential models get the split that RecBole demands "
+        "(configurator.py:327).",
     ),
 )

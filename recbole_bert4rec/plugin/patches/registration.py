@@ -24,9 +24,8 @@ from recbole_bert4rec.plugin.configuring import check_options, lay_defaults, loa
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.loader import WindowDataLoader
 from recbole_bert4rec.plugin.mapped import MappedDataset, reads_mapped
-from recbole_bert4rec.plugin.patches import registry
 from recbole_bert4rec.plugin.patches.patch import Patch, Scope
-from recbole_bert4rec.plugin.patches.places import QUICK_START
+from recbole_bert4rec.plugin.patches.places import QUICK_START, hold
 from recbole_bert4rec.plugin.patches.places import original as recboles_own
 from recbole_bert4rec.plugin.user_rows import UserRowsDataLoader, has_user_rows
 from recbole_bert4rec.system.constants import FOR_THE_USER, MODEL_NAME, OUR_MODELS, STOCK_MODEL_NAME
@@ -140,7 +139,7 @@ def _make_findable(model_class: type) -> None:
         module.__spec__ = ModuleSpec(module.__name__, None)
         vars(module)[name] = model_class
         rows += _model(name, module)
-    registry.also_on_import(rows)
+    hold(rows)
 
 
 def _class_named(name: str) -> type | None:
