@@ -17,8 +17,6 @@ import torch
 from torch import Tensor
 
 from recbole_bert4rec.checkpoints import sealed
-from recbole_bert4rec.options.known import GONE
-from recbole_bert4rec.options.table import default
 from recbole_bert4rec.system.constants import OUR_MODELS
 from recbole_bert4rec.system.errors import UserError
 
@@ -63,12 +61,10 @@ def read(path: str | os.PathLike[str], device: torch.device | str = "cpu", mappe
     Raises:
         ForeignFileError: the file is not a checkpoint of this package. RecBole's own are pickles, which can run code;
             they are refused here.
-        UserError: the file is missing, damaged, of another format, or lacks an entry; or it was trained with an option
-            that is gone.
+        UserError: the file is missing, damaged, of another format, or lacks an entry.
     """
     state = sealed.read(path, device, mapped)
     _check_entries(path, state)
-    state["config"] = _without_gone(path, _with_todays_names(state["config"]))
     return state
 
 
@@ -77,32 +73,6 @@ class Opened(NamedTuple):
 
     path: str
     state: dict[str, Any]
-
-
-def _with_todays_names(config: dict[str, Any]) -> dict[str, Any]:
-    """Return options of a checkpoint; those of before ``batch_sequences`` counted sequences as ``train_batch_size``.
-
-    Those of before ``item_vectors`` read none.
-    """
-    config = {"item_vectors": default("item_vectors"), **config}
-    if "batch_tokens" not in config:
-        return config
-    items, sequences = config.pop("batch_tokens"), config.pop("train_batch_size")
-    size = (default("train_batch_size"), sequences) if items is None else (items, None)
-    return {**config, "train_batch_size": size[0], "batch_sequences": size[1]}
-
-
-def _without_gone(path: str | os.PathLike[str], config: dict[str, Any]) -> dict[str, Any]:
-    """Return options of a checkpoint without those that are gone and had no effect on its training.
-
-    Versions that had them wrote them all, but for ``shard_items``, which came last. One alone is another model's.
-    """
-    if not GONE.keys() - {"shard_items"} <= config.keys():
-        return config
-    for name, off in GONE.items():
-        if config.get(name, off) != off:
-            raise UserError(f"{path} was trained with {name}={config[name]!r}, an option that is gone; train anew")
-    return {name: value for name, value in config.items() if name not in GONE}
 
 
 Fits = Callable[[Any], bool]

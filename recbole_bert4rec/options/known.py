@@ -29,51 +29,6 @@ FOLLOWED_BY_ALL = frozenset(
 """Options of this package that other models than its own follow, too."""
 
 
-_CALLED_BEFORE = {
-    **dict.fromkeys(("eval_setting", "split_ratio", "group_by_user", "leave_one_num"), "eval_args"),
-    **dict.fromkeys(("min_user_inter_num", "max_user_inter_num"), "user_inter_num_interval"),
-    **dict.fromkeys(("min_item_inter_num", "max_item_inter_num"), "item_inter_num_interval"),
-    **dict.fromkeys(("lowest_val", "highest_val", "equal_val", "not_equal_val"), "val_interval"),
-    "candidate_num": "train_neg_sample_args",
-    "fields_in_same_space": "alias_of_item_id",
-    "real_time_process": None,
-    "drop_filter_field": None,
-    "drop_preload_weight": None,
-    "test_batch_size": "eval_batch_size",
-    "train_neg_sample_num": "train_neg_sample_args",
-    "batch_tokens": "train_batch_size",
-}
-"""Earlier names of RecBole's and this package's options, and their present ones; None: they are gone."""
-
-GONE = {
-    "ema_decay": 0.0,
-    "ft_prefix": False,
-    "label_smoothing": 0.0,
-    "mask_recency": 1.0,
-    "shard_items": False,
-    "temperature": None,
-}
-"""Options of earlier versions of this package that it no longer has, each with the value that turned it off."""
-
-_CALLED_ELSEWHERE = {
-    "batch_size": "train_batch_size",
-    "dropout": "hidden_dropout_prob",
-    "early_stop": "stopping_step",
-    "early_stopping": "stopping_step",
-    "export": "python -m recbole_bert4rec export",
-    "lr": "learning_rate",
-    "mask_prob": "mask_ratio",
-    "max_epochs": "epochs",
-    "max_len": "MAX_ITEM_LIST_LENGTH",
-    "max_length": "MAX_ITEM_LIST_LENGTH",
-    "max_seq_length": "MAX_ITEM_LIST_LENGTH",
-    "num_epochs": "epochs",
-    "optimizer": "learner",
-    "patience": "stopping_step",
-}
-"""Names of our options in other libraries that are not close to ours in letters."""
-
-
 def is_known(name: str, known: Iterable[str] = ()) -> bool:
     """Tell whether an option is read: by us, by any model of RecBole, or as one of ``known``."""
     return name in OPTIONS or name in set(known) or name in known_to_recbole()
@@ -92,17 +47,7 @@ def mistakes_of_names(written: Iterable[str], known: Iterable[str] = (), flags: 
     for name in sorted(name for name in set(written) if not is_known(name, known)):
         candidates = sorted({*OPTIONS, *known, *flags, *known_to_recbole()})
         plain = name.replace("-", "_")
-        if plain in GONE:
-            mistakes.append(f"`{name}`: is gone; leave it out.")
-            continue
-        if plain in _CALLED_BEFORE:
-            now = _CALLED_BEFORE[plain]
-            mistakes.append(
-                f"`{name}`: " + (f"is called `{now}` now." if now else "is gone from RecBole; leave it out.")
-            )
-            continue
-        near = _CALLED_ELSEWHERE.get(plain.lower()) or nearest(plain, sorted({*OPTIONS, *known, *flags}))
-        near = near or nearest(name, candidates)
+        near = nearest(plain, sorted({*OPTIONS, *known, *flags})) or nearest(name, candidates)
         hint = f"did you mean `{near}`?" if near else "neither RecBole nor BERT4Rec has an option of this name."
         mistakes.append(f"`{name}`: {hint}")
     return mistakes

@@ -15,7 +15,6 @@ import torch
 import yaml
 from recbole.quick_start import load_data_and_model
 
-from recbole_bert4rec import load
 from recbole_bert4rec.checkpoints import checkpoint, sealed
 from recbole_bert4rec.plugin.layered_config import plain_config, stored_config
 from recbole_bert4rec.system.errors import UserError
@@ -373,12 +372,3 @@ def test_a_file_of_something_else_is_refused_with_a_word_on_unpickling(
     monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
     with pytest.raises(UserError, match="is not a checkpoint of RecBole: there is no configuration in it"):
         load_data_and_model(str(path))
-
-
-def test_a_checkpoint_of_before_contents_is_one_without_any(trained: Path, tmp_path: Path) -> None:
-    config = torch.load(trained, weights_only=True)["config"]
-    assert config.pop("item_vectors") == []
-    path = changed(trained, tmp_path / "before.pth", config=config)
-    before, today = load(path, "cpu"), load(trained, "cpu")
-    history = [[today.items[0], today.items[1]]]
-    assert before.recommend(history, k=3).equals(today.recommend(history, k=3))

@@ -157,7 +157,6 @@ def test_every_command_explains_itself_under_the_name_it_was_called_by(
         (["compare", "--seds=3"], "`--seds`: did you mean `--seeds`?"),
         (["tune", "--params_file=a", "--max_eval=3"], "`--max_eval`: did you mean `--max_evals`?"),
         (["doctor", "--x=1"], "doctor does not know --x=1"),
-        (["--early_stop=3"], "`early_stop`: did you mean `stopping_step`?"),
         (["--data-path=x"], "`data-path`: did you mean `data_path`?"),
         (["--model=SASRec", "--qwertz=3"], "`qwertz`: neither RecBole nor BERT4Rec has an option of this name"),
     ],

@@ -11,9 +11,6 @@ import numpy as np
 import pytest
 import torch
 
-from recbole_bert4rec import load
-from recbole_bert4rec.checkpoints import checkpoint
-from recbole_bert4rec.options.known import GONE
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.run import run
 from tests.helpers.data import CYCLE
@@ -86,48 +83,6 @@ def test_resuming_warns_of_nothing_that_the_user_did_not_write(stopped: Path, ca
         run(resume=str(stopped), options={"mask_ratio": 0.3, "epochs": 2})
     said = [record.message for record in caplog.records if "no effect" in record.message]
     assert said == ["option `mask_ratio` is for objective cloze and has no effect with next"]
-
-
-@pytest.mark.parametrize(
-    ("stored", "meant"),
-    [
-        ({"batch_tokens": 90, "train_batch_size": 7}, (90, None)),
-        ({"batch_tokens": None, "train_batch_size": 7}, (1000, 7)),
-    ],
-    ids=["items", "users"],
-)
-def test_sizes_of_batches_that_an_older_checkpoint_names_otherwise_keep_their_meaning(
-    stored: dict[str, int | None], meant: tuple[int, int | None], stopped: Path
-) -> None:
-    state = checkpoint.read(stopped)
-    del state["config"]["batch_sequences"]
-    state["config"] |= stored
-    checkpoint.write(stopped, state)
-    config = checkpoint.read(stopped)["config"]
-    assert "batch_tokens" not in config
-    assert (config["train_batch_size"], config["batch_sequences"]) == meant
-
-
-@pytest.mark.parametrize("name", GONE)
-def test_an_option_that_is_gone_is_left_out_where_it_was_off_and_refused_where_it_was_on(
-    name: str, stopped: Path
-) -> None:
-    state = checkpoint.read(stopped)
-    state["config"] |= GONE
-    checkpoint.write(stopped, state)
-    assert not checkpoint.read(stopped)["config"].keys() & GONE.keys()
-    load(stopped)
-    assert run(resume=str(stopped), options={"epochs": 2}).record["epochs"]
-    checkpoint.write(stopped, {**state, "config": {**state["config"], name: 0.5}})
-    for use in (load, lambda file: run(resume=str(file))):
-        with pytest.raises(UserError, match=f"was trained with {name}=0.5, an option that is gone; train anew$"):
-            use(stopped)
-
-
-def test_an_option_of_the_name_of_one_that_is_gone_is_kept_where_it_stands_alone(stopped: Path) -> None:
-    options = {"temperature": 0.1}  # RecBole has models with such an option
-    found = run(resume=str(stopped), options=options)
-    assert checkpoint.read(found.checkpoint)["config"]["temperature"] == 0.1
 
 
 def test_a_checkpoint_is_not_resumed_under_another_name(stopped: Path) -> None:
