@@ -5,12 +5,11 @@ All mistakes are reported in one error.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, MutableMapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from recbole_bert4rec.options.arithmetic import calculated
-from recbole_bert4rec.options.evaluation import mistakes_of_evaluation, mistakes_of_single_scores
+from recbole_bert4rec.options.evaluation import mistakes_of_evaluation
 from recbole_bert4rec.options.kinds import AUTO, Anything, Kind, NonEmpty, OneOf, misfits, or_null
 from recbole_bert4rec.options.known import FOLLOWED_BY_ALL, mistakes_of_names
 from recbole_bert4rec.options.recboles import documented
@@ -64,44 +63,13 @@ def mistakes_of_another_model(
     """List mistakes in a user's options for RecBole's models; arguments as in :func:`mistakes_of_options`."""
     written = set(written)
     ours = [name for name in sorted(written & FOLLOWED_BY_ALL) if config.get(name) is not None]
-    mistakes = mistakes_of_values(config, ours) + mistakes_of_types(config, written - FOLLOWED_BY_ALL, model, extra)
-    return mistakes or mistakes_of_single_scores(config)
+    return mistakes_of_values(config, ours) + mistakes_of_types(config, written - FOLLOWED_BY_ALL, model, extra)
 
 
 def unknown_names(written: Iterable[str], known: Iterable[str]) -> list[str]:
     """List unknown names, and the option that accepts them; arguments as in :func:`mistakes_of_options`."""
     mistakes = mistakes_of_names(written, known)
     return [*mistakes, "`allow_unknown: True` accepts names that nobody reads."] if mistakes else []
-
-
-def calculate(config: MutableMapping[str, Any], written: Iterable[str], model: str, extra: Kinds = _NONE) -> None:
-    """Replace texts such as ``1/1000`` by their number, and 1.0 by 1, if the option only takes that.
-
-    Args:
-        config: all options; changed in place.
-        written: the keys that the user wrote.
-        model: its documented types hold for the options that the table does not have.
-        extra: values of the options that the user's own model documents.
-    """
-    ours = {name: option.kind for name, option in OPTIONS.items() if not isinstance(option.kind, Anything)}
-    kinds: dict[str, Kind] = {**documented(model), **ours, **extra}
-    for name in written:
-        value, kind = config.get(name), kinds.get(name)
-        if kind is None or kind.accepts(value):
-            continue
-        number = _calculated(value)
-        if kind.accepts(number):
-            config[name] = number
-
-
-def _calculated(value: object) -> object:
-    """Return the number that a text calculates, or the whole number that a float is; else the value itself."""
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    try:
-        return calculated(value) if isinstance(value, str) else value
-    except ValueError:  # the check of the value names it
-        return value
 
 
 def mistakes_of_values(config: Mapping[str, Any], names: Iterable[str]) -> list[str]:

@@ -33,25 +33,6 @@ def mistakes_of_evaluation(config: Mapping[str, Any]) -> list[str]:
     if not all(isinstance(one, str) and re.fullmatch(r"full|labeled|(uni|pop)\d+", one) for one in modes):
         mistakes.append(f"`eval_args` mode must be full, uni100, pop100 (any number) or labeled, but is {short(mode)}.")
         return mistakes
-    metrics = {str(metric).lower() for metric in _listed(config["metrics"])}
-    values = metrics & {"auc", "logloss", "mae", "rmse"}
-    if values & {"auc", "logloss"} and "labeled" not in modes:
-        mistakes.append(
-            f"`metrics` {sorted(values)} judge single scores and need `eval_args` mode labeled, not {short(mode)}."
-        )
-    elif "labeled" in modes and (
-        set(modes) != {"labeled"} or values != set(map(str.lower, _listed(config["metrics"])))
-    ):
-        mistakes.append(
-            "`eval_args` mode labeled judges single scores: use it for validation and test, with `metrics` AUC or "
-            f"LogLoss and no others, but the mode is {short(mode)} and the metrics are {short(config['metrics'])}."
-        )
-    elif "labeled" in modes and values - {"auc", "logloss"}:
-        mistakes.append(
-            f"`metrics` of mode labeled must be AUC or LogLoss, for probabilities, but are {sorted(values)}."
-        )
-    if "labeled" in modes and config["logit_adjustment"]:
-        mistakes.append("`logit_adjustment` is for rankings; mode labeled judges probabilities, which it would change.")
     split, files = arguments.get("split"), config.get("benchmark_filename")
     if config["valid_users"] is not None and (files or split != {"LS": "valid_and_test"}):
         mistakes.append(
@@ -59,30 +40,6 @@ def mistakes_of_evaluation(config: Mapping[str, Any]) -> list[str]:
             f"but the split is {f'in the files {files}' if files else split}."
         )
     return mistakes + _mistakes_of_split(split) + mistakes_of_metrics(config)
-
-
-def mistakes_of_single_scores(config: Mapping[str, Any]) -> list[str]:
-    """List the metrics that RecBole cannot compute together, or by ranking all items, in words."""
-    from recbole.evaluator.register import metrics_dict  # checks are imported where RecBole is not, too
-    from recbole.utils import EvaluatorType
-
-    arguments, names = config["eval_args"], config["metrics"]
-    if not isinstance(arguments, dict) or not isinstance(names, (str, list, tuple)):
-        return []  # RecBole refuses them
-    known = {
-        name: metrics_dict[name.lower()].metric_type
-        for name in map(str, _listed(names))
-        if name.lower() in metrics_dict
-    }
-    values = [name for name, kind in known.items() if kind == EvaluatorType.VALUE]
-    mode = arguments.get("mode", "full")
-    full = "full" in ((mode.get("valid"), mode.get("test")) if isinstance(mode, dict) else (mode,))
-    judged = f"`metrics` {short_list(values)} judge single scores"
-    if values and len(values) < len(known):
-        return [f"{judged}, the others rankings; compute one kind in a run."]
-    if values and full:
-        return [f"{judged} and need `eval_args` mode labeled or uni100 (any number), not {short(mode)}."]
-    return []
 
 
 def _mistakes_of_split(split: object) -> list[str]:

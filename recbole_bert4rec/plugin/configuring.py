@@ -16,7 +16,6 @@ from recbole.config import Config
 
 from recbole_bert4rec.options.checks import (
     Kinds,
-    calculate,
     mistakes_of_another_model,
     mistakes_of_options,
     unknown_names,
@@ -107,7 +106,7 @@ def check_options(config: Config) -> None:
 
 
 def understood(config: Config) -> tuple[set[str], Kinds]:
-    """Take the options as RecBole's users write them: numpy's numbers, texts that calculate a number, ``Adam``.
+    """Take the options as RecBole's users write them: numpy's numbers, ``Adam``.
 
     Returns:
         The names of the options that the user wrote, and the values that a model of the user's own documents.
@@ -115,7 +114,6 @@ def understood(config: Config) -> tuple[set[str], Kinds]:
     plain_values(config)
     final, user_names = config.final_config_dict, names_given(config)
     documented = documented_in(map(Path, property_files(config.model_class)))
-    calculate(final, user_names, parent_of(config.model_class), documented)
     if isinstance(final["learner"], str):
         final["learner"] = final["learner"].lower()  # as RecBole compares it
     return user_names, documented

@@ -12,7 +12,7 @@ from typing import Any
 from hyperopt import hp
 
 from recbole_bert4rec.checkpoints.checkpoint import is_plain
-from recbole_bert4rec.options.arithmetic import calculated
+from recbole_bert4rec.options.flags import literal
 from recbole_bert4rec.options.kinds import is_number
 from recbole_bert4rec.options.table import NOT_SEARCHED
 from recbole_bert4rec.system.errors import UserError, short, why
@@ -179,17 +179,12 @@ def _line_entries(text: str) -> tuple[list[ParameterLine], list[str]]:
             mistakes.append(f"{where}: name, kind and values are needed, but it says {short(line.strip())}")
             continue
         name, kind, values_text = words
-        try:
-            values = calculated(values_text if kind == "choice" else f"[{values_text.strip()}]")
-        except ValueError:
-            form = "a list such as [0.1, 0.2] or ['a', 'b']" if kind == "choice" else "numbers such as 0.1,0.5"
-            mistakes.append(f"{where}: the values must be {form}, but are {short(values_text)}")
-            continue
+        values = literal(values_text if kind == "choice" else f"[{values_text.strip()}]")
         if isinstance(values, (list, tuple)):
             entries.append((where, name, kind, list(values)))
         else:
-            example = f"[{short(values)}]"
-            mistakes.append(f"{where}: the values must be a list such as {example}, but are {short(values_text)}")
+            form = "a list such as [0.1, 0.2] or ['a', 'b']" if kind == "choice" else "numbers such as 0.1,0.5"
+            mistakes.append(f"{where}: the values must be {form}, but are {short(values_text)}")
     return entries, mistakes
 
 

@@ -1,4 +1,4 @@
-"""RecBole's options mean for our models what they mean in RecBole, and texts that calculate a number are understood."""
+"""RecBole's options mean for our models what they mean in RecBole."""
 
 from __future__ import annotations
 
@@ -9,11 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 from recbole.evaluator.metrics import NDCG
-from recbole.trainer import HyperTuning
 
-from recbole_bert4rec.options.arithmetic import calculated
 from recbole_bert4rec.system.errors import UserError
-from recbole_bert4rec.tuning.space import read_space
 from tests.helpers.runs import make_config, make_trainer, prepare
 from tests.helpers.small import SMALL
 
@@ -52,38 +49,20 @@ def test_few_steps_an_epoch_and_fewer_than_the_warm_up_are_said_before_the_train
 @pytest.mark.parametrize(
     ("option", "text", "value"),
     [
-        ("learning_rate", "1/1000", 0.001),
-        ("learning_rate", "10**-3", 0.001),
-        ("hidden_size", "2*64", 128),
         ("hidden_size", np.int64(64), 64),
         ("learning_rate", np.float32(0.5), 0.5),
-        ("topk", "[5]*1", [5]),
         ("topk", np.array([5]), [5]),
-        ("epochs", 3.0, 3),
         ("checkpoint_dir", Path("kept"), "kept"),
         ("epochs", "3", 3),
     ],
 )
-def test_numbers_are_calculated_and_those_of_numpy_are_numbers(model: str, option: str, text: Any, value: Any) -> None:
+def test_texts_of_numbers_and_those_of_numpy_are_numbers(
+    model: str, option: str, text: Any, value: Any
+) -> None:
     more = {"valid_metric": "MRR@5"} if option == "topk" else {}
     found = make_config(model, **{option: text, **more})[option]
     assert found == value
     assert type(found) is type(value)
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["__import__('os')", "9**9**9", "10**101", "1/0", "[1]*10**6", "'a'*3", "x", "1 if 1 else 2", "-" * 9000 + "1", ""],
-)
-def test_nothing_else_is_calculated(text: str) -> None:
-    with pytest.raises(ValueError, match=r"."):
-        calculated(text)
-    with pytest.raises(UserError, match="`learning_rate` must be"):
-        make_config(learning_rate=text)
-
-
-def test_what_takes_a_text_keeps_one_that_looks_like_arithmetic() -> None:
-    assert make_config(wandb_project="2026-11-25")["wandb_project"] == "2026-11-25"
 
 
 @BOTH
@@ -107,40 +86,6 @@ def test_recboles_transform_is_taken_for_what_is_done_anyway(write_inter: Any) -
         trainer.fit(train, valid, saved=False, verbose=False)
         losses.append(trainer.train_loss_dict)
     assert losses[0] == losses[1]
-
-
-@BOTH
-@pytest.mark.parametrize(
-    ("old", "now"),
-    [
-        ({"eval_setting": "RO_LS,uni100"}, "`eval_setting`: is called `eval_args` now"),
-        ({"leave_one_num": 2}, "`leave_one_num`: is called `eval_args` now"),
-        ({"min_user_inter_num": 5}, "`min_user_inter_num`: is called `user_inter_num_interval` now"),
-        ({"test_batch_size": 5}, "`test_batch_size`: is called `eval_batch_size` now"),
-        ({"batch_tokens": 500}, "`batch_tokens`: is called `train_batch_size` now"),
-        ({"shard_items": True}, "`shard_items`: is gone; leave it out"),
-        ({"real_time_process": False}, "`real_time_process`: is gone from RecBole; leave it out"),
-    ],
-)
-def test_old_names_are_told_what_they_are_called_now(model: str, old: dict[str, Any], now: str) -> None:
-    with pytest.raises(UserError) as error:
-        make_config(model, **old)
-    assert now in str(error.value)
-    assert "`allow_unknown: True` accepts names that nobody reads" in str(error.value)
-    make_config(model, **old, allow_unknown=True)
-
-
-def test_parameter_files_calculate_and_name_the_line_that_is_wrong() -> None:
-    Path("space").write_text("learning_rate choice [1/100, 10**-3]\n")
-    assert "learning_rate" in HyperTuning(lambda *_: {}, params_file="space").space
-    Path("space").write_text("learning_rate choice [1/100, 10**-3]\nhidden_size uniform 2**4,64/2\n")
-    first, second = read_space("space").parameters
-    assert (first.values, second.values) == ((0.01, 0.001), (16, 32.0))
-    Path("space").write_text("epochs choice [1]\nlearning_rate choice [open('x')]\n")
-    for read in (read_space, lambda file: HyperTuning(lambda *_: {}, params_file=file)):
-        with pytest.raises(UserError, match=r"line 2") as error:
-            read("space")
-        assert "space" in str(error.value)
 
 
 def test_a_line_with_more_columns_is_a_mistake_in_our_programs_alone(tmp_path: Path, write_inter: Any) -> None:

@@ -42,27 +42,6 @@ def trained(write_inter: Any, model: str, **options: Any) -> Any:
         ),
         ("BPR", {**RATED, **NDCG, **mode({"valid": "full", "test": "labeled"})}, "mode labeled judges single scores"),
         ("Pop", {**RATED, **NDCG, **mode({"valid": "labeled", "test": "full"})}, "mode labeled judges single scores"),
-        (
-            "SASRec",
-            {**RATED, **AUC, **mode("full")},
-            r"\['AUC', 'LogLoss'\] .* need `eval_args` mode labeled or uni100 .any number., not 'full'",
-        ),
-        (
-            "BPR",
-            {**RATED, **AUC, **mode({"test": "full"})},
-            "need `eval_args` mode labeled or uni100 .any number., not {'test': 'full'}",
-        ),
-        (
-            "BPR",
-            {**RATED, **AUC, "eval_args": {"group_by": "user"}},
-            "need `eval_args` mode labeled or uni100 .any number., not 'full'",
-        ),
-        (
-            "GRU4RecPlus",
-            {**RATED, **AUC, **mode("full")},
-            "need `eval_args` mode labeled or uni100 .any number., not 'full'",
-        ),
-        ("BPR", {**RATED, **AUC, "metrics": ["auc", "Hit"]}, r"\['auc'\] judge single scores, the others rankings"),
         ("SASRec", {**BARE, **AUC, **mode("labeled")}, r"mode labeled needs a column 'label' \(LABEL_FIELD\)"),
         ("DeepFM", BARE, r"mode labeled needs a column 'label' \(LABEL_FIELD\): name it in load_col"),
         (

@@ -58,7 +58,7 @@ def test_a_yaml_space_means_the_same_as_its_lines(tmp_path: Path) -> None:
         ("n_layers choice", "line 2: name, kind and values are needed"),
         ("n_layers", "line 2: name, kind and values are needed"),
         ("n_layers choice [1, 2", "line 2: the values must be a list"),
-        ("n_layers choice 3", r"line 2: the values must be a list such as \[3\]"),
+        ("n_layers choice 3", "line 2: the values must be a list"),
         ("n_layers choice []", "line 2: there is nothing to choose from"),
         ("n_layers chioce [1, 2]", "line 2: the kind must be one of .*'chioce'"),
         ("dropout uniform 0.1", "line 2: uniform takes 2 numbers"),

@@ -15,7 +15,7 @@ from recbole.config import Config  # noqa: E402
 
 DICTIONARIES: dict[str, dict[str, Any]] = {
     "defaults": {},
-    "numbers as texts": {"learning_rate": "1/1000", "hidden_size": "64", "epochs": 3.0},
+    "numbers as texts": {"learning_rate": "0.001", "hidden_size": "64"},
     "BPR": {"loss_type": "BPR"},
     "CE, negatives none": {"loss_type": "CE", "train_neg_sample_args": None},
     "sampled": {"loss_type": "sampled_softmax", "n_negatives": 10, "negatives": "popularity"},
