@@ -29,7 +29,6 @@ from recbole_bert4rec.logs.conversion import folder_read
 from recbole_bert4rec.logs.item_vectors import digests
 from recbole_bert4rec.options.table import WITHOUT_EFFECT
 from recbole_bert4rec.options.user_models import class_name, digest_of_code
-from recbole_bert4rec.plugin.advice import advice
 from recbole_bert4rec.plugin.effects import without_effect
 from recbole_bert4rec.plugin.patches.registry import in_program
 from recbole_bert4rec.system.constants import FOR_THE_USER, SHORT
@@ -172,7 +171,6 @@ def _check_options(comparison: Comparison) -> None:
     """
     mistakes: list[str] = []
     ignored: dict[str, list[str]] = {}
-    notes: list[str] = []
     for model in comparison.models:
         try:
             config = translate_errors(partial(comparison.config, model, {}), f"the configuration of {model}")
@@ -183,16 +181,14 @@ def _check_options(comparison: Comparison) -> None:
         mistakes += [f"{model}: `{name}` {why}" for name, why in without_effect(config, variant_options).items()]
         for name in without_effect(config).keys() - variant_options.keys():
             ignored.setdefault(name, []).append(model)
-        notes += [f"{model} {warning}" for warning in advice(config)]
         if config["MODEL_TYPE"] not in (ModelType.SEQUENTIAL, ModelType.GENERAL, ModelType.TRADITIONAL):
             mistakes.append(
                 f"{model} predicts clicks or needs a knowledge graph; it cannot be compared by ranking items"
             )
     if mistakes:
         raise UserError("\n".join(dict.fromkeys(mistakes)))
-    notes += [f"option `{name}` has no effect on {', '.join(models)}" for name, models in sorted(ignored.items())]
-    for note in notes:
-        say(f"note: {note}", "note")
+    for name, models in sorted(ignored.items()):
+        say(f"note: option `{name}` has no effect on {', '.join(models)}", "note")
 
 
 def _metadata(comparison: Comparison, about: dict[str, Any]) -> dict[str, Any]:

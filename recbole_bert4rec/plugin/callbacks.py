@@ -51,7 +51,7 @@ from recbole_bert4rec.checkpoints.checkpoint import is_plain
 from recbole_bert4rec.plugin.distributed import name_of_first_process
 from recbole_bert4rec.plugin.progress import Losses
 from recbole_bert4rec.system.constants import FOR_THE_USER
-from recbole_bert4rec.system.errors import UserError, nearest, short
+from recbole_bert4rec.system.errors import UserError, short
 
 Value = TypeVar("Value")
 Metrics = dict[str, float]
@@ -116,20 +116,6 @@ class Callback:
 
         run(model="BERT4Rec", dataset="ml-100k", callbacks=[Printer()])
     """
-
-    def __init_subclass__(cls, **arguments: Any) -> None:
-        """Refuse a method that is named like an event and is none.
-
-        Raises:
-            UserError: it would never be called.
-        """
-        super().__init_subclass__(**arguments)
-        events = [name for name in vars(Callback) if name.startswith("on_")]
-        for name in vars(cls):
-            if name.startswith("on_") and name not in events:
-                near = nearest(name, events)
-                hint = f"did you mean `{near}`?" if near else f"the events are {', '.join(events)}"
-                raise UserError(f"{cls.__name__} has `{name}`, which is no event of a run; {hint}")
 
     def state(self) -> dict[str, Any]:
         """Return what a resumed run needs of this callback: plain values by their names."""

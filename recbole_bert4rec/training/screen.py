@@ -15,7 +15,6 @@ from recbole.data.dataset import Dataset
 from recbole.trainer import Trainer
 
 from recbole_bert4rec.logs.times import unit_of
-from recbole_bert4rec.plugin.advice import advice
 from recbole_bert4rec.plugin.callbacks import Callback, Metrics
 from recbole_bert4rec.training.budget import Budget
 from recbole_bert4rec.training.build import Data, Experiment
@@ -144,8 +143,6 @@ def show_plan(experiment: Experiment) -> None:
         "plan",
         {"parameters": parameters, "batches": batches, "epochs": epochs, "device": str(device)},
     )
-    for text in advice(config) if epochs else []:
-        say(f"note    {config['model']} {text}", "note")
 
 
 class EpochLines(Callback):

@@ -191,13 +191,6 @@ def test_a_trainer_without_epochs_is_refused() -> None:
         observed(DecisionTreeTrainer)
 
 
-def test_a_method_that_is_named_like_an_event_and_is_none_is_refused_when_the_class_is_made() -> None:
-    with pytest.raises(UserError, match="Mine has `on_epoch_stop`, which is no event of a run"):
-        type("Mine", (Callback,), {"on_epoch_stop": lambda self: None})
-    with pytest.raises(UserError, match="did you mean `on_validation_end`"):
-        type("Mine", (Callback,), {"on_validation_ends": lambda self: None})
-
-
 @pytest.mark.parametrize(
     ("given", "words"),
     [

@@ -56,9 +56,7 @@ def test_few_steps_an_epoch_and_fewer_than_the_warm_up_are_said_before_the_train
         ("epochs", "3", 3),
     ],
 )
-def test_texts_of_numbers_and_those_of_numpy_are_numbers(
-    model: str, option: str, text: Any, value: Any
-) -> None:
+def test_texts_of_numbers_and_those_of_numpy_are_numbers(model: str, option: str, text: Any, value: Any) -> None:
     more = {"valid_metric": "MRR@5"} if option == "topk" else {}
     found = make_config(model, **{option: text, **more})[option]
     assert found == value
