@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from recbole.data.dataloader import AbstractDataLoader
 from recbole.data.dataset import Dataset, SequentialDataset
 from recbole.data.interaction import Interaction
 from recbole.utils import set_color
@@ -131,40 +130,3 @@ def trained_until(train: Any) -> float:
     split_moments: Moments = train.moments
     rule = global_time(train.config["eval_args"]["split"]["GT"])
     return split_moments.validation if rule.validation == "GT" else split_moments.test
-
-
-def check_no_leak(train_data: AbstractDataLoader, users: NDArray[np.int64], times: NDArray[np.float32]) -> None:
-    """Refuse to train on interactions after the moment of the split.
-
-    For each user, the interactions read in training are counted and compared with the log. The times of rows are
-    checked, too; windows count up to their end in a sequence, which is in the order of time.
-
-    Args:
-        train_data: loader of the training part of any model.
-        users: of all interactions of the log, before it was split. *Shape:* (T,)
-        times: of all interactions of the log. *Shape:* (T,)
-
-    Raises:
-        UserError: training reads more of a user than there was.
-    """
-    train: Any = train_data._dataset
-    if not hasattr(train, "moments"):
-        return
-    allowed = np.bincount(users[times <= trained_until(train)], minlength=train.user_num)
-    if hasattr(train, "slices"):
-        windows: Any = train_data
-        owner, end = windows.users.numpy(), (windows.begin + windows.length).numpy()
-        read = np.zeros_like(allowed)
-        np.maximum.at(read, owner, end - train.sequences.offsets.numpy()[owner])
-    else:
-        rows = train.inter_feat
-        read = np.bincount(rows[train.uid_field].numpy(), minlength=train.user_num)
-        read += (read > 0) * isinstance(train, SequentialDataset)  # the first interaction is only a history
-        late = rows[train.time_field].numpy() > trained_until(train)
-        read[rows[train.uid_field].numpy()[late]] = len(users) + 1
-    if (read > allowed).any():
-        user = train.id2token(train.uid_field, int(np.argmax(read - allowed)))
-        raise UserError(
-            f"training would read {int((read - allowed).max())} interactions of user {user!r} that come after the "
-            f"moment {trained_until(train):.0f} of `eval_args` split GT"
-        )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import recbole.data.dataset
 from recbole.config import Config
 from recbole.data.dataloader import AbstractDataLoader
@@ -17,9 +16,7 @@ from recbole_bert4rec.plugin.candidates import create_samplers
 from recbole_bert4rec.plugin.cleaning import check_filters, read_file
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.global_split import (
-    asks_for_global_time,
     build_by_global_time,
-    check_no_leak,
     splits_by_global_time,
 )
 from recbole_bert4rec.plugin.loading import FastLoading
@@ -39,20 +36,6 @@ def create_dataset(original: Callable[[Config], Dataset], config: Config) -> Dat
         return original(config)
     with added(home, name, dataset_class):
         return original(config)
-
-
-def data_preparation(original: Callable[[Config, Dataset], Any], config: Config, dataset: Dataset) -> Any:
-    """Refuse a split at one moment that leaks.
-
-    Raises:
-        UserError: training would read interactions after the moment.
-    """
-    log = dataset.inter_feat  # as it was before RecBole cuts it into rows
-    loaders = original(config, dataset)
-    if asks_for_global_time(config["eval_args"]):
-        users, times = log[dataset.uid_field].to_numpy(), log[dataset.time_field].to_numpy(dtype=np.float32)
-        check_no_leak(loaders[0], users, times)
-    return loaders
 
 
 def get_dataloader(
@@ -98,12 +81,6 @@ PATCHES = (
         "create_dataset",
         create_dataset,
         "RecBole finds a data set by the name of the model (data/utils.py:42).",
-    ),
-    policy(
-        "recbole.data.utils",
-        "data_preparation",
-        data_preparation,
-        "A split at one moment for all users must not leak (data/utils.py:144).",
     ),
     policy(
         "recbole.data.utils",
