@@ -1,4 +1,4 @@
-"""Evaluation among sampled candidates: RecBole's draws without its loops, and the paper's draws for any model."""
+"""Evaluation among sampled candidates: each history is encoded once; and the paper's draws for any model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from recbole.config import Config
 from recbole.data.dataloader import NegSampleEvalDataLoader
 from recbole.data.dataset import Dataset
-from recbole.sampler import RepeatableSampler
 from torch import Tensor
 
 from recbole_bert4rec.core.candidates import DistinctCandidates
@@ -22,45 +21,6 @@ from recbole_bert4rec.system.errors import UserError
 
 if TYPE_CHECKING:
     from recbole.sampler.sampler import AbstractSampler
-
-
-class AliasDraws:
-    """Draw RecBole's candidates, number for number, without its loops.
-
-    Candidates are drawn with replacement from all items except the target.
-
-    Args:
-        n_items: N.
-        table: RecBole's alias table: items, the probability to keep each, and its alternative. None draws uniformly.
-    """
-
-    def __init__(self, n_items: int, table: tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]] | None):
-        self._n_items = n_items
-        self._table = table
-
-    def draw(self, targets: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-        """Draw candidates for each target of one user, with numpy's global generator.
-
-        Args:
-            targets: items to predict. *Shape:* (T,)
-            count: candidates of each target.
-
-        Returns:
-            *Shape:* (count, T)
-        """
-        items = self._sample(count * len(targets))
-        again = np.flatnonzero(items.reshape(count, -1) == targets)
-        while len(again):
-            items[again] = self._sample(len(again))
-            again = again[items[again] == targets[again % len(targets)]]
-        return items.reshape(count, -1)
-
-    def _sample(self, count: int) -> NDArray[np.int64]:
-        if self._table is None:
-            return np.random.randint(1, self._n_items, count)
-        keys, kept, alias = self._table
-        index = np.random.randint(0, len(keys), count)
-        return np.where(kept[index] > np.random.random(count), keys[index], alias[index])
 
 
 class CandidateDataLoader(NegSampleEvalDataLoader):
@@ -85,31 +45,12 @@ class CandidateDataLoader(NegSampleEvalDataLoader):
         users, targets = rows[self.uid_field].numpy(), rows[self.iid_field].numpy()
         bounds = np.cumsum([part.stop - part.start for part in slices])[:-1]
         by_user = zip(np.split(users, bounds), np.split(targets, bounds), strict=True)
-        negatives = [self._draw(user, target) for user, target in by_user]  # user by user, in RecBole's order
-        candidates = np.concatenate([targets[None], np.concatenate(negatives, axis=1)]).T
+        draws = [  # user by user, in RecBole's order
+            self._sampler.sample_by_user_ids(user, target, self.neg_sample_num).numpy().reshape(-1, len(user))
+            for user, target in by_user
+        ]
+        candidates = np.concatenate([targets[None], np.concatenate(draws, axis=1)]).T
         return rows, (owner, torch.from_numpy(candidates)), owner, rows[self.iid_field]
-
-    def _draw(self, users: NDArray[np.int64], targets: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Draw the candidates of one user's rows.
-
-        *Shape:* (C - 1, rows)
-        """
-        sampler = self._sampler
-        if not isinstance(sampler, RepeatableSampler):
-            drawn: NDArray[np.int64] = sampler.sample_by_user_ids(users, targets, self.neg_sample_num).numpy()
-            return drawn.reshape(-1, len(users))
-        if not hasattr(self, "_draws"):
-            self._draws = AliasDraws(self._dataset.item_num, _alias_table(sampler))
-        return self._draws.draw(targets, self.neg_sample_num)
-
-
-def _alias_table(sampler: RepeatableSampler) -> Any:
-    """Return the sampler's alias table as arrays; None if it draws uniformly."""
-    if sampler.distribution == "uniform":
-        return None
-    items = list(sampler.prob)
-    columns = items, [sampler.prob[item] for item in items], [sampler.alias[item] for item in items]
-    return tuple(np.array(column) for column in columns)
 
 
 class PaperCandidates:
