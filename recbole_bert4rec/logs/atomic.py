@@ -260,20 +260,6 @@ def explain_load_failure(config: Config, folder: str, error: ValueError) -> NoRe
     ) from error
 
 
-def wide_lines(config: Config, folder: str) -> str | None:
-    """Describe the lines that have more columns than the header; None where lines have other mistakes, or none."""
-    path, wide = _inter_path(config, folder), []
-    try:
-        with _lines_of(path, config["field_separator"], config["encoding"]) as (width, numbers, rows):
-            for line, fields in rows:
-                if len(fields) < width or not all(_is_number_or_missing(fields[index]) for index in numbers):
-                    return None
-                wide += [line] if len(fields) > width else []
-    except (OSError, ValueError, LookupError, csv.Error):
-        return None
-    return f"{path}: {len(wide)} lines have more columns than the header, the first is line {wide[0]}" if wide else None
-
-
 def _find_mistakes(path: str, separator: str, encoding: str | None) -> str | None:
     """Describe the first value that is not a number in a column of numbers, or else the first line of another width.
 

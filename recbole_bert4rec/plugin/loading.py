@@ -17,7 +17,6 @@ from recbole_bert4rec.logs.atomic import (
     check_not_mapped,
     explain_load_failure,
     load_interactions,
-    wide_lines,
 )
 from recbole_bert4rec.logs.conversion import folder_read
 from recbole_bert4rec.logs.reader import read_columns
@@ -37,14 +36,10 @@ class FastLoading(SequentialDataset):
         inter_feat: a pandas frame while data are loaded; RecBole makes it an ``Interaction`` later.
         unknown_numbers: by numeric column of ``selected_features``, items without a value, which RecBole makes up.
             *Shape:* (N,) each
-        refuses_wide_lines: whether a line with more columns than the header is a mistake, as in our programs. RecBole
-            leaves out the columns beyond.
     """
 
     inter_feat: Any
     unknown_numbers: dict[str, NDArray[np.bool_]]
-    refuses_wide_lines = False
-    _reads_as_recbole = False
 
     def _load_data(self, token: str, dataset_path: str) -> None:
         """Check the files, then load them as RecBole does.
@@ -64,12 +59,7 @@ class FastLoading(SequentialDataset):
         except UserError:
             raise
         except ValueError as error:
-            wide = None if self.refuses_wide_lines or self._reads_as_recbole else wide_lines(self.config, folder)
-            if wide is None:
-                explain_load_failure(self.config, folder, error)
-            self.logger.warning(f"{wide}; RecBole leaves out what is beyond")
-            self._reads_as_recbole = True
-            super()._load_data(token, dataset_path)
+            explain_load_failure(self.config, folder, error)
 
     def _load_inter_feat(self, token: str, dataset_path: str) -> None:
         """Load NAME.inter, or NAME.inter.gz; for a converted log, the conversion that the run began with."""
@@ -96,7 +86,7 @@ class FastLoading(SequentialDataset):
         """Load a file; those of interactions with our reader, those of users and items after a check."""
         if source in (FeatureSource.USER, FeatureSource.ITEM):
             return self._load_features(filepath, source)
-        others = source != FeatureSource.INTERACTION or self._reads_as_recbole
+        others = source != FeatureSource.INTERACTION
         read_csv = pd.read_csv if others or len(self.config["field_separator"]) != 1 else read_columns
         return read_file(SequentialDataset._load_feat, self, filepath, source, read_csv)
 

@@ -86,19 +86,10 @@ def test_recboles_transform_is_taken_for_what_is_done_anyway(write_inter: Any) -
     assert losses[0] == losses[1]
 
 
-def test_a_line_with_more_columns_is_a_mistake_in_our_programs_alone(tmp_path: Path, write_inter: Any) -> None:
-    from recbole_bert4rec.plugin.loading import FastLoading
-    from recbole_bert4rec.system.scoped import replaced
-
+def test_a_line_with_more_columns_is_a_mistake(write_inter: Any) -> None:
     data = write_inter([*ROWS, ("u1", "i1", 99, "more")])
     with pytest.raises(UserError, match=r"line 542: the number of columns is 4, but the header has 3"):
         prepare(make_config(**data))
-    with replaced(FastLoading, "refuses_wide_lines", False):
-        dataset, *_ = prepare(make_config(**data))
-        assert dataset.inter_num == len(ROWS) + 1 - 60  # a user's first interaction is no row
-        write_inter([*ROWS, ("u1", "i1", "late", "more")])
-        with pytest.raises(UserError, match=r"line 542"):
-            prepare(make_config(**data))
 
 
 def test_the_items_of_benchmark_files_may_have_a_column_of_any_name() -> None:

@@ -70,13 +70,6 @@ def build_dataset(original: Callable[[Dataset], list[Dataset]], self: Dataset) -
 
 PATCHES = (
     policy(
-        "recbole_bert4rec.plugin.loading:FastLoading",
-        "refuses_wide_lines",
-        True,
-        "RecBole leaves out what a line has beyond the columns of its header (dataset.py:486).",
-        as_is=True,
-    ),
-    policy(
         "recbole.data.utils",
         "create_dataset",
         create_dataset,
