@@ -104,12 +104,6 @@ def test_patched_functions_keep_name_documentation_and_signature() -> None:
     assert list(inspect.signature(recbole.data.create_dataset).parameters) == ["config"]
 
 
-def test_every_patch_has_one_sentence_that_names_a_line_of_recbole() -> None:
-    for patch in registry.patches():
-        assert patch.reason.endswith("."), patch.label
-        assert ".py:" in patch.reason, patch.label
-
-
 def test_no_two_patches_change_the_same_place_but_by_calling_the_original() -> None:
     seen: dict[str, Patch] = {}
     for patch in registry.patches():

@@ -99,17 +99,6 @@ def our_samplers(original: Callable[..., Any], config: Config, dataset: Dataset,
     return create_samplers(original, config, dataset, built_datasets)
 
 
-def init_stock(original: Callable[..., None], self: object, config: Config, dataset: Dataset) -> None:
-    """Refuse to make RecBole's BERT4Rec, imported before this package, for the data of ours."""
-    if is_ours(config.model_class) and not isinstance(self, config.model_class):
-        raise UserError(
-            f"{type(self).__name__} is RecBole's BERT4Rec, imported before recbole_bert4rec, but the configuration is "
-            "of ours; import it after recbole_bert4rec, or give RecBole's by its class or its name: "
-            f"Config(model={STOCK_MODEL_NAME!r})"
-        )
-    original(self, config, dataset)
-
-
 def run_recboles(rank: int, *args: object) -> None:
     """Run RecBole's worker of ``nproc > 1``; its name in a pickle makes the new process register our models too."""
     recboles_own(QUICK_START, "run_recboles")(rank, *args)
@@ -211,12 +200,6 @@ PATCHES = (
         "create_samplers",
         our_samplers,
         "RecBole has a fixed set of samplers (data/utils.py:333).",
-    ),
-    _row(
-        f"{_HOME}.{_STOCK}:{MODEL_NAME}",
-        "__init__",
-        init_stock,
-        "RecBole's BERT4Rec, imported before this package, fails in the first batch of ours (bert4rec.py:27).",
     ),
     _named(QUICK_START, "run_recboles", run_recboles, f"{_WORKER} (quick_start.py:84)."),
     _named(QUICK_START, "objective_function", objective_function, f"{_WORKER} (quick_start.py:196)."),
