@@ -6,7 +6,6 @@ import json
 import logging
 import re
 import sys
-from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -255,18 +254,6 @@ def test_each_run_of_a_process_has_a_log_file_of_its_own(write_inter: Any) -> No
     assert "a line of Pop" in log_of("Pop")
     assert "a line of BERT4Rec" not in log_of("Pop")
     assert "a line of BERT4Rec" in log_of("BERT4Rec")
-
-
-def test_a_log_file_is_capped(write_inter: Any) -> None:
-    init_logger(make_config("Pop", **{**write_inter(ROWS), "state": "INFO"}))
-    (file,) = [one for one in logging.getLogger().handlers if isinstance(one, RotatingFileHandler)]
-    file.maxBytes = 1000
-    for number in range(200):
-        logging.getLogger().info(f"line {number}")
-    sizes = [path.stat().st_size for path in Path("log/Pop").iterdir()]
-    assert len(sizes) == 2
-    assert max(sizes) <= 1000
-    assert "line 199" in Path(file.baseFilename).read_text()
 
 
 def test_no_color_is_followed(write_inter: Any, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:

@@ -1,4 +1,4 @@
-"""Logs of our programs with RecBole: a file for each run, of bounded size, no line twice."""
+"""Logs of our programs with RecBole: a file for each run, no line twice."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import logging
 import os
 import sys
 from collections.abc import Callable
-from logging.handlers import RotatingFileHandler
 from weakref import WeakSet
 
 import recbole.utils.logger as recbole_logger
@@ -15,8 +14,6 @@ from recbole.config import Config
 from recbole_bert4rec.plugin.patches.patch import policy
 from recbole_bert4rec.system.scoped import StandIn, replaced
 
-_LARGEST_LOG = 2**25
-"""Bytes of a run's log file; of a longer log the last part stays, and the one before it as FILE.log.1."""
 _HANDLERS: WeakSet[logging.Handler] = WeakSet()
 """The handlers of RecBole's ``init_logger``."""
 
@@ -28,12 +25,10 @@ def writes_to_terminal(handler: logging.Handler) -> bool:
     )
 
 
-class _LogFile(RotatingFileHandler):
-    """A run's log file of bounded size; if it cannot be written, the run warns once and goes on."""
+class _LogFile(logging.FileHandler):
+    """A run's log file; if it cannot be written, the run warns once and goes on."""
 
-    def __init__(self, path: str) -> None:
-        super().__init__(path, maxBytes=_LARGEST_LOG, backupCount=1)
-        self._warned = False
+    _warned = False
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  logging's name
         """Warn of a full disk and the like; other faults are shown as logging's own handlers show them."""
@@ -56,12 +51,7 @@ class _LogFile(RotatingFileHandler):
 
 
 def init_logger(original: Callable[[Config], None], config: Config) -> None:
-    """Give each run its own log file, which stays below :data:`_LARGEST_LOG`.
-
-    Args:
-        original: RecBole's ``init_logger``.
-        config: of the run.
-    """
+    """Give each run its own log file."""
     root = logging.getLogger()
     for handler in [handler for handler in root.handlers if handler in _HANDLERS]:
         root.removeHandler(handler)
