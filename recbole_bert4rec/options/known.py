@@ -34,20 +34,18 @@ def is_known(name: str, known: Iterable[str] = ()) -> bool:
     return name in OPTIONS or name in set(known) or name in known_to_recbole()
 
 
-def mistakes_of_names(written: Iterable[str], known: Iterable[str] = (), flags: Iterable[str] = ()) -> list[str]:
+def mistakes_of_names(written: Iterable[str], known: Iterable[str] = ()) -> list[str]:
     """List the unknown names, each with the name that was probably meant.
 
     Args:
         written: the names that the user wrote.
         known: further names that this run reads.
-        flags: the command line's own flags, which are only suggested.
     """
     known = set(known)
     mistakes = []
     for name in sorted(name for name in set(written) if not is_known(name, known)):
-        candidates = sorted({*OPTIONS, *known, *flags, *known_to_recbole()})
-        plain = name.replace("-", "_")
-        near = nearest(plain, sorted({*OPTIONS, *known, *flags})) or nearest(name, candidates)
+        near = nearest(name.replace("-", "_"), sorted({*OPTIONS, *known}))
+        near = near or nearest(name, sorted({*OPTIONS, *known, *known_to_recbole()}))
         hint = f"did you mean `{near}`?" if near else "neither RecBole nor BERT4Rec has an option of this name."
         mistakes.append(f"`{name}`: {hint}")
     return mistakes

@@ -15,7 +15,7 @@ from recbole.utils import dataset_arguments
 from recbole_bert4rec.core.encoder import ACTIVATIONS, EncoderOptions
 from recbole_bert4rec.options.checks import mistakes_of_options
 from recbole_bert4rec.options.kinds import Anything, OneOf, Real, misfits
-from recbole_bert4rec.options.known import FOLLOWED_BY_ALL, known_to_recbole, mistakes_of_names
+from recbole_bert4rec.options.known import FOLLOWED_BY_ALL, known_to_recbole
 from recbole_bert4rec.options.table import (
     FIXED_ON_RESUME,
     OPTIONS,
@@ -254,10 +254,6 @@ def test_a_misspelt_option_is_refused_for_every_model(model: str, name: str, hin
 @pytest.mark.parametrize("model", ["BERT4Rec", "SASRec"])
 def test_unknown_options_are_accepted_where_the_user_says_so(model: str) -> None:
     assert make_config(model, my_note="x", allow_unknown=True, train_neg_sample_args=None)["my_note"] == "x"
-
-
-def test_a_flag_of_the_command_line_is_suggested() -> None:
-    assert mistakes_of_names(["recomend"], flags=["recommend"]) == ["`recomend`: did you mean `recommend`?"]
 
 
 def test_the_shipped_defaults_have_no_mistake() -> None:

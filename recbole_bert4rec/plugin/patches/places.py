@@ -86,14 +86,6 @@ def is_applied(patch: Patch) -> bool:
     return _uses[patch] > 0
 
 
-def places_changed() -> list[str]:
-    """Return the changed attributes, and the names by which RecBole imported the same functions."""
-    labels = []
-    for label, target in _targets.items():
-        labels += [label, *(f"{module.__name__}.{name}" for module, name in target.others)]
-    return labels
-
-
 def resolve(owner: str) -> Any:
     """Return the object that an :attr:`Patch.owner` names."""
     module_name, _, name = owner.partition(":")
