@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
+import socket
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 
 import pandas as pd
@@ -43,7 +44,8 @@ def hash_of(array: object) -> int:
 
 def service(path: str) -> None:
     """Print what a service answers."""
-    port = "18765" if "/before/" in os.getcwd() else "18766"
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
     command = [sys.executable, "-m", "recbole_bert4rec", "serve", f"--checkpoint={path}", f"--port={port}"]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as server:
         try:
@@ -52,7 +54,10 @@ def service(path: str) -> None:
                 try:
                     print(post(port, "recommend", asked))
                     break
-                except OSError:
+                except urllib.error.HTTPError:
+                    raise
+                except OSError:  # it does not listen yet
+                    assert server.poll() is None, "the service has ended"
                     time.sleep(0.5)
             print(post(port, "similar", {"items": ["i1"], "k": 3}))
         finally:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import filecmp
 import io
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -137,7 +139,7 @@ def said(words: list[str]) -> tuple[int, str]:
         try:
             code = main(words) if name == "nonsense" else main(arguments, name)
         except SystemExit as end:
-            code = int(end.code or 0)
+            code = end.code if isinstance(end.code, int | None) else 1
         except Exception as error:
             print(f"{type(error).__name__}")
             code = -1
@@ -148,7 +150,7 @@ def report(words: list[str], named: list[str], good: str = "") -> None:
     """Print how a command was refused; ``good`` is a checkpoint."""
     code, text = said([word.replace("GOOD", good) for word in words])
     message = text[text.rfind("error: ") :] if "error: " in text else text
-    named_there = [part for part in named if part in message]
+    named_there = [part for part in named if part and re.search(rf"(?<![\w.]){re.escape(part)}(?![\w.])", message)]
     line = any(f"line {number}" in message for number in range(1, 9))
     print(" ".join(words[:1] + words[-2:]), "|", code, "|", named_there, "line" if line else "", "Traceback" in text)
 
@@ -184,6 +186,7 @@ def run_all() -> None:
         report(["run", *SMALL, f"--dataset={log}"], [log])
     for words in COMMANDS:
         report(words, [part.rpartition("=")[2] for part in words[1:] if "=" in part], good)
+    print("shop.csv is what it was |", filecmp.cmp("shop.csv", "kept.csv", shallow=False))
 
 
 if __name__ == "__main__":

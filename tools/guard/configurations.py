@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -61,11 +60,11 @@ def show(name: str, model: str, files: list[str], options: dict[str, Any]) -> No
     try:
         config = Config(model=model, dataset="toy", config_file_list=files or None, config_dict=quiet)
     except Exception as error:
-        print(f"{name} | {model} | {type(error).__name__}")
+        print(f"{name} {model} | {type(error).__name__}")
         return
     for key, value in sorted(config.final_config_dict.items()):
-        if re.search(r"dir|path|model|device|time", key) is None:
-            print(f"{name} | {model} | {key} | {value!r}")
+        value = repr(value).replace(os.environ["TREE"], "").replace(os.getcwd(), "")
+        print(f"{name} {model} {key} | {value}")
 
 
 def main() -> None:

@@ -73,7 +73,9 @@ def tests_find(planted: Path, python: Path, tests: str) -> str:
     """Return how many tests fail; an empty text if none does."""
     command = [str(python), "-m", "pytest", "-q", "-x", "-n", "2", f"tests/{tests}", "-p", "no:cacheprovider"]
     done = subprocess.run(command, cwd=planted, capture_output=True, text=True, check=False)
-    return "" if done.returncode == 0 else f"tests/{tests}"
+    if done.returncode not in (0, 1):  # nothing was collected, or pytest itself failed
+        raise SystemExit(f"tests/{tests}: pytest ended with {done.returncode}\n{done.stdout[-2000:]}")
+    return f"tests/{tests}" if done.returncode else ""
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
+import hashlib
 import json
 import os
 import re
@@ -22,6 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 HERE = Path(__file__).resolve().parent
@@ -30,10 +32,18 @@ from cases import CASES, PRELUDE  # noqa: E402
 
 LIMIT_S = 240
 """Seconds that a case may take."""
-TIMES = re.compile(
-    r"(?<![a-z])(seconds?|times?|ended|memory_mb|path|checkpoint|record|commit|machine|versions|date|file|port|warm_start)(?![a-z])"
+VARIES = re.compile(
+    r"(^|\.)(at_second|seconds|(train|valid)_seconds|seconds\.\w+|peak_memory_mb|checkpoint|commit|ended|made_at|data_path|"
+    r"warm_start|port|file|log|changed|sha256\.model\.onnx|files\.[\d.]+)$"
 )
-"""Words in keys of records and in columns of tables whose values differ between two runs of one tree."""
+"""Keys of records, and columns of tables, whose values differ between two runs of one tree."""
+DRAWN = re.compile(
+    r"-?[A-Z][a-z]{2}-\d\d-\d{4}_\d\d-\d\d-\d\d(-[0-9a-f]+(?!\w))*|-[0-9a-f]{8}(?=\.)|"
+    r"\d{4}-\d\d-\d\d[T ][\d:.+Z-]+|[\d.]+ (s|min|MB)\b|/\S+/(?=\w)"
+)
+"""What is drawn or counted in names of files and in lines of text: dates, digests, seconds, folders."""
+MEASURED = re.compile(r"Machine: |\| (a window of each user|a padded row a label|each interaction) \|")
+"""Lines of a report with the commit, or with seconds and memory."""
 
 
 def main() -> int:
@@ -67,11 +77,10 @@ def main() -> int:
         }
         found = {key: future.result() for key, future in left.items()}
     expected = read_expected(HERE / "expected.txt")
-    differences, used = [], set()
+    differences = []
     for name in names:
         for file, key, one, other in compare(found[name, "before"], found[name, "after"]):
             row = next((row for row in expected if all(map(fnmatch.fnmatch, (name, file, key), row[:3]))), None)
-            used |= {row} if row else set()
             differences.append((name, file, key, one, other, row[3] if row else ""))
     for name, file, key, one, other, reason in differences:
         print(f"{name:18} {file:32} {key:32} {short(one):>22} {short(other):>22}  {reason}")
@@ -111,32 +120,44 @@ def leave(name: str, tree: Path, python: Path, folder: Path, data: Path) -> dict
         "PYTHONWARNINGS": "ignore",
     }
     code = executed(f"{PRELUDE}\n{CASES[name]}", folder, environment, LIMIT_S)
-    before = {path.relative_to(data) for path in data.rglob("*")}
-    content: dict[tuple[str, str], Any] = {("screen", "exit code"): code}
-    for path in sorted(folder.rglob("*")):
-        local = path.relative_to(folder)
-        if path.is_file() and local not in before and (path.suffix == ".out" or name != "bad-inputs"):
-            content |= {(named(local), key): value for key, value in values_of(path)}
-    return content
+    folder.with_suffix(".ran").write_text(json.dumps([of(name, tree, python), code]))
+    return content(name, code, folder, data)
 
 
 def kept(name: str, tree: Path, python: Path, folder: Path, data: Path) -> dict[tuple[str, str], Any]:
-    """Return what an earlier run of the same script in this tree left; run it where there is none."""
-    script = CASES[name]
-    programs = [
-        (HERE / program).read_text()
-        for program in re.findall(r"\w+\.py", f"{PRELUDE}{script}")
-        if (HERE / program).exists()
-    ]
-    made_from = [str(tree), PRELUDE, script, *programs]
-    record = folder.with_suffix(".left")
-    if record.exists():
-        of, content = json.loads(record.read_text())
-        if of == made_from:
-            return {(file, key): value for file, key, value in content}
-    left = leave(name, tree, python, folder, data)
-    record.write_text(json.dumps([made_from, [(*key, value) for key, value in left.items()]]))
-    return left
+    """Return what an earlier run of the same script in the same tree left; run it where there is none."""
+    record = folder.with_suffix(".ran")
+    made_from, code = json.loads(record.read_text()) if record.exists() else ("", 0)
+    if made_from != of(name, tree, python):
+        return leave(name, tree, python, folder, data)
+    return content(name, code, folder, data)
+
+
+def of(name: str, tree: Path, python: Path) -> str:
+    """Return all that a case's outcome depends on: script, programs, commit and changes of the tree, environment."""
+    git = ["git", "-C", str(tree)]
+    commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout
+    changes = subprocess.run([*git, "diff", "HEAD"], capture_output=True, text=True, check=True).stdout
+    words = f"{PRELUDE}{CASES[name]} data.py sitecustomize.py"
+    programs = [path.read_text() for path in sorted(HERE.rglob("*.py")) if path.name in words]
+    return "\n".join([str(python), commit, changes, words, *programs])
+
+
+def content(name: str, code: int, folder: Path, data: Path) -> dict[tuple[str, str], Any]:
+    """Return what a case left in its folder, by file and key."""
+    values: dict[tuple[str, str], Any] = {("screen", "exit code"): code}
+    for path in sorted(folder.rglob("*")):
+        local = path.relative_to(folder)
+        if (
+            not path.is_file()
+            or (data / local).exists()
+            or path.parts[len(folder.parts)] in ("log_tensorboard", "screen.txt")
+        ):
+            continue
+        if path.suffix == ".out" or name != "bad-inputs":
+            values[DRAWN.sub("", str(local)), "there"] = True
+            values |= {(DRAWN.sub("", str(local)), key): value for key, value in values_of(path)}
+    return values
 
 
 def executed(script: str, folder: Path, environment: dict[str, str], limit_s: int) -> int:
@@ -152,44 +173,67 @@ def executed(script: str, folder: Path, environment: dict[str, str], limit_s: in
         ).returncode
 
 
-def named(path: Path) -> str:
-    """Return a file's name without what is drawn or counted: dates, digests, process numbers."""
-    return re.sub(r"-[A-Z][a-z]{2}-\d\d-\d{4}_[\d-]+|-[0-9a-f]{8}(?=\.)", "", str(path))
-
-
 def values_of(path: Path) -> list[tuple[str, Any]]:
     """Return the values of a file that two runs of one tree have in common."""
-    if path.suffix == ".json" and path.parent.name in ("saved", "runs"):
-        try:
+    try:
+        if path.suffix == ".json":
             return list(flat(json.loads(path.read_text("utf-8")), ""))
-        except ValueError as error:  # half of a file
-            return [("unreadable", type(error).__name__)]
-    if path.suffix == ".out":  # what a case prints to be compared
-        return [(f"line {number}", line) for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)]
-    if path.suffix in (".csv", ".parquet") or path.name.endswith(".inter"):
-        separator = "\t" if path.name.endswith(".inter") else ","
-        try:
-            table = pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path, sep=separator, dtype=str)
-        except (ValueError, OSError) as error:  # written to be refused
-            return [("unreadable", type(error).__name__)]
-        columns = [column for column in table.columns if not TIMES.search(column)]
-        hashes = {
-            column: int(pd.util.hash_pandas_object(table[column].astype(str), index=False).sum()) for column in columns
-        }
-        return [("rows", len(table)), *hashes.items()]
+        if path.suffix == ".jsonl":
+            lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+            return list(flat(lines, ""))
+        if path.suffix == ".out":
+            return list(answers_in(path.read_text("utf-8").splitlines()))
+        if path.suffix in (".md", ".tex", ".yaml", ".result"):
+            lines = path.read_text("utf-8").splitlines()
+            return [
+                (f"line {number}", DRAWN.sub("", line))
+                for number, line in enumerate(lines, 1)
+                if not MEASURED.search(line)
+            ]
+        if path.suffix == ".parquet":
+            return columns_of(pd.read_parquet(path))
+        if path.suffix in (".csv", ".inter"):
+            return columns_of(pd.read_csv(path, sep="\t" if path.suffix == ".inter" else ",", dtype=str))
+        if path.suffix == ".npz":
+            with np.load(path) as arrays:
+                return [(name, hashlib.sha256(array.tobytes()).hexdigest()) for name, array in arrays.items()]
+        if path.suffix in (".int32", ".int64", ".float64", ".arrow"):
+            return [("digest", hashlib.sha256(path.read_bytes()).hexdigest())]
+    except (ValueError, OSError) as error:  # half of a file, or one that was written to be refused
+        return [("unreadable", type(error).__name__)]
     return []
 
 
+def answers_in(lines: list[str]) -> Any:
+    """Yield what a case printed: an answer by its question, or by the number of the line where there is none."""
+    seen: dict[str, int] = {}
+    for number, line in enumerate(lines, 1):
+        question, bar, answer = line.partition(" | ")
+        seen[question] = seen.get(question, 0) + 1
+        yield (f"{question} {seen[question]}", answer) if bar else (f"line {number}", line)
+
+
+def columns_of(table: pd.DataFrame) -> list[tuple[str, Any]]:
+    """Return a digest of each column, in which the order of rows counts."""
+    digests = [
+        (column, hashlib.sha256("\n".join(table[column].astype(str)).encode()).hexdigest()[:12])
+        for column in table.columns
+        if not VARIES.search(column)
+    ]
+    return [("rows", len(table)), *digests]
+
+
 def flat(value: Any, key: str) -> Any:
-    """Yield the numbers of a record by their dotted keys; of the epochs' losses the last three."""
-    if isinstance(value, dict):
+    """Yield the values of a record by their dotted keys; of the epochs' losses the last three."""
+    if isinstance(value, dict | list) and not value:
+        yield key, str(value)
+    elif isinstance(value, dict):
         for name, inner in value.items():
-            if not TIMES.search(name):
-                yield from flat(inner, f"{key}.{name}" if key else name)
+            yield from flat(inner, f"{key}.{name}" if key else name)
     elif isinstance(value, list):
         for number, inner in enumerate(value[-3:] if key == "epochs" else value):
-            yield from flat(inner, f"{key}.{number}")
-    else:
+            yield from flat(inner, f"{key}.{number}" if key else str(number))
+    elif not VARIES.search(key):
         yield key, value
 
 
@@ -202,7 +246,7 @@ def compare(one: dict[tuple[str, str], Any], other: dict[tuple[str, str], Any]) 
         if file in files[0] ^ files[1]:
             continue
         values = one.get((file, key), "-"), other.get((file, key), "-")
-        if values[0] != values[1]:
+        if repr(values[0]) != repr(values[1]):
             yield file, key, *values
 
 
