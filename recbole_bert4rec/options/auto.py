@@ -122,15 +122,7 @@ class Settable(OptionValues, Protocol):
 
 
 def settle(options: Settable, size: LogSize) -> tuple[str, ...]:
-    """Give each option that is ``auto`` its value.
-
-    Args:
-        options: changed in place.
-        size: of the log, before it is split.
-
-    Returns:
-        The names of those that were ``auto``.
-    """
+    """Give each option that is ``auto`` its value; return the names of those."""
     automatic = tuple(name for name in RULES if options[name] == AUTO)
     for name in automatic:
         options[name] = RULES[name](options, size)

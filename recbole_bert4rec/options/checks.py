@@ -38,14 +38,7 @@ def mistakes_of_options(
     known: Iterable[str] = (),
     extra: Kinds = _NONE,
 ) -> list[str]:
-    """List all mistakes of a configuration of one of our models, in words.
-
-    Args:
-        config: all options with their final values.
-        written: the keys that the user wrote.
-        known: further keys, beyond those of the table, that this run reads.
-        extra: values of the options that the user's own model documents.
-    """
+    """List all mistakes of a configuration of one of our models, in words; ``extra``: of the user's own model."""
     written = set(written)
     mistakes = mistakes_of_values(config, OPTIONS)
     mistakes += misfits(config, {name: NonEmpty() for name in _TEXTS if name in config})
@@ -60,14 +53,14 @@ def mistakes_of_options(
 def mistakes_of_another_model(
     config: Mapping[str, Any], written: Iterable[str], model: str, extra: Kinds = _NONE
 ) -> list[str]:
-    """List mistakes in a user's options for RecBole's models; arguments as in :func:`mistakes_of_options`."""
+    """List mistakes in a user's options for RecBole's models."""
     written = set(written)
     ours = [name for name in sorted(written & FOLLOWED_BY_ALL) if config.get(name) is not None]
     return mistakes_of_values(config, ours) + mistakes_of_types(config, written - FOLLOWED_BY_ALL, model, extra)
 
 
 def unknown_names(written: Iterable[str], known: Iterable[str]) -> list[str]:
-    """List unknown names, and the option that accepts them; arguments as in :func:`mistakes_of_options`."""
+    """List unknown names, and the option that accepts them."""
     mistakes = mistakes_of_names(written, known)
     return [*mistakes, "`allow_unknown: True` accepts names that nobody reads."] if mistakes else []
 

@@ -10,11 +10,7 @@ from recbole_bert4rec.system.yaml_files import read_yaml
 
 
 def read_options(file: str | Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the options of a configuration file; a dictionary of options is returned as it is.
-
-    Raises:
-        UserError: it is not a dictionary of plain values, names a key twice, or trusts pickles.
-    """
+    """Return the options of a configuration file, which may not trust pickles; a dictionary is returned as it is."""
     if isinstance(file, Mapping):
         return file
     options = read_yaml(file)

@@ -10,11 +10,7 @@ from recbole_bert4rec.system.errors import UserError
 
 
 def global_time(rule: object) -> GlobalTime:
-    """Return the rule of ``eval_args: {split: {GT: ...}}``.
-
-    Raises:
-        UserError: naming all mistakes.
-    """
+    """Return the rule of ``eval_args: {split: {GT: ...}}``."""
     mistakes = mistakes_of_global_time(rule)
     if mistakes:
         raise UserError(" ".join(mistakes))

@@ -35,12 +35,7 @@ def is_known(name: str, known: Iterable[str] = ()) -> bool:
 
 
 def mistakes_of_names(written: Iterable[str], known: Iterable[str] = ()) -> list[str]:
-    """List the unknown names, each with the name that was probably meant.
-
-    Args:
-        written: the names that the user wrote.
-        known: further names that this run reads.
-    """
+    """List the unknown names, each with the name that was probably meant."""
     known = set(known)
     mistakes = []
     for name in sorted(name for name in set(written) if not is_known(name, known)):

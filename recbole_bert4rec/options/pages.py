@@ -110,16 +110,7 @@ def _notes(name: str, option: Option) -> str:
 
 
 def write(pages: dict[Path, str], arguments: list[str], source: str) -> int:
-    """Write pages, or with ``--check`` compare them with what they should be.
-
-    Args:
-        pages: the text of each file.
-        arguments: of the command line.
-        source: of the pages, for messages.
-
-    Returns:
-        The exit code: 1 if a page is not up to date.
-    """
+    """Write pages, or with ``--check`` compare them; return 1 if one is not up to date."""
     stale = [file for file, text in pages.items() if not file.is_file() or file.read_text("utf-8") != text]
     for file in stale:
         name = file.relative_to(ROOT)

@@ -70,11 +70,7 @@ class Documented:
 
 @cache
 def documented(model: str) -> Mapping[str, Documented]:
-    """Return the options of RecBole, of its data sets and of one of its models, by name.
-
-    Args:
-        model: RecBole's name; a model that RecBole does not have only gets the options of all models.
-    """
+    """Return the options of RecBole, of its data sets and of one of its models, by name."""
     root = _properties()
     return documented_in((root / "overall.yaml", root / "dataset" / "sample.yaml", root / "model" / f"{model}.yaml"))
 

@@ -854,11 +854,7 @@ OPTIONS: Mapping[str, Option] = {
 
 
 def default(name: str) -> Any:
-    """Return a copy of an option's default.
-
-    Args:
-        name: an option whose default is ours, not RecBole's.
-    """
+    """Return a copy of an option's default."""
     return copy.deepcopy(OPTIONS[name].default)
 
 

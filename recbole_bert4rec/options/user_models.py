@@ -31,14 +31,7 @@ _OTHERS = {"recbole", "recbole_bert4rec", "torch", *sys.stdlib_module_names} - {
 
 
 def known_as(model: str | type) -> str:
-    """Return the name by which RecBole finds a model; one of the user's own is known from now on.
-
-    Args:
-        model: a class; ``module:Class``, which is imported, from the current folder too; or a name, which is returned.
-
-    Raises:
-        UserError: the module cannot be imported, has no such class, or the class is not a model of RecBole.
-    """
+    """Return the name by which RecBole finds a model; one of the user's own is known from now on."""
     if isinstance(model, str):
         if ":" not in model:
             return model
@@ -54,11 +47,7 @@ def known_as(model: str | type) -> str:
 
 
 def chosen(model: Model) -> Model:
-    """Return the class of a model that the user gives or writes as ``module:Class``, or else RecBole's name of it.
-
-    Raises:
-        UserError: see :func:`known_as`.
-    """
+    """Return the class of a model that the user gives or writes as ``module:Class``, or else RecBole's name of it."""
     name = known_as(model)
     if isinstance(model, str):
         return _KNOWN[name] if ":" in model and name in _KNOWN else class_of(name) or name
@@ -66,15 +55,7 @@ def chosen(model: Model) -> Model:
 
 
 def named_in_file(model: str, where: str) -> Model:
-    """Return the class of a model that a file names, or RecBole's name of it, without importing anything.
-
-    Args:
-        model: as it stands in the file.
-        where: the file, for the message.
-
-    Raises:
-        UserError: it is a class that the user has not named.
-    """
+    """Return the class of a model that a file names, or RecBole's name of it, without importing anything."""
     name = class_name(model)
     if ":" in model and name not in _KNOWN:
         raise UserError(
@@ -132,11 +113,7 @@ def source_of(model: Model) -> str:
 
 
 def importable(model: str | type) -> str:
-    """Return the name of a model for another process: ``module:Class``, or the name of a model of RecBole.
-
-    Raises:
-        UserError: only this process has the class.
-    """
+    """Return the name of a model for another process: ``module:Class``, or the name of a model of RecBole."""
     model = chosen(model)
     if isinstance(model, type) and (model.__module__ == "__main__" or model.__qualname__ != model.__name__):
         raise UserError(

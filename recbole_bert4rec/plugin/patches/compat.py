@@ -51,11 +51,7 @@ def trust(checkpoint: Path | str) -> None:
 
 
 def load_checkpoint(file: str, map_location: torch.device | str | None = None) -> Any:
-    """Read a checkpoint as ``torch.load`` does, and unpickle one that this process itself saved.
-
-    Raises:
-        UserError: torch refuses the pickle of somebody else.
-    """
+    """Read a checkpoint as ``torch.load`` does, and unpickle one that this process itself saved."""
     if os.path.abspath(file) in _TRUSTED:
         return torch.load(file, map_location, weights_only=False)
     try:
@@ -75,20 +71,7 @@ def save_and_remember(
 def load_data_and_model(
     original: Callable[..., Any], model_file: str, model: str | type | None = None
 ) -> tuple[Any, ...]:
-    """Return the data of a checkpoint and its model; checkpoints of ours are not pickles.
-
-    Args:
-        original: RecBole's ``load_data_and_model``.
-        model_file: the checkpoint.
-        model: the class, or ``module:Class``, of the user's own model.
-
-    Returns:
-        Configuration, model, data set, and the loaders of training, validation and test.
-
-    Raises:
-        UserError: the file is damaged, or a pickle that torch does not read; or the data set no longer has the items,
-            in the order of their ids, that the model was trained on.
-    """
+    """Return configuration, model, data set and loaders of a checkpoint; checkpoints of ours are not pickles."""
     if model is not None:
         known_as(model)
     try:

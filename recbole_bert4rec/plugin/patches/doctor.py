@@ -73,11 +73,7 @@ NEEDS = (
 
 
 def main() -> int:
-    """Print whether BERT4Rec can run or what mends it, versions, hardware, and changes of RecBole.
-
-    Returns:
-        The exit code: 0 if BERT4Rec can run, 1 if a library that it needs is missing or broken.
-    """
+    """Print whether BERT4Rec can run or what mends it, versions and changes of RecBole; return 1 if it cannot run."""
     unpatched, changes = _changes()
     rows, bad = [], []
     for need in NEEDS:

@@ -33,11 +33,7 @@ def _table(rows: list[Patch]) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the list into the page, or with ``--check`` compare it.
-
-    Returns:
-        The exit code.
-    """
+    """Write the list into the page, or with ``--check`` compare it; return the exit code."""
     text = _PAGE.read_text("utf-8")
     before, _, rest = text.partition(_BEGIN)
     _, _, after = rest.partition(_END)

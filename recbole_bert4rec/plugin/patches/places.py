@@ -48,11 +48,7 @@ lock = threading.RLock()
 
 
 def hold(rows: Iterable[Patch]) -> list[Patch]:
-    """Ask for changes.
-
-    Returns:
-        The changes that are needed here and possible now, for :func:`release`. If one fails, none is made.
-    """
+    """Make changes; return those that are needed here and possible now. If one fails, none is made."""
     held: list[Patch] = []
     with lock:
         try:

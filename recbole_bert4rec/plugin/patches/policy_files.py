@@ -18,11 +18,7 @@ _NO_FILE_EXISTS = StandIn(os, path=StandIn(os.path, exists=lambda path: False))
 
 
 def create_dataset(original: Callable[[Config], Any], config: Config) -> Any:
-    """Unpickle a saved data set only with ``trust_pickles``.
-
-    Raises:
-        UserError: ``dataset_save_path`` names a pickle that is not trusted.
-    """
+    """Unpickle a saved data set only with ``trust_pickles``."""
     if _trusts_pickles(config, "dataset_save_path"):
         return original(config)
     with replaced(recbole_data, "os", _NO_FILE_EXISTS):
@@ -30,18 +26,7 @@ def create_dataset(original: Callable[[Config], Any], config: Config) -> Any:
 
 
 def load_split_dataloaders(original: Callable[[Config], Any], config: Config) -> Any:
-    """Unpickle saved loaders only with ``trust_pickles``.
-
-    Args:
-        original: RecBole's ``load_split_dataloaders``.
-        config: of the run.
-
-    Returns:
-        The loaders of training, validation and test; None if no saved ones fit.
-
-    Raises:
-        UserError: ``dataloaders_save_path`` names a pickle that is not trusted.
-    """
+    """Unpickle saved loaders only with ``trust_pickles``."""
     return original(config) if _trusts_pickles(config, "dataloaders_save_path") else None
 
 

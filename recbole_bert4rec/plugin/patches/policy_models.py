@@ -32,11 +32,7 @@ def get_model_and_dataset(
     model: str | type[AbstractRecommender] | None,
     dataset: str | None,
 ) -> tuple[str, type[AbstractRecommender], str]:
-    """Accept a class, or ``module:Class`` from the user; a name in a file imports nothing.
-
-    Raises:
-        UserError: it is not a model, or a file names one that the user has not named.
-    """
+    """Accept a class, or ``module:Class`` from the user; a name in a file imports nothing."""
     if model is None:
         model = {**self.variable_config_dict, **self.cmd_config_dict}.get("model")
     if model is None and "model" in self.file_config_dict:

@@ -45,14 +45,6 @@ def convert_texts(original: Callable[..., Any], self: Config, config_dict: dict[
     """Turn texts into the Python values that they spell; RecBole would run them as programs.
 
     The name of a column stays a text, whatever it spells.
-
-    Args:
-        original: RecBole's ``Config._convert_config_dict``.
-        self: the configuration.
-        config_dict: options, changed in place.
-
-    Returns:
-        ``config_dict``.
     """
     for key, value in config_dict.items():
         if isinstance(value, str):
@@ -65,11 +57,7 @@ def convert_texts(original: Callable[..., Any], self: Config, config_dict: dict[
 def load_defaults(
     original: Callable[..., None], self: Config, name: str, model_class: type[AbstractRecommender], dataset: str
 ) -> None:
-    """Give a user's own model the defaults of its parent and of its file, and a sequential one its times.
-
-    Raises:
-        UserError: the name of the data set is a path.
-    """
+    """Give a user's own model the defaults of its parent and of its file, and a sequential one its times."""
     if is_of_this_package(self):
         return original(self, name, model_class, dataset)  # registration does it
     lay_defaults(original, self, name, model_class, dataset)
@@ -85,13 +73,6 @@ def check_options(original: Callable[[Config], None], self: Config) -> None:
     """Check the options of RecBole's models, complete their split, and name what nobody reads.
 
     In our programs an unknown name is an error, elsewhere a warning.
-
-    Args:
-        original: RecBole's ``Config._set_default_parameters``.
-        self: the configuration.
-
-    Raises:
-        UserError: naming all mistakes.
     """
     if is_of_this_package(self):
         return original(self)

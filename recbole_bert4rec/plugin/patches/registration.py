@@ -64,11 +64,7 @@ def set_default_parameters(original: Callable[[Config], None], self: Config) -> 
 
 @wraps(BERT4RecDataset, updated=())  # RecBole's file of a saved data set has the name of the class
 def make_dataset(config: Config) -> Dataset:
-    """Make the data set that a configuration needs: RecBole's, for a class that only has the name of one of ours.
-
-    Raises:
-        UserError: the configuration is a dictionary, as a checkpoint of ours has it.
-    """
+    """Make the data set that a configuration needs: RecBole's, for a class that only has the name of one of ours."""
     if isinstance(config, dict):
         raise UserError(
             "load_data_and_model was imported from RecBole before recbole_bert4rec, so it takes the checkpoint for "

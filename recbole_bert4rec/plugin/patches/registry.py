@@ -39,11 +39,7 @@ def tables_on_import() -> tuple[Patch, ...]:
 
 
 def on_import() -> None:
-    """Make the changes of a plain import; a second call makes those that could not be made before.
-
-    Raises:
-        ImportError: RecBole is not of the 1.2 series, or pandas not of one that it works with.
-    """
+    """Make the changes of a plain import; a second call makes those that could not be made before."""
     check_recbole_version(recbole.__version__)
     check_pandas_version(pandas.__version__)
     hold(patch for patch in tables_on_import() if not is_applied(patch))
@@ -62,11 +58,7 @@ def in_program() -> Iterator[None]:
 
 
 def check_recbole_version(version: str) -> None:
-    """Refuse another series of RecBole, and warn of another release of the same.
-
-    Raises:
-        ImportError: RecBole is not of the 1.2 series.
-    """
+    """Refuse another series of RecBole, and warn of another release of the same."""
     if version == SUPPORTED_RECBOLE:
         return
     message = f"recbole_bert4rec was made for RecBole {SUPPORTED_RECBOLE}, but {version} is installed"
@@ -80,9 +72,6 @@ def check_pandas_version(version: str) -> None:
 
     RecBole fills missing values with ``frame[field].fillna(..., inplace=True)`` (dataset.py:644), which changes nothing
     from pandas 3 on: ratings stay NaN, and ids become -2^63.
-
-    Raises:
-        ImportError: it is pandas 3 or later.
     """
     if int(version.split(".")[0]) >= 3:
         raise ImportError(

@@ -18,9 +18,6 @@ class WhenImported(MetaPathFinder):
     """Calls a function after a module of RecBole was imported, as soon as no module of this package is half imported.
 
     Registering imports modules of this package. If one of them is the first to import RecBole, it must be whole.
-
-    Args:
-        call: the function.
     """
 
     def __init__(self, call: Callable[[], object]) -> None:
