@@ -189,8 +189,9 @@ def _imported(named: str) -> object:
         module = importlib.import_module(module_name)
     except Exception as error:
         if isinstance(error, ModuleNotFoundError) and f"{module_name}.".startswith(f"{error.name}."):
-            instead = _modules_in(folder, module_name)
-            raise UserError(f"--model={named}: there is no module {error.name}{instead}") from error
+            raise UserError(
+                f"--model={named}: there is no module {error.name}, neither installed nor in {folder}"
+            ) from error
         raise UserError(f"--model={named}: {module_name} cannot be imported: {reason_of(error)}") from error
     if hasattr(module, name):
         return getattr(module, name)
@@ -198,12 +199,3 @@ def _imported(named: str) -> object:
     near = nearest(name, models)
     hint = f"did you mean {near}?" if near else f"its models are {', '.join(models) or 'none'}"
     raise UserError(f"--model={named}: {module_name} has no {name}; {hint}")
-
-
-def _modules_in(folder: str, wanted: str) -> str:
-    """Say which modules there are instead of one that is not."""
-    there = sorted(file.stem for file in Path(folder).glob("*.py"))
-    near = nearest(wanted, there)
-    if near:
-        return f"; did you mean {near}?"
-    return f", neither installed nor in {folder}, whose modules are {', '.join(there) or 'none'}"

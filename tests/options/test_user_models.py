@@ -102,8 +102,7 @@ def test_classes_of_recbole_and_ours_are_known_already(model: type) -> None:
 @pytest.mark.parametrize(
     ("named", "words"),
     [
-        ("my_model:Mine", ("there is no module my_model;", "did you mean my_models?")),
-        ("nowhere.models:Mine", ("there is no module nowhere,", "whose modules are my_broken, my_models")),
+        ("nowhere.models:Mine", ("there is no module nowhere,",)),
         ("my_models:Min", ("my_models has no Min; did you mean Mine?",)),
         ("my_models:Other", ("my_models has no Other; its models are Mine, MySASRec",)),
         ("my_models:helper", ("my_models:helper is not a model of RecBole",)),
