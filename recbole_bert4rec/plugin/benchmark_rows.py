@@ -12,15 +12,9 @@ from recbole_bert4rec.system.constants import SEQUENCE, TARGET_POSITION
 
 
 def flatten_rows(histories: Tensor, lengths: Tensor, targets: Tensor) -> tuple[Sequences, dict[str, Tensor]]:
-    """Append to each history its target; each row becomes a sequence.
+    """Append to each history (R, L), padded on the right, its target; each row becomes a sequence.
 
-    Args:
-        histories: items padded on the right. *Shape:* (R, L)
-        lengths: items of each history. *Shape:* (R,)
-        targets: item that follows each history. *Shape:* (R,)
-
-    Returns:
-        The sequences, and two columns: each row's sequence and the flat position of its target. *Shape:* (R,) each
+    *Shape:* (R,) of each column, a row's sequence and the flat position of its target
     """
     rows = torch.arange(len(lengths))
     table = torch.cat([histories, torch.zeros_like(histories[:, :1])], 1)  # (R, L + 1)

@@ -57,14 +57,8 @@ class PaperCandidates:
     """Draw candidates as the paper does: no item of the user, none twice (section 4.2).
 
     The class stands in for one of RecBole's samplers. The draw of a user depends on (seed, user) alone, so it is the
-    same for every model on the same data.
-
-    Args:
-        dataset: the whole data set. Popularity counts the interactions of users with at least two; RecBole's
-            sequential data sets hold no others.
-        distribution: ``popularity`` or ``uniform``.
-        seed: of the draws.
-        phase: ``valid`` or ``test``; RecBole reads it from its samplers.
+    same for every model on the same data. Popularity counts the interactions of users with at least two; RecBole's
+    sequential data sets hold no others.
     """
 
     def __init__(self, dataset: Dataset, distribution: str, seed: int, phase: str) -> None:
@@ -78,30 +72,16 @@ class PaperCandidates:
         self._drawn: dict[tuple[int, int], Any] = {}
 
     def check(self, users: NDArray[np.int64], num: int) -> None:
-        """Refuse, before training, a draw that would fail at the first evaluation.
-
-        Args:
-            users: internal user ids.
-            num: candidates of each user.
-
-        Raises:
-            UserError: one of ``users`` has fewer than ``num`` items left.
-        """
+        """Refuse, before training, a draw that would fail at the first evaluation."""
         counts = np.diff(self._matrix.indptr)[np.unique(users)]
         self._candidates.check(int(counts.max(initial=0)), num)
 
     def sample_by_user_ids(
         self, user_ids: Sequence[int] | NDArray[np.int64] | Tensor, item_ids: object, num: int
     ) -> Tensor:
-        """Draw candidates in the layout of RecBole's samplers.
+        """Draw candidates in the layout of RecBole's samplers: the first of each row, then the second, and so on.
 
-        Args:
-            user_ids: user of each row. *Shape:* (R,)
-            item_ids: target of each row; not used, for targets are items of the user.
-            num: candidates of each row.
-
-        Returns:
-            The first candidate of each row, then the second, and so on. *Shape:* (num * R,)
+        *Shape:* (num * R,)
         """
         drawn = [self._of(int(user), num) for user in user_ids]
         return torch.from_numpy(np.stack(drawn, axis=1).ravel())
@@ -120,20 +100,7 @@ def create_samplers(
     dataset: Dataset,
     built_datasets: list[Dataset],
 ) -> tuple[AbstractSampler | None, ...]:
-    """Make RecBole's samplers, and with ``candidates: paper`` replace those of validation and test, for any model.
-
-    Args:
-        original: RecBole's ``create_samplers``.
-        config: RecBole's configuration.
-        dataset: the whole data set.
-        built_datasets: the train, valid and test parts.
-
-    Returns:
-        The samplers of train, valid and test.
-
-    Raises:
-        UserError: ``candidates`` is neither recbole nor paper, or a user has too few items left to draw from.
-    """
+    """Make RecBole's samplers, and with ``candidates: paper`` replace those of validation and test, for any model."""
     if isinstance(dataset, MappedDataset) and not any(map(partial(_draws, config), ("valid", "test"))):
         return None, None, None  # RecBole's would hold an empty set for each user, twice
     samplers = list(original(config, dataset, built_datasets))

@@ -38,14 +38,7 @@ class ColdItems(NamedTuple):
 
 
 def contents_of(training: BERT4RecDataset) -> tuple[Contents | None, ColdItems | None]:
-    """Return what the items are, and items that stand in the files alone; None if the options name no numbers.
-
-    Args:
-        training: the part of a data set that is trained.
-
-    Raises:
-        UserError: see :func:`~recbole_bert4rec.logs.item_vectors.read_item_vectors`; or a file knows no item.
-    """
+    """Return what the items are, and items that stand in the files alone; None if the options name no numbers."""
     option = training.config["item_vectors"]
     paths = [option] if isinstance(option, str) else option
     files = [read_item_vectors(path, training.iid_field) for path in paths]
@@ -73,17 +66,7 @@ def contents_of(training: BERT4RecDataset) -> tuple[Contents | None, ColdItems |
 
 
 def check_contents(path: str, stored: Mapping[str, Tensor], network: Mapping[str, Tensor], same: bool) -> None:
-    """Refuse weights that were trained on other contents.
-
-    Args:
-        path: of the checkpoint.
-        stored: its weights.
-        network: those of the model that is to have them.
-        same: whether its items must be the same and say the same; else only the length of vectors counts.
-
-    Raises:
-        UserError: they are others.
-    """
+    """Refuse weights that were trained on other contents."""
     there, here = stored.get(VECTORS), network.get(VECTORS)
     widths = [0 if vectors is None else vectors.shape[1] for vectors in (there, here)]
     if widths[0] != widths[1]:
@@ -103,14 +86,7 @@ _Part = tuple[NDArray[np.float16], NDArray[np.float32], NDArray[np.float32]]
 
 
 def _of_file(path: str, file: ItemVectors, rows: pd.Index, n_items: int) -> _Part:
-    """Place the vectors of a file, and their mean where there is none; their lengths are 1 on the average.
-
-    Args:
-        path: of the file.
-        file: what it holds.
-        rows: external ids; the known items first, padding at the beginning. *Length:* R
-        n_items: N.
-    """
+    """Place the vectors of a file, and their mean where there is none; their lengths are 1 on the average."""
     places = rows.get_indexer(pd.Index(file.items))
     lacking = np.ones(n_items, bool)
     lacking[PADDING] = False

@@ -27,13 +27,7 @@ def known_to(config: Config) -> set[str]:
 
 
 def without_effect(config: Config, names: Iterable[str] | None = None) -> dict[str, str]:
-    """Return why options have no effect on the model, by their names.
-
-    Args:
-        config: of the model.
-        names: of the options. Default: those that the user set to another value than the default, and than a resumed
-            checkpoint.
-    """
+    """Return why options have no effect on the model, by their names."""
     if names is None:
         stored = config.option_layers.stored if isinstance(config, LayeredConfig) else {}
         written, usual = config.external_config_dict, {**config.internal_config_dict, **stored}
@@ -44,14 +38,7 @@ def without_effect(config: Config, names: Iterable[str] | None = None) -> dict[s
 
 
 def why_no_effect(name: str, model_class: type, config: Mapping[str, Any], known: AbstractSet[str]) -> str | None:
-    """Return why an option has no effect on a model; None if it has one.
-
-    Args:
-        name: of the option.
-        model_class: of the model.
-        config: the options with their final values.
-        known: the options that the model reads.
-    """
+    """Return why an option has no effect on a model; None if it has one."""
     model = model_class.__name__
     if is_ours(model_class):
         if (unmet := _unmet_need(name, model_class, config)) is not None:

@@ -98,11 +98,7 @@ class LayeredConfig(Config):
 
 
 def layered_config(model: Model, dataset: str, layers: Layers) -> Config:
-    """Return the configuration of layers, of RecBole's own class: RecBole's models pickle theirs.
-
-    Raises:
-        UserError: the options have mistakes.
-    """
+    """Return the configuration of layers, of RecBole's own class: RecBole's models pickle theirs."""
     config = Config.__new__(Config)
     config.__dict__.update(vars(LayeredConfig(model, dataset, layers)))
     del vars(config)["option_layers"]
@@ -115,12 +111,7 @@ def flags_of_program() -> dict[str, str]:
 
 
 def stored_config(values: Mapping[str, Any], **more: Any) -> Config:
-    """Return the configuration that a checkpoint stores.
-
-    Args:
-        values: from :func:`plain_config`; folders among them are ignored.
-        **more: options of the caller, folders among them, which win.
-    """
+    """Return the configuration that a checkpoint stores; its folders are ignored, and options of the caller win."""
     model = named_in_file(str(values["model"]), "the checkpoint")
     return layered_config(model, values["dataset"], Layers(without_places({**values}), more))
 
@@ -140,15 +131,7 @@ def plain_config(config: Config) -> dict[str, Any]:
 
 
 def refuse(config: Config, mistakes: Iterable[str]) -> None:
-    """Refuse a configuration with mistakes.
-
-    Args:
-        config: of a model.
-        mistakes: in words; each begins with the name of the option, in backticks.
-
-    Raises:
-        UserError: naming them all, each with its configuration file.
-    """
+    """Refuse a configuration with mistakes, each of which begins with the name of the option, in backticks."""
     layers = config.option_layers if isinstance(config, LayeredConfig) else Layers()
     if lines := [layers.where(mistake.partition("`")[2].partition("`")[0]) + mistake for mistake in mistakes]:
         raise UserError(f"the configuration of {config.model} has mistakes:\n  " + "\n  ".join(lines))

@@ -20,16 +20,7 @@ Batch = tuple[Interaction, Tensor, Tensor, Tensor]
 
 
 def score_candidates(original: Callable[..., Any], self: Any, batched_data: Batch) -> Any:
-    """Score a batch of users' candidates.
-
-    Args:
-        original: the trainer's ``_neg_sample_batch_eval``, which encodes the history again for each candidate.
-        self: the trainer.
-        batched_data: the batch.
-
-    Returns:
-        As the original, with scores that are equal up to rounding.
-    """
+    """Score a batch of users' candidates; the scores are RecBole's up to rounding."""
     interaction, users, positive_u, positive_i = batched_data
     if self.config["model"] not in ENCODED_ONCE or self.config["eval_type"] != EvaluatorType.RANKING:
         return original(self, batched_data)

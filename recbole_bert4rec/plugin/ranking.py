@@ -47,14 +47,7 @@ class RankingCollector(Collector):
     def eval_batch_collect(
         self, scores_tensor: Tensor | Ranking, interaction: Interaction, positive_u: Tensor, positive_i: Tensor
     ) -> None:
-        """Collect a batch.
-
-        Args:
-            scores_tensor: a :class:`Ranking`, or scores as RecBole has them, (B, N).
-            interaction: the batch.
-            positive_u: row of each target. *Shape:* (T,)
-            positive_i: item of each target. *Shape:* (T,)
-        """
+        """Collect a batch, whose scores are a :class:`Ranking`, or as RecBole has them, (B, N)."""
         if not isinstance(scores_tensor, Ranking):
             super().eval_batch_collect(scores_tensor, interaction, positive_u, positive_i)
             return

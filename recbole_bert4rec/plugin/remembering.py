@@ -36,13 +36,7 @@ def transitions_of(training: BERT4RecDataset) -> csr_array:
 def fit_memory(model: Ranker, transitions: csr_array, validate: Callable[[], Validation]) -> list[Validation]:
     """Give a model a memory with the weight of the best validation score, or none if the model alone has it.
 
-    Args:
-        model: with the weights that were selected.
-        transitions: of the training part alone.
-        validate: validates the model as it is.
-
-    Returns:
-        The validation of the model alone, and that of the model with its memory.
+    The validations of the model alone, and with its memory, are returned.
     """
     model.memory = memory = None
     alone = best = validate()

@@ -20,20 +20,7 @@ def split_rows(
     arguments: dict[str, Any],
     bounds_of: Callable[[int, list[float]], Sequence[int]],
 ) -> list[splits.Index]:
-    """Split rows as RecBole does; the parts, their rows and order are the same.
-
-    Args:
-        users: user of each row, ascending. *Shape:* (R,)
-        times: time of each row, ascending within a user. *Shape:* (R,)
-        arguments: the option ``eval_args``.
-        bounds_of: RecBole's ``_calcu_split_ids``: row numbers at the cuts, from the number of rows and the ratios.
-
-    Returns:
-        Row numbers of train, valid and test.
-
-    Raises:
-        UserError: the split is not known.
-    """
+    """Split rows, sorted by user and time (R,), as RecBole does; the parts, their rows and order are the same."""
     mode, value = next(iter((arguments["split"] or {"none": None}).items()))
     group_by = str(arguments["group_by"]).lower()
     nothing = np.empty(0, dtype=np.int64)
@@ -58,16 +45,7 @@ def split_rows(
 
 
 def keep_valid_users(parts: list[splits.Index], count: int | None, seed: int) -> list[splits.Index]:
-    """Leave only some users in validation; the validation rows of all others are trained on.
-
-    Args:
-        parts: rows of train, valid and test.
-        count: the option ``valid_users``; None keeps all.
-        seed: of the draw.
-
-    Raises:
-        UserError: there are fewer than ``count`` users.
-    """
+    """Leave only some users in validation; the validation rows of all others are trained on."""
     if count is None:
         return parts
     if count > len(parts[1]):
@@ -84,17 +62,7 @@ def parts_of(split: dict[str, Any]) -> tuple[bool, ...]:
 
 
 def check_not_empty(sizes: Sequence[int], needed: Sequence[bool], split: object, dataset: str) -> None:
-    """Refuse a split that leaves a part without rows.
-
-    Args:
-        sizes: number of rows of train, valid and test.
-        needed: whether the split asks for each part.
-        split: the split of ``eval_args``.
-        dataset: name of the data set.
-
-    Raises:
-        UserError: a part that is needed is empty.
-    """
+    """Refuse a split that leaves a part without rows."""
     for name, size, wanted in zip(PARTS, sizes, needed, strict=True):
         if wanted and not size:
             raise UserError(

@@ -35,11 +35,7 @@ class WindowModel(SequentialRecommender):
 
 
 def has_user_rows(config: Config) -> bool:
-    """Tell whether a model of RecBole is trained on whole windows.
-
-    Raises:
-        UserError: the options do not allow it.
-    """
+    """Tell whether a model of RecBole is trained on whole windows."""
     if issubclass(config.model_class, WindowModel):
         return True
     if config["training_rows"] is None or config.model_class.__name__ not in CAUSAL_MODELS:
@@ -70,16 +66,7 @@ class UserRowsDataLoader(WindowDataLoader):
 
 
 def loss_of_windows(original: Callable[..., Tensor], self: Any, interaction: Interaction) -> Tensor:
-    """Return the mean loss over every prefix of whole sequences; rows with a label are RecBole's own.
-
-    Args:
-        original: the model's ``calculate_loss``.
-        self: one of :data:`CAUSAL_MODELS`.
-        interaction: rows of RecBole's, or sequences of :class:`UserRowsDataLoader`.
-
-    Returns:
-        A scalar.
-    """
+    """Return the mean loss over every prefix of whole sequences; rows with a label are RecBole's own."""
     if self.POS_ITEM_ID in interaction.columns:
         return original(self, interaction)
     sequences, lengths = interaction[self.ITEM_SEQ], interaction[self.ITEM_SEQ_LEN]

@@ -60,15 +60,7 @@ def words(warm: WarmStart) -> str:
 
 
 def check_shapes(config: Config, stored: Mapping[str, Any]) -> None:
-    """Refuse a configuration that does not fit the weights that ``warm_start`` names.
-
-    Args:
-        config: of the run.
-        stored: options of the checkpoint.
-
-    Raises:
-        UserError: the model is another, or options that shape the weights have other values.
-    """
+    """Refuse a configuration that does not fit the weights that ``warm_start`` names."""
     stored = {**stored, "model": class_name(stored["model"])}
     changed = [name for name in ("model", *SHAPES_WEIGHTS) if stored.get(name) != config[name]]
     if changed:
@@ -80,17 +72,7 @@ def check_shapes(config: Config, stored: Mapping[str, Any]) -> None:
 
 
 def begin_warm(config: Config, model: BERT4Rec, training: BERT4RecDataset) -> WarmStart:
-    """Give a model the weights that ``warm_start`` names.
-
-    Args:
-        config: of the run.
-        model: made for the new log; its weights are replaced.
-        training: part of the new log that is trained, from which new items take their neighbours.
-
-    Raises:
-        UserError: see :func:`check_shapes`; or no item is known, known items have other features, or a model of the
-            user's own has further weights by item.
-    """
+    """Give a model the weights that ``warm_start`` names."""
     path = str(config["warm_start"])
     state = checkpoint.read(path)
     check_shapes(config, state["config"])
@@ -163,14 +145,7 @@ def _features(config: Config, training: BERT4RecDataset) -> list[tuple[str, tupl
 def _feature_ids(old: Tensor, new: Tensor, size: int, source: Tensor) -> Tensor | None:
     """Return the checkpoint's number of each feature value, which the known items tell; its ids are not stored.
 
-    Args:
-        old: values of the checkpoint's items. *Shape:* (N + 1, width)
-        new: values of the log's items. *Shape:* (N' + 1, width')
-        size: number of the log's values.
-        source: see :func:`~recbole_bert4rec.core.growth.rows_for`.
-
-    Returns:
-        :data:`PADDING` for values that no known item has, *Shape:* (size,); None where items contradict each other.
+    :data:`PADDING` stands for values that no known item has; None where items contradict each other. *Shape:* (size,)
     """
     items = (source != PADDING).nonzero().squeeze(1)
     width = max(old.shape[1], new.shape[1])
