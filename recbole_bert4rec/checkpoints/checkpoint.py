@@ -134,9 +134,7 @@ def _is_loss(value: object) -> bool:
 
 _NONE = type(None)
 _GENERATORS = _of_parts(torch=_row(torch.uint8), numpy=_is(list), python=_is(list), masks=_is((_NONE, Tensor)))
-_HISTORIES = _of_parts(
-    users=_list_of(_is(str)), items=_row(torch.int32), offsets=_row(torch.int64), times=_is((_NONE, Tensor))
-)
+_HISTORIES = _of_parts(users=_list_of(_is(str)), items=_row(torch.int32), offsets=_row(torch.int64))
 _COLD_ITEMS = _of_parts(tokens=_list_of(_is(str)), vectors=_is(Tensor))
 _WARM_START = _of_parts(file=_is(str), kept=_whole(0), new=_whole(0), gone=_whole(0))
 _MEMORY = _of_parts(offsets=_row(torch.int64), items=_row(torch.int32), values=_row(torch.float16), weight=_is(float))
@@ -168,7 +166,7 @@ ENTRIES = {
     "item_counts": EntryKind("a row of whole numbers from 0", _row(torch.int64)),
     "state_dict": EntryKind("a dictionary of tensors", _by_name(_is(Tensor))),
     "cold_items": EntryKind("items without interactions, and what they are", _COLD_ITEMS, required=False),
-    "histories": EntryKind("users, and the items, bounds and times of their histories", _HISTORIES, required=False),
+    "histories": EntryKind("users, and the items and bounds of their histories", _HISTORIES, required=False),
     "middle": EntryKind(
         "the batches of an epoch that are done, and their loss",
         _of_parts(batches=_whole(0), loss=_is_loss),

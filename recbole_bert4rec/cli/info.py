@@ -49,7 +49,6 @@ def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
         if contents is None
         else f"{contents.shape[1]} numbers an item; {len(cold):,} more items have such and no interaction",
         "columns": ", ".join(model.fields),
-        "times": "needed" if config["time_bias"] else "for the order only",
         "histories": "none" if stored is None else f"{len(stored):,} users, {len(stored.items):,} interactions",
         "filter_viewed": f"auto: {model.viewed.why}",
         "encoder": ", ".join(

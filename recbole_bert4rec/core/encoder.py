@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from recbole_bert4rec.core.beyond_paper import Contents, ItemContents, ItemFeatures, PositionBias, TimeBias
+from recbole_bert4rec.core.beyond_paper import Contents, ItemContents, ItemFeatures, PositionBias
 from recbole_bert4rec.core.fast.attention import Mask, attention, split_heads
 from recbole_bert4rec.core.fast.layers import Dropout, Linear, feed_forward
 from recbole_bert4rec.core.segments import index_within_segment
@@ -78,7 +78,6 @@ class EncoderOptions:
     ablate: Sequence[str] = ()
     output_projection: bool = False
     sparse_update: bool = False
-    time_bias: bool = False
 
     @classmethod
     def from_config(
@@ -313,7 +312,6 @@ class BERT4RecEncoder(nn.Module):
         self.head = Linear(hidden, hidden) if projected else nn.Identity()
         self.head_norm = nn.LayerNorm(hidden, eps=eps) if projected else nn.Identity()
         self.output_bias = nn.Parameter(torch.zeros(options.n_items))
-        self.time_bias = TimeBias(options.n_heads) if options.time_bias else None
         relative = options.position == "relative"
         self.position_bias = PositionBias(options.n_heads, options.max_length) if relative else None
         self.apply(self._initialise)
@@ -338,7 +336,6 @@ class BERT4RecEncoder(nn.Module):
         self,
         item_seq: Tensor,
         query_positions: Positions | None = None,
-        times: Tensor | None = None,
         two_sided: Tensor | None = None,
     ) -> Tensor:
         """Encode sequences.
@@ -346,7 +343,6 @@ class BERT4RecEncoder(nn.Module):
         Args:
             item_seq: item ids padded on the right, [MASK] among them; L is at most ``max_length``. *Shape:* (B, L)
             query_positions: the M positions to return; the last layer computes no other.
-            times: visible time of each item (:func:`visible_times`), for ``time_bias``. *Shape:* (B, L)
             two_sided: items at the beginning of each sequence that attend to each other, at most those that it has;
                 every later one attends to itself and those before it. None: all attend to all, as in the paper.
                 *Shape:* (B,)
@@ -363,7 +359,8 @@ class BERT4RecEncoder(nn.Module):
             allowed = present[:, None, None, :]
         else:  # padding comes after all items, so none of them attends to it
             allowed = attended(two_sided, item_seq.shape[1]).unsqueeze(1)
-        mask = Mask(allowed, self._attention_bias(item_seq.shape[1], times))
+        bias = None if self.position_bias is None else self.position_bias(item_seq.shape[1]).unsqueeze(0)
+        mask = Mask(allowed, bias)
         *lower, last = self.layers
         for layer in lower:
             hidden = layer(hidden, mask)
@@ -397,18 +394,7 @@ class BERT4RecEncoder(nn.Module):
         of_contents: Tensor = self.contents(items, vectors, self._draw)
         return of_contents
 
-    def _attention_bias(self, width: int, times: Tensor | None) -> Tensor | None:
-        """Return the bias of the attention logits of all layers, (B or 1, A, L, L); None without one."""
-        bias: Tensor | None = None
-        if self.position_bias is not None:
-            bias = self.position_bias(width).unsqueeze(0)
-        if self.time_bias is not None:
-            assert times is not None
-            of_times: Tensor = self.time_bias(times)
-            bias = of_times if bias is None else bias + of_times
-        return bias
-
-    def attention(self, item_seq: Tensor, times: Tensor | None = None, two_sided: Tensor | None = None) -> Tensor:
+    def attention(self, item_seq: Tensor, two_sided: Tensor | None = None) -> Tensor:
         """Return the attention weights of every layer and head, by query and key position; arguments as of a call.
 
         *Shape:* (B, L) -> (B, layers, A, L, L)
@@ -419,7 +405,7 @@ class BERT4RecEncoder(nn.Module):
         for module in watched.modules():
             if isinstance(module, MultiHeadAttention):
                 module.register_forward_pre_hook(lambda layer, inputs: weights.append(layer.weights(*inputs[:2])))
-        watched(item_seq, times=times, two_sided=two_sided)
+        watched(item_seq, two_sided=two_sided)
         return torch.stack(weights, 1)
 
     def output(self, hidden: Tensor) -> Tensor:

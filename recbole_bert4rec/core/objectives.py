@@ -20,7 +20,6 @@ class TrainingBatch(NamedTuple):
         rows: row of each position that is read. *Shape:* (M,)
         columns: column of each position that is read. *Shape:* (M,)
         labels: the item that each of them predicts. *Shape:* (M,)
-        masked: the positions whose item is masked, though some may show an item. *Shape:* (B, L)
         two_sided: items at the beginning of each sequence that see each other; every later one sees itself and those
             before it. None if all see all. *Shape:* (B,)
     """
@@ -29,7 +28,6 @@ class TrainingBatch(NamedTuple):
     rows: Tensor
     columns: Tensor
     labels: Tensor
-    masked: Tensor
     two_sided: Tensor | None = None
 
 
@@ -87,13 +85,6 @@ class Objective(ABC):
         that no shape depends on a length.
         """
 
-    @abstractmethod
-    def times_of(self, times: Tensor, lengths: Tensor, trim: bool = True) -> Tensor:
-        """Return the times of the items that :meth:`ask` shows; 0 elsewhere.
-
-        *Shape:* (B, L), (B,) -> (B, L')
-        """
-
 
 class Cloze(Objective):
     """The paper's: masked items are predicted from both sides, and [MASK] after the history is the next (3.6)."""
@@ -117,10 +108,6 @@ class Cloze(Objective):
     def ask(self, item_seq: Tensor, lengths: Tensor, trim: bool = True) -> EncoderInput:
         """Append [MASK]: :func:`append_mask`."""
         return EncoderInput(*append_mask(item_seq, lengths, self.mask_token, self.max_length, trim))
-
-    def times_of(self, times: Tensor, lengths: Tensor, trim: bool = True) -> Tensor:
-        """Shift the times as :func:`append_mask` shifts the items."""
-        return append_mask(times, lengths, 0, self.max_length, trim)[0]
 
 
 def cloze_positions(
@@ -191,7 +178,7 @@ def cloze(
         replacement = torch.where(draw >= 1.0 - keep_share, labels, replacement)
     masked_seq = item_seq.clone()
     masked_seq[rows, columns] = replacement
-    return TrainingBatch(masked_seq, rows, columns, labels, masked)
+    return TrainingBatch(masked_seq, rows, columns, labels)
 
 
 def append_mask(
@@ -221,10 +208,6 @@ class _NextItem(Objective):
 
     extra = 1
     read_at = "last item"
-
-    def times_of(self, times: Tensor, lengths: Tensor, trim: bool = True) -> Tensor:
-        """Shift the times as :func:`read_last` shifts the items."""
-        return read_last(times, lengths, 0, self.max_length, trim)[0]
 
 
 class Next(_NextItem):
@@ -303,7 +286,7 @@ def next_items(
         shown.masked_fill_(masked, mask_token)
         read[:, :-1] |= masked[:, 1:]
     rows, columns = read.nonzero(as_tuple=True)
-    return TrainingBatch(shown, rows, columns, sequences[rows, columns + 1], masked, two_sided)
+    return TrainingBatch(shown, rows, columns, sequences[rows, columns + 1], two_sided)
 
 
 def read_last(

@@ -11,11 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from recbole_bert4rec.core.batching import similar_lengths
-from recbole_bert4rec.core.beyond_paper import visible_times
 from recbole_bert4rec.core.encoder import BERT4RecEncoder, EncoderOptions
 from recbole_bert4rec.core.fast.cross_entropy import LogitOffset
 from recbole_bert4rec.core.memory import Memory
-from recbole_bert4rec.core.objectives import OBJECTIVES, EncoderInput, distinct_items
+from recbole_bert4rec.core.objectives import OBJECTIVES, distinct_items
 from recbole_bert4rec.core.segments import pair_keys
 from recbole_bert4rec.core.topk import Change, best_items, is_one_each
 from recbole_bert4rec.system.constants import PADDING, OptionValues
@@ -159,42 +158,21 @@ class Ranker(nn.Module):
         bias = self.encoder.output_bias
         return bias if self.adjustment is None else bias - self.adjustment
 
-    def ask(
-        self, item_seq: Tensor, lengths: Tensor, times: Tensor | None = None, *, trim: bool = True
-    ) -> tuple[EncoderInput, Tensor | None]:
-        """Show each history as the objective reads the next item of it: with [MASK] after it for the Cloze task.
-
-        Args:
-            item_seq: histories padded on the right. *Shape:* (B, L)
-            lengths: items of each history. *Shape:* (B,)
-            times: timestamps of the items. *Shape:* (B, L)
-            trim: to the longest; see :meth:`~recbole_bert4rec.core.objectives.Objective.ask`.
-
-        Returns:
-            The input of the encoder, at most ``MAX_ITEM_LIST_LENGTH`` long, and its times.
-        """
-        inputs = self.objective.ask(item_seq, lengths, trim)
-        if times is None:
-            return inputs, None
-        visible = (inputs.item_seq != PADDING) & (inputs.item_seq != self.mask_token)
-        return inputs, visible_times(self.objective.times_of(times, lengths, trim), visible)
-
-    def encode(self, item_seq: Tensor, lengths: Tensor, times: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def encode(self, item_seq: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         """Return the output vector from which each history's next item is read, and the encoder's sequences.
 
         Histories of similar length are encoded together, so that a long one does not pad all others.
 
-        *Shape:* (B, L), (B,), (B, L) -> (B, H), (B, L')
+        *Shape:* (B, L), (B,) -> (B, H), (B, L')
         """
-        inputs, times = self.ask(item_seq, lengths, times)
+        inputs = self.objective.ask(item_seq, lengths)
         groups = similar_lengths(inputs.last + 1)
         hidden = []
         for rows in groups:
             last, two_sided = inputs.last[rows], None if inputs.two_sided is None else inputs.two_sided[rows]
             shown = slice(int(last.max()) + 1)
             read = (torch.arange(len(rows), device=rows.device), last)
-            seen_at = None if times is None else times[rows, shown]
-            hidden.append(self.encoder(inputs.item_seq[rows, shown], read, seen_at, two_sided))
+            hidden.append(self.encoder(inputs.item_seq[rows, shown], read, two_sided))
         in_order = torch.cat(hidden)[torch.cat(groups).argsort()]
         return self.encoder.output(in_order), inputs.item_seq
 

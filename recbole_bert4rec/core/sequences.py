@@ -25,25 +25,22 @@ class Sequences:
     Attributes:
         items: internal item ids, int32. *Shape:* (T,)
         offsets: sequence s is ``items[offsets[s]:offsets[s + 1]]``, int64. *Shape:* (U + 1,)
-        times: timestamps, float64; None if the model does not use them. *Shape:* (T,)
     """
 
     items: Tensor
     offsets: Tensor
-    times: Tensor | None = None
 
     @classmethod
-    def from_sorted(cls, users: Tensor, items: Tensor, n_users: int, times: Tensor | None = None) -> Sequences:
+    def from_sorted(cls, users: Tensor, items: Tensor, n_users: int) -> Sequences:
         """Build the sequences of users from interactions that are sorted by user, then time.
 
         Args:
             users: internal user ids, ascending. *Shape:* (T,)
             items: internal item ids. *Shape:* (T,)
             n_users: U, the number of user ids including padding.
-            times: timestamps to keep, float64. *Shape:* (T,)
         """
         offsets = torch.searchsorted(users.contiguous(), torch.arange(n_users + 1))
-        return cls(items.to(torch.int32), offsets, times)
+        return cls(items.to(torch.int32), offsets)
 
     def slices(self, begin: Tensor, length: Tensor) -> Sequences:
         """Return slices of the flat array as sequences of their own, in the order in which they are named.
@@ -53,9 +50,7 @@ class Sequences:
             length: items of each. *Shape:* (B,)
         """
         row = torch.repeat_interleave(torch.arange(len(begin)), length)
-        position = begin[row] + index_within_segment(row, length)
-        times = None if self.times is None else self.times[position]
-        return Sequences(self.items[position], segment_offsets(length), times)
+        return Sequences(self.items[begin[row] + index_within_segment(row, length)], segment_offsets(length))
 
     def counts_in(self, begin: Tensor, length: Tensor, n_items: int) -> Tensor:
         """Count how often each item is in some slices, in memory that does not grow with them.
@@ -90,15 +85,9 @@ class Sequences:
         Returns:
             Item ids, int64. *Shape:* (B, L)
         """
-        return _cut(self.items, begin, length, width).long()
-
-    def times_of(self, begin: Tensor, length: Tensor, width: int) -> Tensor:
-        """Return the timestamps of :meth:`windows`, 0 at padding.
-
-        *Shape:* (B,), (B,) -> (B, width)
-        """
-        assert self.times is not None
-        return _cut(self.times, begin, length, width)
+        column = torch.arange(width)
+        index = (begin.unsqueeze(1) + column).clamp(max=len(self.items) - 1)
+        return self.items[index].masked_fill(column >= length.unsqueeze(1), PADDING).long()
 
     def before(self, sequences: Tensor, targets: Tensor, max_length: int) -> tuple[Tensor, Tensor]:
         """Locate the history that precedes each target.
@@ -165,16 +154,6 @@ class Sequences:
         present, first = np.unique(users[row].numpy(), return_index=True)
         row = row[torch.from_numpy(first)]
         return torch.from_numpy(present), self.offsets[sequences[row]], length[row]
-
-
-def _cut(values: Tensor, begin: Tensor, length: Tensor, width: int) -> Tensor:
-    """Return ``values[begin:begin + length]`` for each row, then 0.
-
-    *Shape:* (T,), (B,), (B,) -> (B, width)
-    """
-    column = torch.arange(width)
-    index = (begin.unsqueeze(1) + column).clamp(max=len(values) - 1)
-    return values[index].masked_fill(column >= length.unsqueeze(1), PADDING)
 
 
 def order_by_user_and_time(users: Tensor, times: Tensor) -> Tensor:

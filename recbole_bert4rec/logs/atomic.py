@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import gzip
-import math
 import os
 import re
 import shutil
@@ -19,7 +18,6 @@ from typing import NoReturn, TextIO
 from recbole.config import Config
 from recbole.data.dataset import Dataset
 from recbole.utils import FeatureType
-from torch import Tensor
 
 from recbole_bert4rec.logs.conversion import folder_read, has_quotes
 from recbole_bert4rec.logs.logs import data_set_name, is_table
@@ -208,24 +206,6 @@ def check_not_mapped(config: Config, folder: str, reader: str | None = None) -> 
         raise UserError(
             f"data set {config['dataset']!r} is of a large log, sorted on the disk, where {', '.join(OUR_MODELS)} read "
             f"it; {reader or config['model']} needs an atomic file, FOLDER/NAME/NAME.inter, or a .csv file"
-        )
-
-
-def check_times(times: Tensor, column: str) -> None:
-    """Refuse times in which ``time_bias`` would see no gap: it tells gaps apart by powers of two of the unit.
-
-    Args:
-        times: of all interactions. *Shape:* (T,)
-        column: what messages call them.
-
-    Raises:
-        UserError: a time is not finite, or all lie within 1.
-    """
-    first, last = times.min().item(), times.max().item()
-    if not math.isfinite(last - first) or last - first <= 1:
-        raise UserError(
-            f"`time_bias` needs times in seconds or finer, but {column} lies between {first:g} and {last:g}; "
-            "turn the option off, or correct the file"
         )
 
 

@@ -53,11 +53,6 @@ class MappedLog:
         return self._mapped(OFFSETS, torch.int64)
 
     @cached_property
-    def times(self) -> Tensor:
-        """Timestamps, float64. *Shape:* (T,)."""
-        return self._mapped(TIMES, torch.float64)
-
-    @cached_property
     def item_counts(self) -> Tensor:
         """Return how often each item is in the log, int64. *Shape:* (N,)."""
         return self._mapped(COUNTS, torch.int64)

@@ -92,10 +92,6 @@ def _mistakes_between(config: Mapping[str, Any]) -> list[str]:
         )
     if config["loss_type"] != AUTO:  # else it is checked when the data are known
         mistakes += _mistakes_of_loss(config)
-    if config["time_bias"] and config.get("benchmark_filename"):
-        mistakes.append(
-            "`time_bias` needs the times of all interactions, which the rows of `benchmark_filename` do not have."
-        )
     mistakes += mistakes_of_evaluation(config)
     return mistakes
 

@@ -229,15 +229,6 @@ OPTIONS: Mapping[str, Option] = {
         source=Source.VALIDATION,
         help="Project hidden states before they are multiplied with the items' embeddings (equation 7), or not.",
     ),
-    "time_bias": Option(
-        default=False,
-        kind=Switch(),
-        role=Role.ARCHITECTURE,
-        source=Source.PAPER_OFF,
-        shapes_data=True,
-        help="Let attention learn from the time between interactions (HSTU, ICML 2024); needs real timestamps, in "
-        "seconds or finer.",
-    ),
     "selected_features": Option(
         default=[],
         kind=SomeOf(plural="columns of the .item file, such as ['class']"),

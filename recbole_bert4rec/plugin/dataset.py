@@ -16,7 +16,6 @@ from torch import Tensor
 
 from recbole_bert4rec.core.beyond_paper import Contents
 from recbole_bert4rec.core.sequences import Sequences, order_by_user_and_time
-from recbole_bert4rec.logs.atomic import check_times
 from recbole_bert4rec.options.auto import LogSize
 from recbole_bert4rec.options.user_models import is_ours
 from recbole_bert4rec.plugin.benchmark_rows import count_interactions, flatten_rows
@@ -49,12 +48,6 @@ class BERT4RecDataset(FastLoading):
         """Return an option that only this package's models have; None for RecBole's, on whole windows."""
         return self.config[name] if is_ours(self.config.model_class) else None
 
-    def _normalize(self) -> None:
-        """Normalise as RecBole does, and keep the times as they were for ``time_bias``."""
-        if self._our_option("time_bias") and self.time_field in self.inter_feat:
-            self._times_to_learn = np.array(self.inter_feat[self.time_field], dtype=np.float64)
-        super()._normalize()
-
     def _change_feat_format(self) -> None:
         """Turn frames into tensors; RecBole's have float32 times, so the exact times are kept until rows are sorted."""
         if self.benchmark_filename_list is None and self.time_field in self.inter_feat:
@@ -67,20 +60,16 @@ class BERT4RecDataset(FastLoading):
         """Sort interactions by user and time, and make a row of each except a user's first.
 
         Raises:
-            UserError: the times are not loaded, or ``time_bias`` cannot use them.
+            UserError: the times are not loaded.
         """
         self._aug_presets()
         self._check_field("uid_field", "time_field")
         if self.time_field not in self.inter_feat:
             raise UserError(f"the time column {self.time_field!r} is not loaded; name it in load_col")
         exact = torch.from_numpy(self.__dict__.pop("_times"))
-        order = self._order_by_user_and_time(exact)
-        everything = _rows(self.inter_feat, order)
-        users, times = everything[self.uid_field], None
-        if self._our_option("time_bias"):
-            times = torch.from_numpy(self.__dict__.pop("_times_to_learn"))[order]
-            check_times(times, f"{self.time_field!r} of [{self.dataset_name}]")
-        sequences = Sequences.from_sorted(users, everything[self.iid_field], self.user_num, times)
+        everything = _rows(self.inter_feat, self._order_by_user_and_time(exact))
+        users = everything[self.uid_field]
+        sequences = Sequences.from_sorted(users, everything[self.iid_field], self.user_num)
         self._take(sequences, everything, torch.arange(len(users)))
 
     def _take(self, sequences: Sequences, interactions: Interaction, positions: Tensor) -> None:
@@ -134,7 +123,6 @@ class BERT4RecDataset(FastLoading):
     def _aug_presets(self) -> None:
         """Declare the fields that :meth:`__getitem__` adds; RecBole's other ``*_list`` fields are never read."""
         self.item_id_list_field = self.iid_field + self.config["LIST_SUFFIX"]
-        self.time_list_field = self.time_field + self.config["LIST_SUFFIX"] if self._our_option("time_bias") else None
         setattr(self, f"{self.iid_field}_list_field", self.item_id_list_field)
         for field, kind, length in (
             (self.item_id_list_field, FeatureType.TOKEN_SEQ, self.max_item_list_len),
@@ -162,9 +150,6 @@ class BERT4RecDataset(FastLoading):
         items = self.sequences.windows(begin, length, width)
         rows[self.item_id_list_field] = items.reshape(*owners.shape, width)
         rows[self.item_list_length_field] = length.reshape(owners.shape)
-        if self.time_list_field:
-            times = self.sequences.times_of(begin, length, width)
-            rows[self.time_list_field] = times.reshape(*owners.shape, width)
         return rows
 
     def slices(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -211,9 +196,8 @@ class BERT4RecDataset(FastLoading):
 
     def fingerprint(self) -> str:
         """Return a digest of all interactions, and of this part's slices of them."""
-        times = [] if self.sequences.times is None else [self.sequences.times]
         digest = hashlib.sha256()
-        for tensor in (self.sequences.items, self.sequences.offsets, *times, *self.slices()):
+        for tensor in (self.sequences.items, self.sequences.offsets, *self.slices()):
             digest.update(str(tensor.shape).encode())
             digest.update(tensor.contiguous().numpy().data)
         return digest.hexdigest()
@@ -298,7 +282,7 @@ class BERT4RecDataset(FastLoading):
 
         Returns:
             ``users``, external ids; ``items``, internal ids of all histories one after the other, (T,); ``offsets``,
-            where each begins and the last ends, (U + 1,); ``times``, (T,), or None if the model does not use them.
+            where each begins and the last ends, (U + 1,).
         """
         sequences, (users, latest) = self.sequences, self.full_sequence_of_user
         kept = sequences.slices(sequences.offsets[latest], sequences.lengths[latest])
@@ -306,7 +290,6 @@ class BERT4RecDataset(FastLoading):
             "users": [str(token) for token in self.field2id_token[self.uid_field][users.numpy()]],
             "items": kept.items,
             "offsets": kept.offsets,
-            "times": kept.times,
         }
 
     def preloaded_tables(self) -> dict[str, Tensor]:

@@ -177,18 +177,17 @@ class WindowDataLoader(AbstractDataLoader):
             index: numbers of the sequences. *Shape:* (B,)
 
         Returns:
-            ``user_id`` (B,), ``item_id_list`` (B, L), ``item_length`` (B,) and, with ``time_bias``, times (B, L).
+            ``user_id`` (B,), ``item_id_list`` (B, L) and ``item_length`` (B,).
         """
         begin, length = self._windows[0][index], self._windows[1][index]
         dataset, width = self._dataset, int(length.max())
-        fields = {
-            dataset.uid_field: self.users[index],
-            dataset.item_id_list_field: dataset.sequences.windows(begin, length, width),
-            dataset.item_list_length_field: length,
-        }
-        if dataset.time_list_field:
-            fields[dataset.time_list_field] = dataset.sequences.times_of(begin, length, width)
-        return PinnableInteraction(fields)
+        return PinnableInteraction(
+            {
+                dataset.uid_field: self.users[index],
+                dataset.item_id_list_field: dataset.sequences.windows(begin, length, width),
+                dataset.item_list_length_field: length,
+            }
+        )
 
 
 def _settle(config: Config, dataset: BERT4RecDataset) -> None:

@@ -16,7 +16,6 @@ from recbole.utils import FeatureSource, FeatureType
 from recbole_bert4rec.checkpoints.checkpoint import OtherDataError
 from recbole_bert4rec.core.segments import index_within_segment
 from recbole_bert4rec.core.sequences import Sequences
-from recbole_bert4rec.logs.atomic import check_times
 from recbole_bert4rec.logs.conversion import folder_read, read_record
 from recbole_bert4rec.logs.mapped import MappedLog, NumberOf, is_mapped
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
@@ -153,19 +152,10 @@ class MappedDataset(BERT4RecDataset):
         return None
 
     def data_augmentation(self) -> None:
-        """Map the sequences, and make rows of the interactions in memory.
-
-        Raises:
-            UserError: ``time_bias`` cannot use the times.
-        """
+        """Map the sequences, and make rows of the interactions in memory."""
         self._aug_presets()
         del self._times
-        times = None
-        if self._our_option("time_bias"):
-            times = self.log.times
-            ends = torch.from_numpy(self.__dict__.pop("_times_to_learn"))  # the first and the last of all are there
-            check_times(ends, f"{self.time_field!r} of [{self.dataset_name}]")
-        sequences = Sequences(self.log.items, self.log.offsets, times)
+        sequences = Sequences(self.log.items, self.log.offsets)
         self._take(sequences, self.inter_feat, torch.from_numpy(self.__dict__.pop("_positions")))
 
     def counter(self, field: str) -> Counter[int]:

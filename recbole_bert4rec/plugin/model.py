@@ -12,7 +12,6 @@ from recbole.utils import InputType
 from torch import Tensor
 
 from recbole_bert4rec.core.batching import epoch_generator
-from recbole_bert4rec.core.beyond_paper import visible_times
 from recbole_bert4rec.core.encoder import EncoderOptions
 from recbole_bert4rec.core.fast.cross_entropy import LogitOffset, Workspace, cross_entropy
 from recbole_bert4rec.core.losses import (
@@ -52,7 +51,6 @@ class BERT4Rec(Ranker, SequentialRecommender):
         self.loss_type: str = config["loss_type"]
         self.loss_mean: str = config["loss_mean"]
         self.seed: int = config["seed"]
-        self.TIME_SEQ: str | None = config["TIME_FIELD"] + config["LIST_SUFFIX"] if config["time_bias"] else None
         self.n_negatives: int = config["n_negatives"]
         self.gbce_t: float = config["gbce_t"]
         sampled, at_frequencies = self.loss_type in SAMPLED_LOSSES, config["bias_init"] == "frequency"
@@ -106,13 +104,13 @@ class BERT4Rec(Ranker, SequentialRecommender):
                 self._generator.set_state(self._generator_state.cpu())
         return self._generator
 
-    def forward(self, item_seq: Tensor, times: Tensor | None = None) -> Tensor:
+    def forward(self, item_seq: Tensor) -> Tensor:
         """Return the output vectors of all positions, each of which sees the same items as when the model ranks.
 
         *Shape:* (B, L) -> (B, L, H)
         """
         two_sided = self.objective.two_sided((item_seq != PADDING).sum(1))
-        return self.encoder.output(self.encoder(item_seq, times=times, two_sided=two_sided))
+        return self.encoder.output(self.encoder(item_seq, two_sided=two_sided))
 
     def calculate_loss(self, interaction: Interaction) -> Tensor:
         """Label a batch of sequences by the objective and return the mean loss at the positions that are read.
@@ -129,15 +127,11 @@ class BERT4Rec(Ranker, SequentialRecommender):
         generator = self._generator_on(sequences.device)
         batch = self.objective.label(sequences, lengths, generator)
         self.n_averaged = len(sequences) if self.loss_mean == "sequence" else len(batch.labels)
-        times = None
-        if self.TIME_SEQ:
-            visible = (batch.item_seq != PADDING) & ~batch.masked
-            times = visible_times(interaction[self.TIME_SEQ][:, : visible.shape[1]], visible)
         read = (batch.rows, batch.columns)
         if batch.two_sided is None:
-            hidden = self.encoder(batch.item_seq, read, times)
+            hidden = self.encoder(batch.item_seq, read)
         else:  # nearly all are read
-            hidden = self.encoder(batch.item_seq, times=times, two_sided=batch.two_sided)[read]
+            hidden = self.encoder(batch.item_seq, two_sided=batch.two_sided)[read]
         return self.loss_of(self.encoder.output(hidden), batch, sequences)
 
     def loss_of(self, vectors: Tensor, batch: TrainingBatch, sequences: Tensor) -> Tensor:
@@ -201,10 +195,9 @@ class BERT4Rec(Ranker, SequentialRecommender):
         """
         return None if self.seen_bias is None else LogitOffset(self.seen_bias, *seen_pairs(batch, self.mask_token))
 
-    def histories(self, interaction: Interaction) -> tuple[Tensor, ...]:
-        """Return items, lengths and, with ``time_bias``, times of the rows, as :meth:`encode` takes them."""
-        fields = (self.ITEM_SEQ, self.ITEM_SEQ_LEN, *([self.TIME_SEQ] if self.TIME_SEQ else []))
-        return tuple(interaction[field] for field in fields)
+    def histories(self, interaction: Interaction) -> tuple[Tensor, Tensor]:
+        """Return items and lengths of the rows, as :meth:`encode` takes them."""
+        return interaction[self.ITEM_SEQ], interaction[self.ITEM_SEQ_LEN]
 
     def best_items(
         self, interaction: Interaction, k: int, removed: Pairs, seen: Pairs | None = None
@@ -228,13 +221,10 @@ class BERT4Rec(Ranker, SequentialRecommender):
 
         *Shape:* (B,)
         """
-        items, lengths, *times = self.histories(interaction)
-        rows = torch.cat([lengths.unsqueeze(1), items, *times], dim=1)  # float64 if there are times
+        items, lengths = self.histories(interaction)
+        rows = torch.cat([lengths.unsqueeze(1), items], dim=1)
         unique, unique_row = torch.unique(rows, dim=0, return_inverse=True)
-        width = 1 + items.shape[1]
-        vectors, sequences = self.encode(
-            unique[:, 1:width].long(), unique[:, 0].long(), *([unique[:, width:]] if times else [])
-        )
+        vectors, sequences = self.encode(unique[:, 1:], unique[:, 0])
         items = interaction[self.ITEM_ID].unsqueeze(1)
         return self.score_candidates(vectors[unique_row], sequences[unique_row], items).squeeze(1)
 

@@ -113,14 +113,6 @@ def no_scores() -> UserError:
     return UserError("some scores of this model are not numbers, so that it ranks nothing; train it again")
 
 
-def needs_times(column: str) -> UserError:
-    """Return the error for histories without the times that the model needs."""
-    return UserError(
-        "this model was trained with `time_bias`: it needs the time of each interaction, in a column "
-        f"{column!r} or as times=..."
-    )
-
-
 def nothing_left() -> UserError:
     """Return the error for arguments that leave no item."""
     return UserError("`items_to_recommend` and `exclude` leave nothing to recommend")

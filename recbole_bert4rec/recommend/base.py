@@ -19,7 +19,6 @@ from recbole_bert4rec.recommend.answers import (
     check,
     check_names_of_columns,
     metrics_of,
-    needs_times,
     no_scores,
     nothing_left,
     ranks_of,
@@ -77,18 +76,15 @@ class BaseRecommender:
         """The rule of ``filter_viewed="auto"``: it follows the learnt ``seen_bias``, or else the metric."""
         return viewed_rule(self._scorer.seen_bias, self._exclude_seen)
 
-    def read(
-        self, histories: ByUser | pd.DataFrame | Histories | None, times: ByUser | None = None, warn: bool = True
-    ) -> Histories:
+    def read(self, histories: ByUser | pd.DataFrame | Histories | None, warn: bool = True) -> Histories:
         """Read histories once, to ask several things about them.
 
         Args:
             histories: as the class takes them; None for those that came with the model.
-            times: of the items of lists, in the same form: numbers in the unit of the training log, or dates.
             warn: of interactions that are left out.
 
         Raises:
-            UserError: they have another form, or lack what the model needs.
+            UserError: they have another form.
         """
         if histories is None:
             if self.stored is None:
@@ -101,13 +97,11 @@ class BaseRecommender:
             table: Any = as_frame(histories)
             if isinstance(table, Mapping) and {*self.fields[:2]} <= table.keys():
                 raise UserError("the histories are a dictionary of columns; make a frame of it: pandas.DataFrame(...)")
-            histories = read_histories(table, self._items, self.fields, times, self.dates)
-            in_their_order = isinstance(table, pd.DataFrame) and histories.times is None and not self._in_order
+            histories = read_histories(table, self._items, self.fields, self.dates)
+            in_their_order = isinstance(table, pd.DataFrame) and self.fields[2] not in table and not self._in_order
             for doubt in (histories.report, no_times(self.fields[2]) if in_their_order else None):
                 if warn and doubt is not None:
                     getLogger(__name__).warning(doubt)
-        if self._scorer.needs_times and histories.times is None:
-            raise needs_times(self.fields[2])
         return histories
 
     def recommend(
@@ -117,7 +111,6 @@ class BaseRecommender:
         filter_viewed: bool | Literal["auto"] = "auto",
         items_to_recommend: Ids | None = None,
         exclude: Ids | Mapping[Any, Ids] | None = None,
-        times: ByUser | None = None,
     ) -> pd.DataFrame:
         """Return the k best next items of each history.
 
@@ -127,7 +120,6 @@ class BaseRecommender:
             filter_viewed: leave the items of a history out; ``auto`` does what :attr:`viewed` says.
             items_to_recommend: recommend only these. Default: all.
             exclude: items that are not recommended: a list for all, or a dictionary by user.
-            times: of the items of lists; see :meth:`read`.
 
         Returns:
             Columns user, item (named as in :attr:`fields`), rank from 1, and score; users in the order in which they
@@ -136,7 +128,7 @@ class BaseRecommender:
         Raises:
             UserError: an argument has a value that it cannot have.
         """
-        return self._recommend(histories, k, filter_viewed, items_to_recommend, exclude, times)
+        return self._recommend(histories, k, filter_viewed, items_to_recommend, exclude)
 
     def _recommend(
         self,
@@ -145,14 +137,13 @@ class BaseRecommender:
         filter_viewed: bool | Literal["auto"],
         items_to_recommend: Ids | None,
         exclude: Ids | Mapping[Any, Ids] | None,
-        times: ByUser | None,
         candidates: int = 1,
         choose: Choose | None = None,
     ) -> pd.DataFrame:
         """Recommend; if there is ``choose``, it makes each list from its ``candidates`` times k best items."""
         check("k", k, Whole(1))
         leave_out = self.viewed.decide(filter_viewed)
-        known = self.read(histories, times)
+        known = self.read(histories)
         for_all, by_user = (None, exclude) if isinstance(exclude, Mapping) else (exclude, None)
         ranking = self._scorer.ranking(self._allowed(items_to_recommend, for_all))
         excluded = None if by_user is None else aligned(by_user, known, self._items, "exclude", unknown=True)
@@ -173,15 +164,12 @@ class BaseRecommender:
         rows, columns = np.isfinite(scores).nonzero()
         return self._table(known, rows, items[rows, columns], scores[rows, columns], columns + 1)
 
-    def score(
-        self, histories: ByUser | pd.DataFrame | Histories, items: Ids, times: ByUser | None = None
-    ) -> pd.DataFrame:
+    def score(self, histories: ByUser | pd.DataFrame | Histories, items: Ids) -> pd.DataFrame:
         """Score some items for each history; higher is more likely next.
 
         Args:
             histories: of anybody.
             items: to score, the same for all.
-            times: of the items of lists; see :meth:`read`.
 
         Returns:
             Columns user, item and score, in the order in which they were given.
@@ -189,7 +177,7 @@ class BaseRecommender:
         Raises:
             UserError: the model does not know one of the items.
         """
-        chosen, known = self._items.known(items, "items"), self.read(histories, times)
+        chosen, known = self._items.known(items, "items"), self.read(histories)
         scores = np.empty((len(known), len(chosen)), dtype=np.float32)
         for batch, all_scores in self._scored(known):
             scores[batch.rows] = all_scores[:, chosen]
@@ -201,7 +189,6 @@ class BaseRecommender:
         histories: ByUser | pd.DataFrame | Histories,
         items: Ids | Mapping[Any, Any],
         filter_viewed: bool | None = None,
-        times: ByUser | None = None,
     ) -> pd.DataFrame:
         """Return the rank of an item among all items, for each history.
 
@@ -210,7 +197,6 @@ class BaseRecommender:
             items: one for each history: a list in their order, or a dictionary by user.
             filter_viewed: whether other items of the history are left out of the ranking. Default: as in evaluation
                 (``exclude_seen``).
-            times: of the items of lists; see :meth:`read`.
 
         Returns:
             Columns user, item, rank from 1, and score.
@@ -218,7 +204,7 @@ class BaseRecommender:
         Raises:
             UserError: the model does not know one of the items.
         """
-        known = self.read(histories, times)
+        known = self.read(histories)
         targets = one_for_each(items, known, self._items, "items")
         ranks, scores = self._ranks(known, targets, filter_viewed)
         return self._table(known, np.arange(len(known)), targets, scores, ranks)
@@ -229,7 +215,6 @@ class BaseRecommender:
         targets: Ids | Mapping[Any, Any] | None = None,
         topk: Sequence[int] = (10,),
         filter_viewed: bool | None = None,
-        times: ByUser | None = None,
     ) -> dict[str, float]:
         """Return RecBole's metrics of the ranking of all items: the mean over users with one target each.
 
@@ -239,7 +224,6 @@ class BaseRecommender:
                 the model does not know counts as missed. Default: the last item of each history, after those before.
             topk: lengths of the list that the metrics look at.
             filter_viewed: as in :meth:`rank_of`.
-            times: of the items of lists; see :meth:`read`.
 
         Returns:
             ``mrr@K``, ``ndcg@K`` and ``hit@K`` for each K, and ``users``, how many there are.
@@ -250,7 +234,7 @@ class BaseRecommender:
         """
         for k in topk:
             check("topk", k, Whole(1))
-        known = self.read(histories, times)
+        known = self.read(histories)
         if targets is None:
             known, wanted = known.without_last()
         else:
@@ -263,17 +247,15 @@ class BaseRecommender:
     def user_vectors(
         self,
         histories: ByUser | pd.DataFrame | Histories | None = None,
-        times: ByUser | None = None,
         with_bias: bool = False,
     ) -> Vectors:
         """Return the vector from which the next item of each history is read; zeros for one without a known item.
 
         Args:
             histories: of anybody; None for those that came with the model.
-            times: of the items of lists; see :meth:`read`.
             with_bias: add 1 as a last number, for the product with an item's vector and bias.
         """
-        known = self.read(histories, times)
+        known = self.read(histories)
         vectors = np.zeros((len(known), self._scorer.hidden_size + with_bias), dtype=np.float32)
         for batch in self._batches(known, self.batch_size):
             if batch.known:
@@ -320,11 +302,8 @@ class BaseRecommender:
                 yield self._batch(histories, some[begin : begin + size])
 
     def _batch(self, histories: Histories, rows: NDArray[np.intp]) -> Batch:
-        longest, times = self._scorer.longest, None
-        if self._scorer.needs_times and histories.times is not None:
-            times = histories.latest(histories.times, rows, longest)
-        items = histories.latest(histories.items, rows, longest).astype(np.int64)
-        return Batch(rows, items, times, histories, histories.pairs(rows))
+        items = histories.latest(rows, self._scorer.longest).astype(np.int64)
+        return Batch(rows, items, histories, histories.pairs(rows))
 
     def _scored(self, histories: Histories) -> Iterator[tuple[Batch, Floats]]:
         """Yield batches, and the scores of all items for them."""

@@ -13,7 +13,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from recbole_bert4rec.core.objectives import EncoderInput
 from recbole_bert4rec.core.ranker import Ranker
 from recbole_bert4rec.recommend.histories import Histories
 from recbole_bert4rec.recommend.ids import Items
@@ -81,19 +80,17 @@ def explain(ranker: Ranker, items: Items, history: Histories, item: int) -> Expl
     """
     if not len(history.items):
         raise UserError("`history` has no item that the model knows, so nothing can be explained by it")
-    timed = ranker.encoder.options.time_bias and history.times is not None
-    times = torch.from_numpy(history.times) if timed else None
-    whole = _Shown(ranker, torch.from_numpy(history.items).long(), times)
+    whole = _Shown(ranker, torch.from_numpy(history.items).long())
     # the items that are shown, and one before them, which is shown if another is left out
     latest = torch.arange(len(whole.items))[-ranker.objective.max_length - 1 :]
-    inputs, input_times = whole.ask(latest.unsqueeze(0))
+    inputs = ranker.objective.ask(*whole.arguments(latest.unsqueeze(0)))
     visible = int((inputs.item_seq != ranker.mask_token).sum())
     left_out = latest[-visible:]
     others = latest.expand(visible, -1)[latest != left_out.unsqueeze(1)].view(visible, -1)
     n_times = int((whole.items == item).sum())
     score = whole.score(latest.unsqueeze(0), item, torch.tensor([n_times > 0]))
     without = whole.score(others, item, n_times > (whole.items[left_out] == item).long())
-    weights = ranker.encoder.attention(inputs.item_seq, input_times, inputs.two_sided)[0]  # (layers, heads, L, L)
+    weights = ranker.encoder.attention(inputs.item_seq, inputs.two_sided)[0]  # (layers, heads, L, L)
     shown = whole.items[left_out].numpy()
     columns = {
         "position": np.arange(visible)[::-1],
@@ -111,30 +108,23 @@ class _Shown(NamedTuple):
     Attributes:
         ranker: in evaluation mode.
         items: internal ids. *Shape:* (T,)
-        times: of the items, for ``time_bias``. *Shape:* (T,)
     """
 
     ranker: Ranker
     items: Tensor
-    times: Tensor | None
 
-    def _arguments(self, positions: Tensor) -> tuple[Tensor, ...]:
+    def arguments(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Return the ranker's arguments for the items at some positions, (B, L)."""
-        columns = (self.items,) if self.times is None else (self.items, self.times)
-        items, *times = (F.pad(column[positions], (0, 1)) for column in columns)  # not without a column
-        lengths = torch.full((len(positions),), positions.shape[1])
-        return tuple(values.to(self.ranker.encoder.output_bias.device) for values in (items, lengths, *times))
-
-    def ask(self, positions: Tensor) -> tuple[EncoderInput, Tensor | None]:
-        """Return the encoder's input for the items at some positions."""
-        return self.ranker.ask(*self._arguments(positions))
+        device = self.ranker.encoder.output_bias.device
+        items = F.pad(self.items[positions], (0, 1))  # not without a column
+        return items.to(device), torch.full((len(positions),), positions.shape[1], device=device)
 
     def score(self, positions: Tensor, item: int, still_seen: Tensor) -> Tensor:
         """Score an item after the items at some positions; ``still_seen``: whether the history still holds the item.
 
         *Shape:* (B, L), (B,) -> (B,)
         """
-        vectors, sequences = self.ranker.encode(*self._arguments(positions))
+        vectors, sequences = self.ranker.encode(*self.arguments(positions))
         candidate = torch.full((len(positions), 1), item, device=vectors.device)
         rows = still_seen.nonzero().squeeze(1).to(vectors.device)
         return self.ranker.score_candidates(vectors, sequences, candidate, (rows, candidate[rows, 0])).squeeze(1)

@@ -56,23 +56,20 @@ class Scoring(nn.Module):
     def inputs(self) -> list[str]:
         """Names of the arguments of :meth:`forward` that this model needs."""
         whole = self.seen_bias is not None and self.seen_bias < 0
-        return ["items", *(["times"] if self.ranker.encoder.time_bias is not None else []), *(["history"] * whole)]
+        return ["items", *(["history"] * whole)]
 
-    def forward(
-        self, items: Tensor, times: Tensor | None = None, history: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
+    def forward(self, items: Tensor, history: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Encode and score; rows are padded with 0 on the right.
 
         Args:
             items: the last ``max_items`` of each history, at least one. *Shape:* (B, L)
-            times: of the items, with a ``time_bias``. *Shape:* (B, L)
             history: whole histories, if ``seen_bias`` is negative and so applies to all of their items. *Shape:* (B, S)
 
         Returns:
             Vectors, (B, H), and scores of all items, -inf for padding, (B, N).
         """
-        inputs, seen_at = self.ranker.ask(items, (items != PADDING).sum(1), times, trim=False)
-        hidden = self.ranker.encoder(inputs.item_seq, None, seen_at, inputs.two_sided)
+        inputs = self.ranker.objective.ask(items, (items != PADDING).sum(1), trim=False)
+        hidden = self.ranker.encoder(inputs.item_seq, two_sided=inputs.two_sided)
         read = torch.arange(hidden.shape[0], device=hidden.device), inputs.last
         vectors = self.ranker.encoder.output(hidden[read])
         scores = self.ranker.encoder.scores(vectors, self.bias)
@@ -93,8 +90,8 @@ def program_of(model: Recommender) -> torch.export.ExportedProgram:
     if scoring.max_items > 1:
         length = torch.export.Dim("length", min=1, max=scoring.max_items)
     ones = torch.ones(3, min(2, scoring.max_items), dtype=torch.int64)
-    example = {"items": ones, "times": ones.double(), "history": torch.ones(3, 5, dtype=torch.int64)}
-    shapes = {"items": {0: batch, 1: length}, "times": {0: batch, 1: length}, "history": {0: batch, 1: whole}}
+    example = {"items": ones, "history": torch.ones(3, 5, dtype=torch.int64)}
+    shapes = {"items": {0: batch, 1: length}, "history": {0: batch, 1: whole}}
     inputs = {name: example[name] for name in scoring.inputs}
     with torch.no_grad():
         return torch.export.export(
@@ -174,8 +171,6 @@ def _write_graph(program: torch.export.ExportedProgram, folder: Path, int8: bool
     """Write the graph, its weights beside it."""
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
-    from recbole_bert4rec.recommend.operators import OPERATORS
-
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it misses torchvision, which has nothing to do here
     graph = folder / (f"float.{GRAPH}" if int8 else GRAPH)
     with warnings.catch_warnings():
@@ -188,7 +183,6 @@ def _write_graph(program: torch.export.ExportedProgram, folder: Path, int8: bool
             dynamo=True,
             verbose=False,
             external_data=True,
-            custom_translation_table=OPERATORS,
         )
     if int8:
         quantize_dynamic(

@@ -29,7 +29,7 @@ from recbole_bert4rec.system.files import digest_of
 FORMAT = "recbole_bert4rec export 3"
 GRAPH, OPTIONS, CATALOGUE, MEMORY = "model.onnx", "options.json", "items.json", "memory.npz"
 """Files of an exported folder."""
-_INPUTS = ("items", "times", "history")
+_INPUTS = ("items", "history")
 """Inputs that a graph may have."""
 _OF_CHECKPOINTS = ("build_index", "explain", "item_vectors", "similar_items")
 """Methods that only a :class:`Recommender` has."""
@@ -104,7 +104,6 @@ class OnnxScorer:
     def __init__(self, folder: Path, options: Mapping[str, Any], counts: NDArray[np.int64]) -> None:
         self._folder, self._inputs, self._session = folder, options["inputs"], _session(folder / GRAPH)
         self.n_items, self.longest = len(counts), options["max_items"]
-        self.needs_times = "times" in self._inputs
         self.hidden_size: int = self._session.get_outputs()[0].shape[1]
         self.seen_bias: float | None = options["seen_bias"]
         self.popularity: Floats = np.log(counts + 1.0).astype(np.float32)
@@ -128,8 +127,8 @@ class OnnxScorer:
         return self._run("vectors", batch)
 
     def _run(self, output: str, batch: Batch) -> Floats:
-        whole = batch.histories.latest(batch.histories.items, batch.rows) if "history" in self._inputs else None
-        inputs = {"items": batch.items, "times": batch.times, "history": whole}
+        whole = batch.histories.latest(batch.rows) if "history" in self._inputs else None
+        inputs = {"items": batch.items, "history": whole}
         try:
             result: Floats = self._session.run([output], {name: inputs[name] for name in self._inputs})[0]
         except Exception as error:  # onnxruntime raises many types where options are not the graph's

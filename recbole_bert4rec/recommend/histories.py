@@ -47,7 +47,6 @@ class Histories:
         users: as they were given; 0, 1, ... for a list. *Shape:* (U,)
         items: internal ids of all of them, the oldest of a user first. *Shape:* (T,)
         offsets: where the items of each begin, and those of the last end. *Shape:* (U + 1,)
-        times: of the items; None if there are none. *Shape:* (T,)
         skipped: interactions that are left out because the model does not know the item.
         example: such an item.
     """
@@ -55,7 +54,6 @@ class Histories:
     users: NDArray[np.object_]
     items: NDArray[np.int64]
     offsets: NDArray[np.int64]
-    times: NDArray[np.float64] | None = None
     skipped: int = 0
     example: object = None
 
@@ -88,11 +86,10 @@ class Histories:
         rows = np.flatnonzero(self.lengths > 1)
         return self._cut(rows, self.lengths[rows] - 1), self.items[self.offsets[rows + 1] - 1]
 
-    def latest(self, values: NDArray[Any], rows: NDArray[np.intp], most: int | None = None) -> NDArray[Any]:
-        """Return the last items, or times, of some histories, padded on the right with 0.
+    def latest(self, rows: NDArray[np.intp], most: int | None = None) -> NDArray[np.int64]:
+        """Return the last items of some histories, padded on the right with 0.
 
         Args:
-            values: ``items`` or ``times``.
             rows: of the histories. *Shape:* (B,)
             most: how many, at most; all by default.
 
@@ -103,7 +100,7 @@ class Histories:
         column = np.arange(lengths.max(initial=0))
         inside = column < lengths[:, None]
         index = np.where(inside, (self.offsets[rows + 1] - lengths)[:, None] + column, 0)
-        return np.where(inside, values[index] if len(values) else 0, 0)
+        return np.where(inside, self.items[index] if len(self.items) else 0, 0)
 
     def pairs(self, rows: NDArray[np.intp]) -> Pairs:
         """Return each item that some histories hold, with the place of its history among ``rows``; each pair once."""
@@ -117,8 +114,7 @@ class Histories:
         """Return the first items of some histories."""
         owners = np.repeat(np.arange(len(rows)), lengths)
         index = self.offsets[rows][owners] + index_within_segment(owners, lengths)
-        times = None if self.times is None else self.times[index]
-        return Histories(self.users[rows], self.items[index], np.concatenate([[0], lengths.cumsum()]), times)
+        return Histories(self.users[rows], self.items[index], np.concatenate([[0], lengths.cumsum()]))
 
 
 def offsets_of(owners: NDArray[np.int64], n_users: int) -> NDArray[np.int64]:
@@ -130,7 +126,6 @@ def read_histories(
     histories: ByUser | pd.DataFrame,
     items: Items,
     fields: tuple[str, str, str],
-    times: ByUser | None = None,
     dates: Dates = AS_FOUND,
 ) -> Histories:
     """Read histories as :meth:`Recommender.recommend` takes them.
@@ -139,29 +134,17 @@ def read_histories(
         histories: lists of items, the oldest first; a dictionary of such lists; or a frame with a row an interaction.
         items: of the model.
         fields: names of the columns of users, items and times.
-        times: of the items of lists, in the same form. Times give the order of the items.
-        dates: how dates among the times are read.
+        dates: how dates among the times of a frame, which give the order of its items, are read.
 
     Raises:
         UserError: the form is another one, or a time or a user is missing.
     """
     if isinstance(histories, pd.DataFrame):
-        if times is not None:
-            raise UserError(f"`times` is for lists; put the times of a frame into a column {fields[2]!r}")
         return _of_frame(histories, items, fields, dates)
     users, lists = by_user(histories, "histories")
     lengths = np.array([len(user_items) for user_items in lists], dtype=np.int64)
-    flat_times = None
-    if times is not None:
-        time_users, lists_of_times = by_user(times, "times")
-        if isinstance(times, (Mapping, pd.Series)) and len(time_users) == len(users):  # in the order of the histories
-            of_user = dict(zip(time_users, lists_of_times, strict=True))
-            lists_of_times = [of_user.get(user, ()) for user in users]
-        if [len(user_times) for user_times in lists_of_times] != lengths.tolist():
-            raise UserError("`times` must have a time for each item of `histories`, in the same form")
-        flat_times = _seconds(list(itertools.chain(*lists_of_times)), "times", dates)
     flat = list(itertools.chain(*lists))
-    return _sorted(users, np.repeat(np.arange(len(users)), lengths), pd.Series(flat, dtype=object), items, flat_times)
+    return _sorted(users, np.repeat(np.arange(len(users)), lengths), pd.Series(flat, dtype=object), items, None)
 
 
 def aligned(values: ByUser, histories: Histories, items: Items, argument: str, unknown: bool = False) -> Histories:
@@ -232,7 +215,7 @@ def _of_frame(frame: pd.DataFrame, items: Items, fields: tuple[str, str, str], d
     return _sorted(names, codes, frame[fields[1]].reset_index(drop=True), items, times)
 
 
-def _seconds(values: Ids | pd.Series, name: str, dates: Dates) -> NDArray[np.float64]:
+def _seconds(values: pd.Series, name: str, dates: Dates) -> NDArray[np.float64]:
     """Return times as numbers; dates become Unix seconds.
 
     Raises:
@@ -261,5 +244,4 @@ def _sorted(
     order = order[item_ids[order] != PADDING]
     unknown = np.flatnonzero(item_ids == PADDING)
     example = of_items.iloc[unknown[0]] if len(unknown) else None
-    offsets = offsets_of(owners[order], len(users))
-    return Histories(users, item_ids[order], offsets, None if times is None else times[order], len(unknown), example)
+    return Histories(users, item_ids[order], offsets_of(owners[order], len(users)), len(unknown), example)

@@ -113,7 +113,7 @@ def recommender_of(
     with checkpoint.explain_misfit(path):
         ranker = _ranker(config, state, user_class)
         ones = torch.ones(1, 1, dtype=torch.int64)
-        ranker.encode(ones, ones[0], ones.double() if config["time_bias"] else None)  # shapes that only a call shows
+        ranker.encode(ones, ones[0])  # shapes that only a call shows
     ranker.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     return Recommender(ranker, config, items, counts, _stored(path, state, len(counts)), batch_size)
 
@@ -220,5 +220,4 @@ def _stored(path: str | os.PathLike[str], state: dict[str, Any], n_items: int) -
     if len(stored["items"]) and not 0 < int(stored["items"].min()) <= int(stored["items"].max()) < n_items:
         raise UserError(f"{path}: its histories hold items that are not in its catalogue")
     users = np.array(stored["users"], dtype=object)
-    times = None if stored["times"] is None else stored["times"].numpy()
-    return Histories(users, stored["items"].numpy(), stored["offsets"].numpy(), times)
+    return Histories(users, stored["items"].numpy(), stored["offsets"].numpy())

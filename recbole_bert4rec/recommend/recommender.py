@@ -90,7 +90,6 @@ class Recommender(BaseRecommender):
         filter_viewed: bool | Literal["auto"] = "auto",
         items_to_recommend: Ids | None = None,
         exclude: Ids | Mapping[Any, Ids] | None = None,
-        times: ByUser | None = None,
         diversity: float = 0.0,
         categories: Mapping[Any, Any] | None = None,
         max_per: int | None = None,
@@ -123,7 +122,7 @@ class Recommender(BaseRecommender):
             return scores.numpy(), items.numpy()
 
         variety = (CANDIDATES, choose) if diversity > 0 or max_per is not None else ()
-        return self._recommend(histories, k, filter_viewed, items_to_recommend, exclude, times, *variety)
+        return self._recommend(histories, k, filter_viewed, items_to_recommend, exclude, *variety)
 
     @torch.no_grad()
     def build_index(
@@ -131,7 +130,6 @@ class Recommender(BaseRecommender):
         recall: float = 0.99,
         k: int = 20,
         histories: ByUser | pd.DataFrame | Histories | None = None,
-        times: ByUser | None = None,
     ) -> ItemIndex:
         """Make an index, with which :meth:`recommend` finds items from now on.
 
@@ -143,7 +141,6 @@ class Recommender(BaseRecommender):
             k: items a history, for the recall.
             histories: like those that will be asked about, at least two; 2,000 of them are drawn. Default: those that
                 came with the model.
-            times: of the items of lists; see :meth:`read`.
 
         Returns:
             The index, which says how well it does when it is printed.
@@ -154,7 +151,7 @@ class Recommender(BaseRecommender):
         """
         check("recall", recall, Real(0, 1, "(]"))
         check("k", k, Whole(1))
-        samples = self.read(histories, times).drawn(_SAMPLE)
+        samples = self.read(histories).drawn(_SAMPLE)
         if len(samples) < 2:
             raise UserError("an index is chosen on some histories and measured on others; give at least two")
         chosen_on, measured_on = (self._queries(samples.take(np.arange(half, len(samples), 2))) for half in (0, 1))
@@ -211,13 +208,12 @@ class Recommender(BaseRecommender):
         vectors = torch.cat([catalogue.vectors, catalogue.bias.unsqueeze(1)], 1) if with_bias else catalogue.vectors
         return Vectors(self._items.tokens[1:], vectors[1:].float().cpu().numpy())
 
-    def explain(self, history: Ids, item: object, times: Ids | None = None) -> Explanation:
+    def explain(self, history: Ids, item: object) -> Explanation:
         """Say how much each item of a history has to do with the score of an item.
 
         Args:
             history: items of one user, oldest first.
             item: to explain.
-            times: of the history's items.
 
         Returns:
             A table, and a way to draw it.
@@ -227,8 +223,7 @@ class Recommender(BaseRecommender):
         """
         from recbole_bert4rec.recommend.explanation import explain
 
-        known = self.read([history], None if times is None else [times])
-        return explain(self.ranker, self._items, known, int(self._items.known([item], "item")[0]))
+        return explain(self.ranker, self._items, self.read([history]), int(self._items.known([item], "item")[0]))
 
     def _queries(self, histories: Histories) -> list[Query]:
         """Return the queries by which :meth:`recommend` ranks the catalogue."""

@@ -20,14 +20,12 @@ class Batch(NamedTuple):
         rows: their places among all. *Shape:* (B,)
         items: the latest of each, as many as the model reads, padded on the right; without a column if no history
             has a known item. *Shape:* (B, L)
-        times: of the items, if the model needs them. *Shape:* (B, L)
         histories: all.
         seen: the items of whole histories, with the places of these among the rows; each pair once.
     """
 
     rows: NDArray[np.intp]
     items: NDArray[np.int64]
-    times: NDArray[np.float64] | None
     histories: Histories
     seen: Pairs
 
@@ -67,7 +65,6 @@ class Scorer(Protocol):
     Attributes:
         n_items: N.
         longest: items of a history that the model reads, at most.
-        needs_times: whether it reads their times.
         hidden_size: H.
         popularity: scores of items for a history without a known item. *Shape:* (N,)
         most: histories whose best items are found at once, at most; None: any number.
@@ -75,7 +72,6 @@ class Scorer(Protocol):
 
     n_items: int
     longest: int
-    needs_times: bool
     hidden_size: int
     popularity: Floats
     most: int | None

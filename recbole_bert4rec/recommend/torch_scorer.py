@@ -42,7 +42,6 @@ class TorchScorer:
     def __init__(self, ranker: Ranker, counts: Tensor) -> None:
         self.ranker = ranker
         self.n_items, self.longest = ranker.n_items, ranker.objective.max_length
-        self.needs_times = ranker.encoder.time_bias is not None
         self.hidden_size = ranker.encoder.options.hidden_size
         self.popularity: Floats = torch.log(counts + 1.0).cpu().numpy()
 
@@ -87,8 +86,7 @@ class TorchScorer:
 
     def encode(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return the vectors of known histories, and the encoder's sequences. *Shape:* (B, H), (B, L)."""
-        columns = [batch.items, batch.lengths, *([] if batch.times is None else [batch.times])]
-        return self.ranker.encode(*(torch.from_numpy(column).to(self.device) for column in columns))
+        return self.ranker.encode(*self.on_device((batch.items, batch.lengths)))
 
     def on_device(self, pairs: histories.Pairs) -> Pairs:
         """Return pairs for the network."""

@@ -103,8 +103,7 @@ class Answerer:
     def _recommend(self, model: Recommender, group: Sequence[RecommendQuestion]) -> list[RecommendAnswer]:
         first = group[0]
         histories = [history for question in group for history in question.histories]
-        times = None if first.times is None else [time for question in group for time in question.times or ()]
-        known = model.read(histories, times, warn=False)
+        known = model.read(histories, warn=False)
         table = model.recommend(
             known, first.k, first.filter_viewed, first.items_to_recommend, first.exclude, diversity=first.diversity
         )
@@ -126,7 +125,7 @@ class Answerer:
         return [SimilarAnswer(answers=[lists[rows[item]] for item in question.items]) for question in group]
 
     def _explain(self, model: Recommender, question: ExplainQuestion) -> ExplainAnswer:
-        explanation = model.explain(question.history, question.item, question.times)
+        explanation = model.explain(question.history, question.item)
         rows: Any = explanation.table.to_dict("records")
         reasons = [Reason(**self._items.show(row.pop("item")), **row) for row in rows]
         return ExplainAnswer(**self._items.show(explanation.item), score=explanation.score, reasons=reasons)

@@ -185,7 +185,6 @@ def _about(checkpoint: ReloadingFile[Served]) -> Checkpoint:
         model=str(model.config["model"]),
         items=len(model.items),
         viewed=model.viewed.why,
-        needs_times=bool(model.config["time_bias"]),
         loaded=checkpoint.loaded.isoformat(timespec="seconds"),
         loads=checkpoint.loads,
         failure=checkpoint.failure,

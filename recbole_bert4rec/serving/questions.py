@@ -42,8 +42,6 @@ Item = Annotated[
 ]
 """An id of the log; a number is the same as its text."""
 _Items = Annotated[list[Item], Field(fail_fast=True, max_length=_LONGEST)]
-_Time = Annotated[float, Field(allow_inf_nan=False)]
-_Times = Annotated[list[_Time], Field(fail_fast=True, max_length=_LONGEST)]
 _K = Annotated[StrictInt, Field(ge=1, le=_LARGEST_K, description="items of each list")]
 
 
@@ -80,9 +78,6 @@ class RecommendQuestion(ServiceQuestion):
     histories: Annotated[list[_Items], Field(fail_fast=True, min_length=1, max_length=_HISTORIES)] = Field(
         description="ids of items, the oldest first; an empty history gets what is popular"
     )
-    times: Annotated[list[_Times], Field(fail_fast=True, max_length=_HISTORIES)] | None = Field(
-        None, description="of the items of the histories, in the unit of the training log, for a model with time_bias"
-    )
     k: _K = 10
     filter_viewed: Annotated[Literal[True, False, "auto"], BeforeValidator(_as_text)] = Field(
         "auto", description="leave the items of a history out; auto does what /health says under viewed"
@@ -90,12 +85,6 @@ class RecommendQuestion(ServiceQuestion):
     items_to_recommend: _Items | None = Field(None, description="recommend only these")
     exclude: _Items | None = Field(None, description="do not recommend these")
     diversity: float = Field(0.0, ge=0.0, le=1.0, description="share of unlikeness in the choice of each next item")
-
-    @model_validator(mode="after")
-    def _times_fit(self) -> Self:
-        if self.times is not None and [*map(len, self.times)] != [*map(len, self.histories)]:
-            raise ValueError("`times` must have a time for each item of `histories`")
-        return self
 
     @model_validator(mode="after")
     def _is_no_larger_than_may_be(self) -> Self:
@@ -118,7 +107,7 @@ class RecommendQuestion(ServiceQuestion):
     def agree_in(self) -> Hashable:
         """Return all but the histories."""
         items = (None if some is None else tuple(some) for some in (self.items_to_recommend, self.exclude))
-        return type(self), self.compared, self.k, self.filter_viewed, self.diversity, self.times is None, *items
+        return type(self), self.compared, self.k, self.filter_viewed, self.diversity, *items
 
 
 class SimilarQuestion(ServiceQuestion):
@@ -147,13 +136,6 @@ class ExplainQuestion(ServiceQuestion):
 
     history: _Items = Field(min_length=1, description="ids of items, the oldest first")
     item: Item = Field(description="to explain")
-    times: _Times | None = Field(None, description="of the history's items, for a model with time_bias")
-
-    @model_validator(mode="after")
-    def _times_fit(self) -> Self:
-        if self.times is not None and len(self.times) != len(self.history):
-            raise ValueError("`times` must have a time for each item of `history`")
-        return self
 
     @property
     def work(self) -> float:
@@ -222,7 +204,6 @@ class Checkpoint(BaseModel):
     model: str
     items: int
     viewed: str = Field(description="what filter_viewed=auto does")
-    needs_times: bool
     loaded: str = Field(description="when, in UTC")
     loads: int = Field(description="how often since the start")
     failure: str | None = Field(description="why the file as it is now could not be loaded")

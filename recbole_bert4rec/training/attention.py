@@ -30,18 +30,18 @@ def mean_attention(model: BERT4Rec, eval_data: AbstractDataLoader, width: int = 
         *Shape:* (layers, heads, W, W)
     """
     model.eval()
-    longest = 1 + max(int(model.ask(*model.histories(batch[0]))[0].last.max()) for batch in eval_data)
+    longest = 1 + max(int(model.objective.ask(*model.histories(batch[0])).last.max()) for batch in eval_data)
     width = min(width, model.max_seq_length, longest)
     total, users = torch.zeros(()), 0
     for batch in eval_data:
         histories = batch[0].to(model.device)
-        (sequences, last, two_sided), times = model.ask(*model.histories(histories))
+        sequences, last, two_sided = model.objective.ask(*model.histories(histories))
         long = last >= width - 1
         if not long.any():
             continue
         sequences, last = sequences[long], last[long]
-        times, two_sided = (values if values is None else values[long] for values in (times, two_sided))
-        weights = model.encoder.attention(sequences, times, two_sided)  # (B, layers, heads, L, L)
+        two_sided = two_sided if two_sided is None else two_sided[long]
+        weights = model.encoder.attention(sequences, two_sided)  # (B, layers, heads, L, L)
         columns = last[:, None] - width + 1 + torch.arange(width, device=last.device)  # (B, W)
         rows = torch.arange(len(last), device=last.device)[:, None, None]
         total = total.to(weights) + weights.movedim((1, 2), (3, 4))[rows, columns[:, :, None], columns[:, None]].sum(0)

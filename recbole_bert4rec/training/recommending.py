@@ -40,9 +40,8 @@ def check_destination(path: str, k: int) -> None:
 def recommender_of(model: BERT4Rec, dataset: BERT4RecDataset) -> Recommender:
     """Return a trained model with the whole history of every user, valid and test included."""
     all_histories = dataset.all_histories()
-    times = None if all_histories["times"] is None else all_histories["times"].numpy()
     users = np.array(all_histories["users"], dtype=object)
-    histories = Histories(users, all_histories["items"].numpy(), all_histories["offsets"].numpy(), times)
+    histories = Histories(users, all_histories["items"].numpy(), all_histories["offsets"].numpy())
     config = dataset.config.final_config_dict
     items = Items(item_tokens(dataset), kinds_asked(config["clean_ids"]))
     return Recommender(model.eval(), config, items, dataset.training_counts(), histories)

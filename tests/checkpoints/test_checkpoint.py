@@ -82,9 +82,9 @@ LAYER = {f"layers.0.{name}": shape for name, shape in BLOCK.items()}
 EMBEDDED = {"output_bias": (ITEMS,), "item_embedding.weight": (ITEMS + 1, H)}
 NORM, HEAD = {"embedding_norm": (H,)}, {"head": (H, H), "head_norm": (H,)}
 FEATURES = {"features.values_0": (ITEMS + 1, 1), "features.tables.0.weight": (3, H)}
-BIASES = {"time_bias.bias": (2, 128), "position_bias.bias": (2, 2 * WINDOW - 1)}
+BIASES = {"position_bias.bias": (2, 2 * WINDOW - 1)}
 PAPER = {"position": "start", "output_projection": True, "seen_bias": False}
-PLUS = {"position": "relative", "time_bias": True, "output_projection": True, "seen_bias": True, "norm": "pre"}
+PLUS = {"position": "relative", "output_projection": True, "seen_bias": True, "norm": "pre"}
 PLUS["selected_features"] = ["class"]
 
 

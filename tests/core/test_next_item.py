@@ -144,10 +144,9 @@ def test_nothing_after_its_label_changes_the_loss_of_a_position(
     loss: str, options: dict[str, Any], write_inter: Any
 ) -> None:
     extra = {"seen_bias": loss != "BPR"}
-    model, batch = model_and_batch(write_inter, loss_type=loss, time_bias=True, **extra, **options)
-    items, times, width = batch["item_id_list"], batch["timestamp_list"], batch["item_id_list"].shape[1]
+    model, batch = model_and_batch(write_inter, loss_type=loss, **extra, **options)
+    items, width = batch["item_id_list"], batch["item_id_list"].shape[1]
     label = model.objective.label
-    torch.nn.init.normal_(model.encoder.time_bias.bias)
     moved = 0
     for position in range(width - 1):
 
@@ -162,15 +161,14 @@ def test_nothing_after_its_label_changes_the_loss_of_a_position(
         future = (torch.arange(width) > position + 1) & (items > 0)
         losses = []
         for other in (items, torch.where(future, 1 + (items + 4) % (model.n_items - 1), items)):
-            later = torch.where(future, times * 7 + 100, times) if other is not items else times
-            batch["item_id_list"], batch["timestamp_list"] = other, later
+            batch["item_id_list"] = other
             model.set_epoch(0)
             shown = read_early(other, batch["item_length"], generator())
             if len(shown.rows):
                 losses.append(model.calculate_loss(batch).item())
         assert len(set(losses)) <= 1
         moved += len(losses) > 0 and bool(future.any())
-        batch["item_id_list"], batch["timestamp_list"] = items, times
+        batch["item_id_list"] = items
     assert moved > 1
 
 
@@ -203,8 +201,8 @@ def test_only_next_reads_causally(write_inter: Any) -> None:
 
 
 def of(model: Any, items: torch.Tensor, lengths: torch.Tensor) -> tuple[Any, ...]:
-    asked, times = model.ask(items, lengths)
-    return asked.item_seq, times, asked.two_sided
+    asked = model.objective.ask(items, lengths)
+    return asked.item_seq, asked.two_sided
 
 
 def test_a_history_without_items_is_ranked(write_inter: Any) -> None:

@@ -33,7 +33,6 @@ CHOICES: list[dict[str, Any]] = [
     {"norm": "pre", "output_projection": True, "position": "none"},
     {"logit_adjustment": 0.7},
     {"seen_bias": False},
-    *({"time_bias": True, "objective": objective} for objective in ("cloze", "next", "prefix")),
     {"selected_features": ["class", "year"]},
     {"item_vectors": "vectors.parquet", "selected_features": ["class"]},
     {"exclude_seen": True},
@@ -59,17 +58,15 @@ class Trained:
         self.trainer.fit(self.train, verbose=False)
         self.file = self.trainer.saved_model_file
 
-    def histories(self) -> tuple[dict[str, list[str]], dict[str, list[float]], dict[str, str]]:
-        """Of each user of the test: items and times before the target, and the target."""
-        sequences, items, times, targets = self.test.dataset.sequences, {}, {}, {}
+    def histories(self) -> tuple[dict[str, list[str]], dict[str, str]]:
+        """Of each user of the test: items before the target, and the target."""
+        sequences, items, targets = self.test.dataset.sequences, {}, {}
         tokens, users = (self.dataset.field2id_token[field] for field in ("item_id", "user_id"))
         for row in self.test.dataset.inter_feat["user_id"].tolist():
             begin, end = sequences.offsets[row].item(), sequences.offsets[row + 1].item()
             *before, targets[users[row]] = tokens[sequences.items[begin:end].numpy()].tolist()
             items[users[row]] = before
-            if sequences.times is not None:
-                times[users[row]] = sequences.times[begin : end - 1].tolist()
-        return items, times, targets
+        return items, targets
 
 
 ROWS = [

@@ -95,12 +95,14 @@ def test_the_pages_mask_predicts_pairs_of_neighbours_and_trains() -> None:
     lengths = torch.full((50,), 30)
     sequences[:, 30:] = 0
     batch = objective.label(sequences, lengths, torch.Generator().manual_seed(1))
-    assert torch.equal(batch.labels, sequences[batch.masked])
-    assert not batch.masked[:, 30:].any()
-    assert (batch.item_seq[batch.masked] == objective.mask_token).all()
-    assert torch.equal(batch.item_seq[~batch.masked], sequences[~batch.masked])
-    begins = batch.masked[:, :29] & ~torch.nn.functional.pad(batch.masked[:, :28], (1, 0))
-    assert batch.masked[:, 1:30][begins].all(), "whoever is masked first has a neighbour that is, too"
+    masked = torch.zeros_like(sequences, dtype=torch.bool)
+    masked[batch.rows, batch.columns] = True
+    assert torch.equal(batch.labels, sequences[masked])
+    assert not masked[:, 30:].any()
+    assert (batch.item_seq[masked] == objective.mask_token).all()
+    assert torch.equal(batch.item_seq[~masked], sequences[~masked])
+    begins = masked[:, :29] & ~torch.nn.functional.pad(masked[:, :28], (1, 0))
+    assert masked[:, 1:30][begins].all(), "whoever is masked first has a neighbour that is, too"
 
 
 def test_a_study_and_a_search_take_the_class_and_their_files_name_it(data: dict[str, str]) -> None:

@@ -78,23 +78,6 @@ def test_a_cyclic_catalogue_is_learnt(variant: dict[str, Any], write_inter: Any)
     assert hit_at_1(cyclic_rows(), write_inter, **variant) > 0.95
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("time_bias", [True, False])
-def test_what_follows_from_the_time_between_needs_time_bias(time_bias: bool, write_inter: Any) -> None:
-    draw, rows, gaps = random.Random(0), [], (10, 10_000)
-    for user in range(400):
-        now = 0
-        for _ in range(2 + draw.randrange(3)):  # two items and one that follows from the first if they are far apart
-            first, second, far = draw.randrange(5), draw.randrange(5), draw.randrange(2)
-            follows = f"c{first}" if far else f"d{second}"
-            times = now, now + gaps[far], now + gaps[far] + 5
-            rows += [(f"u{user}", item, t) for item, t in zip((f"a{first}", f"b{second}", follows), times, strict=True)]
-            now = times[2] + 10_000_000
-    split = {"split": {"LS": "test_only"}, "order": "TO", "group_by": "user", "mode": "full"}
-    hit = hit_at_1(rows, write_inter, time_bias=time_bias, eval_args=split, n_layers=2, ft_ratio=0.0)
-    assert hit > 0.6 if time_bias else hit < 0.55  # who cannot tell near from far is right half the time at best
-
-
 @pytest.mark.parametrize("loss_type", ["BPR-max", pytest.param("CE", marks=pytest.mark.slow)])
 def test_gru4rec_plus_learns_a_cyclic_catalogue(loss_type: str, write_inter: Any) -> None:
     options = {"loss_type": loss_type, "n_sample": 32, "train_batch_size": 256, "learning_rate": 0.005, "epochs": 30}

@@ -78,7 +78,6 @@ BAD_VALUES = [
     ("batch_sequences", 0, "a whole number at least 1, or null"),
     ("batch_sequences", "many", "a whole number at least 1, or null"),
     ("exact_time", "yes", "one of [True, False]"),
-    ("time_bias", "seconds", "one of [True, False]"),
     ("candidates", "authors", "one of ['recbole', 'paper']"),
     ("selected_features", "class", "a list of columns of the .item file"),
     ("item_vectors", 3, "a list of files, such as"),
@@ -192,7 +191,7 @@ def test_every_option_that_makes_weights_or_state_must_be_the_checkpoints() -> N
 
 def test_recbole_reads_the_data_anew_where_an_option_of_ours_shapes_them() -> None:
     assert {*SHAPES_DATA} <= {*dataset_arguments}
-    assert {"exact_time", "time_bias", "valid_users", "candidates", "window"} <= {*SHAPES_DATA}
+    assert {"exact_time", "valid_users", "candidates", "window"} <= {*SHAPES_DATA}
     assert {"objective", "training_rows"} <= {*SHAPES_DATA}
 
 
@@ -277,7 +276,6 @@ def test_all_mistakes_come_in_one_message() -> None:
         ({"eval_args": {"split": {"RS": [0.8, 0.1, "a"]}}}, "split RS must have three ratios"),
         ({"valid_users": 9, "eval_args": {"split": {"LS": "valid_only"}}}, "`valid_users` trains most users'"),
         ({"valid_users": 9, "benchmark_filename": ["a", "b", "c"]}, "but the split is in the files ['a', 'b', 'c']"),
-        ({"time_bias": True, "benchmark_filename": ["a", "b", "c"]}, "`time_bias` needs the times of all interactions"),
         ({"eval_args": "full"}, "`eval_args` must be a dictionary such as"),
         ({"eval_args": {"split": {"RS": [0.8, 0.2]}}}, "RS must have three ratios (train, valid, test)"),
         (

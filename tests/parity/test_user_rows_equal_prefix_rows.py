@@ -87,7 +87,7 @@ def test_recboles_own_program_trains_on_windows_and_loads_what_it_trained(write_
 def test_options_of_our_models_change_nothing(write_inter: Any) -> None:
     data = write_inter([(user, f"i{t % 17}", t) for user in "abcdef" for t in range(9)])
     found = []
-    for more in ({}, {"valid_users": 3, "time_bias": True, "exact_time": True}):
+    for more in ({}, {"valid_users": 3, "exact_time": True}):
         config = make_config("SASRec", **SMALL, **data, **more, training_rows="user")
         _, train, valid, _ = prepare(config)
         found.append((len(valid._dataset.inter_feat), sorted(next(iter(train)).interaction)))

@@ -49,7 +49,7 @@ def test_two_trainers_of_one_second_have_checkpoints_of_their_own(options: dict)
     assert len(names) == 3
 
 
-@pytest.mark.parametrize("more", [{}, {"time_bias": True}, {"objective": "next"}], ids=str)
+@pytest.mark.parametrize("more", [{}, {"objective": "next"}], ids=str)
 def test_recboles_case_study_works(options: dict, more: dict) -> None:
     trainer, _, _, test = start(**options, **more)
     users = test.dataset.inter_feat["user_id"][:3].tolist()

@@ -38,14 +38,13 @@ def both(found: Trained, folder: str = "out", **how: Any) -> tuple[Recommender, 
     return model, exported
 
 
-def asked(found: Trained) -> tuple[dict[str, list[str]], dict[str, list[float]] | None]:
-    """Histories of every length from none to more than the model takes, and their times."""
-    histories, times, _ = found.histories()
+def asked(found: Trained) -> dict[str, list[str]]:
+    """Histories of every length from none to more than the model takes."""
+    histories, _ = found.histories()
     longest = max(histories, key=lambda user: len(histories[user]))
     histories |= {f"first {n}": histories[longest][:n] for n in range(len(histories[longest]))}
-    times |= {f"first {n}": times[longest][:n] for n in range(len(histories[longest]) if times else 0)}
     assert {len(history) for history in histories.values()} >= set(range(LONGEST + 2))
-    return histories, times or None
+    return histories
 
 
 @needs_onnx
@@ -65,19 +64,13 @@ def test_every_kind_of_model_answers_as_its_checkpoint_does(
     answers_agree(trained(write_inter, learnt, name, **choice))
 
 
-@needs_onnx
-@pytest.mark.slow
-def test_an_exported_model_answers_as_its_checkpoint_does(write_inter: Any) -> None:
-    answers_agree(trained(write_inter, time_bias=True, position="relative"))
-
-
 def answers_agree(found: Trained) -> None:
     model, exported = both(found)
-    histories, times = asked(found)
+    histories = asked(found)
     assert (exported.items, exported.fields, exported.viewed) == (model.items, model.fields, model.viewed)
-    scores = [one.score(histories, model.items, times) for one in (model, exported)]
+    scores = [one.score(histories, model.items) for one in (model, exported)]
     pd.testing.assert_frame_equal(*scores, atol=1e-4, rtol=0)
-    vectors = [one.user_vectors(histories, times) for one in (model, exported)]
+    vectors = [one.user_vectors(histories) for one in (model, exported)]
     np.testing.assert_allclose(vectors[1].vectors, vectors[0].vectors, atol=1e-4)
     for how in (
         {"filter_viewed": True},
@@ -85,9 +78,9 @@ def answers_agree(found: Trained) -> None:
         {"items_to_recommend": ["i3", "i4", "i5", "i6"], "exclude": {"first 2": ["i4", "i3"], "u7": ["i6"]}},
         {"exclude": ["i1", "i2"], "k": 3},
     ):
-        tables = [one.recommend(histories, times=times, **how) for one in (model, exported)]
+        tables = [one.recommend(histories, **how) for one in (model, exported)]
         agree_but_for_ties(*tables)
-    metrics = [one.evaluate(histories, topk=[1, 5], times=times) for one in (model, exported)]
+    metrics = [one.evaluate(histories, topk=[1, 5]) for one in (model, exported)]
     assert metrics[0] == pytest.approx(metrics[1], abs=1e-6)
 
 
@@ -164,7 +157,7 @@ def test_the_command_writes_what_load_reads(small: Trained, capsys: pytest.Captu
     command = ["export", "--checkpoint=m.pth", "--output=out", "--logit_adjustment=1.5"]
     assert main(command) == 0
     assert sorted(file.name for file in Path("out").iterdir()) == [CATALOGUE, GRAPH, f"{GRAPH}.data", OPTIONS]
-    model, (histories, _) = load("m.pth", "cpu", logit_adjustment=1.5), asked(small)
+    model, histories = load("m.pth", "cpu", logit_adjustment=1.5), asked(small)
     scores = [one.score(histories, model.items) for one in (model, load("out"))]
     pd.testing.assert_frame_equal(*scores, atol=1e-4, rtol=0)
     assert main(command) == 2
@@ -174,16 +167,15 @@ def test_the_command_writes_what_load_reads(small: Trained, capsys: pytest.Captu
 
 @needs_onnx
 @pytest.mark.slow
-def test_times_that_are_missing_and_arguments_that_cannot_be_are_one_line(write_inter: Any) -> None:
-    _, exported = both(trained(write_inter, time_bias=True))
+def test_arguments_that_cannot_be_are_one_line(write_inter: Any) -> None:
+    _, exported = both(trained(write_inter))
     for message, call in (
-        ("trained with `time_bias`", lambda: exported.recommend([["i1"]])),
-        ("`k` must be", lambda: exported.recommend([["i1"]], k=0, times=[[1.0]])),
-        ("`filter_viewed` must be", lambda: exported.recommend([["i1"]], filter_viewed="x", times=[[1.0]])),
-        ("names 1 of 1 items", lambda: exported.score([["i1"]], ["no"], times=[[1.0]])),
-        ("leave nothing", lambda: exported.recommend([["i1"]], exclude=exported.items, times=[[1.0]])),
-        ("no history here", lambda: exported.recommend({"a": ["i1"]}, exclude={"b": ["i1"]}, times={"a": [1.0]})),
-        ("no history to evaluate", lambda: exported.evaluate([["i1"]], times=[[1.0]])),
+        ("`k` must be", lambda: exported.recommend([["i1"]], k=0)),
+        ("`filter_viewed` must be", lambda: exported.recommend([["i1"]], filter_viewed="x")),
+        ("names 1 of 1 items", lambda: exported.score([["i1"]], ["no"])),
+        ("leave nothing", lambda: exported.recommend([["i1"]], exclude=exported.items)),
+        ("no history here", lambda: exported.recommend({"a": ["i1"]}, exclude={"b": ["i1"]})),
+        ("no history to evaluate", lambda: exported.evaluate([["i1"]])),
         ("that of the export", lambda: load("out", logit_adjustment=1.0)),
         ("computes on the processor", lambda: load("out", "cuda")),
         ("`batch_size` must be", lambda: load("out", batch_size=0)),

@@ -110,7 +110,7 @@ def test_what_is_found_is_what_a_loop_over_the_lists_finds(
     [
         ({}, -3.0),
         ({"objective": "next"}, 3.0),
-        ({"objective": "prefix", "time_bias": True}, -3.0),
+        ({"objective": "prefix"}, -3.0),
         ({"logit_adjustment": 0.7, "output_projection": True}, -3.0),
         ({"seen_bias": False}, 0.0),
         ({"memory": True}, 3.0),
@@ -259,13 +259,6 @@ def test_what_an_index_cannot_be_chosen_by_is_refused(write_inter: Any) -> None:
         with pytest.raises(UserError, match=words):
             model.build_index(**{"histories": FRAME, **how})
     assert model.index is None
-
-
-def test_a_model_with_time_bias_asks_for_times_to_build_an_index(write_inter: Any) -> None:
-    model = load(trained(write_inter, time_bias=True).file, "cpu")
-    with pytest.raises(UserError, match="trained with `time_bias`"):
-        model.build_index(histories=[["i1"], ["i2"]])
-    assert model.build_index(histories=[["i1"], ["i2"]], times=[[1], [2]], k=3).choice.histories == 1
 
 
 def test_the_commands_make_and_use_an_index(small: Trained, capsys: pytest.CaptureFixture[str]) -> None:

@@ -39,10 +39,9 @@ def test_the_recommended_items_are_those_of_the_test_item_by_item(
 ) -> None:
     found = trained(write_inter, seen_bias, name, **choice)
     result = found.trainer.evaluate(found.test, load_best_model=False)
-    histories, times, targets = found.histories()
+    histories, targets = found.histories()
     loaded, excluded = load(found.file, "cpu"), bool(choice.get("exclude_seen"))
-    given = {"histories": histories, "times": times if choice.get("time_bias") else None}
-    table = loaded.recommend(**given, k=K, filter_viewed=excluded)
+    table = loaded.recommend(histories, k=K, filter_viewed=excluded)
     best, compared = lists_of(table), 0
     for user, items in histories.items():
         if excluded and targets[user] in items:  # in evaluation a repeated target stays
@@ -51,20 +50,17 @@ def test_the_recommended_items_are_those_of_the_test_item_by_item(
         assert best[user] == found.dataset.id2token("item_id", ranked).tolist()
         compared += 1
     assert compared >= 10
-    evaluated = loaded.evaluate(**given, targets=targets, topk=(K,))
+    evaluated = loaded.evaluate(histories, targets, topk=(K,))
     assert {key: round(evaluated[key], 4) for key in result} == pytest.approx(dict(result), abs=1e-4)
     some = list(histories.items())[::5]
-    alone = pd.concat(
-        loaded.recommend({user: items}, K, excluded, times={user: times[user]} if given["times"] else None)
-        for user, items in some
-    )
+    alone = pd.concat(loaded.recommend({user: items}, K, excluded) for user, items in some)
     together = table[table["user_id"].isin(dict(some))]
     assert alone["item_id"].tolist() == together["item_id"].tolist()
     np.testing.assert_allclose(alone["score"], together["score"], atol=1e-4)
 
 
 def test_scores_ranks_and_vectors_say_the_same_as_recommendations(small: Trained, model: Recommender) -> None:
-    histories, _, targets = small.histories()
+    histories, targets = small.histories()
     whole = model.recommend(histories, k=1000, filter_viewed=False)
     assert len(whole) == len(histories) * len(model.items)
     scores = model.score(histories, model.items)
@@ -96,8 +92,6 @@ def test_histories_may_be_lists_a_dictionary_or_a_frame(model: Recommender) -> N
     assert of_frame == {name: lists_of(by_user)[name] for name in "ba"}
     as_dates = frame.assign(timestamp=pd.to_datetime(frame["timestamp"], unit="D"))
     assert lists_of(model.recommend(as_dates, k=4)) == of_frame
-    turned = model.recommend([["i8", "i3", "i5"]], k=4, times=[[3, 1, 2]])
-    assert lists_of(turned)[0] == lists_of(wanted)[0]
 
 
 def test_numbers_are_ids_as_the_log_writes_them(write_inter: Any) -> None:
@@ -222,23 +216,22 @@ def test_similar_items_have_the_highest_cosine_and_are_not_the_item(model: Recom
         np.testing.assert_allclose(rows["score"], np.sort(own)[::-1][:4], atol=1e-5)
 
 
-@pytest.mark.parametrize("choice", [{}, {"objective": "next"}, {"time_bias": True}], ids=str)
+@pytest.mark.parametrize("choice", [{}, {"objective": "next"}], ids=str)
 def test_an_explanation_says_what_the_score_would_be_without_an_item(
     choice: dict[str, Any], write_inter: Any, tmp_path: Path
 ) -> None:
     loaded = load(trained(write_inter, **choice).file)
-    history, times = ["i9", "i2", "i7", "i4", "i2", "i5", "i1"], [1.0, 5, 6, 20, 30, 31, 90]
-    when = (lambda kept: [[times[n] for n in kept]]) if choice.get("time_bias") else (lambda kept: None)
+    history = ["i9", "i2", "i7", "i4", "i2", "i5", "i1"]
     for item in ("i6", "i2", "i9"):
-        found = loaded.explain(history, item, times if choice.get("time_bias") else None)
+        found = loaded.explain(history, item)
         everything = range(len(history))
-        score = loaded.score([history], [item], when(everything))["score"][0]
+        score = loaded.score([history], [item])["score"][0]
         assert found.score == pytest.approx(score, abs=1e-4)
         assert len(found.table) == (5 if choice.get("objective") else 4)
         assert found.table["item"].tolist() == history[-len(found.table) :]
         for row in found.table.itertuples():
             kept = [n for n in everything if n != len(history) - 1 - row.position]
-            without = loaded.score([[history[n] for n in kept]], [item], when(kept))["score"][0]
+            without = loaded.score([[history[n] for n in kept]], [item])["score"][0]
             assert row.influence == pytest.approx(score - without, abs=1e-4)
         assert (found.table["attention"] >= 0).all()
         assert found.table["attention"].sum() <= 1 + 1e-5
@@ -249,7 +242,7 @@ def test_an_explanation_says_what_the_score_would_be_without_an_item(
 
 
 def test_histories_in_the_checkpoint_are_everybodys_to_the_last(write_inter: Any) -> None:
-    found = trained(write_inter, keep_histories=True, time_bias=True)
+    found = trained(write_inter, keep_histories=True)
     loaded = load(found.file)
     frame = pd.DataFrame(ROWS, columns=["user_id", "item_id", "timestamp"])
     pd.testing.assert_frame_equal(
@@ -257,13 +250,13 @@ def test_histories_in_the_checkpoint_are_everybodys_to_the_last(write_inter: Any
         loaded.recommend(frame, k=3).sort_values(["user_id", "rank"]).reset_index(drop=True),
         check_exact=False,
     )
-    histories, times, targets = found.histories()
-    wanted = loaded.evaluate(histories, targets, times=times)
+    histories, targets = found.histories()
+    wanted = loaded.evaluate(histories, targets)
     assert loaded.evaluate() == pytest.approx(wanted, abs=1e-6)
 
 
 def test_an_unknown_target_is_a_miss(small: Trained, model: Recommender) -> None:
-    histories, _, targets = small.histories()
+    histories, targets = small.histories()
     users = list(histories)
     found = model.evaluate(histories, {**targets, users[0]: "nope"}, topk=(1, 26))
     assert found["hit@26"] == pytest.approx(1 - 1 / len(users))
@@ -297,8 +290,7 @@ WRONG = [
     (lambda m: m.recommend(pd.Series([["i1"], ["i2"]], index=["a", "a"])), "`histories` names user 'a' twice"),
     (lambda m: m.recommend({"a": ["i1"]}, exclude={"b": ["i1"]}), "`exclude` names user 'b', who has no history here"),
     (lambda m: m.recommend([["i1"]], items_to_recommend=["i1"], exclude=["i1"]), "leave nothing to recommend"),
-    (lambda m: m.recommend([["i1"]], times=[[1, 2]]), "`times` must have a time for each item"),
-    (lambda m: m.recommend([["i1"]], times=[["soon"]]), "the histories: 'times' "),
+    (lambda m: m.recommend(pd.DataFrame({"user_id": [1], "item_id": [1], "timestamp": ["soon"]})), "'timestamp' "),
     (lambda m: m.recommend(pd.DataFrame({"user_id": [1]})), "the histories have no column 'item_id'"),
     (lambda m: m.recommend(pd.DataFrame({"user_id": [None], "item_id": [1]})), "lack 1 values of 'user_id'"),
     (lambda m: m.score([["i1"]], ["x"]), "`items` names 1 of 1 items that the model does not know"),
@@ -316,12 +308,6 @@ def test_what_cannot_be_answered_is_refused_in_one_line(model: Recommender) -> N
         with pytest.raises(UserError, match=words) as error:
             ask(model)
         assert "\n" not in str(error.value)
-
-
-def test_a_model_with_time_bias_asks_for_times(write_inter: Any) -> None:
-    loaded = load(trained(write_inter, time_bias=True).file)
-    with pytest.raises(UserError, match="trained with `time_bias`: it needs the time of each interaction"):
-        loaded.recommend([["i1"]])
 
 
 @pytest.mark.parametrize(
@@ -406,7 +392,7 @@ def test_all_users_of_ml_100k_get_what_the_full_ranking_has() -> None:
     options = {"hidden_size": 32, "inner_size": 32, "n_layers": 1, "epochs": 0, "MAX_ITEM_LIST_LENGTH": 50, **PROTOCOL}
     found = Trained(make_config("BERT4RecPlus", **options))
     found.trainer.evaluate(found.test, load_best_model=False)
-    histories, _, _ = found.histories()
+    histories, _ = found.histories()
     best = lists_of(load(found.file, "cpu").recommend(histories, k=K, filter_viewed=False))
     tokens = np.asarray(found.dataset.field2id_token["item_id"])
     users = found.dataset.field2id_token["user_id"]

@@ -122,8 +122,6 @@ REFUSED: list[tuple[bytes, str]] = [
     (b'{"histories": [["%s"]]}' % (b"x" * 257), "at most 256 characters"),
     (b'{"histories": [%s[]]}' % (b"[]," * 100), "at most 100 elements, but has"),
     (b'{"histories": [[%s1]]}' % (b"1," * 10_000), "at most 10000 elements, but has"),
-    (b'{"histories": [["i1"]], "times": [[NaN]]}', "finite number"),
-    (b'{"histories": [["i1"]], "times": [[1, 2]]}', '"`times` must have a time for each item'),
     (b'{"histories": [["i1"]], "diversity": 1.1}', "body.diversity: "),
     (b'{"histories": [["i1"]], "filter_viewed": "yes"}', "body.filter_viewed must be True, False or 'auto'"),
     (b'{"histories": [["i1"]], "filter_viewed": 1}', "body.filter_viewed must be"),
@@ -143,7 +141,6 @@ BAD: list[tuple[str, bytes | None, int, str]] = [
     ("similar", b'{"items": []}', 422, "at least 1 elements, but has 0"),
     ("explain", b'{"history": ["nobody"], "item": "i1"}', 422, "no item that the model knows"),
     ("explain", b'{"history": ["i1"], "item": "nobody"}', 422, "does not know"),
-    ("explain", b'{"history": ["i1"], "item": "i2", "times": []}', 422, "a time for each item"),
     ("search?text=", None, 422, "query.text"),
     ("search?text=a&most=1000", None, 422, "query.most"),
     ("nothing", None, 404, "Not Found"),
@@ -187,7 +184,7 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=2),
     max_leaves=6,
 )
-KEYS = ("histories", "times", "k", "filter_viewed", "exclude", "diversity", "items", "history", "item", "compared")
+KEYS = ("histories", "k", "filter_viewed", "exclude", "diversity", "items", "history", "item", "compared")
 
 
 @settings(max_examples=40, deadline=None)
@@ -409,7 +406,7 @@ def test_small_questions_are_answered_where_large_ones_are_refused(
     half.close()
 
 
-@pytest.mark.parametrize("form", ['{"histories": [[]], "times": [%s]}', '{"histories": [%s]}', '{"histories": [[%s]]}'])
+@pytest.mark.parametrize("form", ['{"histories": [%s]}', '{"histories": [[%s]]}'])
 def test_a_long_list_of_mistakes_is_refused_at_the_first(form: str, service: Service) -> None:
     status, answer = service.ask("recommend", (form % ",".join(["1.5"] * 200_000)).encode())
     assert status == 422

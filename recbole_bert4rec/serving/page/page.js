@@ -69,12 +69,6 @@ function paragraph(text) {
   return element;
 }
 
-function timesOf(items) {
-  if (!checkpoints.some((one) => one.needs_times)) return undefined;
-  const now = Date.now() / 1000;
-  return items.map((_, place) => now - 60 * (items.length - place));
-}
-
 async function similar(item, compared, line) {
   const { answers } = await ask("similar", { items: [item], k: LENGTH, compared });
   const list = document.createElement("ul");
@@ -84,7 +78,7 @@ async function similar(item, compared, line) {
 }
 
 async function why(item, compared, line) {
-  const { reasons, score } = await ask("explain", { history, item, compared, times: timesOf(history) });
+  const { reasons, score } = await ask("explain", { history, item, compared });
   const widest = Math.max(...reasons.map((reason) => Math.abs(reason.influence)), 1e-9);
   const table = document.createElement("div");
   table.className = "why";
@@ -121,7 +115,7 @@ function drawHistory() {
 
 async function drawNext() {
   const mine = ++asked;
-  const question = { histories: [history], k: LENGTH, times: timesOf(history) && [timesOf(history)] };
+  const question = { histories: [history], k: LENGTH };
   const found = await Promise.all(
     checkpoints.map((_, which) => ask("recommend", { ...question, compared: which === 1 })),
   );
@@ -134,7 +128,6 @@ async function drawNext() {
     section.querySelector("h2").textContent = found.length > 1 ? about.file : history.length ? "Next" : "Popular";
     section.querySelector(".about").textContent = [
       answer.unknown && `${answer.unknown} of the history unknown here`,
-      about.needs_times && "times are taken as a minute apart",
       about.viewed,
     ].filter(Boolean).join("; ").replace(/^./, (first) => first.toUpperCase());
     answer.items.forEach((shown, place) => {
