@@ -219,7 +219,7 @@ class Next(_NextItem):
 
     def label(self, sequences: Tensor, lengths: Tensor, generator: torch.Generator) -> TrainingBatch:
         """Label each item with the one after it: :func:`next_items`."""
-        return next_items(sequences, lengths, self.mask_token, generator)
+        return next_items(sequences, lengths, generator)
 
     def ask(self, item_seq: Tensor, lengths: Tensor, trim: bool = True) -> EncoderInput:
         """Read the last item, causally: :func:`read_last`."""
@@ -233,11 +233,10 @@ class Prefix(_NextItem):
     def __init__(self, config: OptionValues, mask_token: int) -> None:
         super().__init__(config, mask_token)
         self.prefix_share: float = config["prefix_share"]
-        self.mask_ratio: float = config["prefix_mask_ratio"]
 
     def label(self, sequences: Tensor, lengths: Tensor, generator: torch.Generator) -> TrainingBatch:
         """Draw the prefixes, and label the items after them: :func:`next_items`."""
-        return next_items(sequences, lengths, self.mask_token, generator, self.prefix_share, self.mask_ratio)
+        return next_items(sequences, lengths, generator, self.prefix_share)
 
     def ask(self, item_seq: Tensor, lengths: Tensor, trim: bool = True) -> EncoderInput:
         """Read the last item, which sees all: :func:`read_last`."""
@@ -245,33 +244,23 @@ class Prefix(_NextItem):
 
 
 def next_items(
-    sequences: Tensor,
-    lengths: Tensor,
-    mask_token: int,
-    generator: torch.Generator | None,
-    prefix_share: float = 0.0,
-    mask_ratio: float = 0.0,
+    sequences: Tensor, lengths: Tensor, generator: torch.Generator | None, prefix_share: float = 0.0
 ) -> TrainingBatch:
     """Take the last item from each sequence and let every position predict the item after it.
 
     With a prefix (prefix language model; Dong et al., UniLM, NeurIPS 2019) the items before a random cut see each other
-    from both sides. Then only the last of them and the later ones predict, for the others see what follows them. Masked
-    items of a prefix are predicted too, from the position before them (masked next-token prediction): the position that
-    a next item is read from.
+    from both sides. Then only the last of them and the later ones predict, for the others see what follows them.
 
     Args:
         sequences: items padded on the right. *Shape:* (B, L + 1)
         lengths: items of each sequence. *Shape:* (B,)
-        mask_token: id of [MASK].
         generator: on the device of ``sequences``; nothing is drawn without a prefix.
         prefix_share: probability that a sequence has a prefix; the others are causal (Radford et al., 2018; SASRec,
             Kang and McAuley, ICDM 2018).
-        mask_ratio: share of the items of a prefix, its first one aside, that are masked.
     """
-    shown = sequences[:, :-1].clone()
-    column = torch.arange(shown.shape[1], device=shown.device)
+    column = torch.arange(sequences.shape[1] - 1, device=sequences.device)
     count = (lengths - 1).clamp(min=0)  # items that are shown
-    shown.masked_fill_(column >= count.unsqueeze(1), PADDING)
+    shown = sequences[:, :-1].masked_fill(column >= count.unsqueeze(1), PADDING)
     two_sided = torch.ones_like(count)
     read = column < count.unsqueeze(1)
     if prefix_share:
@@ -279,12 +268,6 @@ def next_items(
         cut = 1 + (draws[1] * count).long().clamp(max=(count - 1).clamp(min=0))  # in 1..count
         two_sided = torch.where(draws[0] < prefix_share, cut, two_sided)
         read &= column >= two_sided.unsqueeze(1) - 1
-    masked = torch.zeros_like(read)
-    if prefix_share and mask_ratio:
-        inside = (column > 0) & (column < two_sided.unsqueeze(1))
-        masked = inside & (torch.rand(shown.shape, generator=generator, device=shown.device) < mask_ratio)
-        shown.masked_fill_(masked, mask_token)
-        read[:, :-1] |= masked[:, 1:]
     rows, columns = read.nonzero(as_tuple=True)
     return TrainingBatch(shown, rows, columns, sequences[rows, columns + 1], two_sided)
 

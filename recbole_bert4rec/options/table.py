@@ -292,14 +292,6 @@ OPTIONS: Mapping[str, Option] = {
         source=Source.VALIDATION,
         help="Probability that a sequence has a two-sided beginning, with objective prefix; the others are causal.",
     ),
-    "prefix_mask_ratio": Option(
-        default=0.0,
-        kind=Real(0, 1, "[)"),
-        role=Role.TASK,
-        needs=("objective", ("prefix",)),
-        source=Source.VALIDATION,
-        help="Share of the items of such a beginning that are masked and predicted, with objective prefix.",
-    ),
     "mask_ratio": Option(
         default=0.2,
         kind=Real(0, 1, "(]"),

@@ -83,7 +83,7 @@ class GRU4RecPlus(WindowModel):
             A scalar.
         """
         sequences, lengths = interaction[self.ITEM_SEQ], interaction[self.ITEM_SEQ_LEN]
-        shown = next_items(sequences, lengths, self.n_items, None)
+        shown = next_items(sequences, lengths, None)
         vectors = self.forward(shown.item_seq)[shown.rows, shown.columns]  # (M, H)
         negatives = torch.cat([shown.labels, self.negatives.draw_items(self.n_sample, shown.labels, None)])  # (K,)
         scores = sampled_scores(vectors, self._outputs, shown.labels, negatives)

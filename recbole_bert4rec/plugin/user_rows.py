@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-import torch
 from recbole.config import Config
 from recbole.data.interaction import Interaction
 from recbole.model.abstract_recommender import SequentialRecommender
@@ -70,7 +69,7 @@ def loss_of_windows(original: Callable[..., Tensor], self: Any, interaction: Int
     if self.POS_ITEM_ID in interaction.columns:
         return original(self, interaction)
     sequences, lengths = interaction[self.ITEM_SEQ], interaction[self.ITEM_SEQ_LEN]
-    shown = next_items(sequences, lengths, self.n_items, torch.default_generator)
+    shown = next_items(sequences, lengths, None)
 
     def gather_everywhere(output: Tensor, last: Tensor) -> Tensor:
         """Return the output at every item, (M, H), though RecBole reads only that of the last, (B, H)."""

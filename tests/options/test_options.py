@@ -55,7 +55,6 @@ BAD_VALUES = [
     ("dupe_factor", 0, "a whole number at least 1"),
     ("objective", "causal", "one of ['cloze', 'next', 'prefix']"),
     ("prefix_share", 1.5, "a number at least 0 and at most 1"),
-    ("prefix_mask_ratio", 1.0, "a number at least 0 and below 1"),
     ("training_rows", "prefix", "one of ['user'], or null"),
     ("mask_ratio", 1.5, "a number above 0 and at most 1"),
     ("mask_ratio", 0.0, "a number above 0 and at most 1"),
