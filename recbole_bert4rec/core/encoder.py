@@ -21,22 +21,12 @@ _ITEMS_AT_ONCE = 1 << 12
 """Whose contents are read together: few enough for a processor's cache."""
 
 
-def swiglu(gates_and_values: Tensor) -> Tensor:
-    """Gate one half of the input with the Swish of the other (SwiGLU, Shazeer, 2020).
-
-    *Shape:* (..., 2 I) -> (..., I)
-    """
-    gate, value = gates_and_values.chunk(2, dim=-1)
-    return F.silu(gate) * value
-
-
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
     "relu": F.relu,
     "swish": F.silu,
     "tanh": torch.tanh,
     "sigmoid": torch.sigmoid,
-    "swiglu": swiglu,
 }
 
 Positions = tuple[Tensor, Tensor]
@@ -243,13 +233,12 @@ def _index_within_row(rows: Tensor, batch: int) -> Tensor:
 class FeedForward(Sublayer):
     """Position-wise feed-forward network: FFN(x) = GELU(x W_1 + b_1) W_2 + b_2 (equation 3).
 
-    ``hidden_act`` names another activation than GELU; with swiglu x W_1 has twice the width, half of it the gate.
+    ``hidden_act`` names another activation than GELU.
     """
 
     def __init__(self, options: EncoderOptions) -> None:
         super().__init__()
-        gated = options.hidden_act == "swiglu"
-        self.inner = Linear(options.hidden_size, options.inner_size * (2 if gated else 1))
+        self.inner = Linear(options.hidden_size, options.inner_size)
         self.activation = ACTIVATIONS[options.hidden_act]
         self.output = Linear(options.inner_size, options.hidden_size)
         self._init_residual(options)

@@ -186,11 +186,11 @@ OPTIONS: Mapping[str, Option] = {
     ),
     "hidden_act": Option(
         default="gelu",
-        kind=OneOf(("gelu", "relu", "swish", "tanh", "sigmoid", "swiglu")),
+        kind=OneOf(("gelu", "relu", "swish", "tanh", "sigmoid")),
         role=Role.ARCHITECTURE,
         source=Source.PAPER,
         shared=True,
-        help="Activation of the feed-forward layer; swiglu adds a gate.",
+        help="Activation of the feed-forward layer.",
     ),
     "layer_norm_eps": Option(
         default=1e-12,

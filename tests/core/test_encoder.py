@@ -51,11 +51,7 @@ def naive_feed_forward(layer: Any, options: EncoderOptions, hidden: torch.Tensor
     """Equation 3, with another activation where the options name one."""
     if options.hidden_act == "gelu":
         return by_the_paper(reference.FeedForward(options.hidden_size, options.inner_size), layer, hidden)
-    inner = layer.inner(hidden)
-    if options.hidden_act == "swiglu":
-        half = options.inner_size
-        return layer.output(inner[..., :half] * torch.sigmoid(inner[..., :half]) * inner[..., half:])
-    return layer.output(layer.activation(inner))
+    return layer.output(layer.activation(layer.inner(hidden)))
 
 
 def naive_encoder(encoder: BERT4RecEncoder, item_seq: torch.Tensor) -> torch.Tensor:

@@ -93,7 +93,7 @@ COMPUTED: list[Callable[[str], Tensors]] = [
     of_the_best,
     of_the_encoder,
     lambda on: of_the_encoder(on, position="relative"),
-    lambda on: of_the_encoder(on, norm="pre", hidden_act="swiglu"),
+    lambda on: of_the_encoder(on, norm="pre", hidden_act="swish"),
     lambda on: of_the_encoder(on, contents=CONTENTS),
 ]
 

@@ -18,7 +18,7 @@ from tests.helpers.small import SMALL, start
         {"norm": "pre"},
         {"ablate": ["residual"]},
         {"output_projection": True},
-        {"hidden_act": "swiglu"},
+        {"hidden_act": "relu"},
         {"position": "none"},
     ],
     ids=str,
