@@ -64,7 +64,7 @@ class SharedNegatives(nn.Module):
     Args:
         counts: interactions of each item in training; 0 for padding. *Shape:* (N,)
         how: ``uniform`` draws all items alike; ``popularity`` draws by counts + 1, so that items without a training
-            interaction are negatives too; ``batch`` takes the labels of the batch, whose frequencies are the counts.
+            interaction are negatives too.
         power: of what is drawn by; 0 draws all items alike (Hidasi and Karatzoglou, CIKM 2018, section 3.2).
     """
 
@@ -73,27 +73,20 @@ class SharedNegatives(nn.Module):
 
     def __init__(self, counts: Tensor, how: str, power: float = 1.0) -> None:
         super().__init__()
-        weights = {"uniform": torch.ones_like(counts), "popularity": counts + 1, "batch": counts}[how].double() ** power
+        weights = {"uniform": torch.ones_like(counts), "popularity": counts + 1}[how].double() ** power
         weights[PADDING] = 0.0
-        self.how = how
         self.register_buffer("cumulative", weights.cumsum(0) / weights.sum(), persistent=False)
         self.register_buffer("log_share", (weights / weights.sum()).log().float(), persistent=False)
 
-    def draw(self, count: int, labels: Tensor, generator: torch.Generator) -> Negatives:
-        """Draw the negatives of a batch.
+    def draw(self, count: int, generator: torch.Generator | None = None) -> Negatives:
+        """Draw K negatives, ``count``, on the module's device; without a generator by torch's own of that device."""
+        items = self.draw_items(count, generator)
+        return Negatives(items, self.log_share[items] + math.log(count))
 
-        Args:
-            count: K; in mode ``batch`` K is the number of labels instead.
-            labels: items to predict. *Shape:* (M,)
-            generator: on the device of ``labels``.
-        """
-        items = labels if self.how == "batch" else self.draw_items(count, labels, generator)
-        return Negatives(items, self.log_share[items] + math.log(len(items)))
-
-    def draw_items(self, count: int, labels: Tensor, generator: torch.Generator | None) -> Tensor:
-        """Draw items alone, on the device of ``labels``; without a generator by torch's own of that device.
+    def draw_items(self, count: int, generator: torch.Generator | None = None) -> Tensor:
+        """Draw items alone.
 
         *Shape:* (K,)
         """
-        draw = torch.rand(count, generator=generator, device=labels.device, dtype=torch.float64)
+        draw = torch.rand(count, generator=generator, device=self.cumulative.device, dtype=torch.float64)
         return torch.searchsorted(self.cumulative, draw, right=True).clamp(max=len(self.cumulative) - 1)

@@ -361,12 +361,11 @@ OPTIONS: Mapping[str, Option] = {
     ),
     "negatives": Option(
         default=AUTO,
-        kind=or_auto(OneOf(("uniform", "popularity", "batch"))),
+        kind=or_auto(OneOf(("uniform", "popularity"))),
         role=Role.TASK,
         needs=("loss_type", SAMPLED_LOSSES),
         source=Source.OURS,
-        help="How negatives are drawn; with sampled_softmax also by popularity, or the labels of the batch (never "
-        "items that training lacks).",
+        help="How negatives are drawn; by popularity with sampled_softmax alone.",
     ),
     "gbce_t": Option(
         default=0.75,

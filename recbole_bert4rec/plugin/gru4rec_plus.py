@@ -85,7 +85,7 @@ class GRU4RecPlus(WindowModel):
         sequences, lengths = interaction[self.ITEM_SEQ], interaction[self.ITEM_SEQ_LEN]
         shown = next_items(sequences, lengths, None)
         vectors = self.forward(shown.item_seq)[shown.rows, shown.columns]  # (M, H)
-        negatives = torch.cat([shown.labels, self.negatives.draw_items(self.n_sample, shown.labels, None)])  # (K,)
+        negatives = torch.cat([shown.labels, self.negatives.draw_items(self.n_sample)])  # (K,)
         scores = sampled_scores(vectors, self._outputs, shown.labels, negatives)
         weights = mask_weights(shown.rows, len(sequences), "mask")
         if self.loss_type == "CE":

@@ -156,7 +156,7 @@ class BERT4Rec(Ranker, SequentialRecommender):
             outside = self._negatives_outside(sequences, batch, generator)
             return bpr(vectors, encoder.outputs, labels, outside, weights)
         if self.negatives is not None:
-            negatives = self.negatives.draw(self.n_negatives, labels, generator)
+            negatives = self.negatives.draw(self.n_negatives, generator)
             scores = sampled_scores(vectors, encoder.outputs, labels, negatives.items, offset)
             if self.loss_type == "sampled_softmax":
                 return sampled_softmax(scores, negatives.log_expected, weights)

@@ -261,7 +261,7 @@ def test_bpr_max_is_nothing_where_every_negative_is_the_label() -> None:
 
 def test_negatives_are_drawn_by_a_power_of_the_counts() -> None:
     counts = torch.tensor([0, 15, 3, 0])
-    drawn = SharedNegatives(counts, "popularity", 0.5).draw(60_000, counts, epoch_generator(0, 0)).items
+    drawn = SharedNegatives(counts, "popularity", 0.5).draw(60_000, epoch_generator(0, 0)).items
     share = drawn.bincount(minlength=4) / 60_000
     torch.testing.assert_close(share, torch.tensor([0, 4.0, 2.0, 1.0]) / 7, atol=0.01, rtol=0)
 
@@ -295,7 +295,7 @@ def test_an_offset_moves_the_labels_and_negatives_that_it_names_as_often_as_they
 def test_items_that_training_lacks_are_drawn_by_popularity_too() -> None:
     counts = torch.tensor([0, 8, 0, 1])
     negatives = SharedNegatives(counts, "popularity")
-    items, log_expected = negatives.draw(24_000, counts, epoch_generator(0, 0))
+    items, log_expected = negatives.draw(24_000, epoch_generator(0, 0))
     torch.testing.assert_close(torch.bincount(items) / 24_000, torch.tensor([0, 9, 1, 2]) / 12, atol=0.01, rtol=0)
     assert log_expected[items == 2][0].item() == pytest.approx(math.log(2000), rel=1e-5)
 
@@ -305,7 +305,7 @@ def test_many_negatives_estimate_the_whole_softmax(how: str) -> None:
     tensors = problem(5, 6, 30, 4, torch.float32)
     arguments = [tensors[name].detach() for name in ("hidden", "embedding", "bias", "labels", "weights")]
     counts = torch.arange(30)
-    drawn = SharedNegatives(counts, how).draw(400_000, tensors["labels"], epoch_generator(0, 0))
+    drawn = SharedNegatives(counts, how).draw(400_000, epoch_generator(0, 0))
     scores = sampled_scores(arguments[0], outputs_of(*arguments[1:3]), arguments[3], drawn.items)
     assert sampled_softmax(scores, drawn.log_expected, arguments[4]).item() == pytest.approx(
         cross_entropy(*arguments).item(), rel=0.02

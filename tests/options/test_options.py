@@ -65,7 +65,7 @@ BAD_VALUES = [
     ("mask_keep_share", -0.1, "at least 0"),
     ("loss_type", "XYZ", f"one of {list(LOSSES)}"),
     ("n_negatives", 0, "a whole number at least 1"),
-    ("negatives", "hard", "one of ['uniform', 'popularity', 'batch']"),
+    ("negatives", "hard", "one of ['uniform', 'popularity']"),
     ("gbce_t", 1.1, "a number at least 0 and at most 1"),
     ("sparse_update", 1, "one of [True, False]"),
     ("seen_bias", "on", "one of [True, False]"),
@@ -202,7 +202,7 @@ def test_recbole_reads_the_data_anew_where_an_option_of_ours_shapes_them() -> No
         ({"mask_ratio": 0.3, "objective": "cloze"}, "SASRecPlus", None),
         ({"prefix_share": 0.3}, "BERT4RecPlus", None),
         ({"gbce_t": 0.5, "loss_type": "BCE"}, "BERT4Rec", "`gbce_t` is for loss_type gBCE and has no effect with BCE"),
-        ({"negatives": "batch", "loss_type": "CE"}, "SASRecPlus", "or BCE or gBCE and has no effect with CE"),
+        ({"negatives": "uniform", "loss_type": "CE"}, "SASRecPlus", "or BCE or gBCE and has no effect with CE"),
         ({"n_negatives": 5}, "BERT4Rec", None),  # loss_type is auto
         ({"n_negatives": 5, "loss_type": "BCE"}, "BERT4Rec", None),
         ({"prop_sliding_window": 0.3}, "BERT4Rec", "`prop_sliding_window` is for window sliding and has no effect"),
@@ -281,7 +281,7 @@ def test_all_mistakes_come_in_one_message() -> None:
             {"metrics": ["NDCG"]},
             "must be one of `metrics` ['NDCG'] at one of `topk` [10], but is 'MRR@10'",
         ),
-        ({"loss_type": "gBCE", "negatives": "batch"}, "`negatives` must be uniform with gBCE"),
+        ({"loss_type": "gBCE", "negatives": "popularity"}, "`negatives` must be uniform with gBCE"),
         ({"sparse_update": True, "loss_type": "CE"}, "`sparse_update` needs `loss_type` sampled_softmax or BCE"),
         (
             {"sparse_update": True, "loss_type": "BCE", "learner": "sgd"},

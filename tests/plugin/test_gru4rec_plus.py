@@ -39,7 +39,7 @@ def test_the_loss_is_that_of_every_prefix_on_its_own(loss_type: str, n_sample: i
             vectors.append(model(items[:end].unsqueeze(0))[0, -1])
             labels.append(items[end])
     label = torch.stack(labels)
-    drawn = model.negatives.draw_items(n_sample, label, torch.default_generator)
+    drawn = model.negatives.draw_items(n_sample, torch.default_generator)
     arguments = torch.stack(vectors), model._outputs, label
     scores = sampled_scores(*arguments, torch.cat([label, drawn]))
     weights = torch.full((len(label),), 1 / len(label))
