@@ -127,15 +127,15 @@ def sampled_softmax(scores: SampledScores, log_expected: Tensor, weights: Tensor
     return torch.dot(everything.logsumexp(1) - scores.positive, weights)
 
 
-def binary_cross_entropy(scores: SampledScores, weights: Tensor, exponent: float = 1.0) -> Tensor:
-    """Return BCE or gBCE with K negatives (Petrov and Macdonald, RecSys 2023).
+def binary_cross_entropy(scores: SampledScores, weights: Tensor, exponent: float) -> Tensor:
+    """Return gBCE with K negatives (Petrov and Macdonald, RecSys 2023).
 
     -sum_m w_m (beta log sigmoid(s_m,label) + sum_k log(1 - sigmoid(s_mk))) / (K + 1)
 
     Args:
         scores: of the labels and the negatives.
         weights: w. *Shape:* (M,)
-        exponent: beta; 1 gives BCE, :func:`gbce_exponent` that of gBCE.
+        exponent: beta; see :func:`gbce_exponent`.
 
     Returns:
         A scalar.

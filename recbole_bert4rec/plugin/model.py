@@ -26,7 +26,7 @@ from recbole_bert4rec.core.negatives import SharedNegatives, items_outside
 from recbole_bert4rec.core.objectives import TrainingBatch, seen_pairs
 from recbole_bert4rec.core.ranker import Pairs, Ranker
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
-from recbole_bert4rec.system.constants import PADDING, SAMPLED_LOSSES, STOCK_MODEL_NAME
+from recbole_bert4rec.system.constants import PADDING, SAMPLED_LOSSES, STOCK_MODEL_NAME, UNCALIBRATED_LOSSES
 
 _STOCK_FIELDS = ("MASK_ITEM_SEQ", "POS_ITEMS", "NEG_ITEMS", "MASK_INDEX")
 
@@ -52,7 +52,7 @@ class BERT4Rec(Ranker, SequentialRecommender):
         self.loss_mean: str = config["loss_mean"]
         self.seed: int = config["seed"]
         self.n_negatives: int = config["n_negatives"]
-        self.gbce_t: float = config["gbce_t"]
+        self.gbce_t: float = 0.0 if self.loss_type == "BCE" else config["gbce_t"]
         sampled, at_frequencies = self.loss_type in SAMPLED_LOSSES, config["bias_init"] == "frequency"
         needed = sampled or at_frequencies or config["logit_adjustment"]
         counts: Any = dataset.training_counts() if needed else None
@@ -160,9 +160,9 @@ class BERT4Rec(Ranker, SequentialRecommender):
             scores = sampled_scores(vectors, encoder.outputs, labels, negatives.items, offset)
             if self.loss_type == "sampled_softmax":
                 return sampled_softmax(scores, negatives.log_expected, weights)
-            if self.loss_type in ("BCE", "gBCE"):
-                t = self.gbce_t if self.loss_type == "gBCE" else 0.0
-                return binary_cross_entropy(scores, weights, gbce_exponent(len(negatives.items), self.n_items, t))
+            if self.loss_type in UNCALIBRATED_LOSSES:
+                exponent = gbce_exponent(self.n_negatives, self.n_items, self.gbce_t)
+                return binary_cross_entropy(scores, weights, exponent)
         raise NotImplementedError(f"loss_type {self.loss_type} has no branch in loss_of")
 
     def logits_of(self, vectors: Tensor, batch: TrainingBatch) -> Tensor:

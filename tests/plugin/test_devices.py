@@ -56,7 +56,7 @@ def of_sampled_items(on: str) -> Tensors:
         return inputs[1][items], inputs[2][items]
 
     scores = sampled_scores(inputs[0], outputs, labels, items_of(9, on=on))
-    loss = sampled_softmax(scores, torch.zeros(9, device=on), weights) + binary_cross_entropy(scores, weights)
+    loss = sampled_softmax(scores, torch.zeros(9, device=on), weights) + binary_cross_entropy(scores, weights, 0.4)
     loss = loss + bpr(inputs[0], outputs, labels, items_of(MASKED, on=on), weights)
     loss = loss + bpr_max(scores, weights, 1.0)
     return with_gradients(loss, inputs)

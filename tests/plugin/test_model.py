@@ -51,6 +51,15 @@ def test_options_of_the_sampled_losses_reach_the_loss(options: dict, loss_type: 
     assert values[0] != values[1]
 
 
+def test_bce_is_gbce_with_t_0_to_the_last_digit(options: dict) -> None:
+    losses = []
+    for more in ({"loss_type": "BCE"}, {"loss_type": "gBCE", "gbce_t": 0.0}):
+        trainer, train, *_ = start(**{**options, "n_negatives": 3, **more})
+        trainer.model.eval()
+        losses.append(trainer.model.calculate_loss(next(iter(train))).item())
+    assert losses[0] == losses[1] == pytest.approx(0.534552812576294, rel=1e-6)  # as when BCE had a branch of its own
+
+
 @pytest.mark.parametrize("seen_bias", [False, True])
 def test_predict_scores_like_the_full_ranking(options: dict, seen_bias: bool) -> None:
     trainer, _, valid, _ = start(**options, seen_bias=seen_bias)
