@@ -12,9 +12,9 @@ from recbole_bert4rec.options.flags import seconds_of
 from recbole_bert4rec.options.user_models import is_ours, known_as
 from recbole_bert4rec.system.constants import VERBOSE
 from recbole_bert4rec.system.errors import UserError
-from recbole_bert4rec.system.files import check_picture, check_table
+from recbole_bert4rec.system.files import check_table
 
-_OF_ONE_RUN = ("recommend", "attention", "resume", "k")
+_OF_ONE_RUN = ("recommend", "resume", "k")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,7 +22,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_names(parser, "; several, separated by commas, are compared")
     add = parser.add_argument_group("what is done besides").add_argument
     add("--recommend", metavar="FILE", help="write every user's top k next items (.csv or .parquet)")
-    add("--attention", metavar="FILE", help="draw where each layer and head looks (.png, .pdf or .svg)")
     add("--k", type=int, help="items a user for --recommend (default: 10)")
     add(
         "--resume",
@@ -58,8 +57,6 @@ def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
     _starter(options, torchrun=False)  # flags are checked before libraries are imported
     if options.recommend is not None:
         check_table("--recommend", options.recommend)
-    if options.attention is not None:
-        check_picture("--attention", options.attention)
     if isinstance(options.resume, str) and not os.path.isfile(options.resume):
         raise UserError(f"checkpoint {options.resume} does not exist")
     from recbole_bert4rec.training.processes import TrainingProcess, run_processes, run_rank
@@ -74,7 +71,6 @@ def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
         flags={},
         recommend=options.recommend,
         k=10 if options.k is None else options.k,
-        attention=options.attention,
         resume=options.resume,
         budget=budget,
         also_test=also_test,
@@ -104,7 +100,7 @@ def _starter(options: argparse.Namespace, torchrun: bool) -> str | None:
         raise UserError(f"{' and '.join(starters)} start processes that train together; leave all but one out")
     if not starters:
         return None
-    for name in ("attention", "budget", "also_test"):
+    for name in ("budget", "also_test"):
         if getattr(options, name) is not None:
             raise UserError(f"--{name} works in one process only; leave {starters[0]} out")
     return starters[0]

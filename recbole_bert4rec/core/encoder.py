@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import ClassVar
@@ -12,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from recbole_bert4rec.core.beyond_paper import Contents, ItemContents, ItemFeatures, PositionBias
-from recbole_bert4rec.core.fast.attention import Mask, attention, split_heads
+from recbole_bert4rec.core.fast.attention import Mask, attention
 from recbole_bert4rec.core.fast.layers import Dropout, Linear, feed_forward
 from recbole_bert4rec.core.segments import index_within_segment
 from recbole_bert4rec.system.constants import PADDING, OptionValues
@@ -196,18 +195,6 @@ class MultiHeadAttention(Sublayer):
         """
         return attention(query, key, value, self.n_heads, mask, self.attn_dropout_prob if self.training else 0.0)
 
-    def weights(self, hidden: Tensor, mask: Mask) -> Tensor:
-        """Return the softmax of equation 2, for pictures.
-
-        *Shape:* (B, L, H) -> (B, A, L, L), by query and key position.
-        """
-        query, key, _ = self.query_key_value(self._pre_norm(hidden)).chunk(3, dim=-1)
-        query, key = split_heads(query, self.n_heads), split_heads(key, self.n_heads)
-        logits = query @ key.transpose(2, 3) / query.shape[-1] ** 0.5
-        if mask.bias is not None:
-            logits = logits + mask.bias
-        return torch.softmax(logits.masked_fill(~mask.allowed, -torch.inf), dim=-1)
-
     @torch.no_grad()
     def init_identity_values_(self) -> None:
         """Add the identity to the projections W^V and W^O, so that attention starts as an average of its inputs.
@@ -382,20 +369,6 @@ class BERT4RecEncoder(nn.Module):
             return vectors
         of_contents: Tensor = self.contents(items, vectors, self._draw)
         return of_contents
-
-    def attention(self, item_seq: Tensor, two_sided: Tensor | None = None) -> Tensor:
-        """Return the attention weights of every layer and head, by query and key position; arguments as of a call.
-
-        *Shape:* (B, L) -> (B, layers, A, L, L)
-        """
-        weights: list[Tensor] = []
-        shared = {id(part): part for part in (*self.parameters(), *self.buffers(), self.options)}
-        watched = copy.deepcopy(self, shared)  # with the same weights: other threads use this one meanwhile
-        for module in watched.modules():
-            if isinstance(module, MultiHeadAttention):
-                module.register_forward_pre_hook(lambda layer, inputs: weights.append(layer.weights(*inputs[:2])))
-        watched(item_seq, two_sided=two_sided)
-        return torch.stack(weights, 1)
 
     def output(self, hidden: Tensor) -> Tensor:
         """Apply the output layer up to the product with the embeddings: LayerNorm(GELU(h W^P + b^P)) (equation 7).

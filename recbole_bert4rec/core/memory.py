@@ -168,22 +168,6 @@ class Memory:
         rows = np.repeat(np.arange(sums.shape[0]), np.diff(sums.indptr))
         return rows, sums.indices.astype(np.int64), np.float32(self.weight) * logarithms
 
-    def shares(self, history: Index, item: int) -> Floats:
-        """Return how much of an item's addition is due to each item of a history.
-
-        Args:
-            history: oldest first. *Shape:* (L,)
-            item: whose score is added to.
-
-        Returns:
-            They sum up to the addition. *Shape:* (L,)
-        """
-        ages = np.arange(len(history))[::-1]
-        values: Floats = np.array([self.transitions[i, item] for i in history], np.float64)
-        parts = np.where(ages < SPAN, DECAY**ages, 0.0) * values
-        total = parts.sum()
-        return parts * (self.weight * np.log1p(total / SCALE) / total) if total else parts
-
 
 def _pairs(items: NDArray[Any], positions: Index, ends: Index, n_items: int) -> tuple[Index, Index, Floats]:
     """Sum what follows the items at some positions, within their sequences.

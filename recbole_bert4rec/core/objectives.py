@@ -55,12 +55,10 @@ class Objective(ABC):
     Attributes:
         extra: items of a training window beyond those that are shown at once.
         appended: positions that :meth:`ask` adds to a history.
-        read_at: name of the position from which the next item of a history is read.
     """
 
     extra = 0
     appended = 0
-    read_at = "[MASK]"
 
     def __init__(self, config: OptionValues, mask_token: int) -> None:
         self.mask_token = mask_token
@@ -203,15 +201,10 @@ def append_mask(
     return shown.scatter(1, n_shown.unsqueeze(1), mask_token), n_shown
 
 
-class _NextItem(Objective):
-    """Shares the parts of next-item objectives."""
+class Next(Objective):
+    """SASRec's: every position sees the items up to its own and predicts the one after it."""
 
     extra = 1
-    read_at = "last item"
-
-
-class Next(_NextItem):
-    """SASRec's: every position sees the items up to its own and predicts the one after it."""
 
     def two_sided(self, lengths: Tensor) -> Tensor:
         """Let each item see those before it alone."""
@@ -227,8 +220,10 @@ class Next(_NextItem):
         return EncoderInput(shown, last, self.two_sided(last))
 
 
-class Prefix(_NextItem):
+class Prefix(Objective):
     """Prefix language model: a two-sided beginning, then next items; a whole history is seen from both sides."""
+
+    extra = 1
 
     def __init__(self, config: OptionValues, mask_token: int) -> None:
         super().__init__(config, mask_token)

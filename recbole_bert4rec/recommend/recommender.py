@@ -216,7 +216,7 @@ class Recommender(BaseRecommender):
             item: to explain.
 
         Returns:
-            A table, and a way to draw it.
+            The score, and a table of influences.
 
         Raises:
             UserError: the model does not know the item, or no item of the history.

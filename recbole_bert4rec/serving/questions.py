@@ -180,8 +180,6 @@ class Reason(Shown):
 
     position: int = Field(description="counted back from the end; 0 is the last")
     influence: float = Field(description="by how much the score would be lower without it")
-    attention: float = Field(description="mean weight of all layers and heads where the prediction is read")
-    memory: float = Field(description="part of the score, because users who had this item went on to the explained one")
 
 
 class ExplainAnswer(Shown):

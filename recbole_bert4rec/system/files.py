@@ -12,12 +12,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from recbole_bert4rec.system.errors import UserError, why
-from recbole_bert4rec.system.extras import need
 
 _CHUNK = 2**20
 """Bytes of a file that are read at once."""
-PICTURES = (".png", ".pdf", ".svg")
-"""Endings of pictures."""
 TABLES = (".csv", ".parquet")
 """Endings of tables."""
 
@@ -60,18 +57,6 @@ def check_folder(flag: str, folder: str | os.PathLike[str]) -> None:
             pass
     except OSError as error:
         raise UserError(f"{flag}: folder {folder} cannot be written to: {why(error)}") from error
-
-
-def check_picture(flag: str, path: str) -> None:
-    """Refuse a picture that could not be written; arguments as of :func:`check_writable`.
-
-    Raises:
-        UserError: its ending or its folder is wrong, or matplotlib is not installed.
-    """
-    need(f"{flag}={path}", "matplotlib")
-    if Path(path).suffix not in PICTURES:
-        raise UserError(f"{flag}={path} must end in {', '.join(PICTURES)}")
-    check_writable(flag, path)
 
 
 def check_table(flag: str, path: str, or_folder: bool = False) -> None:

@@ -36,7 +36,7 @@ from recbole_bert4rec.plugin.warm_start import check_shapes
 from recbole_bert4rec.recommend.answers import check_names_of_columns
 from recbole_bert4rec.system.constants import DEFAULT_NAMES, FOR_THE_USER, FORMATS, NAMES_OF_COLUMNS, OUR_MODELS
 from recbole_bert4rec.system.errors import UserError, nearest, short, short_list
-from recbole_bert4rec.system.files import check_folder, check_picture, refuse_same
+from recbole_bert4rec.system.files import check_folder, refuse_same
 from recbole_bert4rec.system.resources import shipped
 from recbole_bert4rec.training.build import translate_errors
 from recbole_bert4rec.training.logs import no_bars, say, screen_now
@@ -91,7 +91,7 @@ def _check_request(request: RunRequest, model: Model) -> None:
     """Refuse at once mistakes that would show after hours of training."""
     if isinstance(model, str):
         refuse_unknown_model(model)
-    flags = {"--recommend": request.recommend, "--attention": request.attention, "--resume": request.resume}
+    flags = {"--recommend": request.recommend, "--resume": request.resume}
     for flag, value in flags.items():
         if value is not None:
             refuse_other_models(flag, model)
@@ -99,8 +99,6 @@ def _check_request(request: RunRequest, model: Model) -> None:
         check_destination(request.recommend, request.k)
         if request.dataset is not None and is_table(request.dataset):
             refuse_same("--recommend", request.recommend, "--dataset", request.dataset)
-    if request.attention is not None:
-        check_picture("--attention", request.attention)
 
 
 def refuse_other_models(flag: str, model: Model) -> None:

@@ -35,7 +35,6 @@ class RunRequest:
         recommend: file (.csv or .parquet) to write every user's best next items to, by a model of this package. They
             leave items of the history out, or not, as :attr:`Recommender.viewed` says of the model.
         k: items a user in ``recommend``.
-        attention: picture (.png, .pdf or .svg) to draw of where the trained model looks (this package's).
         resume: checkpoint of an interrupted run of this package's models to go on from; its options hold unless others
             are given. True: the newest one of ``checkpoint_dir`` that fits; if none does, a new run begins.
         budget: seconds of training and validation. None: as many epochs as the options say.
@@ -54,7 +53,6 @@ class RunRequest:
     flags: Mapping[str, str] | None = None
     recommend: str | None = None
     k: int = 10
-    attention: str | None = None
     resume: str | os.PathLike[str] | bool | Opened | None = None
     budget: float | None = None
     also_test: tuple[str, ...] = ()

@@ -31,7 +31,6 @@ from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.files import locked
 from recbole_bert4rec.system.interrupts import Interrupted
 from recbole_bert4rec.system.scoped import replaced
-from recbole_bert4rec.training.attention import write_attention
 from recbole_bert4rec.training.budget import Budget
 from recbole_bert4rec.training.build import Data, Experiment, build, translate_errors
 from recbole_bert4rec.training.epochs import EpochLog
@@ -282,10 +281,6 @@ def _write_files(
             data.config["show_progress"] and not no_bars(request.screen),
         )
         say(f"up to {request.k} items for each of {users} users written to {request.recommend}")
-    if request.attention is not None:
-        loader = data.test if len(data.test) else data.valid
-        users = write_attention(cast(BERT4Rec, experiment.model), loader, request.attention)
-        say(f"attention in the mean over {users} users drawn in {request.attention}")
     shown = ("best_epoch", "best_valid_result", "test_result", "checkpoint", "refit")
     about = {name: value for name, value in record.items() if name in shown}
     say(summary(record, path), "summary", {**about, "record": str(path)})

@@ -27,7 +27,6 @@ from recbole_bert4rec.system import extras
         (["--k=5"], "--k says how many items --recommend=FILE writes"),
         (["--metrics=a=b"], "RecBole takes no '=' inside a value"),
         (["--nproc=2", "--budget=3s"], "--budget works in one process only"),
-        (["--nproc=2", "--attention=a.png"], "--attention works in one process only"),
         (["--output_dir=x"], "--output_dir is for several models or --seeds"),
         (["--model=Pop,BERT4Rec", "--resume=x.pth"], "--resume is for a single run"),
         (["--study=ablation.yaml", "--model=Pop,SASRec"], "a study varies one model"),

@@ -34,7 +34,7 @@ def test_a_model_has_the_defaults_of_its_name(model: str) -> None:
 def test_a_model_is_trained_resumed_loaded_and_recommends(model: str, write_inter: Any, tmp_path: Path) -> None:
     data = write_inter(histories_to_rows(HISTORIES))
     options = {**QUIET, **SMALL, "data_path": data["data_path"]}
-    whole = run(model=model, dataset="toy", options=options, recommend="top.csv", k=3, attention="map.png")
+    whole = run(model=model, dataset="toy", options=options, recommend="top.csv", k=3)
     assert whole.record["model"] == model
     left_out = whole.record["learnt"]["seen_bias"] <= 0  # of recommendations, what a user had
     n_items = len({item for items in HISTORIES.values() for item in items})

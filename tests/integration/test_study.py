@@ -1,4 +1,4 @@
-"""What the paper's analyses need, as a user runs it: studies, attention maps, training on with the validation items."""
+"""What the paper's analyses need, as a user runs it: studies, training on with the validation items."""
 
 from __future__ import annotations
 
@@ -50,9 +50,7 @@ def test_a_variant_may_be_another_model(data: dict[str, str]) -> None:
     [
         (("--study=none.yaml",), "there is no file none.yaml; the names of properties/study are ablation.yaml"),
         (("--study=mask-ratio.yaml", "--model=SASRec,GRU4Rec"), "a study varies one model"),
-        (("--study=mask-ratio.yaml", "--attention=a.png"), "--attention is for a single run"),
-        (("--attention=a.txt",), "must end in .png, .pdf, .svg"),
-        (("--attention=a.png", "--model=SASRec"), "--attention works with BERT4Rec, BERT4RecPlus, SASRecPlus only"),
+        (("--study=mask-ratio.yaml", "--recommend=a.csv"), "--recommend is for a single run"),
         (("--refit=train+valid", "--eval_args={'split': {'LS': 'valid_only'}}"), "needs `eval_args` split"),
         (("--refit=train+valid", "--benchmark_filename=['a','b','c']"), "but `benchmark_filename` gives parts"),
         (("--refit=train+valid", "--seeds=2"), "`refit` is for a single run"),
@@ -72,12 +70,11 @@ def test_mistakes_are_one_line(
 
 @pytest.mark.slow
 def test_refit_trains_with_the_validation_items_and_is_told_beside(data: dict[str, str]) -> None:
-    plain = run_here("--attention=heat.png", **data)
+    plain = run_here(**data)
     assert plain.returncode == 0, plain.stderr
     (first,) = Path("saved").glob("BERT4Rec-*.json")
     before = json.loads(first.read_text())
     first.unlink()
-    assert "users drawn in heat.png" in plain.stderr
     done = run_here("--refit=train+valid", **data)
     assert done.returncode == 0, done.stderr
     (path,) = Path("saved").glob("BERT4Rec-*.json")

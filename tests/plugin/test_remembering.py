@@ -131,22 +131,18 @@ def test_refit_counts_again_and_keeps_the_weight(write_inter: Any) -> None:
     assert again["values"].sum() != first["values"].sum()
 
 
-def test_the_loaded_model_explains_by_it_and_new_items_follow_what_their_neighbours_did(
+def test_the_loaded_model_ranks_by_it_and_new_items_follow_what_their_neighbours_did(
     write_inter: Any, tmp_path: Path
 ) -> None:
     result = remembered(write_inter(CHAINS))
     model = load(result.checkpoint, "cpu")
     assert isinstance(model, Recommender)
-    table = model.explain(["i5", "i6", "i7"], "i8").table
-    assert (table["memory"] > 0).all()
     memory = model.ranker.memory
     assert memory is not None
     model.ranker.memory = replace(memory, weight=0.0)
     gone = model.score([["i5", "i6", "i7"]], ["i8"])["score"][0]
     model.ranker.memory = memory
-    assert table["memory"].sum() == pytest.approx(
-        model.score([["i5", "i6", "i7"]], ["i8"])["score"][0] - gone, abs=1e-4
-    )
+    assert model.score([["i5", "i6", "i7"]], ["i8"])["score"][0] > gone
     grown = append_items(result.checkpoint, {"new": ["i8"]}, output=tmp_path / "grown.pth")
     before, after = model.score([["i5"]], ["i6", "i9"]), grown.score([["i5"]], ["i6", "i9"])
     assert np.allclose(before["score"], after["score"], atol=1e-5)

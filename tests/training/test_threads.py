@@ -37,7 +37,7 @@ def test_threads_that_ask_one_model_get_the_answers_that_one_gets(options: dict[
         history = histories[number % len(histories)]
         table = model.explain(history, "i3").table
         top = model.recommend([history], k=5)
-        return [table["attention"].to_numpy(), table["influence"].to_numpy(), top["score"].to_numpy()]
+        return [table["influence"].to_numpy(), top["score"].to_numpy()]
 
     expected = [ask(number) for number in range(len(histories))]
     with ThreadPoolExecutor(6) as threads:

@@ -89,12 +89,6 @@ async function why(item, compared, line) {
     bar.style.width = `${(100 * Math.abs(reason.influence)) / widest}%`;
     value.className = "value";
     value.textContent = `${reason.influence < 0 ? "−" : "+"}${Math.abs(reason.influence).toFixed(2)}`;
-    value.title = `attention ${reason.attention.toFixed(2)}`;
-    if (reason.memory) {
-      const why = document.createElement("small");
-      why.textContent = ` users who had it went on to this: +${reason.memory.toFixed(2)}`;
-      name.append(why);
-    }
     table.append(name, bar, value);
   }
   below(line, "why", paragraph(`Score ${score.toFixed(2)}. It is by so much higher for each item of the history:`), table);
