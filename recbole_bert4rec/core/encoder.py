@@ -157,15 +157,8 @@ class MultiHeadAttention(Sublayer):
         Returns:
             *Shape:* (B, L, H), or (M, H) with ``query_positions``.
         """
-        if query_positions is None:
-            return self._attend_everywhere(hidden, mask)
-        return self._attend_at(hidden, mask, query_positions)
-
-    def _attend_everywhere(self, hidden: Tensor, mask: Mask) -> Tensor:
-        """Compute every position.
-
-        *Shape:* (B, L, H) -> (B, L, H)
-        """
+        if query_positions is not None:
+            return self._attend_at(hidden, mask, query_positions)
         query, key, value = self.query_key_value(self._pre_norm(hidden)).chunk(3, dim=-1)  # each (B, L, H)
         heads = self._heads_of(query, key, value, mask)
         return self._add_and_norm(hidden, self.output(heads))

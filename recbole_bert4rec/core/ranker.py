@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from recbole_bert4rec.core.batching import similar_lengths
 from recbole_bert4rec.core.encoder import BERT4RecEncoder, EncoderOptions
-from recbole_bert4rec.core.fast.cross_entropy import LogitOffset
 from recbole_bert4rec.core.memory import Memory
 from recbole_bert4rec.core.objectives import OBJECTIVES, distinct_items
 from recbole_bert4rec.core.segments import pair_keys
@@ -176,21 +175,6 @@ class Ranker(nn.Module):
         in_order = torch.cat(hidden)[torch.cat(groups).argsort()]
         return self.encoder.output(in_order), inputs.item_seq
 
-    def history_offset(self, item_seq: Tensor, seen: Pairs | None = None) -> LogitOffset | None:
-        """Return ``seen_bias`` at the items of each history; None if the option is off.
-
-        Args:
-            item_seq: the histories as they are shown. *Shape:* (B, L)
-            seen: rows and items of whole histories. A negative bias applies to the whole history, a positive one only
-                to the input window.
-        """
-        if self.seen_bias is None:
-            return None
-        if seen is not None and self.seen_bias < 0:
-            return LogitOffset(self.seen_bias, *seen)
-        row, column = distinct_items(item_seq, self.mask_token).nonzero(as_tuple=True)
-        return LogitOffset(self.seen_bias, row, item_seq[row, column])
-
     def catalogue(self, items: Tensor | None = None) -> Catalogue:
         """Return the items to rank: all, or some.
 
@@ -214,11 +198,16 @@ class Ranker(nn.Module):
         return [(*removed, -torch.inf), *self._additions(sequences, seen)]
 
     def _additions(self, sequences: Tensor, seen: Pairs | None) -> list[Change]:
-        """Return what ``seen_bias`` and ``memory`` add; arguments as of :meth:`changes`."""
+        """Return what ``seen_bias`` and ``memory`` add; arguments as of :meth:`changes`.
+
+        A negative bias applies to the whole history, a positive one only to the input window.
+        """
         additions: list[Change] = []
-        offset = self.history_offset(sequences, seen=seen)
-        if offset is not None:
-            additions.append((offset.rows, offset.items, offset.value))
+        if self.seen_bias is not None:
+            if seen is None or self.seen_bias >= 0:
+                row, column = distinct_items(sequences, self.mask_token).nonzero(as_tuple=True)
+                seen = row, sequences[row, column]
+            additions.append((*seen, self.seen_bias))
         if self.memory is not None:
             shown = sequences.cpu().numpy()
             lengths = ((shown != PADDING) & (shown != self.mask_token)).sum(1)

@@ -14,18 +14,6 @@ Integers = TypeVar("Integers", "Tensor", NDArray[np.int64])
 """A torch or a numpy array of int64; each function returns the kind that it was given."""
 
 
-def segment_starts(lengths: Integers) -> Integers:
-    """Return where each segment begins when the segments lie one after the other.
-
-    Args:
-        lengths: elements of each segment; 0 is allowed. *Shape:* (S,)
-
-    Returns:
-        The exclusive cumulative sum of ``lengths``. *Shape:* (S,)
-    """
-    return lengths.cumsum(0) - lengths
-
-
 def segment_offsets(lengths: Tensor) -> Tensor:
     """Return the bounds of all segments: segment s spans ``offsets[s]`` to ``offsets[s + 1]``.
 
@@ -50,7 +38,7 @@ def index_within_segment(segment: Integers, lengths: Integers) -> Integers:
     Returns:
         Index of each element in its segment. *Shape:* (T,)
     """
-    starts = segment_starts(lengths)[segment]
+    starts = (lengths.cumsum(0) - lengths)[segment]
     if isinstance(segment, np.ndarray):
         return np.arange(len(segment)) - starts
     return segment.new_ones(len(segment)).cumsum(0) - 1 - starts

@@ -30,18 +30,6 @@ class Sequences:
     items: Tensor
     offsets: Tensor
 
-    @classmethod
-    def from_sorted(cls, users: Tensor, items: Tensor, n_users: int) -> Sequences:
-        """Build the sequences of users from interactions that are sorted by user, then time.
-
-        Args:
-            users: internal user ids, ascending. *Shape:* (T,)
-            items: internal item ids. *Shape:* (T,)
-            n_users: U, the number of user ids including padding.
-        """
-        offsets = torch.searchsorted(users.contiguous(), torch.arange(n_users + 1))
-        return cls(items.to(torch.int32), offsets)
-
     def slices(self, begin: Tensor, length: Tensor) -> Sequences:
         """Return slices of the flat array as sequences of their own, in the order in which they are named.
 

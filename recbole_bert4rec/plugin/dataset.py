@@ -69,7 +69,8 @@ class BERT4RecDataset(FastLoading):
         exact = torch.from_numpy(self.__dict__.pop("_times"))
         everything = _rows(self.inter_feat, self._order_by_user_and_time(exact))
         users = everything[self.uid_field]
-        sequences = Sequences.from_sorted(users, everything[self.iid_field], self.user_num)
+        offsets = torch.searchsorted(users.contiguous(), torch.arange(self.user_num + 1))
+        sequences = Sequences(everything[self.iid_field].to(torch.int32), offsets)
         self._take(sequences, everything, torch.arange(len(users)))
 
     def _take(self, sequences: Sequences, interactions: Interaction, positions: Tensor) -> None:

@@ -11,7 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recbole_bert4rec.core.segments import index_within_segment, pair_keys, segment_offsets, segment_starts, split_keys
+from recbole_bert4rec.core.segments import index_within_segment, pair_keys, segment_offsets, split_keys
 
 lengths_of_segments = st.lists(st.integers(0, 6), max_size=12)
 make_array = st.sampled_from([torch.tensor, np.array])
@@ -28,12 +28,6 @@ def test_elements_are_numbered_as_a_loop_numbers_them(lengths: list[int], make: 
     found = index_within_segment(integers(make, segment), integers(make, lengths))
     assert type(found) is type(integers(make, segment))
     assert found.tolist() == expected
-
-
-@given(lengths_of_segments, make_array)
-def test_segments_start_where_those_before_end(lengths: list[int], make: Any) -> None:
-    expected = [sum(lengths[:number]) for number in range(len(lengths))]
-    assert segment_starts(integers(make, lengths)).tolist() == expected
 
 
 @given(lengths_of_segments)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 import numpy as np
 import pytest
 import torch
@@ -14,9 +16,8 @@ users_items = st.lists(st.lists(st.integers(1, 30), min_size=1, max_size=12), mi
 
 
 def build(histories: list[list[int]]) -> Sequences:
-    users = torch.tensor([u for u, items in enumerate(histories, start=1) for _ in items])
-    items = torch.tensor([item for items in histories for item in items])
-    return Sequences.from_sorted(users, items, n_users=len(histories) + 1)
+    items = torch.tensor([item for items in histories for item in items], dtype=torch.int32)
+    return Sequences(items, torch.tensor([0, 0, *accumulate(map(len, histories))]))  # nothing is of padding
 
 
 @given(users_items)
@@ -83,8 +84,8 @@ def test_of_a_users_prefixes_the_longest_counts() -> None:
 
 
 def test_a_history_of_a_million_items_is_cut_like_any_other() -> None:
-    items = torch.arange(1_000_000) % 997 + 1
-    sequences = Sequences.from_sorted(torch.ones(1_000_000, dtype=torch.int64), items, n_users=2)
+    items = torch.arange(1_000_000, dtype=torch.int32) % 997 + 1
+    sequences = Sequences(items, torch.tensor([0, 0, 1_000_000]))
     begin, length = sequences.before(torch.tensor([1]), torch.tensor([999_999]), 50)
     history = sequences.windows(begin, length, 50)
     assert history[0].tolist() == items[999_949:999_999].tolist()
