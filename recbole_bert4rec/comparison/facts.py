@@ -68,10 +68,9 @@ def _split(split: dict[str, Any]) -> str:
         return f"the last interaction of a user is the test, the one before it the validation ({LEAVE_ONE_OUT})"
     rule = global_time(split["GT"])
     before = {"GT": "the same of what is before, by the same rule", "LTI": "the last one before that moment"}
-    validation = before.get(rule.validation, "the last of some users before it")
     return (
         f"at one moment for all users, after {rule.quantile:.0%} of all interactions; the {rule.target} interaction of "
-        f"a user after it is the test, {validation} the validation"
+        f"a user after it is the test, {before[rule.validation]} the validation"
     )
 
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from recbole_bert4rec.core.segments import index_within_segment, runs
 
 Index = NDArray[np.int64]
-TARGETS = ("last", "first", "random", "all", "successive")
-VALIDATIONS = ("GT", "LTI", "UB")
+TARGETS = ("last", "first", "random")
+VALIDATIONS = ("GT", "LTI")
 
 
 @dataclass(frozen=True)
@@ -24,30 +24,14 @@ class GlobalTime:
 
     Attributes:
         quantile: share of all interactions that are not after the moment, in (0, 1).
-        target: which interactions after the moment are predicted. ``last``, ``first`` or ``random``: one of each user;
-            ``successive``: each in turn, after a history that grows; ``all``: each, after the history until the moment.
+        target: which of a user's interactions after the moment is predicted: ``last``, ``first`` or ``random``.
         validation: ``GT`` splits what is left by the same rule; ``LTI`` takes the last interaction of each user that
-            is left; ``UB`` that of some users, of whom nothing is trained.
-        users: how many users ``UB`` validates on, or which share of them.
+            is left.
     """
 
     quantile: float = 0.9
     target: str = "last"
     validation: str = "GT"
-    users: float = 0.1
-
-
-class Part(NamedTuple):
-    """Rows of a part.
-
-    Attributes:
-        rows: numbers of the rows. *Shape:* (R,)
-        histories: for each of them the row before whose target its history ends; its own, but with target ``all``.
-            *Shape:* (R,)
-    """
-
-    rows: Index
-    histories: Index
 
 
 class Moments(NamedTuple):
@@ -74,7 +58,7 @@ def moments(users: Index, times: NDArray[np.float32], rule: GlobalTime) -> Momen
 
 def by_global_time(
     users: Index, times: NDArray[np.float32], earlier: Index, at: Moments, rule: GlobalTime, seed: int
-) -> list[Part]:
+) -> list[Index]:
     """Split rows at the moments.
 
     Args:
@@ -86,8 +70,8 @@ def by_global_time(
         seed: of the draws.
 
     Returns:
-        Train, valid and test. A user's first interaction is never a target; a user with no other before training ends
-        is not trained.
+        Numbers of the rows of train, valid and test. A user's first interaction is never a target; a user with no
+        other before training ends is not trained.
     """
     generator = np.random.default_rng(seed)
     early = times <= at.test
@@ -95,37 +79,25 @@ def by_global_time(
     if rule.validation == "GT":
         trained = times <= at.validation
         valid = _targets(users, early & ~trained & (earlier > 0), rule.target, generator)
-    elif rule.validation == "LTI":
+    else:
         valid = _targets(users, early & (earlier > 0), "last", generator)
         trained = early.copy()
-        trained[valid.rows] = False
-    else:
-        everybody = np.unique(users[early & (earlier > 0)])
-        count = rule.users if rule.users >= 1 else max(1, int(rule.users * len(everybody)))
-        chosen = generator.choice(everybody, min(int(count), len(everybody)), replace=False)
-        held_out = np.isin(users, chosen)
-        valid = _targets(users, early & held_out & (earlier > 0), "last", generator)
-        trained = early & ~held_out
+        trained[valid] = False
     active = np.unique(users[trained & (earlier > 0)])  # have two interactions or more in training
-    train = np.flatnonzero(trained & np.isin(users, active))
-    return [Part(train, train), valid, test]
+    return [np.flatnonzero(trained & np.isin(users, active)), valid, test]
 
 
-def _targets(users: Index, candidates: NDArray[np.bool_], target: str, generator: np.random.Generator) -> Part:
-    """Choose the rows of each user that are predicted."""
+def _targets(users: Index, candidates: NDArray[np.bool_], target: str, generator: np.random.Generator) -> Index:
+    """Choose the row of each user that is predicted."""
     rows = np.flatnonzero(candidates)
     begin, size = runs(users[rows])
-    if target == "successive":
-        return Part(rows, rows)
-    if target == "all":
-        return Part(rows, np.repeat(rows[begin], size))
     offset = {
         "first": np.zeros_like(size),
         "last": size - 1,
         "random": (generator.random(len(size)) * size).astype(np.int64),
     }[target]
-    chosen = rows[begin + offset]
-    return Part(chosen, chosen)
+    chosen: Index = rows[begin + offset]
+    return chosen
 
 
 def earlier_interactions(users: Index, firsts_are_rows: bool) -> Index:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 
 from recbole_bert4rec.core.global_time import TARGETS, VALIDATIONS, GlobalTime
-from recbole_bert4rec.options.kinds import Real, Whole
+from recbole_bert4rec.options.kinds import Real
 from recbole_bert4rec.system.errors import UserError
 
 
@@ -28,8 +28,6 @@ def mistakes_of_global_time(rule: object) -> list[str]:
     share = Real(0, 1, "()")
     if not share.accepts(rule.get("quantile", 0.5)):
         mistakes.append(f"{about}: quantile must be {share.wanted}, but is {rule['quantile']!r}.")
-    if not (share.accepts(rule.get("users", 1)) or Whole(1).accepts(rule.get("users", 1))):
-        mistakes.append(f"{about}: users must be a share between 0 and 1, or a number, but is {rule['users']!r}.")
     for name, known in (("target", TARGETS), ("validation", VALIDATIONS)):
         if rule.get(name, known[0]) not in known:
             mistakes.append(f"{about}: {name} must be one of {list(known)}, but is {rule[name]!r}.")

@@ -11,10 +11,9 @@ from recbole.data.dataset import Dataset, SequentialDataset
 from recbole.data.interaction import Interaction
 from recbole.utils import set_color
 
-from recbole_bert4rec.core.global_time import GlobalTime, Moments, Part, by_global_time, earlier_interactions, moments
+from recbole_bert4rec.core.global_time import GlobalTime, Moments, by_global_time, earlier_interactions, moments
 from recbole_bert4rec.options.global_time import global_time
 from recbole_bert4rec.plugin.splitting import PARTS
-from recbole_bert4rec.system.constants import TARGET_POSITION
 from recbole_bert4rec.system.errors import UserError
 
 _SEED = 0
@@ -60,11 +59,6 @@ def build_by_global_time(dataset: Any) -> list[Any]:
         raise UserError(f"eval_args: split GT needs the time column {dataset.time_field!r}; name it in load_col")
     rule = global_time(dataset.config["eval_args"]["split"]["GT"])
     sequential = isinstance(dataset, SequentialDataset)
-    if rule.target in ("all", "successive") and not sequential:
-        raise UserError(
-            f"`eval_args` split GT: target {rule.target} is for sequential models, whose histories grow; "
-            f"{dataset.config['model']} needs last, first or random"
-        )
     split_moments = _moments_of(dataset.inter_feat, dataset, rule)
     dataset._change_feat_format()
     rows = dataset.inter_feat
@@ -73,15 +67,18 @@ def build_by_global_time(dataset: Any) -> list[Any]:
     earlier = earlier_interactions(users[order], firsts_are_rows=not sequential)
     parts = by_global_time(users[order], times[order], earlier, split_moments, rule, _SEED)
     dataset._drop_unused_col()
-    sizes = dict(zip(PARTS, (len(part.rows) for part in parts), strict=True))
+    sizes = dict(zip(PARTS, map(len, parts), strict=True))
     if not all(sizes.values()):
         raise UserError(
             f"`eval_args` split GT leaves a part of [{dataset.dataset_name}] empty: {sizes}. It needs users with two "
             "interactions before the moment and users who are active after it; change the quantile"
         )
-    datasets = [dataset.copy(_with_histories(dataset, order, part)) for part in parts]
-    for dataset_part, part in zip(datasets, parts, strict=True):
-        dataset_part.moments, dataset_part.histories = split_moments, torch.from_numpy(earlier[part.histories])
+    datasets = []
+    for part in parts:
+        chosen = torch.from_numpy(order[part])
+        rows_of_part = {field: values[chosen] for field, values in dataset.inter_feat.interaction.items()}
+        datasets.append(dataset.copy(Interaction(rows_of_part)))
+        datasets[-1].moments, datasets[-1].histories = split_moments, torch.from_numpy(earlier[part])
     dataset.logger.info(
         f"{set_color('Global time split', 'blue')}: trained until {trained_until(datasets[0]):.0f}, tested after "
         f"{split_moments.test:.0f}; rows of train, valid and test: {[*sizes.values()]}"
@@ -93,20 +90,6 @@ def _moments_of(log: Any, dataset: Any, rule: GlobalTime) -> Moments:
     """Return the moments of a whole log; its times are as exact as RecBole's rows have them."""
     users, times = (np.asarray(log[field]) for field in (dataset.uid_field, dataset.time_field))
     return moments(users.astype(np.int64), times.astype(np.float32), rule)
-
-
-def _with_histories(dataset: Any, order: Any, part: Part) -> Interaction:
-    """Return the rows of a part; with target ``all`` their histories are those of other rows."""
-    rows = dataset.inter_feat
-    rows_of_part, before = torch.from_numpy(order[part.rows]), torch.from_numpy(order[part.histories])
-    of_history = {TARGET_POSITION, getattr(dataset, "item_list_length_field", None)}
-    suffix: str = dataset.config["LIST_SUFFIX"]
-    return Interaction(
-        {
-            field: values[before if field in of_history or field.endswith(suffix) else rows_of_part]
-            for field, values in rows.interaction.items()
-        }
-    )
 
 
 def trained_items(train: Any) -> NDArray[np.int64]:

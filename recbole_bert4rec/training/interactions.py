@@ -110,7 +110,6 @@ def targets_of(loader: AbstractDataLoader, phase: str) -> tuple[Ids, Ids]:
     if len(np.unique(users)) != len(users):
         raise UserError(
             f"some users have several {phase} targets; this needs one a user: `eval_args` with split "
-            "{'LS': 'valid_and_test'}, or GT with target last, first or random; or `exclude_seen` False, "
-            "which needs no history"
+            "{'LS': 'valid_and_test'}, or GT; or `exclude_seen` False, which needs no history"
         )
     return users, items

@@ -28,10 +28,6 @@ MODELS = {
     "GRU4Rec": {"loss_type": "CE", "training_rows": "user"},
     "BPR": {},
 }
-CASES = [
-    pair for pair in itertools.product(MODELS, TARGETS) if pair[0] != "BPR" or pair[1] not in ("all", "successive")
-]
-"""A general model has no history that grows."""
 Row = tuple[str, str, tuple[str, ...]]
 
 
@@ -53,7 +49,7 @@ def naive(rows: list[tuple[str, str, int]], target: str) -> tuple[float, list[Ro
 
 
 def naive_targets(rows: list[tuple[str, str, int]], moment: float, target: str) -> list[Row]:
-    """Whoever comes back after a moment, with what is predicted and the history."""
+    """Whoever comes back after a moment, with what is predicted, or may be, and the history."""
     test: list[Row] = []
     for user in dict.fromkeys(user for user, *_ in rows):
         own = sorted((time, item) for name, item, time in rows if name == user)
@@ -61,9 +57,7 @@ def naive_targets(rows: list[tuple[str, str, int]], moment: float, target: str) 
         if not late:
             continue
         chosen = {"last": late[-1:], "first": late[:1]}.get(target, late)
-        for place in chosen:
-            end = late[0] if target == "all" else place
-            test.append((user, own[place][1], tuple(item for _, item in own[:end])))
+        test += [(user, own[place][1], tuple(item for _, item in own[:place])) for place in chosen]
     return test
 
 
@@ -103,7 +97,7 @@ def found(loader: Any, sequential: bool) -> list[Row]:
     )
 
 
-@pytest.mark.parametrize(("model", "target"), CASES)
+@pytest.mark.parametrize(("model", "target"), list(itertools.product(MODELS, TARGETS)))
 def test_the_rows_of_the_test_are_those_of_a_naive_loop(model: str, target: str, write_inter: Any) -> None:
     split = {"GT": {"quantile": 0.8, "target": target, "validation": "LTI"}}
     config = make_config(
@@ -113,7 +107,7 @@ def test_the_rows_of_the_test_are_those_of_a_naive_loop(model: str, target: str,
     sequential = model != "BPR"
     rows = found(test, sequential)
     if target == "random":
-        _, every = naive(log(), "successive")
+        _, every = naive(log(), "any")
         assert set(rows) <= set(every if sequential else [(user, item, ()) for user, item, _ in every])
         assert len({user for user, *_ in rows}) == len(rows) == len({user for user, *_ in every})
         return
@@ -125,7 +119,7 @@ def test_the_rows_of_the_test_are_those_of_a_naive_loop(model: str, target: str,
 def test_nothing_is_trained_after_the_moment_nor_what_is_validated(
     model: str, validation: str, write_inter: Any
 ) -> None:
-    split = {"GT": {"quantile": 0.8, "validation": validation, "users": 0.3}}
+    split = {"GT": {"quantile": 0.8, "validation": validation}}
     config = make_config(
         model, **{**write_inter(log()), **SMALL, **MODELS[model]}, eval_args={"split": split, "order": "TO"}
     )
@@ -140,8 +134,6 @@ def test_nothing_is_trained_after_the_moment_nor_what_is_validated(
     assert not keys[0] & keys[1]
     if validation == "GT":
         assert float(validated["timestamp"].min()) > float(rows["timestamp"].max())
-    if validation == "UB":
-        assert not {user for user, _ in keys[0]} & {user for user, _ in keys[1]}
 
 
 @pytest.mark.parametrize(("model", "validation"), list(itertools.product(MODELS, ["GT", "LTI"])))
@@ -166,26 +158,6 @@ def test_training_and_validation_are_those_of_a_naive_loop(model: str, validatio
         assert lengths == Counter(user for user, _ in trained)
 
 
-@pytest.mark.parametrize(("model", "wanted"), list(itertools.product(MODELS, [0.3, 5])))
-def test_users_who_validate_are_as_many_as_asked_and_are_not_trained(
-    model: str, wanted: float, write_inter: Any
-) -> None:
-    split = {"GT": {"quantile": 0.8, "validation": "UB", "users": wanted}}
-    options = {**write_inter(log()), **SMALL, **MODELS[model], "eval_args": {"split": split, "order": "TO"}}
-    _, train, valid, _ = prepare(make_config(model, **options))
-    moment, _ = naive(log(), "last")
-    early = with_two([row for row in log() if row[2] <= moment])
-    everybody = {user for user, *_ in early}
-    rows = found(valid, model != "BPR")
-    chosen = {user for user, *_ in rows}
-    assert len(chosen) == len(rows) == (wanted if wanted >= 1 else int(wanted * len(everybody)))
-    expected = naive_targets([row for row in early if row[0] in chosen], -1, "last")
-    assert rows == sorted(row if model != "BPR" else (*row[:2], ()) for row in expected)
-    users = train._dataset.field2id_token["user_id"]
-    trained = {str(users[user]) for user in train._dataset.inter_feat["user_id"].tolist()}
-    assert trained == everybody - chosen
-
-
 @pytest.mark.parametrize("model", MODELS)
 def test_training_reads_nothing_after_the_moment(model: str, write_inter: Any) -> None:
     options = {**write_inter(log()), **SMALL, **MODELS[model], "eval_args": {"split": {"GT": {"quantile": 0.8}}}}
@@ -207,13 +179,6 @@ def test_the_moment_of_validation_is_of_users_who_are_trained() -> None:
     assert moments(users, times, GlobalTime(quantile=0.88)) == (9.0, 11.0)
 
 
-@pytest.mark.parametrize("target", ["all", "successive"])
-def test_a_general_model_has_no_growing_history(target: str, write_inter: Any) -> None:
-    config = make_config("BPR", **write_inter(log()), **SMALL, eval_args={"split": {"GT": {"target": target}}})
-    with pytest.raises(UserError, match="is for sequential models"):
-        prepare(config)
-
-
 @pytest.mark.parametrize("model", ["BERT4Rec", "BPR"])
 def test_an_empty_part_is_refused(model: str, write_inter: Any) -> None:
     nobody_comes_back = [(f"u{u}", f"i{t}", t) for u in range(9) for t in range(4)] + [("v", "i1", 9), ("w", "i2", 9)]
@@ -225,7 +190,7 @@ def test_an_empty_part_is_refused(model: str, write_inter: Any) -> None:
 
 def test_every_model_has_the_same_validation_and_training(write_inter: Any) -> None:
     for validation in VALIDATIONS:
-        split = {"GT": {"quantile": 0.8, "validation": validation, "users": 0.3, "target": "first"}}
+        split = {"GT": {"quantile": 0.8, "validation": validation, "target": "first"}}
         seen = []
         for model, more in MODELS.items():
             config = make_config(
@@ -247,7 +212,7 @@ def test_every_model_has_the_same_validation_and_training(write_inter: Any) -> N
     [
         ({"quantile": 1}, "quantile must be a number above 0 and below 1, but is 1"),
         ({"target": "next"}, "target must be one of"),
-        ({"validation": "LOO", "users": 0}, r"(?s)users must be .* validation must be one of"),
+        ({"validation": "LOO"}, "validation must be one of"),
         ({"quantil": 0.9}, "has no 'quantil', but"),
         (0.9, "must be a dictionary such as"),
     ],
@@ -280,16 +245,6 @@ def test_the_rule_about_seen_items_knows_no_later_ones(model: str, target: str, 
         assert expected
 
 
-def test_several_targets_a_user_have_no_rule_about_seen_items_for_other_models(write_inter: Any) -> None:
-    for target in ("all", "successive"):
-        split = {"GT": {"quantile": 0.8, "target": target}}
-        options = {**write_inter(log()), **SMALL, "eval_args": {"split": split, "order": "TO"}, "loss_type": "CE"}
-        data = build.load_data(make_config("SASRec", **options))
-        with pytest.raises(UserError, match="several valid targets; this needs one a user"):
-            SeenRule(True, data.interactions, data.valid, data.test)
-        SeenRule(False, data.interactions, data.valid, data.test)  # needs none
-
-
 def test_models_are_compared_on_equal_rows(write_inter: Any) -> None:
     data = write_inter(log())
     rules = "eval_args: {split: {GT: {quantile: 0.8, validation: LTI}}, order: TO, group_by: user, mode: full}"
@@ -298,7 +253,3 @@ def test_models_are_compared_on_equal_rows(write_inter: Any) -> None:
     comparison = Comparison(("BERT4Rec", "SASRec", "BPR"), "toy", ("protocol.yaml",), options)
     about = check_equal_rows(comparison, lambda model: None)
     assert len(about["rows"]) == len(naive(log(), "last")[1])
-    several = {**options, "eval_args": "{'split': {'GT': {'target': 'all'}}}"}
-    again = Comparison(("BERT4Rec", "SASRec"), "toy", ("protocol.yaml",), several)
-    with pytest.raises(UserError, match="with one target a user"):
-        check_equal_rows(again, lambda model: None)
