@@ -20,15 +20,6 @@ class LengthGroupedBatches:
     and takes its share of each batch, so that together they see what one process sees. A batch has at least one
     sequence for each rank; where there are fewer in all, some ranks see the first one again.
 
-    Args:
-        lengths: length of each sequence. *Shape:* (S,)
-        items: see :meth:`resize`.
-        seed: of the order.
-        shuffle: False keeps the given order; batches are then not grouped by length.
-        rank: this process among those that train together.
-        world_size: number of processes that train together.
-        sequences: see :meth:`resize`.
-
     Attributes:
         epoch: whose batches an iteration yields.
         first: the batch that it begins with, above 0 where a run goes on inside an epoch.
@@ -54,12 +45,9 @@ class LengthGroupedBatches:
         self.resize(items, sequences)
 
     def resize(self, items: int, sequences: int | None = None) -> None:
-        """Say how large a batch of all ranks together is.
+        """Say how many items, padding included, or how many sequences a batch of all ranks together has at most.
 
-        Args:
-            items: at most in a batch, padding included. All sequences are then sorted together, so that every epoch has
-                equally many batches.
-            sequences: in a batch, in place of ``items``.
+        Where items count, all sequences are sorted together, so that every epoch has equally many batches.
         """
         self._items, self._sequences = items, sequences
         self._count = len(self._batches())  # the same in every epoch
@@ -103,40 +91,23 @@ class LengthGroupedBatches:
 
 
 def similar_lengths(lengths: Tensor) -> list[Tensor]:
-    """Group sequences so that none is more than half padding, but those of up to 8 items, which are one group.
+    """Return the numbers of sequences by group, of which none is more than half padding; up to 8 items are one group.
 
-    Args:
-        lengths: *Shape:* (B,)
-
-    Returns:
-        The numbers of each group's sequences, ascending; the shortest first.
+    *Shape:* (B,) of the lengths
     """
     group = torch.bucketize(lengths, 2 ** torch.arange(3, 32, device=lengths.device))
     return [(group == number).nonzero().squeeze(1) for number in group.unique()]
 
 
 def epoch_generator(seed: int, epoch: int, device: torch.device | str = "cpu") -> torch.Generator:
-    """Return a generator that depends on (seed, epoch) alone, so that a resumed run draws the same as a whole run.
-
-    Args:
-        seed: of the run.
-        epoch: from 0.
-        device: on which the numbers are drawn.
-    """
+    """Return a generator that depends on (seed, epoch) alone, so that a resumed run draws the same as a whole run."""
     return torch.Generator(device).manual_seed((seed * 1_000_003 + epoch) % 2**63)
 
 
 def random_windows(begin: Tensor, length: Tensor, width: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Draw one window of each slice, all windows alike.
+    """Draw one window of each slice, all windows alike; a shorter slice is its own window.
 
-    Args:
-        begin: flat position at which each slice begins. *Shape:* (S,)
-        length: items of each slice. *Shape:* (S,)
-        width: items of a window; a shorter slice is its own window.
-        generator: of the draws.
-
-    Returns:
-        Flat position and length of each window. *Shape:* (S,) each
+    *Shape:* (S,), (S,) -> (S,), (S,) of flat positions and lengths
     """
     choices = (length - width).clamp(min=0) + 1
     draw = torch.rand(len(length), generator=generator, dtype=torch.float64)
@@ -153,13 +124,7 @@ def covering_windows(begin: Tensor, length: Tensor, width: int) -> tuple[Tensor,
 
     The last item of a window is the first of the next. The oldest window is as short as it must be.
 
-    Args:
-        begin: flat position at which each slice begins. *Shape:* (S,)
-        length: items of each slice, at least 1. *Shape:* (S,)
-        width: items of a window, at least 2.
-
-    Returns:
-        Slice, flat position and length of each window. *Shape:* (W,) each
+    *Shape:* (S,), (S,) -> (W,), (W,), (W,) of slices, flat positions and lengths
     """
     step = width - 1
     count = ((length - 1 + step - 1) // step).clamp(min=1)
@@ -172,16 +137,9 @@ def covering_windows(begin: Tensor, length: Tensor, width: int) -> tuple[Tensor,
 def sliding_windows(begin: Tensor, length: Tensor, width: int, step: int) -> tuple[Tensor, Tensor, Tensor]:
     """Return all windows of each slice, every ``step`` items from its end, and the window at its beginning.
 
-    These are the windows of the authors' code.
+    These are the windows of the authors' code. ``step`` is at most ``width``, so that no item is left out.
 
-    Args:
-        begin: flat position at which each slice begins. *Shape:* (S,)
-        length: items of each slice, at least 1. *Shape:* (S,)
-        width: items of a window; a shorter slice is its own window.
-        step: positions from a window to the next, in 1..width, so that no item is left out.
-
-    Returns:
-        Slice, flat position and length of each window. *Shape:* (W,) each
+    *Shape:* (S,), (S,) -> (W,), (W,), (W,) of slices, flat positions and lengths
     """
     last = (length - width).clamp(min=0)  # start of the last window of each slice
     count = (last + step - 1) // step + 1

@@ -20,10 +20,6 @@ class PositionBias(nn.Module):
 
     Distances to earlier and to later positions have separate numbers. Not in the paper: T5's (Raffel et al., JMLR 2020,
     section 2.1), without buckets.
-
-    Args:
-        n_heads: A.
-        max_length: longest input.
     """
 
     def __init__(self, n_heads: int, max_length: int) -> None:
@@ -43,13 +39,8 @@ class PositionBias(nn.Module):
 class ItemFeatures(nn.Module):
     """Embed each feature with a table of its own and add the vectors up.
 
-    If an item has several values of a feature, their vectors are averaged, as in RecBole's SASRecF.
-
-    Args:
-        values: for each feature, the ids of every item's values, padded with 0. The last row is [MASK], which has no
-            values. *Shape:* (N + 1, width) each
-        sizes: number of ids of each feature, padding included.
-        hidden_size: H.
+    If an item has several values of a feature, their vectors are averaged, as in RecBole's SASRecF. The values of each
+    feature are padded with 0, (N + 1, width); the last row is [MASK], which has none.
     """
 
     def __init__(self, values: Sequence[Tensor], sizes: Sequence[int], hidden_size: int) -> None:
@@ -97,11 +88,6 @@ class ItemContents(nn.Module):
 
     In training each batch hides ids, with probability 1 - g_j and 0.1 at least: contents learn to stand alone, and ids
     of rare items are not learnt by heart. Biases are not hidden: contents say what is liked, and not how often.
-
-    Args:
-        contents: v and n.
-        hidden_size: H.
-        layer_norm_eps: of the LayerNorm.
     """
 
     def __init__(self, contents: Contents, hidden_size: int, layer_norm_eps: float) -> None:
@@ -113,14 +99,9 @@ class ItemContents(nn.Module):
         self.log_half = nn.Parameter(torch.zeros(()))
 
     def id_weights(self, items: Tensor, draw: int | None) -> Tensor:
-        """Return g, with 0 for the ids that are hidden; that of [MASK] never is.
+        """Return g, with 0 for the ids that ``draw`` hides, the same ones each time; that of [MASK] never is.
 
-        Args:
-            items: *Shape:* (...)
-            draw: decides which are; the same number hides the same ids. None hides none.
-
-        Returns:
-            *Shape:* (...)
+        *Shape:* (...) -> (...)
         """
         counts: Tensor = self.get_buffer("counts")
         weights = counts[items] / (counts[items] + self.log_half.exp())
@@ -130,15 +111,9 @@ class ItemContents(nn.Module):
         return weights * (~hidden | (items == len(counts) - 1))
 
     def forward(self, items: Tensor, embeddings: Tensor, draw: int | None = None) -> Tensor:
-        """Return the vectors of items.
+        """Return the vectors of items, given the embeddings e of their ids; ``draw`` hides some.
 
-        Args:
-            items: *Shape:* (...)
-            embeddings: e, of their ids. *Shape:* (..., H)
-            draw: decides which ids are hidden; see :meth:`id_weights`.
-
-        Returns:
-            *Shape:* (..., H)
+        *Shape:* (...), (..., H) -> (..., H)
         """
         vectors = self.get_buffer("vectors")[items].to(embeddings.dtype)
         weight = self.projection.weight * self.get_buffer("scale")  # W (v - shift) scale, with fewer passes over v

@@ -16,9 +16,6 @@ class DistinctCandidates:
     Items are drawn with replacement, and items that were drawn before are skipped, which is a draw without
     replacement. If four rounds do not give enough, the rest are the items with the least ``exponential draw /
     weight``, which has the same distribution (Efraimidis and Spirakis, 2006).
-
-    Args:
-        weights: weight of each item; that of padding is 0. *Shape:* (N,)
     """
 
     def __init__(self, weights: NDArray[np.float64]) -> None:
@@ -27,15 +24,7 @@ class DistinctCandidates:
         self._n_weighted = int(np.count_nonzero(weights))
 
     def check(self, n_user_items: int, count: int) -> None:
-        """Refuse a draw for which too few items are left.
-
-        Args:
-            n_user_items: number of items of the user.
-            count: number of items to draw.
-
-        Raises:
-            UserError: fewer than ``count`` items may be drawn.
-        """
+        """Refuse a draw for which too few items are left."""
         if (available := self._n_weighted - n_user_items) < count:
             raise UserError(
                 f"cannot draw {count} candidates: a user has only {available} items left; use fewer candidates"
@@ -44,18 +33,9 @@ class DistinctCandidates:
     def draw(
         self, user_items: NDArray[np.integer[Any]], count: int, generator: np.random.Generator
     ) -> NDArray[np.int64]:
-        """Draw items for one user.
+        """Draw items for one user in their order; ``user_items``, distinct and each with a weight, are not drawn.
 
-        Args:
-            user_items: the user's items, distinct and each with a weight; they are not drawn.
-            count: number of items to draw.
-            generator: of the draws.
-
-        Returns:
-            Items in the order in which they were drawn. *Shape:* (count,)
-
-        Raises:
-            UserError: fewer than ``count`` items may be drawn.
+        *Shape:* (count,)
         """
         self.check(len(user_items), count)
         drawn = np.empty(0, dtype=np.int64)

@@ -118,12 +118,7 @@ class Sublayer(nn.Module):
     def _add_and_norm(self, hidden: Tensor, transformed: Tensor) -> Tensor:
         """Add the output of the sublayer to its input; normalise the sum with ``norm`` post.
 
-        Args:
-            hidden: input of the sublayer, before :meth:`_pre_norm`. *Shape:* (..., H)
-            transformed: output of the sublayer. *Shape:* (..., H)
-
-        Returns:
-            *Shape:* (..., H)
+        *Shape:* (..., H), (..., H) -> (..., H)
         """
         transformed = self.dropout(transformed)
         total = hidden + transformed if self.residual else transformed
@@ -149,13 +144,7 @@ class MultiHeadAttention(Sublayer):
     def forward(self, hidden: Tensor, mask: Mask, query_positions: Positions | None = None) -> Tensor:
         """Let positions attend to positions of their sequence.
 
-        Args:
-            hidden: *Shape:* (B, L, H)
-            mask: which positions each attends to.
-            query_positions: the M positions to compute; all by default.
-
-        Returns:
-            *Shape:* (B, L, H), or (M, H) with ``query_positions``.
+        *Shape:* (B, L, H) -> (B, L, H), or (M, H) with ``query_positions``
         """
         if query_positions is not None:
             return self._attend_at(hidden, mask, query_positions)
@@ -307,18 +296,13 @@ class BERT4RecEncoder(nn.Module):
         query_positions: Positions | None = None,
         two_sided: Tensor | None = None,
     ) -> Tensor:
-        """Encode sequences.
+        """Return the hidden states before the output layer; those of padding, on the right, mean nothing.
 
-        Args:
-            item_seq: item ids padded on the right, [MASK] among them; L is at most ``max_length``. *Shape:* (B, L)
-            query_positions: the M positions to return; the last layer computes no other.
-            two_sided: items at the beginning of each sequence that attend to each other, at most those that it has;
-                every later one attends to itself and those before it. None: all attend to all, as in the paper.
-                *Shape:* (B,)
+        With ``query_positions`` the last layer computes these alone. As many items as ``two_sided`` says, (B,), at the
+        beginning of each sequence attend to each other; every later one attends to itself and those before it. None:
+        all attend to all, as in the paper.
 
-        Returns:
-            Hidden states before the output layer; those of padding mean nothing. *Shape:* (B, L, H), or (M, H) with
-            ``query_positions``.
+        *Shape:* (B, L) -> (B, L, H), or (M, H) with ``query_positions``
         """
         if self.contents is not None and self.training:
             self._draw = int(torch.randint(2**62, ()))  # other ids are hidden in each batch
@@ -376,8 +360,7 @@ class BERT4RecEncoder(nn.Module):
     def init_output_bias_(self, counts: Tensor) -> None:
         """Set the output bias to the log frequency of each item, which is the best guess without a history.
 
-        Args:
-            counts: occurrences of each item; padding first. *Shape:* (N,)
+        *Shape:* (N,) of the counts
         """
         frequency = torch.log(counts.to(self.output_bias) + 1.0)
         self.output_bias.copy_(frequency - frequency[1:].mean())
@@ -431,11 +414,6 @@ class BERT4RecEncoder(nn.Module):
     def scores(self, vectors: Tensor, bias: Tensor | None = None) -> Tensor:
         """Return the logits of all items: v E^T + b^O (equation 7, before the softmax).
 
-        Args:
-            vectors: result of :meth:`output`. *Shape:* (B, H)
-            bias: b^O; the output bias by default. *Shape:* (N,)
-
-        Returns:
-            *Shape:* (B, N)
+        *Shape:* (B, H), (N,) -> (B, N)
         """
         return F.linear(vectors, self.catalogue, self.output_bias if bias is None else bias)

@@ -42,12 +42,9 @@ class Moments(NamedTuple):
 
 
 def moments(users: Index, times: NDArray[np.float32], rule: GlobalTime) -> Moments:
-    """Return the moments of a data set.
+    """Return the moments of a data set, given all interactions.
 
-    Args:
-        users: of all interactions. *Shape:* (T,)
-        times: of all interactions. *Shape:* (T,)
-        rule: of the split.
+    *Shape:* (T,), (T,)
     """
     test = np.quantile(times, rule.quantile, method="lower")
     early = times <= test
@@ -59,19 +56,11 @@ def moments(users: Index, times: NDArray[np.float32], rule: GlobalTime) -> Momen
 def by_global_time(
     users: Index, times: NDArray[np.float32], earlier: Index, at: Moments, rule: GlobalTime, seed: int
 ) -> list[Index]:
-    """Split rows at the moments.
+    """Return the numbers of the rows of train, valid and test; rows are ordered by user, then time.
 
-    Args:
-        users: user of each row, ascending. *Shape:* (R,)
-        times: time of each row, ascending within a user. *Shape:* (R,)
-        earlier: number of the user's interactions before each row's. *Shape:* (R,)
-        at: the moments.
-        rule: of the split.
-        seed: of the draws.
+    A user's first interaction is never a target; a user with no other before training ends is not trained.
 
-    Returns:
-        Numbers of the rows of train, valid and test. A user's first interaction is never a target; a user with no
-        other before training ends is not trained.
+    *Shape:* (R,), (R,), (R,) of users, times and numbers of earlier interactions
     """
     generator = np.random.default_rng(seed)
     early = times <= at.test
@@ -101,15 +90,11 @@ def _targets(users: Index, candidates: NDArray[np.bool_], target: str, generator
 
 
 def earlier_interactions(users: Index, firsts_are_rows: bool) -> Index:
-    """Count each row's earlier interactions of its user.
+    """Count each row's earlier interactions of its user; users are ascending.
 
-    Args:
-        users: user of each row, ascending. *Shape:* (R,)
-        firsts_are_rows: whether a user's first interaction is a row, as for general models; for sequential models, it
-            is only a history.
+    A user's first interaction is a row for general models; for sequential ones it is only a history.
 
-    Returns:
-        *Shape:* (R,)
+    *Shape:* (R,) -> (R,)
     """
     _, size = runs(users)
     group = np.repeat(np.arange(len(size)), size)

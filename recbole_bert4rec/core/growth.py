@@ -28,15 +28,10 @@ def feature_table(number: int) -> str:
 def rows_for(table: Tensor, source: Tensor, beside: Neighbours | None = None) -> Tensor:
     """Return the rows of another catalogue, whose items are a selection of the table's, in any order, and new ones.
 
-    Args:
-        table: weights of the known items, padding first. *Shape:* (N, ...)
-        source: row of each item in the table; :data:`PADDING` for padding, which stands first, and for new items.
-            *Shape:* (N',)
-        beside: new items, and rows of known items whose mean they get; a pair counts as often as it stands there. New
-            items without a pair get the mean of all known ones. *Shape:* (P,) each
+    ``source`` is the row of each item in the table, PADDING for padding and for new items. A new item gets the mean of
+    the known ones that are ``beside`` it, each as often as it stands there; without any, the mean of all.
 
-    Returns:
-        *Shape:* (N', ...)
+    *Shape:* (N, ...), (N',), (P,) each -> (N', ...)
     """
     flat = table.reshape(len(table), -1)
     rows = flat[source]

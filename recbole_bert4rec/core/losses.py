@@ -20,14 +20,10 @@ ItemOutputs = Callable[[Tensor], tuple[Tensor, Tensor]]
 def mask_weights(rows: Tensor, n_sequences: int, loss_mean: str) -> Tensor:
     """Return the weight w_m of each masked position in the loss; the weights sum to 1.
 
-    Args:
-        rows: sequence of each masked position. *Shape:* (M,)
-        n_sequences: B.
-        loss_mean: ``mask`` averages over all masked positions (the authors' code); ``sequence`` averages over the
-            masked positions of each sequence, then over the sequences (equation 8).
+    ``mask`` averages over all masked positions (the authors' code), ``sequence`` over those of each sequence, then over
+    the sequences (equation 8).
 
-    Returns:
-        *Shape:* (M,)
+    *Shape:* (M,) -> (M,)
     """
     if loss_mean == "mask":
         return torch.full((len(rows),), 1.0 / len(rows), device=rows.device)
@@ -40,15 +36,7 @@ def bpr(hidden: Tensor, outputs: ItemOutputs, labels: Tensor, negatives: Tensor,
 
     -sum_m w_m log sigmoid(s_m,label - s_m,negative)
 
-    Args:
-        hidden: *Shape:* (M, H)
-        outputs: of labels and negatives.
-        labels: *Shape:* (M,)
-        negatives: one item for each masked position, outside its sequence. *Shape:* (M,)
-        weights: w. *Shape:* (M,)
-
-    Returns:
-        A scalar.
+    *Shape:* (M, H), (M,), (M,), (M,) -> scalar
     """
     (of_label, label_bias), (of_negative, negative_bias) = outputs(labels), outputs(negatives)
     margin = (hidden * (of_label - of_negative)).sum(-1) + label_bias - negative_bias
@@ -76,12 +64,7 @@ def sampled_scores(
 ) -> SampledScores:
     """Score the labels and the negatives, which all masked positions share.
 
-    Args:
-        hidden: *Shape:* (M, H)
-        outputs: of labels and negatives.
-        labels: *Shape:* (M,)
-        negatives: drawn items. *Shape:* (K,)
-        offset: a number that is added to some scores.
+    *Shape:* (M, H), (M,), (K,)
     """
     (of_label, label_bias), (drawn, drawn_bias) = outputs(labels), outputs(negatives)
     positive = (hidden * of_label).sum(1) + label_bias
@@ -115,13 +98,7 @@ def sampled_softmax(scores: SampledScores, log_expected: Tensor, weights: Tensor
     by popularity push the scores of popular items down until all items score alike. A model on its first plateau,
     which knows nothing but popularity, would then rank at random and have nothing to learn.
 
-    Args:
-        scores: of the labels and the negatives.
-        log_expected: see :class:`Negatives`. *Shape:* (K,)
-        weights: w. *Shape:* (M,)
-
-    Returns:
-        A scalar.
+    *Shape:* (K,), (M,) -> scalar
     """
     everything = torch.cat([scores.positive.unsqueeze(1), scores.negative - log_expected], 1)
     return torch.dot(everything.logsumexp(1) - scores.positive, weights)
@@ -130,15 +107,9 @@ def sampled_softmax(scores: SampledScores, log_expected: Tensor, weights: Tensor
 def binary_cross_entropy(scores: SampledScores, weights: Tensor, exponent: float) -> Tensor:
     """Return gBCE with K negatives (Petrov and Macdonald, RecSys 2023).
 
-    -sum_m w_m (beta log sigmoid(s_m,label) + sum_k log(1 - sigmoid(s_mk))) / (K + 1)
+    -sum_m w_m (beta log sigmoid(s_m,label) + sum_k log(1 - sigmoid(s_mk))) / (K + 1), with the exponent beta
 
-    Args:
-        scores: of the labels and the negatives.
-        weights: w. *Shape:* (M,)
-        exponent: beta; see :func:`gbce_exponent`.
-
-    Returns:
-        A scalar.
+    *Shape:* (M,) -> scalar
     """
     logs = exponent * F.logsigmoid(scores.positive) + F.logsigmoid(-scores.negative).sum(1)
     return -torch.dot(logs, weights) / (scores.negative.shape[1] + 1)
@@ -150,13 +121,7 @@ def bpr_max(scores: SampledScores, weights: Tensor, penalty: float) -> Tensor:
     sum_m w_m (-log sum_k a_mk sigmoid(s_m,label - s_mk) + penalty sum_k a_mk s_mk^2), where a_m is the softmax of the
     negatives' scores. A negative that is the label does not count; a label without any other negative has no loss.
 
-    Args:
-        scores: of the labels and the negatives.
-        weights: w. *Shape:* (M,)
-        penalty: lambda.
-
-    Returns:
-        A scalar.
+    *Shape:* (M,) -> scalar
     """
     counted = scores.negative > -torch.inf
     negative = scores.negative.masked_fill(~counted, torch.finfo(scores.negative.dtype).min)
@@ -170,12 +135,8 @@ def bpr_max(scores: SampledScores, weights: Tensor, penalty: float) -> Tensor:
 def gbce_exponent(n_negatives: int, n_items: int, t: float) -> float:
     """Return gBCE's exponent beta = alpha (t (1 - 1 / alpha) + 1 / alpha).
 
-    alpha is the sampling rate: K divided by the number of items other than the label.
-
-    Args:
-        n_negatives: K.
-        n_items: N, padding included.
-        t: calibration in [0, 1]; 0 is BCE, and with 1 the sigmoids of the scores are probabilities.
+    alpha is the sampling rate: K divided by the number of items other than the label. With t 0 it is BCE; with 1 the
+    sigmoids of the scores are probabilities.
     """
     rate = min(1.0, n_negatives / max(1, n_items - 2))
     return rate * (t * (1 - 1 / rate) + 1 / rate)

@@ -43,14 +43,9 @@ def count_transitions(items: NDArray[np.int32], offsets: Index, n_items: int, wi
 
     With sequences [1, 2, 3] and [1, 3], T[1, 3] is (.85 + 1) (2 * 2)^-.15.
 
-    Args:
-        items: of all sequences, one after the other. *Shape:* (T,)
-        offsets: sequence s is ``items[offsets[s]:offsets[s + 1]]``. *Shape:* (S + 1,)
-        n_items: N.
-        width: most followers of an item; the strongest stay.
+    The ``width`` strongest followers of an item stay, in numbers that float16 has.
 
-    Returns:
-        T, float32, of numbers that float16 has. *Shape:* (N, N)
+    *Shape:* (T,), (S + 1,) -> (N, N)
     """
     counts = np.bincount(items, minlength=n_items)
     weights = np.maximum(counts, 1.0) ** -DAMPING
@@ -101,15 +96,7 @@ class Memory:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], n_items: int) -> Memory:
-        """Make a memory of what :meth:`state` returned, which may have come from a stranger's file.
-
-        Args:
-            state: arrays and numbers by the names of the attributes.
-            n_items: N.
-
-        Raises:
-            UserError: it is not the memory of so many items.
-        """
+        """Make a memory of what :meth:`state` returned, which may have come from a stranger's file."""
         offsets, items, values = (np.asarray(state[name]) for name in ("offsets", "items", "values"))
         weight = float(state["weight"])
         sound = (
@@ -137,12 +124,7 @@ class Memory:
 
         The latest item has the age 0; the SPAN latest are looked up.
 
-        Args:
-            item_seq: histories, padded on the right. *Shape:* (B, L)
-            lengths: items of each. *Shape:* (B,)
-
-        Returns:
-            *Shape:* (B, N)
+        *Shape:* (B, L), (B,) -> (B, N)
         """
         n_items = self.transitions.shape[0]
         ages = np.arange(min(SPAN, item_seq.shape[1]))
@@ -154,14 +136,9 @@ class Memory:
         return csr_array(csr_array((weights, items[known], offsets), (len(items), n_items)) @ self.transitions)
 
     def additions(self, item_seq: Index, lengths: Index) -> tuple[Index, Index, NDArray[np.float32]]:
-        """Return what is added to which items' scores.
+        """Return row, item and addition, by row; other scores get nothing.
 
-        Args:
-            item_seq: histories, padded on the right. *Shape:* (B, L)
-            lengths: items of each. *Shape:* (B,)
-
-        Returns:
-            Row, item and addition, by row; others get nothing. *Shape:* (P,) each
+        *Shape:* (B, L), (B,) -> (P,) each
         """
         sums = self.sums(item_seq, lengths)
         logarithms = np.log(1 + sums.data / np.float32(SCALE))  # log1p is six times slower
@@ -170,10 +147,9 @@ class Memory:
 
 
 def _pairs(items: NDArray[Any], positions: Index, ends: Index, n_items: int) -> tuple[Index, Index, Floats]:
-    """Sum what follows the items at some positions, within their sequences.
+    """Return item, follower and the sum of DECAY^(distance - 1) of each pair at some positions, by item, by follower.
 
-    Returns:
-        Item, follower and the sum of DECAY^(distance - 1) of each pair, by item, then by follower. *Shape:* (P,) each
+    *Shape:* (P,) each
     """
     first, after = items[positions].astype(np.int64), ends[positions] - positions
     keys = []

@@ -18,16 +18,7 @@ def items_outside(sequences: Tensor, n_items: int, generator: torch.Generator) -
     With the row's items sorted, e_0 < e_1 < ..., the r-th item outside of them (r = 1, 2, ...) is
     r + #{i : e_i - i <= r}. So one draw of r is enough: there is no rejection and no loop.
 
-    Args:
-        sequences: items padded with 0. *Shape:* (M, L)
-        n_items: N; items are 1..N-1.
-        generator: on the device of ``sequences``.
-
-    Returns:
-        Item ids. *Shape:* (M,)
-
-    Raises:
-        UserError: a row already holds every item of the catalogue.
+    *Shape:* (M, L) -> (M,)
     """
     items, _ = sequences.sort(dim=1)
     repeated = torch.zeros_like(items, dtype=torch.bool)
@@ -61,11 +52,8 @@ class Negatives(NamedTuple):
 class SharedNegatives(nn.Module):
     """Draw, with replacement, the negatives that all masked positions of a batch share.
 
-    Args:
-        counts: interactions of each item in training; 0 for padding. *Shape:* (N,)
-        how: ``uniform`` draws all items alike; ``popularity`` draws by counts + 1, so that items without a training
-            interaction are negatives too.
-        power: of what is drawn by; 0 draws all items alike (Hidasi and Karatzoglou, CIKM 2018, section 3.2).
+    ``uniform`` draws all items alike; ``popularity`` draws by counts + 1, so that items without a training interaction
+    are negatives too. With the ``power`` 0 all are alike again (Hidasi and Karatzoglou, CIKM 2018, section 3.2).
     """
 
     cumulative: Tensor

@@ -48,10 +48,6 @@ class EncoderInput(NamedTuple):
 class Objective(ABC):
     """An objective: it decides what a model learns to predict, and from which items.
 
-    Args:
-        config: the options.
-        mask_token: id of [MASK].
-
     Attributes:
         extra: items of a training window beyond those that are shown at once.
         appended: positions that :meth:`ask` adds to a history.
@@ -113,17 +109,10 @@ def cloze_positions(
 ) -> Tensor:
     """Draw the masked positions, at least one in each sequence; all are equally likely.
 
-    Args:
-        lengths: items of each sequence. *Shape:* (B,)
-        width: L.
-        mask_ratio: rho, the share of positions to mask, in (0, 1].
-        ft_ratio: probability that a sequence masks its last item and nothing else, as at test time.
-        mask_count: ``bernoulli`` masks each position with probability rho; ``exact`` masks max(1, round(rho n))
-            positions of a sequence with n items, as the authors' code does.
-        generator: on the device of ``lengths``.
+    ``bernoulli`` masks each with probability rho; ``exact`` masks max(1, round(rho n)) of n, as the authors' code does.
+    A sequence masks its last item alone, as at test time, with probability ``ft_ratio``.
 
-    Returns:
-        True where masked. *Shape:* (B, L)
+    *Shape:* (B,) -> (B, L)
     """
     device = lengths.device
     column = torch.arange(width, device=device)
@@ -151,19 +140,12 @@ def cloze(
     random_share: float = 0.0,
     keep_share: float = 0.0,
 ) -> TrainingBatch:
-    """Mask a batch of sequences for training.
+    """Mask a batch of sequences for training; see :func:`cloze_positions`.
 
-    Args:
-        item_seq: items padded on the right. *Shape:* (B, L)
-        lengths: items of each sequence, at least 1. *Shape:* (B,)
-        mask_token: id of [MASK]; real items are 1..mask_token - 1.
-        generator: on the device of ``item_seq``.
-        mask_ratio: see :func:`cloze_positions`.
-        ft_ratio: see :func:`cloze_positions`.
-        mask_count: see :func:`cloze_positions`.
-        random_share: share of the masked positions that hold a random item instead of [MASK]; 0 in the authors' code,
-            0.1 in BERT.
-        keep_share: share of the masked positions that keep their item; 0 in the authors' code, 0.1 in BERT.
+    Of the masked positions ``random_share`` show a random item and ``keep_share`` their own instead of [MASK]: 0 in the
+    authors' code, .1 each in BERT.
+
+    *Shape:* (B, L), (B,)
     """
     masked = cloze_positions(lengths, item_seq.shape[1], mask_ratio, ft_ratio, mask_count, generator)
     rows, columns = masked.nonzero(as_tuple=True)
@@ -184,17 +166,10 @@ def append_mask(
 ) -> tuple[Tensor, Tensor]:
     """Append [MASK] to each history, as the paper does to recommend (section 3.6, Test).
 
-    A history of more than ``max_length - 1`` items loses its oldest; all others stay whole.
+    A history of more than ``max_length - 1`` items loses its oldest; all others stay whole. ``trim`` cuts the result to
+    the longest; else L' is L + 1, whatever the lengths are.
 
-    Args:
-        item_seq: histories padded on the right. *Shape:* (B, L)
-        lengths: items of each history; 0 is allowed. *Shape:* (B,)
-        mask_token: id of [MASK].
-        max_length: of the result.
-        trim: the result to the longest. False: L' is L + 1, whatever the lengths are.
-
-    Returns:
-        The sequences, (B, L' <= max_length), and the position of each [MASK], (B,).
+    *Shape:* (B, L), (B,) -> (B, L'), (B,) of the position of [MASK]
     """
     n_shown = lengths.clamp(max=max_length - 1)
     shown = most_recent(item_seq, lengths, n_shown, 1 + (int(n_shown.max()) if trim else item_seq.shape[1]))
@@ -246,12 +221,10 @@ def next_items(
     With a prefix (prefix language model; Dong et al., UniLM, NeurIPS 2019) the items before a random cut see each other
     from both sides. Then only the last of them and the later ones predict, for the others see what follows them.
 
-    Args:
-        sequences: items padded on the right. *Shape:* (B, L + 1)
-        lengths: items of each sequence. *Shape:* (B,)
-        generator: on the device of ``sequences``; nothing is drawn without a prefix.
-        prefix_share: probability that a sequence has a prefix; the others are causal (Radford et al., 2018; SASRec,
-            Kang and McAuley, ICDM 2018).
+    ``prefix_share`` is the probability of one; the other sequences are causal (Radford et al., 2018; SASRec, Kang and
+    McAuley, ICDM 2018). Nothing is drawn if it is 0.
+
+    *Shape:* (B, L + 1), (B,)
     """
     column = torch.arange(sequences.shape[1] - 1, device=sequences.device)
     count = (lengths - 1).clamp(min=0)  # items that are shown
@@ -272,17 +245,9 @@ def read_last(
 ) -> tuple[Tensor, Tensor]:
     """Show the most recent items of each history, to be read at the last of them.
 
-    A history without items is shown as [MASK].
+    A history without items is shown as [MASK]. ``trim`` cuts the result to the longest; else L' is L.
 
-    Args:
-        item_seq: histories padded on the right. *Shape:* (B, L)
-        lengths: items of each history; 0 is allowed. *Shape:* (B,)
-        mask_token: id of [MASK].
-        max_length: of the result.
-        trim: the result to the longest. False: L' is L, whatever the lengths are.
-
-    Returns:
-        The sequences, (B, L' <= max_length), and the position of each last item, (B,).
+    *Shape:* (B, L), (B,) -> (B, L'), (B,) of the position of the last item
     """
     n_shown = lengths.clamp(max=max_length)
     shown = most_recent(item_seq, lengths, n_shown, max(1, int(n_shown.max())) if trim else item_seq.shape[1])
@@ -294,16 +259,9 @@ OBJECTIVES: Mapping[str, type[Objective]] = {"cloze": Cloze, "next": Next, "pref
 
 
 def most_recent(values: Tensor, lengths: Tensor, n_shown: Tensor, width: int) -> Tensor:
-    """Move the latest values of each history to its left, and pad the rest.
+    """Move the latest values of each history, as many as are shown, to its left, and pad the rest.
 
-    Args:
-        values: of histories padded on the right. *Shape:* (B, L)
-        lengths: values of each history. *Shape:* (B,)
-        n_shown: how many of them to show. *Shape:* (B,)
-        width: L' of the result, at least the largest ``n_shown``.
-
-    Returns:
-        *Shape:* (B, L')
+    *Shape:* (B, L), (B,), (B,) -> (B, L')
     """
     column = torch.arange(width, device=values.device)
     index = (lengths - n_shown).unsqueeze(1) + column
@@ -312,14 +270,9 @@ def most_recent(values: Tensor, lengths: Tensor, n_shown: Tensor, width: int) ->
 
 
 def seen_pairs(batch: TrainingBatch, mask_token: int) -> tuple[Tensor, Tensor]:
-    """Return which items each read position sees: those of its history at that time, without [MASK].
+    """Return index of the read position, ascending, and each item of its history at that time, but [MASK].
 
-    Args:
-        batch: of a loss.
-        mask_token: id of [MASK].
-
-    Returns:
-        Index of the read position, ascending, and item; each pair stands once. *Shape:* (P,) each
+    *Shape:* (P,) each
     """
     visible = distinct_items(batch.item_seq, mask_token)[batch.rows]  # (M, L)
     if batch.two_sided is not None:

@@ -51,13 +51,7 @@ class Catalogue(NamedTuple):
     def best(self, vectors: Tensor, k: int, changes: Sequence[Change] = ()) -> tuple[Tensor, Tensor]:
         """Return the k items with the highest scores, in memory that does not grow with the catalogue.
 
-        Args:
-            vectors: of histories. *Shape:* (B, H)
-            k: number of items, at most C - 1.
-            changes: additions to single scores, by item id; see :data:`~recbole_bert4rec.core.topk.Change`.
-
-        Returns:
-            Scores and item ids, best first. *Shape:* (B, k) each.
+        *Shape:* (B, H) -> (B, k), (B, k) of scores and ids, best first
         """
         if self.items is None:
             return best_items(vectors, self.vectors, self.bias, k, changes)
@@ -105,11 +99,7 @@ class Ranker(nn.Module):
         self.register_buffer(ITEM_DIGEST, digest_of_items(tokens))
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
-        """Load weights, as torch does.
-
-        Raises:
-            RuntimeError: they do not fit; or their items have other ids, so that a row would mean another item.
-        """
+        """Load weights, as torch does; refuse those of other items, for a row would mean another item."""
         theirs = state_dict.get(ITEM_DIGEST)
         if theirs is None and strict:
             raise RuntimeError("the weights do not say whose items they are, as those of earlier versions; train anew")
@@ -122,11 +112,9 @@ class Ranker(nn.Module):
         return super().load_state_dict(state_dict, strict, assign)
 
     def adjust(self, tau: float, counts: Tensor) -> None:
-        """Set ``logit_adjustment``.
+        """Set ``logit_adjustment`` to tau; ``counts`` of training.
 
-        Args:
-            tau: its value.
-            counts: how often each item stands in training. *Shape:* (N,)
+        *Shape:* (N,)
         """
         self.adjustment = tau * torch.log(counts + 1.0) if tau else None
 
@@ -135,11 +123,7 @@ class Ranker(nn.Module):
         return {} if self.memory is None else {"memory": entry_of(self.memory)}
 
     def load_other_parameter(self, para: Mapping[str, Any] | None) -> None:
-        """Take over what :meth:`other_parameter` returned; the :attr:`memory` is forgotten if none is in it.
-
-        Raises:
-            UserError: it is damaged, or of another catalogue.
-        """
+        """Take over what :meth:`other_parameter` returned; the :attr:`memory` is forgotten if none is in it."""
         memory = (para or {}).get("memory", {})
         parts = {name: value.cpu() if isinstance(value, Tensor) else value for name, value in memory.items()}
         self.memory = Memory.from_state(parts, self.n_items) if parts else None
@@ -176,10 +160,9 @@ class Ranker(nn.Module):
         return self.encoder.output(in_order), inputs.item_seq
 
     def catalogue(self, items: Tensor | None = None) -> Catalogue:
-        """Return the items to rank: all, or some.
+        """Return the items to rank: all, or some, ascending.
 
-        Args:
-            items: ids, ascending, without padding. *Shape:* (C - 1,)
+        *Shape:* (C - 1,)
         """
         vectors, bias = self.encoder.catalogue, self.ranking_bias
         if items is None:
@@ -190,10 +173,9 @@ class Ranker(nn.Module):
     def changes(self, sequences: Tensor, removed: Pairs, seen: Pairs | None = None) -> list[Change]:
         """Return the changes of single scores: ``seen_bias``, ``memory``, and -inf for items that are taken out.
 
-        Args:
-            sequences: from :meth:`encode`. *Shape:* (B, L)
-            removed: rows and items that are not recommended. *Shape:* (P,), (P,)
-            seen: rows and items of whole histories, for a negative ``seen_bias``.
+        ``seen`` is of whole histories, to which a negative ``seen_bias`` applies.
+
+        *Shape:* (B, L), (P,), (P,)
         """
         return [(*removed, -torch.inf), *self._additions(sequences, seen)]
 
@@ -217,15 +199,9 @@ class Ranker(nn.Module):
         return additions
 
     def scores_of(self, vectors: Tensor, sequences: Tensor, seen: Pairs | None = None) -> Tensor:
-        """Score all items.
+        """Score all items, for the two results of :meth:`encode`; ``seen`` as in :meth:`changes`.
 
-        Args:
-            vectors: from :meth:`encode`. *Shape:* (B, H)
-            sequences: from :meth:`encode`. *Shape:* (B, L)
-            seen: rows and items of whole histories, for a negative ``seen_bias``.
-
-        Returns:
-            *Shape:* (B, N)
+        *Shape:* (B, H), (B, L) -> (B, N)
         """
         scores = self.encoder.scores(vectors, self.ranking_bias)
         for rows, item_ids, value in self._additions(sequences, seen):
@@ -233,16 +209,9 @@ class Ranker(nn.Module):
         return scores
 
     def score_candidates(self, vectors: Tensor, sequences: Tensor, items: Tensor, seen: Pairs | None = None) -> Tensor:
-        """Score the candidates of each row.
+        """Score the candidates of each row, for the two results of :meth:`encode`; ``seen`` as in :meth:`changes`.
 
-        Args:
-            vectors: from :meth:`encode`. *Shape:* (B, H)
-            sequences: from :meth:`encode`. *Shape:* (B, L)
-            items: candidates of each row. *Shape:* (B, C)
-            seen: rows and items of whole histories, for a negative ``seen_bias``.
-
-        Returns:
-            *Shape:* (B, C)
+        *Shape:* (B, H), (B, L), (B, C) -> (B, C)
         """
         scores = torch.bmm(self.encoder.catalogue[items], vectors.unsqueeze(2)).squeeze(2) + self.ranking_bias[items]
         row = torch.arange(len(items), device=items.device).unsqueeze(1)

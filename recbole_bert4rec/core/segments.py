@@ -17,11 +17,7 @@ Integers = TypeVar("Integers", "Tensor", NDArray[np.int64])
 def segment_offsets(lengths: Tensor) -> Tensor:
     """Return the bounds of all segments: segment s spans ``offsets[s]`` to ``offsets[s + 1]``.
 
-    Args:
-        lengths: elements of each segment; 0 is allowed. *Shape:* (S,)
-
-    Returns:
-        Ascending, from 0 to the sum of ``lengths``. *Shape:* (S + 1,)
+    *Shape:* (S,) -> (S + 1,)
     """
     offsets = lengths.new_zeros(len(lengths) + 1)
     offsets[1:] = lengths.cumsum(0)
@@ -31,12 +27,7 @@ def segment_offsets(lengths: Tensor) -> Tensor:
 def index_within_segment(segment: Integers, lengths: Integers) -> Integers:
     """Number the elements of each segment from 0.
 
-    Args:
-        segment: segment of each element, ascending. *Shape:* (T,)
-        lengths: elements of each segment, such as ``bincount(segment)``. *Shape:* (S,)
-
-    Returns:
-        Index of each element in its segment. *Shape:* (T,)
+    *Shape:* (T,), (S,) -> (T,)
     """
     starts = (lengths.cumsum(0) - lengths)[segment]
     if isinstance(segment, np.ndarray):
@@ -47,11 +38,7 @@ def index_within_segment(segment: Integers, lengths: Integers) -> Integers:
 def runs(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return where each run of equal values begins, and how long it is.
 
-    Args:
-        values: ascending, from 0. *Shape:* (T,)
-
-    Returns:
-        *Shape:* (S,) each
+    *Shape:* (T,) -> (S,) each
     """
     begin = np.flatnonzero(np.diff(values, prepend=-1))
     return begin, np.diff(begin, append=len(values))
@@ -60,13 +47,7 @@ def runs(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64
 def pair_keys(rows: Integers, items: Integers | int, n_items: int) -> Integers:
     """Give each (row, item) pair one integer; keys sort by row, then by item.
 
-    Args:
-        rows: *Shape:* any that broadcasts with ``items``.
-        items: each in 0..n_items - 1.
-        n_items: number of different items.
-
-    Returns:
-        ``rows * n_items + items``.
+    *Shape:* any that broadcast
     """
     return rows * n_items + items
 
@@ -74,11 +55,6 @@ def pair_keys(rows: Integers, items: Integers | int, n_items: int) -> Integers:
 def split_keys(keys: Integers, n_items: int) -> tuple[Integers, Integers]:
     """Undo :func:`pair_keys`.
 
-    Args:
-        keys: *Shape:* any.
-        n_items: as :func:`pair_keys` was given.
-
-    Returns:
-        Rows and items. *Shape:* that of ``keys`` each.
+    *Shape:* any, of both results as of the keys
     """
     return keys // n_items, keys % n_items

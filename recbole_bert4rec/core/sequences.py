@@ -33,9 +33,7 @@ class Sequences:
     def slices(self, begin: Tensor, length: Tensor) -> Sequences:
         """Return slices of the flat array as sequences of their own, in the order in which they are named.
 
-        Args:
-            begin: flat position at which each begins. *Shape:* (B,)
-            length: items of each. *Shape:* (B,)
+        *Shape:* (B,), (B,) of flat positions and lengths
         """
         row = torch.repeat_interleave(torch.arange(len(begin)), length)
         return Sequences(self.items[begin[row] + index_within_segment(row, length)], segment_offsets(length))
@@ -43,13 +41,7 @@ class Sequences:
     def counts_in(self, begin: Tensor, length: Tensor, n_items: int) -> Tensor:
         """Count how often each item is in some slices, in memory that does not grow with them.
 
-        Args:
-            begin: flat position at which each begins. *Shape:* (B,)
-            length: items of each. *Shape:* (B,)
-            n_items: N.
-
-        Returns:
-            int64. *Shape:* (N,)
+        *Shape:* (B,), (B,) -> (N,)
         """
         counts = torch.zeros(n_items, dtype=torch.int64)
         sizes = torch.unique_consecutive(length.cumsum(0) // _AT_ONCE, return_counts=True)[1].tolist()
@@ -65,13 +57,7 @@ class Sequences:
     def windows(self, begin: Tensor, length: Tensor, width: int) -> Tensor:
         """Return ``items[begin:begin + length]`` for each row, padded on the right to ``width``.
 
-        Args:
-            begin: flat position at which each row begins. *Shape:* (B,)
-            length: items of each row, at most ``width``. *Shape:* (B,)
-            width: L.
-
-        Returns:
-            Item ids, int64. *Shape:* (B, L)
+        *Shape:* (B,), (B,) -> (B, L)
         """
         column = torch.arange(width)
         index = (begin.unsqueeze(1) + column).clamp(max=len(self.items) - 1)
@@ -80,13 +66,9 @@ class Sequences:
     def before(self, sequences: Tensor, targets: Tensor, max_length: int) -> tuple[Tensor, Tensor]:
         """Locate the history that precedes each target.
 
-        Args:
-            sequences: sequence of each target. *Shape:* (B,)
-            targets: flat position of each item to predict. *Shape:* (B,)
-            max_length: length to which a history is cut; its most recent items stay.
+        The most recent ``max_length`` items stay. Targets are flat positions.
 
-        Returns:
-            Flat position and length of each history, as :meth:`windows` takes them, int64. *Shape:* (B,) each
+        *Shape:* (B,), (B,) -> (B,), (B,) of flat positions and lengths
         """
         begin = torch.maximum(self.offsets[sequences], targets - max_length)
         return begin, targets - begin
@@ -96,12 +78,7 @@ class Sequences:
 
         Histories are not cut. An item that occurs several times in a history is listed once.
 
-        Args:
-            sequences: sequence of each target. *Shape:* (B,)
-            targets: flat position of each item to predict. *Shape:* (B,)
-
-        Returns:
-            Rows, ascending, and items, int64. *Shape:* (P,) each
+        *Shape:* (B,), (B,) -> (P,), (P,) of rows, ascending, and items
         """
         begin = self.offsets[sequences]
         length = targets - begin
@@ -113,8 +90,7 @@ class Sequences:
     def adjacent(self) -> tuple[Tensor, Tensor]:
         """Return each two items that follow each other in a sequence.
 
-        Returns:
-            The earlier and the later ones, int64. *Shape:* (P,) each
+        *Shape:* (P,) each
         """
         within = torch.ones(max(0, len(self.items) - 1), dtype=torch.bool)
         bounds = self.offsets[(self.offsets > 0) & (self.offsets < len(self.items))]
@@ -127,13 +103,7 @@ class Sequences:
         A user without a row has no slice, so nothing leaks from other parts of the data. If a user's rows lie in
         several sequences (prefixes in a benchmark file), the longest slice is taken.
 
-        Args:
-            users: user of each row. *Shape:* (R,)
-            sequences: sequence of each row. *Shape:* (R,)
-            targets: flat position of each row's target. *Shape:* (R,)
-
-        Returns:
-            Users with a slice, ascending, and the flat position and length of each slice. *Shape:* (S,) each
+        *Shape:* (R,), (R,), (R,) -> (S,), (S,), (S,) of users, ascending, flat positions and lengths
         """
         length = targets + 1 - self.offsets[sequences]
         longest = torch.zeros(int(users.max()) + 1 if len(users) else 0, dtype=torch.int64)
@@ -150,12 +120,7 @@ def order_by_user_and_time(users: Tensor, times: Tensor) -> Tensor:
     torch sorts integers by radix, five times as fast as floats. So times are sorted by their bits; those of negative
     numbers are inverted, which gives integers of the same order.
 
-    Args:
-        users: internal user ids. *Shape:* (T,)
-        times: float32 or float64, no NaN. *Shape:* (T,)
-
-    Returns:
-        int64. *Shape:* (T,)
+    *Shape:* (T,), (T,) -> (T,)
     """
     whole = torch.int32 if times.dtype == torch.float32 else torch.int64
     bits = (times + 0.0).view(whole)  # -0.0 becomes 0.0

@@ -15,10 +15,6 @@ Index = NDArray[np.int64]
 class Groups:
     """The rows of each user, in RecBole's order: users are ordered by the time of their first row.
 
-    Args:
-        users: user of each row, ascending. *Shape:* (R,)
-        times: time of each row, ascending within a user. *Shape:* (R,)
-
     Attributes:
         order: row numbers, group after group. *Shape:* (R,)
         group: group of each entry of ``order``. *Shape:* (R,)
@@ -35,13 +31,9 @@ class Groups:
         self.order: Index = np.repeat(begin[first], self.size) + self.rank
 
     def cut(self, bounds: NDArray[np.int64]) -> list[Index]:
-        """Cut each group at its own bounds.
+        """Cut each group at its own bounds, ascending; return the rows of each part, group after group.
 
-        Args:
-            bounds: ranks at which each group is cut, ascending; C cuts make C + 1 parts. *Shape:* (G, C)
-
-        Returns:
-            The rows of each part, group after group.
+        *Shape:* (G, C)
         """
         part = np.zeros(len(self.rank), dtype=np.int8)
         for bound in bounds.T:
@@ -54,13 +46,6 @@ def leave_one_out(groups: Groups, held_out: int) -> list[Index]:
 
     A group always keeps its first row for training. A group that is too short for all parts fills the last parts, as
     in RecBole.
-
-    Args:
-        groups: the rows of each user.
-        held_out: number of parts after training.
-
-    Returns:
-        ``held_out + 1`` parts, training first.
     """
     legal = np.minimum(held_out, groups.size - 1)
     first_held = groups.size - legal  # (G,)
@@ -73,14 +58,6 @@ def train_on_all_but(count: int, parts: Sequence[Index], seed: int) -> list[Inde
 
     Validation on all users would keep the item before the test item out of training (Petrov and Macdonald, RecSys
     2022).
-
-    Args:
-        count: number of users in validation.
-        parts: rows of train, valid (one row for each user, at least ``count``) and test.
-        seed: of the draw.
-
-    Returns:
-        Rows of train, valid and test.
     """
     train, valid, test = parts
     validated = np.zeros(len(valid), dtype=bool)
@@ -89,15 +66,7 @@ def train_on_all_but(count: int, parts: Sequence[Index], seed: int) -> list[Inde
 
 
 def by_ratio(groups: Groups, bounds_of: Callable[[int], Sequence[int]]) -> list[Index]:
-    """Cut each group at bounds that depend on its size alone.
-
-    Args:
-        groups: the rows of each user.
-        bounds_of: the bounds for a size; RecBole's ``_calcu_split_ids``.
-
-    Returns:
-        The rows of each part, group after group.
-    """
+    """Cut each group at bounds that depend on its size alone, by RecBole's ``_calcu_split_ids``."""
     sizes, member = np.unique(groups.size, return_inverse=True)
     bounds = np.array([bounds_of(int(size)) for size in sizes], dtype=np.int64)
     return groups.cut(bounds[member])
@@ -106,13 +75,7 @@ def by_ratio(groups: Groups, bounds_of: Callable[[int], Sequence[int]]) -> list[
 def by_time(groups: Groups, times: NDArray[np.float32], ratios: Sequence[float]) -> list[Index]:
     """Split by time, as RecBole's ``TS``: rows after one moment are test, the earlier rows of a group are cut by ratio.
 
-    Args:
-        groups: the rows of each user.
-        times: time of each row. *Shape:* (R,)
-        ratios: shares of train, valid and test; they sum to 1.
-
-    Returns:
-        The rows of train, valid and test, group after group.
+    *Shape:* (R,)
     """
     boundary = np.percentile(times, 100 * (1 - ratios[-1]))
     early = np.bincount(groups.group, weights=times[groups.order] <= boundary, minlength=len(groups.size))

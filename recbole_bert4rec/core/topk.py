@@ -37,15 +37,7 @@ def best_items(
     where the maximum of a chunk of 64 items does, which soon is seldom. It is merged with the best each time that the
     catalogue's part that they are from has doubled.
 
-    Args:
-        vectors: *Shape:* (B, H)
-        catalogue: item embeddings, padding first. *Shape:* (N, H)
-        bias: of each item. *Shape:* (N,)
-        k: number of items, at most N - 1.
-        changes: additions to single scores; a pair that is named twice is changed twice.
-
-    Returns:
-        Scores and items, best first. *Shape:* (B, k) each.
+    *Shape:* (B, H), (N, H), (N,) -> (B, k), (B, k) of scores and items, best first
     """
     n_rows, n_items = len(vectors), len(catalogue)
     large = not vectors.is_cuda and n_rows * n_items >= _LARGE
@@ -134,15 +126,9 @@ def _merge(best: Tensor, items: Tensor, waiting: list[tuple[Tensor, Tensor, Tens
 def best_candidates(users: Tensor, items: Tensor, scores: Tensor, k: int, n_users: int) -> tuple[Tensor, Tensor]:
     """Rank each user's own candidates; if an item is named twice, its last score counts.
 
-    Args:
-        users: row of the result to which each candidate belongs. *Shape:* (P,)
-        items: candidate items. *Shape:* (P,)
-        scores: of each candidate. *Shape:* (P,)
-        k: number of ranks. A user with fewer candidates gets padding with score -inf after them.
-        n_users: number of rows of the result.
+    A user with fewer candidates than k gets padding with score -inf after them.
 
-    Returns:
-        Scores and items, best first. *Shape:* (n_users, k) each.
+    *Shape:* (P,), (P,), (P,) -> (n_users, k), (n_users, k) of scores and items, best first
     """
     key = pair_keys(users, items, int(items.max()) + 1 if len(items) else 1)
     order = key.argsort(stable=True)

@@ -29,11 +29,7 @@ class Mask(NamedTuple):
     def at(self, rows: Tensor, columns: Tensor, index: Tensor, n_queries: int) -> Mask:
         """Return the mask of some of the queries; those that pad Q may attend everywhere.
 
-        Args:
-            rows: sequence of each query. *Shape:* (M,)
-            columns: its position there. *Shape:* (M,)
-            index: its number among the queries of its sequence. *Shape:* (M,)
-            n_queries: Q of the result.
+        *Shape:* (M,), (M,), (M,) of sequences, positions and numbers among the queries of a sequence
         """
         allowed, bias = self
         if allowed.shape[2] > 1:
@@ -67,16 +63,7 @@ def split_heads(projected: Tensor, n_heads: int) -> Tensor:
 def attention(query: Tensor, key: Tensor, value: Tensor, n_heads: int, mask: Mask, dropout: float = 0.0) -> Tensor:
     """Return softmax(Q K^T / sqrt(H / A)) V of each head, side by side.
 
-    Args:
-        query: *Shape:* (B, Q, H)
-        key: *Shape:* (B, L, H)
-        value: *Shape:* (B, L, H)
-        n_heads: A.
-        mask: what each query attends to.
-        dropout: of the attention weights.
-
-    Returns:
-        *Shape:* (B, Q, H)
+    *Shape:* (B, Q, H), (B, L, H), (B, L, H) -> (B, Q, H)
     """
     learnt = mask.bias is not None and mask.bias.requires_grad  # torch would keep the weights of all sequences
     if query.device.type == "cpu" and dropout == 0.0 and (learnt or onednn_multiplies()):

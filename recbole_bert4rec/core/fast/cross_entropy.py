@@ -78,17 +78,9 @@ def cross_entropy(
     autocast with bfloat16 the operands of the products, the exponentials among them, are rounded to it; sums and
     gradients are fp32.
 
-    Args:
-        hidden: output of the output layer at the masked positions. *Shape:* (M, H)
-        item_embedding: rows of the N items, padding first; rows after them take no part. *Shape:* (N or more, H)
-        bias: output bias. *Shape:* (N,)
-        labels: items to predict. *Shape:* (M,)
-        weights: w. *Shape:* (M,)
-        offset: a number that is added to some logits.
-        workspace: memory to use again; by default the call takes its own.
+    Rows of the table after the N items take no part. The gradient can be asked for once.
 
-    Returns:
-        A scalar; its gradient can be asked for once.
+    *Shape:* (M, H), (N or more, H), (N,), (M,), (M,) -> scalar
     """
     value, rows, items = offset or (None, None, None)
     workspace = workspace or Workspace()

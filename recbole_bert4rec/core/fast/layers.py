@@ -23,9 +23,6 @@ class Dropout(nn.Module):
 
     On other devices this is torch's own dropout. The random bits come from torch's global generator, as for
     ``nn.Dropout``.
-
-    Args:
-        p: in [0, 1).
     """
 
     def __init__(self, p: float) -> None:

@@ -19,10 +19,6 @@ class LazyAdamW(Eager):
     steps, and its weights by the weight decay of those steps, at their learning rates. Two things differ from AdamW.
     Skipped steps apply no momentum. Weight decay is applied at the row's next update, so earlier reads see the
     undecayed row. If every step touches a row, both optimizers are equal.
-
-    Args:
-        params: as for AdamW.
-        arguments: keyword arguments of AdamW, such as ``lr`` and ``weight_decay``.
     """
 
     def __init__(self, params: ParamsT, **arguments: Any) -> None:
@@ -75,15 +71,9 @@ class LazyAdamW(Eager):
 
 
 def clip(parameters: Iterable[Tensor], max_norm: float | None = None, norm_type: float = 2.0) -> Tensor:
-    """Clip the norm of all gradients together, as torch's ``clip_grad_norm_`` does; sparse gradients are allowed.
+    """Clip the norm of all gradients together, as torch's ``clip_grad_norm_`` does; sparse ones are allowed.
 
-    Args:
-        parameters: whose gradients are scaled in place.
-        max_norm: highest norm that gradients keep; None leaves them as they are.
-        norm_type: p of the p-norm.
-
-    Returns:
-        The norm before that. A scalar.
+    ``max_norm`` None leaves them as they are. The norm before that is returned.
     """
     gradients = []
     for parameter in parameters:

@@ -69,10 +69,7 @@ def faster_products(large: bool) -> Iterator[None]:
     """Let oneDNN multiply in the block if it is faster than MKL, in float32, too.
 
     On an AMD EPYC with AVX-512 it takes less than half of MKL's time. The first block of a process tries both, for
-    a tenth of a second.
-
-    Args:
-        large: whether the products are large enough to be worth a kernel for each shape; else nothing changes.
+    a tenth of a second. Without ``large`` nothing changes: small products are not worth a kernel for each shape.
     """
     with by_onednn() if large and measured().onednn_wins else nullcontext():
         yield
