@@ -33,8 +33,8 @@ FAULTS = (
     _fault(
         "target off by one",
         "core/objectives.py",
-        "sequences[rows, columns + 1], masked",
-        "sequences[rows, columns], masked",
+        "sequences[rows, columns + 1], two_sided",
+        "sequences[rows, columns], two_sided",
         "sasrecplus",
         "core",
     ),
@@ -153,8 +153,8 @@ FAULTS = (
     _fault(
         "seen_bias twice",
         "core/ranker.py",
-        "row, column = distinct_items(item_seq, self.mask_token).nonzero(as_tuple=True)",
-        "row, column = (item_seq > 0).nonzero(as_tuple=True)",
+        "row, column = distinct_items(sequences, self.mask_token).nonzero(as_tuple=True)",
+        "row, column = (sequences > 0).nonzero(as_tuple=True)",
         "ask sasrecplus",
         "core",
     ),
