@@ -57,11 +57,7 @@ class BERT4RecDataset(FastLoading):
             self._flatten_benchmark_rows()
 
     def data_augmentation(self) -> None:
-        """Sort interactions by user and time, and make a row of each except a user's first.
-
-        Raises:
-            UserError: the times are not loaded.
-        """
+        """Sort interactions by user and time, and make a row of each except a user's first."""
         self._aug_presets()
         self._check_field("uid_field", "time_field")
         if self.time_field not in self.inter_feat:
@@ -76,10 +72,7 @@ class BERT4RecDataset(FastLoading):
     def _take(self, sequences: Sequences, interactions: Interaction, positions: Tensor) -> None:
         """Take the sequences of all users, and make a row of each of some interactions except a user's first.
 
-        Args:
-            sequences: of all interactions.
-            interactions: with the columns of rows. *Shape:* (R,)
-            positions: flat position of each. *Shape:* (R,)
+        *Shape:* (R,) of the rows, and of the flat position of each
         """
         self.sequences = sequences
         present = (sequences.lengths > 0).nonzero().squeeze(1)
@@ -161,14 +154,7 @@ class BERT4RecDataset(FastLoading):
     def item_features(self, names: list[str]) -> tuple[tuple[Tensor, int], ...]:
         """Return a table of each categorical feature, with a row for each item and an empty one for [MASK].
 
-        Args:
-            names: of ``selected_features``.
-
-        Returns:
-            The tables, *Shape:* (N + 1, width) each, and the number of ids in each.
-
-        Raises:
-            UserError: a feature is missing.
+        *Shape:* (N + 1, width) each, and the number of ids in each
         """
         columns = [] if self.item_feat is None else self.item_feat.columns
         loaded = [field for field in columns if field != self.iid_field]
@@ -206,14 +192,7 @@ class BERT4RecDataset(FastLoading):
     def inter_matrix(self, form: str = "coo", value_field: str | None = None) -> Any:
         """Return the matrix of all interactions of this part, users by items.
 
-        A user's first interaction has no row; it is added if the user's second one is in this part.
-
-        Args:
-            form: ``coo`` or ``csr``.
-            value_field: must be None; all values are 1.
-
-        Raises:
-            UserError: ``value_field`` names a column.
+        A user's first interaction has no row; it is added if the user's second one is in this part. All values are 1.
         """
         if value_field is not None:
             raise UserError(f"inter_matrix of a BERT4Rec dataset holds only ones, but value_field is {value_field!r}")
@@ -226,14 +205,7 @@ class BERT4RecDataset(FastLoading):
         return self._create_sparse_matrix(pairs, self.uid_field, self.iid_field, form, None)
 
     def build(self) -> list[BERT4RecDataset]:
-        """Split as RecBole does, but without its loops over rows; the parts, their rows and order are the same.
-
-        Returns:
-            The train, valid and test parts.
-
-        Raises:
-            UserError: the split is not known, or leaves a part empty; topk is more than the catalogue has.
-        """
+        """Split as RecBole does, but without its loops over rows; the parts, their rows and order are the same."""
         if self.config["eval_type"] == EvaluatorType.VALUE and self.label_field not in self.inter_feat:
             raise UserError(
                 f"mode labeled needs a column {self.label_field!r} (LABEL_FIELD): name it in load_col, or derive it "
@@ -279,11 +251,9 @@ class BERT4RecDataset(FastLoading):
         return self.sequences.counts_in(begin, length, self.item_num)
 
     def all_histories(self) -> dict[str, Any]:
-        """Return every user's whole history, valid and test included, as plain values.
+        """Return every user's whole history, valid and test included: users, all items, and where each begins and ends.
 
-        Returns:
-            ``users``, external ids; ``items``, internal ids of all histories one after the other, (T,); ``offsets``,
-            where each begins and the last ends, (U + 1,).
+        *Length:* U of the external ids of users. *Shape:* (T,), (U + 1,)
         """
         sequences, (users, latest) = self.sequences, self.full_sequence_of_user
         kept = sequences.slices(sequences.offsets[latest], sequences.lengths[latest])

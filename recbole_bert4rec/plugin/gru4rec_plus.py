@@ -27,10 +27,6 @@ class GRU4RecPlus(WindowModel):
     in the GRU and the output. Every position of a user's window predicts the item after it, and its negatives are the
     labels of all positions. The authors' batch has one step of each session and carries the state over, so a session
     is never its own negative.
-
-    Args:
-        config: RecBole's configuration with the options of ``properties/model/GRU4RecPlus.yaml``.
-        dataset: gives the number of items and their counts in training.
     """
 
     option_kinds = MappingProxyType(
@@ -76,11 +72,7 @@ class GRU4RecPlus(WindowModel):
     def calculate_loss(self, interaction: Interaction) -> Tensor:
         """Return the mean loss over all positions that have a next item (sections 3.1 to 3.4).
 
-        Args:
-            interaction: whole sequences, ``item_id_list`` (B, L + 1) and ``item_length`` (B,).
-
-        Returns:
-            A scalar.
+        *Shape:* (B, L + 1) of the items -> scalar
         """
         sequences, lengths = interaction[self.ITEM_SEQ], interaction[self.ITEM_SEQ_LEN]
         shown = next_items(sequences, lengths, None)

@@ -33,17 +33,7 @@ class Explanation(NamedTuple):
 
 @torch.no_grad()
 def explain(ranker: Ranker, items: Items, history: Histories, item: int) -> Explanation:
-    """Score an item for a history and for the same history without each of the items that the model sees.
-
-    Args:
-        ranker: in evaluation mode.
-        items: external ids.
-        history: of one user.
-        item: internal id.
-
-    Raises:
-        UserError: the history is empty.
-    """
+    """Score an item for a history and for the same history without each of the items that the model sees."""
     if not len(history.items):
         raise UserError("`history` has no item that the model knows, so nothing can be explained by it")
     device = ranker.encoder.output_bias.device
