@@ -74,7 +74,6 @@ def sort_log(
     form = read_as(scan.form, scan.without_zone, scan.kept, reading)
     return {
         "read_as": {**source.read_as, columns[2]: form},
-        "date_format": scan.date_format,
         "doubts": [*source.doubts, *scan.doubts],
         "rows": scan.read,
         "left_out": scan.left_out,
@@ -112,7 +111,6 @@ class _Scan:
         self.of_user = np.empty(0, dtype=np.int64)
         self._missing = dict.fromkeys(columns[:2], 0)
         self._forms: dict[tuple[str, bool], str] = {}
-        self.date_format: str | None = None
         self.doubts: dict[str, None] = {}
         with path.open("wb") as file:
             for table in source.batches(columns, _AT_ONCE):
@@ -157,8 +155,6 @@ class _Scan:
             column, name, kept + self.read, self._where(len(table)), self.reading.date_format, self.reading.timezone
         ).read()
         self.without_zone += read.without_zone
-        self.date_format = read.date_format
-        self.doubts |= dict.fromkeys(read.doubts)
         self._forms.setdefault((read.form, read.are_dates), self._where(len(table))(None))
         values: NDArray[Any] = read.values
         if pa.types.is_integer(column.type):

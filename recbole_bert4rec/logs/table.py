@@ -186,7 +186,7 @@ class _Interactions:
         doubts = [
             doubt for coded, name in zip(ids, columns, strict=False) for doubt in spellings.doubts(coded.tokens, name)
         ]
-        doubts += [*source.doubts, *times.doubts]
+        doubts += source.doubts
         self.users, self.items = (CodedIds(coded.codes[rows][order], coded.tokens) for coded in ids)
         self.times = times.values[order]
         doubles, ties = self._doubles()
@@ -200,7 +200,6 @@ class _Interactions:
             self.times, self._rows = self.times[~doubles], self._rows[~doubles]
         self.record = {
             "read_as": {**source.read_as, columns[2]: form},
-            "date_format": times.date_format,
             "doubts": doubts,
             "rows": len(table),
             "left_out": _left_out(source, columns[:2], ids),

@@ -21,24 +21,20 @@ MISSING_TEXTS = ["", "NaN", "nan", "NA", "null", "NULL", "None"]
 _ISO = "ISO8601"
 _UTC = "UTC"
 _HAS_ZONE = r"\d[T ]\d{2}.*(?:[Zz]|[+-]\d{2}(?::?\d{2})?)$"
-_DAY_AND_MONTH = r"^(\d{1,2})([./-])(\d{1,2})\2\d{4}(.*)$"
-_CLOCK = re.compile(r"(,?[ T]\s*)?(\d{1,2}):\d{2}(:\d{2})?([.,]\d+)?(\s?[AaPp][Mm])?(\s?(?:[Zz]|[+-]\d{2}:?\d{2}))?")
+_DAY_AND_MONTH = r"^(\d{1,2})([./])(\d{1,2})\2\d{4}(.*)$"
+_CLOCK = re.compile(r"(,?[ T]\s*)?(\d{1,2}):\d{2}(:\d{2})?(\.\d+)?(\s?[AaPp][Mm])?(\s?(?:[Zz]|[+-]\d{2}:?\d{2}))?")
 _RUN_TOGETHER = {
     "%Y%m%d": (19700101, 21001231),
-    "%Y%m%d%H": (1970010100, 2100123123),
+    "%d%m%Y": (1011970, 31122100),
+    "%m%d%Y": (1011970, 12312100),
     "%Y%m%d%H%M": (197001010000, 210012312359),
     "%Y%m%d%H%M%S": (19700101000000, 21001231235959),
 }
-"""Dates that are written as one number, and the least and the greatest of them."""
-NUMBERS = "numbers"
-"""Form of times that are no dates."""
-_SHORT = ("%d%m%y", "%m%d%y", "%y%m%d")
-_DAY_FIRST, _MONTH_FIRST = "%d%m%Y", "%m%d%Y"
+"""Dates that are written as one number, and the least and the greatest of them; the first form is read untold."""
+_YEAR_OF_TWO_DIGITS = ("%d%m%y", "%m%d%y", "%y%m%d")
 _UNITS = {"seconds": 1, "milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
 _PLAUSIBLE = (1e8, 4.2e9)
 """Unix seconds from 1973 to 2103."""
-_THOUSANDS = r"^[+-]?\d{1,3}(,\d{3})+$"
-_WITH_COMMA = r"^[+-]?\d+(,\d+)?$"
 
 
 class Times(NamedTuple):
@@ -49,17 +45,12 @@ class Times(NamedTuple):
         are_dates: whether the log has dates.
         form: how they are written, in words.
         without_zone: how many dates name no time zone.
-        date_format: of dates, in the signs of Python's strptime, None where they have another form; of numbers
-            :data:`NUMBERS`.
-        doubts: what may be wrong, a sentence each.
     """
 
     values: NDArray[Any]
     are_dates: bool
     form: str
     without_zone: int = 0
-    date_format: str | None = None
-    doubts: tuple[str, ...] = ()
 
 
 def no_times(column: str) -> str:
@@ -93,19 +84,6 @@ def read_as(form: str, without_zone: int, count: int, reading: Reading) -> str:
     return f"{form}, {which} without a time zone, taken as {reading.timezone or _UTC}"
 
 
-class _Parsed(NamedTuple):
-    """Dates, NaT for a value that does not fit; their form; which had no zone of their own.
-
-    ``earlier`` are the dates where those in an hour that the clocks repeat are in its first pass, else in its second.
-    """
-
-    dates: pd.Series
-    form: str
-    without_zone: NDArray[np.bool_]
-    date_format: str | None = None
-    earlier: pd.Series | None = None
-
-
 class TimeColumn:
     """A column of times.
 
@@ -116,8 +94,6 @@ class TimeColumn:
         where: says where a row of the log stands; without a row, names the log.
         date_format: form of the dates, in the signs of Python's strptime. None: find it.
         timezone: of dates without one, such as Europe/Berlin. None: UTC.
-        like: form of times that were read before: dates that are run together are read by it, numbers stay numbers,
-            and it tells the day from the month where nothing else does.
     """
 
     def __init__(
@@ -128,9 +104,7 @@ class TimeColumn:
         where: Callable[[int | None], str],
         date_format: str | None = None,
         timezone: str | None = None,
-        like: str | None = None,
     ) -> None:
-        self._like = like
         self._name, self._rows, self._where = name, rows, where
         try:
             self._codes, self._values = encode(column)
@@ -157,7 +131,7 @@ class TimeColumn:
         kind = self._values.type
         if pa.types.is_timestamp(kind):
             dates = self._values.to_pandas()
-            return self._seconds(_Parsed(dates, "dates", np.full(len(dates), kind.tz is None)))
+            return self._seconds(dates, "dates", np.full(len(dates), kind.tz is None))
         if pa.types.is_integer(kind) or pa.types.is_floating(kind):
             return self._numbers(self._values.to_numpy(zero_copy_only=False))
         if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)):
@@ -186,98 +160,42 @@ class TimeColumn:
                     return self._numbers(texts.cast(kind).to_numpy(zero_copy_only=False), texts)
                 except pa.ArrowInvalid:
                     continue
-            if pc.all(pc.match_substring_regex(texts, _WITH_COMMA)).as_py():
-                return self._with_decimal_comma(texts)
         return self._dates(texts.to_pandas())
 
-    def _with_decimal_comma(self, texts: pa.Array[Any]) -> Times:
-        with_comma = texts.filter(pc.match_substring(texts, ","))
-        if pc.all(pc.match_substring_regex(with_comma, _THOUSANDS)).as_py():
-            example = with_comma[0].as_py()
-            raise UserError(
-                f"{self._where(self._row_of(texts, example))}: {self._name!r} holds {example!r}, whose comma could "
-                "separate thousands or begin the decimals; write the times without it"
-            )
-        values = pc.replace_substring(texts, ",", ".").cast(pa.float64())
-        return Times(*self._numbers(values.to_numpy())[:2], "numbers with a decimal comma", 0, NUMBERS)
-
-    def _row_of(self, texts: pa.Array[Any], text: str) -> int:
-        return int(self._rows[(self._codes == texts.index(text).as_py()).argmax()])
-
     def _numbers(self, values: NDArray[Any], texts: pa.Array[Any] | None = None) -> Times:
-        """Take numbers as they are, unless they are dates run together, such as 20240131 or 31012024."""
+        """Take numbers as they are, unless they are dates such as 20240131."""
         if self._format is not None:
-            return self._dates(pd.Series(values).astype(str) if texts is None else texts.to_pandas())
-        if self._like in (*_RUN_TOGETHER, _DAY_FIRST, _MONTH_FIRST):
-            return self._seconds(self._as_before(values))
-        if texts is not None:
-            self._refuse_short_dates(texts)
-        whole = np.issubdtype(values.dtype, np.integer) and self._like != NUMBERS
-        if whole and (together := self._run_together(values)) is not None:
-            return self._seconds(together)
+            return self._dates(pd.Series(values).astype(str))
+        if np.issubdtype(values.dtype, np.integer) and (dates := self._run_together(values, texts)) is not None:
+            return self._seconds(dates, "dates like %Y%m%d", np.full(len(dates), True))
         infinite = ~np.isfinite(values)[self._codes]
         if infinite.any():
             row = self._rows[infinite.argmax()]
             raise UserError(f"{self._where(row)}: {int(infinite.sum())} values of {self._name!r} are infinite")
         self._refuse_mixed_units(values)
-        return Times(values[self._codes], False, NUMBERS, 0, NUMBERS, self._lost_digits(texts))
+        return Times(values[self._codes], False, "numbers")
 
-    def _as_before(self, values: NDArray[Any]) -> _Parsed:
-        """Read dates that are run together by the form that such dates had before.
-
-        Raises:
-            UserError: some are no dates of this form.
-        """
-        form = str(self._like)
-        digits = pd.Series([f"{number:.0f}" for number in values]).str.zfill(8)
-        dates = pd.to_datetime(digits, format=form, errors="coerce")
-        dates = dates.mask(pd.Series(values % 1 != 0)) if np.issubdtype(values.dtype, np.floating) else dates
-        if dates.isna().any():
-            self._refuse_misfits(digits, dates, f"dates like {form}, as before")
-        return _Parsed(dates, f"dates like {form}", np.ones(len(dates), dtype=bool), form)
-
-    def _refuse_short_dates(self, texts: pa.Array[Any]) -> None:
-        """Refuse six digits that are dates, such as 090124: that one begins with 0 no number does.
+    def _run_together(self, values: NDArray[Any], texts: pa.Array[Any] | None) -> pd.Series | None:
+        """Return the dates that whole numbers such as 20240131 are; None if they are numbers.
 
         Raises:
-            UserError: how they are to be read has to be said.
+            UserError: they are dates of a form that has to be told, such as 31012024, or 090124, which no number is.
         """
-        if (
-            not pc.all(pc.match_substring_regex(texts, r"^\d{6}$")).as_py()
-            or not pc.any(pc.starts_with(texts, "0")).as_py()
-        ):
-            return
-        dates = texts.to_pandas()
-        forms = [form for form in _SHORT if pd.to_datetime(dates, format=form, errors="coerce").notna().all()]
-        if forms:
+        least, greatest = values.min(), values.max()
+        forms = [form for form, ends in _RUN_TOGETHER.items() if ends[0] <= least and greatest <= ends[1]]
+        of_six = texts is not None and pc.all(pc.match_substring_regex(texts, r"^\d{6}$")).as_py()
+        if texts is not None and of_six and pc.any(pc.starts_with(texts, "0")).as_py():
+            forms, digits = [*_YEAR_OF_TWO_DIGITS], texts.to_pandas()
+        elif forms:
+            digits = pd.Series(values).astype(str).str.zfill(8)
+        fits = {form: pd.to_datetime(digits, format=form, errors="coerce") for form in forms}
+        fits = {form: dates for form, dates in fits.items() if dates.dt.year.between(1970, 2100).all()}
+        if fits and "%Y%m%d" not in fits:
             raise UserError(
-                f"{self._where(None)}: {self._name!r} holds dates such as {dates.iloc[0]!r}; say how they are to be "
-                f"read, with --date_format={' or '.join(forms)}"
+                f"{self._where(None)}: {self._name!r} holds dates such as {digits.iloc[0]!r}; say how they are to be "
+                f"read, with --date_format={' or '.join(fits)}"
             )
-
-    def _run_together(self, values: NDArray[Any]) -> _Parsed | None:
-        for form, (least, greatest) in _RUN_TOGETHER.items():
-            if least <= values.min() and values.max() <= greatest:
-                dates = pd.to_datetime(pd.Series(values).astype(str), format=form, errors="coerce")
-                if dates.notna().all():
-                    return _Parsed(dates, f"dates like {form}", np.ones(len(dates), dtype=bool), form)
-        if not (values.min() >= 1011970 and values.max() <= 31122100):
-            return None
-        digits = pd.Series(values).astype(str).str.zfill(8)
-        fits = []
-        for form in (_DAY_FIRST, _MONTH_FIRST):
-            dates = pd.to_datetime(digits, format=form, errors="coerce")
-            if dates.notna().all() and dates.dt.year.between(1970, 2100).all():
-                fits.append(_Parsed(dates, f"dates like {form}", np.ones(len(dates), dtype=bool), form))
-        if len(fits) > 1 and not (fits[0].dates == fits[1].dates).all():
-            fits = [parsed for parsed in fits if parsed.date_format == self._like]
-            if not fits:
-                raise UserError(
-                    f"{self._where(None)}: {self._name!r} holds dates such as {digits.iloc[0]!r}, in which the day or "
-                    f'the month could come first; say which with --date_format="{_DAY_FIRST}" or '
-                    f'--date_format="{_MONTH_FIRST}"'
-                )
-        return fits[0] if fits else None
+        return fits.get("%Y%m%d")
 
     def _refuse_mixed_units(self, values: NDArray[Any]) -> None:
         """Refuse Unix times of which some are in seconds and others in milliseconds, or the like."""
@@ -300,19 +218,6 @@ class TimeColumn:
             f"{'; '.join(shares)}; write all of them in one"
         )
 
-    def _lost_digits(self, texts: pa.Array[Any] | None) -> tuple[str, ...]:
-        """Doubt numbers that a program has rounded, such as 1.60E+09."""
-        if texts is None:
-            return ()
-        rounded = texts.filter(pc.match_substring_regex(texts, r"^[+-]?\d(\.\d{0,5})?[eE][+]?\d+$"))
-        if not len(rounded):
-            return ()
-        count = int(np.isin(self._codes, pc.index_in(rounded, texts).to_numpy()).sum())
-        return (
-            f"{count:,} values of {self._name!r} are rounded, such as {rounded[0].as_py()!r}, so that times are equal "
-            "that were not; they keep the order of the log",
-        )
-
     def _dates(self, texts: pd.Series) -> Times:
         texts = texts.str.replace(r"\s*(?:UTC|GMT)$", "Z", regex=True)
         form = self._format or self._form_of(texts)
@@ -320,6 +225,9 @@ class TimeColumn:
         if form == _ISO:
             with_zone = texts.str.contains(_HAS_ZONE, regex=True).to_numpy(dtype=bool)
         try:
+            if self._format is not None:  # dates run together may have lost the zero in front
+                width = len(pd.Timestamp(0).strftime(self._format))
+                texts = texts.str.zfill(width).where(texts.str.isdecimal(), texts)
             aware = pd.to_datetime(texts.where(with_zone), format=form, errors="coerce", utc=True)
             naive = pd.to_datetime(texts.mask(with_zone), format=form, errors="coerce")
         except ValueError as error:  # of the form itself
@@ -328,8 +236,7 @@ class TimeColumn:
         if dates.isna().any():
             self._refuse_misfits(texts, dates)
         named = "ISO 8601 dates" if form == _ISO else f"dates like {form}"
-        earlier = None if self._zone == _UTC else aware.where(with_zone, self._in_zone(naive, second=False))
-        return self._seconds(_Parsed(dates, named, ~with_zone, None if form == _ISO else form, earlier))
+        return self._seconds(dates, named, ~with_zone)
 
     def _form_of(self, texts: pd.Series) -> str:
         """Find the form of dates that begin with day or month; all others must be ISO 8601.
@@ -349,24 +256,20 @@ class TimeColumn:
             return forms[0]
         if greatest[1] > 12:
             return forms[1]
-        if self._like is not None and self._like[:2] in ("%d", "%m"):
-            return forms[0 if self._like.startswith("%d") else 1]
         raise UserError(
             f"{self._where(None)}: {self._name!r} holds dates such as {texts[fits].iloc[0]!r}, in which the day or the "
             f'month could come first; say which with --date_format="{forms[0]}" or --date_format="{forms[1]}"'
         )
 
-    def _refuse_misfits(self, texts: pd.Series, dates: pd.Series, wanted: str | None = None) -> None:
+    def _refuse_misfits(self, texts: pd.Series, dates: pd.Series) -> None:
         """Name the values that are no dates; among numbers, those that are no numbers."""
         misfits = dates.isna()
-        if self._format is None and wanted is None:
+        if self._format is None:
             numbers = pd.to_numeric(texts, errors="coerce").notna()
             misfits = misfits & ~numbers if (misfits & ~numbers).any() else misfits
         wrong = misfits.to_numpy()[self._codes]
         first = wrong.argmax()
-        wanted = wanted or (
-            "numbers only or ISO 8601 dates only" if self._format is None else f"dates like {self._format}"
-        )
+        wanted = "numbers only or ISO 8601 dates only" if self._format is None else f"dates like {self._format}"
         hint = "; --date_format names another form" if self._format is None else ""
         raise UserError(
             f"{self._where(self._rows[first])}: {self._name!r} must hold {wanted}, but {int(wrong.sum())} of "
@@ -374,60 +277,26 @@ class TimeColumn:
             f"{self._rows[first] + 1}{hint}"
         )
 
-    def _in_zone(self, naive: pd.Series, second: bool = True) -> pd.Series:
-        """Take dates for times of the zone; of an hour that its clocks repeat, the second one or the first one."""
-        first = np.full(len(naive), not second)
-        local: pd.Series = naive.dt.tz_localize(self._zone, ambiguous=first, nonexistent="shift_forward")
+    def _in_zone(self, naive: pd.Series) -> pd.Series:
+        """Take dates for times of the zone; of an hour that its clocks repeat, for the second one."""
+        second = np.full(len(naive), False)  # not that of summer
+        local: pd.Series = naive.dt.tz_localize(self._zone, ambiguous=second, nonexistent="shift_forward")
         moments: pd.Series = local.dt.tz_convert("UTC")
         return moments
 
-    def _seconds(self, parsed: _Parsed) -> Times:
-        dates, earlier = parsed.dates, parsed.earlier
-        if dates.dt.tz is None:
-            dates, earlier = self._in_zone(dates), None if self._zone == _UTC else self._in_zone(dates, second=False)
+    def _seconds(self, dates: pd.Series, form: str, without_zone: NDArray[np.bool_]) -> Times:
+        """Return dates as Unix seconds.
+
+        Args:
+            dates: of the distinct values.
+            form: how they are written.
+            without_zone: which have no zone of their own.
+        """
+        dates = self._in_zone(dates) if dates.dt.tz is None else dates
         microseconds = dates.dt.as_unit("us").astype("int64").to_numpy()[self._codes]
-        doubts: tuple[str, ...] = ()
-        if earlier is not None and (earlier != dates).any():
-            first = earlier.dt.as_unit("us").astype("int64").to_numpy()[self._codes]
-            doubts = self._repeated(_in_the_order_of_the_log(microseconds, first))
         whole = not (microseconds % 10**6).any()
         seconds = microseconds // 10**6 if whole else microseconds / 10**6
-        without_zone = int(parsed.without_zone[self._codes].sum())
-        return Times(seconds, True, parsed.form, without_zone, parsed.date_format, doubts)
-
-    def _repeated(self, rows: NDArray[np.bool_]) -> tuple[str, ...]:
-        """Doubt dates in an hour that the clocks of the zone show twice."""
-        if not rows.any():
-            return ()
-        example = self._values[self._codes[rows.argmax()]].as_py()
-        return (
-            f"{int(rows.sum()):,} values of {self._name!r} are in an hour that the clocks of {self._zone} show twice, "
-            f"such as {str(example)!r}, and are taken for its second pass; write times in UTC or with their zone",
-        )
-
-
-def _in_the_order_of_the_log(second: NDArray[np.int64], first: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Tell, in a log that is in order, the two passes of an hour that the clocks repeat: between them the times fall.
-
-    Args:
-        second: the times, where those in such hours are in the second pass; changed in place. *Shape:* (rows,)
-        first: the same in the first pass. *Shape:* (rows,)
-
-    Returns:
-        Which rows are in such an hour all the same, and not told. *Shape:* (rows,)
-    """
-    twice: NDArray[np.bool_] = first != second
-    untold = twice.copy()
-    if bool((np.diff(second[~twice]) < 0).any()):
-        return untold
-    rows = np.flatnonzero(twice)
-    for hour in np.split(rows, np.flatnonzero(np.diff(rows) > 1) + 1):
-        falls = np.flatnonzero(np.diff(second[hour]) < 0)
-        if len(falls) == 1:
-            before = hour[: falls[0] + 1]
-            second[before] = first[before]
-            untold[hour] = False
-    return untold
+        return Times(seconds, True, form, int(without_zone[self._codes].sum()))
 
 
 def _clock(text: str) -> str:
@@ -439,7 +308,7 @@ def _clock(text: str) -> str:
     half = half and (" %p" if half.startswith(" ") else "%p")
     zone = zone and (" %z" if zone.startswith(" ") else "%z")
     hour = "%I" if half else "%H"
-    return f"{before}{hour}:%M{seconds and ':%S'}{fraction and fraction[0] + '%f'}{half}{zone}"
+    return f"{before}{hour}:%M{seconds and ':%S'}{fraction and '.%f'}{half}{zone}"
 
 
 def check_timezone(name: str) -> None:

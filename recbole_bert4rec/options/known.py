@@ -22,7 +22,7 @@ _DOCUMENTED = ("neg_sampling", "training_neg_sample_num")
 
 
 _OF_LOGS = {"separator", "date_format", "timezone", "drop_duplicates", "quote", "escape", "clean_ids"}
-_OF_LOGS |= {"columns", "in_order", "date_format_found", "conversion"}
+_OF_LOGS |= {"columns", "in_order", "conversion"}
 FOLLOWED_BY_ALL = frozenset(
     {"allow_unknown", "candidates", "exclude_seen", "training_rows", "trust_pickles", *_OF_LOGS}
 )

@@ -604,10 +604,6 @@ OPTIONS: Mapping[str, Option] = {
         kind=Switch(),
         help="For a log: its rows are in the order of time, the first one first; a column of times is not read.",
     ),
-    "date_format_found": _of_logs(
-        kind=Anything("a form of dates, numbers, or null"),
-        help="How times of the log were written; set where dataset names a log, so that later ones are read alike.",
-    ),
     "conversion": _of_logs(
         kind=Anything("a text, or null"),
         shapes_data=True,

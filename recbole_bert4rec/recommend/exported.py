@@ -36,7 +36,7 @@ _OF_CHECKPOINTS = ("build_index", "explain", "item_vectors", "similar_items")
 _RULES: dict[str, Callable[[Any], bool]] = {
     "fields": lambda value: SomeOf().accepts(value) and len(value) == 3,
     "dates": lambda value: (
-        isinstance(value, list) and len(value) == 3 and all(part is None or isinstance(part, str) for part in value)
+        isinstance(value, list) and len(value) == 2 and all(part is None or isinstance(part, str) for part in value)
     ),
     "max_items": Whole(1).accepts,
     "exclude_seen": Switch().accepts,

@@ -28,12 +28,10 @@ class Dates(NamedTuple):
     Attributes:
         form: in the codes of Python's strptime; None: it is found from the dates.
         timezone: of dates without one, such as Europe/Berlin; None: UTC.
-        like: form of the training log's times; see :class:`~recbole_bert4rec.logs.times.TimeColumn`.
     """
 
     form: str | None = None
     timezone: str | None = None
-    like: str | None = None
 
 
 AS_FOUND = Dates()

@@ -97,7 +97,7 @@ def recommender_of(
     wrong = misfits(config, _NEEDED)
     wrong += [
         f"`{name}` must be a text, but is {config.get(name)!r}."
-        for name in (*NAMES_OF_COLUMNS, "date_format", "timezone", "date_format_found")
+        for name in (*NAMES_OF_COLUMNS, "date_format", "timezone")
         if type(config[name]) is not str and (name in NAMES_OF_COLUMNS or config[name] is not None)
     ]
     if wrong:

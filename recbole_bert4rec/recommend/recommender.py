@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from recbole_bert4rec.core.ranker import Catalogue, Ranker
-from recbole_bert4rec.logs.times import NUMBERS
 from recbole_bert4rec.options.kinds import Real, Whole, or_null
 from recbole_bert4rec.recommend.answers import Vectors, check
 from recbole_bert4rec.recommend.base import BATCH_SIZE, BaseRecommender
@@ -68,8 +67,7 @@ class Recommender(BaseRecommender):
         self._torch = TorchScorer(ranker, counts)
         self._in_order = bool(config.get("in_order"))
         user, item, time = (config[field] for field in NAMES_OF_COLUMNS)
-        read_before = config.get("date_format_found") or (None if config.get("conversion") else NUMBERS)
-        dates = Dates(config.get("date_format"), config.get("timezone"), read_before)
+        dates = Dates(config.get("date_format"), config.get("timezone"))
         super().__init__(
             self._torch, items, (user, item, time), dates, bool(config["exclude_seen"]), stored, batch_size
         )

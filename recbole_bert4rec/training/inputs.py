@@ -205,7 +205,6 @@ def _from_table(
         getLogger(FOR_THE_USER).warning(f"{record.get('log')}: {doubt}")
     loaded["inter"] = record["made_from"]["columns"]
     of_log = {**names, "data_path": str(folder.parent), "load_col": loaded, "conversion": record.get("digest")}
-    of_log["date_format_found"] = record.get("date_format")
     if is_ours(model):  # for others the order of the file does it
         of_log["exact_time"] = True
     return folder.name, of_log

@@ -367,14 +367,6 @@ def test_a_file_without_the_column_of_times_is_said_to_be_taken_in_its_order(
     assert "there is no column 'timestamp', so that the rows are taken in their order" in caplog.text
 
 
-def test_dates_are_read_as_the_log_of_the_training_was(model: Recommender) -> None:
-    days = [pd.Timestamp("2024-01-05") + pd.Timedelta(days=31 * (place % 7)) for place in range(len(ROWS))]
-    model.dates = model.dates._replace(like="%d/%m/%Y %H:%M")
-    dated = model.read(FRAME.assign(timestamp=[f"{day:%d/%m/%Y}" for day in days]))
-    numbered = model.read(FRAME.assign(timestamp=[day.timestamp() for day in days]))
-    assert dated.items.tolist() == numbered.items.tolist()
-
-
 def test_a_text_of_another_form_is_read_as_the_flags_say(model: Recommender) -> None:
     texts = FRAME.assign(user_id="é" + FRAME["user_id"]).to_csv(index=False, sep="^", quotechar="'", quoting=1)
     Path("other.csv").write_bytes(texts.encode("cp1252"))
