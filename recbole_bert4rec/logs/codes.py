@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,9 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from recbole_bert4rec.logs.spellings import WHOLE, keys, rewritten
 from recbole_bert4rec.system.errors import UserError, short
 
+_WHOLE = r"^([+-]?\d+)\.0+$"
+"""Pattern of a whole number in a column of which a program made floats."""
 NO_ID = -1
 """Code of a value that is missing."""
 _EXACT = {pa.float16(): 2**11, pa.float32(): 2**24, pa.float64(): 2**53}
@@ -27,10 +28,12 @@ class CodedIds(NamedTuple):
     Attributes:
         codes: place of each row's id in ``tokens``; :data:`NO_ID` where there is none. *Shape:* (rows,)
         tokens: the distinct ids, as texts.
+        written: the distinct values as the log has them.
     """
 
     codes: NDArray[np.int64]
     tokens: pa.Array[Any]
+    written: pa.Array[Any]
 
 
 def encode(column: pa.ChunkedArray[Any]) -> tuple[NDArray[np.int64], pa.Array[Any]]:
@@ -44,9 +47,7 @@ def encode(column: pa.ChunkedArray[Any]) -> tuple[NDArray[np.int64], pa.Array[An
     return np.concatenate(codes).astype(np.int64), encoded.chunk(0).dictionary
 
 
-def read_ids(
-    column: pa.ChunkedArray[Any], name: str, where: Callable[[int | None], str], clean: Collection[str]
-) -> CodedIds:
+def read_ids(column: pa.ChunkedArray[Any], name: str, where: Callable[[int | None], str]) -> CodedIds:
     """Read a column of ids. Only null, NaN and blank texts are missing: ``NA``, ``None`` and ``null`` are ids.
 
     Whole numbers that pandas made floats of, because others are missing, become whole numbers again.
@@ -55,17 +56,16 @@ def read_ids(
         column: of the log.
         name: of the column.
         where: says where a row of the log stands; without a row, names the log.
-        clean: in what ids may differ and be one, of :data:`~recbole_bert4rec.logs.spellings.KINDS`.
 
     Raises:
         UserError: the values cannot be ids, or all are missing.
     """
     try:
         codes, values = encode(column)
-        of_value = distinct_texts(values, clean)
+        of_value = distinct_texts(values)
     except pa.ArrowException as error:
         raise no_ids(name, column.type, where, error) from error
-    ids = CodedIds(np.append(of_value.codes, NO_ID)[codes], of_value.tokens)
+    ids = of_value._replace(codes=np.append(of_value.codes, NO_ID)[codes])
     check_ids(ids, name, where)
     return ids
 
@@ -75,33 +75,44 @@ def no_ids(name: str, kind: pa.DataType, where: Callable[[int | None], str], err
     return UserError(f"{where(None)}: values of {name!r} have type {kind} and cannot be ids: {error}")
 
 
-def distinct_texts(values: pa.Array[Any], clean: Collection[str]) -> CodedIds:
-    """Return the text of each value, which is missing where that is blank; of those that are one, the first one's.
-
-    Where all are whole numbers that end in ``.0``, they are written without it.
-    """
-    texts = as_texts(values)
-    if are_whole(texts):
-        clean = {*clean, "point"}
-    texts = cleaned(texts, clean)
-    distinct: Any = keys(texts, clean).dictionary_encode()
+def distinct_texts(values: pa.Array[Any]) -> CodedIds:
+    """Return the text of each value; where all are whole numbers that end in ``.0``, they are written without it."""
+    written = as_texts(values)
+    texts = cleaned(written)
+    distinct: Any = (without_point(texts) if are_whole(texts) else texts).dictionary_encode()
     codes = distinct.indices.fill_null(NO_ID).to_numpy(zero_copy_only=False).astype(np.int64)
-    if not clean:
-        return CodedIds(codes, distinct.dictionary)
-    _, firsts = np.unique(codes[codes != NO_ID], return_index=True)
-    return CodedIds(codes, texts.take(np.flatnonzero(codes != NO_ID)[firsts]))
+    return CodedIds(codes, distinct.dictionary, written)
+
+
+def doubts(ids: CodedIds, name: str) -> list[str]:
+    """Say how many ids differ from another one only in a ``.0`` at their end or in blanks around them."""
+    plain: Any = without_point(cleaned(ids.written))
+    counts: Any = pc.value_counts(plain.drop_null())
+    several = counts.filter(pc.greater(counts.field(1), pa.scalar(1))).field(0)
+    if not len(several):
+        return []
+    number = int(np.count_nonzero(pc.is_in(plain, several)))
+    first, other, *_ = ids.written.filter(pc.equal(plain, several[0])).to_pylist()
+    return [
+        f"{number:,} ids of {name!r} differ from another one only in a '.0' or in blanks around them, such as "
+        f"{short(first)} and {short(other)}; the blanks are left out, a '.0' is not"
+    ]
 
 
 def are_whole(texts: pa.Array[Any]) -> bool:
     """Tell whether ids are whole numbers that a program wrote as floats: all end in ``.0``."""
-    return bool(pc.all(pc.match_substring_regex(texts, WHOLE)).as_py())
+    return bool(pc.all(pc.match_substring_regex(texts, _WHOLE)).as_py())
 
 
-def cleaned(texts: pa.Array[Any], clean: Collection[str]) -> pa.Array[Any]:
-    """Return ids as they are written once they are clean; a blank one is missing."""
-    blank: Any = pc.or_(pc.utf8_is_space(texts), pc.equal(texts, pa.scalar("")))
-    texts = rewritten(texts, clean)
-    return pc.if_else(blank, None, texts) if blank.true_count else texts
+def without_point(texts: pa.Array[Any]) -> pa.Array[Any]:
+    """Return whole numbers without the ``.0`` at their end."""
+    return pc.replace_substring_regex(texts, _WHOLE, r"\1")
+
+
+def cleaned(texts: pa.Array[Any]) -> pa.Array[Any]:
+    """Return ids without blanks around them; a blank one is missing."""
+    texts = pc.utf8_trim_whitespace(texts)
+    return pc.if_else(pc.equal(texts, pa.scalar("")), None, texts)
 
 
 def as_texts(values: pa.Array[Any]) -> pa.Array[Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,7 +54,7 @@ class Dictionary:
         unknown = codes == NO_ID
         if unknown.any():
             new = pc.unique(values.filter(pa.array(unknown)))
-            new = new.filter(pa.array(distinct_texts(new, ()).codes != NO_ID))
+            new = new.filter(pa.array(distinct_texts(new).codes != NO_ID))
             if len(new):
                 self._values = pa.concat_arrays([self._values, new])
                 codes = self._codes(values)
@@ -85,21 +84,17 @@ class Dictionary:
         firsts = np.flatnonzero(earlier & (times == self._times[codes]))[::-1]  # of several the first is written last
         self._rows[codes[firsts]] = first_row + firsts
 
-    def numbers(self, clean: Collection[str]) -> Numbers:
-        """Number the ids as RecBole numbers those of a file in the order of time: by first appearance.
-
-        Args:
-            clean: in what ids may differ and be one.
-        """
+    def numbers(self) -> Numbers:
+        """Number the ids as RecBole numbers those of a file in the order of time: by first appearance."""
         seen = np.flatnonzero(self._rows != _NOWHERE)
         in_time = seen[np.lexsort((self._rows[seen], self._times[seen]))]
-        ids = self.texts(clean)
+        ids = self.texts()
         number, order = pd.factorize(ids.codes[in_time])
         of_code = np.zeros(len(ids.codes), dtype=np.int32)
         of_code[in_time] = number + 1
         return Numbers(of_code, ids.tokens.take(pa.array(order, pa.int64())))
 
-    def texts(self, clean: Collection[str]) -> CodedIds:
+    def texts(self) -> CodedIds:
         """Return the text of each code."""
         assert self._values is not None
-        return distinct_texts(self._values, clean)
+        return distinct_texts(self._values)

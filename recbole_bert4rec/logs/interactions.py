@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import ipc, parquet
 
-from recbole_bert4rec.logs.codes import are_whole, as_texts, cleaned
+from recbole_bert4rec.logs.codes import are_whole, as_texts, cleaned, without_point
 from recbole_bert4rec.logs.logs import open_log
 from recbole_bert4rec.logs.parquet_log import ParquetLog
 from recbole_bert4rec.logs.reading import Reading
@@ -160,12 +160,11 @@ class InteractionFile:
     def _as_read(self, table: pa.Table) -> pa.Table:
         """Return interactions with ids as texts."""
         user, item, *_ = self._columns
-        ids = {name: [as_texts(chunk) for chunk in table[name].chunks] for name in (user, item)}
+        ids = {name: [cleaned(as_texts(chunk)) for chunk in table[name].chunks] for name in (user, item)}
         if self._made_floats is None:  # as for a whole column, by its first part
             self._made_floats = {name: all(are_whole(chunk) for chunk in chunks) for name, chunks in ids.items()}
         for position, name in enumerate((user, item)):
-            clean = {*self._log.clean, *(["point"] if self._made_floats[name] else [])}
-            texts = [cleaned(chunk, clean) for chunk in ids[name]]
+            texts = [without_point(chunk) for chunk in ids[name]] if self._made_floats[name] else ids[name]
             table = table.set_column(position, name, pa.chunked_array(texts, pa.string()))
         return table
 

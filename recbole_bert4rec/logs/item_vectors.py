@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow import parquet
 
-from recbole_bert4rec.logs.codes import as_texts
+from recbole_bert4rec.logs.codes import as_texts, cleaned
 from recbole_bert4rec.system.errors import UserError, short, short_list
 from recbole_bert4rec.system.files import digest_of
 
@@ -82,7 +82,7 @@ def _read_parquet(path: str, field: str) -> tuple[NDArray[np.object_], NDArray[n
         ids = next((name for name in (field, "item_id") if name in names), None)
         if ids is None:
             raise UserError(f"it has no column {field!r}, the ids, but {short_list(names)}")
-        items = as_texts(file.read([ids]).column(0).combine_chunks()).to_numpy(zero_copy_only=False)
+        items = cleaned(as_texts(file.read([ids]).column(0).combine_chunks())).to_numpy(zero_copy_only=False)
         columns = [name for name in names if name != ids and not name.startswith("__index_level_")]  # pandas' own
         has_lists = any(pa.types.is_nested(file.schema_arrow.field(name).type) for name in columns)
         if has_lists and len(columns) > 1:

@@ -54,7 +54,7 @@ def read_items(path: str, field: str, reading: Reading | None = None) -> dict[st
                 if name == field:
                     raise UserError(f"--items={path}: {field!r} cannot be ids: {error}") from error
                 values[name] += column.to_pylist()
-    ids = cleaned(pa.array(values[field], pa.string()), log.clean)
+    ids = cleaned(pa.array(values[field], pa.string()))
     values[field] = ids.fill_null("").to_pylist()
     return {name: ItemColumn(log.kinds.get(name, ""), column) for name, column in values.items()}
 

@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from recbole_bert4rec.logs.spellings import kinds_asked
 from recbole_bert4rec.system.constants import NAMES_OF_COLUMNS
 from recbole_bert4rec.system.errors import UserError, nearest, short_list
 
@@ -34,8 +33,6 @@ class Reading:
         drop_duplicates: leave out rows whose user, item and time are those of an earlier row.
         quote: the sign around values of a text that hold separators; ``none``: there is none.
         escape: the sign before a quote or a separator that belongs to a value.
-        clean_ids: differences that do not make two ids different, with commas; see
-            :data:`~recbole_bert4rec.logs.spellings.KINDS`.
         columns: names of the columns of a text without a header, with commas.
         in_order: the rows are in the order of time; a column of times is neither needed nor read.
     """
@@ -47,7 +44,6 @@ class Reading:
     drop_duplicates: bool = False
     quote: str | None = None
     escape: str | None = None
-    clean_ids: str = ""
     columns: str | None = None
     in_order: bool = False
 
@@ -72,7 +68,6 @@ class Log(ABC):
 
     Attributes:
         read_as: how the log was read; filled by :meth:`read`.
-        clean: differences that do not make two ids different: ``clean_ids``, and spaces if the header has some.
         doubts: what may be wrong, a sentence each; filled by :meth:`read`, and by :meth:`batches` at the end.
         kinds: type of each column whose name has one, such as ``token_seq`` in ``tags:token_seq``; filled by
             :meth:`names`.
@@ -81,7 +76,6 @@ class Log(ABC):
     def __init__(self, path: Path, files: list[Path], reading: Reading) -> None:
         self.path, self._files, self._reading = path, files, reading
         self.read_as: dict[str, str] = {}
-        self.clean = frozenset(kinds_asked(reading.clean_ids))
         self.doubts: list[str] = []
         self.kinds: dict[str, str] = {}
         self._rows: Sequence[int] | NDArray[np.int64] | None = None  # of the interactions; None: each has its own

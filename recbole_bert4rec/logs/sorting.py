@@ -14,13 +14,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
-from recbole_bert4rec.logs.codes import NO_ID, PADDING_ID, check_ids, no_ids
+from recbole_bert4rec.logs.codes import NO_ID, PADDING_ID, check_ids, doubts, no_ids
 from recbole_bert4rec.logs.dictionary import Dictionary, Numbers
 from recbole_bert4rec.logs.facts import facts_of_counts
 from recbole_bert4rec.logs.mapped import COUNTS, ITEM_TOKENS, ITEMS, OFFSETS, TIMES, USER_TOKENS
 from recbole_bert4rec.logs.parquet_log import ParquetLog
 from recbole_bert4rec.logs.reading import Reading
-from recbole_bert4rec.logs.spellings import doubts
 from recbole_bert4rec.logs.times import TimeColumn, Times, read_as
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.files import digest_of
@@ -64,7 +63,7 @@ def sort_log(
     shown: dict[str, Any] = {"desc": "Sort the log", "ncols": 100, "bar_format": _SHOWN, "leave": False}
     with tqdm(total=3 * rows, delay=_DELAY, disable=no_bar, **shown) as bar:  # read, divided, sorted
         scan = _Scan(source, columns, reading, work / "rows", bar)
-        users, items = (dictionary.numbers(source.clean) for dictionary in scan.ids)
+        users, items = (dictionary.numbers() for dictionary in scan.ids)
         pa.default_memory_pool().release_unused()  # else what reading took would stay to the end of the run
         parts = _Parts(scan, users, items, work, bar)
         (work / "rows").unlink()
@@ -180,9 +179,9 @@ class _Scan:
         if not self.read:
             raise UserError(f"{source.path} has a header but no rows")
         for name, ids in zip(columns, self.ids, strict=False):
-            texts = ids.texts(source.clean)
+            texts = ids.texts()
             check_ids(texts, name, source.where)
-            self.doubts |= dict.fromkeys(doubts(texts.tokens, name))
+            self.doubts |= dict.fromkeys(doubts(texts, name))
         if not self.kept:
             raise UserError(f"{source.path}: no row has both {columns[0]!r} and {columns[1]!r}")
         if len(self._forms) > 1:

@@ -18,8 +18,7 @@ from filelock import FileLock
 from numpy.typing import NDArray
 from pyarrow import csv
 
-from recbole_bert4rec.logs import spellings
-from recbole_bert4rec.logs.codes import NO_ID, CodedIds, read_ids
+from recbole_bert4rec.logs.codes import NO_ID, CodedIds, doubts, read_ids
 from recbole_bert4rec.logs.conversion import keep, read_record, sorted_folder, write_record
 from recbole_bert4rec.logs.facts import facts_of, summary
 from recbole_bert4rec.logs.logs import data_set_name, open_log
@@ -173,7 +172,7 @@ class _Interactions:
     def __init__(self, source: Log, columns: list[str], reading: Reading, filters: Mapping[str, str]) -> None:
         self.columns = columns
         table = source.read(columns)
-        ids = [read_ids(table[column], column, source.where, source.clean) for column in columns[:2]]
+        ids = [read_ids(table[column], column, source.where) for column in columns[:2]]
         self.more = {column: _values(table[column], column, source) for column in columns[3:] if column not in filters}
         for column, kind in filters.items():
             self.more[column] = _filtered(table[column], column, source, kind)
@@ -183,24 +182,20 @@ class _Interactions:
         kept = table[columns[2]] if len(rows) == len(table) else table[columns[2]].take(rows)
         times = TimeColumn(kept, columns[2], rows, source.where, reading.date_format, reading.timezone).read()
         order = np.argsort(times.values, kind="stable")
-        doubts = [
-            doubt for coded, name in zip(ids, columns, strict=False) for doubt in spellings.doubts(coded.tokens, name)
-        ]
-        doubts += source.doubts
-        self.users, self.items = (CodedIds(coded.codes[rows][order], coded.tokens) for coded in ids)
+        remarks = [doubt for coded, name in zip(ids, columns, strict=False) for doubt in doubts(coded, name)]
+        remarks += source.doubts
+        self.users, self.items = (coded._replace(codes=coded.codes[rows][order]) for coded in ids)
         self.times = times.values[order]
         doubles, ties = self._doubles()
-        doubts += _doubts_of_order(ties, times.values)
+        remarks += _doubts_of_order(ties, times.values)
         form = read_as(times.form, times.without_zone, len(rows), reading)
         self._rows = rows[order]
         if reading.drop_duplicates:
-            self.users, self.items = (
-                CodedIds(coded.codes[~doubles], coded.tokens) for coded in (self.users, self.items)
-            )
+            self.users, self.items = (coded._replace(codes=coded.codes[~doubles]) for coded in (self.users, self.items))
             self.times, self._rows = self.times[~doubles], self._rows[~doubles]
         self.record = {
             "read_as": {**source.read_as, columns[2]: form},
-            "doubts": doubts,
+            "doubts": remarks,
             "rows": len(table),
             "left_out": _left_out(source, columns[:2], ids),
             "exact_duplicates": int(doubles.sum()),
@@ -245,7 +240,7 @@ def _values(column: pa.ChunkedArray[Any], name: str, source: Log) -> pa.Array[An
     Raises:
         UserError: the values are neither, or a text holds a tab or a line break.
     """
-    texts = read_ids(column, name, source.where, source.clean)
+    texts = read_ids(column, name, source.where)
     try:
         values: pa.Array[Any] = texts.tokens.cast(pa.float64())
     except pa.ArrowInvalid:
@@ -259,7 +254,7 @@ def _filtered(column: pa.ChunkedArray[Any], name: str, source: Log, kind: str) -
     Raises:
         UserError: a value is not a number.
     """
-    ids = read_ids(column, name, source.where, source.clean)
+    ids = read_ids(column, name, source.where)
     values = ids.tokens
     if kind == "numbers":
         missing = pc.is_in(values, pa.array(MISSING_TEXTS))

@@ -21,7 +21,7 @@ _DOCUMENTED = ("neg_sampling", "training_neg_sample_num")
 """Options in RecBole's documentation that its code no longer reads; RecBole itself warns about them."""
 
 
-_OF_LOGS = {"separator", "date_format", "timezone", "drop_duplicates", "quote", "escape", "clean_ids"}
+_OF_LOGS = {"separator", "date_format", "timezone", "drop_duplicates", "quote", "escape"}
 _OF_LOGS |= {"columns", "in_order", "conversion"}
 FOLLOWED_BY_ALL = frozenset(
     {"allow_unknown", "candidates", "exclude_seen", "training_rows", "trust_pickles", *_OF_LOGS}

@@ -591,10 +591,6 @@ OPTIONS: Mapping[str, Option] = {
         kind=Anything("one character, or null"),
         help="For a log: the sign before a quote or a separator that belongs to a value, such as a backslash.",
     ),
-    "clean_ids": _of_logs(
-        kind=Anything("True, some of spaces, form, point, case, zeros, or null"),
-        help="For a log: ids that differ only so (form: Unicode's; point: .0 at the end) are one; True: in all of it.",
-    ),
     "columns": _of_logs(
         kind=Anything("names with commas, a list of them, or null"),
         help="For a text without a header: the names of its columns, in their order; null: its first line has them.",

@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from recbole_bert4rec.logs.spellings import keys
+from recbole_bert4rec.logs.codes import cleaned, without_point
 from recbole_bert4rec.system.constants import PADDING
 from recbole_bert4rec.system.errors import UserError, short
 
@@ -28,34 +28,29 @@ class Items:
 
     Args:
         tokens: by internal id, padding first.
-        clean: differences that do not make two ids different, as ``clean_ids`` of the training.
 
     Raises:
         UserError: there is none, or one stands twice.
     """
 
-    def __init__(self, tokens: Sequence[str], clean: Collection[str] = ()) -> None:
+    def __init__(self, tokens: Sequence[str]) -> None:
         self.tokens: NDArray[np.object_] = np.array(tokens, dtype=object)
-        self._clean = clean
         self._index = pd.Index(self.tokens)
         self._warned: set[str] = set()
         if len(tokens) < 2 or not self._index.is_unique:
             raise UserError("the items' ids in a checkpoint must be at least one, and different from each other")
-        self._keys = pd.Index(keys(pa.array(tokens, pa.string()), clean).to_pylist()) if clean else self._index
-        if not self._keys.is_unique:
-            raise UserError(f"the items' ids in a checkpoint are not different from each other but in {list(clean)}")
 
     def ids_of(self, values: Ids | pd.Series) -> NDArray[np.int64]:
         """Return internal ids; :data:`PADDING` for all that is not in the catalogue.
 
-        Spellings that were one item in training are one here. ``12.0`` is ``12`` if there is no item ``12.0``.
+        ``12.0`` and ``12`` with blanks around it are ``12`` if there is no item that is written so.
         """
         tokens = as_tokens(values)
         ids: NDArray[np.int64] = self._index.get_indexer(pd.Index(tokens)).astype(np.int64)
         unknown = np.flatnonzero(ids < 0)
         if len(unknown):
-            spelt = keys(pa.array(tokens[unknown], pa.string()), {"point", *self._clean})
-            ids[unknown] = self._keys.get_indexer(pd.Index(spelt.to_pylist()))
+            plain = without_point(cleaned(pa.array(tokens[unknown], pa.string())))
+            ids[unknown] = self._index.get_indexer(pd.Index(plain.to_pylist()))
         return np.where(ids < 0, PADDING, ids)
 
     def in_spelling(self, values: Ids) -> list[str]:

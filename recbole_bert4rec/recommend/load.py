@@ -17,7 +17,6 @@ from recbole_bert4rec.core.beyond_paper import Contents
 from recbole_bert4rec.core.encoder import EncoderOptions
 from recbole_bert4rec.core.growth import CONTENTS, FEATURE_VALUES, VECTORS, feature_table
 from recbole_bert4rec.core.ranker import Ranker
-from recbole_bert4rec.logs.spellings import kinds_asked
 from recbole_bert4rec.options.kinds import misfits
 from recbole_bert4rec.options.table import OPTIONS, Role
 from recbole_bert4rec.options.user_models import chosen, class_name, known_as, named_in_file
@@ -102,7 +101,7 @@ def recommender_of(
     ]
     if wrong:
         raise UserError(f"{path}: {' '.join(wrong)}")
-    items, counts = Items(state["item_tokens"], kinds_asked(config["clean_ids"])), state["item_counts"]
+    items, counts = Items(state["item_tokens"]), state["item_counts"]
     if len(counts) != len(items.tokens):
         raise UserError(f"{path} has {len(items.tokens)} items, but counts of {len(counts)}")
     if config["n_layers"] > len(state["state_dict"]):  # each has several; to make them all would take minutes

@@ -16,7 +16,6 @@ from recbole_bert4rec.logs.atomic import check_data_set
 from recbole_bert4rec.logs.conversion import read_record
 from recbole_bert4rec.logs.logs import data_set_name, is_table
 from recbole_bert4rec.logs.reading import Reading, names_with_commas
-from recbole_bert4rec.logs.spellings import kinds_asked
 from recbole_bert4rec.logs.table import convert
 from recbole_bert4rec.options.evaluation import mistakes_of_metrics
 from recbole_bert4rec.options.flags import literal
@@ -248,8 +247,6 @@ def _dictionary(options: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 def _typed(name: str, value: Any) -> Any:
     """Return an option of logs as a text, or as True or False, which the command line writes as texts."""
-    if name == "clean_ids":
-        return ",".join(kinds_asked(value))
     if name == "columns":
         return names_with_commas(value)
     if name not in ("drop_duplicates", "in_order"):

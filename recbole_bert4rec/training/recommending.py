@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 from tqdm.auto import tqdm
 
-from recbole_bert4rec.logs.spellings import kinds_asked
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.items import item_tokens
 from recbole_bert4rec.plugin.model import BERT4Rec
@@ -43,7 +42,7 @@ def recommender_of(model: BERT4Rec, dataset: BERT4RecDataset) -> Recommender:
     users = np.array(all_histories["users"], dtype=object)
     histories = Histories(users, all_histories["items"].numpy(), all_histories["offsets"].numpy())
     config = dataset.config.final_config_dict
-    items = Items(item_tokens(dataset), kinds_asked(config["clean_ids"]))
+    items = Items(item_tokens(dataset))
     return Recommender(model.eval(), config, items, dataset.training_counts(), histories)
 
 

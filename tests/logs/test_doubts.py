@@ -12,17 +12,14 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from recbole_bert4rec import load, run
 from recbole_bert4rec.logs import texts
 from recbole_bert4rec.logs.logs import open_log
 from recbole_bert4rec.logs.reading import Reading
-from recbole_bert4rec.logs.spellings import KINDS, kinds_asked
 from recbole_bert4rec.logs.times import unit_of
 from recbole_bert4rec.recommend.ids import Items
 from recbole_bert4rec.system.errors import UserError
 from tests.helpers.data import atomic_file
-from tests.helpers.runs import QUIET, make_config, prepare
-from tests.helpers.small import SMALL
+from tests.helpers.runs import make_config, prepare
 
 FIELDS = ("user", "item", "time")
 ROWS = [(f"u{n % 5}", f"i{n % 7}", 1_600_000_000 + 60 * n) for n in range(40)]
@@ -92,47 +89,21 @@ def test_another_quote_and_an_escape_can_be_named() -> None:
     assert frame["item"].tolist() == ["x, y", "it's"]
 
 
-@pytest.mark.parametrize(
-    ("kind", "others", "example"),
-    [
-        ("spaces", "i{} ", "'i0' and 'i0 '"),
-        ("case", "I{}", "'i0' and 'I0'"),
-        ("zeros", "0{}", "'0' and '00'"),
-        ("point", "{}.0", "'0' and '0.0'"),
-        ("form", "e\u0301{}", " and "),
-    ],
-)
-def test_ids_that_differ_in_spelling_alone_are_counted_and_can_be_joined(kind: str, others: str, example: str) -> None:
-    first = {"spaces": "i{}", "case": "i{}", "form": "\u00e9{}"}.get(kind, "{}")
-    spelt = [(first if n < 20 else others).format(n % 7) for n in range(40)]
-    log = table(item=spelt)
-    frame, found = converted(log)
-    assert frame["item"].nunique() == 14
-    (said,) = found["doubts"]
-    assert said.startswith("14 of 14 ids of 'item' differ from another one only in ")
-    assert example in said
-    assert said.endswith(f"--clean_ids={kind} takes them for one")
-    for asked in (kind, "True", f"case,{kind}"):
-        frame, found = converted(log, clean_ids=",".join(kinds_asked(asked)))
-        assert frame["item"].tolist() == [first.format(n % 7) for n in range(40)]
-        assert found["doubts"] == []
-    items = Items(["[PAD]", *(first.format(n) for n in range(7))], [kind])
-    assert items.ids_of([others.format(3), first.format(4), "other"]).tolist() == [4, 5, 0]
+@pytest.mark.parametrize(("other", "joined"), [(" {} ", True), ("{}\u2003", True), ("{}.0", False), ("{}.00", False)])
+def test_ids_that_differ_in_blanks_or_a_point_are_counted_and_blanks_are_left_out(other: str, joined: bool) -> None:
+    spelt = [("{}" if n < 20 else other).format(n % 7) for n in range(40)]
+    frame, record = converted(table(item=spelt))
+    (said,) = record["doubts"]
+    assert said.startswith("14 ids of 'item' differ from another one only in a '.0' or in blanks around them, such as ")
+    assert "'0'" in said
+    assert frame["item"].tolist() == ([f"{n % 7}" for n in range(40)] if joined else spelt)
+    assert Items(["[PAD]", *map(str, range(7))]).ids_of([other.format(3), "4", "other"]).tolist() == [4, 5, 0]
 
 
 def test_ids_that_differ_in_more_stay_apart_and_nothing_is_said() -> None:
-    frame, found = converted(table(item=[f"{n % 7}-{n % 2}" for n in range(40)]))
+    frame, found = converted(table(item=[f"{'iI'[n % 2]}{n % 7}" for n in range(40)]))
     assert frame["item"].nunique() == 14
     assert found["doubts"] == []
-
-
-@pytest.mark.parametrize(
-    ("asked", "kinds"), [(None, []), (False, []), (True, list(KINDS)), ("[case, 'form']", ["case", "form"])]
-)
-def test_kinds_of_spelling_are_named_in_any_form_of_an_option(asked: Any, kinds: list[str]) -> None:
-    assert kinds_asked(asked) == kinds
-    with pytest.raises(UserError, match="must be True or some of spaces, form, point, case, zeros, but names 'colour'"):
-        kinds_asked("colour")
 
 
 @pytest.mark.parametrize(
@@ -234,20 +205,6 @@ def test_titles_beside_a_converted_log_may_hold_quotes() -> None:
     dataset, *_ = prepare(config)
     assert dataset.item_num == 8
     assert '"Open' in dataset.field2id_token["title"]
-
-
-def test_ids_that_a_run_took_for_one_are_one_where_its_model_is_asked() -> None:
-    rows = [(user, item.upper() if n % 3 else item, time) for n, (user, item, time) in enumerate(ROWS)]
-    log = csv(*(",".join(map(str, (*row, "song"))) for row in rows))
-    names = dict(zip(("USER_ID_FIELD", "ITEM_ID_FIELD", "TIME_FIELD"), FIELDS, strict=True))
-    options = {**QUIET, **SMALL, **names, "epochs": 1, "topk": 5, "valid_metric": "MRR@5", "clean_ids": "case"}
-    result = run(model="BERT4Rec", dataset=log, options=options)
-    model = load(result.checkpoint, "cpu")
-    assert len(model.items) == 7
-    asked = [model.recommend([[item, "i5"]], k=3) for item in ("i2", "I2")]
-    pd.testing.assert_frame_equal(*asked)
-    with pytest.raises(UserError, match="must be True or some of spaces, form, point, case, zeros, but names 'colour'"):
-        run(model="BERT4Rec", dataset=log, options={**options, "clean_ids": "colour"})
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
