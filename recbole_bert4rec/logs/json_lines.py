@@ -1,8 +1,7 @@
-"""Reads JSON: an object a line, or all objects in one list."""
+"""Reads JSON lines: an object a line."""
 
 from __future__ import annotations
 
-import ast
 import itertools
 import json
 from collections.abc import Iterator, Sequence
@@ -55,70 +54,24 @@ class JsonLines(Lines):
     def _records(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """Yield the line of each object, and the object."""
         with self._texts("strict") as file:
-            start = next((line for line in file if line.strip()), "")
-        for line, record in self._of_list() if start.lstrip().startswith("[") else self._of_lines():
-            if not isinstance(record, dict):
-                raise UserError(f"{self.path}, line {line} must hold an object, but holds {short(record)}")
-            yield line, record
-
-    def _of_lines(self) -> Iterator[tuple[int, Any]]:
-        with self._texts("strict") as file:
             for number, line in enumerate(file, 1):
-                if line.strip():
-                    try:
-                        yield number, _decoded(line.strip())
-                    except (ValueError, RecursionError) as error:
-                        raise self._no_json(number, error, line) from error
-
-    def _of_list(self) -> Iterator[tuple[int, Any]]:
-        """Yield the objects of a list, which is in memory as a text."""
-        with self._texts("strict") as file:
-            text = file.read()
-        position, line, counted = text.index("[") + 1, 1, 0
-        while True:
-            while text[position : position + 1].isspace():
-                position += 1
-            line, counted = line + text.count("\n", counted, position), position
-            if text[position : position + 1] == "]":
-                return
-            try:
-                record, position = _DECODER.raw_decode(text, position)
-            except (json.JSONDecodeError, RecursionError) as error:
-                raise self._no_json(line, error, text[position : position + 200]) from error
-            yield line, record
-            while text[position : position + 1].isspace():
-                position += 1
-            if text[position : position + 1] not in (",", "]"):
-                raise self._no_json(
-                    line, "after an object there is neither ',' nor ']'", text[position : position + 200]
-                )
-            position += text[position] == ","
-
-    def _no_json(self, line: int, error: object, text: str) -> UserError:
-        return UserError(f"{self.path}, line {line} is no JSON ({error}): {short(text.strip())}")
+                text = line.strip()
+                if not text:
+                    continue
+                try:
+                    record = _DECODER.decode(text)
+                except (ValueError, RecursionError) as error:
+                    raise UserError(
+                        f"{self.path}, line {number} is no JSON ({error}); each line must hold an object: {short(text)}"
+                    ) from error
+                if not isinstance(record, dict):
+                    raise UserError(f"{self.path}, line {number} must hold an object, but holds {short(record)}")
+                yield number, record
 
     def _lines(self, rows: Sequence[int]) -> list[int]:
         """Read the log once more for it."""
         lines = [line for line, _ in self._records()]
         return [lines[row] for row in rows]
-
-
-def _decoded(line: str) -> Any:
-    """Return the value of a line, which may be a dictionary as Python prints it, as in older files of Amazon and Steam.
-
-    Raises:
-        ValueError: it is neither.
-        RecursionError: it is too deep.
-    """
-    try:
-        return _DECODER.decode(line)
-    except json.JSONDecodeError:
-        if line[:2] not in ("{'", "{u"):
-            raise
-        try:
-            return _DECODER.decode(json.dumps(ast.literal_eval(line)))
-        except (SyntaxError, TypeError, MemoryError) as error:
-            raise ValueError(f"nor a dictionary of Python: {error}") from error
 
 
 def _dotted(record: object, before: str = "") -> Iterator[str]:

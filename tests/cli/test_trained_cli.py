@@ -69,7 +69,7 @@ def test_categories_are_read_from_whatever_a_log_may_be(model: Recommender) -> N
     brands = [[f"b{place % 3}", f"c{place % 4}"] for place in range(len(model.items))]
     frame = pd.DataFrame({"item_id": model.items, "brand": [one[0] for one in brands], "both": brands})
     frame.to_parquet("items.parquet")
-    frame.to_json("items.json", orient="records")
+    frame.to_json("items.json", orient="records", lines=True)
     frame.drop(columns="both").to_csv("items.tsv", sep="\t", index=False, encoding="utf-16")
     for items, column, length in (
         ("items.parquet", "brand", 3),

@@ -72,10 +72,6 @@ def json_lines(path: Path, rows: Rows) -> None:
     path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
 
 
-def json_list(path: Path, rows: Rows) -> None:
-    path.write_text(json.dumps(rows, indent=1), encoding="utf-8")
-
-
 def parquet_file(path: Path, rows: Rows) -> None:
     parquet.write_table(pa.Table.from_pylist(rows), path)
 
@@ -94,7 +90,7 @@ FORMS = {
     "log.txt": text("|"),
     "log.csv.gz": text(","),
     "log.jsonl": json_lines,
-    "log.json": json_list,
+    "log.json": json_lines,
     "sessions.jsonl": of_sessions(json_lines),
     "log.parquet": parquet_file,
     "sessions.parquet": of_sessions(parquet_file),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 import shlex
 import subprocess
@@ -11,6 +12,7 @@ import pandas as pd
 import pytest
 
 from recbole_bert4rec.cli.main import main
+from tests.helpers.data import atomic_file
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "data.md").read_text("utf-8")
 
@@ -45,3 +47,12 @@ def test_files_of_sequences_and_of_pairs_become_the_atomic_files_that_the_page_s
     for name in ("lastfm", "beauty"):
         text = Path("dataset", name, f"{name}.inter").read_text()
         assert [line.split("\t") for line in text.splitlines()] == rows, name
+
+
+def test_steams_dictionaries_become_a_log() -> None:
+    reviews = [{"username": 'u"', "product_id": "7", "date": "2017-12-17", "text": "it's"}] * 2
+    with gzip.open("steam_reviews.json.gz", "wt", encoding="utf-8") as file:
+        file.writelines(f"{review}\n".replace("{'", "{u'") for review in reviews)
+    exec(blocks("python")[1], {})
+    table = pd.read_csv(atomic_file("steam-reviews.jsonl", "username", "product_id", "date"), sep="\t")
+    assert table.to_numpy().tolist() == [['u"', 7, 1513468800]] * 2

@@ -138,35 +138,14 @@ SHAPES = {
     "times that do not count": Shape(text("b,y,2", "a,x,1"), [("b", "y", 0), ("a", "x", 1)], Reading(in_order=True)),
     "no times that is not told": Shape(text("b,y", header="who,what"), "--in_order=True needs no times"),
     "a list of objects": Shape(
-        text(
-            '[{"who": "a", "what": "x", "when": 1},',
-            ' {"who": "b", "what": "y", "when": 2}]',
-            name="log.json",
-            header="",
-        ),
-        ONE,
+        text('[{"who": "a", "what": "x", "when": 1}]', header="", name="log.json"),
+        "log.json, line 2 must hold an object",
     ),
-    "a list of objects that breaks off": Shape(
-        text('[{"who": "a", "what": "x", "when": 1},', '{"who": "b"', name="log.json", header=""),
-        "log.json, line 3 is no JSON",
-    ),
-    "a list of objects without commas": Shape(
-        text('[{"who": "a", "what": "x", "when": 1}', '{"who": "b"}]', name="log.json", header=""),
-        "log.json, line 2 is no JSON",
-    ),
-    "a list without objects": Shape(text("[1]", header="", name="log.json"), "log.json, line 2 must hold an object"),
     "objects a line in a .json": Shape(
         jsonl({"who": "a", "what": "x", "when": 1}, {"who": "b", "what": "y", "when": 2}, name="log.json"), ONE
     ),
     "dictionaries of Python": Shape(
-        text(
-            "{u'who': u'b', 'what': 'y\"', 'when': 2.5}", header="{'who': 'a', 'what': 7, 'when': 1}", name="log.json"
-        ),
-        [("a", "7", 1), ("b", 'y"', 2.5)],
-    ),
-    "a program of Python": Shape(
-        text("{'who': print(1)}", header="{'who': 'a', 'what': 7, 'when': 1}", name="log.json"),
-        "log.json, line 2 is no JSON",
+        text(header="{'who': 'a', 'what': 7, 'when': 1}", name="log.json"), "log.json, line 1 is no JSON"
     ),
     "a session a line": Shape(
         jsonl(
