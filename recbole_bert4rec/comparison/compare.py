@@ -11,7 +11,6 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from logging import getLogger
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,7 @@ from recbole_bert4rec.options.table import WITHOUT_EFFECT
 from recbole_bert4rec.options.user_models import class_name, digest_of_code
 from recbole_bert4rec.plugin.effects import without_effect
 from recbole_bert4rec.plugin.patches.registry import in_program
-from recbole_bert4rec.system.constants import FOR_THE_USER, SHORT
+from recbole_bert4rec.system.constants import SHORT
 from recbole_bert4rec.system.environment import environment, suppress_dependency_warnings
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.extras import need
@@ -116,7 +115,7 @@ def _compare(comparison: Comparison, folder: Path, screen: str) -> ComparisonRes
     _check_options(comparison)
     reference = reference_config(comparison)
     metric = reference["valid_metric"].lower()
-    read = folder_read(reference["data_path"], dataset, reference["conversion"], getLogger(FOR_THE_USER).warning)
+    read = folder_read(reference["data_path"], reference["conversion"])
     check_not_mapped(reference, read, "a comparison or a study")
     say(
         f"proving that {len(comparison.models)} models are evaluated on the same rows of {dataset}\n"

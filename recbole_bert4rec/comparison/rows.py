@@ -18,7 +18,6 @@ from recbole.utils import dataset_arguments
 
 from recbole_bert4rec.comparison.comparison import LEAST_INTERACTIONS, Comparison, is_general, reference_config
 from recbole_bert4rec.comparison.study import Study
-from recbole_bert4rec.logs.conversion import folder_read
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.global_split import asks_for_global_time
 from recbole_bert4rec.plugin.patches.registry import in_program
@@ -151,11 +150,9 @@ class ReferenceRows:
 def _fingerprint(config: Config) -> str:
     """Return a digest of all files of the data set: ``NAME.inter``, ``NAME.item`` and so on."""
     digest = hashlib.sha256()
-    folder = folder_read(config["data_path"], config["dataset"], config["conversion"])
     for path in sorted(Path(config["data_path"]).glob(f"{config['dataset']}.*")):
-        read = Path(folder) / path.name if path.suffix == ".inter" else path
         digest.update(path.name.encode())
-        digest.update(bytes.fromhex(digest_of(read)))
+        digest.update(bytes.fromhex(digest_of(path)))
     return digest.hexdigest()
 
 

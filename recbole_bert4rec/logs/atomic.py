@@ -161,9 +161,6 @@ def _damaged(path: str, error: Exception) -> UserError:
 def load_interactions(original: Callable[..., None], self: Dataset, token: str, folder: str) -> None:
     """Load NAME.inter, or NAME.inter.gz if there is no NAME.inter, for any model.
 
-    Of a log that was converted more than once, the conversion that the run began with is loaded; if the log has changed
-    since, that is said.
-
     Args:
         original: RecBole's ``_load_inter_feat``.
         self: the data set that is loaded.
@@ -171,9 +168,9 @@ def load_interactions(original: Callable[..., None], self: Dataset, token: str, 
         folder: of the data set.
 
     Raises:
-        UserError: the archive is damaged, or the conversion is gone.
+        UserError: the archive is damaged, or the conversion that the run began with is gone.
     """
-    folder = folder_read(folder, token, self.config["conversion"], self.logger.warning)
+    folder = folder_read(folder, self.config["conversion"])
     check_not_mapped(self.config, folder)
     packed, plain = Path(folder) / f"{token}.inter.gz", Path(folder) / f"{token}.inter"
     if self.benchmark_filename_list is not None or plain.is_file() or not packed.is_file():

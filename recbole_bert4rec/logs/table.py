@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pyarrow import csv
 
 from recbole_bert4rec.logs.codes import NO_ID, CodedIds, doubts, read_ids
-from recbole_bert4rec.logs.conversion import keep, read_record, sorted_folder, write_record
+from recbole_bert4rec.logs.conversion import read_record, sorted_folder, write_record
 from recbole_bert4rec.logs.facts import facts_of, summary
 from recbole_bert4rec.logs.logs import data_set_name, open_log
 from recbole_bert4rec.logs.logs import is_table as is_table
@@ -60,9 +60,8 @@ def convert(
 ) -> Path:
     """Write ``FOLDER/NAME/NAME.inter`` for the log ``FOLDER/NAME.csv``, and ``conversion.json`` beside it.
 
-    They are written again only if the log, the columns or the way to read them have changed. A conversion that they
-    replace is kept in ``FOLDER/NAME/earlier``, for models that were trained on it. Of a Parquet log of more than
-    :data:`LARGE` rows the files of a :class:`~recbole_bert4rec.logs.mapped.MappedLog` are written instead, into
+    They are written again only if the log, the columns or the way to read them have changed. Of a Parquet log of more
+    than :data:`LARGE` rows the files of a :class:`~recbole_bert4rec.logs.mapped.MappedLog` are written instead, into
     ``FOLDER/NAME/sorted``, where earlier ones stay.
 
     Args:
@@ -147,13 +146,12 @@ def _is_there(target: Path, record: dict[str, Any], large: bool) -> bool:
 
 
 def _keep_sorted(work: Path, target: Path, record: dict[str, Any]) -> None:
-    """Let the files of a large log be the conversion, in the place of an atomic file, which is kept."""
+    """Let the files of a large log be the conversion, in the place of an atomic file."""
     folder = target.parent
     with FileLock(folder / ".conversion.lock"):
         sorted_files = sorted_folder(folder, record["digest"])
         keep_folder(work, sorted_files)
         write_record(sorted_files, record)
-        keep(folder, target.stem)
         write_record(folder, record)
         target.unlink(missing_ok=True)
 
@@ -306,20 +304,17 @@ def _left_out(source: Log, columns: list[str], ids: list[CodedIds]) -> dict[str,
 
 
 def _write(interactions: _Interactions, target: Path, record: dict[str, Any], encoding: str | None) -> None:
-    """Put the atomic file in the place of the earlier one, which is kept; other processes wait meanwhile."""
+    """Put the atomic file in the place of the earlier one; other processes wait meanwhile."""
     folder = target.parent
     folder.mkdir(parents=True, exist_ok=True)
     with FileLock(folder / ".conversion.lock"):
-        existing = read_record(folder)
-        if existing is None:
+        if read_record(folder) is None:
             write_record(folder, {})  # an unfinished file is then known to be ours, and the next run replaces it
         with atomic_write(target) as temporary:
             interactions.write(temporary)
             if encoding is not None:  # RecBole reads its files in the same encoding
                 _recode(temporary, encoding)
             record["digest"] = digest_of(temporary)[:16]
-            if existing and existing.get("digest") != record["digest"]:
-                keep(folder, target.stem)
         write_record(folder, record)
 
 

@@ -11,8 +11,8 @@ from recbole_bert4rec.options.table import OPTIONS
 from recbole_bert4rec.system.errors import nearest
 from recbole_bert4rec.system.resources import folder_of_recbole
 
-_PROGRAM = ("config_files", "nproc", "ip", "port", "world_size", "group_offset", "offset", "model_file")
-"""Keys that the command lines and RecBole's launchers add to the options."""
+_PROGRAM = ("config_files", "nproc", "ip", "port", "world_size", "group_offset", "offset", "model_file", "conversion")
+"""Keys that the command lines, RecBole's launchers and the conversion of a log add to the options."""
 
 READ = r"config\[[\"'](\w+)[\"']\]"
 """Pattern of code that reads an option."""
@@ -22,7 +22,7 @@ _DOCUMENTED = ("neg_sampling", "training_neg_sample_num")
 
 
 _OF_LOGS = {"separator", "date_format", "timezone", "drop_duplicates", "quote", "escape"}
-_OF_LOGS |= {"columns", "in_order", "conversion"}
+_OF_LOGS |= {"columns", "in_order"}
 FOLLOWED_BY_ALL = frozenset(
     {"allow_unknown", "candidates", "exclude_seen", "training_rows", "trust_pickles", *_OF_LOGS}
 )

@@ -128,14 +128,14 @@ def _recboles(**about: Any) -> Option:
     return Option(default=RECBOLES, source=Source.RECBOLE, shared=True, **about)
 
 
-def _of_logs(default: Any = None, shapes_data: bool = False, **about: Any) -> Option:
-    """Describe an option of how a log is read, for every model; ``conversion`` stands for what it led to."""
+def _of_logs(default: Any = None, **about: Any) -> Option:
+    """Describe an option of how a log is read, for every model."""
     return Option(
         default=default,
         role=Role.DATA,
         source=Source.OURS,
         shared=True,
-        shapes_data=shapes_data,
+        shapes_data=False,
         searched=False,
         affects_result=False,
         **about,
@@ -599,11 +599,6 @@ OPTIONS: Mapping[str, Option] = {
         default=False,
         kind=Switch(),
         help="For a log: its rows are in the order of time, the first one first; a column of times is not read.",
-    ),
-    "conversion": _of_logs(
-        kind=Anything("a text, or null"),
-        shapes_data=True,
-        help="Which conversion of a log is read; set where dataset names a log, so that a model finds its own again.",
     ),
     "load_col": _recboles(
         kind=Anything("a dictionary"),

@@ -56,7 +56,7 @@ def lay_defaults(original: Callable[..., None], config: Config, name: str, model
     internal, user_options = config.internal_config_dict, config.external_config_dict
     if is_ours(model_class):  # a data set that RecBole saved is used again only if these are the same
         arguments = config.parameters["Dataset"]
-        arguments += [name for name in SHAPES_DATA if name not in arguments]
+        arguments += [name for name in (*SHAPES_DATA, "conversion") if name not in arguments]
     _overlay(config, shipped("model") / f"{parent}.yaml")
     for file in property_files(model_class):
         internal.update(read_yaml(str(file)))

@@ -49,7 +49,7 @@ class FastLoading(SequentialDataset):
         """
         folder = dataset_path
         if self.benchmark_filename_list is None:
-            folder = folder_read(dataset_path, token, self.config["conversion"])
+            folder = folder_read(dataset_path, self.config["conversion"])
             check_not_mapped(self.config, folder)
             check_inter_file(self.config, folder)
         else:
@@ -62,7 +62,7 @@ class FastLoading(SequentialDataset):
             explain_load_failure(self.config, folder, error)
 
     def _load_inter_feat(self, token: str, dataset_path: str) -> None:
-        """Load NAME.inter, or NAME.inter.gz; for a converted log, the conversion that the run began with."""
+        """Load NAME.inter, or NAME.inter.gz."""
         load_interactions(SequentialDataset._load_inter_feat, self, token, dataset_path)
 
     def _filter_nan_user_or_item(self) -> None:

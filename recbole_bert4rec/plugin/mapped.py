@@ -37,7 +37,7 @@ def reads_mapped(config: Config) -> bool:
     """Tell whether the data set of a configuration is a large log."""
     if config["benchmark_filename"] is not None:
         return False
-    return is_mapped(folder_read(config["data_path"], config["dataset"], config["conversion"]))
+    return is_mapped(folder_read(config["data_path"], config["conversion"]))
 
 
 class MappedDataset(BERT4RecDataset):
@@ -58,7 +58,7 @@ class MappedDataset(BERT4RecDataset):
         Raises:
             UserError: an option does not go with a large log.
         """
-        folder = Path(folder_read(dataset_path, token, self.config["conversion"], self.logger.warning))
+        folder = Path(folder_read(dataset_path, self.config["conversion"]))
         self.log = MappedLog(folder)
         fields = [self.uid_field, self.iid_field, self.time_field]
         _check_fields(self.config, fields, (read_record(folder) or {}).get("made_from", {}).get("columns"))

@@ -1,4 +1,4 @@
-"""A log that changes: whoever reads it is told, and yesterday's model finds yesterday's conversion and its own ids."""
+"""A log that changes is converted again, and yesterday's model finds its own ids in it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,10 @@ import pandas as pd
 import pytest
 from recbole.quick_start import load_data_and_model
 
-import recbole_bert4rec.comparison.compare as compare_module
-from recbole_bert4rec.comparison.comparison import Comparison
 from recbole_bert4rec.logs.conversion import folder_read, read_record
 from recbole_bert4rec.logs.reading import Reading
 from recbole_bert4rec.plugin.items import ITEM_ORDER, ItemOrder
 from recbole_bert4rec.system.errors import UserError
-from recbole_bert4rec.system.workers import FailedError
 from recbole_bert4rec.training.inputs import configure, resolve_inputs
 from recbole_bert4rec.training.request import RunRequest
 from recbole_bert4rec.training.run import run
@@ -53,36 +50,31 @@ def yesterday(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     ).checkpoint
 
 
-def test_an_earlier_conversion_is_kept_and_found_again(log: Path) -> None:
+def test_another_conversion_than_a_run_began_with_is_refused_and_only_one_is_there(log: Path) -> None:
     folder = atomic_file(str(log), *NAMES).parent
-    first, content = read_record(folder)["digest"], (folder / "log.inter").read_bytes()
+    first = read_record(folder)["digest"]
     write(log, [EARLIEST, *ROWS])
     atomic_file(str(log), *NAMES)
     second = read_record(folder)["digest"]
-    assert folder_read(str(folder), "log", second) == folder_read(str(folder), "log", None) == str(folder)
-    earlier = Path(folder_read(str(folder), "log", first))
-    assert earlier == folder / "earlier" / first
-    assert (earlier / "log.inter").read_bytes() == content != (folder / "log.inter").read_bytes()
+    assert folder_read(str(folder), second) == folder_read(str(folder), None) == str(folder)
+    with pytest.raises(
+        UserError, match=r"log holds another conversion of .*--dataset=.*log\.csv reads the log as it is"
+    ):
+        folder_read(str(folder), first)
+    assert {path.name for path in folder.iterdir()} == {".conversion.lock", "conversion.json", "log.inter"}
 
 
-def test_a_log_that_is_touched_only_is_converted_to_the_same_and_nothing_is_kept(log: Path) -> None:
+def test_a_log_that_is_touched_only_is_converted_to_the_same(log: Path) -> None:
     folder = atomic_file(str(log), *NAMES).parent
     before = read_record(folder)
     os.utime(log, (5, 5))
     atomic_file(str(log), *NAMES)
     assert read_record(folder)["digest"] == before["digest"]
     assert read_record(folder)["made_from"] != before["made_from"]
-    assert not (folder / "earlier").exists()
-
-
-def test_a_conversion_that_is_gone_is_asked_for_by_name(log: Path) -> None:
-    folder = atomic_file(str(log), *NAMES).parent
-    with pytest.raises(UserError, match=r"earlier/0123 is gone, .*--dataset=.*log\.csv reads the log as it is now"):
-        folder_read(str(folder), "log", "0123")
 
 
 def test_a_folder_of_atomic_files_is_read_whatever_a_model_says(tmp_path: Path) -> None:
-    assert folder_read(str(tmp_path), "log", "0123") == str(tmp_path)
+    assert folder_read(str(tmp_path), "0123") == str(tmp_path)
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"digest": 7}', '{"made_from": 1}', "\0"])
@@ -91,23 +83,6 @@ def test_a_damaged_record_leads_to_a_new_conversion(content: str, log: Path) -> 
     target.write_text("half")
     (target.parent / "conversion.json").write_text(content)
     assert len(atomic_file(str(log), *NAMES).read_text().splitlines()) == len(ROWS) + 1
-
-
-@pytest.mark.parametrize("model", ["BERT4Rec", "SASRec", "Pop"])
-@pytest.mark.parametrize(("change", "told"), [(None, False), ("write", True), ("touch", True), ("remove", False)])
-def test_whatever_model_reads_the_data_set_it_says_that_the_log_has_changed(
-    model: str, change: str | None, told: bool, log: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    folder = atomic_file(str(log), *NAMES).parents[1]
-    if change == "write":
-        write(log, ROWS[1:])
-    elif change == "touch":
-        os.utime(log, (5, 5))
-    elif change == "remove":
-        log.unlink()
-    with caplog.at_level("WARNING"):
-        prepare(make_config(model, "log", data_path=str(folder), topk=[3], valid_metric="MRR@3"))
-    assert told == (f"{log} has changed since it was converted" in caplog.text)
 
 
 @pytest.mark.parametrize("model", ["BERT4Rec", "SASRec", "Pop"])
@@ -129,20 +104,19 @@ def test_ids_that_look_missing_are_kept_by_every_model(model: str, tmp_path: Pat
     assert dataset.id2token("class", int(dataset.item_feat["class"][place])) == "kind2"
 
 
-def test_a_model_of_yesterday_is_loaded_with_the_conversion_of_yesterday(
-    yesterday: tuple[Path, Path], caplog: pytest.LogCaptureFixture
+def test_a_model_is_loaded_with_the_conversion_that_it_was_trained_on_and_with_no_other(
+    yesterday: tuple[Path, Path],
 ) -> None:
     log, checkpoint = yesterday
+    assert len(load_data_and_model(str(checkpoint))[2].sequences.items) == len(ROWS)
     write(log, [EARLIEST, *ROWS])
     try:
         atomic_file(str(log), *NAMES)
-        with caplog.at_level("WARNING"):
-            dataset = load_data_and_model(str(checkpoint))[2]
+        with pytest.raises(UserError, match="holds another conversion of"):
+            load_data_and_model(str(checkpoint))
     finally:
         write(log, ROWS)
         atomic_file(str(log), *NAMES)
-    assert len(dataset.sequences.items) == len(ROWS)
-    assert "has changed since it was converted" in caplog.text
 
 
 def recommended(checkpoint: Path, log: Path, folder: Path) -> pd.DataFrame:
@@ -250,42 +224,3 @@ def test_another_way_to_read_a_log_is_another_conversion(log: Path) -> None:
         for drop in (False, True, False)
     ]
     assert sizes == [len(ROWS) + 2, len(ROWS) + 1, len(ROWS) + 2]
-
-
-def test_a_comparison_says_on_the_screen_that_the_log_has_changed(
-    log: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    folder = atomic_file(str(log), *NAMES).parents[1]
-    write(log, ROWS[1:])
-
-    def stop(*_: Any, **__: Any) -> None:
-        raise FailedError("stopped")
-
-    monkeypatch.setattr(compare_module, "in_own_process", stop)
-    comparison = Comparison(("Pop", "BERT4Rec"), "log", options={"data_path": str(folder)})
-    with pytest.raises(UserError, match="stopped"):
-        compare_module.compare(comparison, tmp_path / "out")
-    assert f"{log} has changed since it was converted" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    "forged",
-    [
-        {"made_from": [1]},
-        {"made_from": {"files": [1, 2]}},
-        {"made_from": {"files": "abc"}},
-        {"digest": "../other"},
-        {"digest": 5},
-        {"log": "/etc/passwd"},
-        {"log": 7},
-        {"log": "a\0b"},
-    ],
-    ids=str,
-)
-def test_a_record_that_this_package_does_not_write_is_taken_as_damaged(forged: dict[str, Any], log: Path) -> None:
-    file = atomic_file(str(log), *NAMES)
-    record = json.loads((file.parent / "conversion.json").read_text("utf-8"))
-    (file.parent / "conversion.json").write_text(json.dumps({**record, **forged}))
-    assert read_record(file.parent) == {}
-    assert atomic_file(str(log), *NAMES) == file
-    assert read_record(file.parent)["digest"] == record["digest"]  # type: ignore[index]  # made anew

@@ -270,7 +270,7 @@ def test_only_parquet_logs_above_the_limit_are_sorted_on_the_disk(
     assert (convert(log, *NAMES) / "log-log.inter").is_file()
     monkeypatch.setattr(table, "LARGE", len(frame) - 1)
     folder = convert(log, *NAMES)
-    assert is_mapped(folder_read(str(folder), "log-log", None))
+    assert is_mapped(folder_read(str(folder), None))
     frame.to_csv(tmp_path / "text.csv", index=False)
     assert (convert(str(tmp_path / "text.csv"), *NAMES) / "text.inter").is_file()
 
@@ -286,7 +286,8 @@ def test_a_large_log_is_sorted_once_and_earlier_conversions_stay(
     folder = convert(log, *NAMES, say=said.append)
     first = read_record(folder)["digest"]
     assert not (folder / "log-log.inter").exists()
-    assert (Path(folder_read(str(folder), "log-log", small)) / "log-log.inter").is_file()
+    with pytest.raises(UserError, match="holds another conversion of"):
+        folder_read(str(folder), small)
     with monkeypatch.context() as patch:
         patch.setattr(table, "sort_log", None)  # not called
         convert(log, *NAMES, say=said.append)
@@ -296,21 +297,19 @@ def test_a_large_log_is_sorted_once_and_earlier_conversions_stay(
     second = read_record(convert(log, *NAMES))["digest"]
     assert first != second
     for digest in (first, second):
-        assert is_mapped(folder_read(str(folder), "log-log", digest))
+        assert is_mapped(folder_read(str(folder), digest))
     monkeypatch.setattr(table, "LARGE", 10**9)
     assert (convert(log, *NAMES) / "log-log.inter").is_file()
-    assert is_mapped(folder_read(str(folder), "log-log", first))
+    assert is_mapped(folder_read(str(folder), first))
 
 
-def test_a_log_that_is_touched_only_is_sorted_to_the_same_and_has_not_changed(large: None, tmp_path: Path) -> None:
+def test_a_log_that_is_touched_only_is_sorted_to_the_same(large: None, tmp_path: Path) -> None:
     log = write(log_of(), tmp_path / "log")
     folder = convert(log, *NAMES)
-    first, warned = read_record(folder)["digest"], list[str]()
+    first = read_record(folder)["digest"]
     for file in (tmp_path / "log").iterdir():
         file.touch()
     assert read_record(convert(log, *NAMES))["digest"] == first
-    folder_read(str(folder), "log-log", first, warned.append)
-    assert not warned
     assert len(list((folder / "sorted").iterdir())) == 1
 
 
@@ -327,7 +326,7 @@ def test_a_sorting_that_was_stopped_leaves_nothing(
         patch.setattr(sorting, step, stop)
         convert(log, *NAMES)
     assert not list((tmp_path / "log-log").iterdir())
-    assert is_mapped(folder_read(str(convert(log, *NAMES)), "log-log", None))
+    assert is_mapped(folder_read(str(convert(log, *NAMES)), None))
 
 
 def test_what_a_killed_process_left_is_removed_by_the_next(large: None, tmp_path: Path) -> None:
@@ -473,7 +472,7 @@ def test_a_run_goes_on_with_the_log_that_it_began_with(large: None, tmp_path: Pa
 def test_the_log_is_read_in_the_order_of_its_files(large: None, tmp_path: Path) -> None:
     frame = pd.DataFrame({"user_id": "u", "item_id": [f"i{step}" for step in range(200)], "timestamp": 5})
     folder = convert(write(frame, tmp_path / "log", files=9), *NAMES)
-    log = MappedLog(Path(folder_read(str(folder), "log-log", None)))
+    log = MappedLog(Path(folder_read(str(folder), None)))
     assert log.item_tokens[log.items].tolist() == frame["item_id"].tolist()
 
 

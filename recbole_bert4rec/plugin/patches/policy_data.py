@@ -91,8 +91,8 @@ PATCHES = (
         "recbole.data.dataset.dataset:Dataset",
         "_load_inter_feat",
         unless_ours(FastLoading, load_interactions),
-        "Where there is no NAME.inter, NAME.inter.gz is read; of a converted log, the conversion that the run began "
-        "with (dataset.py:277).",
+        "Where there is no NAME.inter, NAME.inter.gz is read; another conversion of a log than the run began with is "
+        "refused (dataset.py:277).",
     ),
     policy(
         "recbole.data.dataset.dataset:Dataset",
