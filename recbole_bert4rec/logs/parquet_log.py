@@ -79,15 +79,16 @@ class ParquetLog(Log):
         schema, there = whole.schema, set(_dotted(whole.schema))
         names = dict.fromkeys(_path(name, schema)[0] for name in columns if name in there)
         for name in (name for name in names if name not in keys):
-            kinds = {self._files[0]: schema.field(name).type}
             for file, other in self._other_schemas:
                 if name not in other.names:
                     raise UserError(f"{file} has no column {name!r}, which {self._files[0]} has")
-                kinds[file] = other.field(name).type
-            if len(set(kinds.values())) > 1:
-                schema = schema.set(schema.get_field_index(name), pa.field(name, _common(name, kinds)))
-                whole = dataset.dataset(**files, schema=schema)
-        return whole
+                both = [pa.schema([each.field(name)]) for each in (schema, other)]
+                try:
+                    common = pa.unify_schemas(both, promote_options="permissive").field(name)
+                except pa.ArrowException as error:
+                    raise UserError(f"{file}: {error}; write the column {name!r} of all files in one type") from error
+                schema = schema.set(schema.get_field_index(name), common)
+        return whole if schema == whole.schema else dataset.dataset(**files, schema=schema)
 
     @cached_property
     def _other_schemas(self) -> list[tuple[Path, pa.Schema]]:
@@ -115,48 +116,6 @@ def _slowly(whole: dataset.Dataset, columns: list[str], rows: int) -> Iterator[p
     for batch in whole.to_batches(columns=columns, batch_size=rows, fragment_scan_options=pages, **how):
         if len(batch):
             yield pa.Table.from_batches([batch])
-
-
-def _common(name: str, kinds: dict[Path, pa.DataType]) -> pa.DataType:
-    """Return the type that a column has in all files.
-
-    It is text where it is text in one and whole numbers in others, so that ``007`` stays ``007``; of numbers of several
-    widths, or times of several units, the widest.
-
-    Raises:
-        UserError: the types mean different things, as dates and numbers do.
-    """
-    sorts = {file: _sort(kind) for file, kind in kinds.items() if not pa.types.is_null(kind)}
-    if set(sorts.values()) == {"text", "whole numbers"}:
-        return pa.string()
-    (first, sort), *others = sorts.items()
-    for file, other in others:
-        if other != sort and {sort, other} != {"whole numbers", "numbers"}:
-            raise UserError(
-                f"column {name!r} has type {kinds[first]} in {first}, but {kinds[file]} in {file}; write both in one "
-                "type"
-            )
-    if sort == "text":
-        return pa.string()
-    schemas = [pa.schema([pa.field(name, kind)]) for kind in kinds.values()]
-    common: pa.DataType = pa.unify_schemas(schemas, promote_options="permissive").field(0).type
-    return common
-
-
-def _sort(kind: pa.DataType) -> str:
-    """Return a word for the values of a type."""
-    if pa.types.is_dictionary(kind) or is_list(kind):
-        inner: Any = kind
-        return _sort(inner.value_type) if pa.types.is_dictionary(kind) else f"lists of {_sort(inner.value_type)}"
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        return "text"
-    if pa.types.is_integer(kind):
-        return "whole numbers"
-    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        return "numbers"
-    if pa.types.is_timestamp(kind):
-        return "times" if kind.tz is None else "times of a zone"
-    return str(kind)
 
 
 def _dotted(fields: Iterable[pa.Field[Any]], before: str = "") -> list[str]:

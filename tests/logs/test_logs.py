@@ -522,11 +522,10 @@ def folder_of(tmp_path: Path, **columns: tuple[Any, Any]) -> Path:
         (AWARE, NAIVE),
         (pa.date32(), NAIVE),
         (pa.string(), NAIVE),
+        (pa.string(), pa.int64()),
     ],
 )
-def test_times_of_a_folder_that_mean_different_things_are_refused_with_both_files(
-    first: Any, second: Any, tmp_path: Path
-) -> None:
+def test_columns_of_a_folder_that_mean_different_things_are_refused(first: Any, second: Any, tmp_path: Path) -> None:
     times = pa.array([NOON, NOON], pa.int64())
 
     def of_type(kind: Any) -> Any:
@@ -535,7 +534,7 @@ def test_times_of_a_folder_that_mean_different_things_are_refused_with_both_file
 
     folder = folder_of(tmp_path, when=(of_type(first), of_type(second)))
     words = re.escape(
-        f"column 'when' has type {first} in {folder / '0.parquet'}, but {second} in {folder / '1.parquet'}"
+        f"{folder / '1.parquet'}: Unable to merge: Field when has incompatible types: {first} vs {second}"
     )
     with pytest.raises(UserError, match=words):
         read(folder)
@@ -607,18 +606,3 @@ def test_a_log_that_took_the_place_of_another_with_its_size_and_time_is_read(tmp
     other.replace(log)
     assert log.stat().st_mtime == state.st_mtime
     assert read(log) == [("a", "z", 1), ("b", "y", 2)]
-
-
-def test_parts_of_a_folder_of_which_one_holds_texts_are_texts(tmp_path: Path) -> None:
-    folder = tmp_path / "parts"
-    folder.mkdir()
-    for number, items in enumerate([[7, 12], ["007", "0012"]]):
-        parquet.write_table(
-            pa.table({"who": ["a", "b"], "what": items, "when": [number, number]}), folder / f"{number}.parquet"
-        )
-    assert [item for _, item, _ in read(folder)] == [
-        "7",
-        "12",
-        "007",
-        "0012",
-    ]
