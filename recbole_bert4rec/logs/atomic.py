@@ -10,7 +10,6 @@ import shutil
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from textwrap import shorten
 from typing import NoReturn, TextIO
@@ -23,7 +22,7 @@ from recbole_bert4rec.logs.conversion import folder_read, has_quotes
 from recbole_bert4rec.logs.logs import data_set_name, is_table
 from recbole_bert4rec.logs.mapped import is_mapped
 from recbole_bert4rec.logs.reader import MISSING
-from recbole_bert4rec.system.constants import FORMATS, OUR_MODELS
+from recbole_bert4rec.system.constants import OUR_MODELS
 from recbole_bert4rec.system.errors import UserError, nearest, short, short_list
 from recbole_bert4rec.system.resources import folder_of_recbole, shipped
 from recbole_bert4rec.system.yaml_files import read_yaml
@@ -221,13 +220,9 @@ def explain_load_failure(config: Config, folder: str, error: ValueError) -> NoRe
     if not os.path.isfile(path):
         raise UserError(_missing(config, folder)) from error
     try:
-        with _open(path, config["encoding"]) as file:
-            for _ in file:  # to the end, so that every byte is decoded
-                pass
+        mistake = _find_mistake(path, config["field_separator"], config["encoding"])
     except (UnicodeDecodeError, LookupError) as failure:
         raise _undecodable(path, failure) from error
-    try:
-        mistake = _find_mistakes(path, config["field_separator"], config["encoding"])
     except csv.Error:  # such as a quote that is never closed
         mistake = None
     if mistake is not None:
@@ -237,31 +232,25 @@ def explain_load_failure(config: Config, folder: str, error: ValueError) -> NoRe
     ) from error
 
 
-def _find_mistakes(path: str, separator: str, encoding: str | None) -> str | None:
+def _find_mistake(path: str, separator: str, encoding: str | None) -> str | None:
     """Describe the first value that is not a number in a column of numbers, or else the first line of another width.
 
     Returns:
         None if there is neither.
     """
-    wrong_values: list[tuple[int, str, str]] = []  # line, column, value
-    wrong_widths: list[tuple[int, list[str]]] = []  # line, fields
-    with _lines_of(path, separator, encoding) as (width, numbers, rows):
+    wrong_width = None
+    with _open(path, encoding) as file:
+        rows = _split_lines(file, separator, path)
+        _, header = next(rows)
+        numbers = {index: text[: -len(":float")] for index, text in enumerate(header) if text.endswith(":float")}
         for line, fields in rows:
-            if len(fields) != width:
-                wrong_widths.append((line, fields))
+            if len(fields) != len(header):
+                wrong_width = wrong_width or _other_width(line, fields, len(header), separator)
                 continue
-            values = ((line, name, fields[index]) for index, name in numbers.items())
-            wrong_values.extend(value for value in values if not _is_number_or_missing(value[2]))
-    message = None
-    if wrong_widths:
-        line, fields = wrong_widths[0]
-        message = f"{_other_width(line, fields, width, separator)} ({len(wrong_widths)} such lines)"
-    if wrong_values:
-        line, name, value = wrong_values[0]
-        count = sum(column == name for _, column, _ in wrong_values)
-        beside = f"; {message}" if message else ""
-        message = f"line {line}: column {name!r} must be a number, but is {short(value)} ({count} such lines){beside}"
-    return message
+            for index, name in numbers.items():
+                if not _is_number_or_missing(fields[index]):
+                    return f"line {line}: column {name!r} must be a number, but is {short(fields[index])}"
+    return wrong_width
 
 
 def _other_width(line: int, fields: list[str], width: int, separator: str) -> str:
@@ -270,18 +259,6 @@ def _other_width(line: int, fields: list[str], width: int, separator: str) -> st
         f"line {line}: the number of columns is {len(fields)}, but the header has {width}, separated by {separator!r}: "
         f"{short(separator.join(fields))}"
     )
-
-
-@contextmanager
-def _lines_of(
-    path: str, separator: str, encoding: str | None
-) -> Iterator[tuple[int, dict[int, str], Iterator[tuple[int, list[str]]]]]:
-    """Give the width of a file's header, the names of its columns of numbers by place, and its other lines."""
-    with _open(path, encoding) as file:
-        rows = _split_lines(file, separator, path)
-        _, header = next(rows)
-        numbers = {index: text[: -len(":float")] for index, text in enumerate(header) if text.endswith(":float")}
-        yield len(header), numbers, rows
 
 
 def _split_lines(file: TextIO, separator: str, path: str) -> Iterator[tuple[int, list[str]]]:
@@ -342,21 +319,18 @@ def check_benchmark_files(config: Config, folder: str) -> None:
 
 
 def _missing(config: Config, folder: str) -> str:
-    """Say that the folder is missing, and what lies beside it."""
+    """Say that the folder is missing, and what was probably meant."""
     parent = os.path.dirname(os.path.normpath(folder))
-    folders = sorted(entry.name for entry in os.scandir(parent) if entry.is_dir()) if os.path.isdir(parent) else []
+    folders = [entry.name for entry in os.scandir(parent) if entry.is_dir()] if os.path.isdir(parent) else []
     near = nearest(config["dataset"], [*folders, "ml-100k"])
-    beside = f"; {parent} holds {', '.join(folders)}" if folders else ""
-    hint = f". Did you mean --dataset={near}?" if near and near != config["dataset"] else "."
-    if os.path.isfile(config["dataset"]):
-        hint += f" The file {config['dataset']} is no log ({FORMATS})."
-    elif logs := [name for name in os.listdir() if data_set_name(name) == config["dataset"] and is_table(name)]:
+    hint = f" Did you mean --dataset={near}?" if near and near != config["dataset"] else ""
+    if logs := [name for name in os.listdir() if data_set_name(name) == config["dataset"] and is_table(name)]:
         hint += f" A log is named with its ending: --dataset={min(logs)}."
     about = shipped("dataset") / f"{config['dataset']}.yaml"
     if about.is_file():
         hint += f" {about} says where it comes from."
     return (
-        f"data set {config['dataset']!r}: folder {folder} does not exist{beside}{hint} Put NAME.inter into "
+        f"data set {config['dataset']!r}: folder {folder} does not exist.{hint} Put NAME.inter into "
         f"DATA_PATH/NAME/ and pass --data_path=DATA_PATH"
     )
 

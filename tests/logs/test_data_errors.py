@@ -24,21 +24,19 @@ def error_of(options: dict[str, Any], **more: Any) -> str:
     return message
 
 
-def test_a_missing_folder_names_what_lies_beside_it(write_inter: Any) -> None:
+def test_a_missing_folder_names_the_nearest_one(write_inter: Any) -> None:
     message = error_of(write_inter(ROWS), dataset="toyy")
     assert "folder" in message
     assert "data/toyy does not exist" in message
-    assert "holds toy. Did you mean --dataset=toy?" in message
+    assert "Did you mean --dataset=toy?" in message
     assert "--data_path" in message
 
 
 def test_a_log_that_was_named_without_its_ending_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("shop.csv").write_text("user_id,item_id,timestamp\n")
-    for name in ("notes.md", "shop.bak.md", "shop.7z"):
-        Path(name).write_text("")
+    Path("shop.7z").write_text("")
     assert "A log is named with its ending: --dataset=shop.csv." in error_of({"dataset": "shop"})
-    assert "The file notes.md is no log (.csv" in error_of({"dataset": "notes.md"})
 
 
 def test_a_misspelt_data_set_is_guessed(write_inter: Any) -> None:
@@ -185,7 +183,7 @@ def test_a_file_without_interactions_is_refused(write_inter: Any) -> None:
 def test_a_time_that_is_no_number_is_named_with_its_line(write_inter: Any) -> None:
     rows = [*ROWS[:3], ("u1", "i1", "yesterday"), *ROWS[3:], ("u1", "i2", "today")]
     message = error_of(write_inter(rows))
-    assert "line 5: column 'timestamp' must be a number, but is 'yesterday' (2 such lines)" in message
+    assert "line 5: column 'timestamp' must be a number, but is 'yesterday'" in message
 
 
 def test_bytes_of_another_encoding_are_explained(write_inter: Any, tmp_path: Any) -> None:
@@ -267,16 +265,12 @@ def test_lines_with_another_separator_are_named(write_inter: Any) -> None:
     options = write_inter([*ROWS, ("u1,i1,7",), ("u2,i2,8",)])
     message = error_of(options)
     assert f"toy.inter, line {len(ROWS) + 2}: the number of columns is 1, but the header has 3" in message
-    assert "separated by '\\t': 'u1,i1,7' (2 such lines)" in message
+    assert "separated by '\\t': 'u1,i1,7'" in message
 
 
 def test_a_word_for_a_number_is_named_though_other_lines_are_too_long(write_inter: Any) -> None:
     message = error_of(write_inter([*ROWS[:3], ("u1", "i1", 5, "more"), *ROWS[3:], ("u1", "i2", "today")]))
-    assert f"toy.inter, line {len(ROWS) + 3}: column 'timestamp' must be a number, but is 'today' (1 such" in message
-    assert (
-        "line 5: the number of columns is 4, but the header has 3, separated by '\\t': 'u1\\ti1\\t5\\tmore' (1 such"
-        in message
-    )
+    assert f"toy.inter, line {len(ROWS) + 3}: column 'timestamp' must be a number, but is 'today'" in message
 
 
 def test_blank_lines_count_in_the_number_of_the_line(write_inter: Any) -> None:
