@@ -1,4 +1,4 @@
-"""Facts about a converted log: rows, those left out, repeats, period, users by length, items by count."""
+"""Facts about a converted log: rows, those left out, users, items, repeats, period."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recbole_bert4rec.logs.times import unit_of
-
-_EDGES = (1, 2, 3, 4, 10, 20, 50, 200)
 
 
 def facts_of(
@@ -50,20 +48,7 @@ def facts_of_counts(
         "repeats": repeats,
         "first": first,
         "last": last,
-        "users_by_interactions": _by_count(of_user),
-        "items_by_interactions": _by_count(of_item),
     }
-
-
-def _by_count(counts: NDArray[np.int64]) -> dict[str, int]:
-    """Count how many have 1, 2, 3, 4 to 9, ... interactions; ranges that nobody is in are left out."""
-    ends = [*(edge - 1 for edge in _EDGES[1:]), None]
-    counted: dict[str, int] = {}
-    for first, last in zip(_EDGES, ends, strict=True):
-        number = int(((counts >= first) & (counts <= (counts.max() if last is None else last))).sum())
-        name = f"{first} and more" if last is None else str(first) if first == last else f"{first} to {last}"
-        counted |= {name: number} if number else {}
-    return counted
 
 
 def _date(time: np.generic, ends: tuple[Any, Any], are_dates: bool) -> str | float:
@@ -99,7 +84,4 @@ def summary(record: Mapping[str, Any]) -> str:
         done = "left out" if record["duplicates_left_out"] else "kept (--drop_duplicates=True leaves them out)"
         lines.append(f"  {doubles:,} rows have user, item and time of another row: {done}")
     lines.append(f"  {record['repeats'] / facts:.1%} of interactions repeat an item that the user had")
-    for kind in ("users", "items"):
-        counts = "; ".join(f"{count}: {number:,}" for count, number in record[f"{kind}_by_interactions"].items())
-        lines.append(f"  {kind} by interactions: {counts}")
     return "\n".join(lines)

@@ -389,8 +389,6 @@ def test_the_report_counts_what_is_in_the_log_and_names_the_lines_left_out(tmp_p
     assert (report["interactions"], report["users"], report["items"], report["repeats"]) == (5, 2, 2, 2)
     assert (report["exact_duplicates"], report["duplicates_left_out"]) == (1, False)
     assert (report["first"][:10], report["last"][:10]) == ("2024-01-31", "2024-02-04")
-    assert report["users_by_interactions"] == {"1": 1, "4 to 9": 1}
-    assert report["items_by_interactions"] == {"1": 1, "4 to 9": 1}
     assert report["read_as"]["separator"] == ","
     assert report["read_as"]["when"] == "ISO 8601 dates, all without a time zone, taken as UTC"
 
@@ -407,8 +405,6 @@ def test_the_report_on_the_screen_is_short_and_is_said_once(tmp_path: Path) -> N
         "  1 rows left out: 'what' is empty (line 4)\n"
         "  1 rows have user, item and time of another row: kept (--drop_duplicates=True leaves them out)\n"
         "  33.3% of interactions repeat an item that the user had\n"
-        "  users by interactions: 1: 1; 2: 1\n"
-        "  items by interactions: 1: 1; 2: 1\n"
         f"  all of this in {tmp_path / 'log' / 'conversion.json'}"
     ]
 
