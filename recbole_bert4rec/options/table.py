@@ -499,10 +499,9 @@ OPTIONS: Mapping[str, Option] = {
         help="With sampled losses and adamw: update only the embeddings that a batch touches, for huge catalogues.",
     ),
     "enable_amp": _recboles(
-        kind=or_auto(Switch()),
+        kind=Switch(),
         role=Role.OPTIMISATION,
-        help="Multiply in bfloat16 while training; auto: if that is faster here, by trying both for a second. Ranking "
-        "is in float32.",
+        help="Multiply in bfloat16 while training, which needs no enable_scaler. Ranking is in float32.",
     ),
     "stopping_step": Option(
         default=30,

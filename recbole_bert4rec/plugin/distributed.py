@@ -39,15 +39,6 @@ def mean_of_all(values: list[float], device: torch.device) -> list[float]:
     return [float(number) for number in numbers / dist.get_world_size()]
 
 
-def anywhere(flag: bool) -> bool:
-    """Return whether something is so in any process."""
-    if not dist.is_initialized():
-        return flag
-    flags = torch.tensor(flag)
-    dist.all_reduce(flags, dist.ReduceOp.MAX)
-    return bool(flags)
-
-
 def gathered(values: Tensor) -> list[Tensor]:
     """Return every process's tensor, which may differ in their first dimension."""
     tensors: list[Tensor] = [values] * dist.get_world_size()

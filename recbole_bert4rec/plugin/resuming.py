@@ -15,7 +15,6 @@ from recbole.config import Config
 from torch import Tensor, optim
 
 from recbole_bert4rec.checkpoints import checkpoint
-from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.options.table import FIXED_ON_RESUME, PROTOCOL
 from recbole_bert4rec.options.user_models import class_name
 from recbole_bert4rec.plugin.callbacks import Callbacks
@@ -245,8 +244,6 @@ class Checkpoints:
         Raises:
             UserError: it does not fit, or its random generators cannot be restored.
         """
-        if self._config["enable_amp"] == AUTO:
-            self._config["enable_amp"] = state["config"]["enable_amp"]  # which the first steps decided
         self._faults.skipped_steps = state["skipped_steps"]
         self._faults.trained()
         self.data.resume(state)

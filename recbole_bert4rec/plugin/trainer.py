@@ -6,7 +6,6 @@ import math
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
 from functools import partial
 from logging import getLogger
 from typing import Any, cast
@@ -26,23 +25,14 @@ from recbole_bert4rec.core.fast.adam import Adam, AdamW
 from recbole_bert4rec.core.fast.lazy_adamw import LazyAdamW, clip
 from recbole_bert4rec.core.fast.products import faster_products
 from recbole_bert4rec.core.ranker import digest_of_items
-from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.plugin.advice import advice_on_steps
 from recbole_bert4rec.plugin.callbacks import BestValidation, Callback, Callbacks, Metrics, RankedBatch
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
-from recbole_bert4rec.plugin.distributed import (
-    anywhere,
-    mean_of_all,
-    name_of_first_process,
-    of_all_labels,
-    rank_of,
-    share_rows,
-)
+from recbole_bert4rec.plugin.distributed import mean_of_all, name_of_first_process, of_all_labels, rank_of, share_rows
 from recbole_bert4rec.plugin.evaluating import EvaluationRanker
 from recbole_bert4rec.plugin.faults import Faults
 from recbole_bert4rec.plugin.loader import WindowDataLoader
 from recbole_bert4rec.plugin.model import BERT4Rec
-from recbole_bert4rec.plugin.precision import Precision, StepSeconds, time_steps
 from recbole_bert4rec.plugin.progress import Losses, Progress
 from recbole_bert4rec.plugin.ranking import RankingCollector
 from recbole_bert4rec.plugin.remembering import Validation, fit_memory, transitions_of
@@ -71,7 +61,6 @@ class BERT4RecTrainer(Trainer):
         faults: notices what is not finite.
         checkpoints: writes them, and goes on from them.
         ranker: ranks in evaluations.
-        precision: of the products.
         best_epoch: the epoch whose weights are kept, from 0; None before any is.
         valid_result: metrics of the last validation.
     """
@@ -96,10 +85,8 @@ class BERT4RecTrainer(Trainer):
         self.callbacks, self.progress = Callbacks(callbacks), Progress()
         self.faults = Faults(self.model, self.optimizer, self.progress, self._best_file)
         self.checkpoints = Checkpoints(config, self.model, self.optimizer, self.progress, self.faults, self.callbacks)
-        self.precision = Precision(config, self.device)
         self.eval_collector = RankingCollector(config)
         self.ranker = EvaluationRanker(config, model, self.eval_collector, self.faults)
-        self.clip_grad_norm = None  # RecBole would clip gradients before the scaler is taken out of them
         self.saved_model_file = name_of_first_process(self.saved_model_file)
 
     def _build_optimizer(self, **kwargs: Any) -> optim.Optimizer:
@@ -115,8 +102,7 @@ class BERT4RecTrainer(Trainer):
         arguments = {"lr": self.learning_rate, "weight_decay": self.weight_decay}
         if self.config["sparse_update"]:
             return LazyAdamW(groups, **arguments)
-        # with a scaler, hooks of a fused one would see scaled gradients
-        optimizer: optim.Optimizer = learner(groups, fused=not self.enable_scaler, **arguments)
+        optimizer: optim.Optimizer = learner(groups, fused=True, **arguments)
         return optimizer
 
     def learning_rate_at(self, step: int) -> float:
@@ -166,13 +152,9 @@ class BERT4RecTrainer(Trainer):
         self._training: BERT4RecDataset = train_data._dataset
         self.total_steps = self.epochs * len(train_data)
         self.step_count = epoch_idx * len(train_data) + self.progress.batches
-        if self.config["enable_amp"] == AUTO:
-            loss = loss_func or self.model.calculate_loss
-            self.precision.choose(partial(self._seconds_of_formats, train_data, epoch_idx, loss))
         cast(WindowDataLoader, train_data).set_epoch(epoch_idx, self.progress.batches)
         self.model.set_epoch(epoch_idx, masks)
         self.model.train()
-        self._scaler = torch.amp.GradScaler(self.device.type, enabled=self.enable_scaler)
         shown = set_color(f"Train {epoch_idx:>5}", "pink")
         batches: Any = train_data
         if show_progress:  # RecBole's bar, which a run shows where it is wanted
@@ -188,48 +170,22 @@ class BERT4RecTrainer(Trainer):
             self.optimizer.catch_up()
         return self.progress.losses or 0.0
 
-    def _seconds_of_formats(self, train_data: AbstractDataLoader, epoch: int, loss_func: LossFunction) -> StepSeconds:
-        """Time steps on the epoch's first batch; weights and draws stay as they are."""
-        states = self.checkpoints.generators.states()
-        cast(WindowDataLoader, train_data).set_epoch(epoch, 0)
-        self.model.set_epoch(epoch, None)
-        self.model.train()
-        batch = next(iter(train_data)).to(self.device)
-
-        def step(bfloat16: bool) -> None:
-            with self._multiplying(batch):
-                with torch.autocast(self.device.type, torch.bfloat16, enabled=bfloat16):
-                    loss = loss_func(batch)
-                cast(Tensor, sum(loss) if isinstance(loss, tuple) else loss).backward()
-
-        seconds = time_steps(step, anywhere)
-        if not self.config["single_spec"]:
-            seconds = StepSeconds(*mean_of_all(list(seconds), self.device))
-        self.optimizer.zero_grad()
-        self.checkpoints.generators.restore(states)
-        return seconds
-
-    def _multiplying(self, batch: Interaction) -> AbstractContextManager[None]:
-        """Return the block in which a batch's products are made."""
-        return faster_products(self.device.type == "cpu" and batch[self.model.ITEM_SEQ].numel() >= _MANY)
-
     def _step(self, interaction: Interaction, loss_func: LossFunction) -> None:
         """Train one batch; leave it out where its loss or its gradient is not finite."""
         self.optimizer.zero_grad()
         alone: bool = self.config["single_spec"]
         if not alone:
             self.set_reduce_hook()
-        with self._multiplying(interaction):
-            with torch.autocast(device_type=self.device.type, enabled=self.precision.bfloat16):
+        with faster_products(self.device.type == "cpu" and interaction[self.model.ITEM_SEQ].numel() >= _MANY):
+            with torch.autocast(self.device.type, torch.bfloat16, enabled=self.enable_amp):
                 loss = loss_func(interaction.to(self.device))
             losses = loss if isinstance(loss, tuple) else (loss,)
             if not alone:
                 count = len(interaction) if self.model.n_averaged is None else self.model.n_averaged
                 losses = tuple(of_all_labels(mean, count) for mean in losses)
             total = cast(Tensor, sum(losses))
-            self._scaler.scale(total if alone else total + self.sync_grad_loss()).backward()
+            (total if alone else total + self.sync_grad_loss()).backward()
         self._before_step(self.optimizer)
-        self._scaler.unscale_(self.optimizer)
         norm = clip(self.model.parameters(), **(self.config["clip_grad_norm"] or {})).item()
         values = [loss.item() for loss in losses]
         if not alone:
@@ -237,10 +193,9 @@ class BERT4RecTrainer(Trainer):
         if math.isfinite(norm) and math.isfinite(sum(values)):  # all processes have the same gradient and loss
             self.faults.trained()
             self.progress.add(values)
-            self._scaler.step(self.optimizer)
-        elif not self.enable_scaler:  # which leaves such a batch out by itself, and scales the next one less
+            self.optimizer.step()
+        else:
             self.faults.skip(values, norm, self._users_of(interaction))
-        self._scaler.update()
 
     def _valid_epoch(self, valid_data: AbstractDataLoader, show_progress: bool = False) -> tuple[float, Metrics]:
         original = super()._valid_epoch
@@ -335,7 +290,6 @@ class BERT4RecTrainer(Trainer):
         **others: Any,
     ) -> BestValidation:
         """Train between the first and the last event; the other arguments are RecBole's."""
-        self.precision.begin()
         self.checkpoints.data.check(train_data._dataset, self.saved_model_file, self.finished and self._any_data)
         if self.finished:  # RecBole would write a checkpoint of epoch -1 over the resumed one
             self.logger.warning(f"nothing to train: {self.start_epoch} epochs are done and epochs is {self.epochs}")

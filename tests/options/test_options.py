@@ -105,7 +105,7 @@ BAD_VALUES = [
     ("save_minutes", -1, "a number at least 0"),
     ("trust_pickles", "yes", "one of [True, False]"),
     ("eval_step", 0.5, "a whole number"),
-    ("enable_amp", 1, "one of [True, False], or auto"),
+    ("enable_amp", 1, "one of [True, False]"),
     ("MAX_ITEM_LIST_LENGTH", 1, "at least 2"),
     ("seed", -1, "at least 0"),
 ]

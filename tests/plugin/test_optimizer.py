@@ -39,13 +39,6 @@ def test_untouched_embeddings_are_decayed_by_the_end_of_an_epoch(options: dict) 
     torch.testing.assert_close(table[0], torch.full_like(table[0], (1 - 0.01 * 0.5) ** len(train)))
 
 
-def test_with_a_scaler_the_optimizer_is_not_fused(options: dict) -> None:
-    trainer, *_ = start(**options)
-    assert trainer.optimizer.defaults["fused"]
-    trainer.enable_scaler = True
-    assert not trainer._build_optimizer().defaults["fused"]
-
-
 def test_sparse_updates_are_refused_in_several_processes(options: dict) -> None:
     more = {"loss_type": "BCE", "sparse_update": True}
     _, train, *_ = start(**options)
