@@ -157,7 +157,6 @@ ENTRIES = {
     "best_valid_result": EntryKind("a dictionary of numbers", _by_name(_is(float))),
     "optimizer": EntryKind("an optimizer's state", _of_parts(state=_is(dict), param_groups=_list_of(_is(dict)))),
     "generators": EntryKind("the states of each process's random generators", _list_of(_GENERATORS)),
-    "skipped_steps": EntryKind("a whole number from 0", _whole(0)),
     "callbacks": EntryKind(
         "a dictionary of plain states", lambda value: is_plain(value) and _by_name(_is(dict))(value)
     ),

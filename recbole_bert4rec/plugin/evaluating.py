@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -13,10 +15,10 @@ from recbole_bert4rec.core.ranker import Pairs
 from recbole_bert4rec.core.segments import pair_keys
 from recbole_bert4rec.core.topk import best_candidates
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
-from recbole_bert4rec.plugin.faults import Faults
 from recbole_bert4rec.plugin.model import BERT4Rec
 from recbole_bert4rec.plugin.ranking import Ranking, RankingCollector
 from recbole_bert4rec.system.constants import PADDING, TARGET_POSITION
+from recbole_bert4rec.system.errors import UserError
 
 
 class EvaluationRanker:
@@ -26,16 +28,18 @@ class EvaluationRanker:
         config: of the run.
         model: is evaluated.
         collector: of what the metrics need.
-        faults: refuses scores that are not finite.
+        diverged: returns the error of a fault, for scores that are not finite.
 
     Attributes:
         depth: ranks that are kept of each row.
         rows: rankings made in the evaluation that goes on.
     """
 
-    def __init__(self, config: Config, model: BERT4Rec, collector: RankingCollector, faults: Faults) -> None:
+    def __init__(
+        self, config: Config, model: BERT4Rec, collector: RankingCollector, diverged: Callable[[str], UserError]
+    ) -> None:
         self._exclude_seen: bool = config["exclude_seen"]
-        self._model, self._collector, self._faults, self._device = model, collector, faults, config["device"]
+        self._model, self._collector, self._diverged, self._device = model, collector, diverged, config["device"]
         self.depth, self.rows = max(config["topk"]), 0
 
     def begin(self, dataset: BERT4RecDataset) -> None:
@@ -57,6 +61,11 @@ class EvaluationRanker:
         rows, items = rows.to(self._device), items.to(self._device)
         return (rows, items), (rows[kept], items[kept]) if self._exclude_seen else (nothing, nothing)
 
+    def _check(self, scores: Tensor) -> None:
+        """Refuse scores that cannot be ranked; NaN and infinity would stand first."""
+        if not (scores < math.inf).all():
+            raise self._diverged("scores are not finite")
+
     def rank_catalogue(
         self, batched_data: tuple[Interaction, object, Tensor, Tensor]
     ) -> tuple[Interaction, Any, Tensor, Tensor]:
@@ -66,10 +75,10 @@ class EvaluationRanker:
         (seen, removed), moved = self._seen(interaction), interaction.to(self._device)
         if not self._collector.needs_all_scores:
             best, items = self._model.best_items(moved, self.depth, removed, seen)
-            self._faults.check_scores(best[:, 0])
+            self._check(best[:, 0])
             return interaction, Ranking(items), positive_u, positive_i
         scores = self._model.full_sort_predict(moved, seen)
-        self._faults.check_scores(scores)
+        self._check(scores)
         scores[:, PADDING] = -torch.inf
         scores[removed] = -torch.inf
         return interaction, scores, positive_u, positive_i
@@ -89,7 +98,7 @@ class EvaluationRanker:
         vectors, sequences = self._model.encode(*self._model.histories(moved))
         seen, removed = self._seen(interaction)
         scores = self._model.score_candidates(vectors, sequences, items, seen).T.flatten()
-        self._faults.check_scores(scores)
+        self._check(scores)
         rows = torch.arange(len(items), device=self._device).repeat(items.shape[1])
         users, items = owner[rows], items.T.flatten()  # for each user in RecBole's order: candidate by candidate
         if self._exclude_seen:

@@ -21,7 +21,6 @@ from recbole_bert4rec.plugin.callbacks import Callbacks
 from recbole_bert4rec.plugin.contents import ColdItems, check_contents
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.distributed import rank_of
-from recbole_bert4rec.plugin.faults import Faults
 from recbole_bert4rec.plugin.items import item_tokens
 from recbole_bert4rec.plugin.layered_config import plain_config
 from recbole_bert4rec.plugin.model import BERT4Rec
@@ -140,7 +139,6 @@ class Checkpoints:
         model: is trained.
         optimizer: trains it.
         progress: how far the training is.
-        faults: counts skipped batches.
         callbacks: have states of their own.
 
     Attributes:
@@ -155,11 +153,10 @@ class Checkpoints:
         model: BERT4Rec,
         optimizer: optim.Optimizer,
         progress: Progress,
-        faults: Faults,
         callbacks: Callbacks,
     ) -> None:
         self._config, self._model, self._optimizer = config, model, optimizer
-        self._progress, self._faults, self._callbacks = progress, faults, callbacks
+        self._progress, self._callbacks = progress, callbacks
         self.data, self.generators = KnownData(config["keep_histories"]), Generators(model, config["device"])
         self.warm_start: WarmStart | None = None
 
@@ -185,7 +182,6 @@ class Checkpoints:
             random_states: of the moment to go on from, where generators have drawn since.
             inside: whether the next epoch is begun.
         """
-        self._faults.check_weights()
         random_states = random_states or self.generators.states()
         generators = [random_states]
         if not self._config["single_spec"]:
@@ -200,7 +196,6 @@ class Checkpoints:
             "optimizer": self._optimizer.state_dict(),
             "generators": generators,
             "callbacks": self._callbacks.states(),
-            "skipped_steps": self._faults.skipped_steps,
             "fingerprint": self.data.fingerprint,
             "item_tokens": self.data.item_tokens,
             "item_counts": self.data.item_counts,
@@ -244,8 +239,6 @@ class Checkpoints:
         Raises:
             UserError: it does not fit, or its random generators cannot be restored.
         """
-        self._faults.skipped_steps = state["skipped_steps"]
-        self._faults.trained()
         self.data.resume(state)
         self.warm_start = state.get("warm_start")
         with checkpoint.explain_misfit(file):

@@ -30,7 +30,6 @@ from recbole_bert4rec.plugin.callbacks import BestValidation, Callback, Callback
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.distributed import mean_of_all, name_of_first_process, of_all_labels, rank_of, share_rows
 from recbole_bert4rec.plugin.evaluating import EvaluationRanker
-from recbole_bert4rec.plugin.faults import Faults
 from recbole_bert4rec.plugin.loader import WindowDataLoader
 from recbole_bert4rec.plugin.model import BERT4Rec
 from recbole_bert4rec.plugin.progress import Losses, Progress
@@ -58,7 +57,6 @@ class BERT4RecTrainer(Trainer):
     Attributes:
         callbacks: see above.
         progress: how far the training is inside its epochs.
-        faults: notices what is not finite.
         checkpoints: writes them, and goes on from them.
         ranker: ranks in evaluations.
         best_epoch: the epoch whose weights are kept, from 0; None before any is.
@@ -83,10 +81,9 @@ class BERT4RecTrainer(Trainer):
             )
         super().__init__(config, model)
         self.callbacks, self.progress = Callbacks(callbacks), Progress()
-        self.faults = Faults(self.model, self.optimizer, self.progress, self._best_file)
-        self.checkpoints = Checkpoints(config, self.model, self.optimizer, self.progress, self.faults, self.callbacks)
+        self.checkpoints = Checkpoints(config, self.model, self.optimizer, self.progress, self.callbacks)
         self.eval_collector = RankingCollector(config)
-        self.ranker = EvaluationRanker(config, model, self.eval_collector, self.faults)
+        self.ranker = EvaluationRanker(config, model, self.eval_collector, self._diverged)
         self.saved_model_file = name_of_first_process(self.saved_model_file)
 
     def _build_optimizer(self, **kwargs: Any) -> optim.Optimizer:
@@ -149,7 +146,6 @@ class BERT4RecTrainer(Trainer):
         self, epoch_idx: int, loss_func: LossFunction | None, show_progress: bool, train_data: AbstractDataLoader
     ) -> Losses:
         masks = self.progress.begin(epoch_idx)
-        self._training: BERT4RecDataset = train_data._dataset
         self.total_steps = self.epochs * len(train_data)
         self.step_count = epoch_idx * len(train_data) + self.progress.batches
         cast(WindowDataLoader, train_data).set_epoch(epoch_idx, self.progress.batches)
@@ -171,7 +167,7 @@ class BERT4RecTrainer(Trainer):
         return self.progress.losses or 0.0
 
     def _step(self, interaction: Interaction, loss_func: LossFunction) -> None:
-        """Train one batch; leave it out where its loss or its gradient is not finite."""
+        """Train one batch."""
         self.optimizer.zero_grad()
         alone: bool = self.config["single_spec"]
         if not alone:
@@ -190,18 +186,16 @@ class BERT4RecTrainer(Trainer):
         values = [loss.item() for loss in losses]
         if not alone:
             values = mean_of_all(values, self.device)
-        if math.isfinite(norm) and math.isfinite(sum(values)):  # all processes have the same gradient and loss
-            self.faults.trained()
-            self.progress.add(values)
-            self.optimizer.step()
-        else:
-            self.faults.skip(values, norm, self._users_of(interaction))
+        if not math.isfinite(norm + sum(values)):  # all processes have the same gradient and loss
+            losses_shown = ", ".join(f"{value:g}" for value in values)
+            raise self._diverged(f"the loss of a batch is {losses_shown}, the norm of its gradient {norm:g}")
+        self.progress.add(values)
+        self.optimizer.step()
 
     def _valid_epoch(self, valid_data: AbstractDataLoader, show_progress: bool = False) -> tuple[float, Metrics]:
         original = super()._valid_epoch
 
         def validate() -> tuple[float, Metrics]:
-            self.faults.check_weights()
             score, self.valid_result = original(valid_data, show_progress)
             return score, self.valid_result
 
@@ -241,9 +235,16 @@ class BERT4RecTrainer(Trainer):
         """Return the metrics as they are: the collector has the users of all processes."""
         return result
 
-    def _best_file(self) -> str | None:
-        """Return the checkpoint of the best epoch; None before there is one."""
-        return None if self.best_valid_result is None else self.saved_model_file
+    def _diverged(self, fault: str) -> UserError:
+        """Return the error of a training whose numbers are no longer finite."""
+        best = f"{self.saved_model_file} holds the best epoch before that"
+        kept = "no epoch was kept" if self.best_valid_result is None else best
+        return UserError(
+            f"training diverged in epoch {self.progress.epoch}, at a learning rate of "
+            f"{self.optimizer.param_groups[0]['lr']:g}: {fault}; {kept}. Try a lower `learning_rate`, or "
+            "`clip_grad_norm`. In the first batch the reason is the data or the loss: in a `loss_of` of your own, "
+            "column 0 of `logits_of` is -inf (docs/extending.md)"
+        )
 
     def _load_best(self, file: str) -> dict[str, Any]:
         """Give the model the weights and the memory that a checkpoint ranks with, and return what is in it.
@@ -301,9 +302,7 @@ class BERT4RecTrainer(Trainer):
             for advice in advice_on_steps(self.config, len(train_data), self.epochs):
                 self.logger.warning(advice)
         with torch.autograd.set_detect_anomaly(False):  # importing RecBole turns it on: 2.5 times slower (sine.py:25)
-            best = super().fit(train_data, valid_data, verbose, **others)
-        self.faults.check_trained()
-        return best
+            return super().fit(train_data, valid_data, verbose, **others)
 
     def _remember(self, train_data: AbstractDataLoader, valid_data: AbstractDataLoader) -> BestValidation:
         """Give the selected weights their memory, and return their validation with it.
@@ -402,11 +401,6 @@ class BERT4RecTrainer(Trainer):
                 "in another way; make the model with the data that it is to rank"
             )
         self._checked = tokens
-
-    def _users_of(self, interaction: Interaction) -> list[str]:
-        """Return whose sequences a training batch holds, by their external ids."""
-        field = self._training.uid_field
-        return [str(name) for name in self._training.id2token(field, interaction[field].tolist())]
 
 
 def _spared(name: str) -> bool:

@@ -127,7 +127,6 @@ class RunRecord(_Always, total=False):
         warm_start: only with the option ``warm_start``; see :class:`~recbole_bert4rec.plugin.warm_start.WarmStart`.
         unfinished: only as long as the run is not tested; True.
         contestant: only in a comparison; the name of the model or variant there.
-        skipped_steps: only if batches were left out because their loss or gradient is not finite; how many.
     """
 
     budget: BudgetRecord
@@ -137,7 +136,6 @@ class RunRecord(_Always, total=False):
     contestant: str
     learnt: dict[str, float]
     memory: dict[str, float]
-    skipped_steps: int
     warm_start: WarmStart
     unfinished: bool
 
@@ -207,11 +205,6 @@ def summary(record: RunRecord, path: Path) -> str:
         f"  test        {line(record['test_result'])}\n"
         + "".join(f"  test        {line(values)}   ({name})\n" for name, values in record.get("also", {}).items())
         + (f"  refit       {line(record['refit']['test_result'])}\n" if "refit" in record else "")
-        + (
-            f"  left out    {record['skipped_steps']} batches without a finite gradient\n"
-            if "skipped_steps" in record
-            else ""
-        )
         + (f"  seen items  {seen_items}\n" if seen_items else "")
         + f"  time        {seconds['total']:.1f} s, of which training and validation {seconds['train']:.1f} s\n"
         f"  peak RAM    {record['peak_memory_mb']:.0f} MB\n"
@@ -319,8 +312,6 @@ class RecordWriter(Callback):
             return record
         if ours.checkpoints.warm_start is not None:
             record["warm_start"] = ours.checkpoints.warm_start
-        if ours.faults.skipped_steps:
-            record["skipped_steps"] = ours.faults.skipped_steps
         if ours.model.seen_bias is not None:
             bias = float(ours.model.seen_bias.detach())
             record["learnt"] = {"seen_bias": round(bias, 4) or bias}  # its sign decides about recommendations

@@ -152,7 +152,6 @@ RIGHT = {
     ("whole", "cur_step"),
     ("negative", "best_epoch"),
     ("whole", "best_epoch"),
-    ("whole", "skipped_steps"),
     ("text", "fingerprint"),
     ("fraction", "best_valid_score"),
 }

@@ -303,56 +303,23 @@ def test_two_runs_do_not_go_on_from_one_checkpoint_at_a_time(write_inter: Any) -
 
 
 class NoNumbers(Callback):
-    """Makes losses NaN from an epoch on, in some of its batches."""
-
-    def __init__(self, epoch: int, batches: int) -> None:
-        self.epoch, self.left = epoch, batches
+    """Makes the losses of an epoch NaN."""
 
     def on_epoch_begin(self, trainer: Any, epoch: int, batches: Any) -> None:
-        if epoch != self.epoch:
-            return
-        calculate = trainer.model.calculate_loss
-
-        def spoilt(batch: Any) -> Any:
-            self.left -= 1
-            return calculate(batch) * (float("nan") if self.left >= 0 else 1.0)
-
-        trainer.model.calculate_loss = spoilt
+        if epoch == 2:
+            calculate = trainer.model.calculate_loss
+            trainer.model.calculate_loss = lambda batch: calculate(batch) * float("nan")
 
 
-def test_a_batch_without_a_finite_loss_is_left_out_and_counted(write_inter: Any, caplog: Any) -> None:
-    result = run(**inputs(write_inter, epochs=3, state="warning"), callbacks=[NoNumbers(1, 3)])
-    assert result.record["skipped_steps"] == 3
-    said = [
-        record.message for record in caplog.records if record.levelname == "WARNING" and "left out" in record.message
-    ]
-    assert len(said) == 1
-    assert said[0].startswith("epoch 1: a batch is left out, its loss or gradient is not finite (loss nan, gradient")
-    assert "users u" in said[0]
-    assert all(row["train_loss"] > 0 for row in result.record["epochs"])
-    assert "skipped_steps" not in run(**inputs(write_inter, epochs=1)).record
-
-
-def test_a_training_that_diverges_ends_with_its_reason_and_the_best_epoch_before(write_inter: Any) -> None:
+def test_a_training_that_diverges_ends_with_epoch_rate_loss_and_the_best_epoch_before(write_inter: Any) -> None:
     asked = inputs(write_inter, epochs=9)
-    with pytest.raises(UserError, match=r"training diverged in epoch 3, .* 10 batches in a row .* users u") as error:
-        run(**asked, callbacks=[NoNumbers(1, 99)])
+    with pytest.raises(
+        UserError, match=r"in epoch 2, at a learning rate of 0.0\d+: the loss of a batch is nan"
+    ) as error:
+        run(**asked, callbacks=[NoNumbers()])
     (best,) = (file for file in Path("saved").glob("*.pth") if not file.name.endswith(".last.pth"))
     assert str(best) in str(error.value)
-    assert checkpoint.read(best)["epoch"] == 2  # its weights are those of epoch 0
-    assert checkpoint.read(checkpoint.last_of(best))["epoch"] in (0, 1, 2)
-
-
-def test_a_loss_that_is_not_finite_from_the_beginning_is_blamed_and_not_the_rate(write_inter: Any) -> None:
-    with pytest.raises(UserError, match=r"the loss of BERT4Rec, .* first \d+ batches, before a step was made"):
-        run(**inputs(write_inter, epochs=1), callbacks=[NoNumbers(0, 99)])
-    with pytest.raises(UserError, match=r"first 10 batches, before a step was made"):
-        run(**inputs(write_inter, epochs=1, batch_sequences=4), callbacks=[NoNumbers(0, 99)])
-
-
-def test_a_first_epoch_that_is_left_out_does_not_end_the_run(write_inter: Any) -> None:
-    result = run(**inputs(write_inter, epochs=3, batch_sequences=99), callbacks=[NoNumbers(0, 1)])  # a batch an epoch
-    assert result.record["skipped_steps"] == 1
+    assert checkpoint.read(best)["epoch"] in (0, 1)
 
 
 def test_a_signal_before_a_model_of_recbole_is_saved_says_that_nothing_is(write_inter: Any) -> None:
@@ -375,12 +342,9 @@ class Spoil(Callback):
             trainer.model.encoder.item_embedding.weight.data[3:9] = self.value
 
 
-@pytest.mark.parametrize(
-    ("value", "words"),
-    [(float("nan"), "the weights encoder.item_embedding.weight are not finite"), (3e38, "scores are not finite")],
-)
-def test_weights_that_cannot_rank_are_never_the_best(value: float, words: str, write_inter: Any) -> None:
-    with pytest.raises(UserError, match=f"training diverged in epoch 1, .*{words}"):
+@pytest.mark.parametrize("value", [float("nan"), 3e38])
+def test_weights_that_cannot_rank_are_never_the_best(value: float, write_inter: Any) -> None:
+    with pytest.raises(UserError, match=r"training diverged in epoch 1, .*scores are not finite"):
         run(**inputs(write_inter, epochs=2, value_init="random"), callbacks=[Spoil(1, value)])
     (best,) = (file for file in Path("saved").glob("*.pth") if not file.name.endswith(".last.pth"))
     assert checkpoint.read(best)["epoch"] == 0
