@@ -128,12 +128,8 @@ def _are_items(value: Any) -> bool:
     return _list_of(_is(str))(value) and 1 < len(value) == len(set(value))
 
 
-def _is_loss(value: object) -> bool:
-    return all(map(_is(float), value if isinstance(value, (list, tuple)) else [value]))
-
-
 _NONE = type(None)
-_GENERATORS = _of_parts(torch=_row(torch.uint8), numpy=_is(list), python=_is(list), masks=_is((_NONE, Tensor)))
+_GENERATORS = _of_parts(torch=_row(torch.uint8), numpy=_is(list), python=_is(list))
 _HISTORIES = _of_parts(users=_list_of(_is(str)), items=_row(torch.int32), offsets=_row(torch.int64))
 _COLD_ITEMS = _of_parts(tokens=_list_of(_is(str)), vectors=_is(Tensor))
 _WARM_START = _of_parts(file=_is(str), kept=_whole(0), new=_whole(0), gone=_whole(0))
@@ -166,11 +162,6 @@ ENTRIES = {
     "state_dict": EntryKind("a dictionary of tensors", _by_name(_is(Tensor))),
     "cold_items": EntryKind("items without interactions, and what they are", _COLD_ITEMS, required=False),
     "histories": EntryKind("users, and the items and bounds of their histories", _HISTORIES, required=False),
-    "middle": EntryKind(
-        "the batches of an epoch that are done, and their loss",
-        _of_parts(batches=_whole(0), loss=_is_loss),
-        required=False,
-    ),
     "preload_weight": EntryKind("a dictionary of tables of float64", _by_name(_is(Tensor)), required=False),
     "other_parameter": EntryKind("a dictionary that is empty, or has a `memory` alone", _is_other, required=False),
     "warm_start": EntryKind("the file that a training began with, and numbers of items", _WARM_START, required=False),

@@ -80,7 +80,7 @@ def compare_named(
 
 def left_behind(options: argparse.Namespace) -> str:
     """Say what an interrupted command leaves behind."""
-    return "all that is trained is kept, the same command does the rest and writes the reports"
+    return "what is finished is kept, the same command does the rest and writes the reports"
 
 
 def _first_seed(options: argparse.Namespace, flags: dict[str, str]) -> int:

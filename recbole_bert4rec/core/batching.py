@@ -22,7 +22,6 @@ class LengthGroupedBatches:
 
     Attributes:
         epoch: whose batches an iteration yields.
-        first: the batch that it begins with, above 0 where a run goes on inside an epoch.
     """
 
     def __init__(
@@ -41,7 +40,6 @@ class LengthGroupedBatches:
         self.rank = rank
         self.world_size = world_size
         self.epoch = 0
-        self.first = 0
         self.resize(items, sequences)
 
     def resize(self, items: int, sequences: int | None = None) -> None:
@@ -61,7 +59,7 @@ class LengthGroupedBatches:
         return 1.0 - int(self.lengths.sum()) / longest
 
     def __iter__(self) -> Iterator[list[int]]:
-        return iter([batch[self.rank :: self.world_size] or batch[:1] for batch in self._batches()[self.first :]])
+        return iter([batch[self.rank :: self.world_size] or batch[:1] for batch in self._batches()])
 
     def _batches(self) -> list[list[int]]:
         """Return the batches of this epoch, of all ranks."""

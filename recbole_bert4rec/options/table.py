@@ -766,16 +766,6 @@ OPTIONS: Mapping[str, Option] = {
         affects_result=False,
         help="Folder for checkpoints and records.",
     ),
-    "save_minutes": Option(
-        default=10,
-        kind=Real(0),
-        role=Role.RUN,
-        source=Source.OURS,
-        searched=False,
-        affects_result=False,
-        help="Minutes after which an epoch is saved in its middle, to go on from by --resume; its end is saved in any "
-        "case.",
-    ),
     "trust_pickles": Option(
         default=False,
         kind=Switch(),

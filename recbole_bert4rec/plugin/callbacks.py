@@ -49,11 +49,12 @@ from torch import Tensor
 
 from recbole_bert4rec.checkpoints.checkpoint import is_plain
 from recbole_bert4rec.plugin.distributed import name_of_first_process
-from recbole_bert4rec.plugin.progress import Losses
 from recbole_bert4rec.system.constants import FOR_THE_USER
 from recbole_bert4rec.system.errors import UserError, short
 
 Value = TypeVar("Value")
+Losses = float | tuple[float, ...]
+"""Sum of an epoch's losses, or of each loss where a model has several."""
 Metrics = dict[str, float]
 """Values of an evaluation by RecBole's names, such as ``ndcg@10``."""
 BestValidation = tuple[float, Metrics | None]
@@ -248,10 +249,8 @@ class WatchedLoader:
         return len(self._loader)
 
     def __iter__(self) -> Iterator[Any]:
-        done = getattr(self._loader, "first_batch", 0)  # of a run that goes on inside the epoch
-        for batch in self._loader:
+        for done, batch in enumerate(self._loader, 1):
             yield batch
-            done += 1
             if not self._go_on(done):
                 return
 

@@ -95,7 +95,7 @@ class WindowDataLoader(AbstractDataLoader):
         self.transform = construct_transform(config)
         self.is_sequential = True
         self.model = None
-        self.epoch = self.first_batch = 0
+        self.epoch = 0
         self.width: int = config["MAX_ITEM_LIST_LENGTH"] + self._extra_items()
         self.users, self.begin, self.length = _longer_than(self._extra_items(), dataset)
         self._cut_windows()
@@ -158,16 +158,16 @@ class WindowDataLoader(AbstractDataLoader):
         self._batch_size = self.step = sequences or items
         self.batch_sampler.resize(items, sequences)
 
-    def set_epoch(self, epoch: int, first_batch: int = 0) -> None:
-        """Make the next iteration yield the batches and windows of ``epoch``, from ``first_batch`` on."""
-        self.epoch, self.first_batch = epoch, first_batch
+    def set_epoch(self, epoch: int) -> None:
+        """Make the next iteration yield the batches and windows of ``epoch``."""
+        self.epoch = epoch
 
     def __iter__(self) -> Iterator[Interaction]:
-        self.batch_sampler.epoch, self.batch_sampler.first = self.epoch, self.first_batch
+        self.batch_sampler.epoch = self.epoch
         if self.config["window"] == "random":
             generator = epoch_generator(self.config["seed"], self.epoch)
             self._windows = random_windows(self.begin, self.length, self.width, generator)
-        self.epoch, self.first_batch = self.epoch + 1, 0
+        self.epoch += 1
         return super().__iter__()
 
     def collate_fn(self, index: list[int]) -> Interaction:

@@ -81,27 +81,15 @@ class BERT4Rec(Ranker, SequentialRecommender):
             )
         return super().__getattr__(name)
 
-    def set_epoch(self, epoch: int, generator_state: Tensor | None = None) -> None:
-        """Start an epoch: its masks and negatives depend on the seed and the epoch alone.
-
-        Args:
-            epoch: from 0.
-            generator_state: where a run goes on inside the epoch: what :attr:`generator_state` was there.
-        """
-        self._epoch, self._generator_state = epoch, generator_state
+    def set_epoch(self, epoch: int) -> None:
+        """Start an epoch, from 0: its masks and negatives depend on the seed and the epoch alone."""
+        self._epoch = epoch
         self._generator: torch.Generator | None = None
-
-    @property
-    def generator_state(self) -> Tensor | None:
-        """State of the generator of masks and negatives; None if the epoch has drawn nothing yet."""
-        return self._generator_state if self._generator is None else self._generator.get_state()
 
     def _generator_on(self, device: torch.device) -> torch.Generator:
         """Return the generator of this epoch, made when it is first needed."""
         if self._generator is None:
             self._generator = epoch_generator(self.seed, self._epoch, device)
-            if self._generator_state is not None:
-                self._generator.set_state(self._generator_state.cpu())
         return self._generator
 
     def forward(self, item_seq: Tensor) -> Tensor:

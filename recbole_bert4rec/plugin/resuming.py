@@ -24,7 +24,6 @@ from recbole_bert4rec.plugin.distributed import rank_of
 from recbole_bert4rec.plugin.items import item_tokens
 from recbole_bert4rec.plugin.layered_config import plain_config
 from recbole_bert4rec.plugin.model import BERT4Rec
-from recbole_bert4rec.plugin.progress import Progress
 from recbole_bert4rec.plugin.warm_start import WarmStart, begin_warm
 from recbole_bert4rec.system.errors import UserError, short
 
@@ -40,16 +39,15 @@ _STATES = (
 class Generators:
     """The random generators that this process draws from.
 
-    Torch draws dropout, the model's own generator masks and negatives, NumPy the sampled candidates of an evaluation,
-    Python what a model may.
+    Torch draws dropout, NumPy the sampled candidates of an evaluation, Python what a model may. Masks and negatives
+    depend on (seed, epoch) alone.
 
     Args:
-        model: has the generator of masks, from which it begins an epoch.
         device: draws, too.
     """
 
-    def __init__(self, model: BERT4Rec, device: torch.device) -> None:
-        self._model, self._device = model, device
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
 
     def states(self) -> dict[str, Any]:
         """Return the states of all, as plain lists and tensors."""
@@ -62,12 +60,10 @@ class Generators:
         }
         if self._device.type == "cuda":
             states["cuda"] = torch.cuda.get_rng_state(self._device)
-        if self._model.generator_state is not None:
-            states["masks"] = self._model.generator_state
         return states
 
     def restore(self, states: Mapping[str, Any]) -> None:
-        """Set all but the model's own to what :meth:`states` returned."""
+        """Set all to what :meth:`states` returned."""
         torch.set_rng_state(states["torch"].cpu())
         kind, keys, position, has_gauss, cached_gaussian = states["numpy"]
         np.random.set_state((kind, np.array(keys, dtype=np.uint32), position, has_gauss, cached_gaussian))
@@ -138,7 +134,6 @@ class Checkpoints:
         config: of the run.
         model: is trained.
         optimizer: trains it.
-        progress: how far the training is.
         callbacks: have states of their own.
 
     Attributes:
@@ -152,12 +147,11 @@ class Checkpoints:
         config: Config,
         model: BERT4Rec,
         optimizer: optim.Optimizer,
-        progress: Progress,
         callbacks: Callbacks,
     ) -> None:
         self._config, self._model, self._optimizer = config, model, optimizer
-        self._progress, self._callbacks = progress, callbacks
-        self.data, self.generators = KnownData(config["keep_histories"]), Generators(model, config["device"])
+        self._callbacks = callbacks
+        self.data, self.generators = KnownData(config["keep_histories"]), Generators(config["device"])
         self.warm_start: WarmStart | None = None
 
     def begin(self, training: BERT4RecDataset) -> None:
@@ -165,28 +159,18 @@ class Checkpoints:
         if self._config["warm_start"] is not None and self.warm_start is None:
             self.warm_start = begin_warm(self._config, self._model, training)
 
-    def write(
-        self,
-        file: str,
-        epoch: int,
-        selection: Mapping[str, Any],
-        random_states: dict[str, Any] | None = None,
-        inside: bool = False,
-    ) -> None:
+    def write(self, file: str, epoch: int, selection: Mapping[str, Any]) -> None:
         """Write a checkpoint.
 
         Args:
             file: to write.
             epoch: the last one that is finished.
             selection: of the best epoch, as the entries of a checkpoint have it.
-            random_states: of the moment to go on from, where generators have drawn since.
-            inside: whether the next epoch is begun.
         """
-        random_states = random_states or self.generators.states()
-        generators = [random_states]
+        generators = [self.generators.states()]
         if not self._config["single_spec"]:
             generators *= self._config["world_size"]
-            dist.all_gather_object(generators, random_states)
+            dist.all_gather_object(generators, generators[0])
             if rank_of(self._config) != 0:
                 return
         state = {
@@ -210,8 +194,6 @@ class Checkpoints:
             state["preload_weight"] = self.data.preloaded
         if self.warm_start is not None:
             state["warm_start"] = self.warm_start
-        if inside:
-            state["middle"] = self._progress.middle()
         checkpoint.write(file, state)
 
     def check(self, file: str | os.PathLike[str], state: Mapping[str, Any], epochs_left: bool) -> None:
@@ -252,7 +234,6 @@ class Checkpoints:
                 self.generators.restore(random_states)
             except (RuntimeError, ValueError, TypeError, OverflowError) as error:
                 raise UserError(f"the random generators in {file} cannot be restored: {error}") from error
-        self._progress.resume(state["epoch"], state.get("middle"), (random_states or {}).get("masks"))
 
     def _check_options(self, file: str | os.PathLike[str], state: Mapping[str, Any], epochs_left: bool) -> None:
         """Refuse a checkpoint of a run whose options do not allow this one to go on from it."""
@@ -293,11 +274,8 @@ def _restore_optimizer(optimizer: optim.Optimizer, stored: dict[str, Any]) -> No
     settings = [{**group} for group in optimizer.param_groups]
     optimizer.load_state_dict(stored)
     for group, chosen in zip(optimizer.param_groups, settings, strict=True):
-        rate = group.get("lr")
         group.clear()
         group.update(chosen)
-        if type(rate) is float:  # that of the last step, for a checkpoint that is written before the next one
-            group["lr"] = rate
     states: dict[Any, Any] = dict(optimizer.state)
     for weight, state in states.items():
         if not isinstance(weight, torch.Tensor) or not isinstance(state, dict):

@@ -26,13 +26,12 @@ from recbole_bert4rec.core.fast.lazy_adamw import LazyAdamW, clip
 from recbole_bert4rec.core.fast.products import faster_products
 from recbole_bert4rec.core.ranker import digest_of_items
 from recbole_bert4rec.plugin.advice import advice_on_steps
-from recbole_bert4rec.plugin.callbacks import BestValidation, Callback, Callbacks, Metrics, RankedBatch
+from recbole_bert4rec.plugin.callbacks import BestValidation, Callback, Callbacks, Losses, Metrics, RankedBatch
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.distributed import mean_of_all, name_of_first_process, of_all_labels, rank_of, share_rows
 from recbole_bert4rec.plugin.evaluating import EvaluationRanker
 from recbole_bert4rec.plugin.loader import WindowDataLoader
 from recbole_bert4rec.plugin.model import BERT4Rec
-from recbole_bert4rec.plugin.progress import Losses, Progress
 from recbole_bert4rec.plugin.ranking import RankingCollector
 from recbole_bert4rec.plugin.remembering import Validation, fit_memory, transitions_of
 from recbole_bert4rec.plugin.resuming import Checkpoints
@@ -56,7 +55,7 @@ class BERT4RecTrainer(Trainer):
 
     Attributes:
         callbacks: see above.
-        progress: how far the training is inside its epochs.
+        epoch: that is trained, or was last, from 0; -1 before any is.
         checkpoints: writes them, and goes on from them.
         ranker: ranks in evaluations.
         best_epoch: the epoch whose weights are kept, from 0; None before any is.
@@ -80,8 +79,8 @@ class BERT4RecTrainer(Trainer):
                 "`sparse_update` works in one process only: RecBole shares dense gradients; leave --nproc out"
             )
         super().__init__(config, model)
-        self.callbacks, self.progress = Callbacks(callbacks), Progress()
-        self.checkpoints = Checkpoints(config, self.model, self.optimizer, self.progress, self.callbacks)
+        self.callbacks, self.epoch = Callbacks(callbacks), -1
+        self.checkpoints = Checkpoints(config, self.model, self.optimizer, self.callbacks)
         self.eval_collector = RankingCollector(config)
         self.ranker = EvaluationRanker(config, model, self.eval_collector, self._diverged)
         self.saved_model_file = name_of_first_process(self.saved_model_file)
@@ -134,8 +133,6 @@ class BERT4RecTrainer(Trainer):
     ) -> Losses:
         """Train one pass over all users; masks, windows and order depend on (seed, epoch) alone.
 
-        A resumed run goes on after the batches of the epoch that are done.
-
         Returns:
             The sum of the batches' losses, as RecBole logs it.
         """
@@ -145,29 +142,28 @@ class BERT4RecTrainer(Trainer):
     def _train_batches(
         self, epoch_idx: int, loss_func: LossFunction | None, show_progress: bool, train_data: AbstractDataLoader
     ) -> Losses:
-        masks = self.progress.begin(epoch_idx)
+        self.epoch = epoch_idx
         self.total_steps = self.epochs * len(train_data)
-        self.step_count = epoch_idx * len(train_data) + self.progress.batches
-        cast(WindowDataLoader, train_data).set_epoch(epoch_idx, self.progress.batches)
-        self.model.set_epoch(epoch_idx, masks)
+        self.step_count = epoch_idx * len(train_data)
+        cast(WindowDataLoader, train_data).set_epoch(epoch_idx)
+        self.model.set_epoch(epoch_idx)
         self.model.train()
         shown = set_color(f"Train {epoch_idx:>5}", "pink")
         batches: Any = train_data
         if show_progress:  # RecBole's bar, which a run shows where it is wanted
-            batches = recbole_trainer.tqdm(
-                train_data, total=len(train_data), ncols=100, desc=shown, initial=self.progress.batches
-            )
+            batches = recbole_trainer.tqdm(train_data, total=len(train_data), ncols=100, desc=shown)
+        sums: list[float] = []
         for interaction in batches:
-            self._step(interaction, loss_func or self.model.calculate_loss)
-            self.progress.batches += 1
+            losses = self._step(interaction, loss_func or self.model.calculate_loss)
+            sums = list(map(sum, zip(sums, losses, strict=True))) if sums else losses
             if self.gpu_available and show_progress:
                 batches.set_postfix_str(set_color("GPU RAM: " + get_gpu_usage(self.device), "yellow"))
         if isinstance(self.optimizer, LazyAdamW):
             self.optimizer.catch_up()
-        return self.progress.losses or 0.0
+        return sums[0] if len(sums) == 1 else tuple(sums)
 
-    def _step(self, interaction: Interaction, loss_func: LossFunction) -> None:
-        """Train one batch."""
+    def _step(self, interaction: Interaction, loss_func: LossFunction) -> list[float]:
+        """Train one batch, and return its losses."""
         self.optimizer.zero_grad()
         alone: bool = self.config["single_spec"]
         if not alone:
@@ -189,8 +185,8 @@ class BERT4RecTrainer(Trainer):
         if not math.isfinite(norm + sum(values)):  # all processes have the same gradient and loss
             losses_shown = ", ".join(f"{value:g}" for value in values)
             raise self._diverged(f"the loss of a batch is {losses_shown}, the norm of its gradient {norm:g}")
-        self.progress.add(values)
         self.optimizer.step()
+        return values
 
     def _valid_epoch(self, valid_data: AbstractDataLoader, show_progress: bool = False) -> tuple[float, Metrics]:
         original = super()._valid_epoch
@@ -240,7 +236,7 @@ class BERT4RecTrainer(Trainer):
         best = f"{self.saved_model_file} holds the best epoch before that"
         kept = "no epoch was kept" if self.best_valid_result is None else best
         return UserError(
-            f"training diverged in epoch {self.progress.epoch}, at a learning rate of "
+            f"training diverged in epoch {self.epoch}, at a learning rate of "
             f"{self.optimizer.param_groups[0]['lr']:g}: {fault}; {kept}. Try a lower `learning_rate`, or "
             "`clip_grad_norm`. In the first batch the reason is the data or the loss: in a `loss_of` of your own, "
             "column 0 of `logits_of` is -inf (docs/extending.md)"
@@ -345,15 +341,10 @@ class BERT4RecTrainer(Trainer):
         if verbose:
             self.logger.info(set_color("Saving current", "blue") + f": {file}")
 
-    def save_last(self, inside: bool, random_states: dict[str, Any] | None = None) -> None:
-        """Write the checkpoint that training goes on from.
-
-        Args:
-            inside: whether the epoch under way is yet to be ended, by more batches or by its validation.
-            random_states: of the moment to go on from, where generators have drawn since.
-        """
+    def save_last(self, epoch: int) -> None:
+        """Write the checkpoint that training goes on from, after an epoch that is finished."""
         file, selection = checkpoint.last_of(self.saved_model_file), self._selection(self.best_valid_result or {})
-        self.checkpoints.write(file, self.progress.epoch - inside, selection, random_states, inside)
+        self.checkpoints.write(file, epoch, selection)
 
     def _selection(self, best_result: Metrics) -> dict[str, Any]:
         """Return the entries of a checkpoint on the best epoch, whose metrics are given."""
@@ -387,10 +378,7 @@ class BERT4RecTrainer(Trainer):
         self.best_valid_score, self.valid_result = state["best_valid_score"], state["best_valid_result"]
         self.best_valid_result = self.valid_result or None
         self.best_epoch = state["best_epoch"] if state["best_epoch"] >= 0 else None
-        inside = f", batch {self.progress.batches}" if self.progress.batches else ""
-        getLogger(FOR_THE_USER).info(
-            f"Checkpoint loaded: {resume_file}. Resume training from epoch {self.start_epoch}{inside}"
-        )
+        getLogger(FOR_THE_USER).info(f"Checkpoint loaded: {resume_file}. Resume training from epoch {self.start_epoch}")
 
     def _check_items(self, dataset: BERT4RecDataset) -> None:
         """Refuse data that number their items in another way than those that the model was made with."""

@@ -67,7 +67,6 @@ def append_items(
     _check_new(new, old)
     known = torch.from_numpy(old.known(list(chain.from_iterable(lists)), "neighbours"))
     owners = torch.repeat_interleave(torch.arange(len(lists)), torch.tensor([len(some) for some in lists]).long())
-    state.pop("middle", None)
     state["optimizer"] = {"state": {}, "param_groups": []}  # resuming.py refuses a training without it
     with checkpoint.explain_misfit(path):
         contents = _contents(weights, new_vectors) if VECTORS in weights else None

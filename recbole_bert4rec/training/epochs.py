@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypedDict, cast
+from typing import Any, TypedDict, cast
 
 from recbole.data.dataloader import AbstractDataLoader
 from recbole.trainer import Trainer
@@ -71,13 +71,6 @@ Report = Callable[[EpochReport], None]
 """Is told of every validated epoch; may raise to end the training."""
 
 
-class _Trained(NamedTuple):
-    """Seconds that the batches of an epoch took so far."""
-
-    epoch: int
-    seconds: float
-
-
 class EpochLog(Callback):
     """Keeps what each epoch gave.
 
@@ -92,22 +85,17 @@ class EpochLog(Callback):
         self.before = 0.0
         self._began: float | None = None
         self._step_began = 0.0
-        self._trained = _Trained(-1, 0.0)
-        self._trains = False
 
     def state(self) -> dict[str, Any]:
-        """Return the epochs, and the seconds so far: of the training, and of the batches of the epoch under way."""
-        epoch, seconds = self._trained
-        trained = [epoch, self._seconds() if self._trains else seconds]
-        return {"epochs": list(map(dict, self.epochs)), "seconds": self.seconds, "trained": trained}
+        """Return the epochs, and the seconds of the training so far."""
+        return {"epochs": list(map(dict, self.epochs)), "seconds": self.seconds}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Put the epochs of the run that this one resumes before its own."""
-        epoch, seconds = state["trained"]
-        if not all(map(is_epoch, state["epochs"])) or not all(map(is_number, (epoch, seconds, state["seconds"]))):
+        if not all(map(is_epoch, state["epochs"])) or not is_number(state["seconds"]):
             raise ValueError(state)
         self.epochs = cast(list[EpochRecord], list(map(dict, state["epochs"])))
-        self.before, self._trained = float(state["seconds"]), _Trained(int(epoch), float(seconds))
+        self.before = float(state["seconds"])
 
     @property
     def seconds(self) -> float:
@@ -115,28 +103,21 @@ class EpochLog(Callback):
         return self.before + (0.0 if self._began is None else time.perf_counter() - self._began)
 
     def on_train_begin(self, trainer: Trainer) -> None:
-        """Note which scores are better; forget the epoch that a resumed run goes on inside."""
+        """Note which scores are better."""
         self._bigger = trainer.valid_metric_bigger
-        self.epochs = [row for row in self.epochs if row["epoch"] < trainer.start_epoch]
 
     def on_epoch_begin(self, trainer: Trainer, epoch: int, batches: AbstractDataLoader) -> None:
         """Start the time."""
         self._step_began = time.perf_counter()
         if self._began is None:
             self._began = self._step_began
-        if self._trained.epoch == epoch:
-            self._step_began -= self._trained.seconds
-        self._trained, self._trains = _Trained(epoch, 0.0), True
 
     def on_epoch_end(self, trainer: Trainer, epoch: int, loss: float | tuple[float, ...] | None) -> None:
         """Note loss and seconds."""
         total = sum(loss) if isinstance(loss, tuple) else loss
         train_loss = finite(float(total or 0.0))
-        seconds = self._seconds()
-        self._trained, self._trains = _Trained(epoch, seconds), False
-        self.epochs.append(
-            {"epoch": epoch, "train_loss": train_loss, "train_seconds": seconds, "at_second": self._at_second()}
-        )
+        seconds, at_second = self._seconds(), self._at_second()
+        self.epochs.append({"epoch": epoch, "train_loss": train_loss, "train_seconds": seconds, "at_second": at_second})
 
     def on_validation_begin(self, trainer: Trainer, epoch: int, loader: AbstractDataLoader) -> None:
         """Start the time."""

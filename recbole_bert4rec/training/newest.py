@@ -59,13 +59,9 @@ def _furthest(opened: Opened) -> Opened:
     if last == opened.path or not Path(last).is_file():
         return opened
     try:
-        return max(opened, Opened(last, checkpoint.read(last)), key=_progress)
+        return max(Opened(last, checkpoint.read(last)), opened, key=lambda one: one.state["epoch"])
     except UserError:  # a damaged one
         return opened
-
-
-def _progress(opened: Opened) -> tuple[int, int]:
-    return opened.state["epoch"], opened.state.get("middle", {}).get("batches", 0)
 
 
 def _same(value: object, stored: object) -> bool:

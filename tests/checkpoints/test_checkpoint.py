@@ -56,7 +56,7 @@ def changed(trained: Path, path: Path, /, **entries: Any) -> Path:
 
 
 LACKING = object()
-_SELDOM = {"middle", "cold_items", "histories", "preload_weight", "warm_start"}
+_SELDOM = {"cold_items", "histories", "preload_weight", "warm_start"}
 _OPTIONAL = {*_SELDOM, "other_parameter"}  # which earlier files lack
 
 

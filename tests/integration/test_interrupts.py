@@ -1,4 +1,4 @@
-"""Whole programs that a signal ends: exit codes, what they say, and that they go on in the middle."""
+"""Whole programs that a signal ends: exit codes, what they say, and that they go on."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 CYCLE = [(f"u{u}", f"i{(u * 5 + t) % 40}", t) for u in range(80) for t in range(6 + u % 5)]
-FLAGS = ("--hidden_size=16", "--stopping_step=1000", "--show_progress=False", "--use_gpu=False", "--save_minutes=0")
+FLAGS = ("--hidden_size=16", "--stopping_step=1000", "--show_progress=False", "--use_gpu=False")
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 
@@ -49,7 +49,7 @@ def test_a_run_says_how_it_goes_on_and_does(number: int, more: list[str], write_
     asked = [f"--{key}={value}" for key, value in write_inter(CYCLE).items()] + ["--epochs=120", *more]
     said = end_after(start("run.py", *asked), "saved/*.last.pth", number)
     (last,) = Path("saved").glob("*.last.pth")
-    assert said == f"interrupted; all that is trained is in {last}; the same command with --resume={last} goes on\n"
+    assert said == f"interrupted; all finished epochs are in {last}; the same command with --resume={last} goes on\n"
     assert "Resume training from epoch" in run_to_end("run.py", "--resume", *asked)
     (record,) = Path("saved").glob("*.json")
     assert [row["epoch"] for row in json.loads(record.read_text())["epochs"]] == list(range(120))
@@ -59,7 +59,7 @@ def test_a_comparison_goes_on_inside_a_run(write_inter: Any) -> None:
     asked = [f"--{key}={value}" for key, value in write_inter(CYCLE).items()]
     asked += ["--model=BERT4Rec,Pop", "--epochs=120", "--output_dir=out"]
     said = end_after(start("run.py", *asked), "out/checkpoints/BERT4Rec-*/*.last.pth", signal.SIGTERM)
-    assert said == "interrupted; all that is trained is kept, the same command does the rest and writes the reports\n"
+    assert said == "interrupted; what is finished is kept, the same command does the rest and writes the reports\n"
     run_to_end("run.py", *asked)
     (log,) = Path("out/runs").glob("BERT4Rec-*.log")
     assert "Resume training from epoch" in log.read_text()

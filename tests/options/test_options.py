@@ -102,7 +102,6 @@ BAD_VALUES = [
     ("stopping_step", -1, "at least 0"),
     ("refit", True, "one of ['train+valid'], or null"),
     ("keep_histories", "yes", "one of [True, False]"),
-    ("save_minutes", -1, "a number at least 0"),
     ("trust_pickles", "yes", "one of [True, False]"),
     ("eval_step", 0.5, "a whole number"),
     ("enable_amp", 1, "one of [True, False]"),

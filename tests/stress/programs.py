@@ -15,7 +15,7 @@ from recbole_bert4rec.checkpoints import checkpoint
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = ("--hidden_size=32", "--inner_size=32", "--n_layers=1", "--MAX_ITEM_LIST_LENGTH=30", "--train_batch_size=2000")
-QUIET = ("--show_progress=False", "--use_gpu=False", "--state=error", "--save_minutes=0")
+QUIET = ("--show_progress=False", "--use_gpu=False", "--state=error")
 
 
 def start(folder: Path, *flags: str) -> subprocess.Popen[str]:
