@@ -1,30 +1,36 @@
 """Checkpoints of plain tensors and plain values, written whole or not at all, read without unpickling code.
 
 A run has two beside each other: ``NAME.pth`` with the best epoch, which is used, and ``NAME.last.pth`` with the state
-that training goes on from. Each is a sealed archive (``sealed.py``). Nothing in here imports RecBole, so that a trained
-model can be used where it is not installed.
+that training goes on from. Each is an archive of torch. Nothing in here imports RecBole, so that a trained model can be
+used where it is not installed.
 """
 
 from __future__ import annotations
 
 import os
-import reprlib
-from collections.abc import Callable, Iterator
+import warnings
+import zipfile
+from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
 
-from recbole_bert4rec.checkpoints import sealed
-from recbole_bert4rec.system.constants import OUR_MODELS
-from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.errors import UserError, short, why
+from recbole_bert4rec.system.files import atomic_write
 
+_FORMATS = "recbole_bert4rec checkpoint "
+FORMAT = f"{_FORMATS}5"
 _LAST = ".last.pth"
 
 _PLACES = {"checkpoint_dir", "dataset_save_path", "dataloaders_save_path", "save_dataset", "save_dataloaders"}
 _PLACES |= {"trust_pickles"}
 """Options that name folders to write to, or pickles to read: a file from elsewhere must not set them."""
+
+
+class ForeignFileError(UserError):
+    """A file that this package did not write."""
 
 
 class OtherDataError(UserError):
@@ -43,12 +49,20 @@ def best_of(path: str | os.PathLike[str]) -> str:
 
 
 def write(path: str | os.PathLike[str], state: dict[str, Any]) -> None:
-    """Save ``state``, whole or not at all; see :func:`sealed.write`."""
-    sealed.write(path, state)
+    """Save ``state``, whole or not at all.
+
+    Raises:
+        UserError: the disk is full, or the folder cannot be written to; a checkpoint that was there is as it was.
+    """
+    with atomic_write(path) as temporary, open(temporary, "wb") as file:
+        try:
+            torch.save({"format": FORMAT, **state}, file)
+        except RuntimeError as error:  # torch's word for a write that failed
+            raise error.__context__ if isinstance(error.__context__, OSError) else error from None
 
 
 def read(path: str | os.PathLike[str], device: torch.device | str = "cpu", mapped: bool = False) -> dict[str, Any]:
-    """Read a checkpoint; see :func:`sealed.read`.
+    """Read a checkpoint with ``weights_only=True``, after the checksums of its members were compared.
 
     Args:
         path: the file.
@@ -56,16 +70,49 @@ def read(path: str | os.PathLike[str], device: torch.device | str = "cpu", mappe
         mapped: leave tensors in the file, which must not change while they are used.
 
     Returns:
-        The entries of :data:`ENTRIES`, each of its kind, and others that may be there.
+        The entries that were written, and the ``format``.
 
     Raises:
         ForeignFileError: the file is not a checkpoint of this package. RecBole's own are pickles, which can run code;
             they are refused here.
-        UserError: the file is missing, damaged, of another format, or lacks an entry.
+        UserError: the file is missing, damaged, or of another format.
     """
-    state = sealed.read(path, device, mapped)
-    _check_entries(path, state)
+    if not Path(path).is_file():
+        raise UserError(f"checkpoint {path} does not exist")
+    _check_whole(path)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Detected pickle protocol", UserWarning)  # said of RecBole's own
+            state: object = torch.load(path, map_location=device, weights_only=True, mmap=mapped)
+    except (MemoryError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:  # torch raises many types for pickles and for archives of other things
+        raise ForeignFileError(f"{path} is not a checkpoint of recbole_bert4rec ({type(error).__name__})") from error
+    file_format = state.get("format") if isinstance(state, dict) else None
+    if not isinstance(state, dict) or not isinstance(file_format, str) or not file_format.startswith(_FORMATS):
+        raise ForeignFileError(f"{path} is not a checkpoint of recbole_bert4rec (no format {FORMAT!r} in it)")
+    if file_format != FORMAT:
+        raise UserError(f"{path} has the format {file_format!r}, but this version reads {FORMAT!r} only; train anew")
     return state
+
+
+def _check_whole(path: str | os.PathLike[str]) -> None:
+    """Refuse a file that is not an archive, or a member of which has another checksum; torch compares none."""
+    try:
+        with open(path, "rb") as file:
+            is_archive = file.read(4) == b"PK\x03\x04"
+    except OSError as error:
+        raise UserError(f"checkpoint {path} cannot be read ({why(error)})") from error
+    if not is_archive:
+        raise ForeignFileError(f"{path} is not a checkpoint of recbole_bert4rec (no archive)")
+    damage: object
+    try:
+        with zipfile.ZipFile(path) as archive:
+            damage = archive.testzip()
+    except Exception as error:  # zipfile raises many types for damaged archives
+        damage = error
+    if damage is not None:
+        raise UserError(f"checkpoint {path} is damaged ({short(damage)}); copy it again or train anew")
 
 
 class Opened(NamedTuple):
@@ -73,111 +120,6 @@ class Opened(NamedTuple):
 
     path: str
     state: dict[str, Any]
-
-
-Fits = Callable[[Any], bool]
-
-
-class EntryKind(NamedTuple):
-    """Describes the values that an entry of a checkpoint may have.
-
-    Attributes:
-        wanted: the values in words.
-        fits: tells whether a value is one of them.
-        required: whether the entry must be there.
-    """
-
-    wanted: str
-    fits: Fits
-    required: bool = True
-
-
-def _is(kind: type | tuple[type, ...]) -> Fits:
-    return lambda value: isinstance(value, kind)
-
-
-def _whole(least: int) -> Fits:
-    return lambda value: type(value) is int and value >= least
-
-
-def _row(dtype: torch.dtype) -> Fits:
-    return lambda value: isinstance(value, Tensor) and value.dtype == dtype and value.dim() == 1
-
-
-def _list_of(fits: Fits) -> Fits:
-    return lambda value: isinstance(value, list) and all(map(fits, value))
-
-
-def _by_name(fits: Fits) -> Fits:
-    return lambda value: isinstance(value, dict) and all(map(_is(str), value)) and all(map(fits, value.values()))
-
-
-def _of_parts(**parts: Fits) -> Fits:
-    """Return a test of a dictionary with these parts; a missing part is tested as None."""
-    return lambda value: isinstance(value, dict) and all(fits(value.get(name)) for name, fits in parts.items())
-
-
-def _is_config(value: object) -> bool:
-    if not isinstance(value, dict) or not is_plain(value) or not isinstance(value.get("dataset"), str):
-        return False
-    model = value.get("model")
-    return model in OUR_MODELS or (isinstance(model, str) and ":" in model)
-
-
-def _are_items(value: Any) -> bool:
-    return _list_of(_is(str))(value) and 1 < len(value) == len(set(value))
-
-
-_NONE = type(None)
-_GENERATORS = _of_parts(torch=_row(torch.uint8), numpy=_is(list), python=_is(list))
-_HISTORIES = _of_parts(users=_list_of(_is(str)), items=_row(torch.int32), offsets=_row(torch.int64))
-_COLD_ITEMS = _of_parts(tokens=_list_of(_is(str)), vectors=_is(Tensor))
-_WARM_START = _of_parts(file=_is(str), kept=_whole(0), new=_whole(0), gone=_whole(0))
-_MEMORY = _of_parts(offsets=_row(torch.int64), items=_row(torch.int32), values=_row(torch.float16), weight=_is(float))
-
-
-def _is_other(value: Any) -> bool:
-    return value == {} or (isinstance(value, dict) and value.keys() == {"memory"} and _MEMORY(value["memory"]))
-
-
-ENTRIES = {
-    "config": EntryKind(
-        f"a dictionary of plain options whose model is one of {list(OUR_MODELS)}, or MODULE:CLASS of a user's own, and "
-        "that names a data set",
-        _is_config,
-    ),
-    "epoch": EntryKind("a whole number from -1, which is that of an untrained model", _whole(-1)),
-    "cur_step": EntryKind("a whole number from 0", _whole(0)),
-    "best_epoch": EntryKind("a whole number from -1, which is that of no epoch", _whole(-1)),
-    "best_valid_score": EntryKind("a number", _is(float)),
-    "best_valid_result": EntryKind("a dictionary of numbers", _by_name(_is(float))),
-    "optimizer": EntryKind("an optimizer's state", _of_parts(state=_is(dict), param_groups=_list_of(_is(dict)))),
-    "generators": EntryKind("the states of each process's random generators", _list_of(_GENERATORS)),
-    "callbacks": EntryKind(
-        "a dictionary of plain states", lambda value: is_plain(value) and _by_name(_is(dict))(value)
-    ),
-    "fingerprint": EntryKind("a digest of the data", _is(str)),
-    "item_tokens": EntryKind("a list of padding and different items", _are_items),
-    "item_counts": EntryKind("a row of whole numbers from 0", _row(torch.int64)),
-    "state_dict": EntryKind("a dictionary of tensors", _by_name(_is(Tensor))),
-    "cold_items": EntryKind("items without interactions, and what they are", _COLD_ITEMS, required=False),
-    "histories": EntryKind("users, and the items and bounds of their histories", _HISTORIES, required=False),
-    "preload_weight": EntryKind("a dictionary of tables of float64", _by_name(_is(Tensor)), required=False),
-    "other_parameter": EntryKind("a dictionary that is empty, or has a `memory` alone", _is_other, required=False),
-    "warm_start": EntryKind("the file that a training began with, and numbers of items", _WARM_START, required=False),
-}
-"""Entries of a checkpoint by name; code that stores another one adds it here."""
-
-
-def _check_entries(path: str | os.PathLike[str], state: dict[str, Any]) -> None:
-    for name, entry in ENTRIES.items():
-        if name not in state:
-            if entry.required:
-                raise UserError(f"checkpoint {path} has no entry {name!r}; it must be {entry.wanted}")
-        elif not entry.fits(state[name]):
-            raise UserError(
-                f"checkpoint {path}: entry {name!r} must be {entry.wanted}, but is {reprlib.repr(state[name])}"
-            )
 
 
 @contextmanager

@@ -25,15 +25,7 @@ from recbole_bert4rec.plugin.items import item_tokens
 from recbole_bert4rec.plugin.layered_config import plain_config
 from recbole_bert4rec.plugin.model import BERT4Rec
 from recbole_bert4rec.plugin.warm_start import WarmStart, begin_warm
-from recbole_bert4rec.system.errors import UserError, short
-
-_STATES = (
-    {"step", "exp_avg", "exp_avg_sq"},  # adam, adamw
-    {"step", "exp_avg", "exp_avg_sq", "decayed", "row_step", "row_decayed"},  # with sparse_update
-    {"step", "sum"},  # adagrad
-    {"step", "square_avg"},  # rmsprop
-)
-"""States that optimizers keep of a weight; sgd keeps nothing."""
+from recbole_bert4rec.system.errors import UserError
 
 
 class Generators:
@@ -219,21 +211,21 @@ class Checkpoints:
         """Go on from a checkpoint that was checked.
 
         Raises:
-            UserError: it does not fit, or its random generators cannot be restored.
+            UserError: it does not fit.
         """
         self.data.resume(state)
         self.warm_start = state.get("warm_start")
         with checkpoint.explain_misfit(file):
             self._model.load_state_dict(state["state_dict"])
-            _restore_optimizer(self._optimizer, state["optimizer"])
+            settings = [{**group} for group in self._optimizer.param_groups]
+            self._optimizer.load_state_dict(state["optimizer"])
+        for group, chosen in zip(self._optimizer.param_groups, settings, strict=True):
+            group.clear()
+            group.update(chosen)  # the options may be others than those of the checkpoint
         self._callbacks.restore(state["callbacks"])
         rank = rank_of(self._config)
-        random_states = state["generators"][rank] if rank < len(state["generators"]) else None
-        if random_states is not None:
-            try:
-                self.generators.restore(random_states)
-            except (RuntimeError, ValueError, TypeError, OverflowError) as error:
-                raise UserError(f"the random generators in {file} cannot be restored: {error}") from error
+        if rank < len(state["generators"]):
+            self.generators.restore(state["generators"][rank])
 
     def _check_options(self, file: str | os.PathLike[str], state: Mapping[str, Any], epochs_left: bool) -> None:
         """Refuse a checkpoint of a run whose options do not allow this one to go on from it."""
@@ -265,38 +257,12 @@ class Checkpoints:
         )
 
 
-def _restore_optimizer(optimizer: optim.Optimizer, stored: dict[str, Any]) -> None:
-    """Give the optimizer its state back; its settings are the options'.
-
-    Raises:
-        ValueError: the state is one that no step could go on from.
-    """
-    settings = [{**group} for group in optimizer.param_groups]
-    optimizer.load_state_dict(stored)
-    for group, chosen in zip(optimizer.param_groups, settings, strict=True):
-        group.clear()
-        group.update(chosen)
-    states: dict[Any, Any] = dict(optimizer.state)
-    for weight, state in states.items():
-        if not isinstance(weight, torch.Tensor) or not isinstance(state, dict):
-            raise ValueError(f"the optimizer's state of {short(weight)} is {short(state)}")
-        for name, value in state.items():
-            shapes = ((), weight.shape, (*weight.shape[:1], 1))
-            if not isinstance(value, torch.Tensor) or value.shape not in shapes:
-                raise ValueError(f"the optimizer's {name} is {short(value)}")
-        if state and not any(names == set(state) for names in _STATES):
-            raise ValueError(f"the optimizer's state of a weight has {sorted(state)}")
-
-
 def _check_pair(best: str, last: str | os.PathLike[str], state: Mapping[str, Any]) -> None:
     """Refuse a last checkpoint without its best one, of which it has the metrics alone."""
     if state["best_epoch"] < 0:
         return
     if not os.path.isfile(best):
         raise UserError(f"{last} goes on only beside {best}, which holds the best epoch so far and is missing")
-    kept = checkpoint.read(best)
-    same = kept["epoch"] == state["best_epoch"] and kept["best_valid_score"] == state["best_valid_score"]
     # a better one may have been written, and the run have ended before its last one was
-    of_one_run = kept["fingerprint"] == state["fingerprint"] and kept["config"]["seed"] == state["config"]["seed"]
-    if not (same or (of_one_run and kept["epoch"] > state["best_epoch"])):
+    if checkpoint.read(best)["epoch"] < state["best_epoch"]:
         raise UserError(f"{best} does not hold the best epoch that {last} speaks of; go on with --resume={best}")

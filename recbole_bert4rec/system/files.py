@@ -13,8 +13,6 @@ from pathlib import Path
 
 from recbole_bert4rec.system.errors import UserError, why
 
-_CHUNK = 2**20
-"""Bytes of a file that are read at once."""
 TABLES = (".csv", ".parquet")
 """Endings of tables."""
 
@@ -192,16 +190,10 @@ def _is_alive(process: int) -> bool:
     return True
 
 
-def digest_of(path: str | os.PathLike[str], but: int = 0) -> str:
-    """Return the SHA-256 of a file, ``but`` for its last bytes, in hexadecimal digits."""
-    digest = hashlib.sha256()
+def digest_of(path: str | os.PathLike[str]) -> str:
+    """Return the SHA-256 of a file in hexadecimal digits."""
     with open(path, "rb") as file:
-        left = file.seek(0, os.SEEK_END) - but
-        file.seek(0)
-        while left > 0 and (chunk := file.read(min(left, _CHUNK))):
-            digest.update(chunk)
-            left -= len(chunk)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager

@@ -1,17 +1,14 @@
-"""The one way to read YAML: plain values, bounded in depth and size."""
+"""The one way to read YAML: plain values."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import yaml
 
 from recbole_bert4rec.system.errors import UserError, short, why
-
-_DEEPEST, _LARGEST = 100, 1_000_000
-"""Levels of nesting, and values with all aliases written out, beyond which a YAML text is refused."""
 
 
 class FileOptions(dict[str, Any]):
@@ -31,27 +28,6 @@ class FileOptions(dict[str, Any]):
 class _Loader(yaml.SafeLoader):
     """Safe, and 1e-3 is a number, as RecBole's own loader has it; a key that stands twice is a mistake."""
 
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self._depth, self._size = 0, 0
-        self._sizes: dict[yaml.Node, int] = {}
-
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node:
-        before, is_alias = self._size, self.check_event(yaml.AliasEvent)
-        if parent is not None and self._depth >= _DEEPEST:  # soon, because PyYAML takes time by the square of the depth
-            raise yaml.YAMLError(f"line {parent.start_mark.line + 1}: it nests more than {_DEEPEST} levels deep")
-        self._depth += 1
-        node = cast(yaml.Node, super().compose_node(parent, index))
-        self._depth -= 1
-        line = node.start_mark.line + 1
-        if is_alias and node not in self._sizes:
-            raise yaml.YAMLError(f"line {line}: the value holds itself, by an alias")
-        self._size += self._sizes[node] if is_alias else 1
-        self._sizes.setdefault(node, self._size - before)
-        if self._size > _LARGEST:
-            raise yaml.YAMLError(f"line {line}: its aliases stand for more than {_LARGEST:,} values")
-        return node
-
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         lines: dict[str, int] = {}
         for key, _ in node.value:
@@ -62,13 +38,6 @@ class _Loader(yaml.SafeLoader):
                 raise yaml.YAMLError(f"`{key.value}` stands in line {lines[key.value]} and again in line {line}")
             lines[key.value] = line
         return super().construct_mapping(node, deep)
-
-    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-        try:
-            return super().construct_object(node, deep)
-        except (ValueError, LookupError, AttributeError) as error:  # of `!!int x`, `!!bool maybe`, `!!timestamp x`
-            kind = node.tag.rpartition(":")[2]
-            raise yaml.YAMLError(f"line {node.start_mark.line + 1}: {short(node.value)} is no {kind}") from error
 
 
 _Loader.add_implicit_resolver(
@@ -84,7 +53,7 @@ def parse_yaml(text: str, where: str) -> Any:
         where: the text's file, for messages.
 
     Raises:
-        UserError: the text is not YAML, a key stands twice, or the text would grow without bounds when it is used.
+        UserError: the text is not YAML, or a key stands twice.
     """
     return _parse(text, where)[0]
 
@@ -97,7 +66,8 @@ def _parse(text: str, where: str) -> tuple[Any, dict[str, int]]:
         keys = [key for key, _ in root.value] if isinstance(root, yaml.MappingNode) else []
         content = None if root is None else loader.construct_document(root)  # which resolves aliases in the root
         return content, {key.value: key.start_mark.line + 1 for key in keys}
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError, RecursionError) as error:
+        # the others come of `!!int x`, `!!bool maybe`, `2001-99-99`
         reason = re.sub(r'"<unicode string>", |:\n[^\n]*\n *\^', "", str(error))  # the line itself, too
         raise UserError(f"{where} cannot be read: {' '.join(reason.split())}") from error
 

@@ -92,8 +92,6 @@ class EpochLog(Callback):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Put the epochs of the run that this one resumes before its own."""
-        if not all(map(is_epoch, state["epochs"])) or not is_number(state["seconds"]):
-            raise ValueError(state)
         self.epochs = cast(list[EpochRecord], list(map(dict, state["epochs"])))
         self.before = float(state["seconds"])
 

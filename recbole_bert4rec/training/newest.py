@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from recbole_bert4rec.checkpoints import checkpoint
-from recbole_bert4rec.checkpoints.checkpoint import Opened
-from recbole_bert4rec.checkpoints.sealed import ForeignFileError
+from recbole_bert4rec.checkpoints.checkpoint import ForeignFileError, Opened
 from recbole_bert4rec.logs.table import is_table
 from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.options.table import WITHOUT_EFFECT

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-import random
+import struct
 import sys
 import warnings
 import zipfile
@@ -15,12 +15,11 @@ import torch
 import yaml
 from recbole.quick_start import load_data_and_model
 
-from recbole_bert4rec.checkpoints import checkpoint, sealed
+from recbole_bert4rec.checkpoints import checkpoint
 from recbole_bert4rec.plugin.layered_config import plain_config, stored_config
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.run import run
 from tests.helpers.runs import make_config, make_trainer, prepare
-from tests.helpers.small import equal
 
 
 class Evil:
@@ -49,21 +48,15 @@ def toy(folder: Path, first: str = "") -> dict[str, Any]:
 
 
 def changed(trained: Path, path: Path, /, **entries: Any) -> Path:
-    """The checkpoint with other entries; ``LACKING`` takes one out."""
-    state = {**torch.load(trained, weights_only=True), **entries}
-    checkpoint.write(path, {name: value for name, value in state.items() if value is not LACKING})
+    """The checkpoint with other entries."""
+    checkpoint.write(path, {**torch.load(trained, weights_only=True), **entries})
     return path
-
-
-LACKING = object()
-_SELDOM = {"cold_items", "histories", "preload_weight", "warm_start"}
-_OPTIONAL = {*_SELDOM, "other_parameter"}  # which earlier files lack
 
 
 def test_a_checkpoint_is_read_by_torch_with_weights_only(trained: Path) -> None:
     state = torch.load(trained, weights_only=True)
-    assert set(state) == {"format", *checkpoint.ENTRIES} - _SELDOM
     read = checkpoint.read(trained)
+    assert read.keys() == state.keys()
     assert read["item_tokens"] == state["item_tokens"]
     for name, weight in state["state_dict"].items():
         assert torch.equal(read["state_dict"][name], weight)
@@ -129,101 +122,28 @@ def test_names_shapes_and_order_of_the_weights_are_those_of_the_checkpoints_of_b
 
 def test_another_format_is_refused_in_one_line(trained: Path, tmp_path: Path) -> None:
     file = changed(trained, tmp_path / "a.pth", format="recbole_bert4rec checkpoint 1")
-    message = r"a.pth has the format '.* checkpoint 1', but this version reads '.* checkpoint 4' only; train anew"
-    with pytest.raises(UserError, match=message):
+    with pytest.raises(UserError, match=r"a.pth has the format '.* checkpoint 1', but this version reads"):
         checkpoint.read(file)
 
 
-WRONG = {
-    "text": "x",
-    "negative": -1,
-    "none": None,
-    "list": [[1]],
-    "numbers": {1: 2},
-    "texts": {"a": "b"},
-    "tensor": torch.ones(3),
-    "fraction": 0.5,
-    "whole": 3,
-    "bool": True,
-}
-RIGHT = {
-    ("negative", "epoch"),
-    ("whole", "epoch"),
-    ("whole", "cur_step"),
-    ("negative", "best_epoch"),
-    ("whole", "best_epoch"),
-    ("text", "fingerprint"),
-    ("fraction", "best_valid_score"),
-}
-
-
-@pytest.mark.parametrize("name", checkpoint.ENTRIES)
-def test_an_entry_that_is_missing_or_of_another_kind_is_named(trained: Path, tmp_path: Path, name: str) -> None:
-    if name not in _OPTIONAL:
-        with pytest.raises(UserError, match=f"has no entry '{name}'"):
-            checkpoint.read(changed(trained, tmp_path / "a.pth", **{name: LACKING}))
-    for kind, value in WRONG.items():
-        if (kind, name) not in RIGHT:
-            with pytest.raises(UserError, match=f"entry '{name}' must be"):
-                checkpoint.read(changed(trained, tmp_path / "a.pth", **{name: value}))
-
-
-@pytest.mark.parametrize(
-    "config", [{}, {"model": "SASRec", "dataset": "toy"}, {"model": "BERT4Rec"}, {"model": "BERT4Rec", "dataset": 1}]
-)
-def test_a_configuration_of_something_else_is_refused(trained: Path, tmp_path: Path, config: dict[str, Any]) -> None:
-    with pytest.raises(UserError, match="entry 'config' must be a dictionary of plain options whose model is one of"):
-        checkpoint.read(changed(trained, tmp_path / "a.pth", config=config))
-
-
-def test_no_flipped_bit_changes_what_is_read(trained: Path, tmp_path: Path) -> None:
-    """torch alone reads a flipped bit of a weight without a word."""
-    content, wanted, messages = trained.read_bytes(), checkpoint.read(trained), []
-    draw = random.Random(1)
-    file = tmp_path / "a.pth"
-    for _ in range(150):
-        place, bit = draw.randrange(len(content)), draw.randrange(8)
-        file.write_bytes(content[:place] + bytes([content[place] ^ 1 << bit]) + content[place + 1 :])
-        try:
-            read = checkpoint.read(file)
-        except UserError as error:
-            messages.append(str(error))
-        else:
-            assert equal(read, wanted), (place, bit)
-    assert len(messages) > 50
-    assert all("a.pth" in message and "\n" not in message for message in messages)
-
-
-def test_a_flipped_bit_of_a_weight_is_refused_by_its_member(trained: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", range(5))
+def test_a_flipped_bit_is_refused_in_one_line_that_names_the_file(trained: Path, tmp_path: Path, number: int) -> None:
     content = bytearray(trained.read_bytes())
     with zipfile.ZipFile(trained) as archive:
-        largest = max(
-            (member for member in archive.infolist() if "/data/" in member.filename),
-            key=lambda member: member.file_size,
-        )
-    content[largest.header_offset + 128 + largest.file_size // 2] ^= 64
+        member = sorted(archive.infolist(), key=lambda member: member.file_size)[-1 - number]
+    name_size, extra_size = struct.unpack_from("<HH", content, member.header_offset + 26)
+    content[member.header_offset + 30 + name_size + extra_size + member.file_size // 2] ^= 64
     (tmp_path / "a.pth").write_bytes(content)
-    torch.load(tmp_path / "a.pth", weights_only=True)  # torch sees nothing
-    with pytest.raises(UserError, match=rf"a.pth is damaged: the checksum of '{largest.filename}' is another"):
+    with pytest.raises(UserError, match=r"a\.pth is damaged") as error:
         checkpoint.read(tmp_path / "a.pth")
-
-
-def test_a_line_break_in_the_name_of_a_damaged_member_is_told_in_one_line(trained: Path, tmp_path: Path) -> None:
-    content = bytearray(trained.read_bytes())
-    with zipfile.ZipFile(trained) as archive:
-        place = content.index(b"/data/", archive.start_dir)
-    content[place] = ord("\n")
-    (tmp_path / "a.pth").write_bytes(content)
-    with pytest.raises(UserError, match=r"a.pth is damaged: the checksum of .*\\ndata") as caught:
-        checkpoint.read(tmp_path / "a.pth")
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.99])
 def test_a_checkpoint_that_is_cut_off_is_refused_in_one_line(trained: Path, tmp_path: Path, share: float) -> None:
     content = trained.read_bytes()
     (tmp_path / "a.pth").write_bytes(content[: int(len(content) * share)])
-    with pytest.raises(UserError, match=r"a\.pth is (damaged or not whole|not a checkpoint|empty)"):
+    with pytest.raises(UserError, match=r"a\.pth is (damaged|not a checkpoint)"):
         checkpoint.read(tmp_path / "a.pth")
 
 
@@ -233,7 +153,7 @@ def test_a_file_of_another_kind_is_refused_in_one_line_and_runs_no_code(tmp_path
     if kind == "pickle":
         path.write_bytes(pickle.dumps(Evil()))
     elif kind == "torch":
-        torch.save({"format": sealed.FORMAT, "config": Evil()}, path)
+        torch.save({"format": checkpoint.FORMAT, "config": Evil()}, path)
     elif kind == "recbole":
         torch.save({"config": Evil()}, path, pickle_protocol=4)
     elif kind == "text":
@@ -246,7 +166,7 @@ def test_a_file_of_another_kind_is_refused_in_one_line_and_runs_no_code(tmp_path
     assert "\n" not in str(error.value)
     assert not Path("pwned").exists()
     if kind != "missing":
-        assert isinstance(error.value, sealed.ForeignFileError)
+        assert isinstance(error.value, checkpoint.ForeignFileError)
 
 
 def test_a_stored_configuration_comes_back_equal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import FrameType
 
 from recbole_bert4rec.system.errors import UserError
-from tests.fuzz.readers import READERS, folder_of
+from tests.fuzz.readers import READERS, damaged, folder_of
 
 _SECONDS = 5
 _CORPUS = Path(__file__).parent / "corpus"
@@ -34,7 +34,7 @@ def attack(name: str, count: int, seed: int) -> dict[str, int]:
     corpus = sorted((_CORPUS / name).glob("*")) if (_CORPUS / name).is_dir() else []
     for number in range(-len(corpus), count):
         with folder_of(reader.around()):
-            content = corpus[number].read_bytes() if number < 0 else reader.damage(whole, draw)
+            content = corpus[number].read_bytes() if number < 0 else damaged(whole, draw)
             path = Path(reader.name)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)

@@ -7,7 +7,7 @@ import pytest
 from tests.fuzz.attack import attack
 from tests.fuzz.readers import READERS
 
-SLOW = {"inter": 8, "entries": 4, "yaml": 8, "warm-start": 4}
+SLOW = {"inter": 8, "yaml": 8}
 """Files of the readers that take long."""
 
 

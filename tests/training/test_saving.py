@@ -7,12 +7,10 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from recbole_bert4rec.checkpoints import checkpoint
 from recbole_bert4rec.plugin.callbacks import Callback, WatchedLoader
@@ -155,35 +153,6 @@ def test_resume_without_a_file_goes_on_with_the_newest_run_that_fits(
     assert resolved(RunRequest(**asked, model="SASRecPlus", resume=True)).checkpoint is None
 
 
-Change = Callable[[dict[str, Any]], Any]
-HOSTILE: dict[str, Change] = {
-    "a state of no weight": lambda state: state["optimizer"]["state"].update({99: {"step": 1}}),
-    "a state that is a number": lambda state: state["optimizer"]["state"].update({0: 3}),
-    "a state without exp_avg": lambda state: state["optimizer"]["state"][0].pop("exp_avg"),
-    "another number of groups": lambda state: state["optimizer"]["param_groups"].pop(),
-    "seconds that are no number": lambda state: state["callbacks"]["EpochLog"].update(seconds=float("nan")),
-    "an epoch with a text for a score": lambda state: state["callbacks"]["EpochLog"]["epochs"][0].update(
-        valid_score="x"
-    ),
-    "a metric that is no number": lambda state: state["best_valid_result"].update({"mrr@10": "much"}),
-    "a spare number beyond all bounds": lambda state: state["generators"][0]["numpy"].__setitem__(3, 10**30),
-    "a tensor for a version": lambda state: state["generators"][0]["python"].__setitem__(0, torch.ones(3)),
-    "a suffix that is a number": lambda state: state["config"].update(LIST_SUFFIX=0.5),
-    "no sign between columns": lambda state: state["config"].update(field_separator=""),
-}
-
-
-@pytest.mark.parametrize("name", HOSTILE)
-def test_a_checkpoint_with_a_checksum_but_hostile_entries_is_refused_in_one_line(name: str, write_inter: Any) -> None:
-    last = interrupted(inputs(write_inter, epochs=3), (1, 1))
-    state = checkpoint.read(last)
-    HOSTILE[name](state)
-    checkpoint.write(last, state)
-    with pytest.raises(UserError) as error:
-        run(resume=last)
-    assert len(str(error.value)) < 1000
-
-
 def test_the_settings_of_the_optimizer_are_the_options_own(write_inter: Any) -> None:
     asked = inputs(write_inter, epochs=3)
     wanted = run(**asked)
@@ -212,12 +181,7 @@ def test_the_last_checkpoint_goes_on_only_beside_the_best_one(write_inter: Any) 
     best.unlink()
     with pytest.raises(UserError, match=r"goes on only beside .*\.pth, which holds the best epoch so far"):
         run(resume=last)
-    state = {**checkpoint.read(last), "epoch": 0, "best_valid_score": 0.123}
-    checkpoint.write(best, state)
-    with pytest.raises(UserError, match=r"does not hold the best epoch that .* speaks of"):
-        run(resume=last)
-    state = checkpoint.read(last)
-    checkpoint.write(best, {**state, "epoch": 3, "config": {**state["config"], "seed": 7}})  # of another run
+    checkpoint.write(best, {**checkpoint.read(last), "epoch": -1})
     with pytest.raises(UserError, match=r"does not hold the best epoch that .* speaks of"):
         run(resume=last)
     best.write_bytes(content)

@@ -28,7 +28,7 @@ from recbole.trainer import Trainer
 from recbole.utils import init_seed
 
 from recbole_bert4rec.checkpoints import checkpoint
-from recbole_bert4rec.checkpoints.sealed import ForeignFileError
+from recbole_bert4rec.checkpoints.checkpoint import ForeignFileError
 from recbole_bert4rec.options.user_models import known_as
 from recbole_bert4rec.plugin.layered_config import stored_config
 from recbole_bert4rec.plugin.patches.patch import P, Patch, Returned, Scope
