@@ -22,7 +22,6 @@ from recbole.data.dataloader import AbstractDataLoader
 from recbole.data.dataset import Dataset
 from recbole.data.transform import construct_transform
 from recbole.model.abstract_recommender import AbstractRecommender
-from recbole.model.layers import ContextSeqEmbAbstractLayer
 from recbole.trainer import Trainer
 from recbole.utils import get_flops, init_seed, set_color
 
@@ -33,9 +32,8 @@ from recbole_bert4rec.plugin.distributed import rank_of
 from recbole_bert4rec.plugin.effects import without_effect
 from recbole_bert4rec.plugin.model import BERT4Rec
 from recbole_bert4rec.plugin.trainer import BERT4RecTrainer
-from recbole_bert4rec.system.errors import UserError, short_list
+from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.interactions import Interactions
-from recbole_bert4rec.training.labels import check_labelled_phases
 from recbole_bert4rec.training.seen import SeenRule, needs_seen_rule
 
 Result = TypeVar("Result")
@@ -101,7 +99,6 @@ def build(
     if needs_seen_rule(config):
         callbacks = (SeenRule(config["exclude_seen"], data.interactions, data.valid, data.test), *callbacks)
     trainer = make_trainer(config, model, callbacks)
-    check_labelled_phases(trainer, data.valid, data.test)
     return Experiment(data, model, trainer)
 
 
@@ -157,23 +154,7 @@ def make_model(config: Config, train_data: AbstractDataLoader) -> AbstractRecomm
     init_seed(config["seed"] + rank_of(config), config["reproducibility"])
     model: AbstractRecommender = config.model_class(config, train_data._dataset).to(config["device"])
     getLogger().info(model)
-    _check_numeric_features(model)
     return model
-
-
-def _check_numeric_features(model: AbstractRecommender) -> None:
-    """Refuse several numeric features if RecBole joins them along the wrong dimension (layers.py:1143, #1554).
-
-    Raises:
-        UserError: naming them.
-    """
-    for layer in model.modules():
-        for names in layer.float_field_names.values() if isinstance(layer, ContextSeqEmbAbstractLayer) else ():
-            if len(names) > 1:
-                raise UserError(
-                    f"{type(model).__name__} fails with several numeric features (RecBole's issue 1554), here "
-                    f"{short_list(names)}: keep one in `load_col`, `numerical_features` and `selected_features`"
-                )
 
 
 def make_trainer(config: Config, model: AbstractRecommender, callbacks: Iterable[Callback] = ()) -> Trainer:

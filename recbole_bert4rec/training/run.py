@@ -35,9 +35,7 @@ from recbole_bert4rec.training.budget import Budget
 from recbole_bert4rec.training.build import Data, Experiment, build, translate_errors
 from recbole_bert4rec.training.epochs import EpochLog
 from recbole_bert4rec.training.inputs import check_places, configure
-from recbole_bert4rec.training.labels import labels_found
 from recbole_bert4rec.training.logs import logged, no_bars, say, shown
-from recbole_bert4rec.training.memory import enough_memory
 from recbole_bert4rec.training.newest import newest_checkpoint
 from recbole_bert4rec.training.ranks import RankLog, write_ranks
 from recbole_bert4rec.training.recommending import write_recommendations
@@ -120,8 +118,7 @@ def _run(
     request: RunRequest, watch: _Watch, config: Config, protocols: Mapping[str, Config], any_data: bool
 ) -> RunResult:
     _log_configuration(config)
-    with enough_memory(config):
-        experiment = build(config, watch.callbacks, count_flops=True)
+    experiment = build(config, watch.callbacks, count_flops=True)
     trainer = experiment.trainer
     with _locked_files(trainer, request.checkpoint, any_data):
         only_evaluated = _is_only_evaluated(trainer)
@@ -225,11 +222,9 @@ def _is_only_evaluated(trainer: Trainer) -> bool:
 
 def _train_and_test(experiment: Experiment, watch: _Watch) -> Metrics | None:
     data, trainer, show = experiment.data, experiment.trainer, experiment.data.config["show_progress"]
-    with enough_memory(data.config, trainer), labels_found(data.config, data.train):
-        _, best_metrics = watch.saver.fit(trainer, data.train, data.valid, show_progress=show)
+    _, best_metrics = watch.saver.fit(trainer, data.train, data.valid, show_progress=show)
     try:
-        with enough_memory(data.config, trainer):
-            test_metrics: Metrics | None = trainer.evaluate(data.test, load_best_model=True, show_progress=show)
+        test_metrics: Metrics | None = trainer.evaluate(data.test, load_best_model=True, show_progress=show)
     except Interrupted as stop:
         file = trainer.saved_model_file
         stop.left_behind = f"the training is finished; the same command with --resume={file} tests it"

@@ -125,21 +125,3 @@ def test_lines_without_an_item_are_left_out_and_the_others_keep_their_values(
     found = prepare(make_config(**options))[0].item_features(["class", "year"])
     assert [size for _, size in found] == [size for _, size in whole]
     assert all(torch.equal(one, other) for (one, _), (other, _) in zip(found, whole, strict=True))
-
-
-@pytest.mark.parametrize("numbers", [["price"], ["price", "weight"]])
-def test_several_numeric_features_are_refused_where_recbole_fails_with_them(
-    numbers: list[str], options: dict[str, Any], tmp_path: Path
-) -> None:
-    lines = ["item_id:token\tclass:token\tprice:float\tweight:float", *(f"i{i}\tc{i % 2}\t{i}\t1" for i in range(9))]
-    (tmp_path / "data" / "toy" / "toy.item").write_text("\n".join(lines) + "\n")
-    columns = {**COLUMNS, "item": ["item_id", "class", *numbers]}
-    features = {"load_col": columns, "selected_features": ["class", *numbers], "numerical_features": numbers}
-    small = {"inner_size": 8, "n_heads": 1, "train_neg_sample_args": None}
-    config = make_config("SASRecF", **{**options, **features, **small})
-    _, train, valid, _ = prepare(config)
-    if len(numbers) == 1:
-        make_trainer(config, train).evaluate(valid, load_best_model=False)
-        return
-    with pytest.raises(UserError, match=r"SASRecF fails with several numeric features .* \['price', 'weight'\]: keep"):
-        make_trainer(config, train)
