@@ -21,7 +21,7 @@ from recbole_bert4rec.checkpoints.checkpoint import is_plain, last_of
 from recbole_bert4rec.comparison.comparison import Comparison, reference_config
 from recbole_bert4rec.comparison.progress import RunProgress
 from recbole_bert4rec.comparison.report import write_comparison
-from recbole_bert4rec.comparison.results import mean_text, read_results, read_run
+from recbole_bert4rec.comparison.results import read_results, read_run
 from recbole_bert4rec.comparison.rows import check_equal_rows
 from recbole_bert4rec.logs.atomic import check_not_mapped
 from recbole_bert4rec.logs.conversion import folder_read
@@ -38,7 +38,6 @@ from recbole_bert4rec.system.files import atomic_write, locked
 from recbole_bert4rec.system.scoped import restored_environment
 from recbole_bert4rec.system.workers import FailedError, in_own_process
 from recbole_bert4rec.system.yaml_files import read_yaml
-from recbole_bert4rec.training import display
 from recbole_bert4rec.training.build import translate_errors
 from recbole_bert4rec.training.epochs import ProgressReport, Report
 from recbole_bert4rec.training.inputs import refuse_unknown_model, resolve_inputs
@@ -62,25 +61,6 @@ class ComparisonResult:
     runs: pd.DataFrame
     files: dict[str, Path]
     records: Mapping[str, list[dict[str, Any]]]
-
-    def _repr_html_(self) -> str:
-        """Return HTML for a notebook: mean and deviation of the test metrics, and validation by time."""
-        tested = self.runs.filter(regex="^test ")
-        means = tested.groupby(self.runs["model"], sort=False).agg(mean_text)
-        means.columns = [name.removeprefix("test ") for name in means.columns]
-        lines = {
-            f"{model}, seed {record['seed']}": [
-                (row["at_second"], row["valid_score"]) for row in record["epochs"] if row.get("valid_score") is not None
-            ]
-            for model, records in self.records.items()
-            for record in records
-        }
-        (about, *_), *_ = self.records.values()
-        return display.page(
-            f"Test metrics on {about['dataset']}",
-            display.table(means.reset_index()),
-            display.curves(lines, "seconds of training", f"validation {about['config']['valid_metric']}"),
-        )
 
 
 def compare(comparison: Comparison, folder: Path, screen: str = SHORT) -> ComparisonResult:

@@ -184,22 +184,18 @@ def read_record(path: str | os.PathLike[str]) -> RunRecord:
     return cast(RunRecord, content)
 
 
-def epochs_of(record: RunRecord) -> str:
-    """Return how many epochs a run has, and which is the best."""
-    epochs, best = counted(len(record["epochs"])), record["best_epoch"]
-    return f"{epochs}, none validated" if best is None else f"{epochs}, best epoch {best} (counted from 0)"
-
-
 def summary(record: RunRecord, path: Path) -> str:
     """Return a run in six lines, for the end of the log."""
 
     def line(values: Mapping[str, float | None]) -> str:
         return "    ".join(f"{name} {value:.4f}" for name, value in values.items() if value is not None) or "none"
 
-    seconds, learnt = record["seconds"], record.get("learnt")
+    seconds, learnt, best = record["seconds"], record.get("learnt"), record["best_epoch"]
+    epochs = counted(len(record["epochs"]))
+    epochs += ", none validated" if best is None else f", best epoch {best} (counted from 0)"
     seen_items = learnt and viewed_rule(learnt["seen_bias"], bool(record["config"]["exclude_seen"])).why
     return (
-        f"\n{record['model']} on {record['dataset']}, seed {record['seed']}: {epochs_of(record)}\n"
+        f"\n{record['model']} on {record['dataset']}, seed {record['seed']}: {epochs}\n"
         + (f"  warm start  {words(record['warm_start'])}\n" if "warm_start" in record else "")
         + f"  valid       {line(record['best_valid_result'])}\n"
         f"  test        {line(record['test_result'])}\n"

@@ -15,8 +15,7 @@ from recbole_bert4rec.plugin.layered_config import Layers
 from recbole_bert4rec.system.constants import SHORT
 from recbole_bert4rec.system.errors import UserError, nearest
 from recbole_bert4rec.system.resources import find_config
-from recbole_bert4rec.training import display
-from recbole_bert4rec.training.record import RunRecord, epochs_of
+from recbole_bert4rec.training.record import RunRecord
 
 
 @dataclass(frozen=True)
@@ -138,20 +137,3 @@ class RunResult:
             "best_valid_result": self.best_valid_result,
             "test_result": self.test_result,
         }
-
-    def _repr_html_(self) -> str:
-        """Return HTML for a notebook: the metrics, and validation and loss by epoch."""
-        record, epochs = self.record, self.record["epochs"]
-        metrics_of = {"validation": record["best_valid_result"], "test": record["test_result"]}
-        metrics_of |= {f"test ({name})": dict(metrics) for name, metrics in record.get("also", {}).items()}
-        if self.refit_test_result is not None:
-            metrics_of["test, refit"] = self.refit_test_result
-        scores = [(row["epoch"], score) for row in epochs if (score := row.get("valid_score")) is not None]
-        losses = [(row["epoch"], loss) for row in epochs if (loss := row["train_loss"]) is not None]
-        return display.page(
-            f"{record['model']} on {record['dataset']}, seed {record['seed']}: {epochs_of(record)}, "
-            f"{record['seconds']['total']:.0f} s",
-            display.table([{"": name, **metrics} for name, metrics in metrics_of.items() if metrics]),
-            display.curves({"validation": scores}, "epoch", f"validation {record['config']['valid_metric']}"),
-            display.curves({"loss": losses}, "epoch", "training loss"),
-        )

@@ -29,7 +29,6 @@ from recbole_bert4rec.system.errors import UserError, nearest
 from recbole_bert4rec.system.extras import need
 from recbole_bert4rec.system.files import atomic_write, locked
 from recbole_bert4rec.system.scoped import restored_environment
-from recbole_bert4rec.training import display
 from recbole_bert4rec.training.build import translate_errors
 from recbole_bert4rec.training.inputs import refuse_unknown_model, resolve_inputs
 from recbole_bert4rec.training.logs import no_bars, say, shown
@@ -92,26 +91,12 @@ class SearchResult:
         test_result: metrics of ``best`` on the test data, by name; no other trial was tested.
         trials: all trials in the order in which they ended.
         files: the written files, by their kind.
-        bigger: whether larger scores are better.
     """
 
     best: Trial
     test_result: dict[str, float]
     trials: list[Trial]
     files: dict[str, Path]
-    bigger: bool = True
-
-    def _repr_html_(self) -> str:
-        """Return HTML for a notebook: the best ten trials, the test of the best, and the score by trial."""
-        scored = [(trial, score) for trial in self.trials if (score := trial.score) is not None]
-        ranked = sorted(scored, key=lambda pair: pair[1], reverse=self.bigger)
-        rows = [{"trial": trial.number, "validation": score, **trial.params} for trial, score in ranked[:10]]
-        return display.page(
-            f"{len(self.trials)} trials, the best {format_params(self.best.params)}",
-            display.table(rows),
-            display.table([{"": "test of the best", **self.test_result}]),
-            display.curves({"": sorted((trial.number, score) for trial, score in scored)}, "trial", "validation"),
-        )
 
 
 def tune(request: SearchRequest) -> SearchResult:
@@ -307,7 +292,7 @@ def _finish(request: SearchRequest, log: TrialLog, config: Config, folder: Path)
         for kind, path in files.items()
     ]
     say("\n".join(lines), "reports", {"files": files})
-    return SearchResult(best, tested, list(log.trials), files, log.bigger)
+    return SearchResult(best, tested, list(log.trials), files)
 
 
 def _write_winner(request: SearchRequest, best: Trial) -> None:
