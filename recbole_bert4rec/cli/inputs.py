@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 from recbole_bert4rec.options.user_models import named_in_file
-from recbole_bert4rec.system.constants import DEFAULT_NAMES, FORMATS, JSON, QUIET, SHORT, VERBOSE
+from recbole_bert4rec.system.constants import DEFAULT_NAMES, FORMATS, QUIET, SHORT, VERBOSE
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.resources import find_config
 from recbole_bert4rec.system.yaml_files import read_yaml
@@ -39,7 +39,6 @@ def add_screen(parser: argparse.ArgumentParser, one_run: bool = False) -> None:
     add("--quiet", dest="screen", action="store_const", const=QUIET, default=SHORT, help="warnings and mistakes alone")
     if one_run:
         add("--verbose", dest="screen", action="store_const", const=VERBOSE, help="all that RecBole logs")
-    add("--log_format", dest="screen", choices=[JSON], help="json: an object a line")
 
 
 def add_protocols(parser: argparse._ActionsContainer) -> None:

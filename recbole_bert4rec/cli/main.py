@@ -8,7 +8,6 @@ import os
 import select
 import signal
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,11 +15,10 @@ from typing import NamedTuple
 
 from recbole_bert4rec.cli.words import Parser, add_documented, check_flags, joined, unknown
 from recbole_bert4rec.options.flags import parse_flags
-from recbole_bert4rec.system.constants import INSTALL_RECBOLE, JSON
+from recbole_bert4rec.system.constants import INSTALL_RECBOLE
 from recbole_bert4rec.system.environment import suppress_dependency_warnings
 from recbole_bert4rec.system.errors import UserError, nearest
 from recbole_bert4rec.system.interrupts import Interrupted, handled
-from recbole_bert4rec.system.json_lines import json_line
 
 DONE, MISSING, MISTAKE = 0, 1, 2
 """Exit codes: done; something that is needed is not installed; a user's mistake. A signal's is 128 and its number."""
@@ -107,24 +105,17 @@ def main(arguments: list[str] | None = None, name: str | None = None) -> int:
         try:
             return _execute(name, words, program)
         except UserError as error:
-            _tell("error", str(error), words)
+            print(f"error: {error}", file=sys.stderr)
             return MISSING if isinstance(error, ImportError) else MISTAKE
         except ImportError as error:
             install = f"`{INSTALL_RECBOLE}` installs it; " if error.name == "recbole" else ""
             active = "is the virtual environment active? " if sys.prefix == sys.base_prefix else ""
-            _tell("error", f"{error}; {active}{install}`python -m recbole_bert4rec doctor` says what is missing", words)
+            more = f"{active}{install}`python -m recbole_bert4rec doctor` says what is missing"
+            print(f"error: {error}; {more}", file=sys.stderr)
             return MISSING
         except Interrupted as stop:
-            _tell("interrupted", stop.left_behind or "nothing was begun", words)
+            print(f"interrupted; {stop.left_behind or 'nothing was begun'}", file=sys.stderr)
             return stop.exit_code
-
-
-def _tell(event: str, text: str, words: list[str]) -> None:
-    """Say why the command ends, as a JSON object if the user wants these."""
-    if JSON not in (word.removeprefix("--log_format=") for word in words):
-        print(f"{event}{':' if event == 'error' else ';'} {text}", file=sys.stderr)
-        return
-    print(json_line(time.time(), "error", event, text, {}), file=sys.stderr)
 
 
 def _overview(program: str) -> str:

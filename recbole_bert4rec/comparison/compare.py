@@ -70,7 +70,7 @@ def compare(comparison: Comparison, folder: Path, screen: str = SHORT) -> Compar
         comparison: the models, and the options that their runs share.
         folder: for records, ranks, checkpoints and reports. Runs in it that were made with the same options on the
             same data are not repeated.
-        screen: ``short`` shows a line a run and a table; ``json``, an object a line; ``quiet``, warnings only.
+        screen: ``short`` shows a line a run and a table; ``quiet``, warnings only.
 
     Raises:
         UserError: a mistake in options or data; matplotlib is not installed; or a run failed (the others are reported
@@ -99,9 +99,7 @@ def _compare(comparison: Comparison, folder: Path, screen: str) -> ComparisonRes
     check_not_mapped(reference, read, "a comparison or a study")
     say(
         f"proving that {len(comparison.models)} models are evaluated on the same rows of {dataset}\n"
-        f"logs: {folder / 'rows.log'}, then {folder / 'runs'}",
-        "begin",
-        {"models": comparison.models, "dataset": dataset, "seeds": comparison.seeds, "folder": folder},
+        f"logs: {folder / 'rows.log'}, then {folder / 'runs'}"
     )
     try:
         about = in_own_process(check_equal_rows, comparison, log=folder / "rows.log")
@@ -121,7 +119,7 @@ def _compare(comparison: Comparison, folder: Path, screen: str) -> ComparisonRes
         raise UserError("every run failed: " + "; ".join(sorted(set(failed.values()))))
     results = read_results(folder, done, failed)
     written = write_comparison(folder, results)
-    say("\n".join(f"  {kind:<10}{path}" for kind, path in written.items()), "reports", {"files": written})
+    say("\n".join(f"  {kind:<10}{path}" for kind, path in written.items()))
     if failed:
         reason = sorted(set(failed.values()))[0]
         raise UserError(f"{len(failed)} of {len(runs)} runs failed; the same command tries them again ({reason})")
@@ -138,8 +136,7 @@ def _announce_replacement(folder: Path, comparison: Comparison) -> None:
     if models != list(comparison.models):
         say(
             f"note: the report of {', '.join(models)} in {folder} will be replaced; its runs stay, and its command "
-            f"writes it again ({command}). --output_dir=FOLDER keeps both",
-            "note",
+            f"writes it again ({command}). --output_dir=FOLDER keeps both"
         )
 
 
@@ -167,7 +164,7 @@ def _check_options(comparison: Comparison) -> None:
     if mistakes:
         raise UserError("\n".join(dict.fromkeys(mistakes)))
     for name, models in sorted(ignored.items()):
-        say(f"note: option `{name}` has no effect on {', '.join(models)}", "note")
+        say(f"note: option `{name}` has no effect on {', '.join(models)}")
 
 
 def _metadata(comparison: Comparison, about: dict[str, Any]) -> dict[str, Any]:
@@ -268,7 +265,7 @@ def _finished(records: Path, name: str, users: pd.Series) -> dict[str, Any] | No
     try:
         return read_run(records, name, users)[0]
     except UserError as error:
-        say(f"{name} is run again: {error}", "note")
+        say(f"{name} is run again: {error}")
         return None
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Mapping
 from typing import Any
 
 from tabulate import tabulate
@@ -81,7 +80,7 @@ class RunProgress:
         if self._one.disable and time.monotonic() - self._told >= _SECONDS:
             self._told = time.monotonic()
             model, seed = self._left[0]
-            say(f"{model}, seed {seed}: epoch {news['epoch']}{best}", "epoch", {"model": model, "seed": seed, **news})
+            say(f"{model}, seed {seed}: epoch {news['epoch']}{best}")
 
     def end(self, model: str, seed: int, record: dict[str, Any], new: bool) -> None:
         """Show that a run ended, or need not be repeated."""
@@ -90,25 +89,23 @@ class RunProgress:
         values = [record["best_valid_result"].get(self._metric), record["test_result"].get(self._metric)]
         valid, test = (f"{value:.4f}" if value is not None else "none" for value in values)
         how = f"{counted(len(record['epochs']))}, {record['seconds']['train']:.1f} s" if new else "kept from before"
-        about = {name: record.get(name) for name in ("best_epoch", "best_valid_result", "test_result")}
         text = f"{model}, seed {seed}: {self._metric} valid {valid}, test {test}; {how}"
-        self._say(model, seed, text, "run", {**about, "seconds": record["seconds"]["train"], "new": new}, guess=new)
+        self._say(model, seed, text, guess=new)
         if not self._left or (new and len(self._left) % len(self._kinds) == 0):  # every model has one more seed
-            say(f"\n{self.table()}\n", "table")
+            say(f"\n{self.table()}\n")
 
     def fail(self, model: str, seed: int, reason: str) -> None:
         """Show that a run failed, and why."""
-        self._say(model, seed, f"{model}, seed {seed} failed: {reason}", "failed", {"reason": reason})
+        self._say(model, seed, f"{model}, seed {seed} failed: {reason}")
 
-    def _say(self, model: str, seed: int, text: str, event: str, about: Mapping[str, Any], guess: bool = True) -> None:
+    def _say(self, model: str, seed: int, text: str, guess: bool = True) -> None:
         """Say that a run is over; ``guess`` adds how much time is left."""
         self._left.remove((model, seed))
         if self._one is not None:
             self._one.close()
             self._one = None
         left = self._time_left() if guess else ""
-        text = f"[{self._total - len(self._left)}/{self._total}] {text}{left}"
-        say(text, event, {"model": model, "seed": seed, "runs_left": len(self._left), **about})
+        say(f"[{self._total - len(self._left)}/{self._total}] {text}{left}")
         self._all.update(1)
 
     def _time_left(self) -> str:

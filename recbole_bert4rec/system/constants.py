@@ -58,9 +58,8 @@ NAMES_OF_COLUMNS = ("USER_ID_FIELD", "ITEM_ID_FIELD", "TIME_FIELD")
 FORMATS = ".csv, .tsv, .txt, .dat, .jsonl or .json file (each also .gz), a .parquet file or a folder of them"
 """Forms of a log, in words."""
 
-SHORT, VERBOSE, JSON, QUIET = SCREENS = ("short", "verbose", "json", "quiet")
-"""Choices of lines on the screen: a line an epoch and a few others; all that RecBole logs; a JSON object a line;
-warnings alone."""
+SHORT, VERBOSE, QUIET = SCREENS = ("short", "verbose", "quiet")
+"""Choices of lines on the screen: a line an epoch and a few others; all that RecBole logs; warnings alone."""
 
 TOOLS = ("Hyperopt", "Ray")
 ALGORITHMS = ("exhaustive", "random", "bayes")

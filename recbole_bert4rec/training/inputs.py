@@ -199,7 +199,7 @@ def _from_table(
     folder = convert(log, user, item, time, reading, texts.append, is_ours(model), no_bar, more, filters)
     record = read_record(folder) or {}
     for text in texts:
-        say(text, "conversion", record)
+        say(text)
     for doubt in record.get("doubts", []):
         getLogger(FOR_THE_USER).warning(f"{record.get('log')}: {doubt}")
     loaded["inter"] = record["made_from"]["columns"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -17,9 +17,8 @@ from recbole.config import Config
 from tqdm.auto import tqdm
 
 from recbole_bert4rec.plugin.patches.policy_logs import writes_to_terminal
-from recbole_bert4rec.system.constants import FOR_THE_USER, JSON, QUIET, SCREENS, SHORT, VERBOSE
+from recbole_bert4rec.system.constants import FOR_THE_USER, QUIET, SCREENS, SHORT, VERBOSE
 from recbole_bert4rec.system.errors import UserError
-from recbole_bert4rec.system.json_lines import json_line
 from recbole_bert4rec.system.scoped import replaced
 
 _SCREEN_ONLY = f"{FOR_THE_USER}.screen"
@@ -27,17 +26,14 @@ _NEVER = logging.CRITICAL + 1
 _COLOUR = re.compile(r"\x1b\[[\d;]*m")
 
 
-def say(text: str, event: str | None = None, fields: Mapping[str, Any] | None = None, in_file: bool = True) -> None:
+def say(text: str, in_file: bool = True) -> None:
     """Tell the user something.
 
     Args:
         text: a line, or several.
-        event: name of the line, for programs that read JSON.
-        fields: the values in the line, for the same programs.
         in_file: write it to the log file, too.
     """
-    name = FOR_THE_USER if in_file else _SCREEN_ONLY
-    logging.getLogger(name).info(text, extra={"event": event, "fields": fields or {}})
+    logging.getLogger(FOR_THE_USER if in_file else _SCREEN_ONLY).info(text)
 
 
 @contextmanager
@@ -91,8 +87,8 @@ def _is_not_shown(record: logging.LogRecord) -> bool:
 
 
 def no_bars(screen: str = SHORT) -> bool | None:
-    """Return tqdm's ``disable``: bars are for terminals and notebooks, and not beside JSON or with ``quiet``."""
-    if screen in (JSON, QUIET):
+    """Return tqdm's ``disable``: bars are for terminals and notebooks, and not with ``quiet``."""
+    if screen == QUIET:
         return True
     return False if "ipykernel" in sys.modules else None
 
@@ -150,7 +146,7 @@ class _Screen(logging.Handler):
     def __init__(self, screen: str, stream: TextIO) -> None:
         super().__init__(logging.WARNING if screen == QUIET else logging.INFO)
         self.screen, self._stream = screen, stream
-        self.setFormatter(_JsonLines() if screen == JSON else _Lines())
+        self.setFormatter(_Lines())
         self.addFilter(lambda record: not _is_not_shown(record))
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -168,11 +164,3 @@ class _Lines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         text = super().format(record)
         return text if record.levelno < logging.WARNING else f"{record.levelname.lower()}: {text}"
-
-
-class _JsonLines(logging.Formatter):
-    """An object a line: ``time`` (ISO 8601, UTC), ``level``, ``event`` or null, ``message``, and the event's values."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        event, fields = getattr(record, "event", None), getattr(record, "fields", {})
-        return json_line(record.created, record.levelname.lower(), event, super().format(record), fields)

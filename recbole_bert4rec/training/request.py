@@ -42,7 +42,7 @@ class RunRequest:
         ranks: Parquet file to write the rank of every user's test target to.
         callbacks: are called while the run goes on, see :mod:`recbole_bert4rec.plugin.callbacks`.
         screen: lines to show: ``short``, a line an epoch and a few others; ``verbose``, all that RecBole logs;
-            ``json``, an object a line; ``quiet``, warnings alone. The log file has RecBole's lines in any case.
+            ``quiet``, warnings alone. The log file has RecBole's lines in any case.
     """
 
     model: str | type | None = None

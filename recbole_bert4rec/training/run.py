@@ -276,6 +276,4 @@ def _write_files(
             data.config["show_progress"] and not no_bars(request.screen),
         )
         say(f"up to {request.k} items for each of {users} users written to {request.recommend}")
-    shown = ("best_epoch", "best_valid_result", "test_result", "checkpoint", "refit")
-    about = {name: value for name, value in record.items() if name in shown}
-    say(summary(record, path), "summary", {**about, "record": str(path)})
+    say(summary(record, path))

@@ -50,7 +50,7 @@ def show_data(data: Data) -> None:
             text += "\n        training reads what is later than the first tested interaction"
     elif facts["trained after the first test"]:
         text += f"\nsplit   {LEAVE_ONE_OUT}"
-    say(text, "data", facts)
+    say(text)
 
 
 def parts_text(facts: dict[str, Any]) -> str:
@@ -139,9 +139,7 @@ def show_plan(experiment: Experiment) -> None:
     training = f"at most {counted(epochs, more)}" if epochs else "nothing to train"
     say(
         f"plan    {parameters:,} parameters, an epoch of {batches:,} {'batch' if batches == 1 else 'batches'}, "
-        f"{training}, on {where}",
-        "plan",
-        {"parameters": parameters, "batches": batches, "epochs": epochs, "device": str(device)},
+        f"{training}, on {where}"
     )
 
 
@@ -191,15 +189,13 @@ class EpochLines(Callback):
         if ended_early:
             say(
                 f"note    these were {steps:,} steps only: a smaller --train_batch_size, or a larger --stopping_step "
-                f"(now {trainer.stopping_step}), may do better",
-                "note",
+                f"(now {trainer.stopping_step}), may do better"
             )
         elif 2 * best >= epochs == trainer.epochs:
             enough = 100 * math.ceil(_FEW_STEPS / self._batches / 100)
             say(
                 f"note    the best epoch, {best}, is in the last half of {epochs}, and these were {steps:,} steps "
-                f"only: --epochs={enough} may do better, and stopping_step ends it where it does not",
-                "note",
+                f"only: --epochs={enough} may do better, and stopping_step ends it where it does not"
             )
 
     def _show(self, trainer: Trainer) -> None:
@@ -209,12 +205,7 @@ class EpochLines(Callback):
         row = self._log.epochs[-1]
         left = self._seconds_left(trainer)
         text = f"epoch {row['epoch']:>{len(str(trainer.epochs))}} of {trainer.epochs}"
-        say(
-            f"{text}{self._scores(trainer, row)}{_duration(left)}",
-            "epoch",
-            {**row, "seconds_left": left},
-            in_file=False,
-        )
+        say(f"{text}{self._scores(trainer, row)}{_duration(left)}", in_file=False)
 
     def _scores(self, trainer: Trainer, row: EpochRecord) -> str:
         seconds = row["train_seconds"] + row.get("valid_seconds", 0.0)

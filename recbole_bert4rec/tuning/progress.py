@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 from tqdm.auto import tqdm
@@ -68,8 +67,7 @@ class SearchProgress:
             how = " (stopped early)" if trial.status == STOPPED else ""
             outcome = f"{self.metric} {trial.score:.4f} at epoch {trial.best_epoch} of {trial.epochs}{how}"
         setting = format_params(trial.params) + (" *" if best is trial else "")
-        text = f"[{len(self.log.trials)}/{self.total}] {outcome}, {trial.seconds:.1f} s: {setting}"
-        say(text, "trial", asdict(trial))
+        say(f"[{len(self.log.trials)}/{self.total}] {outcome}, {trial.seconds:.1f} s: {setting}")
         if best is not None:
             self._all.set_postfix_str(f", best {self.metric} {best.score:.4f}")
         self._all.update(1)

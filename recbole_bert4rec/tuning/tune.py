@@ -6,7 +6,7 @@ import importlib
 import os
 import shutil
 import sys
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import metadata
 from logging import getLogger
@@ -62,7 +62,7 @@ class SearchRequest:
         scheduler: with Ray: ``none``, ``asha`` or ``median``, which stop hopeless trials early.
         resume: whether to continue the search in ``output``.
         resources: with Ray: CPUs and GPUs of a trial.
-        screen: ``short`` shows a line a trial; ``json``, an object a line; ``quiet``, warnings only.
+        screen: ``short`` shows a line a trial; ``quiet``, warnings only.
     """
 
     task: Task
@@ -152,9 +152,7 @@ def _run_search(request: SearchRequest, space: Space, config: Config, folder: Pa
         data = translate_errors(lambda: packed_data(request.task), f"data set {request.task.dataset!r}")
     say(
         f"{search.total} trials of {config['model']} on {config['dataset']}, judged by validation "
-        f"{config['valid_metric']}; {len(log.trials)} are done; each is written to {log.path}",
-        "begin",
-        {"model": config["model"], "dataset": config["dataset"], "trials": search.total, "done": len(log.trials)},
+        f"{config['valid_metric']}; {len(log.trials)} are done; each is written to {log.path}"
     )
     _say_ranges(space)
     progress = SearchProgress(log, search.total, config["valid_metric"], no_bars(request.screen))
@@ -196,7 +194,7 @@ def _ray_tune() -> ModuleType:
 
 def _say_ranges(space: Space) -> None:
     """Say what is searched, and where a rate or a share can be above 1."""
-    say("\n".join(["searched", *(f"  {parameter}" for parameter in space.parameters)]), "space")
+    say("\n".join(["searched", *(f"  {parameter}" for parameter in space.parameters)]))
     for parameter in space.parameters:
         values = parameter.values if parameter.kind == "choice" else parameter.bounds
         highest = max((value for value in values if is_number(value)), default=0)
@@ -275,7 +273,7 @@ def _finish(request: SearchRequest, log: TrialLog, config: Config, folder: Path)
     if request.beside(".pth").is_file():  # the winner is tested already; no trial has ended since
         shutil.copyfile(request.beside(".pth"), weights)
     if not Path(weights).is_file():
-        say("the weights of the best trial are not here; training it again", "note")
+        say("the weights of the best trial are not here; training it again")
         run_trial(request.task, best.params, None, weights, lambda news: None)
         _keep_best_weights(folder, log)
     tested = test_result(request.task, best.params, weights)
@@ -285,13 +283,13 @@ def _finish(request: SearchRequest, log: TrialLog, config: Config, folder: Path)
     files = {"trials": log.path, "results": request.output, "weights": request.beside(".pth")}
     files |= write_report(log.path, request.display or request.beside(".html"))
     files["best options"] = request.beside(".best.yaml")
-    say(_summary(log, best, config, tested), "summary", {"best": asdict(best), "test_result": tested})
+    say(_summary(log, best, config, tested))
     model_flag = f" --model={request.task.model}" if ":" in request.task.model else ""  # which no file imports
     lines = [
         f"  {kind:<14}{path}" + (f"   (run.py --config_files={path}{model_flag})" if kind == "best options" else "")
         for kind, path in files.items()
     ]
-    say("\n".join(lines), "reports", {"files": files})
+    say("\n".join(lines))
     return SearchResult(best, tested, list(log.trials), files)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import shutil
 import subprocess
@@ -94,14 +93,6 @@ def test_ctrl_c_is_one_line_and_an_exit_code_of_its_own(
     monkeypatch.setattr(Config, "__init__", interrupted)
     assert main(arguments) == 130
     assert words in capsys.readouterr().err
-
-
-def test_a_mistake_is_an_object_where_lines_are_objects(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--nproc=0", "--log_format=json"]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    said = json.loads(line)
-    assert (said["level"], said["event"]) == ("error", "error")
-    assert said["message"].startswith("--nproc=0 must be at least 1")
 
 
 def test_the_overview_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:

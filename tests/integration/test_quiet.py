@@ -1,14 +1,12 @@
-"""Comparisons, studies and searches as operators start them: --quiet, --log_format=json, no terminal, NO_COLOR."""
+"""Comparisons, studies and searches as operators start them: --quiet, no terminal, NO_COLOR."""
 
 from __future__ import annotations
 
-import json
 import os
 import pty
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,40 +20,12 @@ def flags(data: dict[str, str]) -> list[str]:
     return [f"--{name}={value}" for name, value in {**data, "use_gpu": "False"}.items()]
 
 
-def names_of(events: list[dict[str, Any]]) -> list[str]:
-    """Names of the events, without notes."""
-    return [event["event"] for event in events if event["event"] not in (None, "note")]
-
-
-def test_a_comparison_in_json_is_an_object_a_line(data: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["compare", "--model=Pop,BERT4Rec", "--mask_ratio=0.3", "--log_format=json", *flags(data)]
-    assert main(command) == 0
-    captured = capsys.readouterr()
-    events = [json.loads(line) for line in captured.out.splitlines()]
-    assert names_of(events) == ["begin", "run", "run", "table", "reports"]
-    runs = [event for event in events if event["event"] == "run"]
-    assert [(run["model"], run["seed"], run["runs_left"]) for run in runs] == [("Pop", 2020, 1), ("BERT4Rec", 2020, 0)]
-    (record,) = [json.loads(file.read_text()) for file in Path("compare-toy/runs").glob("BERT4Rec-*.json")]
-    assert runs[1]["test_result"] == record["test_result"]
-    assert all(Path(file).is_file() for file in events[-1]["files"].values())
-    assert captured.err == ""
-    assert main(["compare", "--model=Pop,BERT4Rec", "--quiet", *flags(data)]) == 0
-    captured = capsys.readouterr()
-    assert (captured.out, captured.err) == ("", "")
-
-
-def test_a_search_in_json_is_an_object_a_line_and_quiet_says_nothing(
+def test_a_comparison_and_a_search_say_nothing_if_quiet(
     data: dict[str, str], capfd: pytest.CaptureFixture[str]
 ) -> None:
     Path("space").write_text("mask_ratio choice [0.2,0.4]\n")
-    search = ["tune", "--params_file=space", *flags(data)]
-    assert main([*search, "--log_format=json"]) == 0
-    captured = capfd.readouterr()
-    events = [json.loads(line) for line in captured.out.splitlines()]
-    assert names_of(events) == ["begin", "space", "trial", "trial", "summary", "reports"]
-    assert {event["params"]["mask_ratio"] for event in events if event["event"] == "trial"} == {0.2, 0.4}
-    assert captured.err == ""
-    assert main([*search, "--quiet", "--output_file=other.result"]) == 0
+    assert main(["compare", "--model=Pop,BERT4Rec", "--quiet", *flags(data)]) == 0
+    assert main(["tune", "--params_file=space", "--quiet", "--output_file=other.result", *flags(data)]) == 0
     captured = capfd.readouterr()
     assert (captured.out, captured.err) == ("", "")
     assert Path("other.result").is_file()

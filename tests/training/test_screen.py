@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 import sys
@@ -83,18 +82,6 @@ def test_quiet_shows_warnings_alone(write_inter: Any, capsys: pytest.CaptureFixt
     assert "warning: mind the gap" in shown
     assert all(line.startswith("warning: ") for line in shown)
     assert "epoch 0 training" in log_of("BERT4Rec")
-
-
-def test_json_is_an_object_a_line(write_inter: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    result = run(screen="json", **inputs(write_inter, show_progress=True))
-    events = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
-    assert all({"time", "level", "event", "message"} <= event.keys() for event in events)
-    epochs = [event for event in events if event["event"] == "epoch"]
-    assert [event["valid_score"] for event in epochs] == [row["valid_score"] for row in result.record["epochs"]]
-    (summary,) = [event for event in events if event["event"] == "summary"]
-    assert summary["test_result"] == result.record["test_result"]
-    (data,) = [event for event in events if event["event"] == "data"]
-    assert data["users"]["all"] == 30
 
 
 def test_a_screen_that_there_is_not_is_refused(write_inter: Any) -> None:
@@ -278,7 +265,7 @@ def test_a_data_set_that_is_not_there_is_refused_before_anything_is_said(
     assert not list(Path().rglob("*.log"))
 
 
-@pytest.mark.parametrize("screen", ["short", "json", "quiet"])
+@pytest.mark.parametrize("screen", ["short", "quiet"])
 def test_the_conversion_of_a_log_is_told_as_all_else(screen: str, capsys: pytest.CaptureFixture[str]) -> None:
     rows = "".join(f"{user},{item},{time}\n" for user, item, time in ROWS)
     Path("log.csv").write_text("user_id,item_id,timestamp\n" + rows)
@@ -286,20 +273,17 @@ def test_the_conversion_of_a_log_is_told_as_all_else(screen: str, capsys: pytest
     captured = capsys.readouterr()
     assert captured.out == ""
     assert ("log.csv: " in captured.err) is (screen != "quiet")
-    if screen == "json":
-        (event,) = [one for one in map(json.loads, captured.err.splitlines()) if one["event"] == "conversion"]
-        assert event["interactions"] == len(ROWS)
 
 
 @pytest.mark.parametrize("module", ["ipykernel", "run"])
 def test_bars_are_for_terminals_and_notebooks(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, module, ModuleType(module))
-    assert [no_bars(screen) for screen in ("json", "quiet")] == [True, True]
+    assert no_bars("quiet") is True
     assert no_bars() is (False if module == "ipykernel" else None)
 
 
 @pytest.mark.parametrize("model", ["BERT4Rec", "GRU4Rec"])
-@pytest.mark.parametrize("screen", ["short", "json", "quiet"])
+@pytest.mark.parametrize("screen", ["short", "quiet"])
 def test_no_bar_is_shown_where_there_is_no_terminal(
     model: str, screen: str, write_inter: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -350,5 +334,5 @@ def test_whoever_works_inside_of_a_run_knows_what_is_shown() -> None:
     assert screen_now() == "short"
     with shown("quiet"):
         assert screen_now() == "quiet"
-        with shown("json"):
-            assert screen_now() == "json"
+        with shown("verbose"):
+            assert screen_now() == "verbose"
