@@ -15,7 +15,6 @@ import torch
 
 import recbole_bert4rec
 from recbole_bert4rec import Recommender, UserError, load
-from recbole_bert4rec.checkpoints import checkpoint
 from tests.helpers.runs import make_config
 from tests.helpers.trained import CHOICES, PROTOCOL, ROWS, SMALL, K, Trained, lists_of, trained
 
@@ -300,36 +299,6 @@ def test_what_cannot_be_answered_is_refused_in_one_line(model: Recommender) -> N
         with pytest.raises(UserError, match=words) as error:
             ask(model)
         assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"item_tokens": ["[PAD]", "i1"]}, "has 2 items, but counts of 27"),
-        ({"item_tokens": ["i1"] * 27}, "must be a list of padding and different items"),
-        ({"item_tokens": []}, "must be a list of padding and different items"),
-        ({"item_counts": torch.ones(3, dtype=torch.int64)}, "has 27 items, but counts of 3"),
-        ({"histories": ["u", [27], [0, 1]]}, "hold items that are not in its catalogue"),
-        ({"config": {"n_heads": 0}}, "`n_heads` must be a whole number at least 1"),
-        ({"config": {"n_heads": 3}}, "the weights in .* do not fit the network"),
-        ({"config": {"hidden_size": 8}}, "the weights in .* do not fit the network"),
-        ({"config": {"selected_features": "x"}}, "`selected_features` must be a list"),
-    ],
-    ids=str,
-)
-def test_a_checkpoint_that_does_not_agree_with_itself_is_refused(
-    small: Trained, change: dict[str, Any], words: str
-) -> None:
-    state = checkpoint.read(small.file)
-    if "config" in change:
-        change = {"config": {**state["config"], **change["config"]}}
-    if "histories" in change:
-        user, items, offsets = change["histories"]
-        kept = {"items": torch.tensor(items, dtype=torch.int32), "offsets": torch.tensor(offsets), "times": None}
-        change = {"histories": {"users": [user], **kept}}
-    checkpoint.write("other.pth", {**state, **change})
-    with pytest.raises(UserError, match=words):
-        load("other.pth")
 
 
 def test_loading_draws_no_random_numbers_and_gives_the_same_again(small: Trained) -> None:
