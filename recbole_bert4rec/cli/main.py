@@ -51,7 +51,6 @@ COMMANDS = {
     "vectors": Command("recbole_bert4rec.cli.vectors", "write the vectors of items or users", False),
     "evaluate": Command("recbole_bert4rec.cli.evaluate", "judge a checkpoint on given histories", False),
     "serve": Command("recbole_bert4rec.cli.serve", "answer over HTTP, with a page to look at it", False),
-    "index": Command("recbole_bert4rec.cli.index", "make recommending from a large catalogue faster", False),
     "info": Command("recbole_bert4rec.cli.info", "say what is in a checkpoint", False),
     "export": Command("recbole_bert4rec.cli.export", "write a checkpoint as ONNX, which needs no torch", False),
     "completion": Command(

@@ -42,7 +42,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--diversity", type=float, default=0.0, help="from 0 to 1: choose items unlike each other (default: 0)")
     add("--max_per", metavar="COLUMN:N", help="at most N items a user of each value of a column of --items")
     add("--items", metavar="FILE", help="file with that column: .item, or what --dataset reads")
-    add("--index", metavar="FILE", help="find items by this file of the command index (default: score all items)")
     add_adjustment(parser)
 
 
@@ -57,7 +56,7 @@ def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
         UserError: something that the user can mend.
     """
     check_output(options)
-    load_arguments = {"logit_adjustment": options.logit_adjustment, "index": options.index}
+    load_arguments = {"logit_adjustment": options.logit_adjustment}
     model = open_model(options, **load_arguments)  # first: its message about exported folders needs no torch
     from recbole_bert4rec.recommend.recommender import Recommender
 
@@ -76,8 +75,7 @@ def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
         write_or_print(table, options.output)
         print(f"{table[model.fields[0]].nunique()} users answered in {options.output}", file=sys.stderr)
         return
-    settings = {"how": arguments, "chosen": None if model.index is None else model.index.choice}
-    answer_users(options, model, partial(Recommender.recommend, **arguments), settings, **load_arguments)
+    answer_users(options, model, partial(Recommender.recommend, **arguments), {"how": arguments}, **load_arguments)
 
 
 def _categories(options: argparse.Namespace, model: Recommender) -> dict[str, Any]:

@@ -31,7 +31,7 @@ GRAPH, OPTIONS, CATALOGUE, MEMORY = "model.onnx", "options.json", "items.json", 
 """Files of an exported folder."""
 _INPUTS = ("items", "history")
 """Inputs that a graph may have."""
-_OF_CHECKPOINTS = ("build_index", "explain", "item_vectors", "similar_items")
+_OF_CHECKPOINTS = ("explain", "item_vectors", "similar_items")
 """Methods that only a :class:`Recommender` has."""
 _RULES: dict[str, Callable[[Any], bool]] = {
     "fields": lambda value: SomeOf().accepts(value) and len(value) == 3,

@@ -72,10 +72,6 @@ class Histories:
         """Return some of the histories."""
         return self._cut(rows, self.lengths[rows])
 
-    def drawn(self, most: int) -> Histories:
-        """Return those with a known item, or so many of them, drawn at random; the same ones each time."""
-        return self.take(np.random.default_rng(0).permutation(np.flatnonzero(self.lengths))[:most])
-
     def without_last(self) -> tuple[Histories, NDArray[np.int64]]:
         """Return the histories of two items or more without their last one, and that item.
 

@@ -24,7 +24,6 @@ from recbole_bert4rec.recommend.base import BATCH_SIZE
 from recbole_bert4rec.recommend.growing import with_cold_items
 from recbole_bert4rec.recommend.histories import Histories
 from recbole_bert4rec.recommend.ids import Items
-from recbole_bert4rec.recommend.index import digest_of_weights, read_index
 from recbole_bert4rec.recommend.recommender import Recommender
 from recbole_bert4rec.recommend.torch_scorer import TrainedRanker
 from recbole_bert4rec.system.errors import UserError
@@ -36,7 +35,6 @@ def load(
     logit_adjustment: float | None = None,
     batch_size: int = BATCH_SIZE,
     model: str | type | None = None,
-    index: str | os.PathLike[str] | None = None,
     cold_items: bool = True,
 ) -> Recommender:
     """Load a trained model of this package.
@@ -48,7 +46,6 @@ def load(
             Default: the checkpoint's.
         batch_size: histories that are encoded at once.
         model: the class, or ``module:Class``, of a model of one's own; a file does not say which module is run.
-        index: of these weights, by which :meth:`Recommender.recommend` finds items; a file of :meth:`ItemIndex.save`.
         cold_items: know the items of ``item_vectors``, too, that stand in no interaction. False: those that the model
             was evaluated with.
 
@@ -57,7 +54,7 @@ def load(
 
     Raises:
         UserError: the file is damaged or not a checkpoint of this package; it holds a model of one's own, and its class
-            is not given; the index is of another one; or an argument has a value that it cannot have.
+            is not given; or an argument has a value that it cannot have.
     """
     state = checkpoint.read(path, mapped=True)
     del state["optimizer"]  # it is not read from the disk
@@ -66,11 +63,7 @@ def load(
     if cold_items:
         with checkpoint.explain_misfit(path):
             state = with_cold_items(state)
-    recommender = recommender_of(path, state, device, logit_adjustment, batch_size, model)
-    if index is not None:
-        digest = digest_of_weights(recommender.ranker, recommender.config["logit_adjustment"])
-        recommender.index = read_index(index, recommender.ranker.catalogue(), digest)
-    return recommender
+    return recommender_of(path, state, device, logit_adjustment, batch_size, model)
 
 
 def recommender_of(

@@ -21,7 +21,6 @@ def load(
     logit_adjustment: float | None = None,
     batch_size: int | None = None,
     model: str | type | None = None,
-    index: str | os.PathLike[str] | None = None,
     cold_items: bool = True,
 ) -> Recommender | ExportedModel:
     """Load a trained model of this package.
@@ -35,7 +34,6 @@ def load(
         batch_size: histories that are encoded at once. Default: 256.
         model: the class, or ``module:Class``, of a checkpoint's model of one's own; a file does not say which module is
             run.
-        index: of a checkpoint's weights, by which ``recommend`` finds items: a file that ``index.save`` wrote.
         cold_items: know the items of ``item_vectors``, too, that stand in no interaction. False: a checkpoint knows
             those that it was evaluated with.
 
@@ -44,18 +42,16 @@ def load(
 
     Raises:
         UserError: the file is damaged or not a model of this package; it holds a model of one's own, and its class
-            is not given; the index is of another one; or an argument has a value that it cannot have.
+            is not given; or an argument has a value that it cannot have.
     """
     arguments: dict[str, Any] = {} if batch_size is None else {"batch_size": batch_size}
     if not Path(path).is_dir():
         from recbole_bert4rec.recommend.load import load as load_checkpoint
 
-        arguments |= {"model": model, "index": index, "cold_items": cold_items}
+        arguments |= {"model": model, "cold_items": cold_items}
         return load_checkpoint(path, device, logit_adjustment, **arguments)
     if logit_adjustment is not None:
         raise UserError("`logit_adjustment` of an exported model is that of the export; give it there")
-    if index is not None:
-        raise UserError("an exported model scores all items; an index needs the checkpoint")
     if not cold_items:
         raise UserError("an exported model knows the items that it was exported with; export it without `cold_items`")
     if model is not None:

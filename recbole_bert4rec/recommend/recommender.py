@@ -1,4 +1,4 @@
-"""A trained model of a checkpoint: all answers of an exported one, and similar items, vectors, reasons, an index."""
+"""A trained model of a checkpoint: all answers of an exported one, and similar items, vectors, reasons."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from recbole_bert4rec.recommend.answers import Vectors, check
 from recbole_bert4rec.recommend.base import BATCH_SIZE, BaseRecommender
 from recbole_bert4rec.recommend.histories import Dates, Histories
 from recbole_bert4rec.recommend.ids import ByUser, Ids, Items
-from recbole_bert4rec.recommend.index import ItemIndex, Query, digest_of_weights
 from recbole_bert4rec.recommend.scorer import Floats
 from recbole_bert4rec.recommend.torch_scorer import TorchScorer
 from recbole_bert4rec.recommend.variety import CANDIDATES, cap, diversify
@@ -27,9 +26,6 @@ from recbole_bert4rec.system.errors import UserError
 
 if TYPE_CHECKING:
     from recbole_bert4rec.recommend.explanation import Explanation
-
-_SAMPLE = 2000
-"""Histories that an index is chosen and measured on."""
 
 
 class Recommender(BaseRecommender):
@@ -72,15 +68,6 @@ class Recommender(BaseRecommender):
             self._torch, items, (user, item, time), dates, bool(config["exclude_seen"]), stored, batch_size
         )
 
-    @property
-    def index(self) -> ItemIndex | None:
-        """The index with which :meth:`recommend` finds items; None if it scores all of them."""
-        return self._torch.index
-
-    @index.setter
-    def index(self, index: ItemIndex | None) -> None:
-        self._torch.index = index
-
     def recommend(
         self,
         histories: ByUser | pd.DataFrame | Histories | None = None,
@@ -121,42 +108,6 @@ class Recommender(BaseRecommender):
 
         variety = (CANDIDATES, choose) if diversity > 0 or max_per is not None else ()
         return self._recommend(histories, k, filter_viewed, items_to_recommend, exclude, *variety)
-
-    @torch.no_grad()
-    def build_index(
-        self,
-        recall: float = 0.99,
-        k: int = 20,
-        histories: ByUser | pd.DataFrame | Histories | None = None,
-    ) -> ItemIndex:
-        """Make an index, with which :meth:`recommend` finds items from now on.
-
-        Items are divided into lists of similar ones, and only some lists are searched for a history. How many is chosen
-        on one half of the histories; how many of the best items that finds is measured on the other half.
-
-        Args:
-            recall: the share to find of the items that :meth:`recommend` would name without an index.
-            k: items a history, for the recall.
-            histories: like those that will be asked about, at least two; 2,000 of them are drawn. Default: those that
-                came with the model.
-
-        Returns:
-            The index, which says how well it does when it is printed.
-
-        Raises:
-            UserError: an argument has a value that it cannot have, or there are too few histories.
-            MissingExtraError: the extra ``[ann]`` is not installed.
-        """
-        check("recall", recall, Real(0, 1, "(]"))
-        check("k", k, Whole(1))
-        samples = self.read(histories).drawn(_SAMPLE)
-        if len(samples) < 2:
-            raise UserError("an index is chosen on some histories and measured on others; give at least two")
-        chosen_on, measured_on = (self._queries(samples.take(np.arange(half, len(samples), 2))) for half in (0, 1))
-        digest = digest_of_weights(self.ranker, self.config["logit_adjustment"])
-        catalogue = self.ranker.catalogue()
-        self.index = ItemIndex.build(catalogue, digest, chosen_on, measured_on, min(k, len(catalogue.bias) - 1), recall)
-        return self.index
 
     @torch.no_grad()
     def similar_items(self, items: Ids, k: int = 10) -> pd.DataFrame:
@@ -222,10 +173,3 @@ class Recommender(BaseRecommender):
         from recbole_bert4rec.recommend.explanation import explain
 
         return explain(self.ranker, self._items, self.read([history]), int(self._items.known([item], "item")[0]))
-
-    def _queries(self, histories: Histories) -> list[Query]:
-        """Return the queries by which :meth:`recommend` ranks the catalogue."""
-        return [
-            self._torch.query(batch, batch.seen if self.viewed.left_out else None)
-            for batch in self._batches(histories, self.batch_size)
-        ]

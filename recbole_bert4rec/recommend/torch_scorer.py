@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import torch
@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from recbole_bert4rec.core.encoder import EncoderOptions
-from recbole_bert4rec.core.ranker import Catalogue, Pairs, Ranker
+from recbole_bert4rec.core.ranker import Pairs, Ranker
+from recbole_bert4rec.core.topk import Change
 from recbole_bert4rec.recommend import histories
-from recbole_bert4rec.recommend.index import IndexedCatalogue, ItemIndex, Query
 from recbole_bert4rec.recommend.scorer import Batch, Floats
 from recbole_bert4rec.system.constants import OptionValues
 
@@ -31,13 +31,9 @@ class TorchScorer:
     Args:
         ranker: in evaluation mode, on its device.
         counts: how often each item stands in training. *Shape:* (N,)
-
-    Attributes:
-        index: finds the best items; None: all items are scored.
     """
 
     most: int | None = None
-    index: ItemIndex | None = None
 
     def __init__(self, ranker: Ranker, counts: Tensor) -> None:
         self.ranker = ranker
@@ -56,10 +52,7 @@ class TorchScorer:
         return None if self.ranker.seen_bias is None else self.ranker.seen_bias.item()
 
     def ranking(self, items: NDArray[np.int64] | None) -> TorchRanking:
-        """Make some items, ascending, or all ready to be ranked.
-
-        An index is used unless fewer than half of the items are chosen: it would find too few of them.
-        """
+        """Make some items, ascending, or all ready to be ranked."""
         return TorchRanking(self, items)
 
     @torch.no_grad()
@@ -75,10 +68,9 @@ class TorchScorer:
         vectors: Floats = self.encode(batch)[0].float().cpu().numpy()
         return vectors
 
-    def query(self, batch: Batch, removed: histories.Pairs | None) -> Query:
-        """Return vectors of histories, and changes of single scores, by which a catalogue is ranked."""
-        nothing = torch.empty(0, dtype=torch.int64, device=self.device)
-        taken_out = (nothing, nothing) if removed is None else self.on_device(removed)
+    def query(self, batch: Batch, removed: histories.Pairs) -> tuple[Tensor, Sequence[Change]]:
+        """Return vectors of histories, (B, H), and changes of single scores, by which a catalogue is ranked."""
+        taken_out = self.on_device(removed)
         if not batch.known:
             return torch.zeros(len(batch.rows), self.hidden_size, device=self.device), [(*taken_out, -torch.inf)]
         vectors, shown = self.encode(batch)
@@ -101,11 +93,8 @@ class TorchRanking:
     def __init__(self, scorer: TorchScorer, items: NDArray[np.int64] | None) -> None:
         self._scorer = scorer
         chosen = None if items is None else torch.from_numpy(items).to(scorer.device)
-        catalogue = scorer.ranker.catalogue(chosen)
+        self._catalogue = catalogue = scorer.ranker.catalogue(chosen)
         self.n_items = len(catalogue.bias) - 1
-        self._ranked: Catalogue | IndexedCatalogue = catalogue
-        if scorer.index is not None and 2 * self.n_items >= scorer.n_items:
-            self._ranked = scorer.index.over(catalogue)
         popularity = torch.from_numpy(scorer.popularity).to(scorer.device)
         self._by_popularity = catalogue._replace(
             bias=popularity if catalogue.items is None else popularity[catalogue.items]
@@ -115,5 +104,5 @@ class TorchRanking:
     def best(self, batch: Batch, k: int, removed: histories.Pairs) -> tuple[Floats, NDArray[np.int64]]:
         """Return scores and items of the k best, best first. *Shape:* (B, k) each."""
         vectors, changes = self._scorer.query(batch, removed)
-        scores, items = (self._ranked if batch.known else self._by_popularity).best(vectors, k, changes)
+        scores, items = (self._catalogue if batch.known else self._by_popularity).best(vectors, k, changes)
         return scores.cpu().numpy(), items.cpu().numpy()

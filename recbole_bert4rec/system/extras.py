@@ -8,7 +8,6 @@ from importlib.util import find_spec
 from recbole_bert4rec.system.errors import UserError
 
 EXTRAS = {
-    "faiss": "ann",
     "fastapi": "serve",
     "hyperopt": "tune",
     "matplotlib": "plots",

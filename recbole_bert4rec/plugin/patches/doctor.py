@@ -65,7 +65,6 @@ NEEDS = (
     Need("hyperopt", "hyperopt", "tuning", False),
     Need("shtab", "shtab", "completion in a shell", False),
     Need("ray", "ray.tune", "tuning side by side and on several machines", False, "ray[tune]"),
-    Need("faiss-cpu", "faiss", "indexes of large catalogues", False),
     Need("fastapi", "fastapi", "the service", False),
     Need("uvicorn", "uvicorn", "the service", False),
     Need("prometheus_client", "prometheus_client", "the service", False),
