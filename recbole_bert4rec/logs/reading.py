@@ -69,15 +69,12 @@ class Log(ABC):
     Attributes:
         read_as: how the log was read; filled by :meth:`read`.
         doubts: what may be wrong, a sentence each; filled by :meth:`read`, and by :meth:`batches` at the end.
-        kinds: type of each column whose name has one, such as ``token_seq`` in ``tags:token_seq``; filled by
-            :meth:`names`.
     """
 
     def __init__(self, path: Path, files: list[Path], reading: Reading) -> None:
         self.path, self._files, self._reading = path, files, reading
         self.read_as: dict[str, str] = {}
         self.doubts: list[str] = []
-        self.kinds: dict[str, str] = {}
         self._rows: Sequence[int] | NDArray[np.int64] | None = None  # of the interactions; None: each has its own
 
     def status(self) -> list[list[Any]]:

@@ -149,8 +149,6 @@ class Text(Lines):
         if any("\ufffd" in name for name in self._written):
             raise self._unreadable(ValueError("the names of its columns are of another encoding"))
         self.read_as["separator"] = self._separator
-        typed = [_TYPED.fullmatch(name.strip()) for name in self._written]
-        self.kinds = {name[1]: name[2] for name in typed if name is not None}
         return [self._plain(name) for name in self._written]
 
     def _plain(self, name: str) -> str:

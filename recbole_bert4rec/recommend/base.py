@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from logging import getLogger
 from typing import Any, Literal
 
@@ -33,8 +33,6 @@ from recbole_bert4rec.system.errors import UserError
 BATCH_SIZE = 256
 """Histories that are encoded at once; more did not make it faster on two cores."""
 SCORES_AT_ONCE = 1 << 25
-Choose = Callable[[Floats, NDArray[np.int64]], tuple[Floats, NDArray[np.int64]]]
-"""Chooses the items of a list from its best ones: scores and items, (B, C) each, in and out."""
 
 
 class BaseRecommender:
@@ -128,19 +126,6 @@ class BaseRecommender:
         Raises:
             UserError: an argument has a value that it cannot have.
         """
-        return self._recommend(histories, k, filter_viewed, items_to_recommend, exclude)
-
-    def _recommend(
-        self,
-        histories: ByUser | pd.DataFrame | Histories | None,
-        k: int,
-        filter_viewed: bool | Literal["auto"],
-        items_to_recommend: Ids | None,
-        exclude: Ids | Mapping[Any, Ids] | None,
-        candidates: int = 1,
-        choose: Choose | None = None,
-    ) -> pd.DataFrame:
-        """Recommend; if there is ``choose``, it makes each list from its ``candidates`` times k best items."""
         check("k", k, Whole(1))
         leave_out = self.viewed.decide(filter_viewed)
         known = self.read(histories)
@@ -148,19 +133,16 @@ class BaseRecommender:
         ranking = self._scorer.ranking(self._allowed(items_to_recommend, for_all))
         excluded = None if by_user is None else aligned(by_user, known, self._items, "exclude", unknown=True)
         k = min(k, ranking.n_items)
-        depth = min(candidates * k, ranking.n_items)
         scores = np.full((len(known), k), -np.inf, dtype=np.float32)
         items = np.zeros((len(known), k), dtype=np.int64)
         for batch in self._batches(known, min(self.batch_size, self._scorer.most or self.batch_size)):
             removed = batch.seen if leave_out else _NOTHING
             if excluded is not None:
                 removed = _joined(removed, excluded.pairs(batch.rows))
-            best_scores, best_items = ranking.best(batch, depth, removed)
+            best_scores, best_items = ranking.best(batch, k, removed)
             if np.isnan(best_scores).any():
                 raise no_scores()
-            if choose is not None:
-                best_scores, best_items = choose(best_scores, best_items)
-            scores[batch.rows], items[batch.rows] = best_scores[:, :k], best_items[:, :k]
+            scores[batch.rows], items[batch.rows] = best_scores, best_items
         rows, columns = np.isfinite(scores).nonzero()
         return self._table(known, rows, items[rows, columns], scores[rows, columns], columns + 1)
 

@@ -108,33 +108,6 @@ class Items:
             return ids, None
         return ids, unknown_items(f"`{argument}`", len(missing), len(listed), missing[0])
 
-    def labels(self, categories: Mapping[Any, Any]) -> NDArray[np.int64]:
-        """Return numbers of each item's categories, different ones, and -1 after them. *Shape:* (N, M).
-
-        Args:
-            categories: a category or a list of them by item; missing ones and unknown items are left out.
-
-        Raises:
-            UserError: this is not a dictionary.
-        """
-        if not isinstance(categories, Mapping):
-            raise UserError(f"`categories` must be a dictionary by item, but is {short(categories)}")
-        ids = self.ids_of(list(categories))
-        self.refuse_unknown("`categories`", categories.keys(), ids)
-        lacking = len(self.tokens) - 1 - len(np.unique(ids[ids != PADDING]))
-        lacking_text = f"`categories` has nothing for {lacking} of {len(self.tokens) - 1} items"
-        if lacking and lacking_text not in self._warned:
-            self._warned.add(lacking_text)
-            getLogger(__name__).warning(f"{lacking_text}; `max_per` does not limit them")
-        single = (value if _is_list(value) else [value] for value in categories.values())
-        lists = pd.Series([list(value) for value in single], ids, dtype=object).explode()
-        pairs = pd.DataFrame({"item": lists.index, "label": pd.factorize(lists)[0]}).drop_duplicates()
-        pairs = pairs[(pairs["item"] != PADDING) & (pairs["label"] >= 0)]
-        column = pairs.groupby("item").cumcount()
-        table = np.full((len(self.tokens), 1 + max(column, default=0)), -1, dtype=np.int64)
-        table[pairs["item"], column] = pairs["label"]
-        return table
-
 
 def left_out(skipped: int, read: int, example: object) -> str | None:
     """Say how many interactions are left out, and give an example; None if there is none."""

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor
 
 from recbole_bert4rec.core.ranker import Catalogue, Ranker
-from recbole_bert4rec.options.kinds import Real, Whole, or_null
+from recbole_bert4rec.options.kinds import Whole
 from recbole_bert4rec.recommend.answers import Vectors, check
 from recbole_bert4rec.recommend.base import BATCH_SIZE, BaseRecommender
 from recbole_bert4rec.recommend.histories import Dates, Histories
-from recbole_bert4rec.recommend.ids import ByUser, Ids, Items
-from recbole_bert4rec.recommend.scorer import Floats
+from recbole_bert4rec.recommend.ids import Ids, Items
 from recbole_bert4rec.recommend.torch_scorer import TorchScorer
-from recbole_bert4rec.recommend.variety import CANDIDATES, cap, diversify
 from recbole_bert4rec.system.constants import NAMES_OF_COLUMNS
-from recbole_bert4rec.system.errors import UserError
 
 if TYPE_CHECKING:
     from recbole_bert4rec.recommend.explanation import Explanation
@@ -67,47 +63,6 @@ class Recommender(BaseRecommender):
         super().__init__(
             self._torch, items, (user, item, time), dates, bool(config["exclude_seen"]), stored, batch_size
         )
-
-    def recommend(
-        self,
-        histories: ByUser | pd.DataFrame | Histories | None = None,
-        k: int = 10,
-        filter_viewed: bool | Literal["auto"] = "auto",
-        items_to_recommend: Ids | None = None,
-        exclude: Ids | Mapping[Any, Ids] | None = None,
-        diversity: float = 0.0,
-        categories: Mapping[Any, Any] | None = None,
-        max_per: int | None = None,
-    ) -> pd.DataFrame:
-        """Return the k best next items of each history, as :meth:`BaseRecommender.recommend` does; lists may be varied.
-
-        With ``diversity`` or ``max_per``, a list is chosen from its 10 k best items. It is shorter than k if these do
-        not suffice. The last three arguments are:
-
-        - ``diversity``: from 0 to 1, the share of unlikeness in the choice of each next item; see
-          :func:`~recbole_bert4rec.recommend.variety.diversify`. Scores stay the model's.
-        - ``categories``: of items, for ``max_per``: a category or a list of them by item. Others have none.
-        - ``max_per``: items of each category in a list, at most.
-        """
-        check("diversity", diversity, Real(0, 1, "[]"))
-        check("max_per", max_per, or_null(Whole(1)))
-        if (categories is None) != (max_per is None):
-            raise UserError("`categories` and `max_per` go together, but only one of them is given")
-        labels = None if categories is None else torch.from_numpy(self._items.labels(categories))
-
-        def choose(best_scores: Floats, best_items: NDArray[np.int64]) -> tuple[Floats, NDArray[np.int64]]:
-            scores, items = torch.from_numpy(best_scores), torch.from_numpy(best_items)
-            if labels is not None and max_per is not None:
-                scores, order = cap(scores, labels[items], max_per).sort(stable=True, dim=1, descending=True)
-                items = items.gather(1, order)
-            if diversity:
-                vectors = F.normalize(self.ranker.encoder.catalogue[items.to(self._torch.device)], dim=2).cpu()
-                chosen = diversify(scores, vectors, min(k, scores.shape[1]), diversity)
-                scores, items = scores.gather(1, chosen), items.gather(1, chosen)
-            return scores.numpy(), items.numpy()
-
-        variety = (CANDIDATES, choose) if diversity > 0 or max_per is not None else ()
-        return self._recommend(histories, k, filter_viewed, items_to_recommend, exclude, *variety)
 
     @torch.no_grad()
     def similar_items(self, items: Ids, k: int = 10) -> pd.DataFrame:

@@ -104,9 +104,7 @@ class Answerer:
         first = group[0]
         histories = [history for question in group for history in question.histories]
         known = model.read(histories, warn=False)
-        table = model.recommend(
-            known, first.k, first.filter_viewed, first.items_to_recommend, first.exclude, diversity=first.diversity
-        )
+        table = model.recommend(known, first.k, first.filter_viewed, first.items_to_recommend, first.exclude)
         user, item, _ = model.fields
         lists = self._lists(len(histories), table[user], table[item], table["score"])
         lengths = known.lengths.tolist()

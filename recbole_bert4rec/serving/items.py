@@ -45,7 +45,7 @@ class ItemFile:
 
     def _read(self, path: str, field: str, model: Recommender | None) -> None:
         columns = read_items(path, field)
-        ids = columns.pop(field).values
+        ids = columns.pop(field)
         if model is not None:
             model.check_known(f"--items={path}", ids)
             ids = model.in_spelling(ids)
@@ -55,7 +55,7 @@ class ItemFile:
                 f"--items={path} has no names: no column is called, or ends with, {', '.join(_NAMES)}; it has "
                 f"{short_list(columns)}"
             )
-        texts = (" ".join(value) if isinstance(value, list) else value for value in columns[column].values)
+        texts = (" ".join(value) if isinstance(value, list) else value for value in columns[column])
         self._names = {item: text for item, text in zip(ids, texts, strict=True) if text}
 
 

@@ -17,8 +17,6 @@ from pydantic import (
     model_validator,
 )
 
-from recbole_bert4rec.recommend.variety import CANDIDATES
-
 LARGEST_BODY = 1 << 20
 """Bytes of a request."""
 _LONGEST, _HISTORIES, _LARGEST_K = 10_000, 100, 1000
@@ -61,15 +59,16 @@ class ServiceQuestion(BaseModel):
         raise NotImplementedError
 
 
-def _check_size(lists: int, k: int, each: int = 1) -> None:
+def _check_size(lists: int, k: int) -> None:
     """Refuse a question whose answer is too large.
 
     Raises:
         ValueError: the answer is too large.
     """
-    if lists * k * each > _LARGEST_ANSWER:
-        most = _LARGEST_ANSWER // each
-        raise ValueError(f"{lists} lists of k {k} are {lists * k:,} items, more than {most:,}; ask for fewer at once")
+    if lists * k > _LARGEST_ANSWER:
+        raise ValueError(
+            f"{lists} lists of k {k} are {lists * k:,} items, more than {_LARGEST_ANSWER:,}; ask for fewer at once"
+        )
 
 
 class RecommendQuestion(ServiceQuestion):
@@ -84,11 +83,10 @@ class RecommendQuestion(ServiceQuestion):
     )
     items_to_recommend: _Items | None = Field(None, description="recommend only these")
     exclude: _Items | None = Field(None, description="do not recommend these")
-    diversity: float = Field(0.0, ge=0.0, le=1.0, description="share of unlikeness in the choice of each next item")
 
     @model_validator(mode="after")
     def _is_no_larger_than_may_be(self) -> Self:
-        _check_size(len(self.histories), self.k, self._each())
+        _check_size(len(self.histories), self.k)
         if self._n_ids() > _MOST_IDS:
             raise ValueError(f"the lists have {self._n_ids():,} ids, more than {_MOST_IDS:,}; ask for fewer at once")
         return self
@@ -96,18 +94,15 @@ class RecommendQuestion(ServiceQuestion):
     def _n_ids(self) -> int:
         return sum(map(len, self.histories)) + len(self.items_to_recommend or ()) + len(self.exclude or ())
 
-    def _each(self) -> int:
-        return CANDIDATES if self.diversity else 1
-
     @property
     def work(self) -> float:
         """Of the histories, their ids and the answer."""
-        return len(self.histories) * (_WORK_OF_HISTORY + self.k * self._each()) + self._n_ids() * _WORK_OF_ID
+        return len(self.histories) * (_WORK_OF_HISTORY + self.k) + self._n_ids() * _WORK_OF_ID
 
     def agree_in(self) -> Hashable:
         """Return all but the histories."""
         items = (None if some is None else tuple(some) for some in (self.items_to_recommend, self.exclude))
-        return type(self), self.compared, self.k, self.filter_viewed, self.diversity, *items
+        return type(self), self.compared, self.k, self.filter_viewed, *items
 
 
 class SimilarQuestion(ServiceQuestion):

@@ -42,10 +42,10 @@ def test_a_file_is_answered_as_the_model_answers_it(
     output: str, model: Recommender, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("not.txt").write_text("i3\ni4\n")
-    flags = ["--k=4", "--filter_viewed=True", "--exclude=not.txt", "--diversity=0.3"]
+    flags = ["--k=4", "--filter_viewed=True", "--exclude=not.txt"]
     assert ask("recommend", "--input=log.csv", f"--output={output}", *flags) == 0
     found = pd.read_csv(output) if output.endswith("csv") else pd.read_parquet(output)
-    wanted = model.recommend(FRAME, k=4, filter_viewed=True, exclude=["i3", "i4"], diversity=0.3)
+    wanted = model.recommend(FRAME, k=4, filter_viewed=True, exclude=["i3", "i4"])
     pd.testing.assert_frame_equal(ordered(found), ordered(wanted), check_dtype=False, atol=1e-4)
     assert f"30 users answered in {output}" in capsys.readouterr().err
     assert not list(Path().glob("*.parts")) + list(Path().glob(".*"))
@@ -63,36 +63,6 @@ def test_users_for_whom_no_item_is_left_are_counted_apart(
     )
     said = f"{30 - seen} users answered in top.csv; {seen} users have no row: no item is left for them"
     assert said in capsys.readouterr().err
-
-
-def test_categories_are_read_from_whatever_a_log_may_be(model: Recommender) -> None:
-    brands = [[f"b{place % 3}", f"c{place % 4}"] for place in range(len(model.items))]
-    frame = pd.DataFrame({"item_id": model.items, "brand": [one[0] for one in brands], "both": brands})
-    frame.to_parquet("items.parquet")
-    frame.to_json("items.json", orient="records", lines=True)
-    frame.drop(columns="both").to_csv("items.tsv", sep="\t", index=False, encoding="utf-16")
-    for items, column, length in (
-        ("items.parquet", "brand", 3),
-        ("items.tsv", "brand", 3),
-        ("items.parquet", "both", 3),
-        ("items.json", "both", 3),
-    ):
-        command = ["recommend", "--input=log.csv", "--output=top.csv", f"--items={items}", "--k=12"]
-        assert ask(*command, f"--max_per={column}:1", "--filter_viewed=False") == 0
-        top = pd.read_csv("top.csv").merge(frame, on="item_id")
-        assert top.groupby("user_id").size().max() <= length
-        assert not top.explode(column).duplicated(["user_id", column]).any()
-
-
-def test_a_column_of_an_item_file_caps_what_is_alike(model: Recommender, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = [f"{item}\tred blue\tb{place % 3}" for place, item in enumerate(model.items)]
-    Path("toy.item").write_text("\n".join(["item_id:token\tclass:token_seq\tbrand:token", *rows]))
-    command = ["recommend", "--input=log.csv", "--output=top.csv", "--items=toy.item", "--k=5"]
-    for cap, length in (("brand:1", 3), ("class:2", 2)):
-        assert ask(*command, f"--max_per={cap}") == 0
-        assert (pd.read_csv("top.csv").groupby("user_id").size() == length).all()
-    assert ask(*command, "--max_per=colour:1") == 2
-    assert "--items=toy.item has no column 'colour'; it has ['item_id', 'class', 'brand']" in capsys.readouterr().err
 
 
 def test_without_an_input_those_in_the_checkpoint_get_recommendations(
@@ -193,14 +163,6 @@ WRONG = [
     (["recommend", "--input=log.csv", "--output=no/top.csv"], "--output=no/top.csv: folder"),
     (["recommend", "--input=log.csv", "--output=top.csv", "--k=0"], "`k` must be a whole number at least 1"),
     (["recommend", "--input=log.csv", "--output=top.csv", "--ITEM_ID_FIELD=sku"], "log.csv has no column 'sku'"),
-    (["recommend", "--output=top.csv", "--max_per=brand:2"], "--max_per=COLUMN:N and --items=NAME.item go together"),
-    (["recommend", "--output=top.csv", "--max_per=2", "--items=log.csv"], "such as --max_per=brand:2"),
-    (["recommend", "--output=top.csv", "--items=log.csv"], "--max_per=COLUMN:N and --items=NAME.item go together"),
-    (["recommend", "--output=top.csv", "--max_per=a:2", "--items=no.item"], "--items=no.item: no such file"),
-    (
-        ["recommend", "--output=top.csv", "--max_per=a:2", "--items=log.csv"],
-        "--items=log.csv has no column 'a'; it has [",
-    ),
     (["recommend", "--input=log.csv", "--output=top.csv", "--exclude=no.txt"], "--exclude=no.txt cannot be read"),
     (["recommend", "--output=top.csv", "--kay=3"], "recommend does not know --kay=3"),
     (["recommend", "--output=top.csv", "--filter_viewd=True"], "did you mean `--filter_viewed`?"),
@@ -278,11 +240,9 @@ def test_files_of_which_the_model_knows_nothing_are_refused_with_an_example_of_e
 ) -> None:
     Path("not.txt").write_text("7\n8\n")
     FRAME.assign(item_id=FRAME["item_id"].str[1:]).to_csv("bare.csv", index=False)
-    Path("bare.item").write_text("item_id:token\tbrand:token\n7\ta\n8\tb\n")
     commands = [
         ["recommend", "--input=log.csv", "--exclude=not.txt"],
         ["recommend", "--input=log.csv", "--items_to_recommend=not.txt"],
-        ["recommend", "--input=log.csv", "--items=bare.item", "--max_per=brand:1"],
         ["recommend", "--input=bare.csv"],
         ["vectors", "--input=bare.csv"],
     ]

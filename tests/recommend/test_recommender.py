@@ -169,40 +169,6 @@ def test_unknown_items_are_left_out_of_lists_with_one_warning(
     ]
 
 
-def test_diverse_lists_have_the_best_item_first_and_are_less_alike(small: Trained, model: Recommender) -> None:
-    histories = small.histories()[0]
-    vectors = dict(zip(*model.item_vectors(), strict=True))
-
-    def alike(table: pd.DataFrame) -> float:
-        found = []
-        for items in lists_of(table).values():
-            rows = np.array([vectors[item] / np.linalg.norm(vectors[item]) for item in items])
-            found.append((rows @ rows.T)[np.triu_indices(len(rows), 1)].mean())
-        return float(np.mean(found))
-
-    plain, diverse = (model.recommend(histories, k=5, diversity=share) for share in (0.0, 0.7))
-    assert alike(diverse) < alike(plain) - 0.05
-    for one, other in zip(lists_of(plain).values(), lists_of(diverse).values(), strict=True):
-        assert one[0] == other[0]
-        assert len(set(other)) == 5
-
-
-def test_a_list_has_at_most_so_many_items_of_a_category(model: Recommender) -> None:
-    histories = {"a": ["i1", "i2"], "b": ["i7"], "nobody": []}
-    categories = {item: [f"c{int(item[1:]) % 4}", "even"] if int(item[1:]) % 2 == 0 else "odd" for item in model.items}
-    categories = {**categories, "i3": None, "i5": [], "unknown": "odd"}
-    for diversity in (0.0, 0.5):
-        found = lists_of(model.recommend(histories, k=6, categories=categories, max_per=2, diversity=diversity))
-        assert found.keys() == histories.keys()
-        for items in found.values():
-            others = [item for item in items if item not in ("i3", "i5")]
-            assert sum(int(item[1:]) % 2 == 0 for item in others) == 2
-            assert sum(int(item[1:]) % 2 == 1 for item in others) == 2
-    whole = lists_of(model.recommend(histories, k=26))
-    best = lists_of(model.recommend(histories, k=6, categories=dict.fromkeys(model.items, 7), max_per=1))
-    assert best == {user: items[:1] for user, items in whole.items()}
-
-
 def test_similar_items_have_the_highest_cosine_and_are_not_the_item(model: Recommender) -> None:
     ids, vectors = model.item_vectors()
     cosines = vectors @ vectors.T / np.outer(*[np.linalg.norm(vectors, axis=1)] * 2)
@@ -255,11 +221,6 @@ def test_an_unknown_target_is_a_miss(small: Trained, model: Recommender) -> None
 
 WRONG = [
     (lambda m: m.recommend([["i1"]], k=0), "`k` must be a whole number at least 1, but is 0"),
-    (lambda m: m.recommend([["i1"]], diversity=2), "`diversity` must be a number at least 0 and at most 1, but is 2"),
-    (lambda m: m.recommend([["i1"]], categories={"i1": "a"}), "`categories` and `max_per` go together"),
-    (lambda m: m.recommend([["i1"]], max_per=2), "`categories` and `max_per` go together"),
-    (lambda m: m.recommend([["i1"]], categories={}, max_per=0), "`max_per` must be a whole number at least 1"),
-    (lambda m: m.recommend([["i1"]], categories=["i1"], max_per=1), "`categories` must be a dictionary by item"),
     (lambda m: m.recommend([["i1"]], filter_viewed="yes"), "`filter_viewed` must be one of .*, or auto, but is 'yes'"),
     (lambda m: m.recommend(["i1", "i2"]), r"a single list is written \[histories\], but there is 'i1' in it"),
     (lambda m: m.recommend({"u": "i1"}), r"`histories` must be a dictionary of lists, .* but there is 'i1' in it"),

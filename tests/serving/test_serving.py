@@ -68,7 +68,7 @@ def items_of(answer: Any) -> list[list[str]]:
     [
         {"k": 4},
         {"k": 26, "filter_viewed": False},
-        {"k": 3, "exclude": ["i3", "i4"], "diversity": 0.5},
+        {"k": 3, "exclude": ["i3", "i4"]},
         {"k": 5, "items_to_recommend": [f"i{i}" for i in range(12)]},
     ],
     ids=str,
@@ -122,7 +122,6 @@ REFUSED: list[tuple[bytes, str]] = [
     (b'{"histories": [["%s"]]}' % (b"x" * 257), "at most 256 characters"),
     (b'{"histories": [%s[]]}' % (b"[]," * 100), "at most 100 elements, but has"),
     (b'{"histories": [[%s1]]}' % (b"1," * 10_000), "at most 10000 elements, but has"),
-    (b'{"histories": [["i1"]], "diversity": 1.1}', "body.diversity: "),
     (b'{"histories": [["i1"]], "filter_viewed": "yes"}', "body.filter_viewed must be True, False or 'auto'"),
     (b'{"histories": [["i1"]], "filter_viewed": 1}', "body.filter_viewed must be"),
     (b'{"histories": "i1"}', "body.histories must be a list"),
@@ -184,7 +183,7 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=2),
     max_leaves=6,
 )
-KEYS = ("histories", "k", "filter_viewed", "exclude", "diversity", "items", "history", "item", "compared")
+KEYS = ("histories", "k", "filter_viewed", "exclude", "items", "history", "item", "compared")
 
 
 @settings(max_examples=40, deadline=None)
@@ -416,8 +415,8 @@ def test_a_long_list_of_mistakes_is_refused_at_the_first(form: str, service: Ser
 def test_a_question_of_too_many_ids_or_too_long_lists_is_refused(service: Service) -> None:
     status, answer = service.ask("recommend", {"histories": [["i1"] * 1001] * 100})
     assert (status, "the lists have 100,100 ids, more than 100,000" in answer["detail"]) == (422, True)
-    status, answer = service.ask("recommend", {"histories": [["i1"]] * 100, "k": 11, "diversity": 0.5})
-    assert (status, "100 lists of k 11 are 1,100 items, more than 1,000" in answer["detail"]) == (422, True)
+    status, answer = service.ask("recommend", {"histories": [["i1"]] * 100, "k": 101})
+    assert (status, "100 lists of k 101 are 10,100 items, more than 10,000" in answer["detail"]) == (422, True)
     assert service.ask("similar", {"items": ["i1"] * 11, "k": 1000})[0] == 422
 
 
