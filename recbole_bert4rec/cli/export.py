@@ -11,10 +11,8 @@ from recbole_bert4rec.cli.trained import add_adjustment, add_checkpoint, nothing
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of the command."""
     add_checkpoint(parser)
-    add = parser.add_argument
-    add("--output", required=True, metavar="FOLDER", help="to make: the graph in ONNX, the items and the options")
-    add("--int8", action="store_true", help="store the weights in 8 bits")
-    add("--program", action="store_true", help="add model.pt2, the program of torch.export")
+    text = "to make: the graph in ONNX, the items and the options"
+    parser.add_argument("--output", required=True, metavar="FOLDER", help=text)
     add_adjustment(parser)
 
 
@@ -32,7 +30,7 @@ def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
 
     check_folder("--output", options.output)
     model = open_model(options, logit_adjustment=options.logit_adjustment)
-    export(model, options.output, options.int8, options.program)
+    export(model, options.output)
     print(
         f"exported to {options.output}; load({options.output!r}) needs onnxruntime in place of torch", file=sys.stderr
     )

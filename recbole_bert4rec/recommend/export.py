@@ -16,17 +16,14 @@ import torch
 from torch import Tensor, nn
 
 from recbole_bert4rec.core.ranker import Ranker
-from recbole_bert4rec.recommend.exported import CATALOGUE, FORMAT, GRAPH, MEMORY, OPTIONS, digest_of_options
+from recbole_bert4rec.recommend.exported import CATALOGUE, FORMAT, GRAPH, MEMORY, OPTIONS
 from recbole_bert4rec.recommend.recommender import Recommender
 from recbole_bert4rec.system.constants import PADDING
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.extras import need
-from recbole_bert4rec.system.files import digest_of
 
 OPSET = 20
 """Version of ONNX's operators."""
-PROGRAM = "model.pt2"
-"""The file of ``torch.export``."""
 _DESCRIBED = ("model", "dataset", "objective")
 
 
@@ -99,14 +96,12 @@ def program_of(model: Recommender) -> torch.export.ExportedProgram:
         )
 
 
-def export(model: Recommender, folder: str | os.PathLike[str], int8: bool = False, program: bool = False) -> None:
+def export(model: Recommender, folder: str | os.PathLike[str]) -> None:
     """Write a model to a folder, whole or not at all.
 
     Args:
         model: on the processor.
         folder: to make.
-        int8: store weights in 8 bits.
-        program: add ``model.pt2``, the program of ``torch.export``, for torch and its compilers.
 
     Raises:
         UserError: the folder is not empty.
@@ -118,18 +113,12 @@ def export(model: Recommender, folder: str | os.PathLike[str], int8: bool = Fals
     folder.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
-        traced = program_of(model)
-        _write_graph(traced, temporary, int8)
+        _write_graph(program_of(model), temporary / GRAPH)
         counts = model.counts.tolist()
         _write_json(temporary / CATALOGUE, {"ids": ["[PAD]", *model.items], "counts": counts})
         if model.ranker.memory is not None:
             np.savez(temporary / MEMORY, **model.ranker.memory.state())
-        digests = {file.name: digest_of(file) for file in sorted(temporary.iterdir())}
-        options = _options(model, int8)
-        digests[OPTIONS] = digest_of_options(options)
-        _write_json(temporary / OPTIONS, {**options, "sha256": digests})
-        if program:
-            torch.export.save(traced, temporary / PROGRAM)
+        _write_json(temporary / OPTIONS, _options(model))
         temporary.chmod(0o755)
         os.replace(temporary, folder)
     finally:
@@ -147,18 +136,18 @@ def check_folder(flag: str, folder: str | os.PathLike[str]) -> None:
         raise UserError(f"{flag}={folder} is there and not empty; name a new folder")
 
 
-def _options(model: Recommender, int8: bool) -> dict[str, Any]:
+def _options(model: Recommender) -> dict[str, Any]:
     scoring = Scoring(model.ranker)
     return {
         "format": FORMAT,
         **{name: model.config.get(name) for name in _DESCRIBED},
         "opset": OPSET,
-        "int8": int8,
         "inputs": scoring.inputs,
         "max_items": scoring.max_items,
         "fields": list(model.fields),
         "dates": list(model.dates),
         "seen_bias": scoring.seen_bias,
+        "memory": model.ranker.memory is not None,
         "exclude_seen": bool(model.config["exclude_seen"]),
     }
 
@@ -167,12 +156,9 @@ def _write_json(path: Path, values: dict[str, Any]) -> None:
     path.write_text(json.dumps(values, ensure_ascii=False, indent=1 if path.name == OPTIONS else None), "utf-8")
 
 
-def _write_graph(program: torch.export.ExportedProgram, folder: Path, int8: bool) -> None:
+def _write_graph(program: torch.export.ExportedProgram, graph: Path) -> None:
     """Write the graph, its weights beside it."""
-    from onnxruntime.quantization import QuantType, quantize_dynamic
-
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it misses torchvision, which has nothing to do here
-    graph = folder / (f"float.{GRAPH}" if int8 else GRAPH)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of torch's exporter about itself
         torch.onnx.export(
@@ -184,14 +170,3 @@ def _write_graph(program: torch.export.ExportedProgram, folder: Path, int8: bool
             verbose=False,
             external_data=True,
         )
-    if int8:
-        quantize_dynamic(
-            graph,
-            folder / GRAPH,
-            per_channel=True,
-            reduce_range=True,  # sums of full 8 bits overflow on processors without VNNI
-            weight_type=QuantType.QInt8,
-            use_external_data_format=True,
-        )
-        for file in folder.glob(f"{graph.name}*"):
-            file.unlink()

@@ -12,10 +12,4 @@ def missing(extra: str) -> list[str]:
     return [module for module, its_extra in EXTRAS.items() if its_extra == extra and not is_installed(module)]
 
 
-def needs(extra: str) -> pytest.MarkDecorator:
-    """Return the mark of a test that needs an extra."""
-    reason = f"the extra [{extra}] is not installed: {', '.join(missing(extra))}"
-    return pytest.mark.skipif(bool(missing(extra)), reason=reason)
-
-
-needs_onnx = needs("onnx")
+needs_onnx = pytest.mark.skipif(bool(missing("onnx")), reason="the extra [onnx] is not installed")

@@ -14,7 +14,7 @@ from recbole_bert4rec.checkpoints import checkpoint
 from recbole_bert4rec.recommend.answers import ranks_of
 from recbole_bert4rec.recommend.export import export
 from recbole_bert4rec.system.errors import UserError
-from tests.helpers.extras import needs
+from tests.helpers.extras import needs_onnx
 from tests.helpers.runs import QUIET
 
 HISTORIES = {f"u{n}": [f"i{(n + k) % 23}" for k in range(1 + n % 5)] for n in range(40)}
@@ -47,7 +47,7 @@ def test_items_of_one_vector_are_judged_as_they_are_recommended(trained: Path) -
     assert found["hit@10"] == (ranks <= 10).mean() <= (shown > 0).mean()
 
 
-@needs("onnx")
+@needs_onnx
 def test_an_export_judges_items_of_one_vector_as_the_model_does(trained: Path) -> None:
     model = append_items(trained, {f"new{n}": ["i3"] for n in range(40)}, output="more.pth")
     export(model, "out")
