@@ -26,10 +26,9 @@ lint:
 	ruff format --check .
 type:
 	mypy
-# The property files and the pages of reference, from the tables of options and of changes, and the commands' parsers.
+# The property files and the pages of reference, from the tables of options and of changes.
 pages:
 	python -m recbole_bert4rec.options.pages
-	python -m recbole_bert4rec.cli.pages
 	python -m recbole_bert4rec.plugin.patches.pages
 # The documentation as a site, in site/.
 docs:

@@ -48,14 +48,10 @@ COMMANDS = {
     "doctor": Command("recbole_bert4rec.cli.doctor", "say what is installed and what is changed in RecBole", False),
     "recommend": Command("recbole_bert4rec.cli.recommend", "recommend to anybody, from a checkpoint", False),
     "similar": Command("recbole_bert4rec.cli.similar", "list the items that are like an item", False),
-    "vectors": Command("recbole_bert4rec.cli.vectors", "write the vectors of items or users", False),
     "evaluate": Command("recbole_bert4rec.cli.evaluate", "judge a checkpoint on given histories", False),
     "serve": Command("recbole_bert4rec.cli.serve", "answer over HTTP, with a page to look at it", False),
     "info": Command("recbole_bert4rec.cli.info", "say what is in a checkpoint", False),
     "export": Command("recbole_bert4rec.cli.export", "write a checkpoint as ONNX, which needs no torch", False),
-    "completion": Command(
-        "recbole_bert4rec.cli.completion", "print a script with which a shell completes these", False
-    ),
 }
 _OPTIONS = "Any option of RecBole or of the model can be given as --key=value."
 

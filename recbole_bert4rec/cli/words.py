@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Collection
 from typing import NoReturn
 
-from recbole_bert4rec.options.kinds import Kind, OneOf, Switch
+from recbole_bert4rec.options.kinds import Switch
 from recbole_bert4rec.system.constants import MODEL_NAME, OUR_MODELS
 from recbole_bert4rec.system.errors import UserError, nearest
 
@@ -127,7 +127,7 @@ def add_documented(parser: argparse.ArgumentParser, words: list[str]) -> None:
             group = parser.add_argument_group(f"{role.value}, as --key=value")
             for name, option in OPTIONS.items():
                 if option.role is role and name not in taken:
-                    _add(group, name, default_of(name, model), option.help).choices = _choices(option.kind)
+                    _add(group, name, default_of(name, model), option.help)
         return
     group = parser.add_argument_group(f"options of RecBole's {model}, as --key=value")
     for name, about in documented(model).items():
@@ -135,16 +135,9 @@ def add_documented(parser: argparse.ArgumentParser, words: list[str]) -> None:
             _add(group, name, about.default, about.help)
 
 
-def _add(group: argparse._ArgumentGroup, name: str, default: str, text: str) -> argparse.Action:
+def _add(group: argparse._ArgumentGroup, name: str, default: str, text: str) -> None:
     text = f"{text} (default: {default})" if default else text
-    return group.add_argument(f"--{name}", metavar="VALUE", help=text.replace("%", "%%"))
-
-
-def _choices(kind: Kind) -> list[str] | None:
-    """Return the values that a shell may offer; None if there are too many."""
-    if isinstance(kind, Switch):
-        return ["True", "False"]
-    return list(kind.names) if isinstance(kind, OneOf) else None
+    group.add_argument(f"--{name}", metavar="VALUE", help=text.replace("%", "%%"))
 
 
 def nothing_changed(options: argparse.Namespace) -> str:

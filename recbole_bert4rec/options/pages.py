@@ -109,24 +109,20 @@ def _notes(name: str, option: Option) -> str:
     return "; ".join([*notes, option.source.value])
 
 
-def write(pages: dict[Path, str], arguments: list[str], source: str) -> int:
-    """Write pages, or with ``--check`` compare them; return 1 if one is not up to date."""
+def main(arguments: list[str]) -> int:
+    """Write the pages of the options, or with ``--check`` return 1 if one is not up to date."""
+    pages = {ROOT / f"properties/model/{model}.yaml": property_file(model) for model in OUR_MODELS}
+    pages[ROOT / "docs/options.md"] = reference()
     stale = [file for file, text in pages.items() if not file.is_file() or file.read_text("utf-8") != text]
     for file in stale:
         name = file.relative_to(ROOT)
         if "--check" in arguments:
-            print(f"{name} is not up to date with {source}; run `make pages`")
+            print(f"{name} is not up to date with the table of options; run `make pages`")
             continue
         with atomic_write(file) as temporary:
             temporary.write_text(pages[file], encoding="utf-8")
         print(f"{name} written")
     return int("--check" in arguments and bool(stale))
-
-
-def main(arguments: list[str]) -> int:
-    """Write the pages of the options, or compare them; see :func:`write`."""
-    pages = {ROOT / f"properties/model/{model}.yaml": property_file(model) for model in OUR_MODELS}
-    return write({**pages, ROOT / "docs/options.md": reference()}, arguments, "the table of options")
 
 
 if __name__ == "__main__":

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -224,24 +222,6 @@ def test_an_option_that_only_some_of_the_compared_models_know_is_said_once(
     assert said.out.count("num_layers") == 1
     assert "note: option `num_layers` has no effect on BERT4Rec, Pop" in said.out
     assert "num_layers" not in said.err
-
-
-@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
-def test_a_shell_completes_commands_flags_options_and_values(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["completion", "bash"]) == 0
-    script = capsys.readouterr().out
-
-    def completed(*words: str) -> list[str]:
-        function = re.search(r"complete .*-F (\w+) recbole-bert4rec", script)
-        assert function is not None
-        line = f"COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}; {function[1]}; echo ${{COMPREPLY[@]}}"
-        done = subprocess.run(["bash", "-c", f"{script}\n{line}"], capture_output=True, text=True, check=True)
-        return done.stdout.split()
-
-    assert "tune" in completed("recbole-bert4rec", "tu")
-    assert "--mask_ratio" in completed("recbole-bert4rec", "run", "--mask_r")
-    assert "--seeds" in completed("recbole-bert4rec", "compare", "--se")
-    assert completed("recbole-bert4rec", "run", "--lr_schedule", "c") == ["constant", "cosine"]
 
 
 @pytest.mark.parametrize(

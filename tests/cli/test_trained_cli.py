@@ -131,14 +131,9 @@ def test_metrics_of_a_file_are_those_of_the_model(model: Recommender, capsys: py
     assert json.loads(capsys.readouterr().out) == pytest.approx(wanted, abs=1e-6)
 
 
-def test_vectors_and_similar_items_are_the_model_s(model: Recommender, capsys: pytest.CaptureFixture[str]) -> None:
-    assert ask("vectors", "--output=items.parquet", "--with_bias") == 0
-    found = pd.read_parquet("items.parquet")
-    assert found["item_id"].tolist() == model.items
-    assert (found.drop(columns="item_id").to_numpy() == model.item_vectors(with_bias=True).vectors).all()
-    assert ask("vectors", "--input=log.csv", "--output=users.csv") == 0
-    assert pd.read_csv("users.csv").shape == (30, 17)
-    capsys.readouterr()
+def test_similar_items_are_listed_for_those_that_are_named_or_for_all(
+    model: Recommender, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert ask("similar", "--item=i3", "--item=i5", "--k=2") == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "target_item_id,item_id,rank,score"
@@ -244,7 +239,6 @@ def test_files_of_which_the_model_knows_nothing_are_refused_with_an_example_of_e
         ["recommend", "--input=log.csv", "--exclude=not.txt"],
         ["recommend", "--input=log.csv", "--items_to_recommend=not.txt"],
         ["recommend", "--input=bare.csv"],
-        ["vectors", "--input=bare.csv"],
     ]
     for command in commands:
         assert ask(*command, "--output=top.csv") == 2
@@ -300,7 +294,6 @@ def test_evaluate_counts_who_and_what_is_left_out_and_refuses_files_that_do_not_
     ("command", "said"),
     [
         (["recommend", "--input=log.csv", "--output=log.csv"], "--output=log.csv would replace --input=log.csv"),
-        (["vectors", "--input=log.csv", "--output=./log.csv"], "--output=./log.csv would replace --input=log.csv"),
         (["recommend", "--input=folder", "--output=folder/top.parquet"], "would replace --input=folder"),
         (["recommend", "--input=folder/a.parquet", "--output=folder"], "would replace --input=folder/a.parquet"),
         (["recommend", "--input=named.csv", "--output=top.csv", "--TIME_FIELD=when"], "named.csv has no column 'when'"),

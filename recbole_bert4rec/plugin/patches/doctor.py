@@ -63,7 +63,6 @@ NEEDS = (
     Need("onnxscript", "onnxscript", "export", False),
     Need("plotly", "plotly", "tuning", False),
     Need("hyperopt", "hyperopt", "tuning", False),
-    Need("shtab", "shtab", "completion in a shell", False),
     Need("ray", "ray.tune", "tuning side by side and on several machines", False, "ray[tune]"),
     Need("fastapi", "fastapi", "the service", False),
     Need("uvicorn", "uvicorn", "the service", False),
