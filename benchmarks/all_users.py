@@ -81,7 +81,7 @@ def measure(n_users: int, options: argparse.Namespace) -> dict[str, Any]:
     output = str(options.work / f"top-{n_users}.parquet")
     shutil.rmtree(f"{output}.parts", ignore_errors=True)  # of a call that was stopped
     begin = time.perf_counter()
-    question = Question(source, partial(Recommender.recommend, k=_K))
+    question = Question(source, {"k": _K})
     answer_file(source, output, {}, OneAfterAnother(question, model), model.items)
     whole, memory = time.perf_counter() - begin, peak_memory_mb()
     after = parts(model, sample)

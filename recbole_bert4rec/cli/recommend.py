@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+from contextlib import ExitStack
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
+from recbole_bert4rec.cli.engine import add_engine, check_engine
 from recbole_bert4rec.cli.trained import (
     add_adjustment,
     add_checkpoint,
     add_filter,
     add_input,
-    add_output,
-    answer_users,
-    check_output,
+    dates_given,
     filter_viewed,
     items_of,
+    load_here,
+    open_input,
     open_model,
-    parts_kept,
     write_or_print,
 )
 from recbole_bert4rec.options.kinds import AUTO
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.files import check_table, refuse_same
+
+if TYPE_CHECKING:
+    from recbole_bert4rec.recommend.bulk import Count
+    from recbole_bert4rec.recommend.recommender import Recommender
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,7 +37,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add_checkpoint(parser)
     add_input(parser, "histories to recommend to (default: those in the checkpoint)")
-    add_output(parser, "user, item, rank and score")
+    text = "table of user, item, rank, score (.csv or .parquet; a name without an ending: a folder of .parquet files)"
+    add("--output", required=True, metavar="FILE", help=text)
+    purpose = "answer the users of --input in actors of Ray Data, each with a model of its own"
+    add_engine(parser, purpose, "actors; input and output lie where all machines find them")
     add("--k", type=int, default=10, help="items a user (default: %(default)s)")
     add_filter(parser, AUTO)
     add("--items_to_recommend", metavar="FILE", help="text file of the only items to recommend, one a line")
@@ -46,12 +58,13 @@ def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
     Raises:
         UserError: something that the user can mend.
     """
-    check_output(options)
-    load_arguments = {"logit_adjustment": options.logit_adjustment}
-    model = open_model(options, **load_arguments)  # first: its message about exported folders needs no torch
-    from recbole_bert4rec.recommend.recommender import Recommender
-
-    arguments = {
+    check_table("--output", options.output, or_folder=options.input is not None)
+    if options.input is not None:
+        refuse_same("--output", options.output, "--input", options.input)
+    if check_engine(options) and options.input is None:
+        raise UserError("--engine=ray answers the users of a file; give --input too")
+    model = open_model(options, logit_adjustment=options.logit_adjustment)
+    arguments: dict[str, Any] = {
         "k": options.k,
         "filter_viewed": filter_viewed(options),
         "items_to_recommend": items_of("--items_to_recommend", options.items_to_recommend, model),
@@ -64,7 +77,43 @@ def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
         write_or_print(table, options.output)
         print(f"{table[model.fields[0]].nunique()} users answered in {options.output}", file=sys.stderr)
         return
-    answer_users(options, model, partial(Recommender.recommend, **arguments), {"how": arguments}, **load_arguments)
+    count = _answer_file(options, model, arguments)
+    left_out = f"; {count.skipped} interactions are left out: the model does not know their items"
+    others = f"; {count.strangers} users have no other ones, and are answered as without a history"
+    none = f"; {count.without_row} users have no row: no item is left for them"
+    remarks = "".join(
+        text
+        for text, number in ((left_out, count.skipped), (others, count.strangers), (none, count.without_row))
+        if number
+    )
+    print(f"{count.users} users answered in {options.output}{remarks}", file=sys.stderr)
 
 
-left_behind = parts_kept
+def _answer_file(options: argparse.Namespace, model: Recommender, arguments: dict[str, Any]) -> Count:
+    """Write the recommendations for all users of ``--input``, and count them."""
+    from recbole_bert4rec.recommend.bulk import Engine, OneAfterAnother, Question, answer_file
+
+    source, status = open_input(options, model), os.stat(options.checkpoint)
+    flags = {name: value for name, value in vars(options).items() if name not in ("output", "device", "ray_address")}
+    question = Question(source, arguments)
+    with ExitStack() as stack:
+        engine: Engine = OneAfterAnother(question, model)
+        if options.engine is not None:
+            from recbole_bert4rec.ray.data import on_ray
+
+            load_one = partial(
+                load_here,
+                os.path.abspath(options.checkpoint),
+                options.device,
+                dates_given(options),
+                model=options.model,
+                logit_adjustment=options.logit_adjustment,
+            )
+            engine = stack.enter_context(on_ray(question, load_one, options.num_workers or 1, options.ray_address))
+        made_from = {**flags, "how": arguments, "size": status.st_size, "changed": status.st_mtime}
+        return answer_file(source, options.output, made_from, engine, model.items)
+
+
+def left_behind(options: argparse.Namespace) -> str:
+    """Say what an interrupted command leaves behind."""
+    return "finished parts are kept, the same command does the rest"

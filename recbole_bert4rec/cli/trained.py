@@ -1,4 +1,4 @@
-"""The flags of the commands that ask a trained model: its checkpoint, the columns of a file, the output."""
+"""The flags of the commands that ask a trained model: its checkpoint and the columns of a file."""
 
 from __future__ import annotations
 
@@ -6,25 +6,21 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from recbole_bert4rec.cli.engine import add_engine, check_engine
 from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.system.constants import NAMES_OF_COLUMNS
 from recbole_bert4rec.system.errors import UserError, why
-from recbole_bert4rec.system.files import atomic_write, check_table, refuse_same
+from recbole_bert4rec.system.files import atomic_write
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from recbole_bert4rec.logs.interactions import InteractionFile
     from recbole_bert4rec.logs.reading import Reading
-    from recbole_bert4rec.recommend.histories import Histories
     from recbole_bert4rec.recommend.recommender import Recommender
 
 _QUOTED = re.compile(r'^"(.*)"$')
@@ -171,79 +167,9 @@ def reading_of(options: argparse.Namespace, model: Recommender) -> Reading:
     )
 
 
-def add_output(parser: argparse.ArgumentParser, table: str) -> None:
-    """Add the flags for the file of the table, and for the engine that makes it."""
-    text = f"table of {table} (.csv or .parquet; a name without an ending: a folder of .parquet files)"
-    parser.add_argument("--output", required=True, metavar="FILE", help=text)
-    purpose = "answer the users of --input in actors of Ray Data, each with a model of its own"
-    add_engine(parser, purpose, "actors; input and output lie where all machines find them")
-
-
-def check_output(options: argparse.Namespace) -> None:
-    """Refuse an output that cannot be written, before anything is computed.
-
-    Raises:
-        UserError: says what is wrong.
-    """
-    check_table("--output", options.output, or_folder=options.input is not None)
-    if options.input is not None:
-        refuse_same("--output", options.output, "--input", options.input)
-    if check_engine(options) and options.input is None:
-        raise UserError("--engine=ray answers the users of a file; give --input too")
-
-
-def answer_users(
-    options: argparse.Namespace,
-    model: Recommender,
-    answer: Callable[[Recommender, Histories], pd.DataFrame],
-    settings: Mapping[str, Any],
-    **load_arguments: object,
-) -> None:
-    """Write a table with the answers for all users of ``--input`` to ``--output``, and say how many there were.
-
-    Args:
-        options: of the command.
-        model: answers in this process.
-        answer: makes the table of some histories; for Ray it is pickled.
-        settings: values that the answers depend on, besides the flags, the input and the checkpoint.
-        **load_arguments: arguments of :func:`load` that the model was opened with, besides the flags.
-    """
-    from recbole_bert4rec.recommend.bulk import Engine, OneAfterAnother, Question, answer_file
-
-    source, status = open_input(options, model), os.stat(options.checkpoint)
-    flags = {name: value for name, value in vars(options).items() if name not in ("output", "device", "ray_address")}
-    question = Question(source, answer)
-    with ExitStack() as stack:
-        engine: Engine = OneAfterAnother(question, model)
-        if options.engine is not None:
-            from recbole_bert4rec.ray.data import on_ray
-
-            checkpoint = os.path.abspath(options.checkpoint)
-            load_one = partial(
-                load_here, checkpoint, options.device, dates_given(options), model=options.model, **load_arguments
-            )
-            engine = stack.enter_context(on_ray(question, load_one, options.num_workers or 1, options.ray_address))
-        made_from = {**flags, **settings, "size": status.st_size, "changed": status.st_mtime}
-        count = answer_file(source, options.output, made_from, engine, model.items)
-    left_out = f"; {count.skipped} interactions are left out: the model does not know their items"
-    others = f"; {count.strangers} users have no other ones, and are answered as without a history"
-    none = f"; {count.without_row} users have no row: no item is left for them"
-    remarks = "".join(
-        text
-        for text, number in ((left_out, count.skipped), (others, count.strangers), (none, count.without_row))
-        if number
-    )
-    print(f"{count.users} users answered in {options.output}{remarks}", file=sys.stderr)
-
-
 def nothing_written(options: argparse.Namespace) -> str:
     """Say what an interrupted command leaves behind that writes its file at the end."""
     return "nothing was written"
-
-
-def parts_kept(options: argparse.Namespace) -> str:
-    """Say what an interrupted command leaves behind that goes through :func:`answer_users`."""
-    return "finished parts are kept, the same command does the rest"
 
 
 def write_or_print(table: pd.DataFrame, output: str | None) -> None:

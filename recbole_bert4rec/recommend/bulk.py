@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-import pandas as pd
 from tqdm import tqdm
 
 from recbole_bert4rec.logs.interactions import InteractionFile, join_tables, read_part, write_table
-from recbole_bert4rec.recommend.histories import Histories
 from recbole_bert4rec.recommend.ids import nothing_known
 from recbole_bert4rec.recommend.recommender import Recommender
 from recbole_bert4rec.system.errors import UserError
@@ -51,11 +49,11 @@ class Question:
 
     Attributes:
         source: the interactions.
-        answer: makes the table of answers for some histories.
+        how: arguments of :meth:`Recommender.recommend`.
     """
 
     source: InteractionFile
-    answer: Callable[[Recommender, Histories], pd.DataFrame]
+    how: Mapping[str, Any]
 
     def ask(self, model: Recommender, part: Part) -> Count:
         """Write the answers for a part of the users."""
@@ -64,7 +62,7 @@ class Question:
             histories = model.read(frame, warn=False)
         except UserError as error:
             raise UserError(f"{self.source.path}, {error}") from error
-        table = self.answer(model, histories)
+        table = model.recommend(histories, **self.how)
         with atomic_write(part.answers) as temporary:
             write_table(table, temporary, part.answers.suffix)
         lengths = histories.lengths
