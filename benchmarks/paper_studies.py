@@ -106,7 +106,7 @@ def run_study(study: Study, options: argparse.Namespace) -> Path:
         own.append(f"--MAX_ITEM_LIST_LENGTH={LONGEST[options.dataset]}")
     shared = [f"--dataset={options.dataset}", f"--data_path={os.path.relpath(options.data_path, ROOT)}"]
     shared += [f"--config_files=protocol-paper.yaml {searched}/BERT4Rec.best.yaml"]
-    run(["run.py", *own, *shared, "--show_progress=False"], ROOT, f"{folder}.log")
+    run(["-m", "recbole_bert4rec", "compare", *own, *shared, "--show_progress=False"], ROOT, f"{folder}.log")
     return ROOT / folder
 
 

@@ -1,4 +1,4 @@
-"""``compare``: several models on the same rows, or one with several seeds."""
+"""``compare``: several models, or variants of one, on the same rows; or one model with several seeds."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from recbole_bert4rec.cli.inputs import (
 from recbole_bert4rec.options.flags import seconds_of
 from recbole_bert4rec.system.constants import DEFAULT_NAMES
 from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.resources import find_config
 
 if TYPE_CHECKING:
     from recbole_bert4rec.comparison.study import Study
@@ -29,6 +30,9 @@ _SEED = 2020
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of the command."""
     add_names(parser, "; several are separated by commas, and the first is compared with each other one")
+    parser.add_argument(
+        "--study", metavar="FILE", help="YAML file of variants to compare, or a name of properties/study"
+    )
     add_comparison(parser)
     add_screen(parser)
 
@@ -44,14 +48,25 @@ def add_comparison(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
-    """Compare models."""
-    from recbole_bert4rec.comparison.study import Study
+    """Compare models, or the variants of a study."""
+    if options.study is None:
+        compare_named(options, flags, models_of(options))
+        return
+    from recbole_bert4rec.comparison.study import read_study
 
-    compare_named(options, flags, models_of(options), Study(), "compare")
+    base, *others = models_of(options)
+    if others:
+        raise UserError(f"a study varies one model, but --model is {options.model}")
+    study = read_study(find_config(options.study, "study"), base)
+    compare_named(options, flags, list(study.variants), study, Path(options.study).stem)
 
 
 def compare_named(
-    options: argparse.Namespace, flags: dict[str, str], names: list[str], study: Study, kind: str
+    options: argparse.Namespace,
+    flags: dict[str, str],
+    names: list[str],
+    study: Study | None = None,
+    kind: str = "compare",
 ) -> None:
     """Compare the named models or variants."""
     count, first = (1 if options.seeds is None else options.seeds), _first_seed(options, flags)
@@ -62,6 +77,7 @@ def compare_named(
     also_test = protocols(options)
     from recbole_bert4rec.comparison.compare import compare
     from recbole_bert4rec.comparison.comparison import Comparison
+    from recbole_bert4rec.comparison.study import Study
     from recbole_bert4rec.logs.logs import data_set_name, is_table
 
     comparison = Comparison(
@@ -72,7 +88,7 @@ def compare_named(
         seeds=tuple(range(first, first + count)),
         budget=budget,
         also_test=also_test,
-        study=study,
+        study=study or Study(),
     )
     name = data_set_name(dataset) if is_table(dataset) else dataset
     compare(comparison, Path(options.output_dir or f"{kind}-{name}"), options.screen)

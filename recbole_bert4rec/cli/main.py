@@ -42,8 +42,7 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "run": Command("recbole_bert4rec.cli.run", "train and test a model"),
-    "compare": Command("recbole_bert4rec.cli.compare", "compare models on the same rows"),
-    "study": Command("recbole_bert4rec.cli.study", "compare variants of BERT4Rec, such as mask ratios"),
+    "compare": Command("recbole_bert4rec.cli.compare", "compare models, or variants of one, on the same rows"),
     "tune": Command("recbole_bert4rec.cli.tune", "search hyper-parameters"),
     "doctor": Command("recbole_bert4rec.cli.doctor", "say what is installed and what is changed in RecBole", False),
     "recommend": Command("recbole_bert4rec.cli.recommend", "recommend to anybody, from a checkpoint", False),

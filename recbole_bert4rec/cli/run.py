@@ -1,11 +1,11 @@
-"""``run``: one model once; several models, ``--seeds`` or ``--study`` are compared."""
+"""``run``: one model once; several models or ``--seeds`` are compared."""
 
 from __future__ import annotations
 
 import argparse
 import os
 
-from recbole_bert4rec.cli import compare, study
+from recbole_bert4rec.cli import compare
 from recbole_bert4rec.cli.engine import add_engine, check_engine
 from recbole_bert4rec.cli.inputs import add_names, add_screen, config_files, models_of, protocols
 from recbole_bert4rec.options.flags import seconds_of
@@ -30,7 +30,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         const=True,
         help="go on from an interrupted run's checkpoint (default: the newest of `checkpoint_dir` that fits)",
     )
-    add("--study", metavar="FILE", help="YAML file of variants to compare, or a name of properties/study")
     compare.add_comparison(parser)
     add_screen(parser, one_run=True)
     together = parser.add_argument_group("several processes, or several machines")
@@ -116,19 +115,16 @@ def left_behind(options: argparse.Namespace) -> str:
 
 
 def _is_comparison(options: argparse.Namespace) -> bool:
-    return options.seeds is not None or options.study is not None or len(models_of(options)) > 1
+    return options.seeds is not None or len(models_of(options)) > 1
 
 
 def _compare(options: argparse.Namespace, flags: dict[str, str]) -> None:
-    """Compare models or variants with the flags of a run."""
+    """Compare models with the flags of a run."""
     for name in _OF_ONE_RUN:
         if getattr(options, name) is not None:
-            raise UserError(f"--{name} is for a single run of one model, not for several models, --seeds or --study")
+            raise UserError(f"--{name} is for a single run of one model, not for several models or --seeds")
     if options.screen == VERBOSE:
         raise UserError("--verbose is for a single run; compared runs log to files")
     if options.nproc > 1 or options.engine is not None:
         raise UserError("models are compared in one process each; leave --nproc and --engine out")
-    if options.study is None:
-        compare.execute(options, flags)
-        return
-    study.execute(options, flags)
+    compare.compare_named(options, flags, models_of(options))

@@ -110,7 +110,7 @@ def test_a_study_and_a_search_take_the_class_and_their_files_name_it(data: dict[
     Path("gamma.yaml").write_text(
         "axis: focal_gamma\nvariants: {plain: {focal_gamma: 0.0}, focal: {focal_gamma: 2.0}}\n"
     )
-    assert main(["study", "gamma.yaml", "--model=focal:FocalBERT4Rec", *options]) == 0
+    assert main(["compare", "--study=gamma.yaml", "--model=focal:FocalBERT4Rec", *options]) == 0
     about = json.loads(Path("gamma-toy", "comparison.json").read_text())
     assert list(about["variants"]) == ["plain", "focal"]
     Path("space").write_text("focal_gamma choice [0.5,1.0]\n")

@@ -35,7 +35,7 @@ def test_what_fails_is_said_with_its_reason_even_if_quiet(
     data: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("study.yaml").write_text("variants: {good: {}, bad: {learning_rate: 1.0e+30}}\n")
-    assert main(["study", "study.yaml", "--quiet", *flags(data)]) == 2
+    assert main(["compare", "--study=study.yaml", "--quiet", *flags(data)]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.startswith("error: 1 of 2 runs failed; the same command tries them again (")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from tests.helpers.programs import assert_main_refuses, run_here
+from tests.helpers.programs import assert_main_refuses, flags_of, main_here, run_here
 
 pytestmark = pytest.mark.integration
 
@@ -16,7 +16,8 @@ pytestmark = pytest.mark.integration
 @pytest.mark.slow
 def test_a_study_compares_its_variants_draws_them_along_the_axis_and_is_not_repeated(data: dict[str, str]) -> None:
     Path("heads.yaml").write_text("axis: n_heads\nvariants:\n  1 <head>: {n_heads: 1}\n  4 heads: {n_heads: 4}\n")
-    done = run_here("--study=heads.yaml", "--seeds=2", **data)
+    command = ["--study=heads.yaml", "--seeds=2", *flags_of(data)]
+    done = main_here(command, "compare")
     assert done.returncode == 0, done.stderr
     runs = pd.read_csv("heads-toy/runs.csv")
     assert list(runs["model"]) == ["1 <head>", "1 <head>", "4 heads", "4 heads"]
@@ -30,7 +31,7 @@ def test_a_study_compares_its_variants_draws_them_along_the_axis_and_is_not_repe
         "heads-toy/report.md"
     ).read_text("utf-8")
     assert "<head>" not in Path("heads-toy/report.html").read_text().split("<body>")[1]
-    again = run_here("--study=heads.yaml", "--seeds=2", **data)
+    again = main_here(command, "compare")
     assert again.stdout.count("kept from before") == 4
 
 
@@ -39,7 +40,7 @@ def test_a_variant_may_be_another_model(data: dict[str, str]) -> None:
     Path("mask.yaml").write_text(
         "variants:\n  one mask: {ft_ratio: 1.0}\n  SASRec: {model: SASRec, train_neg_sample_args: null}\n"
     )
-    done = run_here("--study=mask.yaml", "--output_dir=here", **data)
+    done = main_here(["--study=mask.yaml", "--output_dir=here", *flags_of(data)], "compare")
     assert done.returncode == 0, done.stderr
     records = [json.loads(path.read_text()) for path in Path("here/runs").glob("*.json")]
     assert {record["contestant"]: record["model"] for record in records} == {"one mask": "BERT4Rec", "SASRec": "SASRec"}
@@ -48,9 +49,6 @@ def test_a_variant_may_be_another_model(data: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--study=none.yaml",), "there is no file none.yaml; the names of properties/study are ablation.yaml"),
-        (("--study=mask-ratio.yaml", "--model=SASRec,GRU4Rec"), "a study varies one model"),
-        (("--study=mask-ratio.yaml", "--recommend=a.csv"), "--recommend is for a single run"),
         (("--refit=train+valid", "--eval_args={'split': {'LS': 'valid_only'}}"), "needs `eval_args` split"),
         (("--refit=train+valid", "--benchmark_filename=['a','b','c']"), "but `benchmark_filename` gives parts"),
         (("--refit=train+valid", "--seeds=2"), "`refit` is for a single run"),

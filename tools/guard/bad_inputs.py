@@ -104,7 +104,6 @@ COMMANDS = [
     ["compare", *TOY, "--model=BERT4Rec,BERT4Rec"],
     ["compare", *TOY, "--model=BERT4Rec", "--seeds=0"],
     ["compare", *TOY, "--model=BERT4Rec,"],
-    ["run", *TOY, "--study=none.yaml"],
     ["tune", *TOY, "--params_file=none.hyper"],
     ["tune", *TOY, "--params_file=bad.hyper"],
     ["tune", *TOY, "--params_file=space.hyper", "--algo=exhaustive", "--max_evals=3"],
