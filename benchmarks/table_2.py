@@ -32,7 +32,7 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from recbole.utils import ModelType, get_model
 
-from recbole_bert4rec.comparison.findings import against, ended_by, p_text
+from recbole_bert4rec.comparison.findings import against, p_text
 from recbole_bert4rec.comparison.results import epochs_trained, read_results
 
 GRIDS: dict[str, dict[str, list[Any]]] = {
@@ -186,7 +186,6 @@ def trainings_of(records: list[dict[str, Any]], work: Path) -> list[str]:
         row["validating, min"] = f"{sum(epoch.get('valid_seconds', 0) for epoch in epochs) / len(tested) / 60:.1f}"
         row["epochs"] = ", ".join(f"{epochs_trained(record):.1f}" for record in tested)
         row["best"] = ", ".join(str(record["best_epoch"] + 1) for record in tested)
-        row["ended by"] = ", ".join(sorted({ended_by(record) for record in tested})) if choices else ""
         rows.append(row)
     return table_lines(rows)
 

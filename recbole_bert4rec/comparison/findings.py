@@ -1,4 +1,4 @@
-"""Findings of a comparison: the first model against each other one, the winner, and the reservations."""
+"""Findings of a comparison: the first model against each other one, the winner, and who was best at the end."""
 
 from __future__ import annotations
 
@@ -7,13 +7,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from recbole.utils import ModelType, get_model
 
-from recbole_bert4rec.comparison.results import Results, epochs_trained
+from recbole_bert4rec.comparison.results import Results
 from recbole_bert4rec.comparison.significance import Difference, difference, holm
-from recbole_bert4rec.options.user_models import class_of, is_ours
-from recbole_bert4rec.plugin.user_rows import CAUSAL_MODELS, WindowModel
-from recbole_bert4rec.training.epochs import counted
 
 LEVEL = 0.05
 """Differences with a higher p are not significant."""
@@ -122,18 +118,8 @@ def headline(results: Results, findings: list[Finding]) -> str:
     unknown = " One seed each: how much seeds differ is not known." if seeds == 1 else ""
     return (
         f"{ahead} is ahead of {behind} by {abs(gap.mean):.4f} test {metric}{relative}; "
-        f"95 % interval {low:+.4f} to {high:+.4f}, {p}: {sure}.{unknown}{_reservations(results, finding.rival)}"
+        f"95 % interval {low:+.4f} to {high:+.4f}, {p}: {sure}.{unknown}"
     )
-
-
-def _reservations(results: Results, rival: str) -> str:
-    """Name the reservations about the two models that the headline compares."""
-    reservations = [
-        f"{' and '.join(model for model in (results.reference, rival) if model in models)}: {text}"
-        for text, models in doubts(results).items()
-        if {results.reference, rival} & {*models}
-    ]
-    return f" But {'; '.join(reservations)}." if reservations else ""
 
 
 def p_text(value: float) -> str:
@@ -141,69 +127,11 @@ def p_text(value: float) -> str:
     return "< .0001" if value < 1e-4 else f"{value:.4f}"
 
 
-def doubts(results: Results) -> dict[str, list[str]]:
-    """Return the reasons why figures may be too low, each with its models."""
-    doubted: dict[str, list[str]] = {}
-    for model in results.models:
-        records = results.records[model]
-        share = min(map(epochs_trained, records))
-        if share < 1:
-            doubted.setdefault(f"trained for {share:.0%} of one epoch only", []).append(model)
-            continue
-        at_the_end, cut_off = ([*filter(test, records)] for test in (_was_best_at_the_end, _was_cut_off))
-        if at_the_end or cut_off:
-            count, ending = len(at_the_end), "were best at their last epoch"
-            if len(cut_off) > count:
-                count, ending = len(cut_off), f"were ended by the limit of {_limit(cut_off[0])}"
-            text = f"{count} of {len(records)} runs {ending}: a longer training may be better"
-            doubted.setdefault(text, []).append(model)
-    return doubted
+def best_at_the_end(results: Results) -> list[str]:
+    """Return the models with a run whose last validated epoch was its best: a longer training may be better."""
 
+    def is_late(record: dict[str, Any]) -> bool:
+        validated = [row["epoch"] for row in record["epochs"] if row.get("valid")]
+        return len(validated) > 1 and bool(record["best_epoch"] == validated[-1])
 
-def ended_by(record: dict[str, Any]) -> str:
-    """Name the end of a training: ``limit`` of epochs, ``budget`` or ``early stopping``."""
-    if len(record["epochs"]) >= record["config"]["epochs"] and epochs_trained(record) == len(record["epochs"]):
-        return "limit"
-    if not record.get("budget"):
-        return "early stopping"
-    worse = sum(epoch["epoch"] > record["best_epoch"] for epoch in record["epochs"] if epoch.get("valid"))
-    return "early stopping" if worse > record["config"]["stopping_step"] else "budget"
-
-
-def _was_cut_off(record: dict[str, Any]) -> bool:
-    """Whether a limit ended an unfinished training; with this package's falling learning rate it never does."""
-    falls = is_ours(record["model"]) and record["config"].get("lr_schedule") != "constant"
-    return ended_by(record) != "early stopping" and not falls
-
-
-def _limit(record: dict[str, Any]) -> str:
-    if ended_by(record) == "budget":
-        return f"{record['budget']['seconds']:g} s"
-    return counted(record["config"]["epochs"])
-
-
-def _was_best_at_the_end(record: dict[str, Any]) -> bool:
-    validated = [row["epoch"] for row in record["epochs"] if row.get("valid")]
-    return len(validated) > 1 and bool(record["best_epoch"] == validated[-1])
-
-
-def type_of(model: str) -> ModelType:
-    """Return RecBole's type of a model, by its name."""
-    kind: ModelType = _class_named(model).type
-    return kind
-
-
-def _class_named(model: str) -> Any:
-    """Return a model's class by its name."""
-    return class_of(model) or get_model(model)
-
-
-def shown_in_an_epoch(record: dict[str, Any]) -> str:
-    """Say what a model is shown in one epoch: epochs of different models cannot be compared by their number."""
-    config = record["config"]
-    if is_ours(record["model"]):
-        return "sliding windows of each user" if config.get("window") == "sliding" else "a window of each user"
-    model_class = _class_named(record["model"])
-    if issubclass(model_class, WindowModel) or (config.get("training_rows") and record["model"] in CAUSAL_MODELS):
-        return "all windows of each user (training_rows: user)"
-    return "a padded row a label" if model_class.type == ModelType.SEQUENTIAL else "each interaction"
+    return [model for model in results.models if any(map(is_late, results.records[model]))]

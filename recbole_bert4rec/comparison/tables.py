@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from string import ascii_lowercase
 from typing import Any
 
-from recbole_bert4rec.comparison.findings import Finding, distinct_metrics, doubts, p_text, shown_in_an_epoch
+from recbole_bert4rec.comparison.findings import Finding, distinct_metrics, p_text
 from recbole_bert4rec.comparison.results import Results, epochs_trained, mean_text
 
 
@@ -20,13 +19,11 @@ class Cell:
     Attributes:
         text: a word or a number.
         rank: 1 if it is the best of its group, 2 the second, and so on; 0 without an order.
-        marks: letters of its footnotes.
         differs: whether it differs significantly from the first model.
     """
 
     text: str
     rank: int = 0
-    marks: str = ""
     differs: bool = False
 
 
@@ -38,13 +35,11 @@ class Table:
         header: names of the columns.
         rows: cells of each row.
         texts: how many columns from the left hold words; the others hold numbers.
-        footnotes: mark and text of each.
     """
 
     header: list[str]
     rows: list[list[Cell]]
     texts: int = 1
-    footnotes: list[tuple[str, str]] = field(default_factory=list)
 
 
 def cells(*texts: str) -> list[Cell]:
@@ -59,15 +54,9 @@ def ranks(values: list[float]) -> list[int]:
 
 
 def scores(results: Results, findings: list[Finding]) -> Table:
-    """Return mean and standard deviation over seeds, models by metrics, with reservations as footnotes."""
+    """Return mean and standard deviation over seeds, models by metrics."""
     sure = {(finding.rival, finding.metric) for finding in findings if finding.is_sure}
-    table = _means(results, results.metrics, lambda record: record["test_result"], sure)
-    lettered = list(zip(ascii_lowercase, doubts(results).items(), strict=False))
-    for row, model in zip(table.rows, results.models, strict=True):
-        marks = ",".join(letter for letter, (_, models) in lettered if model in models)
-        row[0] = Cell(row[0].text, marks=marks)
-    table.footnotes.extend((letter, text) for letter, (text, _) in lettered)
-    return table
+    return _means(results, results.metrics, lambda record: record["test_result"], sure)
 
 
 def also_tested(results: Results, protocol: str) -> Table:
@@ -124,7 +113,6 @@ def costs(results: Results) -> Table:
         rows.append(
             cells(
                 model,
-                shown_in_an_epoch(results.records[model][0]),
                 f"{epochs:.2f}" if epochs % 1 else f"{epochs:.0f}",
                 f"{best:.0f}",
                 f"{median(model, lambda record: record['seconds']['train']):.1f}",
@@ -133,8 +121,8 @@ def costs(results: Results) -> Table:
                 f"{median(model, lambda record: record['parameters']):,.0f}",
             )
         )
-    header = ["model", "an epoch shows", "epochs", "best epoch (from 0)", "seconds", "of which training"]
-    return Table([*header, "peak memory, MB", "parameters"], rows, texts=2)
+    header = ["model", "epochs", "best epoch (from 0)", "seconds", "of which training"]
+    return Table([*header, "peak memory, MB", "parameters"], rows)
 
 
 def varieties(results: Results) -> Table:

@@ -14,7 +14,6 @@ import pytest
 
 from recbole_bert4rec.comparison.compare import _announce_replacement, _finished
 from recbole_bert4rec.comparison.comparison import Comparison
-from recbole_bert4rec.comparison.findings import ended_by
 from recbole_bert4rec.comparison.render import escape_markdown, render
 from recbole_bert4rec.comparison.report import write_comparison
 from recbole_bert4rec.comparison.results import metric_of, read_results, read_run
@@ -171,65 +170,17 @@ def test_equal_models_are_told_apart_by_chance_alone(make_folder: Callable[..., 
     assert "\\*" not in text[text.index("| model |") : text.index("Test metrics")]
 
 
-def test_a_table_says_beside_the_figure_why_it_may_be_too_low(make_folder: Callable[..., Path]) -> None:
-    folder = make_folder({"a": {}, "b": {}, "c": {}, "d": {}})
-    for name, changes in {
-        "run0-1": {"epochs": epochs_of(3), "best_epoch": 2},
-        "run1-1": {"epochs": epochs_of(3), "best_epoch": 1},
-        "run2-2": {"epochs": epochs_of(1), "budget": {"last_epoch_share": 0.25, "seconds": 7}},
-        "run3-1": {"model": "SASRec"},
-        "run3-2": {"model": "SASRec", "epochs": epochs_of(9), "best_epoch": 5},
-    }.items():
+def test_a_report_names_the_models_that_were_best_at_their_last_epoch(make_folder: Callable[..., Path]) -> None:
+    folder = make_folder({"a": {}, "b": {}, "c": {}})
+    for name, best in {"run0-1": 2, "run1-1": 1}.items():
         file = folder / "runs" / f"{name}.json"
-        file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
-    text = report_on(folder)["Markdown"]
-    assert "| a<sup>a</sup> |" in text
-    assert "| b |" in text
-    assert "| c<sup>b</sup> |" in text
-    assert "<sup>a</sup> 1 of 2 runs were best at their last epoch: a longer training may be better" in text
-    assert "<sup>b</sup> trained for 25% of one epoch only" in text
-    assert "<sup>c</sup> 1 of 2 runs were ended by the limit of 9 epochs: a longer training may be better" in text
-    assert "runs ended: 6 by early stopping on validation, 1 by the budget, 1 by the limit of epochs" in text
-    assert ". But a: 1 of 2 runs were best at their last epoch" in text.splitlines()[2]
-    assert r"{\footnotesize $^{b}$ trained for 25\% of one epoch only\par}" in report_on(folder)["LaTeX"]
-
-
-@pytest.mark.parametrize(("best", "ended"), [(0, "early stopping"), (1, "budget"), (3, "budget")])
-def test_a_run_with_a_budget_was_ended_by_early_stopping_where_it_had_no_patience_left(best: int, ended: str) -> None:
-    budget = {"last_epoch_share": 1.0, "seconds": 7}
-    assert ended_by(record_of("a", 1, epochs=epochs_of(4), best_epoch=best, budget=budget)) == ended
+        file.write_text(json.dumps({**json.loads(file.read_text()), "epochs": epochs_of(3), "best_epoch": best}))
+    assert "- Best at the last epoch, so that a longer training may be better: a\n" in report_on(folder)["Markdown"]
 
 
 def epochs_of(number: int) -> list[dict[str, Any]]:
     (row,) = record_of("a", 1)["epochs"]
     return [{**row, "epoch": epoch} for epoch in range(number)]
-
-
-@pytest.mark.slow
-def test_costs_say_what_an_epoch_shows(make_folder: Callable[..., Path]) -> None:
-    configs: dict[str, dict[str, Any]] = {
-        "BERT4Rec": {"window": "random", "training_rows": "user"},
-        "SASRecPlus": {"window": "sliding"},
-        "GRU4Rec": {"training_rows": "user"},
-        "SASRec": {},
-        "Caser": {"training_rows": "user"},
-        "Pop": {},
-    }
-    folder = make_folder({model: {} for model in configs})
-    for path in (folder / "runs").glob("*.json"):
-        record = json.loads(path.read_text())
-        record |= {"model": record["contestant"], "config": {"epochs": 9, **configs[record["contestant"]]}}
-        path.write_text(json.dumps(record))
-    text = report_on(folder)["Markdown"]
-    for model, trained_on in {
-        "BERT4Rec": "a window of each user",
-        "SASRecPlus": "sliding windows of each user",
-        "GRU4Rec": "all windows of each user (training_rows: user)",
-        "SASRec": "a padded row a label",
-        "Caser": "a padded row a label",
-        "Pop": "each interaction",
-    }.items():
-        assert f"| {model} | {trained_on} | 1 |" in text
 
 
 def test_a_report_of_other_models_is_not_replaced_without_a_word(
@@ -303,21 +254,6 @@ def test_a_run_that_never_ended_is_run_without_a_word(
     with shown(stream=sys.stdout):
         assert _finished(make_folder({"a": {}, "b": {}}) / "runs", "other", pd.Series(USERS)) is None
     assert capsys.readouterr().out == ""
-
-
-@pytest.mark.slow
-def test_a_report_says_how_much_of_a_history_each_sequential_model_sees_where_they_differ(
-    make_folder: Callable[..., Path],
-) -> None:
-    folder = make_folder({"BERT4Rec": {}, "SASRec": {}, "Pop": {}})
-    assert "Longest input" not in report_on(folder)["Markdown"]
-    for path in (folder / "runs").glob("*.json"):
-        record = json.loads(path.read_text())
-        record["model"] = record["contestant"]
-        length = {"BERT4Rec": 200, "SASRec": 50, "Pop": 9}[record["model"]]
-        record["config"] = {"epochs": 9, "MAX_ITEM_LIST_LENGTH": length}
-        path.write_text(json.dumps(record))
-    assert "Longest input (MAX_ITEM_LIST_LENGTH): BERT4Rec 200, SASRec 50\n" in report_on(folder)["Markdown"]
 
 
 def test_a_report_has_a_table_for_each_further_protocol(make_folder: Callable[..., Path]) -> None:
