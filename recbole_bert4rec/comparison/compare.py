@@ -264,8 +264,8 @@ def _finished(records: Path, name: str, users: pd.Series) -> dict[str, Any] | No
         return None
     try:
         return read_run(records, name, users)[0]
-    except UserError as error:
-        say(f"{name} is run again: {error}")
+    except (OSError, ValueError, KeyError) as error:
+        say(f"{name} is run again: {type(error).__name__}: {error}")
         return None
 
 

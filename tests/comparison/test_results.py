@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,9 +15,8 @@ from recbole.evaluator import metrics as recbole_metrics
 from recbole_bert4rec.comparison.figures import groups
 from recbole_bert4rec.comparison.findings import distinct_metrics
 from recbole_bert4rec.comparison.render import escape_tex
-from recbole_bert4rec.comparison.results import metric_of, read_run
+from recbole_bert4rec.comparison.results import metric_of
 from recbole_bert4rec.comparison.tables import ranks
-from recbole_bert4rec.system.errors import UserError
 from tests.helpers.runs import make_config
 
 
@@ -69,17 +66,3 @@ def test_metrics_that_say_the_same_are_shown_once() -> None:
         "recall@5": [],
         "ndcg@1": ["mrr@1"],
     }
-
-
-@pytest.mark.parametrize("metric", ["precision@0", "hit@ten", "luck@10"])
-def test_a_run_whose_metric_cannot_be_computed_is_refused_in_one_line(metric: str, tmp_path: Path) -> None:
-    numbers = dict.fromkeys(["seed", "parameters", "best_epoch", "peak_memory_mb"], 1)
-    dictionaries: dict[str, Any]
-    dictionaries = {key: {} for key in ["best_valid_result", "variety", "machine", "versions", "config"]}
-    epochs = [{"epoch": 0, "train_seconds": 1.0, "at_second": 1.0}]
-    record = {"model": "BERT4Rec", "seconds": {"train": 1, "total": 1}, "epochs": epochs, **numbers, **dictionaries}
-    (tmp_path / "one.json").write_text(json.dumps({**record, "test_result": {metric: 0.5}}))
-    pd.DataFrame({"user": ["a"], "rank": [1]}).to_parquet(tmp_path / "one.parquet")
-    with pytest.raises(UserError, match=r"one\.parquet is damaged") as error:
-        read_run(tmp_path, "one", pd.Series(["a"]))
-    assert "\n" not in str(error.value)
