@@ -76,14 +76,6 @@ class Parameter:
         steps = f" in steps of {self.values[2]}" if self.kind == "quniform" else ""
         return f"{self.name} from {low:.7g} to {high:.7g}{steps}"
 
-    def holds(self, value: object) -> bool:
-        """Return whether a value can have come from this parameter."""
-        if self.kind == "choice":
-            return any(type(choice) is type(value) and choice == value for choice in self.values)
-        low, high = self.bounds
-        slack = 1e-9 * max(abs(low), abs(high))  # of logarithms taken and undone
-        return is_number(value) and low - slack <= value <= high + slack
-
     def drawn(self, value: object) -> Any:
         """Convert a value of the option to a draw of hyperopt; the inverse of :meth:`value`."""
         if self.kind != "choice":

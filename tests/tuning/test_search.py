@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -123,16 +122,10 @@ def test_a_study_is_not_overwritten_or_mixed_with_another(tmp_path: Path) -> Non
         TrialLog(path, ABOUT, resume=False)
     with pytest.raises(UserError, match=r"another search .model was 'BERT4Rec', not 'SASRec'"):
         TrialLog(path, {**ABOUT, "model": "SASRec"}, resume=True)
-    path.write_text("nonsense\n")
-    with pytest.raises(UserError, match="is not the file of a search"):
-        TrialLog(path, ABOUT, resume=True)
-
-
-def test_a_setting_is_not_kept_twice(tmp_path: Path) -> None:
-    log = TrialLog(tmp_path / "some.jsonl", ABOUT, resume=False)
-    log.add(Trial(0, {"a": 1}, score=0.5))
-    with pytest.raises(ValueError, match="is there already"):
-        log.add(Trial(1, {"a": 1}, score=0.6))
+    for other in ("nonsense\n", "{}\n", f'{path.read_text()}{{"number": 1}}\n'):
+        path.write_text(other)
+        with pytest.raises(UserError, match=r"some\.jsonl is not the file of a search"):
+            TrialLog(path, ABOUT, resume=True)
 
 
 @pytest.mark.parametrize(("bigger", "winner"), [(True, 2), (False, 0)])
@@ -148,77 +141,6 @@ def test_the_best_is_by_score_and_of_equal_ones_the_first_in_the_search(
     assert [trial.score for trial in log.ranking()] == sorted([0.5, 0.5, 0.9, 0.9], reverse=bigger)
 
 
-def changed(**values: Any) -> bytes:
-    """A line of a trial that cannot have been written so."""
-    return json.dumps({**asdict(Trial(1, {"a": 2}, score=0.5)), **values}).encode()
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        (b"\xff\xfe", "codec can't decode"),
-        (b"[" * 100_000, "recursion"),
-        (b"3", "it must be a dictionary, but is 3"),
-        (b"{}", "it must have"),
-        (b'{"number": 1}', "it must have"),
-        (changed(number="1"), "`number` cannot be '1'"),
-        (changed(number=-1), "`number` cannot be -1"),
-        (changed(number=0), "trial 0 is there already"),
-        (changed(params={"a": 1}), "trial 1 is there already"),
-        (changed(params=[1]), r"`params` cannot be \[1\]"),
-        (changed(params={"b": 2}), r"`params` must be values of \['a'\]"),
-        (changed(params={"a": 4}), "`a` cannot be 4 in this search"),
-        (changed(params={"a": True}), "`a` cannot be True in this search"),
-        (changed(status="done"), "`status` cannot be 'done'"),
-        (changed(score=None), "`score` cannot be None"),
-        (changed(score="x"), "`score` cannot be 'x'"),
-        (changed(score=float("nan")), "`score` cannot be nan"),
-        (changed(status=FAILED), "`score` cannot be 0.5"),
-        (changed(valid=None), "`valid` cannot be None"),
-        (changed(valid={"x": "y"}), "`valid` cannot be"),
-        (changed(epochs=1.5), "`epochs` cannot be 1.5"),
-        (changed(best_epoch="x"), "`best_epoch` cannot be 'x'"),
-        (changed(seconds=None), "`seconds` cannot be None"),
-        (changed(reason=0), "`reason` cannot be 0"),
-    ],
-)
-def test_a_damaged_line_of_a_trial_is_refused_by_its_number(tmp_path: Path, line: bytes, message: str) -> None:
-    path = tmp_path / "some.jsonl"
-    TrialLog(path, ABOUT, resume=False).add(Trial(0, {"a": 1}, score=0.5, valid={"ndcg@10": None}))  # type: ignore[dict-item]
-    whole = path.read_bytes()
-    path.write_bytes(whole + line + b"\n")
-    with pytest.raises(UserError, match=rf"some.jsonl, line 3 is no trial of this search: .*{message}") as error:
-        TrialLog(path, ABOUT, resume=True)
-    assert len(str(error.value)) < 800
-    path.write_bytes(whole + changed() + b"\n")
-    assert [trial.number for trial in TrialLog(path, ABOUT, resume=True).trials] == [0, 1]
-
-
-@pytest.mark.parametrize("line", [b"\xff", b"{}", b"[]", b'{"search": 3}', b"[" * 100_000, b"nonsense"])
-def test_a_damaged_first_line_is_refused(tmp_path: Path, line: bytes) -> None:
-    (tmp_path / "some.jsonl").write_bytes(line + b"\n")
-    with pytest.raises(UserError, match="is not the file of a search: line 1"):
-        TrialLog(tmp_path / "some.jsonl", ABOUT, resume=True)
-
-
-@pytest.mark.parametrize(
-    ("parameter", "inside", "outside"),
-    [
-        (Parameter("x", "choice", (1, "a", None, [1, 2])), [1, "a", None, [1, 2]], [1.0, True, "b", [2, 1]]),
-        (Parameter("x", "uniform", (-1, 1)), [-1, 0.5, 1], [-1.1, 2, "0", True, None]),
-        (Parameter("x", "quniform", (16, 64, 16)), [16, 64], [15, 80]),
-        (Parameter("x", "loguniform", (-1, 0)), [0.9999999999, 0.5], [0.3, 1.1]),
-        (Parameter("x", "loguniform10", (1e-4, 1e-2)), [1e-4 * (1 - 1e-12), 1e-2], [9e-5, 0.02, float("nan")]),
-    ],
-    ids=lambda value: value.kind if isinstance(value, Parameter) else "",
-)
-def test_a_parameter_knows_what_can_have_come_from_it(
-    parameter: Parameter, inside: list[Any], outside: list[Any]
-) -> None:
-    assert all(map(parameter.holds, inside))
-    assert not any(map(parameter.holds, outside))
-
-
 @pytest.mark.parametrize("algorithm", ["random", "bayes"])
 def test_what_is_proposed_can_have_come_from_the_space(algorithm: str) -> None:
     parameters = tuple(
@@ -232,4 +154,7 @@ def test_what_is_proposed_can_have_come_from_the_space(algorithm: str) -> None:
         }.items()
     )
     for _, params in proposals(Search(Space(parameters), algorithm, 60, seed=0, bigger=True)):
-        assert all(parameter.holds(params[parameter.name]) for parameter in parameters)
+        assert params["choice"] in ("a", 2)
+        for parameter in parameters[:-1]:
+            low, high = parameter.bounds
+            assert low - 1e-9 <= params[parameter.name] <= high + 1e-9
