@@ -32,7 +32,7 @@ def draw(results: Results) -> dict[str, Figure]:
     }
     if results.about.get("axis"):
         figures = {"what is varied": _axis(results), **figures}
-    return {**figures, "variety": _variety(results)} if results.has_variety else figures
+    return figures
 
 
 def _axis(results: Results) -> Figure:
@@ -182,23 +182,6 @@ def _top_k(results: Results) -> Figure:
         axes.set(xlabel="k", ylabel=f"test {name}@k", ylim=(0, None))
     _legend(figure, sides[0])
     return _bare(figure, sides)
-
-
-def _variety(results: Results) -> Figure:
-    """Draw how much of the catalogue is recommended, and how popular those items are."""
-    figure = Figure(figsize=(5.5, 4), layout="constrained")
-    axes = figure.subplots()
-    for number, model in enumerate(results.models):
-        runs = pd.DataFrame([record["variety"] for record in results.records[model]])
-        coverage, popularity = (runs[name].mean() for name in runs)
-        spread = [runs[name].std() if len(runs) > 1 else 0.0 for name in runs]
-        style = {**_style(number), "linestyle": "", "markersize": 8, "capsize": 2, "elinewidth": 0.8}
-        axes.errorbar(popularity, coverage, spread[0], spread[1], label=plain_text(model), **style)
-    names = list(results.records[results.models[0]][0]["variety"])
-    axes.set(xlabel=f"{names[1]} (0 rarest items, 1 most popular)", ylabel=f"{names[0]} (share of all items)")
-    axes.margins(0.15)
-    _legend(figure, axes)
-    return _bare(figure, [axes])
 
 
 def _bare(figure: Figure, sides: Iterable[Axes]) -> Figure:

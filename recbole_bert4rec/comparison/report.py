@@ -134,8 +134,6 @@ def _sections(results: Results, findings: list[Finding], scores: Table) -> list[
     if findings:
         sections.append(Section("Differences", tables.differences(results, findings), _NOTES["differences"]))
     sections.append(Section("Cost", tables.costs(results), _NOTES["costs"]))
-    if results.has_variety:
-        sections.append(Section("Variety", tables.varieties(results), _NOTES["variety"]))
     return sections
 
 
@@ -157,13 +155,10 @@ _NOTES = {
     "is of a paired t-test over users that counts the seeds as samples, too. Holm's correction is over the rivals of a "
     "metric. One seed cannot show how much seeds differ; use three or more.",
     "costs": "Medians over seeds. Seconds are training and validation; memory is the process's, without that of a GPU.",
-    "variety": "coverage: share of the items that are recommended to anybody; popularity: how popular the recommended "
-    "items are, 0 rarest to 1 most popular.",
 }
 _CAPTIONS = {
     "what is varied": "Test metrics by what the study varies: mean and standard deviation over seeds; a dot is a run.",
     "learning curves": "Validation against epochs and seconds; a line is a run.",
     "groups of users": "Test metric by length of the history and by popularity of the target; bars are 95 % intervals.",
     "length of the list": "Test metrics as the list of recommended items grows.",
-    "variety": "Coverage and popularity of what is recommended: mean and standard deviation over seeds.",
 }

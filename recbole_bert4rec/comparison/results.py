@@ -47,11 +47,6 @@ class Results:
         first = str(self.about["models"][0])
         return first if first in self.models else None
 
-    @property
-    def has_variety(self) -> bool:
-        """Whether the runs recorded the variety of their recommendations; with sampled candidates they do not."""
-        return all(record["variety"] for records in self.records.values() for record in records)
-
     def scores(self, model: str, metric: str) -> NDArray[np.float64]:
         """Return the test metric of each run, as RecBole printed it; *Shape:* (S,)."""
         return np.array([record["test_result"][metric] for record in self.records[model]], dtype=float)

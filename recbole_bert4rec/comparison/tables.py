@@ -123,13 +123,3 @@ def costs(results: Results) -> Table:
         )
     header = ["model", "epochs", "best epoch (from 0)", "seconds", "of which training"]
     return Table([*header, "peak memory, MB", "parameters"], rows)
-
-
-def varieties(results: Results) -> Table:
-    """Return coverage and popularity of the items that each model recommends."""
-    names = list(results.records[results.models[0]][0]["variety"])
-    rows = [
-        cells(model, *(mean_text([record["variety"][name] for record in results.records[model]]) for name in names))
-        for model in results.models
-    ]
-    return Table(["model", *names], rows)

@@ -1,4 +1,4 @@
-"""Notes the rank of each user's target in the test of any RecBole model, and how varied the best items are."""
+"""Notes the rank of each user's target in the test of any RecBole model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from recbole_bert4rec.plugin.ranking import Ranking
 from recbole_bert4rec.plugin.trainer import BERT4RecTrainer
 from recbole_bert4rec.system.constants import RANK_DEPTH
 from recbole_bert4rec.system.files import atomic_write
-from recbole_bert4rec.training.interactions import Ids
 
 BEYOND = 0
 """Rank of a target that is further down."""
@@ -38,7 +37,6 @@ class RankLog(Callback):
         self._users: list[Tensor] = []
         self._targets: list[Tensor] = []
         self._ranks: list[Tensor] = []
-        self._best: list[Tensor] = []
 
     def on_test_begin(self, trainer: Trainer, loader: AbstractDataLoader) -> None:
         """Begin to note ranks; let BERT4Rec, which makes no matrix of scores, rank as deep as is needed."""
@@ -53,7 +51,7 @@ class RankLog(Callback):
         self._testing = False
 
     def on_ranking_end(self, trainer: Trainer, ranked: RankedBatch) -> None:
-        """Note the rank of each target, and the best items."""
+        """Note the rank of each target."""
         if not self._testing:
             return
         if isinstance(ranked.scores, Ranking):
@@ -65,7 +63,6 @@ class RankLog(Callback):
         # a target that a tie puts 11th in `best` may stand 9th in `deeper`: RecBole's metrics do not count it
         far = torch.where(far > 0, far.clamp_min(self._k + 1), BEYOND)
         self._ranks.append(torch.where(near > 0, near, far).cpu())
-        self._best.append(best.cpu())
         self._users.append(torch.unique_consecutive(ranked.interaction[self._dataset.uid_field].cpu()))
         self._targets.append(ranked.targets.cpu())
 
@@ -79,24 +76,6 @@ class RankLog(Callback):
         return pd.DataFrame(
             {"user": user_tokens[users.numpy()], "target": item_tokens[targets.numpy()], "rank": ranks.numpy()}
         )
-
-    def variety(self, training_counts: Ids) -> dict[str, float]:
-        """Return the share of the catalogue that is recommended to anybody, and how popular the recommended items are.
-
-        Args:
-            training_counts: how often each item stands in the training part. *Shape:* (N,)
-
-        Returns:
-            coverage@K, and popularity@K: the mean over users and items of the share of the other items that stand
-            less often in the training part (0 rarest, 1 most popular); K is the largest ``topk``.
-        """
-        items = torch.cat(self._best).numpy()
-        counts = training_counts[1:]
-        below = np.searchsorted(np.sort(counts), training_counts, side="left") / max(1, len(counts) - 1)
-        return {
-            f"coverage@{self._k}": len(np.unique(items)) / len(counts),
-            f"popularity@{self._k}": float(below[items].mean()),
-        }
 
 
 def _rank(items: Tensor, targets: Tensor) -> Tensor:

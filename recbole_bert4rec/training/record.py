@@ -118,8 +118,6 @@ class RunRecord(_Always, total=False):
         versions: of Python and the packages that matter.
         machine: processor, cores, threads and GPU.
         budget: only if time ended the training; see :class:`BudgetRecord`.
-        variety: only if ranks are written; coverage and popularity of the recommended items, empty among sampled
-            candidates.
         refit: only with the option ``refit``; see :class:`RefitRecord`.
         also: only with further protocols; the test metrics under each, by its file's name.
         learnt: only of a model with ``seen_bias``; its value.
@@ -130,7 +128,6 @@ class RunRecord(_Always, total=False):
     """
 
     budget: BudgetRecord
-    variety: dict[str, float]
     refit: RefitRecord
     also: dict[str, dict[str, float]]
     contestant: str

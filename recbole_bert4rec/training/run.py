@@ -14,7 +14,6 @@ from typing import Any, cast
 
 import psutil
 from recbole.config import Config
-from recbole.data.dataloader import FullSortEvalDataLoader
 from recbole.trainer import Trainer
 from recbole.utils import get_environment, init_seed, set_color
 
@@ -32,7 +31,7 @@ from recbole_bert4rec.system.files import locked
 from recbole_bert4rec.system.interrupts import Interrupted
 from recbole_bert4rec.system.scoped import replaced
 from recbole_bert4rec.training.budget import Budget
-from recbole_bert4rec.training.build import Data, Experiment, build, translate_errors
+from recbole_bert4rec.training.build import Experiment, build, translate_errors
 from recbole_bert4rec.training.epochs import EpochLog
 from recbole_bert4rec.training.inputs import check_places, configure
 from recbole_bert4rec.training.logs import logged, no_bars, say, shown
@@ -175,8 +174,6 @@ class _Watch:
         record = self.writer.record(experiment.trainer, test_metrics)
         if self._budget is not None:
             record["budget"] = {"seconds": self._budget.seconds, "last_epoch_share": self._budget.last_epoch_share}
-        if self.ranks is not None:
-            record["variety"] = _variety(self.ranks, experiment.data)
         return record
 
 
@@ -245,13 +242,6 @@ def _log_results(config: Config, valid: Metrics | None, test: Metrics | None) ->
     logger.info("The running environment of this training is as follows:\n" + environment)
     logger.info(set_color("best valid ", "yellow") + f": {valid}")
     logger.info(set_color("test result", "yellow") + f": {test}")
-
-
-def _variety(ranks: RankLog, data: Data) -> dict[str, float]:
-    """Return the variety of the recommended items; nothing if candidates are drawn, which would decide about it."""
-    if not isinstance(data.test, FullSortEvalDataLoader):
-        return {}
-    return ranks.variety(data.interactions.training_counts(data.train, (data.valid, data.test)))
 
 
 def _write_files(

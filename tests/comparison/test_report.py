@@ -37,7 +37,6 @@ def record_of(model: str, seed: int, **changes: Any) -> dict[str, Any]:
         "best_epoch": 0,
         "best_valid_result": metrics,
         "test_result": metrics,
-        "variety": {"coverage@5": 0.5, "popularity@5": 0.5},
         "epochs": [epoch],
         "machine": {"processor": TAG, "cores": 2, "threads": 1, "gpu": None},
         "versions": {"torch": "2"},

@@ -120,7 +120,6 @@ def test_a_run_on_a_large_log_is_the_run_in_memory(tmp_path: Path, monkeypatch: 
         found.append(run(model="BERT4Rec", dataset=log, options=options, **asked))
     memory, disk = found
     assert (tmp_path / "memory.csv").read_text() == (tmp_path / "disk.csv").read_text()
-    assert memory.record["variety"] == disk.record["variety"]
     assert memory.refit_test_result == disk.refit_test_result
     assert memory.test_result == disk.test_result
     assert memory.best_valid_result == disk.best_valid_result

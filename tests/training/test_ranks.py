@@ -47,18 +47,3 @@ def test_every_user_has_the_rank_of_the_last_item_and_the_metrics_follow_from_th
         place = ranks["rank"].where(hit, np.inf)
         for name, gain in (("hit", hit), ("mrr", 1 / place), ("ndcg", hit / np.log2(place + 1))):
             assert record["test_result"][f"{name}@{k}"] == pytest.approx(gain.fillna(0).mean(), abs=1e-6)
-
-
-def test_what_is_recommended_is_told_apart_by_how_varied_and_how_popular_it_is(
-    write_inter: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    varied = {}
-    for model in ("BERT4Rec", "Pop"):
-        with monkeypatch.context() as patched:
-            varied[model] = ranks_of(model, 5, write_inter, patched, exclude_seen=True)[1]["variety"]
-        next(Path("saved").glob("*.json")).unlink()
-    for found in varied.values():
-        assert set(found) == {"coverage@5", "popularity@5"}
-        assert 0 < found["coverage@5"] <= 1
-    # among items that a user has not seen nobody recommends more popular ones than Pop
-    assert 0 <= varied["BERT4Rec"]["popularity@5"] <= varied["Pop"]["popularity@5"] <= 1

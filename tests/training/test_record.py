@@ -50,7 +50,7 @@ def mistakes(value: Any, wanted: Any, place: str = "record") -> list[str]:
     [
         {},
         {"model": "Pop"},
-        {"budget": 30.0, "ranks": "ranks.parquet"},
+        {"budget": 30.0},
         {"options": {"refit": "train+valid"}},
         {"options": {"eval_step": 0}},
     ],
@@ -62,10 +62,9 @@ def test_a_real_record_follows_the_schema(more: dict[str, Any], write_inter: Any
     record = json.loads(result.record_path.read_text())
     assert record["schema"] == SCHEMA == 1
     assert not mistakes(record, RunRecord)
-    optional = {"budget", "variety", "refit"} & set(record)
+    optional = {"budget", "refit"} & set(record)
     assert optional == {
         *(["budget"] if "budget" in more else []),
-        *(["variety"] if "ranks" in more else []),
         *(["refit"] if "refit" in options else []),
     }
     assert read_record(result.record_path) == record
