@@ -20,7 +20,7 @@ EXTRAS = {
     "uvicorn": "serve",
 }
 """The extra by the library's module."""
-OF_A_SEARCH = ("hyperopt", "matplotlib", "plotly")
+OF_A_SEARCH = ("hyperopt", "plotly")
 """Modules that every search needs."""
 
 

@@ -41,7 +41,7 @@ from recbole_bert4rec.tuning.search import Search
 from recbole_bert4rec.tuning.space import Space, read_space
 from recbole_bert4rec.tuning.trials import FAILED, STOPPED, Trial, TrialLog
 
-_TAKEN = (".jsonl", ".pth", ".html", ".png", ".yaml", ".lock")
+_TAKEN = (".jsonl", ".pth", ".html", ".yaml", ".lock")
 """Endings of the files written beside the output file."""
 _AT_MOST_1 = {"dropout", "prob", "rate", "ratio", "share"}
 """Words in the names of options that are seldom above 1."""
@@ -281,8 +281,8 @@ def _finish(request: SearchRequest, log: TrialLog, config: Config, folder: Path)
     _write_result_file(request.output, log, best, tested)
     os.replace(weights, request.beside(".pth"))
     files = {"trials": log.path, "results": request.output, "weights": request.beside(".pth")}
-    files |= write_report(log.path, request.display or request.beside(".html"))
-    files["best options"] = request.beside(".best.yaml")
+    files |= {"plots": request.display or request.beside(".html"), "best options": request.beside(".best.yaml")}
+    write_report(log.path, files["plots"])
     say(_summary(log, best, config, tested))
     model_flag = f" --model={request.task.model}" if ":" in request.task.model else ""  # which no file imports
     lines = [

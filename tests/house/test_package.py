@@ -133,7 +133,7 @@ print(main(["tune", "--params_file={__file__}"]), main(["--model=Pop,BERT4Rec"])
     done = python(program)
     assert done.stdout == "1 1\n"
     search, comparison = done.stderr.splitlines()
-    assert "hyperopt, matplotlib, plotly" in search
+    assert "hyperopt, plotly" in search
     assert "plots" in comparison
 
 

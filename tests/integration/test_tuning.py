@@ -86,7 +86,7 @@ def test_every_combination_runs_once_and_the_winner_is_tested_once(hyperopt_run:
     assert text.count("Valid result") == 4
     assert text.count("Test result") == 1
     assert not (folder / "hyper.trials").exists()
-    for name in ("hyper.pth", "hyper.html", "hyper.coordinates.png", "hyper.best.yaml"):
+    for name in ("hyper.pth", "hyper.html", "hyper.best.yaml"):
         assert (folder / name).stat().st_size > 0
 
 

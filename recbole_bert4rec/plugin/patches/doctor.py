@@ -57,7 +57,7 @@ NEEDS = (
     Need("jinja2", "jinja2", "reports"),
     Need("tabulate", "tabulate", "tables; here, tables with borders"),
     Need("tqdm", "tqdm", "progress bars"),
-    Need("matplotlib", "matplotlib", "comparisons and tuning", False),
+    Need("matplotlib", "matplotlib", "comparisons", False),
     Need("onnxruntime", "onnxruntime", "models that were exported, and export", False),
     Need("onnx", "onnx", "export", False),
     Need("onnxscript", "onnxscript", "export", False),
