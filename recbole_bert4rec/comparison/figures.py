@@ -6,33 +6,24 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator, StrMethodFormatter
-from numpy.typing import NDArray
 
-from recbole_bert4rec.comparison.results import Results, metric_of
-from recbole_bert4rec.system.constants import RANK_DEPTH
+from recbole_bert4rec.comparison.results import Results
 
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8c8c00")
 """After Okabe and Ito (2008)."""
 _MARKERS, _LINES = "osD^vPX*", ("-", "--", "-.", ":")
-_BINS, _FEW = 5, 6
+_FEW = 6
 _SHORT = 10
 """Epochs below which an axis need not be logarithmic."""
 
 
 def draw(results: Results) -> dict[str, Figure]:
-    """Draw every picture; return them by name."""
-    figures = {
-        "learning curves": _curves(results),
-        "groups of users": _groups(results),
-        "length of the list": _top_k(results),
-    }
-    if results.about.get("axis"):
-        figures = {"what is varied": _axis(results), **figures}
-    return figures
+    """Draw every picture; return them by the name of their file."""
+    varied = {"what-is-varied": _axis(results)} if results.about.get("axis") else {}
+    return {**varied, "learning-curves": _curves(results)}
 
 
 def _axis(results: Results) -> Figure:
@@ -103,85 +94,6 @@ def _curves(results: Results) -> Figure:
         axes.xaxis.set_minor_locator(NullLocator())
     _legend(figure, left)
     return _bare(figure, [left, right])
-
-
-def _groups(results: Results) -> Figure:
-    """Draw the test metric by length of the history and by popularity of the target."""
-    titles = {
-        "history_length": "items before the target",
-        "target_popularity": "interactions of the target in training",
-    }
-    many = len(results.models) > _FEW
-    height = 1.5 + 0.3 * len(results.models) if many else 4.0
-    figure = Figure(figsize=(10, height), layout="constrained")
-    sides = figure.subplots(1, 2, sharey=True)
-    for axes, (column, title) in zip(sides, titles.items(), strict=True):
-        group, labels = groups(results.rows[column])
-        members = [group == number for number in range(len(labels))]
-        means = {model: results.by_user(model, results.main_metric).mean(0) for model in results.models}
-        parts = {model: [of_users[users] for users in members] for model, of_users in means.items()}
-        (_draw_shades if many else _draw_bars)(axes, parts)
-        ticks = [f"{label}\n{users.sum()} users" for label, users in zip(labels, members, strict=True)]
-        axes.set_xticks(range(len(labels)), ticks)
-        axes.set_xlabel(title)
-    if many:
-        figure.suptitle(
-            f"test {results.main_metric}; red is better than {plain_text(results.models[0])}, blue worse", fontsize=10
-        )
-        return figure
-    sides[0].set_ylabel(f"test {results.main_metric}")
-    _legend(figure, sides[0])
-    return _bare(figure, sides)
-
-
-def _draw_bars(axes: Axes, parts: dict[str, list[NDArray[np.float64]]]) -> None:
-    """Draw a line a model; bars are 95 % intervals."""
-    for number, (model, of_groups) in enumerate(parts.items()):
-        shift = (number - (len(parts) - 1) / 2) * min(0.12, 0.8 / len(parts))
-        means = np.array([part.mean() for part in of_groups])
-        error = np.array([1.96 * part.std(ddof=1) / np.sqrt(len(part)) if len(part) > 1 else 0.0 for part in of_groups])
-        bars = np.stack([np.minimum(error, means), error])  # no metric is below 0
-        style = {**_style(number), "linewidth": 0.8, "capsize": 2}
-        axes.errorbar(np.arange(len(means)) + shift, means, bars, label=plain_text(model), **style)
-
-
-def _draw_shades(axes: Axes, parts: dict[str, list[NDArray[np.float64]]]) -> None:
-    """Draw a row a model, for many models; shades compare it with the first model in each group."""
-    means = np.array([[part.mean() for part in of_groups] for of_groups in parts.values()])
-    change = means - means[0]
-    most = float(np.abs(change).max()) or 1.0
-    axes.imshow(change, cmap="coolwarm", vmin=-most, vmax=most, aspect="auto")
-    for (row, column), mean in np.ndenumerate(means):
-        shade = "white" if abs(change[row, column]) > 0.7 * most else "black"
-        axes.text(column, row, f"{mean:.3f}", ha="center", va="center", fontsize=8, color=shade)
-    axes.set_yticks(range(len(parts)), [plain_text(model) for model in parts])
-
-
-def groups(values: pd.Series) -> tuple[Any, list[str]]:
-    """Form up to five groups of about as many users each; return the group of every user, and the groups' names."""
-    cuts = np.unique(np.quantile(values, np.linspace(0, 1, _BINS + 1)[1:-1], method="lower"))
-    group = np.searchsorted(cuts, values.to_numpy(), side="left")  # a cut is the last value of its group
-    present = np.unique(group)
-    group = np.searchsorted(present, group)
-    of_groups = [values[group == number].astype(int) for number in range(len(present))]
-    bounds = [(part.min(), part.max()) for part in of_groups]
-    return group, [str(low) if low == high else f"{low}–{high}" for low, high in bounds]
-
-
-def _top_k(results: Results) -> Figure:
-    """Draw Hit and NDCG as lists grow."""
-    figure = Figure(figsize=(10, 4), layout="constrained")
-    sides = figure.subplots(1, 2)
-    depth = np.unique(np.linspace(1, min(RANK_DEPTH, results.about["items"]), 26).astype(int))
-    for axes, name in zip(sides, ("hit", "ndcg"), strict=True):
-        for number, model in enumerate(results.models):
-            values = [metric_of(results.ranks[model], f"{name}@{k}").mean() for k in depth]
-            axes.plot(
-                depth, values, label=plain_text(model), markersize=4, markevery=5, linewidth=1.2, **_style(number)
-            )
-        axes.set(xlabel="k", ylabel=f"test {name}@k", ylim=(0, None))
-    _legend(figure, sides[0])
-    return _bare(figure, sides)
 
 
 def _bare(figure: Figure, sides: Iterable[Axes]) -> Figure:

@@ -1,23 +1,16 @@
-"""Templates of reports, and the escaping of users' texts in Markdown, LaTeX and HTML."""
+"""Tables in Markdown and LaTeX, and the escaping of users' texts in both."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
-from typing import Any
+from collections.abc import Iterable
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from recbole_bert4rec.comparison.tables import Cell, Table
 
-_Escapes = dict[str, "str | int | None"]
-_MARKDOWN: _Escapes = {character: "\\" + character for character in "\\`*[]|"}
+_MARKDOWN = {character: "\\" + character for character in "\\`*[]|"}
 _MARKDOWN |= {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
-_TEX: _Escapes = {character: "\\" + character for character in "_&%#${}"}
+_TEX = {character: "\\" + character for character in "_&%#${}"}
 _TEX |= {"\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}"}
 _TEX |= {"±": r"$\pm$", "−": "$-$", "<": "$<$", ">": "$>$"}
-
-
-class _Ready(str):
-    """Text that a filter has escaped."""
 
 
 def one_line(text: str) -> str:
@@ -40,45 +33,37 @@ def escape_cell(text: str) -> str:
     return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
 
 
-def _code(text: str) -> _Ready:
+def code(text: str) -> str:
     """Return a text as code of Markdown, with as many quotes around it as it needs."""
     text, quote = one_line(text), "`"
     while quote in text:
         quote += "`"
-    return _Ready(f"{quote} {text} {quote}" if "`" in text else f"{quote}{text}{quote}")
+    return f"{quote} {text} {quote}" if "`" in text else f"{quote}{text}{quote}"
 
 
-def _comment(text: str) -> _Ready:
-    """Return a text for a comment of LaTeX, which ends with its line."""
-    return _Ready(one_line(text))
+def markdown_rows(table: Table) -> list[str]:
+    """Return the lines of a table in Markdown."""
+
+    def shown(cell: Cell) -> str:
+        text = escape_markdown(cell.text)
+        text = {1: f"**{text}**", 2: f"<u>{text}</u>"}.get(cell.rank, text)
+        return text + (r"\*" if cell.differs else "")
+
+    def row(texts: Iterable[str]) -> str:
+        return "".join(["|", *(f" {text} |" for text in texts)])
+
+    rules = "".join("-|" if column < table.texts else "-:|" for column in range(len(table.header)))
+    return [row(map(escape_markdown, table.header)), f"|{rules}", *(row(map(shown, cells)) for cells in table.rows)]
 
 
-def render(template: str, **values: object) -> str:
-    """Fill a template in.
+def tex_rows(table: Table) -> list[str]:
+    """Return the lines of a table in LaTeX: its header, a rule, and its rows."""
 
-    Args:
-        template: a file of ``templates/`` without the ``.j2``; its ending says how texts are escaped.
-        values: variables of the template.
-    """
-    return _environment(template.rpartition(".")[2]).get_template(f"{template}.j2").render(values)
+    def shown(cell: Cell) -> str:
+        text = escape_tex(cell.text)
+        text = {1: rf"\textbf{{{text}}}", 2: rf"\underline{{{text}}}"}.get(cell.rank, text)
+        return text + ("$^{*}$" if cell.differs else "")
 
-
-@cache
-def _environment(ending: str) -> Environment:
-    """Return the environment of one format; every text that a template puts in is escaped, unless a filter did so."""
-    settings: dict[str, Any] = {
-        "loader": PackageLoader("recbole_bert4rec.comparison"),
-        "undefined": StrictUndefined,
-        "trim_blocks": True,
-        "lstrip_blocks": True,
-    }
-    if ending == "html":
-        return Environment(autoescape=True, keep_trailing_newline=True, **settings)
-    escape: Callable[[str], str] = {"md": escape_markdown, "tex": escape_tex}[ending]
-    environment = Environment(  # noqa: S701  no HTML: `finalize` escapes
-        finalize=lambda value: value if isinstance(value, _Ready) else escape(str(value)),
-        keep_trailing_newline=True,
-        **settings,
-    )
-    environment.filters |= {"code": _code, "comment": _comment}
-    return environment
+    rows = [list(map(escape_tex, table.header)), *(list(map(shown, cells)) for cells in table.rows)]
+    header, *lines = [" & ".join(texts) + r" \\" for texts in rows]
+    return [header, r"\midrule", *lines]

@@ -1,66 +1,30 @@
-"""A comparison's report: one set of tables and pictures, written as Markdown, as LaTeX and as a page of HTML."""
+"""A comparison's report: one set of tables and pictures as Markdown, and the table of scores as LaTeX."""
 
 from __future__ import annotations
 
-import io
 import re
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from recbole_bert4rec.comparison import tables
 from recbole_bert4rec.comparison.facts import candidates, facts
 from recbole_bert4rec.comparison.findings import LEVEL, Finding, distinct_metrics, find, headline
-from recbole_bert4rec.comparison.render import escape_cell, render
+from recbole_bert4rec.comparison.render import (
+    code,
+    escape_cell,
+    escape_markdown,
+    escape_tex,
+    markdown_rows,
+    one_line,
+    tex_rows,
+)
 from recbole_bert4rec.comparison.results import Results
 from recbole_bert4rec.comparison.tables import Table
 from recbole_bert4rec.system.files import atomic_write
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-
-@dataclass(frozen=True)
-class Section:
-    """A table, its title (the first has none) and how to read it."""
-
-    title: str
-    table: Table
-    note: str
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A figure: as a file beside the report, and as an element of a page."""
-
-    caption: str
-    file: str
-    svg: str
-
-
-@dataclass(frozen=True)
-class ComparisonReport:
-    """The whole content of a report, in any format.
-
-    Attributes:
-        title: models and data set.
-        headline: the result in a sentence.
-        command: as the user typed it.
-        facts: data, protocol, machine and so on, a line each.
-        sections: the tables.
-        pictures: the figures.
-    """
-
-    title: str
-    headline: str
-    command: str
-    facts: list[str]
-    sections: list[Section]
-    pictures: list[Picture]
-
 
 def write_comparison(folder: Path, results: Results) -> dict[str, Path]:
-    """Write runs.csv, the pictures, report.md, table.tex and report.html.
+    """Write runs.csv, the pictures, report.md and table.tex.
 
     Args:
         folder: of the comparison.
@@ -73,29 +37,54 @@ def write_comparison(folder: Path, results: Results) -> dict[str, Path]:
 
     findings = find(results)
     scores = tables.scores(results, findings)
-    report = ComparisonReport(
-        title=f"{', '.join(results.models)} on {results.about['dataset']}",
-        headline=headline(results, findings),
-        command=results.about["command"],
-        facts=facts(results),
-        sections=_sections(results, findings, scores),
-        pictures=[_write_picture(folder, name, figure) for name, figure in draw(results).items()],
-    )
+    pictures = draw(results)
+    for name, figure in pictures.items():
+        with atomic_write(folder / f"{name}.png") as temporary:
+            figure.savefig(temporary, dpi=120, format="png")
     with atomic_write(folder / "runs.csv") as temporary:
         table = results.table()
         table.assign(model=table["model"].map(escape_cell)).to_csv(temporary, index=False)
-    for_tex = {"table": scores, "caption": _caption(results), "label": _label(results), "level": LEVEL}
     texts = {
-        "Markdown": ("report.md", render("report.md", report=report)),
-        "LaTeX": ("table.tex", render("table.tex", report=report, **for_tex)),
-        "page": ("report.html", render("report.html", report=report, title=report.title)),
+        "Markdown": ("report.md", _markdown(results, findings, scores, pictures)),
+        "LaTeX": ("table.tex", _tex(results, scores)),
     }
     written = {"runs": folder / "runs.csv"}
-    for kind, (name, text) in texts.items():
+    for kind, (name, lines) in texts.items():
         written[kind] = folder / name
         with atomic_write(written[kind]) as temporary:
-            temporary.write_text(text, encoding="utf-8")
+            temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return written
+
+
+def _markdown(results: Results, findings: list[Finding], scores: Table, pictures: Iterable[str]) -> list[str]:
+    """Return the lines of the report; ``pictures`` are names of files without their ending."""
+    lines = [f"# {escape_markdown(', '.join(results.models))} on {escape_markdown(results.about['dataset'])}", ""]
+    lines += [escape_markdown(headline(results, findings)), "", code(results.about["command"]), ""]
+    lines += [f"- {escape_markdown(fact)}" for fact in facts(results)]
+    for title, table, note in _sections(results, findings, scores):
+        lines += ["", f"## {escape_markdown(title)}"] if title else []
+        lines += ["", *markdown_rows(table), "", escape_markdown(note)]
+    for name in pictures:
+        lines += ["", f"![{_CAPTIONS[name]}]({name}.png)", "", _CAPTIONS[name]]
+    return lines
+
+
+def _tex(results: Results, scores: Table) -> list[str]:
+    """Return the lines of the table of scores, below the facts as comments."""
+    return [
+        *(f"% {one_line(fact)}" for fact in facts(results)),
+        r"% needs \usepackage{booktabs}",
+        r"\begin{table}",
+        r"\centering",
+        rf"\caption{{{escape_tex(_caption(results))}}}",
+        rf"\label{{{_label(results)}}}",
+        rf"\begin{{tabular}}{{ll{'r' * (len(scores.header) - 2)}}}",
+        r"\toprule",
+        *tex_rows(scores),
+        r"\bottomrule",
+        r"\end{tabular}",
+        r"\end{table}",
+    ]
 
 
 def _caption(results: Results) -> str:
@@ -117,23 +106,15 @@ def _label(results: Results) -> str:
     return "tab:" + re.sub(r"[^a-z0-9]+", "-", str(results.about["dataset"]).lower()).strip("-")
 
 
-def _write_picture(folder: Path, name: str, figure: Figure) -> Picture:
-    file = f"{name.replace(' ', '-')}.png"
-    with atomic_write(folder / file) as temporary:
-        figure.savefig(temporary, dpi=120, format="png")
-    text = io.StringIO()
-    figure.savefig(text, format="svg", metadata={"Date": None})
-    return Picture(_CAPTIONS[name], file, text.getvalue()[text.getvalue().index("<svg") :])
-
-
-def _sections(results: Results, findings: list[Finding], scores: Table) -> list[Section]:
-    sections = [Section("", scores, _NOTES["scores"] + _left_out(results.metrics))]
+def _sections(results: Results, findings: list[Finding], scores: Table) -> list[tuple[str, Table, str]]:
+    """Return the tables, each with its title (the first has none) and how to read it."""
+    sections = [("", scores, _NOTES["scores"] + _left_out(results.metrics))]
     for name in results.records[results.models[0]][0].get("also", {}):
         title = f"The same models under {name}"
-        sections.append(Section(title, tables.also_tested(results, name), _NOTES["also"]))
+        sections.append((title, tables.also_tested(results, name), _NOTES["also"]))
     if findings:
-        sections.append(Section("Differences", tables.differences(results, findings), _NOTES["differences"]))
-    sections.append(Section("Cost", tables.costs(results), _NOTES["costs"]))
+        sections.append(("Differences", tables.differences(results, findings), _NOTES["differences"]))
+    sections.append(("Cost", tables.costs(results), _NOTES["costs"]))
     return sections
 
 
@@ -157,8 +138,6 @@ _NOTES = {
     "costs": "Medians over seeds. Seconds are training and validation; memory is the process's, without that of a GPU.",
 }
 _CAPTIONS = {
-    "what is varied": "Test metrics by what the study varies: mean and standard deviation over seeds; a dot is a run.",
-    "learning curves": "Validation against epochs and seconds; a line is a run.",
-    "groups of users": "Test metric by length of the history and by popularity of the target; bars are 95 % intervals.",
-    "length of the list": "Test metrics as the list of recommended items grows.",
+    "what-is-varied": "Test metrics by what the study varies: mean and standard deviation over seeds; a dot is a run.",
+    "learning-curves": "Validation against epochs and seconds; a line is a run.",
 }

@@ -24,7 +24,6 @@ class Results:
         metrics: as RecBole names them, for instance ``ndcg@10``.
         records: the runs of each model, one a seed.
         ranks: of each model's runs, the target's rank for every user; 0 is beyond the depth. *Shape:* (S, U)
-        rows: user, history_length and target_popularity of every test row. *Shape:* U rows
         failed: reasons of the runs that failed, by name.
     """
 
@@ -33,7 +32,6 @@ class Results:
     metrics: list[str]
     records: dict[str, list[dict[str, Any]]]
     ranks: dict[str, NDArray[np.int64]]
-    rows: pd.DataFrame
     failed: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -120,18 +118,18 @@ def read_results(folder: Path, runs: list[str], failed: dict[str, str]) -> Resul
         failed: reasons of the others, by name.
     """
     about = json.loads((folder / "comparison.json").read_text("utf-8"))
-    rows = pd.read_parquet(folder / "rows.parquet")
+    users = pd.read_parquet(folder / "rows.parquet")["user"]
     records: dict[str, list[dict[str, Any]]] = {}
     ranks: dict[str, list[NDArray[np.int64]]] = {}
     for name in runs:
-        record, ranks_of_run = read_run(folder / "runs", name, rows["user"])
+        record, ranks_of_run = read_run(folder / "runs", name, users)
         model = record.get("contestant", record["model"])
         records.setdefault(model, []).append(record)
         ranks.setdefault(model, []).append(ranks_of_run)
     models = [model for model in about["models"] if model in records]
     metrics = _telling(list(records[models[0]][0]["test_result"]), about["rules"]["eval_args"]["mode"]["test"])
     stacked = {model: np.stack(of_model) for model, of_model in ranks.items()}
-    return Results(about, models, metrics, records, stacked, rows, failed)
+    return Results(about, models, metrics, records, stacked, failed)
 
 
 def _telling(metrics: list[str], mode: str) -> list[str]:

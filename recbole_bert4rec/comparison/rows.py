@@ -43,8 +43,7 @@ def check_equal_rows(comparison: Comparison, report: Callable[[str], None]) -> d
     Returns:
         ``rules`` for all runs, ``dropped`` (users with too few interactions), ``users``, ``items``, ``interactions``,
         ``fingerprint`` of the data, ``parts`` (rows and period of each, if time splits them), and ``rows``: a frame
-        with user, history_length and target_popularity (how often the target stands in the training part) of every
-        test row.
+        with the user of every test row.
 
     Raises:
         UserError: a model would be evaluated on other rows.
@@ -78,10 +77,9 @@ class ReferenceRows:
     def __init__(self, config: Config) -> None:
         self._config = config
         data = load_data(config)
-        self._interactions = data.interactions
         self._parts = parts_text(data_facts(data))
         self._tokens = _tokens(data.dataset)
-        self._train, self._loaders = data.train, (data.valid, data.test)
+        self._loaders = (data.valid, data.test)
         self._sequences = self._loaders[1]._dataset.sequences
         self._rows = [_sorted(*targets_of(pair[0], pair[1])) for pair in zip(self._loaders, PHASES, strict=True)]
 
@@ -124,18 +122,7 @@ class ReferenceRows:
 
     def about(self) -> dict[str, Any]:
         """Return the result of :func:`check_equal_rows` without rules and dropped users."""
-        users, targets = self._rows[1]
-        counts = self._interactions.training_counts(self._train, self._loaders)
-        table = self._loaders[1]._dataset.inter_feat
-        position = pd.Series(table[TARGET_POSITION].numpy(), index=table[self._loaders[1]._dataset.uid_field].numpy())
-        history = position.loc[pd.Index(users)].to_numpy() - self._sequences.offsets.numpy()[users]
-        rows = pd.DataFrame(
-            {
-                "user": self._tokens[0][users],
-                "history_length": history,
-                "target_popularity": counts[targets],
-            }
-        )
+        users, _ = self._rows[1]
         lengths = np.diff(self._sequences.offsets.numpy())
         return {
             "users": int((lengths > 0).sum()),
@@ -143,7 +130,7 @@ class ReferenceRows:
             "interactions": len(self._sequences.items),
             "fingerprint": _fingerprint(self._config),
             "parts": self._parts,
-            "rows": rows,
+            "rows": pd.DataFrame({"user": self._tokens[0][users]}),
         }
 
 

@@ -92,20 +92,6 @@ def _moments_of(log: Any, dataset: Any, rule: GlobalTime) -> Moments:
     return moments(users.astype(np.int64), times.astype(np.float32), rule)
 
 
-def trained_items(train: Any) -> NDArray[np.int64]:
-    """Count how often each item is in a training part.
-
-    *Shape:* (N,)
-    """
-    if hasattr(train, "training_counts"):
-        of_sequences: NDArray[np.int64] = train.training_counts().numpy()
-        return of_sequences
-    rows, items = train.inter_feat, train.inter_feat[train.iid_field].numpy()
-    if isinstance(train, SequentialDataset):  # a user's first interaction is only a history
-        histories = rows[train.iid_field + train.config["LIST_SUFFIX"]].numpy()
-        firsts = histories[rows[train.item_list_length_field].numpy() == 1, 0]
-        items = np.concatenate([items, firsts])
-    return np.bincount(items, minlength=train.item_num)
 
 
 def trained_until(train: Any) -> float:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -11,7 +9,6 @@ from recbole.data.dataloader import AbstractDataLoader
 from recbole.data.dataset import Dataset
 
 from recbole_bert4rec.core.global_time import earlier_interactions
-from recbole_bert4rec.plugin.global_split import trained_items
 from recbole_bert4rec.plugin.mapped import MappedDataset
 from recbole_bert4rec.system.errors import UserError
 
@@ -25,7 +22,7 @@ class Interactions:
 
     Args:
         frame: the data set's ``inter_feat`` as it was loaded and filtered; of a large log only some rows of each user.
-        dataset: names its columns, and has the counts of a large log.
+        dataset: names its columns, and has the length of a large log.
     """
 
     def __init__(self, frame: pd.DataFrame, dataset: Dataset) -> None:
@@ -76,23 +73,6 @@ class Interactions:
             return None
         times = self._frame[self._time_field]
         return float(times.min()), float(times.max())
-
-    def training_counts(self, train: AbstractDataLoader, loaders: Sequence[AbstractDataLoader]) -> Ids:
-        """Count how often each item stands in the training part. *Shape:* (N,).
-
-        Args:
-            train: loader of training.
-            loaders: of validation and test, whose targets do not count.
-        """
-        if hasattr(train._dataset, "moments"):  # not all items but the targets are trained
-            return trained_items(train._dataset)
-        if self._mapped is None:
-            counts: Ids = np.bincount(self.items, minlength=self.n_items)
-        else:  # items that only the .item file has come last
-            counts = np.pad(self._mapped.item_counts.numpy(), (0, self.n_items - len(self._mapped.item_counts)))
-        for loader, phase in zip(loaders, PHASES, strict=True):
-            counts -= np.bincount(targets_of(loader, phase)[1], minlength=self.n_items)
-        return counts
 
 
 def targets_of(loader: AbstractDataLoader, phase: str) -> tuple[Ids, Ids]:

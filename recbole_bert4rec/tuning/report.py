@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,6 @@ from numpy.typing import NDArray
 from plotly.io import to_html
 from plotly.subplots import make_subplots
 
-from recbole_bert4rec.comparison.render import render
 from recbole_bert4rec.system.files import atomic_write
 
 _COLOURS = "viridis"
@@ -91,8 +91,10 @@ def write_report(trials: Path, page: Path) -> None:
     axes.append(axis_of(search.score_name, search.trials[_SCORE], "score"))
     figures = [_coordinates(search, axes), _slices(search, axes[:-1])]
     plots = [to_html(figure, full_html=False, include_plotlyjs=not number) for number, figure in enumerate(figures)]
+    title = html.escape(search.title)
+    head = f'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n<title>{title}</title>\n<h1>{title}</h1>\n'
     with atomic_write(page) as temporary:
-        temporary.write_text(render("plots.html", title=search.title, plots=plots), encoding="utf-8")
+        temporary.write_text(head + "\n".join(plots), encoding="utf-8")
 
 
 def read_trials(path: Path) -> ScoredTrials:

@@ -1,18 +1,15 @@
-"""What the reports compute from ranks: RecBole's metrics, groups of users, and marks in tables."""
+"""What the reports compute from ranks: RecBole's metrics, and marks in tables."""
 
 from __future__ import annotations
 
-import itertools
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from recbole.evaluator import metrics as recbole_metrics
 
-from recbole_bert4rec.comparison.figures import groups
 from recbole_bert4rec.comparison.findings import distinct_metrics
 from recbole_bert4rec.comparison.render import escape_tex
 from recbole_bert4rec.comparison.results import metric_of
@@ -31,21 +28,6 @@ def test_metrics_of_ranks_equal_recboles(name: str) -> None:
     metric = getattr(recbole_metrics, name)(settings)
     for key, value in metric.calculate_metric(SimpleNamespace(get=lambda _: table)).items():
         assert metric_of(ranks, key).mean() == pytest.approx(value, abs=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("values", "wanted"),
-    [
-        ([1, 2, 3, 4, 5, 6, 7, 8, 9, 10], ["1–2", "3–4", "5–6", "7–8", "9–10"]),
-        ([3, 3, 3, 3], ["3"]),
-        ([1, 1, 1, 1, 1, 1, 1, 1, 2, 9], ["1", "2–9"]),
-    ],
-)
-def test_groups_of_users_are_about_as_large_and_cover_everybody(values: list[int], wanted: list[str]) -> None:
-    group, names = groups(pd.Series(values))
-    assert names == wanted
-    assert sorted(set(group)) == list(range(len(names)))
-    assert all(a <= b for a, b in itertools.pairwise(group))
 
 
 def test_the_best_and_the_second_are_marked_and_ties_alike() -> None:

@@ -44,5 +44,5 @@ def test_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     page = shown("compare(models")[-1]["text/html"]
     assert "<svg" in page
     assert all(model in page for model in ("BERT4Rec", "SASRecPlus", "Pop"))
-    assert Path("comparison/report.html").is_file()
+    assert Path("comparison/report.md").is_file()
     assert "\\u001b" not in json.dumps(notebook), "colours of a terminal"

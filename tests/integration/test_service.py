@@ -49,7 +49,7 @@ def test_a_process_without_recbole_answers_reloads_at_a_hangup_and_ends_whoever_
 ) -> None:
     shutil.copy(files.one, tmp_path / "m.pth")
     # the rest of what training needs is not in the Dockerfile either
-    blocked = f"{BLOCKED}\nBlock.names = ('recbole', 'ray', 'yaml', 'matplotlib', 'jinja2', 'hyperopt')"
+    blocked = f"{BLOCKED}\nBlock.names = ('recbole', 'ray', 'yaml', 'matplotlib', 'hyperopt')"
     program = f"{blocked}\nfrom recbole_bert4rec.cli.main import main\nsys.exit(main())"
     flags = ["serve", f"--checkpoint={tmp_path / 'm.pth'}", "--device=cpu", "--port=0"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -103,14 +103,6 @@ def test_among_sampled_candidates_the_rule_changes_nothing(exclude: bool, write_
     assert results[0] == results[1]
 
 
-def test_training_counts_leave_the_targets_out(write_inter: Any) -> None:
-    data = start("SASRec", write_inter).data
-    counts = data.interactions.training_counts(data.train, (data.valid, data.test))
-    assert counts.sum() == len(log()) - 2 * 30
-    assert counts[0] == 0
-    assert (counts >= 0).all()
-
-
 def test_a_split_with_several_targets_a_user_is_refused(write_inter: Any) -> None:
     split = {"split": {"RS": [0.4, 0.3, 0.3]}, "order": "TO", "group_by": "user", "mode": "full"}
     with pytest.raises(UserError, match="several valid targets"):

@@ -54,7 +54,6 @@ NEEDS = (
     Need("pyarrow", "pyarrow", "reading interactions, CSV and Parquet logs"),
     Need("PyYAML", "yaml", "configuration files"),
     Need("filelock", "filelock", "comparisons and tuning"),
-    Need("jinja2", "jinja2", "reports"),
     Need("tabulate", "tabulate", "tables; here, tables with borders"),
     Need("tqdm", "tqdm", "progress bars"),
     Need("matplotlib", "matplotlib", "comparisons", False),
