@@ -109,7 +109,6 @@ def _compare(comparison: Comparison, folder: Path, screen: str) -> ComparisonRes
     with atomic_write(folder / "rows.parquet") as file:
         rows.to_parquet(file, index=False)
     runs = [_Run.of(comparison, about, model, seed) for seed in comparison.seeds for model in comparison.models]
-    _announce_replacement(folder, comparison)
     write_json(folder / "comparison.json", {**_metadata(comparison, about), "runs": [run.name for run in runs]})
     kinds = {name: comparison.model_of(name) for name in comparison.models}
     progress = RunProgress([(run.model, run.seed) for run in runs], kinds, comparison.budget, metric, no_bars(screen))
@@ -124,20 +123,6 @@ def _compare(comparison: Comparison, folder: Path, screen: str) -> ComparisonRes
         reason = sorted(set(failed.values()))[0]
         raise UserError(f"{len(failed)} of {len(runs)} runs failed; the same command tries them again ({reason})")
     return ComparisonResult(results.table(), written, results.records)
-
-
-def _announce_replacement(folder: Path, comparison: Comparison) -> None:
-    """Say that the report of another comparison in the folder will be replaced; its runs stay."""
-    try:
-        before = json.loads((folder / "comparison.json").read_text("utf-8"))
-        models, command = before["models"], before["command"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return
-    if models != list(comparison.models):
-        say(
-            f"note: the report of {', '.join(models)} in {folder} will be replaced; its runs stay, and its command "
-            f"writes it again ({command}). --output_dir=FOLDER keeps both"
-        )
 
 
 def _check_options(comparison: Comparison) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from recbole.data.dataset import Dataset, SequentialDataset
 from recbole.data.interaction import Interaction
 from recbole.utils import set_color

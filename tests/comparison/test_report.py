@@ -12,8 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from recbole_bert4rec.comparison.compare import _announce_replacement, _finished
-from recbole_bert4rec.comparison.comparison import Comparison
+from recbole_bert4rec.comparison.compare import _finished
 from recbole_bert4rec.comparison.render import code, escape_markdown
 from recbole_bert4rec.comparison.report import write_comparison
 from recbole_bert4rec.comparison.results import metric_of, read_results
@@ -171,20 +170,6 @@ def test_a_report_names_the_models_that_were_best_at_their_last_epoch(make_folde
 def epochs_of(number: int) -> list[dict[str, Any]]:
     (row,) = record_of("a", 1)["epochs"]
     return [{**row, "epoch": epoch} for epoch in range(number)]
-
-
-def test_a_report_of_other_models_is_not_replaced_without_a_word(
-    make_folder: Callable[..., Path], caplog: pytest.LogCaptureFixture
-) -> None:
-    folder = make_folder({"a": {}, "b": {}})
-    with caplog.at_level("INFO"), shown():
-        _announce_replacement(folder, Comparison(("a", "b"), "toy", (), {}, (1,)))
-        assert not caplog.messages
-        _announce_replacement(folder, Comparison(("b", "c"), "toy", (), {}, (1,)))
-    (said,) = caplog.messages
-    assert said.startswith(f"note: the report of a, b in {folder} will be replaced; its runs stay")
-    (folder / "comparison.json").write_text("[")
-    _announce_replacement(folder, Comparison(("b", "c"), "toy", (), {}, (1,)))
 
 
 def test_dollar_signs_in_a_name_are_no_mathematics(make_folder: Callable[..., Path]) -> None:
