@@ -68,7 +68,7 @@ _OURS = {
     "$SMALL --dataset=table.parquet --recommend=top.csv",
     "compare": "bert compare $SMALL $LOAD --model=BERT4Rec,SASRec,Pop --epochs=2 --seeds=2 --output_dir=together",
     "study": 'STUDY="--study=ratio.yaml $SMALL $LOAD --epochs=2 --output_dir=together"\n'
-    "bert compare $STUDY || run $STUDY",  # before `compare` took studies, `run` did
+    "case $(bert compare --help) in *--study*) bert compare $STUDY ;; *) run $STUDY ;; esac",
     "tune": "hyper $SMALL $LOAD --epochs=2 --params_file=space.hyper > screen 2>&1\n"
     "grep -vE '^ *(best|[0-9])' hyper.result > result.out",
     "ask": f"{_TOY} --keep_histories=True --exclude_seen=True\nask $(best) all > all.out\n"
