@@ -16,7 +16,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from recbole_bert4rec import load
+from recbole_bert4rec import Recommender, load
 
 WIDTH = 10
 """Positions, counted backwards from the one that is read, as in the paper's figure."""
@@ -59,6 +59,8 @@ def main() -> None:
     parser.add_argument("picture", help="ends in .png, .pdf or .svg")
     options = parser.parse_args()
     model = load(options.checkpoint, "cpu")
+    if not isinstance(model, Recommender):
+        raise SystemExit(f"{options.checkpoint} is an exported folder; its graph gives no weights of attention")
     mean, users = mean_attention(model)
     layers, heads, width, _ = mean.shape
     figure = Figure(figsize=(3.1 * heads + 0.6, 2.6 * layers + 0.9), layout="constrained")

@@ -6,11 +6,14 @@ from collections.abc import Iterable
 
 from recbole_bert4rec.comparison.tables import Cell, Table
 
-_MARKDOWN = {character: "\\" + character for character in "\\`*[]|"}
-_MARKDOWN |= {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
-_TEX = {character: "\\" + character for character in "_&%#${}"}
-_TEX |= {"\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}"}
-_TEX |= {"±": r"$\pm$", "−": "$-$", "<": "$<$", ">": "$>$"}
+_MARKDOWN = str.maketrans(
+    {character: "\\" + character for character in "\\`*[]|"} | {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+)
+_TEX = str.maketrans(
+    {character: "\\" + character for character in "_&%#${}"}
+    | {"\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}"}
+    | {"±": r"$\pm$", "−": "$-$", "<": "$<$", ">": "$>$"}
+)
 
 
 def one_line(text: str) -> str:
@@ -20,12 +23,12 @@ def one_line(text: str) -> str:
 
 def escape_markdown(text: str) -> str:
     """Escape a text for Markdown: tags, links, emphasis and cells of a table."""
-    return one_line(text).translate(str.maketrans(_MARKDOWN))
+    return one_line(text).translate(_MARKDOWN)
 
 
 def escape_tex(text: str) -> str:
     """Escape a text for LaTeX."""
-    return one_line(text).translate(str.maketrans(_TEX))
+    return one_line(text).translate(_TEX)
 
 
 def escape_cell(text: str) -> str:

@@ -91,8 +91,6 @@ def _moments_of(log: Any, dataset: Any, rule: GlobalTime) -> Moments:
     return moments(users.astype(np.int64), times.astype(np.float32), rule)
 
 
-
-
 def trained_until(train: Any) -> float:
     """Return the moment after which nothing may be trained."""
     split_moments: Moments = train.moments
