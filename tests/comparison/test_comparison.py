@@ -159,9 +159,8 @@ def test_a_changed_file_of_features_makes_other_data(write_inter: Any, tmp_path:
     assert _fingerprint(config) == prints[-1]
 
 
-def test_the_fingerprint_is_that_of_whole_files(write_inter: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_fingerprint_is_that_of_whole_files(write_inter: Any) -> None:
     config = make_config("Pop", **write_inter(ROWS))
-    monkeypatch.setattr("recbole_bert4rec.system.files._CHUNK", 7)
     digest = hashlib.sha256()
     for path in sorted(Path(config["data_path"]).glob("toy.*")):
         digest.update(path.name.encode() + hashlib.sha256(path.read_bytes()).digest())
