@@ -76,12 +76,7 @@ _registering = Registering()
 
 
 def _import_public(name: str) -> object:
-    """Return the public function of this name.
-
-    Raises:
-        AttributeError: there is none.
-        ImportError: it needs RecBole, which is not there.
-    """
+    """Return the public function of this name."""
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name not in _WITHOUT_RECBOLE:

@@ -49,11 +49,7 @@ def best_of(path: str | os.PathLike[str]) -> str:
 
 
 def write(path: str | os.PathLike[str], state: dict[str, Any]) -> None:
-    """Save ``state``, whole or not at all.
-
-    Raises:
-        UserError: the disk is full, or the folder cannot be written to; a checkpoint that was there is as it was.
-    """
+    """Save ``state``, whole or not at all."""
     with atomic_write(path) as temporary, open(temporary, "wb") as file:
         try:
             torch.save({"format": FORMAT, **state}, file)
@@ -62,21 +58,7 @@ def write(path: str | os.PathLike[str], state: dict[str, Any]) -> None:
 
 
 def read(path: str | os.PathLike[str], device: torch.device | str = "cpu", mapped: bool = False) -> dict[str, Any]:
-    """Read a checkpoint with ``weights_only=True``, after the checksums of its members were compared.
-
-    Args:
-        path: the file.
-        device: where its tensors go.
-        mapped: leave tensors in the file, which must not change while they are used.
-
-    Returns:
-        The entries that were written, and the ``format``.
-
-    Raises:
-        ForeignFileError: the file is not a checkpoint of this package. RecBole's own are pickles, which can run code;
-            they are refused here.
-        UserError: the file is missing, damaged, or of another format.
-    """
+    """Read a checkpoint with ``weights_only=True``, after the checksums of its members were compared."""
     if not Path(path).is_file():
         raise UserError(f"checkpoint {path} does not exist")
     _check_whole(path)
@@ -124,11 +106,7 @@ class Opened(NamedTuple):
 
 @contextmanager
 def explain_misfit(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn torch's errors about weights of other names or shapes into one line.
-
-    Args:
-        path: of the checkpoint whose weights are loaded inside the block.
-    """
+    """Turn torch's errors about weights of other names or shapes into one line."""
     try:
         yield
     except UserError:

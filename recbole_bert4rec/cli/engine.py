@@ -9,13 +9,7 @@ from recbole_bert4rec.system.extras import need
 
 
 def add_engine(group: argparse._ActionsContainer, purpose: str, workers: str) -> None:
-    """Add the flags.
-
-    Args:
-        group: parser, or group of one.
-        purpose: of the engine, for the help.
-        workers: their name, for the help.
-    """
+    """Add the flags."""
     add = group.add_argument
     add("--engine", choices=["ray"], help=purpose)
     add("--num_workers", type=int, help=f"with --engine=ray: {workers} (default: 1)")
@@ -23,11 +17,7 @@ def add_engine(group: argparse._ActionsContainer, purpose: str, workers: str) ->
 
 
 def check_engine(options: argparse.Namespace) -> bool:
-    """Return whether Ray does the work.
-
-    Raises:
-        UserError: a flag goes without its engine, a number is wrong, or Ray is not installed.
-    """
+    """Return whether Ray does the work."""
     if options.engine is None:
         for name in ("num_workers", "ray_address"):
             if getattr(options, name) is not None:

@@ -17,15 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
-    """Write the folder.
-
-    Args:
-        options: the command's own flags.
-        flags: none.
-
-    Raises:
-        UserError: something that the user can mend.
-    """
+    """Write the folder."""
     from recbole_bert4rec.recommend.export import check_folder, export
 
     check_folder("--output", options.output)

@@ -16,15 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
-    """Print the content.
-
-    Args:
-        options: the command's own flags.
-        flags: none.
-
-    Raises:
-        UserError: it is damaged, or not a checkpoint of this package.
-    """
+    """Print the content."""
     model = open_model(options)  # first: its message about exported folders needs no torch
     from recbole_bert4rec.checkpoints import checkpoint
     from recbole_bert4rec.core.growth import VECTORS

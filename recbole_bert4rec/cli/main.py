@@ -75,16 +75,7 @@ def _reader_may_leave() -> Iterator[None]:
 
 @_reader_may_leave()
 def main(arguments: list[str] | None = None, name: str | None = None) -> int:
-    """Run a sub-command.
-
-    Args:
-        arguments: of the command line. Default: those of this process.
-        name: the sub-command of a program such as run.py. Default: the first argument; ``run`` if that is a flag or
-            missing.
-
-    Returns:
-        The exit code.
-    """
+    """Run a sub-command."""
     words = sys.argv[1:] if arguments is None else arguments
     program = Path(sys.argv[0]).name
     if name is None:
@@ -145,12 +136,7 @@ def _execute(name: str, words: list[str], program: str) -> int:
 
 
 def parser_of(name: str, program: str) -> argparse.ArgumentParser:
-    """Return the parser of a command's own flags.
-
-    Args:
-        name: of the command.
-        program: as the user calls it.
-    """
+    """Return the parser of a command's own flags."""
     purpose = COMMANDS[name].purpose
     parser = Parser(
         prog=program,

@@ -49,15 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
-    """Recommend.
-
-    Args:
-        options: the command's own flags.
-        flags: none.
-
-    Raises:
-        UserError: something that the user can mend.
-    """
+    """Recommend."""
     check_table("--output", options.output, or_folder=options.input is not None)
     if options.input is not None:
         refuse_same("--output", options.output, "--input", options.input)

@@ -31,16 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
-    """Serve until it is stopped.
-
-    Args:
-        options: the command's own flags.
-        flags: none.
-
-    Raises:
-        UserError: something that the user can mend.
-        MissingExtraError: its libraries are not installed.
-    """
+    """Serve until it is stopped."""
     need("the service", "fastapi", "uvicorn", "prometheus_client")
     from recbole_bert4rec.serving.items import ItemFile
     from recbole_bert4rec.serving.server import serve

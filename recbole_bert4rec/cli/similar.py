@@ -20,15 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
-    """List similar items.
-
-    Args:
-        options: the command's own flags.
-        flags: none.
-
-    Raises:
-        UserError: something that the user can mend.
-    """
+    """List similar items."""
     if options.item and options.items:
         raise UserError("--item and --items do not go together")
     if options.output is not None:

@@ -74,24 +74,12 @@ def filter_viewed(options: argparse.Namespace) -> Any:
 
 
 def open_model(options: argparse.Namespace, **more: Any) -> Recommender:
-    """Load the model.
-
-    Args:
-        options: with the flags of :func:`add_checkpoint`, and perhaps :func:`add_input`.
-        **more: arguments of :func:`load`.
-
-    Raises:
-        UserError: there is none, or the device cannot be used.
-    """
+    """Load the model."""
     return load_here(options.checkpoint, options.device, dates_given(options), model=options.model, **more)
 
 
 def dates_given(options: argparse.Namespace) -> dict[str, str]:
-    """Return the values of the flags about dates, by the names of :class:`Dates`.
-
-    Raises:
-        UserError: there is no such time zone.
-    """
+    """Return the values of the flags about dates, by the names of :class:`Dates`."""
     from recbole_bert4rec.logs.times import check_timezone
 
     form, timezone = getattr(options, "date_format", None), getattr(options, "timezone", None)
@@ -103,17 +91,7 @@ def dates_given(options: argparse.Namespace) -> dict[str, str]:
 def load_here(
     checkpoint: str, device: str | None, dates: Mapping[str, str] = MappingProxyType({}), **more: Any
 ) -> Recommender:
-    """Load the model.
-
-    Args:
-        checkpoint: as of :func:`load`.
-        device: as of :func:`load`.
-        dates: how dates are read, if not as in the training; see :class:`Dates`.
-        **more: further arguments of :func:`load`.
-
-    Raises:
-        UserError: there is none, or the device cannot be used.
-    """
+    """Load the model."""
     if os.path.isdir(checkpoint):
         raise UserError(
             f"--checkpoint={checkpoint} is a folder, and the commands ask checkpoints; in Python load({checkpoint!r}) "
@@ -132,11 +110,7 @@ def load_here(
 
 
 def open_input(options: argparse.Namespace, model: Recommender, path: str | None = None) -> InteractionFile:
-    """Open the file of histories, or another one with the same columns.
-
-    Raises:
-        UserError: there is none, or it lacks a column.
-    """
+    """Open the file of histories, or another one with the same columns."""
     from recbole_bert4rec.logs.interactions import InteractionFile
 
     columns = zip(NAMES_OF_COLUMNS, model.fields, strict=True)
@@ -184,16 +158,7 @@ def write_or_print(table: pd.DataFrame, output: str | None) -> None:
 
 
 def items_of(flag: str, path: str | None, model: Recommender) -> list[str] | None:
-    """List the items of a text file, a line each; spaces and quotes around unknown ones are taken off.
-
-    Args:
-        flag: the flag of the file, for messages.
-        path: of the file, or None.
-        model: knows the items.
-
-    Raises:
-        UserError: it cannot be read, or the model knows none of them.
-    """
+    """List the items of a text file, a line each; spaces and quotes around unknown ones are taken off."""
     if path is None:
         return None
     from recbole_bert4rec.logs.texts import encoding_of

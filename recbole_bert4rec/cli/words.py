@@ -12,12 +12,7 @@ from recbole_bert4rec.system.errors import UserError, nearest
 
 
 def joined(words: list[str], own_flags: Collection[str]) -> list[str]:
-    """Write options as RecBole reads them: ``--epochs 3`` becomes ``--epochs=3``, and a lone switch is switched on.
-
-    Args:
-        words: of the command line.
-        own_flags: the flags of the command, which argparse reads.
-    """
+    """Write options as RecBole reads them: ``--epochs 3`` becomes ``--epochs=3``, and a lone switch is switched on."""
     flags: list[str] = []
     following = iter([*words[1:], None])
     skipped = False
@@ -56,13 +51,6 @@ def check_flags(flags: list[str], own_flags: Collection[str]) -> None:
     """Refuse words that are not written ``--key=value``, and misspelt flags of the command.
 
     Misspelt options are found with all other mistakes of the configuration.
-
-    Args:
-        flags: words that argparse does not know.
-        own_flags: the flags of the command.
-
-    Raises:
-        UserError: naming each of them.
     """
     mistakes = []
     values: dict[str, str] = {}
@@ -98,12 +86,7 @@ def _misspelt(name: str, own_names: list[str]) -> str | None:
 
 
 def add_documented(parser: argparse.ArgumentParser, words: list[str]) -> None:
-    """Add the options of the model, in groups and with defaults, to the output of ``--help``.
-
-    Args:
-        parser: of a command.
-        words: of the command line, which may name a model of RecBole, or a class of the user's own.
-    """
+    """Add the options of the model, in groups and with defaults, to the output of ``--help``."""
     from recbole_bert4rec.options.pages import default_of
     from recbole_bert4rec.options.recboles import documented, documented_in
     from recbole_bert4rec.options.table import OPTIONS, Role

@@ -53,11 +53,7 @@ def find(results: Results) -> list[Finding]:
 
 
 def against(results: Results, model: str, metric: str) -> dict[str, tuple[Difference, float]]:
-    """Compare a model with each other one in one metric, by the seeds that both have if these are two or more.
-
-    Returns:
-        For each rival, the model minus the rival, and p corrected by Holm for the rivals.
-    """
+    """Compare a model with each other one in one metric, by the seeds that both have if these are two or more."""
     rivals = [rival for rival in results.models if rival != model]
     gaps = [difference(*_same_seeds(results, model, rival, metric)) for rival in rivals]
     return dict(zip(rivals, zip(gaps, holm([gap.p for gap in gaps]), strict=True), strict=True))
@@ -82,9 +78,6 @@ def distinct_metrics(metrics: list[str]) -> dict[str, list[str]]:
     """Group metrics that say the same if a ranking has one target.
 
     Recall is hit, map is mrr, precision@K is hit@K / K; at 1 all of them are equal.
-
-    Returns:
-        The first of each group, and the others of it.
     """
     first_of: dict[tuple[str, str], str] = {}
     groups: dict[str, list[str]] = {}

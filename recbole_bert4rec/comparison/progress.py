@@ -20,15 +20,7 @@ _SECONDS = 60
 
 
 class RunProgress:
-    """Bars on a terminal; without one, a line a minute, a line a run, and the table.
-
-    Args:
-        runs: model and seed of each, in their order.
-        kinds: RecBole's name of each model; variants may share it.
-        budget: seconds of training that a run may take, or None.
-        metric: of validation, by which models are selected.
-        no_bars: tqdm's ``disable``; None: bars on a terminal only.
-    """
+    """Bars on a terminal; without one, a line a minute, a line a run, and the table."""
 
     def __init__(
         self,

@@ -24,15 +24,7 @@ from recbole_bert4rec.system.files import atomic_write
 
 
 def write_comparison(folder: Path, results: Results) -> dict[str, Path]:
-    """Write runs.csv, the pictures, report.md and table.tex.
-
-    Args:
-        folder: of the comparison.
-        results: of its finished runs.
-
-    Returns:
-        The written files, by their kind.
-    """
+    """Write runs.csv, the pictures, report.md and table.tex."""
     from recbole_bert4rec.comparison.figures import draw  # needs matplotlib
 
     findings = find(results)

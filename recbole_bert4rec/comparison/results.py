@@ -78,12 +78,7 @@ class Results:
 
 
 def metric_of(ranks: NDArray[np.int64], metric: str) -> NDArray[np.float64]:
-    """Return a metric of rankings with one target, as RecBole defines it.
-
-    Args:
-        ranks: of the targets, from 1; 0 is beyond. *Shape:* any
-        metric: hit, recall, precision, mrr, map or ndcg, and ``@K``.
-    """
+    """Return a metric of rankings with one target, as RecBole defines it."""
     name, _, cut = metric.lower().partition("@")
     k = int(cut)
     safe = np.maximum(ranks, 1)
@@ -110,13 +105,7 @@ def epochs_trained(record: dict[str, Any]) -> float:
 
 
 def read_results(folder: Path, runs: list[str], failed: dict[str, str]) -> Results:
-    """Read a comparison's folder.
-
-    Args:
-        folder: of the comparison.
-        runs: names of the finished runs.
-        failed: reasons of the others, by name.
-    """
+    """Read a comparison's folder."""
     about = json.loads((folder / "comparison.json").read_text("utf-8"))
     users = pd.read_parquet(folder / "rows.parquet")["user"]
     records: dict[str, list[dict[str, Any]]] = {}
@@ -145,13 +134,7 @@ def _telling(metrics: list[str], mode: str) -> list[str]:
 def read_run(folder: Path, name: str, users: pd.Series) -> tuple[dict[str, Any], NDArray[np.int64]]:
     """Read one finished run.
 
-    Args:
-        folder: of the runs.
-        name: of the run.
-        users: of all test rows, by their external ids. *Shape:* (U,)
-
-    Returns:
-        Its record, and the target's rank for every user. *Shape:* (U,)
+    *Shape:* users (U,) -> (U,)
     """
     record: dict[str, Any] = json.loads((folder / f"{name}.json").read_text("utf-8"))
     ranks = pd.read_parquet(folder / f"{name}.parquet").set_index("user")["rank"]

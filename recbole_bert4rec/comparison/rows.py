@@ -34,20 +34,7 @@ _SHAPING = ("load_col", "unload_col", "MAX_ITEM_LIST_LENGTH", "USER_ID_FIELD", "
 
 @in_program()
 def check_equal_rows(comparison: Comparison, report: Callable[[str], None]) -> dict[str, Any]:
-    """Read the data as every model reads them, and refuse models that would be evaluated on other rows.
-
-    Args:
-        comparison: of the models.
-        report: called with each model whose rows were compared.
-
-    Returns:
-        ``rules`` for all runs, ``dropped`` (users with too few interactions), ``users``, ``items``, ``interactions``,
-        ``fingerprint`` of the data, ``parts`` (rows and period of each, if time splits them), and ``rows``: a frame
-        with the user of every test row.
-
-    Raises:
-        UserError: a model would be evaluated on other rows.
-    """
+    """Read the data as every model reads them, and refuse models that would be evaluated on other rows."""
     reference = reference_config(comparison)
     comparison.check_metrics(reference)
     counts = _interactions_of_users(read_dataset(reference))
@@ -84,11 +71,7 @@ class ReferenceRows:
         self._rows = [_sorted(*targets_of(pair[0], pair[1])) for pair in zip(self._loaders, PHASES, strict=True)]
 
     def compare(self, model: str, config: Config, dataset: Dataset) -> None:
-        """Refuse a model whose rows differ.
-
-        Raises:
-            UserError: users, items, targets or histories differ.
-        """
+        """Refuse a model whose rows differ."""
         for field, ours, theirs in zip(("users", "items"), self._tokens, _tokens(dataset), strict=True):
             if not np.array_equal(ours, theirs):
                 raise UserError(f"{model} reads other {field} than BERT4Rec; the two cannot be compared")

@@ -33,10 +33,7 @@ class Difference:
 def difference(ours: NDArray[np.float64], theirs: NDArray[np.float64], seed: int = 0) -> Difference:
     """Compare two models on the same users.
 
-    Args:
-        ours: a metric of every user in every run. *Shape:* (S, U)
-        theirs: of the same users. *Shape:* (R, U)
-        seed: of the bootstrap.
+    *Shape:* ours (S, U), theirs (R, U)
     """
     mean = float(ours.mean() - theirs.mean())
     variance, freedom = _variance(ours, theirs)

@@ -29,15 +29,7 @@ class Study:
 
 
 def read_study(path: str, base: str = MODEL_NAME) -> Study:
-    """Read a study: ``variants`` (options by name) and, if one number is varied, ``axis`` (its option).
-
-    Args:
-        path: of the file.
-        base: the model that is varied.
-
-    Raises:
-        UserError: the file has another content.
-    """
+    """Read a study: ``variants`` (options by name) and, if one number is varied, ``axis`` (its option)."""
     content = read_yaml(path)
     strange = sorted(map(str, set(content) - {"variants", "axis"}))
     if strange:

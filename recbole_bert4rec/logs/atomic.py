@@ -31,11 +31,7 @@ _DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error)
 
 
 def check_data_set(config: Config) -> None:
-    """Refuse a data set that has no folder, and that RecBole does not download.
-
-    Raises:
-        UserError: what lies there instead, and what to write.
-    """
+    """Refuse a data set that has no folder, and that RecBole does not download."""
     downloads = folder_of_recbole() / "properties" / "dataset" / "url.yaml"
     if not os.path.exists(config["data_path"]) and config["dataset"] not in read_yaml(str(downloads)):
         raise UserError(_missing(config, config["data_path"]))
@@ -45,13 +41,6 @@ def check_inter_file(config: Config, folder: str) -> None:
     """Refuse a .inter file without rows or without the columns that a sequential model needs.
 
     A missing folder is allowed here, because RecBole may download the data set.
-
-    Args:
-        config: RecBole's configuration, which names the columns.
-        folder: of the data set.
-
-    Raises:
-        UserError: what is wrong, in which file and line, and what to write instead.
     """
     if not os.path.isdir(folder):
         return
@@ -84,14 +73,6 @@ def check_feature_file(config: Config, path: str, field: str) -> None:
     """Refuse a .user or .item file that RecBole would read as something else than what it says.
 
     Where a line has more columns than the header, RecBole takes the first for the name of the row, and moves the rest.
-
-    Args:
-        config: RecBole's configuration.
-        path: of the file.
-        field: column of the ids.
-
-    Raises:
-        UserError: what is wrong, in which line.
     """
     separator = config["field_separator"]
     columns = _columns(path, _first_lines(config, path)[0], separator)
@@ -158,17 +139,7 @@ def _damaged(path: str, error: Exception) -> UserError:
 
 
 def load_interactions(original: Callable[..., None], self: Dataset, token: str, folder: str) -> None:
-    """Load NAME.inter, or NAME.inter.gz if there is no NAME.inter, for any model.
-
-    Args:
-        original: RecBole's ``_load_inter_feat``.
-        self: the data set that is loaded.
-        token: NAME.
-        folder: of the data set.
-
-    Raises:
-        UserError: the archive is damaged, or the conversion that the run began with is gone.
-    """
+    """Load NAME.inter, or NAME.inter.gz if there is no NAME.inter, for any model."""
     folder = folder_read(folder, self.config["conversion"])
     check_not_mapped(self.config, folder)
     packed, plain = Path(folder) / f"{token}.inter.gz", Path(folder) / f"{token}.inter"
@@ -188,16 +159,7 @@ def load_interactions(original: Callable[..., None], self: Dataset, token: str, 
 
 
 def check_not_mapped(config: Config, folder: str, reader: str | None = None) -> None:
-    """Refuse a large log, which was not made into an atomic file.
-
-    Args:
-        config: RecBole's configuration.
-        folder: that is to be read.
-        reader: who reads it; None: the model.
-
-    Raises:
-        UserError: saying who can read it.
-    """
+    """Refuse a large log, which was not made into an atomic file."""
     if is_mapped(folder):
         raise UserError(
             f"data set {config['dataset']!r} is of a large log, sorted on the disk, where {', '.join(OUR_MODELS)} read "
@@ -206,16 +168,7 @@ def check_not_mapped(config: Config, folder: str, reader: str | None = None) -> 
 
 
 def explain_load_failure(config: Config, folder: str, error: ValueError) -> NoReturn:
-    """Find the line of the .inter file at which loading failed.
-
-    Args:
-        config: RecBole's configuration.
-        folder: of the data set.
-        error: what the reader raised.
-
-    Raises:
-        UserError: always; it names the line if there is one.
-    """
+    """Find the line of the .inter file at which loading failed."""
     path = _inter_path(config, folder)
     if not os.path.isfile(path):
         raise UserError(_missing(config, folder)) from error
@@ -233,11 +186,7 @@ def explain_load_failure(config: Config, folder: str, error: ValueError) -> NoRe
 
 
 def _find_mistake(path: str, separator: str, encoding: str | None) -> str | None:
-    """Describe the first value that is not a number in a column of numbers, or else the first line of another width.
-
-    Returns:
-        None if there is neither.
-    """
+    """Describe the first value that is not a number in a column of numbers, or else the first line of another width."""
     wrong_width = None
     with _open(path, encoding) as file:
         rows = _split_lines(file, separator, path)
@@ -283,15 +232,7 @@ def _is_number_or_missing(text: str) -> bool:
 
 
 def check_benchmark_files(config: Config, folder: str) -> None:
-    """Refuse files of ``benchmark_filename`` that do not hold the history of each row.
-
-    Args:
-        config: RecBole's configuration.
-        folder: of the data set.
-
-    Raises:
-        UserError: which file, and what it lacks.
-    """
+    """Refuse files of ``benchmark_filename`` that do not hold the history of each row."""
     history = config["ITEM_ID_FIELD"] + config["LIST_SUFFIX"]
     names = config["benchmark_filename"]
     if not isinstance(names, list) or len(names) != 3:

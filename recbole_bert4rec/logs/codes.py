@@ -51,14 +51,6 @@ def read_ids(column: pa.ChunkedArray[Any], name: str, where: Callable[[int | Non
     """Read a column of ids. Only null, NaN and blank texts are missing: ``NA``, ``None`` and ``null`` are ids.
 
     Whole numbers that pandas made floats of, because others are missing, become whole numbers again.
-
-    Args:
-        column: of the log.
-        name: of the column.
-        where: says where a row of the log stands; without a row, names the log.
-
-    Raises:
-        UserError: the values cannot be ids, or all are missing.
     """
     try:
         codes, values = encode(column)
@@ -116,11 +108,7 @@ def cleaned(texts: pa.Array[Any]) -> pa.Array[Any]:
 
 
 def as_texts(values: pa.Array[Any]) -> pa.Array[Any]:
-    """Return ids as texts; whole numbers that were made floats or decimals, without a point.
-
-    Raises:
-        pa.ArrowException: the values cannot be ids, or are floats that have lost digits.
-    """
+    """Return ids as texts; whole numbers that were made floats or decimals, without a point."""
     if pa.types.is_floating(values.type):
         values = pc.if_else(pc.is_nan(values), None, values)
         large = values.filter(pc.greater_equal(pc.abs(values), pa.scalar(_EXACT[values.type], values.type)))
@@ -137,11 +125,7 @@ def as_texts(values: pa.Array[Any]) -> pa.Array[Any]:
 
 
 def check_ids(ids: CodedIds, name: str, where: Callable[[int | None], str]) -> None:
-    """Refuse ids that are all missing, that RecBole's files cannot hold, or that mean something to RecBole.
-
-    Raises:
-        UserError: naming the first of them.
-    """
+    """Refuse ids that are all missing, that RecBole's files cannot hold, or that mean something to RecBole."""
     if (ids.codes == NO_ID).all():
         raise UserError(f"{where(None)}: all values of {name!r} are missing; it cannot be a column of ids")
     unfit, padding = (

@@ -38,25 +38,12 @@ def write_record(folder: Path, record: dict[str, Any]) -> None:
 
 
 def sorted_folder(folder: Path, digest: object) -> Path:
-    """Return the folder with the files of a large log that is sorted.
-
-    Args:
-        folder: of the data set.
-        digest: of the conversion.
-    """
+    """Return the folder with the files of a large log that is sorted."""
     return folder / "sorted" / str(digest)
 
 
 def folder_read(folder: str, digest: str | None) -> str:
-    """Return the folder whose atomic file is to be read, or whose files of a large log.
-
-    Args:
-        folder: of the data set.
-        digest: of the conversion that a run began with, or that a model was trained on; None for the one that is there.
-
-    Raises:
-        UserError: that conversion is gone.
-    """
+    """Return the folder whose atomic file is to be read, or whose files of a large log."""
     record = read_record(Path(folder))
     if not record:
         return folder

@@ -40,11 +40,7 @@ class Dictionary:
         self._rows = np.empty(0, dtype=np.int64)
 
     def encode(self, column: pa.ChunkedArray[Any]) -> NDArray[np.int64]:
-        """Return the code of each value of a part, and :data:`NO_ID` where it is missing; new values get new codes.
-
-        Raises:
-            pa.ArrowException: the values cannot be ids.
-        """
+        """Return the code of each value of a part, and :data:`NO_ID` where it is missing; new values get new codes."""
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
         values = column.combine_chunks()
@@ -68,10 +64,7 @@ class Dictionary:
     def note(self, codes: NDArray[np.int64], times: NDArray[Any], first_row: int) -> None:
         """Note when interactions are, so that ids can be numbered by their first one.
 
-        Args:
-            codes: of the ids of some interactions that are later in the log than those before. *Shape:* (rows,)
-            times: of the interactions. *Shape:* (rows,)
-            first_row: number of the first of them.
+        *Shape:* codes (rows,), times (rows,)
         """
         assert self._values is not None
         more = len(self._values) - len(self._rows)

@@ -17,11 +17,7 @@ def facts_of(
 ) -> dict[str, Any]:
     """Return facts about interactions.
 
-    Args:
-        users: number of each interaction's user. *Shape:* (T,)
-        items: number of its item. *Shape:* (T,)
-        times: in rising order. *Shape:* (T,)
-        are_dates: whether the times are Unix seconds in any case.
+    *Shape:* users (T,), items (T,), times (T,)
     """
     pairs = len(np.unique(users * (items.max() + 1) + items))
     return facts_of_counts(np.bincount(users), np.bincount(items), len(users) - pairs, (times[0], times[-1]), are_dates)
@@ -32,12 +28,7 @@ def facts_of_counts(
 ) -> dict[str, Any]:
     """Return the facts of :func:`facts_of` about interactions that were counted.
 
-    Args:
-        of_user: interactions of each user; 0 for numbers without a user. *Shape:* (U,)
-        of_item: interactions of each item, likewise. *Shape:* (N,)
-        repeats: interactions whose user had the item before.
-        ends: the first and the last time.
-        are_dates: whether the times are Unix seconds in any case.
+    *Shape:* of_user (U,), of_item (N,)
     """
     of_user, of_item = (counts[counts > 0] for counts in (of_user, of_item))
     first, last = (_date(time, ends, are_dates) for time in ends)
@@ -64,11 +55,7 @@ def _date(time: np.generic, ends: tuple[Any, Any], are_dates: bool) -> str | flo
 
 
 def summary(record: Mapping[str, Any]) -> str:
-    """Put the content of ``conversion.json`` into a few lines.
-
-    Args:
-        record: its content.
-    """
+    """Put the content of ``conversion.json`` into a few lines."""
     facts, left_out, doubles = record["interactions"], record["left_out"], record["exact_duplicates"]
     how = ", ".join(f"{name} {value!r}" for name, value in record["read_as"].items())
     lines = [

@@ -31,18 +31,7 @@ _MOST_PARTS = 500  # files that are open at once
 
 
 class InteractionFile:
-    """A file, or a folder of files, with a row an interaction, or a row a user with a list of items.
-
-    Args:
-        path: what :func:`~recbole_bert4rec.logs.logs.open_log` opens.
-        fields: names of the columns of users, items and, if there is one, times.
-        reading: how to read it. Default: as it is found.
-        flag: that names the file, for messages.
-        needs_times: refuse a file without the column of times.
-
-    Raises:
-        UserError: there is no such file, or it lacks a column.
-    """
+    """A file, or a folder of files, with a row an interaction, or a row a user with a list of items."""
 
     def __init__(
         self,
@@ -94,18 +83,7 @@ class InteractionFile:
         return shares
 
     def divide(self, folder: Path, count: int) -> list[Path]:
-        """Write the interactions of each part of the users into a file of its own, unless that was done before.
-
-        Args:
-            folder: to be made.
-            count: number of parts. The same users are in the same part of another file that is divided into as many.
-
-        Returns:
-            The files for :func:`read_part`, named by their numbers; a part without interactions has none.
-
-        Raises:
-            UserError: a line cannot be read, or there are no interactions.
-        """
+        """Write the interactions of each part of the users into a file of its own, unless that was done before."""
         if not folder.is_dir():
             unfinished = folder.with_name(f"{folder.name}.unfinished")
             shutil.rmtree(unfinished, ignore_errors=True)
@@ -129,11 +107,7 @@ class InteractionFile:
                     writers[number].write_table(table.filter(pa.array(part == number)))
 
     def tables(self) -> Iterator[pa.Table]:
-        """Yield the interactions in the order of the file: ids as texts, times as they are written.
-
-        Raises:
-            UserError: a line cannot be read.
-        """
+        """Yield the interactions in the order of the file: ids as texts, times as they are written."""
         left_out, self._made_floats = 0, None
         for table in self._log.batches(self._columns, _ROWS):
             try:
@@ -179,13 +153,7 @@ def read_part(*files: Path) -> pd.DataFrame:
 
 
 def write_table(table: pd.DataFrame, path: Path, kind: str) -> None:
-    """Write a frame; columns that are not numbers are written as text.
-
-    Args:
-        table: to be written.
-        path: of the file.
-        kind: .csv or .parquet.
-    """
+    """Write a frame; columns that are not numbers are written as text."""
     if kind == ".csv":
         table.to_csv(path, index=False)
         return

@@ -34,17 +34,7 @@ class ItemVectors(NamedTuple):
 
 
 def read_item_vectors(path: str, field: str) -> ItemVectors:
-    """Read a file of ``item_vectors``.
-
-    Args:
-        path: ``NAME.parquet`` with a column of ids and one of lists of numbers, or further columns of numbers; or
-            ``NAME.npy`` with a matrix, whose ids stand in ``NAME.txt``, one a line.
-        field: the name of the column of ids; ``item_id`` is taken, too.
-
-    Raises:
-        UserError: the file cannot be read, an item stands twice, vectors differ in length, or a number is not finite or
-            beyond what float16 has.
-    """
+    """Read a file of ``item_vectors``."""
     name = f"item_vectors={path}"
     if not path.endswith((".parquet", ".npy")):
         raise UserError(

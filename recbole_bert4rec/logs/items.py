@@ -13,19 +13,7 @@ from recbole_bert4rec.system.errors import UserError, short, short_list
 
 
 def read_items(path: str, field: str) -> dict[str, list[Any]]:
-    """Read the file of ``--items``.
-
-    Args:
-        path: what :func:`~recbole_bert4rec.logs.logs.open_log` opens.
-        field: name of the column of ids.
-
-    Returns:
-        The columns by their names without types: a text for each item, empty where there is none, or a list of texts;
-        what can be neither, as it is. Ids are as a log has them.
-
-    Raises:
-        UserError: the file cannot be read, or has no ids.
-    """
+    """Read the file of ``--items``."""
     log = open_log(path, Reading(), "--items")
     names = log.names([field])
     for name in names:
@@ -48,11 +36,7 @@ def read_items(path: str, field: str) -> dict[str, list[Any]]:
 
 
 def _texts(column: pa.ChunkedArray[Any]) -> list[Any]:
-    """Return a text for each value, empty for a missing one, or a list of texts.
-
-    Raises:
-        pa.ArrowException: the values are no texts, nor numbers or lists of them.
-    """
+    """Return a text for each value, empty for a missing one, or a list of texts."""
     if not is_list(column.type):
         return [text or "" for chunk in column.chunks for text in as_texts(chunk).to_pylist()]
     return [[str(value) for value in values or [] if value is not None] for values in column.to_pylist()]

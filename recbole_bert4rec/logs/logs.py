@@ -34,16 +34,7 @@ def data_set_name(log: str | Path) -> str:
 
 
 def open_log(name: str, reading: Reading, flag: str = "--dataset") -> Log:
-    """Return a log, or an atomic file, that is not read yet.
-
-    Args:
-        name: its path.
-        reading: how to read it.
-        flag: that names it, for messages.
-
-    Raises:
-        UserError: there is no such log, or its ending says nothing.
-    """
+    """Return a log, or an atomic file, that is not read yet."""
     path = Path(name).resolve()
     if path.is_dir():
         files = _files_of(path)

@@ -27,11 +27,7 @@ def is_mapped(folder: str | Path) -> bool:
 
 
 class MappedLog:
-    """All interactions of a log, user after user, oldest first; a file is mapped when it is first asked for.
-
-    Args:
-        folder: of the files.
-    """
+    """All interactions of a log, user after user, oldest first; a file is mapped when it is first asked for."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -74,11 +70,7 @@ class MappedLog:
     def read_at(self, positions: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
         """Return items and times at some places; the files are read once, for pages that are mapped would stay.
 
-        Args:
-            positions: ascending. *Shape:* (R,)
-
-        Returns:
-            *Shape:* (R,) each
+        *Shape:* positions (R,) -> (R,) each
         """
         return self._read(ITEMS, np.int32, positions), self._read(TIMES, np.float64, positions)
 
@@ -98,11 +90,7 @@ class MappedLog:
 
 
 class NumberOf(Mapping[str, int]):
-    """The internal ids of external ones; the dictionary is made when it is first needed, which it seldom is.
-
-    Args:
-        tokens: external ids by internal ones.
-    """
+    """The internal ids of external ones; the dictionary is made when it is first needed, which it seldom is."""
 
     def __init__(self, tokens: NDArray[np.str_]) -> None:
         self._tokens = tokens

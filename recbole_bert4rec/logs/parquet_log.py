@@ -34,11 +34,7 @@ class ParquetLog(Log):
             return _dotted(self._whole(wanted).schema)
 
     def count(self) -> int:
-        """Return how many rows the log has, which its files say without being read.
-
-        Raises:
-            UserError: a file is damaged.
-        """
+        """Return how many rows the log has, which its files say without being read."""
         return sum(self._rows_of(file) for file in self._files if file.stat().st_size)
 
     def _rows_of(self, file: Path) -> int:
@@ -62,11 +58,7 @@ class ParquetLog(Log):
             yield whole
 
     def _whole(self, columns: list[str]) -> dataset.Dataset:
-        """Return the files as one; the names of folders are texts, and a column has the type of all its values.
-
-        Raises:
-            UserError: a file lacks a column that others have.
-        """
+        """Return the files as one; the names of folders are texts, and a column has the type of all its values."""
         folders = [file.relative_to(self.path).parts[:-1] if self.path.is_dir() else () for file in self._files]
         keys = dict.fromkeys(part.partition("=")[0] for parts in folders for part in parts if "=" in part)
         partitioned = dataset.HivePartitioning(pa.schema([(key, pa.string()) for key in keys])) if keys else None

@@ -19,12 +19,7 @@ MISSING += ["NA", "NULL", "NaN", "None", "n/a", "nan", "null"]
 
 
 def keeping_ids(read_csv: Callable[..., pd.DataFrame], fields: Iterable[str]) -> Callable[..., pd.DataFrame]:
-    """Return a reader that takes ids such as ``NA``, ``None`` and ``null`` for what they are; an empty one is missing.
-
-    Args:
-        read_csv: pandas' reader, or :func:`read_columns`.
-        fields: names of the columns of ids, without their types.
-    """
+    """Return a reader that takes ids such as ``NA`` and ``null`` for what they are; an empty one is missing."""
     ids = {f"{field}:token" for field in fields}
 
     def read(*arguments: object, **options: Any) -> pd.DataFrame:
@@ -49,24 +44,7 @@ def read_columns(
     quoting: int = python_csv.QUOTE_MINIMAL,
     **_: object,
 ) -> pd.DataFrame:
-    """Read an atomic file as ``pandas.read_csv`` does when RecBole calls it.
-
-    Args:
-        path: of the file.
-        delimiter: one character between columns.
-        usecols: columns to read, named ``FIELD:TYPE``.
-        dtype: for each column ``numpy.float64`` or ``str``.
-        encoding: of the file; UTF-8 by default.
-        na_values: texts of each column that mean a missing value. Default: :data:`MISSING`.
-        quoting: ``csv.QUOTE_NONE`` where a quote is a sign like others.
-
-    Returns:
-        The columns in the order of the file. Those of type ``token`` are categorical, the others have ``dtype``.
-
-    Raises:
-        ValueError: a line and the header differ in their number of columns, a value does not have the type of its
-            column, or a byte cannot be decoded.
-    """
+    """Read an atomic file as ``pandas.read_csv`` does when RecBole calls it."""
     kinds = {}
     for name in usecols:
         number = dtype[name] is np.float64

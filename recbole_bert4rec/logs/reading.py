@@ -61,11 +61,6 @@ def is_list(kind: pa.DataType) -> bool:
 class Log(ABC):
     """A log on disk.
 
-    Args:
-        path: of the file or folder, absolute.
-        files: that hold the rows.
-        reading: how to read them.
-
     Attributes:
         read_as: how the log was read; filled by :meth:`read`.
         doubts: what may be wrong, a sentence each; filled by :meth:`read`, and by :meth:`batches` at the end.
@@ -91,13 +86,6 @@ class Log(ABC):
         """Return columns in the order of their names, a row an interaction.
 
         A row with lists, such as a session's items, is as many interactions as its lists have values.
-
-        Args:
-            columns: of users, items and times, and perhaps more. Where the rows are in order, the times are numbers
-                from 0.
-
-        Raises:
-            UserError: the log cannot be read, lacks a column or has no rows.
         """
         self.check_names(columns)
         parts = list(self._interactions(columns, None))
@@ -109,22 +97,11 @@ class Log(ABC):
         return table
 
     def batches(self, columns: list[str], rows: int) -> Iterator[pa.Table]:
-        """Yield the rows of :meth:`read`, in its order, about so many at a time; the log is not all in memory.
-
-        Raises:
-            UserError: see :meth:`read`; of a text also after the last part.
-        """
+        """Yield the rows of :meth:`read`, in its order, about so many at a time; the log is not all in memory."""
         return (table for table, _ in self._interactions(columns, rows))
 
     def stored(self, wanted: list[str]) -> Iterator[pa.Table]:
-        """Yield all columns as they are stored: lists stay lists.
-
-        Args:
-            wanted: columns that should be among them.
-
-        Raises:
-            UserError: the log cannot be read.
-        """
+        """Yield all columns as they are stored: lists stay lists."""
         return self._parts(self.names(wanted), None)
 
     def check_names(self, columns: list[str]) -> None:
@@ -145,21 +122,13 @@ class Log(ABC):
         return UserError(f"{self.path} is empty; its first line must name the columns")
 
     def present(self, needed: list[str], more: list[str]) -> list[str]:
-        """Return the names of columns that must be there, and of those that may be and are.
-
-        Raises:
-            UserError: one is not there.
-        """
+        """Return the names of columns that must be there, and of those that may be and are."""
         there = self.names([*needed, *more])
         self._check_columns(needed, there)
         return [*needed, *(name for name in more if name in there)]
 
     def names(self, wanted: list[str]) -> list[str]:
-        """Return the names of the columns, among which those that are wanted should be.
-
-        Raises:
-            UserError: the log is empty or cannot be read.
-        """
+        """Return the names of the columns, among which those that are wanted should be."""
         self._refuse_empty()
         return self._names(wanted)
 
@@ -169,11 +138,7 @@ class Log(ABC):
 
     @abstractmethod
     def _parts(self, columns: list[str], rows: int | None) -> Iterator[pa.Table]:
-        """Yield columns as they are stored, about so many rows at a time; None: as many as are read fastest.
-
-        Raises:
-            UserError: the log cannot be read, or lacks a column.
-        """
+        """Yield columns as they are stored, about so many rows at a time; None: as many as are read fastest."""
 
     def _interactions(
         self, columns: list[str], rows: int | None
@@ -195,15 +160,7 @@ class Log(ABC):
             self.doubts.append(f"{empty:,} rows are left out, whose lists are empty")
 
     def _without_lists(self, stored: pa.Table, first: int) -> tuple[pa.Table, range | NDArray[np.int64]]:
-        """Make a row of each value of the lists in a row, which must be as many in each.
-
-        Args:
-            stored: rows.
-            first: number of the first one in the log.
-
-        Raises:
-            UserError: the lists of a row are not of one length.
-        """
+        """Make a row of each value of the lists in a row, which must be as many in each."""
         names = [name for name, column in zip(stored.column_names, stored.columns, strict=True) if is_list(column.type)]
         if not names:
             return stored, range(first, first + len(stored))
@@ -223,11 +180,7 @@ class Log(ABC):
         return pa.table(columns, names=stored.column_names), of_row + first
 
     def lines(self, rows: Sequence[int]) -> list[int]:
-        """Return the line in which each of some interactions begins; none if the log has no lines.
-
-        Args:
-            rows: numbers of interactions from 0, in rising order.
-        """
+        """Return the line in which each of some interactions begins; none if the log has no lines."""
         return self._lines(rows if self._rows is None else [int(self._rows[row]) for row in rows])
 
     def _lines(self, rows: Sequence[int]) -> list[int]:

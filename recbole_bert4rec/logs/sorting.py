@@ -44,19 +44,6 @@ def sort_log(
 
     Users and items have the numbers, and each user's interactions the order, that RecBole gives them if it reads
     the same log as an atomic file in the order of time.
-
-    Args:
-        source: the log.
-        columns: of users, items and times.
-        reading: how to read the log.
-        work: an empty folder.
-        no_bar: tqdm's ``disable``; None: a bar on a terminal only.
-
-    Returns:
-        What was found, for ``conversion.json``, and a ``digest`` of what was written.
-
-    Raises:
-        UserError: the log cannot be read or holds values that cannot be used.
     """
     source.check_names(columns)
     rows = source.count()
@@ -267,11 +254,7 @@ def _sort(parts: _Parts, n_users: int, n_items: int, drop: bool, work: Path, bar
 
 
 def _doubles(rows: NDArray[Any]) -> NDArray[np.bool_]:
-    """Mark interactions whose user, item and time an earlier one has.
-
-    Args:
-        rows: sorted by user and time, equal ones in the order of the log.
-    """
+    """Mark interactions whose user, item and time an earlier one has."""
     tied = (rows["user"][1:] == rows["user"][:-1]) & (rows["time"][1:] == rows["time"][:-1])
     among = np.flatnonzero(np.append(tied, False) | np.append(False, tied))
     double = np.zeros(len(rows), dtype=bool)

@@ -63,27 +63,6 @@ def convert(
     They are written again only if the log, the columns or the way to read them have changed. Of a Parquet log of more
     than :data:`LARGE` rows the files of a :class:`~recbole_bert4rec.logs.mapped.MappedLog` are written instead, into
     ``FOLDER/NAME/sorted``, where earlier ones stay.
-
-    Args:
-        log: path; see :func:`~recbole_bert4rec.logs.logs.open_log`.
-        user: column of user ids.
-        item: column of item ids.
-        time: column of times: numbers, or dates, which become Unix seconds.
-        reading: how to read the log. Default: as it is found.
-        say: called with a report of a few lines, if the log is converted now.
-        may_be_mapped: whether the caller can read mapped files.
-        no_bar: tqdm's ``disable`` while a large log is sorted.
-        more: further columns to keep: numbers if all values are, else texts.
-        filters: columns to keep by which rows will be filtered, and how they are read: ``texts`` or ``numbers``.
-
-    Returns:
-        ``FOLDER/NAME``. The atomic file there has these columns. Its rows are in the order of time; equal times
-        keep the log's order.
-
-    Raises:
-        UserError: the log cannot be read, lacks a column or holds values that cannot be used; or there is an atomic
-            file that was not made from it; or nothing can be written beside the log; or the log is large and must not
-            be mapped.
     """
     reading = reading or Reading()
     if reading.timezone is not None:
@@ -233,11 +212,7 @@ class _Interactions:
 
 
 def _values(column: pa.ChunkedArray[Any], name: str, source: Log) -> pa.Array[Any]:
-    """Return a further column: numbers if all values are, else texts; an empty one is missing.
-
-    Raises:
-        UserError: the values are neither, or a text holds a tab or a line break.
-    """
+    """Return a further column: numbers if all values are, else texts; an empty one is missing."""
     texts = read_ids(column, name, source.where)
     try:
         values: pa.Array[Any] = texts.tokens.cast(pa.float64())
@@ -247,11 +222,7 @@ def _values(column: pa.ChunkedArray[Any], name: str, source: Log) -> pa.Array[An
 
 
 def _filtered(column: pa.ChunkedArray[Any], name: str, source: Log, kind: str) -> pa.Array[Any]:
-    """Return a column by which rows will be filtered, of ``texts`` or ``numbers``; doubts are added to the log's.
-
-    Raises:
-        UserError: a value is not a number.
-    """
+    """Return a column by which rows will be filtered, of ``texts`` or ``numbers``; doubts are added to the log's."""
     ids = read_ids(column, name, source.where)
     values = ids.tokens
     if kind == "numbers":
@@ -279,9 +250,7 @@ def _of_rows(values: pa.Array[Any], ids: CodedIds) -> pa.Array[Any]:
 def _doubts_of_order(ties: int, times: NDArray[Any]) -> list[str]:
     """Say how many rows have the time of their user's previous one, if that may reverse histories.
 
-    Args:
-        ties: how many these are.
-        times: of all rows, in the order of the log. *Shape:* (T,)
+    *Shape:* times (T,)
     """
     if not ties:
         return []
@@ -319,11 +288,7 @@ def _write(interactions: _Interactions, target: Path, record: dict[str, Any], en
 
 
 def _recode(path: Path, encoding: str) -> None:
-    """Rewrite a text of UTF-8 in another encoding.
-
-    Raises:
-        UserError: an id has signs that the encoding lacks.
-    """
+    """Rewrite a text of UTF-8 in another encoding."""
     try:
         with (
             atomic_write(path) as temporary,

@@ -214,9 +214,6 @@ class Text(Lines):
 
         A value swallows rows where its quote is not closed as it should be, or where all lines that it spans could be
         rows. With ``--quote`` the second is believed.
-
-        Raises:
-            UserError: naming the first such line.
         """
         spans, begin = [], 1
         with self._texts() as file:
@@ -292,11 +289,7 @@ class Text(Lines):
             return next((names for names in self._csv(file, separator) if names), [])
 
     def _records(self, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
-        """Yield the line in which each record begins, and its fields; first the header's, if there is one.
-
-        Raises:
-            UserError: a quote is not closed; with ``strict``, also if there is more after it.
-        """
+        """Yield the line in which each record begins, and its fields; first the header's, if there is one."""
         with self._texts() as file:
             reader, begin = self._csv(file, self._separator, strict), 1
             try:

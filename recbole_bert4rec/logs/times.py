@@ -68,14 +68,7 @@ def unit_of(first: float, last: float) -> int | None:
 
 
 def read_as(form: str, without_zone: int, count: int, reading: Reading) -> str:
-    """Say how times were read.
-
-    Args:
-        form: see :class:`Times`.
-        without_zone: see :class:`Times`.
-        count: of all times.
-        reading: how they were to be read.
-    """
+    """Say how times were read."""
     if reading.in_order:
         return "the order of the log"
     if not without_zone:
@@ -85,16 +78,7 @@ def read_as(form: str, without_zone: int, count: int, reading: Reading) -> str:
 
 
 class TimeColumn:
-    """A column of times.
-
-    Args:
-        column: its values.
-        name: of the column.
-        rows: of the log that the values stand in.
-        where: says where a row of the log stands; without a row, names the log.
-        date_format: form of the dates, in the signs of Python's strptime. None: find it.
-        timezone: of dates without one, such as Europe/Berlin. None: UTC.
-    """
+    """A column of times."""
 
     def __init__(
         self,
@@ -113,11 +97,7 @@ class TimeColumn:
         self._format, self._zone = date_format, timezone or _UTC
 
     def read(self) -> Times:
-        """Return the times as numbers.
-
-        Raises:
-            UserError: a time is missing, infinite, or neither a number nor a date; or dates can be read in two ways.
-        """
+        """Return the times as numbers."""
         kind, name = self._values.type, self._name
         if pa.types.is_boolean(kind):
             raise UserError(f"{self._where(None)}: {name!r} holds true and false; times must be numbers or dates")
@@ -176,11 +156,7 @@ class TimeColumn:
         return Times(values[self._codes], False, "numbers")
 
     def _run_together(self, values: NDArray[Any], texts: pa.Array[Any] | None) -> pd.Series | None:
-        """Return the dates that whole numbers such as 20240131 are; None if they are numbers.
-
-        Raises:
-            UserError: they are dates of a form that has to be told, such as 31012024, or 090124, which no number is.
-        """
+        """Return the dates that whole numbers such as 20240131 are; None if they are numbers."""
         least, greatest = values.min(), values.max()
         forms = [form for form, ends in _RUN_TOGETHER.items() if ends[0] <= least and greatest <= ends[1]]
         of_six = texts is not None and pc.all(pc.match_substring_regex(texts, r"^\d{6}$")).as_py()
@@ -239,11 +215,7 @@ class TimeColumn:
         return self._seconds(dates, named, ~with_zone)
 
     def _form_of(self, texts: pd.Series) -> str:
-        """Find the form of dates that begin with day or month; all others must be ISO 8601.
-
-        Raises:
-            UserError: it cannot be told which of the two comes first.
-        """
+        """Find the form of dates that begin with day or month; all others must be ISO 8601."""
         parts = texts.str.extract(_DAY_AND_MONTH)
         fits = parts[0].notna()
         if fits.sum() * 2 <= len(texts):
@@ -285,13 +257,7 @@ class TimeColumn:
         return moments
 
     def _seconds(self, dates: pd.Series, form: str, without_zone: NDArray[np.bool_]) -> Times:
-        """Return dates as Unix seconds.
-
-        Args:
-            dates: of the distinct values.
-            form: how they are written.
-            without_zone: which have no zone of their own.
-        """
+        """Return dates as Unix seconds."""
         dates = self._in_zone(dates) if dates.dt.tz is None else dates
         microseconds = dates.dt.as_unit("us").astype("int64").to_numpy()[self._codes]
         whole = not (microseconds % 10**6).any()
@@ -312,11 +278,7 @@ def _clock(text: str) -> str:
 
 
 def check_timezone(name: str) -> None:
-    """Refuse a name that is not a time zone.
-
-    Raises:
-        UserError: there is no such time zone.
-    """
+    """Refuse a name that is not a time zone."""
     try:
         zoneinfo.ZoneInfo(name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as error:

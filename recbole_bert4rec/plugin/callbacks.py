@@ -232,12 +232,7 @@ class Callback:
 
 
 class WatchedLoader:
-    """A training loader that asks, after every batch that was trained, whether to go on.
-
-    Args:
-        loader: of the batches.
-        go_on: gets how many batches of the epoch are trained; False ends the epoch.
-    """
+    """A training loader that asks, after every batch that was trained, whether to go on."""
 
     def __init__(self, loader: AbstractDataLoader, go_on: Callable[[int], bool]) -> None:
         self._loader, self._go_on = loader, go_on
@@ -256,11 +251,7 @@ class WatchedLoader:
 
 
 class Callbacks:
-    """Calls a list of callbacks around the steps of a training; keeps the epoch that they are told.
-
-    Args:
-        callbacks: in their order.
-    """
+    """Calls a list of callbacks around the steps of a training; keeps the epoch that they are told."""
 
     def __init__(self, callbacks: Iterable[Callback] = ()) -> None:
         self._callbacks = tuple(callbacks)
@@ -301,11 +292,7 @@ class Callbacks:
             self._callbacks = callbacks
 
     def states(self) -> dict[str, dict[str, Any]]:
-        """Return what the callbacks keep in a checkpoint, by their names.
-
-        Raises:
-            UserError: a callback keeps something that no checkpoint holds.
-        """
+        """Return what the callbacks keep in a checkpoint, by their names."""
         states = {name: dict(callback.state()) for name, callback in self._named()}
         for name, state in states.items():
             if not is_plain(state):
@@ -334,18 +321,7 @@ class Callbacks:
         callback_fn: Callable[[int, float], None] | None,
         finish: Callable[[], BestValidation] | None = None,
     ) -> BestValidation:
-        """Train, and call the callbacks.
-
-        Args:
-            trainer: whose training it is.
-            train: trains; its ``callback_fn`` is told of each validated epoch.
-            saved: whether weights are kept in a file.
-            callback_fn: of the caller, who may want to be told, too.
-            finish: is called after the last event, also if a callback stopped the epochs; returns the best validation.
-
-        Raises:
-            UserError: a callback stopped the training before there was a model to keep.
-        """
+        """Train, and call the callbacks."""
 
         def selected(epoch: int, score: float) -> None:
             if callback_fn is not None:
@@ -429,11 +405,7 @@ class Observed(Trainer):
         show_progress: bool = False,
         callback_fn: Callable[[int, float], None] | None = None,
     ) -> BestValidation:
-        """Train as RecBole does, and call the callbacks; arguments and result are RecBole's.
-
-        Raises:
-            UserError: see :meth:`Callbacks.fit`.
-        """
+        """Train as RecBole does, and call the callbacks; arguments and result are RecBole's."""
         train = partial(super().fit, train_data, valid_data, verbose, saved, show_progress)
         return self.callbacks.fit(self, train, saved, callback_fn)
 
@@ -459,14 +431,7 @@ class Observed(Trainer):
 
 @functools.cache
 def observed(trainer_class: type) -> type[Observed]:
-    """Return a trainer class that calls callbacks around the methods of ``trainer_class``.
-
-    Args:
-        trainer_class: what RecBole's ``get_trainer`` returns, for another model than BERT4Rec.
-
-    Raises:
-        UserError: its training has no epochs, as that of RecBole's decision trees.
-    """
+    """Return a trainer class that calls callbacks around the methods of ``trainer_class``."""
     if not issubclass(trainer_class, Trainer):
         raise UserError(
             f"{trainer_class.__name__} trains without epochs, as RecBole's decision trees do; such a model runs with "

@@ -37,18 +37,7 @@ SEQUENTIAL_SPLIT = {"split": {"LS": "valid_and_test"}, "order": "TO", "group_by"
 
 
 def lay_defaults(original: Callable[..., None], config: Config, name: str, model_class: type, dataset: str) -> None:
-    """Lay a model's defaults, and those of a known data set, over RecBole's.
-
-    Args:
-        original: RecBole's ``Config._load_internal_config_dict``.
-        config: its ``internal_config_dict`` is filled.
-        name: of the model.
-        model_class: of the model.
-        dataset: name of the data set.
-
-    Raises:
-        UserError: the name of the data set is a path, which would be read, and written to, outside ``data_path``.
-    """
+    """Lay a model's defaults, and those of a known data set, over RecBole's."""
     if Path(dataset).name != dataset or dataset == ".." or "\0" in dataset:
         raise UserError(f"the data set {dataset!r} is not a name; put NAME.inter into DATA_PATH/NAME/ and name both")
     parent = parent_of(model_class)
@@ -85,11 +74,7 @@ def _overlay(config: Config, file: Traversable) -> None:
 
 
 def check_options(config: Config) -> None:
-    """Check the options of a model of this package, before RecBole looks at them.
-
-    Raises:
-        UserError: naming all mistakes.
-    """
+    """Check the options of a model of this package, before RecBole looks at them."""
     final = config.final_config_dict
     complete_split(config)
     user_names, documented = understood(config)
@@ -106,11 +91,7 @@ def check_options(config: Config) -> None:
 
 
 def understood(config: Config) -> tuple[set[str], Kinds]:
-    """Take the options as RecBole's users write them: numpy's numbers, ``Adam``.
-
-    Returns:
-        The names of the options that the user wrote, and the values that a model of the user's own documents.
-    """
+    """Take the options as RecBole's users write them: numpy's numbers, ``Adam``."""
     plain_values(config)
     final, user_names = config.final_config_dict, names_given(config)
     documented = documented_in(map(Path, property_files(config.model_class)))

@@ -20,10 +20,6 @@ def of_all_labels(loss: Tensor, count: int) -> Tensor:
     """Weigh a mean loss so that the mean over processes is the mean over the labels of all of them.
 
     DistributedDataParallel takes the mean of the gradients, whose labels are not equally many.
-
-    Args:
-        loss: the mean over this process's labels. A scalar.
-        count: of these labels.
     """
     if not dist.is_initialized():
         return loss

@@ -24,12 +24,6 @@ from recbole_bert4rec.system.errors import UserError
 class EvaluationRanker:
     """Rankings that encode each history once and hold no matrix of all scores.
 
-    Args:
-        config: of the run.
-        model: is evaluated.
-        collector: of what the metrics need.
-        diverged: returns the error of a fault, for scores that are not finite.
-
     Attributes:
         depth: ranks that are kept of each row.
         rows: rankings made in the evaluation that goes on.

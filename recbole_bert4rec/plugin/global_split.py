@@ -26,11 +26,7 @@ def asks_for_global_time(eval_args: object) -> bool:
 
 
 def splits_by_global_time(dataset: Dataset) -> bool:
-    """Tell whether a data set is split at one moment.
-
-    Raises:
-        UserError: another split is asked for, too, or the files are split already.
-    """
+    """Tell whether a data set is split at one moment."""
     if not asks_for_global_time(dataset.config["eval_args"]):
         return False
     split, files = dataset.config["eval_args"]["split"], dataset.config["benchmark_filename"]
@@ -44,15 +40,6 @@ def build_by_global_time(dataset: Any) -> list[Any]:
 
     Each part keeps the ``moments`` of the split and, as ``histories``, the number of interactions that its user had
     before each row's target, which RecBole's rows of general models lack.
-
-    Args:
-        dataset: read and filtered.
-
-    Returns:
-        Its train, valid and test parts.
-
-    Raises:
-        UserError: the rule has mistakes, or there are no times.
     """
     if dataset.time_field not in dataset.inter_feat:
         raise UserError(f"eval_args: split GT needs the time column {dataset.time_field!r}; name it in load_col")

@@ -45,12 +45,7 @@ class PinnableInteraction(Interaction):
         return PinnableInteraction({field: values.pin_memory() for field, values in self.interaction.items()})
 
     def to(self, device: torch.device | str, selected_field: str | Sequence[str] | None = None) -> Interaction:
-        """Move the batch as RecBole does, but do not wait for copies from page-locked memory.
-
-        Args:
-            device: target.
-            selected_field: names of the fields to move; all by default.
-        """
+        """Move the batch as RecBole does, but do not wait for copies from page-locked memory."""
         chosen = [selected_field] if isinstance(selected_field, str) else selected_field or list(self.interaction)
         moved = {field: self.interaction[field].to(device, non_blocking=True) for field in chosen}
         return Interaction({**self.interaction, **moved})
@@ -62,13 +57,6 @@ class WindowDataLoader(AbstractDataLoader):
     The order of the batches and the windows depend on the seed and the epoch alone. Each iteration is the next epoch;
     :meth:`set_epoch` chooses one. RecBole's own attributes (``dataset``, ``generator``, ``sampler``, ``shuffle``,
     ``update_config``) remain usable.
-
-    Args:
-        config: RecBole's configuration; ``train_batch_size`` counts the items of all ranks together, padding included,
-            and ``batch_sequences`` their sequences.
-        dataset: the training part.
-        sampler: RecBole's negative sampler; not used, for losses draw their own negatives.
-        shuffle: False keeps users in order.
     """
 
     batch_sampler: LengthGroupedBatches
@@ -173,11 +161,7 @@ class WindowDataLoader(AbstractDataLoader):
     def collate_fn(self, index: list[int]) -> Interaction:
         """Cut out the windows of the chosen sequences.
 
-        Args:
-            index: numbers of the sequences. *Shape:* (B,)
-
-        Returns:
-            ``user_id`` (B,), ``item_id_list`` (B, L) and ``item_length`` (B,).
+        *Shape:* index (B,)
         """
         begin, length = self._windows[0][index], self._windows[1][index]
         dataset, width = self._dataset, int(length.max())
@@ -191,11 +175,7 @@ class WindowDataLoader(AbstractDataLoader):
 
 
 def _settle(config: Config, dataset: BERT4RecDataset) -> None:
-    """Give options of our models their final values, now that the data are known.
-
-    Raises:
-        UserError: the values have mistakes.
-    """
+    """Give options of our models their final values, now that the data are known."""
     if not is_ours(config.model_class):
         return
     config["transform"] = None  # mask_itemseq: masks are drawn in the loss
@@ -207,11 +187,7 @@ def _settle(config: Config, dataset: BERT4RecDataset) -> None:
 
 
 def _longer_than(extra: int, dataset: BERT4RecDataset) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the slices of the training part that have something to predict from.
-
-    Raises:
-        UserError: there is none.
-    """
+    """Return the slices of the training part that have something to predict from."""
     users, begin, length = dataset.slices()
     long_enough = length > extra
     if not long_enough.any():

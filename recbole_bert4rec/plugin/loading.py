@@ -42,11 +42,7 @@ class FastLoading(SequentialDataset):
     unknown_numbers: dict[str, NDArray[np.bool_]]
 
     def _load_data(self, token: str, dataset_path: str) -> None:
-        """Check the files, then load them as RecBole does.
-
-        Raises:
-            UserError: a file is missing, or something in it is wrong.
-        """
+        """Check the files, then load them as RecBole does."""
         folder = dataset_path
         if self.benchmark_filename_list is None:
             folder = folder_read(dataset_path, self.config["conversion"])
@@ -147,11 +143,7 @@ class FastLoading(SequentialDataset):
             self.field2id_token[alias], self.field2token_id[alias] = tokens, numbers
 
     def _data_filtering(self) -> None:
-        """Filter as RecBole does.
-
-        Raises:
-            UserError: the filters leave nothing.
-        """
+        """Filter as RecBole does."""
         try:
             super()._data_filtering()
         except ValueError as error:
@@ -161,11 +153,7 @@ class FastLoading(SequentialDataset):
             raise UserError(f"the filters leave nothing of data set {self.dataset_name!r}: {filters}") from error
 
     def _filter_inter_by_user_or_item(self) -> None:
-        """Drop interactions whose user or item has no row in the .user or .item file, and report how many.
-
-        Raises:
-            UserError: none of the users, or of the items, has one.
-        """
+        """Drop interactions whose user or item has no row in the .user or .item file, and report how many."""
         before = len(self.inter_feat)
         if self.config["filter_inter_by_user_or_item"] is True:
             self._refuse_strangers("user", self.user_feat, self.uid_field)

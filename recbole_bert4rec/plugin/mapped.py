@@ -53,11 +53,7 @@ class MappedDataset(BERT4RecDataset):
     log: MappedLog
 
     def _load_data(self, token: str, dataset_path: str) -> None:
-        """Find the files, and read the interactions that become rows into memory.
-
-        Raises:
-            UserError: an option does not go with a large log.
-        """
+        """Find the files, and read the interactions that become rows into memory."""
         folder = Path(folder_read(dataset_path, self.config["conversion"]))
         self.log = MappedLog(folder)
         fields = [self.uid_field, self.iid_field, self.time_field]
@@ -122,11 +118,7 @@ class MappedDataset(BERT4RecDataset):
             self.item_feat = self.item_feat[in_log]
 
     def _remap_ID_all(self) -> None:  # noqa: N802  RecBole's name
-        """Number ids as the files do.
-
-        Raises:
-            UserError: a checkpoint numbers the items in another way.
-        """
+        """Number ids as the files do."""
         super(FastLoading, self)._remap_ID_all()
         order: ItemOrder | None = self.config[ITEM_ORDER]
         if order is not None and tuple(self.field2id_token[self.iid_field]) != order.tokens:
@@ -159,11 +151,7 @@ class MappedDataset(BERT4RecDataset):
         self._take(sequences, self.inter_feat, torch.from_numpy(self.__dict__.pop("_positions")))
 
     def counter(self, field: str) -> Counter[int]:
-        """Count the rows of a training part by user or item, as RecBole does with a row for each.
-
-        Args:
-            field: of users or items.
-        """
+        """Count the rows of a training part by user or item, as RecBole does with a row for each."""
         users, begin, length = self.slices()
         if field == self.uid_field:
             return _counter(users.numpy(), length.numpy() - 1)
@@ -196,11 +184,7 @@ def _counter(ids: NDArray[np.int64], counts: NDArray[np.int64]) -> Counter[int]:
 
 
 def _check_fields(config: Config, fields: list[str], columns: list[str]) -> None:
-    """Refuse other columns than those that the log was converted with.
-
-    Raises:
-        UserError: naming them.
-    """
+    """Refuse other columns than those that the log was converted with."""
     if fields != columns:
         _refuse(
             f"USER_ID_FIELD, ITEM_ID_FIELD and TIME_FIELD must be {columns}, its columns, but are {fields}; name the "
@@ -214,11 +198,7 @@ def _check_fields(config: Config, fields: list[str], columns: list[str]) -> None
 
 
 def _check_options(config: Config) -> None:
-    """Refuse options that need every interaction in memory.
-
-    Raises:
-        UserError: naming the first such option.
-    """
+    """Refuse options that need every interaction in memory."""
     for option in _OF_SMALL_LOGS:
         if config[option]:
             _refuse(f"`{option}` {config[option]} is for logs that fit into memory; leave it out, or change the log")

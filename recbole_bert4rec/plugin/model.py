@@ -36,10 +36,6 @@ class BERT4Rec(Ranker, SequentialRecommender):
 
     Sun, Liu, Wu, Pei, Lin, Ou, Jiang: BERT4Rec: Sequential Recommendation with Bidirectional Encoder Representations
     from Transformer. CIKM 2019.
-
-    Args:
-        config: RecBole's configuration with the options of ``properties/model/BERT4Rec.yaml``.
-        dataset: gives the number of items, their counts in training and their features.
     """
 
     input_type = InputType.POINTWISE  # a row is a sequence; losses that need negatives draw them
@@ -69,11 +65,7 @@ class BERT4Rec(Ranker, SequentialRecommender):
         self.set_epoch(0)
 
     def __getattr__(self, name: str) -> Any:
-        """Say whose a field is that a subclass of RecBole's BERT4Rec reads.
-
-        Raises:
-            AttributeError: there is none of this name.
-        """
+        """Say whose a field is that a subclass of RecBole's BERT4Rec reads."""
         if name in _STOCK_FIELDS:
             raise AttributeError(
                 f"{type(self).__name__} reads {name}, a field of RecBole's BERT4Rec; derive it from that: "
@@ -104,12 +96,6 @@ class BERT4Rec(Ranker, SequentialRecommender):
         """Label a batch of sequences by the objective and return the mean loss at the positions that are read.
 
         With the Cloze task these are the masked ones (section 3.6).
-
-        Args:
-            interaction: whole sequences, ``item_id_list`` (B, L) and ``item_length`` (B,).
-
-        Returns:
-            A scalar.
         """
         sequences, lengths = interaction[self.ITEM_SEQ], interaction[self.ITEM_SEQ_LEN]
         generator = self._generator_on(sequences.device)
@@ -125,13 +111,7 @@ class BERT4Rec(Ranker, SequentialRecommender):
     def loss_of(self, vectors: Tensor, batch: TrainingBatch, sequences: Tensor) -> Tensor:
         """Return the mean loss of the labels; a subclass with another loss overrides it.
 
-        Args:
-            vectors: the encoder's at the positions that are read. *Shape:* (M, H)
-            batch: what the encoder was shown, and the labels.
-            sequences: the items themselves. *Shape:* (B, L)
-
-        Returns:
-            A scalar.
+        *Shape:* vectors (M, H), sequences (B, L)
         """
         generator = self._generator_on(sequences.device)
         weights = mask_weights(batch.rows, len(sequences), self.loss_mean)
@@ -192,14 +172,7 @@ class BERT4Rec(Ranker, SequentialRecommender):
     ) -> tuple[Tensor, Tensor]:
         """Return the k best items of each row, in memory that does not grow with the catalogue.
 
-        Args:
-            interaction: rows with their histories, such as ``item_id_list`` (B, L) and ``item_length`` (B,).
-            k: number of items.
-            removed: rows and items that are not recommended. *Shape:* (P,), (P,)
-            seen: rows and items of whole histories, for a negative ``seen_bias``.
-
-        Returns:
-            Scores and items, best first. *Shape:* (B, k) each.
+        *Shape:* removed (P,), (P,) -> (B, k) each
         """
         vectors, sequences = self.encode(*self.histories(interaction))
         return self.catalogue().best(vectors, k, self.changes(sequences, removed, seen))
@@ -219,12 +192,7 @@ class BERT4Rec(Ranker, SequentialRecommender):
     def full_sort_predict(self, interaction: Interaction, seen: Pairs | None = None) -> Tensor:
         """Score all items for each row.
 
-        Args:
-            interaction: rows with their histories.
-            seen: rows and items of whole histories, for a negative ``seen_bias``.
-
-        Returns:
-            *Shape:* (B, N)
+        *Shape:* -> (B, N)
         """
         if not len(interaction):  # RecBole's case study asks for users without a row, too
             return torch.empty(0, self.n_items, device=self.device)

@@ -33,9 +33,6 @@ class Generators:
 
     Torch draws dropout, NumPy the sampled candidates of an evaluation, Python what a model may. Masks and negatives
     depend on (seed, epoch) alone.
-
-    Args:
-        device: draws, too.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -68,9 +65,6 @@ class Generators:
 class KnownData:
     """The data that a model is trained on, as a checkpoint describes them.
 
-    Args:
-        keep_histories: describe the users' histories, too.
-
     Attributes:
         item_tokens: external ids of the items, padding first.
         item_counts: how often each stands in training. *Shape:* (N,)
@@ -94,16 +88,7 @@ class KnownData:
         self.fingerprint = state["fingerprint"]
 
     def check(self, training: BERT4RecDataset, file: str, may_differ: bool) -> None:
-        """Compare data with those of a resumed checkpoint, and describe them from now on.
-
-        Args:
-            training: the training part.
-            file: the checkpoint.
-            may_differ: whether other interactions are but warned of, for they are not trained on.
-
-        Raises:
-            OtherDataError: the items are others; or other interactions are to be trained on.
-        """
+        """Compare data with those of a resumed checkpoint, and describe them from now on."""
         fingerprint = training.fingerprint()
         if self.fingerprint not in ("", fingerprint):
             message = f"the interactions of {training.dataset_name!r} are others than {file} was trained on"
@@ -121,12 +106,6 @@ class KnownData:
 
 class Checkpoints:
     """Writes checkpoints of plain values, from which a training goes on exactly, and goes on from them.
-
-    Args:
-        config: of the run.
-        model: is trained.
-        optimizer: trains it.
-        callbacks: have states of their own.
 
     Attributes:
         data: that the model is trained on.
@@ -152,13 +131,7 @@ class Checkpoints:
             self.warm_start = begin_warm(self._config, self._model, training)
 
     def write(self, file: str, epoch: int, selection: Mapping[str, Any]) -> None:
-        """Write a checkpoint.
-
-        Args:
-            file: to write.
-            epoch: the last one that is finished.
-            selection: of the best epoch, as the entries of a checkpoint have it.
-        """
+        """Write a checkpoint."""
         generators = [self.generators.states()]
         if not self._config["single_spec"]:
             generators *= self._config["world_size"]
@@ -189,11 +162,7 @@ class Checkpoints:
         checkpoint.write(file, state)
 
     def check(self, file: str | os.PathLike[str], state: Mapping[str, Any], epochs_left: bool) -> None:
-        """Refuse a checkpoint that this run cannot go on from.
-
-        Raises:
-            UserError: see :meth:`BERT4RecTrainer.resume_checkpoint`.
-        """
+        """Refuse a checkpoint that this run cannot go on from."""
         if not state["optimizer"]["param_groups"]:
             raise UserError(f"{file} cannot be resumed: items were appended to it; --warm_start={file} begins with it")
         self._check_options(file, state, epochs_left)
@@ -208,11 +177,7 @@ class Checkpoints:
             _check_pair(best, file, state)
 
     def resume(self, file: str | os.PathLike[str], state: Mapping[str, Any]) -> None:
-        """Go on from a checkpoint that was checked.
-
-        Raises:
-            UserError: it does not fit.
-        """
+        """Go on from a checkpoint that was checked."""
         self.data.resume(state)
         self.warm_start = state.get("warm_start")
         with checkpoint.explain_misfit(file):

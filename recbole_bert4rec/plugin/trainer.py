@@ -48,11 +48,6 @@ _FUSED = {"adam": Adam, "adamw": AdamW}
 class BERT4RecTrainer(Trainer):
     """Trains as RecBole does: same log lines, early stopping, result; the methods say what differs.
 
-    Args:
-        config: of the run.
-        model: to train.
-        callbacks: are called, in this order.
-
     Attributes:
         callbacks: see above.
         epoch: that is trained, or was last, from 0; -1 before any is.
@@ -131,11 +126,7 @@ class BERT4RecTrainer(Trainer):
         loss_func: LossFunction | None = None,
         show_progress: bool = False,
     ) -> Losses:
-        """Train one pass over all users; masks, windows and order depend on (seed, epoch) alone.
-
-        Returns:
-            The sum of the batches' losses, as RecBole logs it.
-        """
+        """Train one pass over all users; masks, windows and order depend on (seed, epoch) alone."""
         train = partial(self._train_batches, epoch_idx, loss_func, show_progress)
         return self.callbacks.train_epoch(self, train, train_data, epoch_idx)
 
@@ -266,10 +257,6 @@ class BERT4RecTrainer(Trainer):
         """Train as RecBole does, and keep what the checkpoint says of the data: items and, if asked for, histories.
 
         Where the resumed training is finished, validate its best epoch under the current options and leave it as it is.
-
-        Raises:
-            UserError: the resumed checkpoint was trained on other data, ``warm_start`` names none that fits, or a
-                callback stopped the training before there was a model to keep.
         """
         self._check_items(train_data._dataset)
         self.checkpoints.begin(train_data._dataset)
@@ -358,18 +345,7 @@ class BERT4RecTrainer(Trainer):
     def resume_checkpoint(
         self, resume_file: str | os.PathLike[str], state: dict[str, Any] | None = None, any_data: bool = True
     ) -> None:
-        """Go on from a checkpoint as if never stopped: weights, optimizer, early stopping, random numbers.
-
-        Args:
-            resume_file: the best epoch's or the last one.
-            state: its content. Default: it is read.
-            any_data: whether a finished training may be evaluated on other data than it was trained on.
-
-        Raises:
-            UserError: an option that shapes the weights or the optimizer's state has changed; epochs are left, which
-                would be selected under another protocol than the current best; or the best epoch's checkpoint, which
-                the last one needs beside it, is missing, damaged or of another training.
-        """
+        """Go on from a checkpoint as if never stopped: weights, optimizer, early stopping, random numbers."""
         state = state or checkpoint.read(resume_file, self.device)
         self.checkpoints.check(resume_file, state, state["epoch"] + 1 < self.epochs)
         self.checkpoints.resume(resume_file, state)

@@ -15,14 +15,7 @@ from recbole_bert4rec.system.errors import UserError
 
 
 def start_ray(address: str | None) -> None:
-    """Join a cluster, or start Ray for this machine alone: on the loopback address and without its dashboard.
-
-    Args:
-        address: of a running cluster, ``auto`` or HOST:PORT of its head; None to start Ray here.
-
-    Raises:
-        UserError: no cluster answers at the address.
-    """
+    """Join a cluster, or start Ray for this machine alone: on the loopback address and without its dashboard."""
     os.environ["RAY_AIR_NEW_OUTPUT"] = "0"  # which prints whatever `verbose` says
     for name in ("ray.tune", "ray.train", "ray._private.authentication"):
         logging.getLogger(name).setLevel(logging.ERROR)
@@ -50,11 +43,7 @@ def start_ray(address: str | None) -> None:
 
 
 def check_workers(workers: int) -> bool:
-    """Refuse more workers than the cluster has processors; return whether it has a GPU for each.
-
-    Raises:
-        UserError: there are fewer.
-    """
+    """Refuse more workers than the cluster has processors; return whether it has a GPU for each."""
     room = ray.cluster_resources()
     if workers > room.get("CPU", 0):
         raise UserError(f"--num_workers={workers} needs as many CPUs, but the cluster has {room.get('CPU', 0):g}")
@@ -62,15 +51,7 @@ def check_workers(workers: int) -> bool:
 
 
 def check_room(job: str, resources: Mapping[str, float]) -> None:
-    """Refuse a job that no machine has room for, and leave the cluster: Ray would wait for ever.
-
-    Args:
-        job: a name for the message.
-        resources: that it needs, by Ray's names, ``CPU`` and ``GPU``.
-
-    Raises:
-        UserError: no machine has as many.
-    """
+    """Refuse a job that no machine has room for, and leave the cluster: Ray would wait for ever."""
     for name, count in resources.items():
         room = max(node["Resources"].get(name, 0) for node in ray.nodes())
         if count > room:

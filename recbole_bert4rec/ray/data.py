@@ -63,18 +63,7 @@ def _row_of(work: Callable[[], Count]) -> dict[str, Any]:
 def on_ray(
     question: Question, load: Callable[[], Recommender], workers: int, address: str | None
 ) -> Iterator[RayEngine]:
-    """Join a cluster, or start Ray for this machine alone, for as long as parts are answered.
-
-    Args:
-        question: for all users.
-        load: opens the model, in each actor.
-        workers: number of actors.
-        address: of a running cluster, whose machines all find input and output under the same names; None to start Ray
-            here.
-
-    Raises:
-        UserError: Ray is too old, no cluster answers, or it has no room.
-    """
+    """Join a cluster, or start Ray for this machine alone, for as long as parts are answered."""
     if Version(ray.__version__) < _OLDEST:
         raise UserError(
             f"--engine=ray recommends with Ray {_OLDEST} or later, but {ray.__version__} is installed; "
@@ -92,14 +81,7 @@ def on_ray(
 
 
 class RayEngine:
-    """Answers parts in actors; a part whose actor is lost is answered again as a whole.
-
-    Args:
-        question: for all users.
-        load: opens the model, in each actor.
-        workers: number of actors, and of shares of the input divided at once.
-        on_gpu: whether each actor gets a GPU.
-    """
+    """Answers parts in actors; a part whose actor is lost is answered again as a whole."""
 
     def __init__(self, question: Question, load: Callable[[], Recommender], workers: int, on_gpu: bool) -> None:
         self._question, self._load, self._workers, self._on_gpu = question, load, workers, on_gpu

@@ -155,14 +155,6 @@ def run_on_ray(request: RunRequest, workers: int, address: str | None) -> None:
 
     Data set and ``checkpoint_dir`` must be folders that all machines see under the same name. If a worker is
     lost, all begin again with the last checkpoint.
-
-    Args:
-        request: what to run, of this package's models.
-        workers: number of processes that train together.
-        address: of a running cluster; None to start Ray here, for this machine alone.
-
-    Raises:
-        UserError: a mistake that the caller can mend; no cluster answers, or it has no room.
     """
     model = configure(resolved(request))["model"]
     refuse_other_models("--engine=ray", model)  # the training of other models cannot go on

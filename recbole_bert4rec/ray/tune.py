@@ -152,16 +152,7 @@ def scheduler_of(name: str, epochs: int, bigger: bool) -> schedulers.TrialSchedu
 
 
 def run_on_ray(job: Job, resources: Resources, scheduler: schedulers.TrialScheduler) -> None:
-    """Run the proposed trials side by side; the data go once to each node.
-
-    Args:
-        job: the search and its observers.
-        resources: of each trial.
-        scheduler: of :func:`scheduler_of`.
-
-    Raises:
-        UserError: no cluster answers, or no machine has room for a trial.
-    """
+    """Run the proposed trials side by side; the data go once to each node."""
     search = job.search
     if search.n_told >= search.total:
         return

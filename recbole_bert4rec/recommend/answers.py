@@ -43,11 +43,7 @@ class ViewedRule(NamedTuple):
     why: str
 
     def decide(self, filter_viewed: object) -> bool:
-        """Return whether they are left out, given the argument of that name.
-
-        Raises:
-            UserError: it is neither a switch nor ``auto``.
-        """
+        """Return whether they are left out, given the argument of that name."""
         check("filter_viewed", filter_viewed, or_auto(Switch()))
         return self.left_out if filter_viewed == AUTO else bool(filter_viewed)
 
@@ -57,10 +53,6 @@ def viewed_rule(seen_bias: float | None, exclude_seen: bool) -> ViewedRule:
 
     If the metric left out the items that a user had, so do recommendations. Else they follow the sign of the learnt
     ``seen_bias``; without one they rank as the metric does.
-
-    Args:
-        seen_bias: the learnt number; None if the option is off.
-        exclude_seen: the option, by which the metric ranked.
     """
     if seen_bias is not None and not exclude_seen:
         learnt = f"the model learnt to add {seen_bias:+.2g} to the scores of items that a user had (seen_bias)"
@@ -74,9 +66,7 @@ def viewed_rule(seen_bias: float | None, exclude_seen: bool) -> ViewedRule:
 def metrics_of(ranks: NDArray[np.floating[Any]], topk: Sequence[int]) -> dict[str, float]:
     """Return ``mrr@K``, ``ndcg@K`` and ``hit@K`` for each K, and ``users``, how many there are.
 
-    Args:
-        ranks: of each user's target, from 1; infinite where it is missed. *Shape:* (U,)
-        topk: lengths of the list that the metrics look at.
+    *Shape:* ranks (U,)
     """
     result = {}
     for k in topk:
@@ -88,11 +78,7 @@ def metrics_of(ranks: NDArray[np.floating[Any]], topk: Sequence[int]) -> dict[st
 
 
 def check_names_of_columns(user: str, item: str) -> None:
-    """Refuse columns of users and items that have the name of another column of a table of recommendations.
-
-    Raises:
-        UserError: naming it.
-    """
+    """Refuse columns of users and items that have the name of another column of a table of recommendations."""
     for name in (user, item):
         if name in ("rank", "score"):
             raise UserError(f"the table has a column {name!r} of its own; train on a log whose column has another name")
@@ -101,9 +87,7 @@ def check_names_of_columns(user: str, item: str) -> None:
 def ranks_of(above: NDArray[np.int64], equal: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the ranks of targets, from 1: in the middle of the items with the same score, or just after it.
 
-    Args:
-        above: how many items have a higher score than each target. *Shape:* (B,)
-        equal: how many others have the same. *Shape:* (B,)
+    *Shape:* above (B,), equal (B,)
     """
     return 1 + above + (equal + 1) // 2
 
@@ -119,10 +103,6 @@ def nothing_left() -> UserError:
 
 
 def check(name: str, value: object, kind: Kind) -> None:
-    """Refuse an argument's value that is not of its kind.
-
-    Raises:
-        UserError: naming it.
-    """
+    """Refuse an argument's value that is not of its kind."""
     if not kind.accepts(value):
         raise UserError(f"`{name}` must be {kind.wanted}, but is {short(value)}")

@@ -103,20 +103,6 @@ def answer_file(
 
     The users are divided into parts. These and their answers lie in the folder OUTPUT.parts until all are there. The
     same call goes on after the finished parts of one that was stopped; another one starts again.
-
-    Args:
-        source: the interactions.
-        output: .csv or .parquet file; a name without an ending is a folder of .parquet files, one for each part.
-        settings: plain values that the answers depend on, besides the source.
-        engine: asks the model.
-        items: the items that the model knows, for messages.
-
-    Returns:
-        Counts of this call.
-
-    Raises:
-        UserError: the source holds nothing, nothing that the model knows, or cannot be read; or the folder of the parts
-            is somebody else's.
     """
     target = Path(output)
     folder = target.with_name(f"{target.name}.parts")

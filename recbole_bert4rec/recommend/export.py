@@ -30,9 +30,6 @@ _DESCRIBED = ("model", "dataset", "objective")
 class Scoring(nn.Module):
     """Computes vectors and scores of padded histories with the ranker's parts; no shape depends on a value.
 
-    Args:
-        ranker: in evaluation mode.
-
     Attributes:
         max_items: the longest history that it takes.
         seen_bias: the learnt number; None if the option is off.
@@ -58,12 +55,7 @@ class Scoring(nn.Module):
     def forward(self, items: Tensor, history: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Encode and score; rows are padded with 0 on the right.
 
-        Args:
-            items: the last ``max_items`` of each history, at least one. *Shape:* (B, L)
-            history: whole histories, if ``seen_bias`` is negative and so applies to all of their items. *Shape:* (B, S)
-
-        Returns:
-            Vectors, (B, H), and scores of all items, -inf for padding, (B, N).
+        *Shape:* items (B, L), history (B, S)
         """
         inputs = self.ranker.objective.ask(items, (items != PADDING).sum(1), trim=False)
         hidden = self.ranker.encoder(inputs.item_seq, two_sided=inputs.two_sided)
@@ -77,11 +69,7 @@ class Scoring(nn.Module):
 
 
 def program_of(model: Recommender) -> torch.export.ExportedProgram:
-    """Trace a model with ``torch.export``, for batches of any size and histories of any length.
-
-    Returns:
-        A program of the inputs and outputs of :meth:`Scoring.forward`.
-    """
+    """Trace a model with ``torch.export``, for batches of any size and histories of any length."""
     scoring = Scoring(model.ranker)
     batch, length, whole = (torch.export.Dim(name) for name in ("batch", "length", "whole"))
     if scoring.max_items > 1:
@@ -97,16 +85,7 @@ def program_of(model: Recommender) -> torch.export.ExportedProgram:
 
 
 def export(model: Recommender, folder: str | os.PathLike[str]) -> None:
-    """Write a model to a folder, whole or not at all.
-
-    Args:
-        model: on the processor.
-        folder: to make.
-
-    Raises:
-        UserError: the folder is not empty.
-        MissingExtraError: the extra ``[onnx]`` is not installed.
-    """
+    """Write a model to a folder, whole or not at all."""
     need("export", "onnx", "onnxruntime", "onnxscript")
     folder = Path(folder)
     check_folder("folder", folder)
@@ -126,11 +105,7 @@ def export(model: Recommender, folder: str | os.PathLike[str]) -> None:
 
 
 def check_folder(flag: str, folder: str | os.PathLike[str]) -> None:
-    """Refuse a folder that has something in it.
-
-    Raises:
-        UserError: naming it.
-    """
+    """Refuse a folder that has something in it."""
     path = Path(folder)
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise UserError(f"{flag}={folder} is there and not empty; name a new folder")

@@ -33,17 +33,10 @@ class ExportedModel(BaseRecommender):
     Its answers are those of :class:`~recbole_bert4rec.Recommender`, whose methods of the same names say what histories
     and other arguments may be. It computes on the processor.
 
-    Args:
-        folder: that ``export`` wrote.
-        batch_size: histories that are scored at once.
-
     Attributes:
         options: those of the export.
         fields: names of the columns of users, items and times.
         viewed: the rule of ``filter_viewed="auto"``.
-
-    Raises:
-        UserError: the folder is not an export, something in it is damaged, or onnxruntime is missing.
     """
 
     def __init__(self, folder: str | os.PathLike[str], batch_size: int = BATCH_SIZE) -> None:
@@ -65,10 +58,7 @@ class ExportedModel(BaseRecommender):
 class OnnxScorer:
     """The :class:`~recbole_bert4rec.recommend.scorer.Scorer` of an exported graph.
 
-    Args:
-        folder: of the export.
-        options: of the export.
-        counts: how often each item stands in training. *Shape:* (N,)
+    *Shape:* counts (N,)
     """
 
     def __init__(self, folder: Path, options: Mapping[str, Any], counts: NDArray[np.int64]) -> None:
@@ -128,11 +118,7 @@ class OnnxRanking:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Read a file of JSON.
-
-    Raises:
-        UserError: it is missing or damaged.
-    """
+    """Read a file of JSON."""
     try:
         return dict(json.loads(path.read_text("utf-8")))
     except (OSError, ValueError) as error:
@@ -140,11 +126,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _memory(path: Path, n_items: int) -> Memory:
-    """Read what items followed which in training.
-
-    Raises:
-        UserError: it is damaged.
-    """
+    """Read what items followed which in training."""
     try:
         with np.load(path) as state:
             return Memory.from_state(state, n_items)
@@ -153,12 +135,7 @@ def _memory(path: Path, n_items: int) -> Memory:
 
 
 def _session(path: Path) -> Any:
-    """Open the graph.
-
-    Raises:
-        UserError: it is damaged.
-        MissingExtraError: onnxruntime is not installed.
-    """
+    """Open the graph."""
     need("an exported model", "onnxruntime")
     import onnxruntime
 

@@ -25,11 +25,7 @@ def with_new_items(
 ) -> dict[str, Any]:
     """Return the entries of a checkpoint that knows more items, which nothing was trained on.
 
-    Args:
-        state: the entries; they stay as they are.
-        tokens: external ids of the new items. *Length:* C
-        beside: new items, from 0, and rows of known items whose mean they get. *Shape:* (P,) each
-        contents: what the last C' of them are, in numbers; None if none has such. *Shape:* (C', D)
+    *Shape:* beside (P,) each, contents (C', D)
     """
     weights, (owners, known) = state["state_dict"], beside
     begin, many = len(state["item_tokens"]), len(tokens)
@@ -73,11 +69,7 @@ def with_cold_items(state: dict[str, Any]) -> dict[str, Any]:
 def _grown(memory: Memory, many: int, owners: NDArray[np.int64], known: NDArray[np.int64]) -> Memory:
     """Let new items follow what their neighbours follow, and be followed by what follows these: the mean of each.
 
-    Args:
-        memory: of the N known items.
-        many: new items.
-        owners: the new item, from 0, of each neighbour. *Shape:* (P,)
-        known: neighbours. *Shape:* (P,)
+    *Shape:* owners (P,), known (P,)
     """
     n_items = memory.transitions.shape[0]
     shares = np.concatenate([np.ones(n_items), 1 / np.bincount(owners)[owners]])

@@ -83,12 +83,7 @@ class Histories:
     def latest(self, rows: NDArray[np.intp], most: int | None = None) -> NDArray[np.int64]:
         """Return the last items of some histories, padded on the right with 0.
 
-        Args:
-            rows: of the histories. *Shape:* (B,)
-            most: how many, at most; all by default.
-
-        Returns:
-            *Shape:* (B, longest of them)
+        *Shape:* rows (B,) -> (B, longest of them)
         """
         lengths = self.lengths[rows] if most is None else np.minimum(self.lengths[rows], most)
         column = np.arange(lengths.max(initial=0))
@@ -122,17 +117,7 @@ def read_histories(
     fields: tuple[str, str, str],
     dates: Dates = AS_FOUND,
 ) -> Histories:
-    """Read histories as :meth:`Recommender.recommend` takes them.
-
-    Args:
-        histories: lists of items, the oldest first; a dictionary of such lists; or a frame with a row an interaction.
-        items: of the model.
-        fields: names of the columns of users, items and times.
-        dates: how dates among the times of a frame, which give the order of its items, are read.
-
-    Raises:
-        UserError: the form is another one, or a time or a user is missing.
-    """
+    """Read histories as :meth:`Recommender.recommend` takes them."""
     if isinstance(histories, pd.DataFrame):
         return _of_frame(histories, items, fields, dates)
     users, lists = by_user(histories, "histories")
@@ -142,18 +127,7 @@ def read_histories(
 
 
 def aligned(values: ByUser, histories: Histories, items: Items, argument: str, unknown: bool = False) -> Histories:
-    """Return the list of items for each history's user; empty if there is none.
-
-    Args:
-        values: as the histories were given: by user, or a list for each.
-        histories: whose order the result has.
-        items: of the model.
-        argument: its name, for messages.
-        unknown: let items that the model does not know stand as padding.
-
-    Raises:
-        UserError: a list of another length, users without a history, or unknown items.
-    """
+    """Return the list of items for each history's user; empty if there is none."""
     users, lists = by_user(values, argument)
     if isinstance(values, Mapping):
         places = places_of(users, histories.users, argument)
@@ -174,9 +148,6 @@ def one_for_each(
     """Return an item for each history; arguments as of :func:`aligned`, but with an item in place of a list.
 
     *Shape:* (U,)
-
-    Raises:
-        UserError: a history has none.
     """
     framed = as_frame(values)
     if isinstance(values, pd.Series) and not isinstance(values.index, pd.RangeIndex):
@@ -210,11 +181,7 @@ def _of_frame(frame: pd.DataFrame, items: Items, fields: tuple[str, str, str], d
 
 
 def _seconds(values: pd.Series, name: str, dates: Dates) -> NDArray[np.float64]:
-    """Return times as numbers; dates become Unix seconds.
-
-    Raises:
-        UserError: a time is missing, or neither a number nor a date.
-    """
+    """Return times as numbers; dates become Unix seconds."""
     try:
         column = pa.chunked_array([pa.array(values)])
     except pa.ArrowException as error:

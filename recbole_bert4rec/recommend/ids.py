@@ -24,14 +24,7 @@ ByUser: TypeAlias = "Sequence[Ids] | Mapping[Any, Ids]"
 
 
 class Items:
-    """The catalogue's external ids.
-
-    Args:
-        tokens: by internal id, padding first.
-
-    Raises:
-        UserError: there is none, or one stands twice.
-    """
+    """The catalogue's external ids."""
 
     def __init__(self, tokens: Sequence[str]) -> None:
         self.tokens: NDArray[np.object_] = np.array(tokens, dtype=object)
@@ -59,22 +52,14 @@ class Items:
         return [str(value if number == PADDING else self.tokens[number]) for value, number in known]
 
     def known(self, values: Ids, argument: str) -> NDArray[np.int64]:
-        """Return internal ids of items that must be in the catalogue.
-
-        Raises:
-            UserError: one is not.
-        """
+        """Return internal ids of items that must be in the catalogue."""
         ids, unknown = self._ids_and_unknown(values, argument)
         if unknown is not None:
             raise UserError(unknown)
         return ids
 
     def those_known(self, values: Ids, argument: str, needed: bool = False) -> NDArray[np.int64]:
-        """Return internal ids of the items that are in the catalogue; warn once that others are not.
-
-        Raises:
-            UserError: none is, but one is ``needed``.
-        """
+        """Return internal ids of the items that are in the catalogue; warn once that others are not."""
         ids, unknown = self._ids_and_unknown(values, argument)
         if needed:
             self.refuse_unknown(f"`{argument}`", values, ids)
@@ -85,16 +70,7 @@ class Items:
         return known
 
     def refuse_unknown(self, name: str, values: Ids, ids: NDArray[np.int64] | None = None) -> None:
-        """Refuse items of which none is in the catalogue.
-
-        Args:
-            name: of the items in messages, such as a flag.
-            values: external ids.
-            ids: internal ids, if they are known already.
-
-        Raises:
-            UserError: with an example of each side.
-        """
+        """Refuse items of which none is in the catalogue."""
         ids = self.ids_of(values) if ids is None else ids
         if len(ids) and not ids.any():
             raise UserError(nothing_known(name, len(ids), next(iter(values)), self.tokens[1:]))
@@ -145,11 +121,7 @@ def as_tokens(values: Ids | pd.Series) -> NDArray[np.object_]:
 
 
 def _token(value: object) -> str:
-    """Return the text of an id.
-
-    Raises:
-        UserError: it is neither a text nor a number, as an array in it or bytes.
-    """
+    """Return the text of an id."""
     if not (value is None or isinstance(value, (str, Number, np.generic, UUID))):
         raise UserError(f"ids must be texts or numbers, but one is {short(value)}, of type {type(value).__name__}")
     if isinstance(value, (float, np.floating)) and float(value).is_integer():

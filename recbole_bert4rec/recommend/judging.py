@@ -37,20 +37,7 @@ def evaluate_file(
     topk: Sequence[int],
     filter_viewed: bool | None,
 ) -> Judgement:
-    """Return the metrics of :meth:`Recommender.evaluate` over all users of a file, part by part.
-
-    Args:
-        model: to judge.
-        source: histories.
-        after: what came next, a row a user; users who are in one of the files only are left out. None: the last item
-            of each history.
-        topk: lengths of the list.
-        filter_viewed: see :meth:`Recommender.rank_of`.
-
-    Raises:
-        UserError: nobody can be evaluated; the model knows none of the items or of the targets; the files have no user
-            in common; or a user has two targets.
-    """
+    """Return the metrics of :meth:`Recommender.evaluate` over all users of a file, part by part."""
     total, count, known = Counter[str](), Counter[str](), set(model.items)
     with tempfile.TemporaryDirectory() as folder:
         files = {file.name: file for file in source.divide(Path(folder) / "input", source.n_parts)}
@@ -86,11 +73,7 @@ def _part(source: InteractionFile, file: Path | None, model: Recommender) -> pd.
 def _with_targets(
     frame: pd.DataFrame, last: pd.DataFrame, after: InteractionFile, model: Recommender, count: Counter[str]
 ) -> tuple[pd.DataFrame, dict[object, object]]:
-    """Return the interactions of users who have a target, and their targets; count the others.
-
-    Raises:
-        UserError: a user has two targets.
-    """
+    """Return the interactions of users who have a target, and their targets; count the others."""
     user, item, _ = model.fields
     if last[user].duplicated().any():
         raise UserError(f"{after.path}: user {short(last[user][last[user].duplicated()].iloc[0])} stands twice")
@@ -106,11 +89,7 @@ def _with_targets(
 def _refuse_strangers(
     model: Recommender, source: InteractionFile, after: InteractionFile | None, count: Counter[str]
 ) -> None:
-    """Refuse files that have nothing to do with each other, or with the model.
-
-    Raises:
-        UserError: with an example of each side.
-    """
+    """Refuse files that have nothing to do with each other, or with the model."""
     if after is not None and not count["targets"]:
         raise UserError(
             f"{after.path}: none of its {count['without history']} users is in {source.path}, such as "

@@ -37,25 +37,7 @@ def load(
     model: str | type | None = None,
     cold_items: bool = True,
 ) -> Recommender:
-    """Load a trained model of this package.
-
-    Args:
-        path: of the checkpoint, which the summary of its run names.
-        device: where the model computes. Default: the GPU, where torch can use one, or else the processor.
-        logit_adjustment: the option of that name: rank by score - this * log(n + 1), n the item's count in training.
-            Default: the checkpoint's.
-        batch_size: histories that are encoded at once.
-        model: the class, or ``module:Class``, of a model of one's own; a file does not say which module is run.
-        cold_items: know the items of ``item_vectors``, too, that stand in no interaction. False: those that the model
-            was evaluated with.
-
-    Returns:
-        The model.
-
-    Raises:
-        UserError: the file is damaged or not a checkpoint of this package; it holds a model of one's own, and its class
-            is not given; or an argument has a value that it cannot have.
-    """
+    """Load a trained model of this package."""
     state = checkpoint.read(path, mapped=True)
     del state["optimizer"]  # it is not read from the disk
     shared = state["state_dict"].get(VECTORS), state["item_tokens"]  # vectors are read once, in here
@@ -141,11 +123,7 @@ class _Catalogue(NamedTuple):
 
 
 def _class_in(path: str | os.PathLike[str], stored: str, model: str | type | None) -> type | None:
-    """Return the user's own class that ``stored``, a checkpoint's model, names; None for a model of this package.
-
-    Raises:
-        UserError: the class is not known, is another one, or ranks in another way than this package's models.
-    """
+    """Return the user's own class that ``stored``, a checkpoint's model, names; None for a model of this package."""
     name = None if model is None else known_as(model)
     if name not in (None, class_name(stored)):
         raise UserError(f"{path} holds a model of {stored}, but the one given is {name}")

@@ -49,13 +49,7 @@ class Ranking(Protocol):
     def best(self, batch: Batch, k: int, removed: Pairs) -> tuple[Floats, NDArray[np.int64]]:
         """Return the k best items of each history.
 
-        Args:
-            batch: the histories.
-            k: at most ``n_items``.
-            removed: items that are not recommended, with the places of their histories among the rows.
-
-        Returns:
-            Scores and items, best first; -inf where an item is removed. *Shape:* (B, k) each.
+        *Shape:* -> (B, k) each
         """
 
 

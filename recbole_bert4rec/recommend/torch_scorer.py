@@ -28,9 +28,7 @@ class TrainedRanker(Ranker):
 class TorchScorer:
     """The :class:`~recbole_bert4rec.recommend.scorer.Scorer` of a ranker.
 
-    Args:
-        ranker: in evaluation mode, on its device.
-        counts: how often each item stands in training. *Shape:* (N,)
+    *Shape:* counts (N,)
     """
 
     most: int | None = None

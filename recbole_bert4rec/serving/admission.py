@@ -17,11 +17,7 @@ _TOO_LONG = f"the body has more than {LARGEST_BODY:,} bytes; ask for fewer at on
 
 
 class Admission:
-    """Lets requests through as long as they and their answers fit into a number of bytes.
-
-    Args:
-        app: serves them.
-    """
+    """Lets requests through as long as they and their answers fit into a number of bytes."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app, self._held = app, 0

@@ -43,17 +43,7 @@ class Served(NamedTuple):
 def follow_checkpoint(
     path: str, load: Callable[[str], Recommender], items: ItemFile, observe: Callable[[bool], None]
 ) -> ReloadingFile[Served]:
-    """Load a checkpoint, and reload it whenever its file is replaced.
-
-    Args:
-        path: of the file.
-        load: reads the model of a file.
-        items: names of items to search.
-        observe: called after each later load with whether it succeeded.
-
-    Raises:
-        UserError: the file is not a checkpoint of this package.
-    """
+    """Load a checkpoint, and reload it whenever its file is replaced."""
 
     def make() -> Served:
         model = load(path)
@@ -63,12 +53,7 @@ def follow_checkpoint(
 
 
 class Answerer:
-    """Answers questions.
-
-    Args:
-        served: the checkpoint, and the compared one if any.
-        items: names of their items.
-    """
+    """Answers questions."""
 
     def __init__(self, served: Sequence[ReloadingFile[Served]], items: ItemFile) -> None:
         self._served, self._items = served, items

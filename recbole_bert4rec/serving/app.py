@@ -78,18 +78,7 @@ _HEADERS = {
 def make_app(
     served: Sequence[ReloadingFile[Served]], items: ItemFile, metrics: ServiceMetrics, hosts: Sequence[str] = ("*",)
 ) -> FastAPI:
-    """Make the application.
-
-    Args:
-        served: the checkpoint, and the compared one if any.
-        items: names of their items.
-        metrics: count requests and batches.
-        hosts: names under which it may be called, so that no page of another site can ask a service on this machine
-            under a name of its own.
-
-    Returns:
-        The application, for a server such as uvicorn.
-    """
+    """Make the application."""
     batcher: Batcher[ServiceQuestion, Answer] = Batcher(Answerer(served, items), metrics.batch)
 
     @asynccontextmanager

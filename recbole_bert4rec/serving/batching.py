@@ -54,10 +54,6 @@ class Batcher(Generic[Q, A]):
     them is in the next batch, with the lightest of the others: no light one waits for many heavy ones. What a batch
     holds and what waits are bounded by the work that questions take, not by their number alone. A question whose asker
     is cancelled is dropped.
-
-    Args:
-        answer: returns for each question its answer, or the error to raise.
-        observe: called with the size of each batch.
     """
 
     def __init__(
@@ -71,11 +67,7 @@ class Batcher(Generic[Q, A]):
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="model")
 
     async def ask(self, question: Q) -> A:
-        """Return the answer to a question.
-
-        Raises:
-            BusyError: too much waits.
-        """
+        """Return the answer to a question."""
         before = self._seconds / self._work * self._work_waiting
         if len(self._waiting) >= _WAITING or before > _SECONDS:
             raise BusyError(max(1.0, before))
@@ -121,11 +113,7 @@ class Batcher(Generic[Q, A]):
                 future.set_result(answer)
 
     def _next(self) -> tuple[dict[asyncio.Future[A], Q], float]:
-        """Take the oldest question, so that each has its turn, and the lightest of the others, as a batch holds.
-
-        Returns:
-            The batch, and its work.
-        """
+        """Take the oldest question, so that each has its turn, and the lightest of the others, as a batch holds."""
         oldest = next(iter(self._waiting))
         batch = {oldest: self._take(oldest)}
         work, calls = batch[oldest].work, {batch[oldest].agree_in()}

@@ -19,16 +19,7 @@ _NAMES = ("name", "title")
 
 
 class ItemFile:
-    """Names of items from an .item file: its first column that is called, or ends with, name or title.
-
-    Args:
-        path: of the file; None for no file.
-        field: name of the column of ids.
-        model: spells the ids, and must know one of them.
-
-    Raises:
-        UserError: the file cannot be read, has no ids or no names, or names no item of the model.
-    """
+    """Names of items from an .item file: its first column that is called, or ends with, name or title."""
 
     def __init__(self, path: str | None, field: str, model: Recommender | None = None) -> None:
         self._names: dict[str, str] = {}
@@ -60,12 +51,7 @@ class ItemFile:
 
 
 class ItemSearch:
-    """Items of a catalogue by id or name.
-
-    Args:
-        items: ids.
-        names: of the items, or empty texts.
-    """
+    """Items of a catalogue by id or name."""
 
     def __init__(self, items: Sequence[str], names: Sequence[str]) -> None:
         self._items = items

@@ -56,13 +56,7 @@ class ServiceMetrics:
 
 
 class Counted:
-    """Counts the requests of an application, and adds headers to its answers.
-
-    Args:
-        app: serves them.
-        metrics: keeps the counts.
-        headers: of every answer.
-    """
+    """Counts the requests of an application, and adds headers to its answers."""
 
     def __init__(self, app: ASGIApp, metrics: ServiceMetrics, headers: dict[str, str]) -> None:
         self._app, self._metrics = app, metrics

@@ -60,11 +60,7 @@ class ServiceQuestion(BaseModel):
 
 
 def _check_size(lists: int, k: int) -> None:
-    """Refuse a question whose answer is too large.
-
-    Raises:
-        ValueError: the answer is too large.
-    """
+    """Refuse a question whose answer is too large."""
     if lists * k > _LARGEST_ANSWER:
         raise ValueError(
             f"{lists} lists of k {k} are {lists * k:,} items, more than {_LARGEST_ANSWER:,}; ask for fewer at once"

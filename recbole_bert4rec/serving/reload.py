@@ -20,11 +20,6 @@ _LONGEST_PAUSE = 60.0
 class ReloadingFile(Generic[T]):
     """An object that is loaded from a file, and loaded again when the file is replaced.
 
-    Args:
-        path: of the file.
-        make: loads the object from the file.
-        observe: called after each later load with whether it succeeded.
-
     Attributes:
         current: the loaded object. It is replaced, never changed, so its users may keep it.
         loaded: time of the last load, in UTC.
@@ -90,11 +85,7 @@ def _may_pass(error: BaseException | None) -> bool:
 
 
 def follow(files: Sequence[ReloadingFile[T]]) -> threading.Event:
-    """Watch files in a thread.
-
-    Returns:
-        An event that ends it.
-    """
+    """Watch files in a thread."""
     end = threading.Event()
 
     def look() -> None:

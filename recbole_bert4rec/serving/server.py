@@ -31,18 +31,7 @@ _SECONDS_TO_END = 5
 def serve(
     checkpoints: Sequence[str], load: Callable[[str], Recommender], items: ItemFile, host: str, port: int
 ) -> None:
-    """Serve until it is stopped.
-
-    Args:
-        checkpoints: the file, and another one to compare with if any.
-        load: reads the model of a file.
-        items: names of their items.
-        host: address to listen at.
-        port: to listen at; 0 for any free one.
-
-    Raises:
-        UserError: a file is not a checkpoint, or the address cannot be listened at.
-    """
+    """Serve until it is stopped."""
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
     logging.getLogger("recbole_bert4rec.recommend").setLevel(logging.ERROR)  # answers say which items are unknown
     metrics = ServiceMetrics()
@@ -94,15 +83,7 @@ def make_server(app: FastAPI) -> uvicorn.Server:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens.
-
-    Args:
-        host: address, or name.
-        port: 0 for any free one.
-
-    Raises:
-        UserError: the address is wrong or taken.
-    """
+    """Return a socket that listens."""
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listening = socket.create_server((host, port), family=family, backlog=_BACKLOG)

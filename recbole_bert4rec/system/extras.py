@@ -42,15 +42,7 @@ def remedy(modules: Iterable[str]) -> str:
 
 
 def need(feature: str, *modules: str) -> None:
-    """Refuse a feature, before anything is done, if its libraries are not installed.
-
-    Args:
-        feature: as the user knows it.
-        modules: keys of :data:`EXTRAS`.
-
-    Raises:
-        MissingExtraError: naming the extra that installs what is missing.
-    """
+    """Refuse a feature, before anything is done, if its libraries are not installed."""
     missing = [module for module in modules if not is_installed(module)]
     if missing:
         raise MissingExtraError(f"{feature} needs {', '.join(missing)}; in the checkout: {remedy(missing)}")

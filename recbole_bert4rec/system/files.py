@@ -18,15 +18,7 @@ TABLES = (".csv", ".parquet")
 
 
 def check_writable(flag: str, path: str) -> None:
-    """Refuse, before hours of training, a file that could not be written after them.
-
-    Args:
-        flag: by which the user named it.
-        path: of the file.
-
-    Raises:
-        UserError: it is a folder, or its own folder is missing.
-    """
+    """Refuse, before hours of training, a file that could not be written after them."""
     if Path(path).is_dir():
         raise UserError(f"{flag}={path} is a folder; name a file")
     _check_parent(flag, path)
@@ -40,15 +32,7 @@ def _check_parent(flag: str, path: str) -> None:
 
 
 def check_folder(flag: str, folder: str | os.PathLike[str]) -> None:
-    """Make a folder if it is missing, and refuse one that cannot be written to.
-
-    Args:
-        flag: by which the user named it.
-        folder: its path.
-
-    Raises:
-        UserError: the folder cannot be made, or takes no file.
-    """
+    """Make a folder if it is missing, and refuse one that cannot be written to."""
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -58,16 +42,7 @@ def check_folder(flag: str, folder: str | os.PathLike[str]) -> None:
 
 
 def check_table(flag: str, path: str, or_folder: bool = False) -> None:
-    """Refuse a table that could not be written; arguments as of :func:`check_writable`.
-
-    Args:
-        flag: by which the user named it.
-        path: of the file.
-        or_folder: let a name without an ending be a folder of .parquet files, which replaces such a one.
-
-    Raises:
-        UserError: its ending or its folder is wrong, or the folder holds something else.
-    """
+    """Refuse a table that could not be written; arguments as of :func:`check_writable`."""
     if or_folder and not Path(path).suffix:
         _check_parent(flag, path)
         if Path(path).exists() and (other := _no_parquet(Path(path))) is not None:
@@ -80,17 +55,7 @@ def check_table(flag: str, path: str, or_folder: bool = False) -> None:
 
 
 def refuse_same(flag: str, path: str, source_flag: str, source: str) -> None:
-    """Refuse to write a table over the files that are read.
-
-    Args:
-        flag: by which the user named the table.
-        path: of the table.
-        source_flag: by which the user named the source.
-        source: path of a file, or of a folder whose files are read.
-
-    Raises:
-        UserError: they are the same, or the table would lie in the folder.
-    """
+    """Refuse to write a table over the files that are read."""
     table, read = Path(path).resolve(), Path(source).resolve()
     if table == read or (read.is_dir() and read in table.parents) or (table.is_dir() and table in read.parents):
         raise UserError(f"{flag}={path} would replace {source_flag}={source}, which is read; name another file")
@@ -109,9 +74,6 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
 
     A reader sees the old file or the new one, never half of it, after a power failure too. After an error nothing is
     left behind; what a killed process left behind is removed by the next that writes the same file.
-
-    Raises:
-        UserError: the disk is full, or the folder cannot be written to; the old file is as it was.
     """
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
@@ -198,17 +160,7 @@ def digest_of(path: str | os.PathLike[str]) -> str:
 
 @contextmanager
 def locked(lock: Path, program: str, flag: str, target: Path) -> Iterator[None]:
-    """Keep all other processes out that lock the same file.
-
-    Args:
-        lock: the file; its folder is made if it is missing.
-        program: that writes, for the message, such as ``comparison``.
-        flag: by which the user named the target.
-        target: the file or folder that is written to.
-
-    Raises:
-        UserError: another process holds the lock, or the folder cannot be written to.
-    """
+    """Keep all other processes out that lock the same file."""
     from filelock import FileLock, Timeout  # exported models are asked without it
 
     try:

@@ -13,12 +13,7 @@ _deferred = False
 
 
 class Interrupted(KeyboardInterrupt):
-    """A signal asked this process to end.
-
-    Args:
-        number: of the signal.
-        left_behind: a sentence about the work that is saved, and how to go on; empty if nothing is known of it.
-    """
+    """A signal asked this process to end."""
 
     def __init__(self, number: int, left_behind: str = "") -> None:
         super().__init__(number)

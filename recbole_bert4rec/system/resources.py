@@ -23,11 +23,7 @@ def shipped(kind: str) -> Traversable:
 
 
 def folder_of_recbole() -> Path:
-    """The folder of RecBole's package; it is not imported.
-
-    Raises:
-        ModuleNotFoundError: RecBole is not installed.
-    """
+    """The folder of RecBole's package; it is not imported."""
     spec = importlib.util.find_spec("recbole")
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError("No module named 'recbole'", name="recbole")
@@ -35,11 +31,7 @@ def folder_of_recbole() -> Path:
 
 
 def find_config(name: str, kind: str = "recipe") -> str:
-    """A file as the user names it, or one of ``properties/KIND`` by its bare name.
-
-    Raises:
-        UserError: there is neither.
-    """
+    """A file as the user names it, or one of ``properties/KIND`` by its bare name."""
     file = shipped(kind) / name
     if os.path.exists(name):
         return name

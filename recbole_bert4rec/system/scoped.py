@@ -11,13 +11,7 @@ from typing import Any
 
 @contextmanager
 def replaced(owner: object, name: str, value: object) -> Iterator[None]:
-    """Let ``owner.name`` be ``value`` inside the block.
-
-    Args:
-        owner: a module, class or object that has the attribute itself.
-        name: of the attribute.
-        value: of the attribute until the block ends, however it ends.
-    """
+    """Let ``owner.name`` be ``value`` inside the block."""
     before = getattr(owner, name)
     setattr(owner, name, value)
     try:
@@ -52,10 +46,6 @@ class StandIn(ModuleType):
 
     ``replaced(recbole.trainer.trainer, "torch", StandIn(torch, load=...))`` changes what ``torch.load`` means in that
     one file of RecBole; every other user of torch, in any thread, keeps torch's own.
-
-    Args:
-        module: the module to replace.
-        changed: the names with another value.
     """
 
     def __init__(self, module: ModuleType, **changed: object) -> None:

@@ -85,14 +85,7 @@ def end_with_parent() -> None:
 
 
 class Worker:
-    """A process that does one piece of work after the other; if it died, the next piece starts another one.
-
-    Args:
-        work: the function that the process calls as ``work(*shared, *arguments, report)``, with the arguments of
-            :meth:`run`. Values that it hands to ``report`` reach the ``news`` of :meth:`run`.
-        shared: arguments of every call; they are sent once to each process.
-        log: file for all that the process prints. Default: the output of this process.
-    """
+    """A process that does one piece of work after the other; if it died, the next piece starts another one."""
 
     def __init__(self, work: Callable[..., Any], *shared: object, log: Path | None = None) -> None:
         self._target = (work, shared, None if log is None else str(log))
@@ -110,17 +103,7 @@ class Worker:
         news: Callable[[Any], None] = lambda _: None,
         tick: Callable[[], None] = lambda: None,
     ) -> Any:
-        """Do one piece of work and return its result.
-
-        Args:
-            arguments: of the work, after the shared ones.
-            news: gets what the work reports.
-            tick: called about every second while the work goes on.
-
-        Raises:
-            DiedError: the process was killed, or ended in the middle of the work.
-            FailedError: the work raised an error.
-        """
+        """Do one piece of work and return its result."""
         if not self.process.is_alive():
             self._pipe.close()
             self._start()
@@ -172,17 +155,7 @@ class Worker:
 
 
 def in_own_process(work: Callable[..., Any], *arguments: object, log: Path, **listeners: Callable[..., None]) -> Any:
-    """Return ``work(*arguments, report)``, done in a new process that ends with it.
-
-    Args:
-        work: a function that the new process can import.
-        *arguments: of the work, besides ``report``.
-        log: file for all that the process prints.
-        **listeners: ``news`` and ``tick`` of :meth:`Worker.run`.
-
-    Raises:
-        FailedError: the work raised an error, or its process was killed.
-    """
+    """Return ``work(*arguments, report)``, done in a new process that ends with it."""
     with Worker(work, log=log) as worker:
         return worker.run(*arguments, **listeners)
 

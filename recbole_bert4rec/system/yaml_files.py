@@ -12,13 +12,7 @@ from recbole_bert4rec.system.errors import UserError, short, why
 
 
 class FileOptions(dict[str, Any]):
-    """Options of a YAML file, by their names.
-
-    Args:
-        options: that the file holds.
-        file: its path.
-        lines: of the names, but of those that an alias brings.
-    """
+    """Options of a YAML file, by their names."""
 
     def __init__(self, options: dict[str, Any], file: str, lines: dict[str, int]) -> None:
         super().__init__(options)
@@ -46,15 +40,7 @@ _Loader.add_implicit_resolver(
 
 
 def parse_yaml(text: str, where: str) -> Any:
-    """Return the content of a YAML text: plain values, lists and dictionaries, no code.
-
-    Args:
-        text: YAML.
-        where: the text's file, for messages.
-
-    Raises:
-        UserError: the text is not YAML, or a key stands twice.
-    """
+    """Return the content of a YAML text: plain values, lists and dictionaries, no code."""
     return _parse(text, where)[0]
 
 
@@ -73,11 +59,7 @@ def _parse(text: str, where: str) -> tuple[Any, dict[str, int]]:
 
 
 def read_yaml(path: str) -> FileOptions:
-    """Return the options of a YAML file; one of comments alone has none.
-
-    Raises:
-        UserError: the file cannot be read, or does not hold a dictionary with texts as keys.
-    """
+    """Return the options of a YAML file; one of comments alone has none."""
     where = f"config file {path}"
     try:
         text = Path(path).read_text("utf-8-sig")

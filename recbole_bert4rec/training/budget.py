@@ -20,9 +20,6 @@ NO_END = 1_000_000
 class Budget(Callback):
     """Ends training when training and validation have taken ``seconds``; the last validation comes on top.
 
-    Args:
-        seconds: of training and validation.
-
     Attributes:
         seconds: see above.
         last_epoch_share: how much of the last epoch was trained, from 0 to 1.

@@ -79,17 +79,7 @@ class Experiment:
 def build(
     config: Config, callbacks: Iterable[Callback] = (), dataset: Dataset | None = None, count_flops: bool = False
 ) -> Experiment:
-    """Read the data and make model and trainer.
-
-    Args:
-        config: RecBole's configuration, of any model.
-        callbacks: of the trainer. If a model of RecBole's has ``exclude_seen``, its rule comes before them.
-        dataset: see :func:`load_data`.
-        count_flops: log how many operations the model takes, as ``run_recbole`` does. It draws random numbers.
-
-    Raises:
-        UserError: data or options have a mistake.
-    """
+    """Read the data and make model and trainer."""
     data = load_data(config, dataset)
     model = make_model(config, data.train)
     if count_flops:
@@ -103,15 +93,7 @@ def build(
 
 
 def load_data(config: Config, dataset: Dataset | None = None) -> Data:
-    """Set the seed, read the data set and split it.
-
-    Args:
-        config: RecBole's configuration.
-        dataset: a data set that was read before and not yet split; by default the files are read.
-
-    Raises:
-        UserError: the data have a mistake.
-    """
+    """Set the seed, read the data set and split it."""
     init_seed(config["seed"], config["reproducibility"])
 
     def read() -> Data:
@@ -127,14 +109,7 @@ def load_data(config: Config, dataset: Dataset | None = None) -> Data:
 
 
 def read_dataset(config: Config) -> Dataset:
-    """Read the files of the data set, which is not yet split.
-
-    Args:
-        config: RecBole's configuration.
-
-    Raises:
-        UserError: the data have a mistake, or are not here.
-    """
+    """Read the files of the data set, which is not yet split."""
     return _of_data(config, partial(recbole_data.create_dataset, config))
 
 
@@ -145,12 +120,7 @@ def _of_data(config: Config, step: Callable[[], Result]) -> Result:
 
 
 def make_model(config: Config, train_data: AbstractDataLoader) -> AbstractRecommender:
-    """Set the seed of this process and make the model, with weights as they are before training.
-
-    Args:
-        config: RecBole's configuration.
-        train_data: loader of the training part.
-    """
+    """Set the seed of this process and make the model, with weights as they are before training."""
     init_seed(config["seed"] + rank_of(config), config["reproducibility"])
     model: AbstractRecommender = config.model_class(config, train_data._dataset).to(config["device"])
     getLogger().info(model)
@@ -166,16 +136,7 @@ def make_trainer(config: Config, model: AbstractRecommender, callbacks: Iterable
 
 
 def translate_errors(step: Callable[[], Result], name: str, file: str | None = None) -> Result:
-    """Run a step of RecBole; a mistake that RecBole itself noticed becomes one line.
-
-    Args:
-        step: to run.
-        name: of the data or the options that the step works on, such as ``data set 'ml-100k'``; messages begin with it.
-        file: the file that the step reads, and downloads if it is not there.
-
-    Raises:
-        UserError: RecBole refused, or a download failed. Errors of other code are raised as they are.
-    """
+    """Run a step of RecBole; a mistake that RecBole itself noticed becomes one line."""
     try:
         return step()
     except UserError:

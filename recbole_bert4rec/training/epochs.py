@@ -153,11 +153,7 @@ class EpochLog(Callback):
 
 
 class ProgressReport(EpochLog):
-    """A log of epochs that also tells somebody else of each validated epoch, such as a search or a comparison.
-
-    Args:
-        report: is told.
-    """
+    """A log of epochs that also tells somebody else of each validated epoch, such as a search or a comparison."""
 
     def __init__(self, report: Report) -> None:
         super().__init__()

@@ -50,11 +50,7 @@ _LONGEST_NAME = 200
 
 
 def configure(request: RunRequest) -> Config:
-    """Return RecBole's configuration of a request.
-
-    Raises:
-        UserError: the request or its options have a mistake; nothing has been written yet.
-    """
+    """Return RecBole's configuration of a request."""
     request = request.opened()
     model, dataset, layers = resolve_inputs(request)
     _check_request(request, model)
@@ -74,11 +70,7 @@ def configure(request: RunRequest) -> Config:
 
 
 def check_places(config: Config) -> None:
-    """Refuse folders that could not be written to after hours of training, and a data set that is not there.
-
-    Raises:
-        UserError: naming one of them.
-    """
+    """Refuse folders that could not be written to after hours of training, and a data set that is not there."""
     check_folder("--checkpoint_dir", config["checkpoint_dir"])
     for name in (f"log/{config['model']}", "log_tensorboard"):  # other processes make them, too
         check_folder("the current folder", name)
@@ -101,11 +93,7 @@ def _check_request(request: RunRequest, model: Model) -> None:
 
 
 def refuse_other_models(flag: str, model: Model) -> None:
-    """Refuse a flag that only this package's models have.
-
-    Raises:
-        UserError: the model is another.
-    """
+    """Refuse a flag that only this package's models have."""
     if not is_ours(model):
         raise UserError(f"{flag} works with {', '.join(OUR_MODELS)} only, but the model is {class_name(model)}")
 
@@ -255,11 +243,7 @@ def _typed(name: str, value: Any) -> Any:
 
 
 def refuse_unknown_model(model: str) -> None:
-    """Refuse a model that RecBole does not have.
-
-    Raises:
-        UserError: neither RecBole nor the user has a model of this name; the nearest name is given.
-    """
+    """Refuse a model that RecBole does not have."""
     known = known_models()
     if model not in known:
         near = nearest(model, known)

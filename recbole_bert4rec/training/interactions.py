@@ -18,12 +18,7 @@ PHASES = ("valid", "test")
 
 
 class Interactions:
-    """Every interaction of a data set, kept before RecBole cuts it into rows.
-
-    Args:
-        frame: the data set's ``inter_feat`` as it was loaded and filtered; of a large log only some rows of each user.
-        dataset: names its columns, and has the length of a large log.
-    """
+    """Every interaction of a data set, kept before RecBole cuts it into rows."""
 
     def __init__(self, frame: pd.DataFrame, dataset: Dataset) -> None:
         self._frame, self._fields = frame, (dataset.uid_field, dataset.iid_field)
@@ -47,12 +42,7 @@ class Interactions:
     def first_of(self, users: Ids, counts: Ids) -> tuple[Ids, Ids]:
         """Return the users and items of the earliest interactions of some users.
 
-        Args:
-            users: *Shape:* (R,)
-            counts: how many of each. *Shape:* (R,)
-
-        Returns:
-            *Shape:* (P,) each
+        *Shape:* users (R,), counts (R,) -> (P,) each
         """
         limit = np.zeros(int(self.users.max()) + 1, dtype=np.int64)
         limit[users] = counts
@@ -76,15 +66,7 @@ class Interactions:
 
 
 def targets_of(loader: AbstractDataLoader, phase: str) -> tuple[Ids, Ids]:
-    """Return user and target of each row of an evaluation loader.
-
-    Args:
-        loader: of validation or test.
-        phase: its name, for the message.
-
-    Raises:
-        UserError: a user has more than one target, so that what was seen before depends on the row.
-    """
+    """Return user and target of each row of an evaluation loader."""
     dataset = loader._dataset
     users, items = (np.asarray(dataset.inter_feat[field]) for field in (dataset.uid_field, dataset.iid_field))
     if len(np.unique(users)) != len(users):

@@ -27,22 +27,13 @@ _COLOUR = re.compile(r"\x1b\[[\d;]*m")
 
 
 def say(text: str, in_file: bool = True) -> None:
-    """Tell the user something.
-
-    Args:
-        text: a line, or several.
-        in_file: write it to the log file, too.
-    """
+    """Tell the user something."""
     logging.getLogger(FOR_THE_USER if in_file else _SCREEN_ONLY).info(text)
 
 
 @contextmanager
 def silence(name: str | None = None) -> Iterator[None]:
-    """Hide what is said inside the block, but for errors.
-
-    Args:
-        name: of the logger. Default: the root's.
-    """
+    """Hide what is said inside the block, but for errors."""
     logger = logging.getLogger(name)
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -54,15 +45,7 @@ def silence(name: str | None = None) -> Iterator[None]:
 
 @contextmanager
 def shown(screen: str = SHORT, stream: TextIO | None = None) -> Iterator[None]:
-    """Show what is said inside the block; warnings go to stderr.
-
-    Args:
-        screen: one of :data:`SCREENS`.
-        stream: gets all other lines. Default: stderr.
-
-    Raises:
-        UserError: there is no such screen.
-    """
+    """Show what is said inside the block; warnings go to stderr."""
     if screen not in SCREENS:
         raise UserError(f"`screen` must be one of {list(SCREENS)}, but is {screen!r}")
     root, ours, handler = logging.getLogger(), logging.getLogger(FOR_THE_USER), _Screen(screen, stream or sys.stderr)
@@ -101,14 +84,7 @@ def screen_now() -> str:
 
 @contextmanager
 def logged(config: Config) -> Iterator[Path]:
-    """Log a run as RecBole does, inside :func:`shown`, which decides about the screen.
-
-    Args:
-        config: of the run.
-
-    Yields:
-        The path of the log file.
-    """
+    """Log a run as RecBole does, inside :func:`shown`, which decides about the screen."""
     root = logging.getLogger()
     level, before = root.level, root.handlers[:]
     screens = [handler for handler in before if isinstance(handler, _Screen)]

@@ -25,14 +25,7 @@ _MAY_CHANGE = {*WITHOUT_EFFECT, "epochs", "stopping_step", "model", "dataset"}
 
 
 def newest_checkpoint(request: RunRequest) -> Opened | None:
-    """Return the newest checkpoint in ``checkpoint_dir`` of a run that the request can go on with.
-
-    Args:
-        request: the model, data set and options that it names must be those of the checkpoint.
-
-    Returns:
-        The last state, or that of the best epoch; None if there is no such run.
-    """
+    """Return the newest checkpoint in ``checkpoint_dir`` of a run that the request can go on with."""
     options = _options_of(request)
     refuse_other_models("--resume", options.get("model", MODEL_NAME))
     folder = Path(str(options.get("checkpoint_dir", _FOLDER)))

@@ -74,15 +74,7 @@ class TrainingProcess:
 
 @in_program()
 def run_rank(request: RunRequest, process: TrainingProcess) -> RunResult:
-    """Run as one of the processes that train together; the first one writes record and summary.
-
-    Args:
-        request: what to run, the same in all of them.
-        process: this process.
-
-    Raises:
-        UserError: something that the caller can mend.
-    """
+    """Run as one of the processes that train together; the first one writes record and summary."""
     connected = dist.is_initialized()  # Ray Train has done it
     if not connected:
         backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
@@ -120,17 +112,7 @@ def _of_the_first(process: TrainingProcess, step: Callable[[], str | None]) -> s
 
 
 def run_processes(request: RunRequest, nproc: int, ip: str, port: int | None) -> None:
-    """Run in ``nproc`` processes of this machine.
-
-    Args:
-        request: what to run.
-        nproc: number of processes.
-        ip: address at which the first process listens for the others.
-        port: of the first process; None for a free one.
-
-    Raises:
-        UserError: something that the caller can mend.
-    """
+    """Run in ``nproc`` processes of this machine."""
     receiver, sender = workers.CONTEXT.Pipe(duplex=False)
     address = (nproc, ip, str(_free_port(ip, port)))
     arguments, method = (*address, request, sender), workers.CONTEXT.get_start_method()
@@ -159,11 +141,7 @@ def run_processes(request: RunRequest, nproc: int, ip: str, port: int | None) ->
 
 
 def _free_port(ip: str, port: int | None) -> int:
-    """Return the port, or a free one if it is None.
-
-    Raises:
-        UserError: the port cannot be listened to.
-    """
+    """Return the port, or a free one if it is None."""
     with socket.socket() as listener:
         # a run that has just ended keeps its port for a minute, and yet it can be listened to
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -22,15 +22,7 @@ _USERS_AT_ONCE = 1 << 12
 
 
 def check_destination(path: str, k: int) -> None:
-    """Refuse, before hours of training, arguments with which :func:`write_recommendations` would fail after them.
-
-    Args:
-        path: of the file.
-        k: items a user.
-
-    Raises:
-        UserError: ``k`` is below 1, or the file has a wrong ending or no folder.
-    """
+    """Refuse, before hours of training, arguments with which :func:`write_recommendations` would fail after them."""
     if k < 1:
         raise UserError(f"--k must be at least 1, but is {k}")
     check_table("--recommend", path)
@@ -49,18 +41,7 @@ def recommender_of(model: BERT4Rec, dataset: BERT4RecDataset) -> Recommender:
 def write_recommendations(
     model: BERT4Rec, dataset: BERT4RecDataset, path: str, k: int, show_progress: bool = True
 ) -> int:
-    """Write a file with the columns user, item, rank (from 1) and score, best first, as :class:`Recommender` says.
-
-    Args:
-        model: scores the items.
-        dataset: any part of the data; its ``sequences`` hold every interaction, valid and test included.
-        path: a .csv or .parquet file, written whole or not at all.
-        k: items a user. There are fewer if fewer are left to recommend.
-        show_progress: show a bar on a terminal.
-
-    Returns:
-        Number of users written.
-    """
+    """Write a file with the columns user, item, rank (from 1) and score, best first, as :class:`Recommender` says."""
     recommender = recommender_of(model, dataset)
     getLogger().info(f"recommending: {recommender.viewed.why}")
     everybody = recommender.read(None)

@@ -166,11 +166,7 @@ def _facts(trainer: Trainer) -> _Facts:
 
 
 def read_record(path: str | os.PathLike[str]) -> RunRecord:
-    """Read a record.
-
-    Raises:
-        UserError: the file is damaged, or is not a record of this schema.
-    """
+    """Read a record."""
     try:
         content = json.loads(Path(path).read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
@@ -222,11 +218,7 @@ class Clock:
         self._marks.append(time.perf_counter())
 
     def seconds(self, before: float = 0.0) -> Seconds:
-        """Return the seconds of loading, of training, and of the whole run so far.
-
-        Args:
-            before: seconds of training of the runs that this one resumes.
-        """
+        """Return the seconds of loading, of training, and of the whole run so far."""
         now = time.perf_counter()
         began, loaded, trained = [*self._marks, now, now][:3]
         return {
@@ -238,9 +230,6 @@ class Clock:
 
 class RecordWriter(Callback):
     """Writes the record of a run from its first epoch on, so that a run that is stopped leaves one, too.
-
-    Args:
-        log: notes the epochs; it must come before this callback.
 
     Attributes:
         path: of the record; by default beside the checkpoint.
@@ -282,12 +271,7 @@ class RecordWriter(Callback):
             write_json(self.path, record)
 
     def record(self, trainer: Trainer, test: Metrics | None) -> RunRecord:
-        """Return the record of the run as it is now.
-
-        Args:
-            trainer: of the run; it knows the best validation.
-            test: test metrics, once there are some.
-        """
+        """Return the record of the run as it is now."""
         ours = trainer if isinstance(trainer, BERT4RecTrainer) else None
         now = {
             "ended": time.strftime("%Y-%m-%dT%H:%M:%S%z"),

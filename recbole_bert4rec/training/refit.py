@@ -27,11 +27,7 @@ def wants_refit(config: Config) -> bool:
 
 
 def check_refit(config: Config) -> None:
-    """Refuse ``refit`` if there is no validation item to train with.
-
-    Raises:
-        UserError: the split, or another option, leaves none.
-    """
+    """Refuse ``refit`` if there is no validation item to train with."""
     if not wants_refit(config):
         return
     if config["eval_args"]["split"] != {"LS": "valid_and_test"}:
@@ -50,13 +46,7 @@ def check_refit(config: Config) -> None:
 
 
 def refit(config: Config, epochs: int, memory: Memory | None) -> RefitRecord:
-    """Train again, on all but the test items, and test.
-
-    Args:
-        config: of the first training.
-        epochs: number of epochs, those until the best one of the first training; the learning rate falls over them.
-        memory: of the first training; it is counted again, its weight, scale and decay stay.
-    """
+    """Train again, on all but the test items, and test."""
     values = plain_config(config)
     values["eval_args"] = {**config["eval_args"], "split": {"LS": "test_only"}}
     values["valid_users"] = None

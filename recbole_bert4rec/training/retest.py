@@ -22,12 +22,7 @@ _DRAWN_BY = ("split", "order", "group_by")
 
 
 def test_result(experiment: Experiment, checkpoint: Path | str) -> dict[str, float]:
-    """Return the test metrics of trained weights.
-
-    Args:
-        experiment: built from the configuration of the test; its model gets the weights.
-        checkpoint: must come from this run: RecBole's models are pickled, so other files could run code.
-    """
+    """Return the test metrics of trained weights."""
     trust(checkpoint)
     trainer, data = experiment.trainer, experiment.data
     trainer.eval_collector.data_collect(data.train)  # as trainer.fit does
@@ -36,11 +31,7 @@ def test_result(experiment: Experiment, checkpoint: Path | str) -> dict[str, flo
 
 
 def protocols_of(request: RunRequest, config: Config) -> Mapping[str, Config]:
-    """Return the configuration of each protocol that a request names besides its own, by the name of its file.
-
-    Raises:
-        UserError: a protocol has a mistake, does not fit the data, or splits them in another way.
-    """
+    """Return the configuration of each protocol that a request names besides its own, by the name of its file."""
     configs = {}
     for file in request.also_test:
         protocol = read_options(find_config(file))

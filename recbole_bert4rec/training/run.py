@@ -88,11 +88,7 @@ def run(request: RunRequest | None = None, **fields: Any) -> RunResult:
 
 @contextmanager
 def _alone() -> Iterator[None]:
-    """Allow one run at a time: all runs of a process share its generators of random numbers.
-
-    Raises:
-        UserError: another run is under way.
-    """
+    """Allow one run at a time: all runs of a process share its generators of random numbers."""
     if not _RUNNING.acquire(blocking=False):
         raise UserError("another run is under way in this process, with the same random numbers; start it in its own")
     try:
@@ -188,11 +184,7 @@ def _log_configuration(config: Config) -> None:
 
 @contextmanager
 def _locked_files(trainer: Trainer, resume: Opened | None, any_data: bool) -> Iterator[None]:
-    """Go on from a checkpoint, if there is one; keep other runs away from this one's files.
-
-    Raises:
-        UserError: another run writes the same files.
-    """
+    """Go on from a checkpoint, if there is one; keep other runs away from this one's files."""
     with ExitStack() as stack:
         if rank_of(trainer.config) == 0:
             file = Path(trainer.saved_model_file if resume is None else best_of(resume.path))

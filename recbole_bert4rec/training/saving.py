@@ -26,11 +26,7 @@ class Saver(Callback):
     def fit(
         self, trainer: Trainer, train_data: AbstractDataLoader, valid_data: AbstractDataLoader, **arguments: Any
     ) -> tuple[float, Metrics | None]:
-        """Return ``trainer.fit(train_data, valid_data, **arguments)``.
-
-        Raises:
-            Interrupted: a signal came. The step was finished, and the epochs before it are saved.
-        """
+        """Return ``trainer.fit(train_data, valid_data, **arguments)``."""
         self._validates = bool(valid_data)
         try:
             with deferred():

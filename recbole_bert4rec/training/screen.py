@@ -60,17 +60,7 @@ def parts_text(facts: dict[str, Any]) -> str:
 
 
 def data_facts(data: Data) -> dict[str, Any]:
-    """Return the sizes of a data set and of its parts.
-
-    Args:
-        data: read and split.
-
-    Returns:
-        ``users`` (``all`` of them, and how many are ``trained``, ``validated``, ``tested``, ``only recommended to``),
-        ``items``, ``interactions``, ``period`` (the first and the last time, or None), and ``trained after the first
-        test`` (whether training reads a later interaction). If the split is not leave-one-out, also ``split``, and
-        ``parts`` (``rows`` and ``period`` of each).
-    """
+    """Return the sizes of a data set and of its parts."""
     parts = [loader._dataset for loader in (data.train, data.valid, data.test)]
     taking = [_users_of(part) for part in parts]
     everybody = data.dataset.user_num - 1
@@ -144,12 +134,7 @@ def show_plan(experiment: Experiment) -> None:
 
 
 class EpochLines(Callback):
-    """Shows a line an epoch: loss, validation, seconds, and how long the rest may take.
-
-    Args:
-        log: notes the epochs; it must come before this callback.
-        budget: ends the training; None: the epochs do.
-    """
+    """Shows a line an epoch: loss, validation, seconds, and how long the rest may take."""
 
     def __init__(self, log: EpochLog, budget: Budget | None = None) -> None:
         self._log, self._budget = log, budget

@@ -26,12 +26,6 @@ class SeenRule(Callback):
     both rank them, or neither does. A target that the user had before stays, as in
     :class:`~recbole_bert4rec.plugin.trainer.BERT4RecTrainer`. It acts in full ranking only: RecBole draws candidates by
     rules of its own, and the paper's candidates are never seen items.
-
-    Args:
-        exclude: take seen items out of the ranking, or rank them.
-        interactions: all of the data set's.
-        valid_data: loader with one target a user.
-        test_data: loader with one target a user.
     """
 
     def __init__(

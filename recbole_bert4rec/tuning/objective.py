@@ -53,11 +53,7 @@ class Task:
     budget: float | None = None
 
     def config(self, params: dict[str, Any]) -> Config:
-        """Return RecBole's configuration of a trial, without progress bars.
-
-        Raises:
-            UserError: the options have mistakes.
-        """
+        """Return RecBole's configuration of a trial, without progress bars."""
         options = {"show_progress": False, **params, **self.fixed}
         return layered_config(
             self.model, self.dataset, Layers(files=tuple(map(read_options, self.config_files)), options=options)
@@ -78,22 +74,7 @@ def packed_data(task: Task) -> bytes:
 def run_trial(
     task: Task, params: dict[str, Any], data: bytes | None, checkpoint: str | None, report: Report
 ) -> dict[str, Any]:
-    """Train with one setting, or resume its training.
-
-    Args:
-        task: common to all trials.
-        params: the options of this trial.
-        data: of :func:`packed_data`; None to read the files.
-        checkpoint: file for the weights of the best epoch.
-        report: called after every validation; may raise to end the trial.
-
-    Returns:
-        score, valid, best_epoch, epochs and seconds.
-
-    Raises:
-        UserError: the setting is not possible.
-        ValueError: the loss became NaN.
-    """
+    """Train with one setting, or resume its training."""
     began = time.perf_counter()
     with _worker_context(task):
         log = ProgressReport(report)

@@ -16,13 +16,7 @@ def format_params(params: dict[str, Any]) -> str:
 
 
 class SearchProgress:
-    """Bars on a terminal; without one, only the lines.
-
-    Args:
-        total: trials of the whole search.
-        metric: the validation metric by which trials are judged.
-        no_bars: tqdm's ``disable``; None: bars on a terminal only.
-    """
+    """Bars on a terminal; without one, only the lines."""
 
     def __init__(self, log: TrialLog, total: int, metric: str, no_bars: bool | None = None) -> None:
         self._no_bars = no_bars

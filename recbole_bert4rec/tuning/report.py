@@ -80,12 +80,7 @@ class Axis:
 
 
 def write_report(trials: Path, page: Path) -> None:
-    """Write a page of interactive plots.
-
-    Args:
-        trials: log of a search, one JSON object a line.
-        page: the HTML file, which loads nothing from other places.
-    """
+    """Write a page of interactive plots."""
     search = read_trials(trials)
     axes = [axis_of(name, search.trials[name], search.kind(name)) for name in search.parameters]
     axes.append(axis_of(search.score_name, search.trials[_SCORE], "score"))
@@ -105,13 +100,7 @@ def read_trials(path: Path) -> ScoredTrials:
 
 
 def axis_of(name: str, values: pd.Series, kind: str) -> Axis:
-    """Return the axis of some values: a number stands at its size or its logarithm, a word at its rank.
-
-    Args:
-        name: title of the axis.
-        values: of the trials.
-        kind: how they were drawn; ``loguniform`` and choices that span much have a logarithmic axis.
-    """
+    """Return the axis of some values: a number stands at its size or its logarithm, a word at its rank."""
     numeric = pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values)
     if not numeric or values.isna().any():
         words = values.map(str)

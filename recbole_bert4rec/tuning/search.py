@@ -22,16 +22,7 @@ def key_of(params: dict[str, Any]) -> str:
 
 
 class Search:
-    """Proposes settings and learns from their scores; trial ``n`` of a seed depends on the told scores alone.
-
-    Args:
-        algorithm: one of :data:`~recbole_bert4rec.system.constants.ALGORITHMS`.
-        max_trials: how many settings to propose; None for all combinations.
-        bigger: whether a bigger score is better.
-
-    Raises:
-        UserError: the algorithm does not go with the space.
-    """
+    """Proposes settings and learns from their scores; trial ``n`` of a seed depends on the told scores alone."""
 
     def __init__(self, space: Space, algorithm: str, max_trials: int | None, seed: int, bigger: bool) -> None:
         if algorithm == "exhaustive" and space.size is None:

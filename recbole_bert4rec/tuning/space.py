@@ -112,15 +112,7 @@ class Space:
 
 
 def read_space(path: str | Path, why_not: Callable[[str], str | None] = lambda name: None) -> Space:
-    """Read a space: a file of lines ``name kind values``, or YAML (.yaml, .yml) of ``kind: {name: values}``.
-
-    Args:
-        path: of the file.
-        why_not: says of a name why it cannot be searched; None if it can.
-
-    Raises:
-        UserError: some lines have mistakes; all are listed with their numbers.
-    """
+    """Read a space: a file of lines ``name kind values``, or YAML (.yaml, .yml) of ``kind: {name: values}``."""
     try:
         text = Path(path).read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:

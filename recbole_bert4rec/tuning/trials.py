@@ -47,16 +47,7 @@ class Trial:
 
 
 class TrialLog:
-    """The file of a search: its first line describes the search, and each other line is a trial.
-
-    Args:
-        path: the file, ``.jsonl``.
-        about: all that the trials depend on; plain values, among them ``space``, the kind and values of each parameter.
-        resume: whether the file may hold trials already, to go on from.
-
-    Raises:
-        UserError: the file is there without ``resume``, belongs to another search, or cannot be read.
-    """
+    """The file of a search: its first line describes the search, and each other line is a trial."""
 
     def __init__(self, path: Path, about: dict[str, Any], resume: bool) -> None:
         self.path, self.about = path, json.loads(json.dumps(about, default=str))

@@ -177,11 +177,7 @@ def _run_search(request: SearchRequest, space: Space, config: Config, folder: Pa
 
 
 def _ray_tune() -> ModuleType:
-    """Import the part for Ray by its name: searches without it must not need Ray.
-
-    Raises:
-        UserError: Ray is not installed, or does not work with the other libraries.
-    """
+    """Import the part for Ray by its name: searches without it must not need Ray."""
     need("--tool=Ray", "ray")
     try:
         return importlib.import_module("recbole_bert4rec.ray.tune")
