@@ -10,7 +10,6 @@ from typing import Any, TypedDict, cast
 from recbole.data.dataloader import AbstractDataLoader
 from recbole.trainer import Trainer
 
-from recbole_bert4rec.options.kinds import is_number
 from recbole_bert4rec.plugin.callbacks import Callback, Metrics
 
 
@@ -162,15 +161,6 @@ class ProgressReport(EpochLog):
     def on_selection_end(self, trainer: Trainer, epoch: int, score: float) -> None:
         """Report the epoch."""
         self._report({"epoch": epoch + 1, "epochs": trainer.epochs, "score": score, **self.best()})
-
-
-def is_epoch(row: object) -> bool:
-    """Tell whether this is the record of an epoch, by what all of them have."""
-    if not isinstance(row, dict) or not all(is_number(row.get(key)) for key in ("epoch", "train_seconds", "at_second")):
-        return False
-    valid = row.get("valid", {})
-    maybe = [row.get("train_loss"), row.get("valid_score"), row.get("valid_seconds")]
-    return isinstance(valid, dict) and all(value is None or is_number(value) for value in (*maybe, *valid.values()))
 
 
 def counted(epochs: int, which: str = "") -> str:
