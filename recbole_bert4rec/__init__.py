@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from recbole_bert4rec.training.run import run
     from recbole_bert4rec.tuning.tune import SearchRequest, tune
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 _PLACES = {
     "BERT4Rec": "recbole_bert4rec.plugin.model",
     "Callback": "recbole_bert4rec.plugin.callbacks",
