@@ -38,16 +38,13 @@ def ordered(table: pd.DataFrame) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize("output", ["top.csv", "top.parquet"])
-def test_a_file_is_answered_as_the_model_answers_it(
-    output: str, model: Recommender, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_is_answered_as_the_model_answers_it(output: str, model: Recommender) -> None:
     Path("not.txt").write_text("i3\ni4\n")
     flags = ["--k=4", "--filter_viewed=True", "--exclude=not.txt"]
     assert ask("recommend", "--input=log.csv", f"--output={output}", *flags) == 0
     found = pd.read_csv(output) if output.endswith("csv") else pd.read_parquet(output)
     wanted = model.recommend(FRAME, k=4, filter_viewed=True, exclude=["i3", "i4"])
     pd.testing.assert_frame_equal(ordered(found), ordered(wanted), check_dtype=False, atol=1e-4)
-    assert f"30 users answered in {output}" in capsys.readouterr().err
     assert not list(Path().glob("*.parts")) + list(Path().glob(".*"))
 
 
@@ -61,20 +58,18 @@ def test_users_for_whom_no_item_is_left_are_counted_apart(
         ask("recommend", "--input=log.csv", "--output=top.csv", "--items_to_recommend=only.txt", "--filter_viewed=True")
         == 0
     )
-    said = f"{30 - seen} users answered in top.csv; {seen} users have no row: no item is left for them"
-    assert said in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert f"{30 - seen} users" in said
+    assert f"{seen} users have no row" in said
 
 
-def test_without_an_input_those_in_the_checkpoint_get_recommendations(
-    model: Recommender, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_an_input_those_in_the_checkpoint_get_recommendations(model: Recommender) -> None:
     assert ask("recommend", "--output=top.csv", "--k=2") == 0
     pd.testing.assert_frame_equal(pd.read_csv("top.csv"), model.recommend(k=2), check_dtype=False, atol=1e-4)
-    assert "filter_viewed is auto: items of a history are left out: the model learnt" in capsys.readouterr().err
 
 
 def test_a_stopped_command_goes_on_after_its_finished_parts(
-    model: Recommender, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    model: Recommender, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     command = ["recommend", "--input=log.csv", "--output=top.csv", "--k=3"]
     write, written = bulk.write_table, []
@@ -88,7 +83,6 @@ def test_a_stopped_command_goes_on_after_its_finished_parts(
 
     monkeypatch.setattr(bulk, "write_table", stopped)
     assert ask(*command) == 130
-    assert "finished parts are kept" in capsys.readouterr().err
     assert not Path("top.csv").exists()
     done = sorted(Path("top.csv.parts/answers").glob("*.csv"))
     assert len(done) == 2
@@ -142,60 +136,77 @@ def test_similar_items_are_listed_for_those_that_are_named_or_for_all(
     assert len(pd.read_csv("all.csv")) == len(model.items)
 
 
-def test_info_says_what_is_in_a_checkpoint(model: Recommender, capsys: pytest.CaptureFixture[str]) -> None:
+def test_info_names_what_is_in_a_checkpoint(model: Recommender, capsys: pytest.CaptureFixture[str]) -> None:
     assert ask("info") == 0
     said = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
-    assert said["model"].startswith("BERT4Rec, objective cloze, ")
+    assert "BERT4Rec" in said["model"]
     assert said["histories"] == f"30 users, {len(ROWS)} interactions"
     assert "hidden_size 16" in said["encoder"]
     assert "keep_histories True" in said["changed"]
-    assert "the model learnt to add -3 to" in said["filter_viewed"]
 
 
+INPUT = ["recommend", "--input=log.csv", "--output=top.csv"]
 WRONG = [
-    (["recommend", "--input=log.csv", "--output=top.txt"], "--output must name a .csv or .parquet file"),
-    (["recommend", "--input=no.csv", "--output=top.csv"], "--input=no.csv: no such file"),
-    (["recommend", "--input=log.csv", "--output=no/top.csv"], "--output=no/top.csv: folder"),
-    (["recommend", "--input=log.csv", "--output=top.csv", "--k=0"], "`k` must be a whole number at least 1"),
-    (["recommend", "--input=log.csv", "--output=top.csv", "--ITEM_ID_FIELD=sku"], "log.csv has no column 'sku'"),
-    (["recommend", "--input=log.csv", "--output=top.csv", "--exclude=no.txt"], "--exclude=no.txt cannot be read"),
-    (["recommend", "--output=top.csv", "--kay=3"], "recommend does not know --kay=3"),
-    (["recommend", "--output=top.csv", "--filter_viewd=True"], "did you mean `--filter_viewed`?"),
-    (["evaluate", "--topk=ten"], "--topk=ten must be whole numbers"),
-    (["evaluate", "--targets=log.csv"], "--targets needs --input"),
+    (["recommend", "--input=log.csv", "--output=top.txt"], "--output"),
+    (["recommend", "--input=no.csv", "--output=top.csv"], "--input=no.csv"),
+    (["recommend", "--input=log.csv", "--output=no/top.csv"], "--output=no/top.csv"),
+    (["recommend", "--input=log.csv", "--output=log.csv"], "--output=log.csv"),
+    (["recommend", "--input=folder", "--output=folder/top.parquet"], "--input=folder"),
+    (["recommend", "--input=folder/a.parquet", "--output=folder"], "--input=folder/a.parquet"),
+    (["recommend", "--input=bare.csv", "--output=top.csv"], "26 items, such as 'i"),
+    (["recommend", "--input=named.csv", "--output=top.csv", "--TIME_FIELD=when"], "'when'"),
+    (["recommend", "--input=dates.csv", "--output=top.csv"], "--date_format"),
+    ([*INPUT, "--timezone=Nowhere"], "--timezone=Nowhere"),
+    ([*INPUT, "--k=0"], "`k`"),
+    ([*INPUT, "--ITEM_ID_FIELD=sku"], "'sku'"),
+    ([*INPUT, "--exclude=no.txt"], "--exclude=no.txt"),
+    ([*INPUT, "--exclude=not.txt"], "26 items, such as 'i"),
+    ([*INPUT, "--items_to_recommend=not.txt"], "26 items, such as 'i"),
+    ([*INPUT, "--filter_viewd=True"], "`--filter_viewed`"),
+    (["evaluate", "--input=bare.csv"], "26 items, such as 'i"),
+    (["evaluate", "--topk=ten"], "--topk=ten"),
+    (["evaluate", "--targets=log.csv"], "--input"),
     (["evaluate", "--input=log.csv", "--targets=log.csv"], "log.csv: user 'u"),
-    (["similar", "--item=x"], "`items` names 1 of 1 items that the model does not know, such as 'x'"),
-    (["similar", "--item=i1", "--items=a.txt"], "--item and --items do not go together"),
-    (["info", "--device=cuda:99"], "--device=cuda:99 cannot be used"),
+    (["evaluate", "--input=log.csv", "--targets=new.csv"], "30 of 30 items"),
+    (["evaluate", "--input=log.csv", "--targets=others.csv"], "30 users"),
+    (["similar", "--item=x"], "'x'"),
+    (["similar", "--item=i1", "--items=a.txt"], "--items"),
+    (["info", "--device=cuda:99"], "--device=cuda:99"),
+    (["info", "--checkpoint=no.pth"], "no.pth"),
+    (["evaluate", "--checkpoint=folder"], "--checkpoint=folder"),
 ]
 
 
-def test_mistakes_are_one_line(model: Recommender, capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments, words in WRONG:
-        assert ask(*arguments) == 2
+def test_mistakes_are_named_in_one_line_and_change_no_file(
+    model: Recommender, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("folder").mkdir()
+    FRAME.to_parquet("folder/a.parquet")
+    Path("not.txt").write_text("7\n8\n")
+    Path("dates.csv").write_text("user_id,item_id,timestamp\nu,i1,02/01/2026\nu,i2,01/02/2026\n")
+    last = FRAME.groupby("user_id").tail(1)
+    last.assign(item_id="new").to_csv("new.csv", index=False)
+    last.assign(user_id=last["user_id"] + "x").to_csv("others.csv", index=False)
+    FRAME.assign(item_id=FRAME["item_id"].str[1:]).to_csv("bare.csv", index=False)
+    FRAME.rename(columns={"timestamp": "time"}).to_csv("named.csv", index=False)
+    before = {file: file.read_bytes() for file in Path().rglob("*") if file.is_file()}
+    for arguments, named in WRONG:
+        assert ask(*arguments) == 2, arguments
         said = capsys.readouterr().err
         message = said[said.rindex("error: ") :].strip()
-        assert words in message
+        assert named in message
         assert "\n" not in message
-        assert not Path("top.csv").exists()
+        assert all(file.read_bytes() == content for file, content in before.items())
+        assert not [file for file in Path().rglob("top.*") if file.is_file()], arguments
 
 
-def test_a_checkpoint_that_is_missing_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["info", "--checkpoint=no.pth"]) == 2
-    assert "checkpoint no.pth does not exist" in capsys.readouterr().err
-
-
-def test_dates_are_read_by_the_form_that_is_given(model: Recommender, capsys: pytest.CaptureFixture[str]) -> None:
+def test_dates_are_read_by_the_form_that_is_given(model: Recommender) -> None:
     Path("dates.csv").write_text("user_id,item_id,timestamp\nu,i1,02/01/2026\nu,i2,01/02/2026\n")
     command = ["recommend", "--input=dates.csv", "--output=top.csv", "--k=3"]
-    assert ask(*command) == 2
-    assert "say which with --date_format" in capsys.readouterr().err
     for form, history in (("%d/%m/%Y", ["i1", "i2"]), ("%m/%d/%Y", ["i2", "i1"])):
         assert ask(*command, f"--date_format={form}", "--timezone=Europe/Berlin") == 0
         wanted = model.recommend({"u": history}, k=3)
         pd.testing.assert_frame_equal(pd.read_csv("top.csv"), wanted, check_dtype=False, atol=1e-4)
-    assert ask(*command, "--timezone=Nowhere") == 2
-    assert "--timezone=Nowhere must be a name such as" in capsys.readouterr().err
 
 
 def test_dates_are_read_as_in_the_training_where_nothing_is_given(model: Recommender) -> None:
@@ -204,13 +215,6 @@ def test_dates_are_read_as_in_the_training_where_nothing_is_given(model: Recomme
     assert model.read(frame).items.tolist() == model.read([["i1", "i2"]]).items.tolist()
     model.dates = model.dates._replace(form="%m/%d/%Y")
     assert model.read(frame).items.tolist() == model.read([["i2", "i1"]]).items.tolist()
-
-
-def test_an_exported_folder_is_no_checkpoint(capsys: pytest.CaptureFixture[str]) -> None:
-    Path("exported").mkdir()
-    for command in (["recommend", "--output=top.csv"], ["info"], ["similar", "--item=i1"], ["evaluate"]):
-        assert main([command[0], "--checkpoint=exported", *command[1:]]) == 2
-        assert "--checkpoint=exported is a folder, and the commands ask checkpoints" in capsys.readouterr().err
 
 
 def test_a_file_of_items_has_any_form_that_text_editors_give_it(
@@ -226,36 +230,22 @@ def test_a_file_of_items_has_any_form_that_text_editors_give_it(
             assert ask("recommend", "--input=log.csv", "--output=top.csv", "--exclude=not.txt") == 0, form
             found = pd.read_csv("top.csv")
             pd.testing.assert_frame_equal(ordered(found), ordered(wanted), check_dtype=False, atol=1e-4)
-    warning = "`exclude` names 1 of 3 items that the model does not know, such as 'no such'; they are left out"
-    assert said == [warning] * 3
+    assert len(said) == 3
+    assert all("1 of 3 items" in warning for warning in said)
 
 
-def test_files_of_which_the_model_knows_nothing_are_refused_with_an_example_of_each_side(
+def test_a_user_of_whose_items_the_model_knows_none_is_counted(
     model: Recommender, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    Path("not.txt").write_text("7\n8\n")
-    FRAME.assign(item_id=FRAME["item_id"].str[1:]).to_csv("bare.csv", index=False)
-    commands = [
-        ["recommend", "--input=log.csv", "--exclude=not.txt"],
-        ["recommend", "--input=log.csv", "--items_to_recommend=not.txt"],
-        ["recommend", "--input=bare.csv"],
-    ]
-    for command in commands:
-        assert ask(*command, "--output=top.csv") == 2
-        said = capsys.readouterr().err
-        assert "that the model does not know, such as '" in said
-        assert "it knows 26 items, such as 'i" in said
-        assert not list(Path().glob("top.*"))
     FRAME.assign(item_id=[f"x{n}" if user == "u1" else item for n, (user, item, _) in enumerate(ROWS)]).to_csv(
         "part.csv", index=False
     )
     assert ask("recommend", "--input=part.csv", "--output=top.csv") == 0
-    assert "; 1 users have no other ones, and are answered as without a history" in capsys.readouterr().err
+    assert "1 users have no other ones" in capsys.readouterr().err
+    assert "u1" in set(pd.read_csv("top.csv")["user_id"])
 
 
-def test_evaluate_counts_who_and_what_is_left_out_and_refuses_files_that_do_not_match(
-    model: Recommender, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_evaluate_counts_who_and_what_is_left_out(model: Recommender, capsys: pytest.CaptureFixture[str]) -> None:
     last = FRAME.groupby("user_id").tail(1)
     before = FRAME.drop(last.index)
     before.to_csv("before.csv", index=False)
@@ -269,55 +259,12 @@ def test_evaluate_counts_who_and_what_is_left_out_and_refuses_files_that_do_not_
     kept = before["user_id"].isin(some["user_id"]).sum()
     assert json.loads(found.out)["users"] == 28
     for said in (
-        f"{lacking} of {kept} interactions are left out: the model does not know their items",
-        "2 users of part.csv are left out: they are not in some.csv",
-        "1 users of some.csv are left out: they are not in part.csv",
-        "3 of 28 targets are items that the model does not know, and count as misses",
+        f"{lacking} of {kept} interactions are left out",
+        "2 users of part.csv are left out",
+        "1 users of some.csv are left out",
+        "3 of 28 targets",
     ):
         assert said in found.err
-    last.assign(item_id="new").to_csv("new.csv", index=False)
-    last.assign(user_id=last["user_id"] + "x").to_csv("others.csv", index=False)
-    before.assign(item_id=before["item_id"].str[1:]).to_csv("bare.csv", index=False)
-    for command, said in (
-        (["--input=bare.csv"], "it knows 26 items, such as 'i"),
-        (["--input=before.csv", "--targets=new.csv"], "new.csv: it names 30 of 30 items that the model does not know"),
-        (
-            ["--input=before.csv", "--targets=others.csv"],
-            "others.csv: none of its 30 users is in before.csv, such as 'u",
-        ),
-    ):
-        assert ask("evaluate", *command) == 2
-        assert said in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("command", "said"),
-    [
-        (["recommend", "--input=log.csv", "--output=log.csv"], "--output=log.csv would replace --input=log.csv"),
-        (["recommend", "--input=folder", "--output=folder/top.parquet"], "would replace --input=folder"),
-        (["recommend", "--input=folder/a.parquet", "--output=folder"], "would replace --input=folder/a.parquet"),
-        (["recommend", "--input=named.csv", "--output=top.csv", "--TIME_FIELD=when"], "named.csv has no column 'when'"),
-    ],
-)
-def test_what_is_read_is_not_written_over_and_times_that_are_named_are_there(
-    command: list[str], said: str, model: Recommender, capsys: pytest.CaptureFixture[str]
-) -> None:
-    Path("folder").mkdir()
-    FRAME.to_parquet("folder/a.parquet")
-    FRAME.rename(columns={"timestamp": "time"}).to_csv("named.csv", index=False)
-    before = Path("log.csv").read_bytes()
-    assert ask(*command) == 2
-    assert said in capsys.readouterr().err
-    assert Path("log.csv").read_bytes() == before
-    assert [path.name for path in Path("folder").iterdir()] == ["a.parquet"]
-
-
-def test_a_file_without_the_column_of_times_is_said_to_be_taken_in_its_order(
-    model: Recommender, caplog: pytest.LogCaptureFixture
-) -> None:
-    FRAME.rename(columns={"timestamp": "time"}).to_csv("named.csv", index=False)
-    assert ask("evaluate", "--input=named.csv") == 0
-    assert "there is no column 'timestamp', so that the rows are taken in their order" in caplog.text
 
 
 def test_a_text_of_another_form_is_read_as_the_flags_say(model: Recommender) -> None:
