@@ -25,9 +25,5 @@ def test_the_port_of_a_run_that_has_just_ended_can_be_had_at_once() -> None:
 def test_a_port_that_is_listened_to_is_refused() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-        with pytest.raises(UserError, match=f"--ip=127.0.0.1 --port={port}: .* give another, or leave them out"):
+        with pytest.raises(UserError, match=f"--port={port}"):
             _free_port("127.0.0.1", port)
-
-
-def test_no_port_is_a_free_one() -> None:
-    assert _free_port("127.0.0.1", None) > 0

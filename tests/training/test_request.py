@@ -42,12 +42,26 @@ def test_fields_given_beside_a_request_win() -> None:
     assert RunRequest.of(None, {}) == RunRequest()
 
 
-@pytest.mark.parametrize(
-    ("name", "hint"), [("recomend", "did you mean `recommend`?"), ("epochs", r"options=\{'epochs': ...\}")]
-)
-def test_a_field_that_does_not_exist_is_refused(name: str, hint: str) -> None:
-    with pytest.raises(UserError, match=f"`{name}`.*{hint}"):
-        run(**{name: 1})
+BAD: list[tuple[dict[str, Any], str]] = [
+    ({"recomend": 1}, "`recommend`"),
+    ({"epochs": 1}, r"options=\{'epochs'"),
+    ({"also_test": "protocol-paper.yaml"}, "`also_test`"),
+    ({"screen": "loud"}, "'loud'"),
+    ({"model": "BERT4Rec", "dataset": "nothere"}, "nothere"),
+    ({"model": "SASRec", "dataset": "nothere"}, "nothere"),
+    ({"dataset": "nothere", "options": {"checkpoint_dir": "a file/x"}}, "a file/x"),
+]
+
+
+@pytest.mark.parametrize(("fields", "named"), BAD, ids=str)
+def test_a_request_that_cannot_be_followed_is_refused_before_anything_is_said(
+    fields: dict[str, Any], named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("a file").touch()
+    with pytest.raises(UserError, match=named):
+        run(**fields)
+    assert capsys.readouterr().err == ""
+    assert not list(Path().rglob("*.log"))
 
 
 @pytest.mark.parametrize("model", ["BERT4Rec", "Pop", "GRU4Rec"])

@@ -16,10 +16,7 @@ from recbole.utils import init_logger
 from recbole_bert4rec.comparison.comparison import Comparison
 from recbole_bert4rec.plugin.callbacks import Callback
 from recbole_bert4rec.plugin.patches.policy_logs import _LogFile
-from recbole_bert4rec.system.errors import UserError
-from recbole_bert4rec.training import screen
 from recbole_bert4rec.training.build import load_data
-from recbole_bert4rec.training.logs import no_bars, screen_now, shown
 from recbole_bert4rec.training.record import read_record
 from recbole_bert4rec.training.run import run
 from recbole_bert4rec.training.screen import data_facts
@@ -52,12 +49,8 @@ def test_the_screen_has_a_line_an_epoch_and_the_file_has_recboles(
 ) -> None:
     result = run(model=model, **inputs(write_inter))
     shown, kept = capsys.readouterr().err, log_of(model)
-    lines = re.findall(r"^epoch +(\d+) of \d+  loss \d+\.\d+  valid mrr@10 0\.\d{4} ([* ])", shown, re.MULTILINE)
-    assert [int(epoch) for epoch, _ in lines] == [row["epoch"] for row in result.record["epochs"]]
-    assert [mark for _, mark in lines][result.record["best_epoch"] or 0] == "*"
-    for words in ("data    30 users, ", "users   ", "plan    ", f"{model} on toy, seed 2020: "):
-        assert words in shown
-        assert words in kept
+    lines = re.findall(r"^epoch +(\d+) of ", shown, re.MULTILINE)
+    assert [int(epoch) for epoch in lines] == [row["epoch"] for row in result.record["epochs"]]
     for words in RECBOLES:
         assert words in kept
         assert words not in shown
@@ -84,11 +77,6 @@ def test_quiet_shows_warnings_alone(write_inter: Any, capsys: pytest.CaptureFixt
     assert "epoch 0 training" in log_of("BERT4Rec")
 
 
-def test_a_screen_that_there_is_not_is_refused(write_inter: Any) -> None:
-    with pytest.raises(UserError, match=r"`screen` must be one of .*, but is 'loud'"):
-        run(screen="loud", **inputs(write_inter))
-
-
 def test_a_run_leaves_the_log_as_it_was(write_inter: Any) -> None:
     root = logging.getLogger()
     before = root.level, root.handlers[:]
@@ -108,18 +96,15 @@ def test_users_who_are_only_recommended_to_are_counted(write_inter: Any) -> None
 
 
 @pytest.mark.parametrize("model", ["BERT4Rec", "SASRec"])
-def test_a_run_says_that_leave_one_out_trains_what_is_later_than_its_test(
-    model: str, write_inter: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_leave_one_out_that_trains_what_is_later_than_its_test_is_found(model: str, write_inter: Any) -> None:
     overlapping = [
         (user, f"i{(number + place) % 7}", 10 * place) for number, user in enumerate("abcd") for place in range(6)
     ]
     one_after_another = [(user, item, time + 1000 * "abcd".index(user)) for user, item, time in overlapping]
     all_at_once = [(user, item, 0) for user, item, _ in overlapping]
     for rows, leaks in ((overlapping, False), (one_after_another, True), (all_at_once, False)):
-        options = {**LOUD, **SMALL, **write_inter(rows), "epochs": 1, "topk": [3], "valid_metric": "MRR@3"}
-        run(model=model, dataset=options.pop("dataset"), options=options)
-        assert ("split   leave-one-out: training reads what other" in capsys.readouterr().err) == leaks
+        facts = data_facts(load_data(make_config(model, topk=3, valid_metric="MRR@3", **write_inter(rows))))
+        assert facts["trained after the first test"] is leaks
 
 
 @pytest.mark.parametrize("model", ["BERT4Rec", "SASRec"])
@@ -145,57 +130,6 @@ def test_a_split_in_time_shows_where_it_cuts(
         assert facts["parts"]["train"]["period"][1] <= facts["parts"]["test"]["period"][0]
 
 
-def test_times_that_are_dates_are_shown_as_dates(write_inter: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    split = {"order": "TO", "split": {"RS": [0.8, 0.1, 0.1]}, "group_by": "none"}
-    run(**inputs(write_inter, epochs=1, eval_args=split))
-    shown = capsys.readouterr().err
-    assert re.search(r"interactions, 1980-12-14 \d\d:\d\d to 1980-12-\d\d", shown)
-    assert re.search(
-        r"split   RS \[0.8, 0.1, 0.1\]: train [\d,]+ rows, 1980-12-14 .* to 1980-.*; valid .*; test ", shown
-    )
-
-
-@pytest.mark.parametrize(
-    ("epochs", "few", "said"),
-    [
-        (12, screen._FEW_STEPS, True),
-        (9, screen._FEW_STEPS, False),  # too few to be meant
-        (12, 25, True),
-        (12, 24, False),  # two an epoch
-    ],
-)
-def test_few_steps_whose_best_epoch_is_late_are_pointed_at(
-    epochs: int,
-    few: int,
-    said: bool,
-    write_inter: Any,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(screen, "_FEW_STEPS", few)
-    options = {"epochs": epochs, "learning_rate": 1e-3, "stopping_step": 99, "hidden_dropout_prob": 0.0}
-    result = run(model="SASRecPlus", **inputs(write_inter, **options))
-    shown = capsys.readouterr().err
-    run(resume=str(result.checkpoint))
-    assert "nothing to train" in capsys.readouterr().err
-    assert (
-        bool(re.search(r"is in the last half of 12, and these were \d+ steps only: --epochs=\d+00 may", shown)) == said
-    )
-
-
-@pytest.mark.parametrize(("few", "said"), [(1500, True), (12, False)])
-def test_few_steps_before_early_stopping_are_pointed_at(
-    few: int, said: bool, write_inter: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(screen, "_FEW_STEPS", few)
-    options = {"epochs": 99, "learning_rate": 0.05, "stopping_step": 11}
-    result = run(model="SASRecPlus", **inputs(write_inter, **options))
-    epochs = len(result.record["epochs"])
-    assert 12 <= epochs < 99
-    note = f"note    these were {2 * epochs} steps only: a smaller --train_batch_size, or a larger --stopping_step"
-    assert (note in capsys.readouterr().err) == said
-
-
 @pytest.mark.parametrize("model", ["BERT4Rec", "GRU4Rec"])
 def test_a_run_that_is_killed_leaves_its_epochs_in_its_record(model: str, write_inter: Any) -> None:
     class Killed(StopAfter):
@@ -211,14 +145,6 @@ def test_a_run_that_is_killed_leaves_its_epochs_in_its_record(model: str, write_
     assert record["test_result"] == {}
     assert [row["epoch"] for row in record["epochs"]] == [0, 1]
     assert record["best_valid_score"] == max(row["valid_score"] for row in record["epochs"])
-
-
-def test_a_resumed_run_says_how_many_epochs_are_left(write_inter: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    asked = inputs(write_inter)
-    first = run(model="BERT4Rec", callbacks=[StopAfter(1)], **asked)
-    assert ", at most 3 epochs, on" in capsys.readouterr().err
-    run(resume=str(first.checkpoint), options=asked["options"])
-    assert ", at most 1 more epoch, on" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("model", ["BERT4Rec", "SASRecPlus"])
@@ -243,28 +169,6 @@ def test_each_run_of_a_process_has_a_log_file_of_its_own(write_inter: Any) -> No
     assert "a line of BERT4Rec" in log_of("BERT4Rec")
 
 
-def test_no_color_is_followed(write_inter: Any, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    monkeypatch.setenv("NO_COLOR", "1")
-    run(screen="verbose", **inputs(write_inter, epochs=1))
-    assert "\x1b" not in capsys.readouterr().err
-
-
-def test_a_place_that_cannot_be_written_to_is_refused_before_the_data_are_read(write_inter: Any) -> None:
-    Path("a file").touch()
-    with pytest.raises(UserError, match="--checkpoint_dir: folder a file/x cannot be written to: Not a directory"):
-        run(**inputs(write_inter, checkpoint_dir="a file/x", data_path="nowhere"))
-
-
-@pytest.mark.parametrize("model", ["BERT4Rec", "SASRec"])
-def test_a_data_set_that_is_not_there_is_refused_before_anything_is_said(
-    model: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(UserError, match=r"data set 'nothere': folder .*nothere does not exist"):
-        run(model=model, dataset="nothere", options=LOUD)
-    assert capsys.readouterr().err == ""
-    assert not list(Path().rglob("*.log"))
-
-
 @pytest.mark.parametrize("screen", ["short", "quiet"])
 def test_the_conversion_of_a_log_is_told_as_all_else(screen: str, capsys: pytest.CaptureFixture[str]) -> None:
     rows = "".join(f"{user},{item},{time}\n" for user, item, time in ROWS)
@@ -275,32 +179,16 @@ def test_the_conversion_of_a_log_is_told_as_all_else(screen: str, capsys: pytest
     assert ("log.csv: " in captured.err) is (screen != "quiet")
 
 
-@pytest.mark.parametrize("module", ["ipykernel", "run"])
-def test_bars_are_for_terminals_and_notebooks(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, module, ModuleType(module))
-    assert no_bars("quiet") is True
-    assert no_bars() is (False if module == "ipykernel" else None)
-
-
 @pytest.mark.parametrize("model", ["BERT4Rec", "GRU4Rec"])
-@pytest.mark.parametrize("screen", ["short", "quiet"])
-def test_no_bar_is_shown_where_there_is_no_terminal(
-    model: str, screen: str, write_inter: Any, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("is_notebook", [True, False])
+def test_bars_are_for_notebooks_without_colours_and_not_for_files(
+    model: str, is_notebook: bool, write_inter: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    recommend = "top.csv" if model == "BERT4Rec" else None
-    more = {"show_progress": True, "epochs": 1}
-    run(model=model, screen=screen, recommend=recommend, **inputs(write_inter, **more))
-    assert "it/s" not in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("model", ["BERT4Rec", "GRU4Rec"])
-def test_bars_in_a_notebook_have_no_codes_of_colours(
-    model: str, write_inter: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setitem(sys.modules, "ipykernel", ModuleType("ipykernel"))
+    if is_notebook:
+        monkeypatch.setitem(sys.modules, "ipykernel", ModuleType("ipykernel"))
     run(model=model, **inputs(write_inter, show_progress=True, epochs=1))
     shown = capsys.readouterr().err
-    assert "Train     0" in shown
+    assert ("Train     0" in shown) == is_notebook
     assert "\x1b[1;3" not in shown
 
 
@@ -318,7 +206,8 @@ def test_a_log_file_on_a_full_disk_is_one_warning(capsys: pytest.CaptureFixture[
     handler.emit(record)
     handler.emit(record)
     handler.close()
-    assert capsys.readouterr().err == "warning: /dev/full cannot be written: No space left on device\n"
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "/dev/full" in line
 
 
 def test_many_runs_wrap_the_screen_once(write_inter: Any) -> None:
@@ -328,11 +217,3 @@ def test_many_runs_wrap_the_screen_once(write_inter: Any) -> None:
     for _ in range(3):
         init_logger(config)
     assert sys.stdout is once
-
-
-def test_whoever_works_inside_of_a_run_knows_what_is_shown() -> None:
-    assert screen_now() == "short"
-    with shown("quiet"):
-        assert screen_now() == "quiet"
-        with shown("verbose"):
-            assert screen_now() == "verbose"
