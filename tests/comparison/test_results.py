@@ -11,7 +11,7 @@ import torch
 from recbole.evaluator import metrics as recbole_metrics
 
 from recbole_bert4rec.comparison.findings import distinct_metrics
-from recbole_bert4rec.comparison.render import escape_tex
+from recbole_bert4rec.comparison.render import escape_markdown, escape_tex
 from recbole_bert4rec.comparison.results import metric_of
 from recbole_bert4rec.comparison.tables import ranks
 from tests.helpers.runs import make_config
@@ -34,7 +34,8 @@ def test_the_best_and_the_second_are_marked_and_ties_alike() -> None:
     assert ranks([0.1, 0.3, 0.3, 0.2]) == [3, 1, 1, 2]
 
 
-def test_a_variant_may_be_named_with_characters_of_tex() -> None:
+def test_a_variant_may_be_named_with_characters_of_tex_and_html() -> None:
+    assert escape_markdown("a & b") == "a &amp; b"
     assert escape_tex(r"N^2 #1 {a}_b \c ~ 5 % & $") == (
         r"N\textasciicircum{}2 \#1 \{a\}\_b \textbackslash{}c \textasciitilde{} 5 \% \& \$"
     )

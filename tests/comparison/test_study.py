@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import yaml
 
-from recbole_bert4rec.comparison import progress as progress_module
 from recbole_bert4rec.comparison.compare import _check_options
 from recbole_bert4rec.comparison.comparison import Comparison
-from recbole_bert4rec.comparison.progress import RunProgress
 from recbole_bert4rec.comparison.study import read_study
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.resources import find_config
@@ -22,7 +20,7 @@ STUDIES = sorted((Path(__file__).resolve().parents[2] / "properties" / "study").
 
 @pytest.mark.parametrize("file", STUDIES, ids=lambda file: file.stem)
 def test_a_shipped_study_is_found_by_its_bare_name_and_has_no_mistake(file: Path) -> None:
-    assert find_config(file.name, "study") == str(file)
+    assert file.samefile(find_config(file.name, "study"))
     study = read_study(str(file))
     assert len(study.variants) >= 3
     for options in study.variants.values():
@@ -31,84 +29,30 @@ def test_a_shipped_study_is_found_by_its_bare_name_and_has_no_mistake(file: Path
         assert all(config[key] == value for key, value in own.items())
 
 
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        ({"variants": {}}, "`variants` must be lines of `name: {option: value}`"),
-        ({"variants": {"a": 3}}, "`variants` must be lines of"),
-        ({"variant": {"a": {}}}, "has ['variant'], but a study has `variants` and perhaps `axis`"),
-        ({"variants": {"a": {"mask_ratio": 0.1}, "b": {}}, "axis": "mask_ratio"}, "which variant 'b' does not set"),
-        ({"variants": {"a": {"norm": "pre"}}, "axis": "norm"}, "variant 'a' gives it no number: 'pre'"),
-        ({"variants": {"a": {}}, "axis": ["mask_ratio"]}, "`axis` must be the name of an option"),
-        ({"variants": {"a": {}}, "z": 2, "b": 3}, "has ['b', 'z']"),
-        ({"variants": {"a": {}}, 1: 2}, "the name of an option must be a text, but one is 1"),
-        ({"variants": {"a": {1: 2}}}, "variant 'a' sets 1, which is no name of an option"),
-        ({"variants": {"a": {"exclude_seen": True}}}, "variant 'a' sets ['exclude_seen']"),
-        ({"variants": {"a": {"valid_users": 9}}}, "['valid_users'], which are for a single run"),
-    ],
-)
-def test_what_is_no_study_is_explained(content: dict, words: str, tmp_path: Path) -> None:
+BAD: list[tuple[dict[Any, Any], list[str]]] = [
+    ({"variants": {}}, ["`variants`"]),
+    ({"variants": {"a": 3}}, ["`variants`", "{'a': 3}"]),
+    ({"variant": {"a": {}}}, ["['variant']"]),
+    ({"variants": {"a": {"mask_ratio": 0.1}, "b": {}}, "axis": "mask_ratio"}, ["mask_ratio", "'b'"]),
+    ({"variants": {"a": {"norm": "pre"}}, "axis": "norm"}, ["norm", "'a'", "'pre'"]),
+    ({"variants": {"a": {}}, "axis": ["mask_ratio"]}, ["`axis`"]),
+    ({"variants": {"a": {}}, 1: 2}, ["is 1"]),
+    ({"variants": {"a": {1: 2}}}, ["'a' sets 1"]),
+    ({"variants": {"a": {"exclude_seen": True}}}, ["'a'", "['exclude_seen']"]),
+    ({"variants": {"a": {"seed": 1}, "b": {"refit": "train+valid"}}}, ["'a'", "['seed']", "'b'", "['refit']"]),
+]
+
+
+@pytest.mark.parametrize(("content", "named"), BAD, ids=str)
+def test_what_is_no_study_is_refused_by_its_file_and_key(
+    content: dict[Any, Any], named: list[str], tmp_path: Path
+) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(yaml.safe_dump(content))
     with pytest.raises(UserError) as error:
         read_study(str(file))
-    assert words in str(error.value)
-    assert str(file) in str(error.value)
-
-
-def test_mistakes_of_all_variants_are_told_at_once(tmp_path: Path) -> None:
-    file = tmp_path / "mine.yaml"
-    file.write_text("variants:\n  a: {seed: 1}\n  b: {refit: train+valid}\n")
-    with pytest.raises(UserError, match=r"variant 'a' sets \['seed'\].*variant 'b' sets \['refit'\]"):
-        read_study(str(file))
-    file.write_text("variants:\n  a: {mask_ratoi: 0.1}\n  b: {mask_ratio: 1.5}\n  c: {}\n")
-    found = read_study(str(file))
-    with pytest.raises(UserError) as error:
-        _check_options(Comparison(tuple(found.variants), "ml-100k", (), {"state": "error"}, (1,), study=found))
-    said = str(error.value)
-    assert [part in said for part in ("a: ", "did you mean `mask_ratio`", "b: ", "1.5", "c: ")] == [True] * 4 + [False]
-
-
-def test_a_key_that_stands_twice_is_refused_with_its_lines(tmp_path: Path) -> None:
-    file = tmp_path / "mine.yaml"
-    file.write_text("variants:\n  a: {mask_ratio: 0.1}\n  b: {}\n  a: {mask_ratio: 0.2}\n")
-    with pytest.raises(UserError, match="`a` stands in line 2 and again in line 4"):
-        read_study(str(file))
-
-
-def test_no_time_is_guessed_from_runs_of_another_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 0.0
-    monkeypatch.setattr(progress_module, "time", SimpleNamespace(monotonic=lambda: now))
-    kinds = {"small": "BERT4Rec", "large": "BERT4Rec", "SASRec": "SASRec"}
-    runs = [(name, seed) for seed in (1, 2) for name in kinds]
-    progress = RunProgress(runs, kinds, None, "ndcg@10")
-    record = {"best_valid_result": {}, "test_result": {"ndcg@10": 0.1}, "epochs": []}
-    said = []
-    for (name, seed), seconds in zip(runs, (10, 20, 100, 10, 20, 100), strict=True):
-        progress.begin(name, seed)
-        now += seconds
-        progress.end(name, seed, {**record, "seconds": {"total": 1, "train": seconds}}, new=True)
-        said.append(progress._time_left())
-    progress.close()
-    assert said == ["", "", ", about 2 min left", ", about 2 min left", ", about 2 min left", ""]
-
-
-def test_a_long_run_without_a_terminal_says_once_a_minute_how_far_it_is(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    now = 0.0
-    monkeypatch.setattr(progress_module, "time", SimpleNamespace(monotonic=lambda: now))
-    progress = RunProgress([("BERT4Rec", 7)], {"BERT4Rec": "BERT4Rec"}, None, "ndcg@10", no_bars=True)
-    with caplog.at_level("INFO"):
-        progress.begin("BERT4Rec", 7)
-        for epoch in range(1, 8):
-            now += 25.0
-            progress.epoch({"epoch": epoch, "epochs": 9, "score": 0.1, "best": 0.1 + epoch / 100})
-    progress.close()
-    assert caplog.messages == [
-        "BERT4Rec, seed 7: epoch 3, best ndcg@10 0.1300",
-        "BERT4Rec, seed 7: epoch 6, best ndcg@10 0.1600",
-    ]
+    for words in [str(file), *named]:
+        assert words in str(error.value)
 
 
 def test_a_variant_s_options_win_over_files_and_flags_and_may_name_a_model(tmp_path: Path) -> None:
@@ -130,30 +74,30 @@ def test_a_variant_s_options_win_over_files_and_flags_and_may_name_a_model(tmp_p
     assert configs[2]["learning_rate"] == 1e-5
 
 
-@pytest.mark.parametrize(
-    ("base", "options", "said"),
-    [
-        ("SASRec", {"mask_ratio": 0.3}, "a: `mask_ratio` is another model's and has no effect on SASRec"),
-        (
-            "SASRec",
-            {"window": "last"},
-            "`window` is for BERT4Rec, BERT4RecPlus, SASRecPlus and has no effect on SASRec",
-        ),
-        ("BERT4RecPlus", {"mask_ratio": 0.3}, "a: `mask_ratio` is for objective cloze and has no effect with prefix"),
-        ("BERT4RecPlus", {"objective": "cloze", "mask_ratio": 0.3}, None),
-        ("SASRec", {"training_rows": "user", "hidden_size": 32}, None),
-    ],
-    ids=str,
-)
+EFFECTS: list[tuple[str, dict[str, Any], list[str]]] = [
+    ("SASRec", {"mask_ratio": 0.3}, ["a: ", "`mask_ratio`", "SASRec"]),
+    ("SASRec", {"window": "last"}, ["a: ", "`window`", "SASRec"]),
+    ("BERT4RecPlus", {"mask_ratio": 0.3}, ["a: ", "`mask_ratio`", "cloze"]),
+    ("BERT4Rec", {"mask_ratoi": 0.1}, ["a: ", "`mask_ratio`"]),
+    ("BERT4Rec", {"mask_ratio": 1.5}, ["a: ", "`mask_ratio`", "1.5"]),
+    ("BERT4RecPlus", {"objective": "cloze", "mask_ratio": 0.3}, []),
+    ("SASRec", {"training_rows": "user", "hidden_size": 32}, []),
+]
+
+
+@pytest.mark.parametrize(("base", "options", "named"), EFFECTS, ids=str)
 def test_a_variant_sets_nothing_that_its_model_has_no_use_for(
-    base: str, options: dict, said: str | None, tmp_path: Path
+    base: str, options: dict[str, Any], named: list[str], tmp_path: Path
 ) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(yaml.safe_dump({"variants": {"a": options, "b": {}}}))
     study = read_study(str(file), base)
     comparison = Comparison(tuple(study.variants), "ml-100k", (), {"state": "error"}, (1,), study=study)
-    if said is None:
+    if not named:
         _check_options(comparison)
         return
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError) as error:
         _check_options(comparison)
+    said = str(error.value)
+    assert all(words in said for words in named)
+    assert "b: " not in said
