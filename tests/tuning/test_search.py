@@ -90,7 +90,7 @@ def test_bayes_goes_where_scores_are_better_and_bears_failed_trials() -> None:
 
 
 def test_exhaustive_refuses_a_continuous_space() -> None:
-    with pytest.raises(UserError, match="--algo=exhaustive needs choices alone, but x"):
+    with pytest.raises(UserError, match=r"--algo=exhaustive .* x"):
         Search(LINE, "exhaustive", None, seed=0, bigger=True)
 
 
@@ -120,11 +120,11 @@ def test_a_study_is_not_overwritten_or_mixed_with_another(tmp_path: Path) -> Non
     TrialLog(path, ABOUT, resume=False).add(Trial(0, {"a": 1}, score=0.5))
     with pytest.raises(UserError, match="--resume"):
         TrialLog(path, ABOUT, resume=False)
-    with pytest.raises(UserError, match=r"another search .model was 'BERT4Rec', not 'SASRec'"):
+    with pytest.raises(UserError, match="'BERT4Rec', not 'SASRec'"):
         TrialLog(path, {**ABOUT, "model": "SASRec"}, resume=True)
     for other in ("nonsense\n", "{}\n", f'{path.read_text()}{{"number": 1}}\n'):
         path.write_text(other)
-        with pytest.raises(UserError, match=r"some\.jsonl is not the file of a search"):
+        with pytest.raises(UserError, match=r"some\.jsonl"):
             TrialLog(path, ABOUT, resume=True)
 
 
