@@ -43,7 +43,7 @@ def main(folder: Path) -> None:
     pd.DataFrame(about).to_csv(toy / "toy.item", sep="\t", index=False)
     vectors = np.random.default_rng(1).normal(size=(62, 6)).astype(np.float32)
     pd.DataFrame({"item_id": items, "vector": list(vectors)}).to_parquet(folder / "vectors.parquet")
-    (folder / "space.hyper").write_text("learning_rate choice [0.01,0.03]\nmask_ratio choice [0.2,0.4]\n")
+    (folder / "space.hyper").write_text("ft_ratio choice [0.1,0.6]\nmask_ratio choice [0.2,0.4]\n")
     (folder / "ratio.yaml").write_text(
         "axis: mask_ratio\nvariants: {few: {mask_ratio: 0.2}, many: {mask_ratio: 0.5}}\n"
     )

@@ -37,11 +37,10 @@ VARIES = re.compile(
     r"warm_start|port|file|log|changed|sha256\.model\.onnx|files\.[\d.]+)$"
 )
 """Keys of records, and columns of tables, whose values differ between two runs of one tree."""
-DRAWN = re.compile(
-    r"-?[A-Z][a-z]{2}-\d\d-\d{4}_\d\d-\d\d-\d\d(-[0-9a-f]+(?!\w))*|-[0-9a-f]{8}(?=\.)|"
-    r"\d{4}-\d\d-\d\d[T ][\d:.+Z-]+|[\d.]+ (s|min|MB)\b|/\S+/(?=\w)"
-)
-"""What is drawn or counted in names of files and in lines of text: dates, digests, seconds, folders."""
+DRAWN = re.compile(r"-?[A-Z][a-z]{2}-\d\d-\d{4}_\d\d-\d\d-\d\d(-[0-9a-f]+(?!\w))*|-[0-9a-f]{8}(?=[./])")
+"""What is drawn in names of files: dates, digests, process numbers."""
+VARYING = re.compile(DRAWN.pattern + r"|\d{4}-\d\d-\d\d[T ][\d:.+Z-]+|[\d.]+ (s|min|MB)\b|/\S+/(?=\w)")
+"""The same and more in lines of text: times, seconds, memory, folders."""
 MEASURED = re.compile(r"Machine: |\| (a window of each user|a padded row a label|each interaction) \|")
 """Lines of a report with the commit, or with seconds and memory."""
 
@@ -186,7 +185,7 @@ def values_of(path: Path) -> list[tuple[str, Any]]:
         if path.suffix in (".md", ".tex", ".yaml", ".result"):
             lines = path.read_text("utf-8").splitlines()
             return [
-                (f"line {number}", DRAWN.sub("", line))
+                (f"line {number}", VARYING.sub("", line))
                 for number, line in enumerate(lines, 1)
                 if not MEASURED.search(line)
             ]
