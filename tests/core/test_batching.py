@@ -19,15 +19,6 @@ from recbole_bert4rec.core.batching import (
 lengths_strategy = st.lists(st.integers(1, 50), min_size=1, max_size=300)
 
 
-@given(lengths_strategy, st.integers(1, 40), st.booleans())
-def test_every_sequence_comes_once_an_epoch(lengths: list[int], batch_size: int, shuffle: bool) -> None:
-    batches = LengthGroupedBatches(torch.tensor(lengths), 1, seed=3, shuffle=shuffle, sequences=batch_size)
-    drawn = list(batches)
-    assert sorted(i for batch in drawn for i in batch) == list(range(len(lengths)))
-    assert len(drawn) == len(batches)
-    assert all(len(batch) <= batch_size for batch in drawn)
-
-
 @given(lengths_strategy, st.integers(1, 300), st.integers(2, 4), st.one_of(st.none(), st.integers(1, 40)))
 def test_ranks_take_equally_many_steps_and_see_each_sequence_once_in_all(
     lengths: list[int], items: int, world: int, sequences: int | None
@@ -102,18 +93,19 @@ def test_windows_stay_inside_their_slice(length: int, width: int, epoch: int) ->
     assert start.item() + kept.item() == 7 + length  # the last window ends where the slice ends
 
 
-@given(lengths_strategy, st.integers(1, 300), st.booleans(), st.integers(0, 3))
-def test_batches_by_items_hold_no_more_and_are_equally_many_each_epoch(
-    lengths: list[int], items: int, shuffle: bool, epoch: int
+@given(lengths_strategy, st.integers(1, 300), st.booleans(), st.integers(0, 3), st.sampled_from([None, 1, 7, 40]))
+def test_batches_hold_every_sequence_once_and_no_more_than_they_may_and_are_equally_many_each_epoch(
+    lengths: list[int], items: int, shuffle: bool, epoch: int, sequences: int | None
 ) -> None:
-    batches = LengthGroupedBatches(torch.tensor(lengths), items, seed=3, shuffle=shuffle)
+    batches = LengthGroupedBatches(torch.tensor(lengths), items, seed=3, shuffle=shuffle, sequences=sequences)
     count = len(batches)
     batches.epoch = epoch
     drawn = list(batches)
     assert sorted(i for batch in drawn for i in batch) == list(range(len(lengths)))
     assert len(drawn) == len(batches) == count
     for batch in drawn:
-        assert len(batch) == 1 or max(lengths[i] for i in batch) * len(batch) <= items
+        fits = len(batch) == 1 or max(lengths[i] for i in batch) * len(batch) <= items
+        assert fits if sequences is None else len(batch) <= sequences
 
 
 @given(lengths_strategy, st.integers(1, 300), st.one_of(st.none(), st.integers(1, 40)))

@@ -91,27 +91,6 @@ def test_shares_of_bert_show_mask_random_and_own_item() -> None:
     assert (masked.labels == 5).all()
 
 
-def test_the_same_generator_state_gives_the_same_masks() -> None:
-    item_seq, lengths = padded([[1, 2, 3, 4, 5]] * 4)
-    first = cloze(item_seq, lengths, MASK, epoch_generator(7, 2), 0.4)
-    again = cloze(item_seq, lengths, MASK, epoch_generator(7, 2), 0.4)
-    assert torch.equal(first.item_seq, again.item_seq)
-
-
-def test_append_mask_keeps_the_oldest_item_of_a_short_history() -> None:
-    item_seq, lengths = padded([[1, 2, 3], [4]])
-    shown, position = append_mask(item_seq, lengths, MASK, max_length=5)
-    assert shown.tolist() == [[1, 2, 3, MASK], [4, MASK, 0, 0]]
-    assert position.tolist() == [3, 1]
-
-
-def test_append_mask_cuts_only_a_history_that_does_not_fit() -> None:
-    item_seq, lengths = padded([[1, 2, 3, 4, 5], [6, 7]])
-    shown, position = append_mask(item_seq, lengths, MASK, max_length=4)
-    assert shown.tolist() == [[3, 4, 5, MASK], [6, 7, MASK, 0]]
-    assert position.tolist() == [3, 2]
-
-
 @given(sequences_strategy, st.integers(2, 60))
 def test_append_mask_shows_the_latest_items_as_the_paper_does(sequences: list[list[int]], max_length: int) -> None:
     item_seq, lengths = padded(sequences)

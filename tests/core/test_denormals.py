@@ -18,7 +18,7 @@ from tests.helpers.runs import QUIET
 pytestmark = pytest.mark.skipif(not torch.set_flush_denormal(False), reason="the processor cannot")
 
 
-def test_denormals_are_zero_inside_the_block_alone() -> None:
+def test_denormals_are_zero_inside_the_block_alone_which_ends_with_an_error_too() -> None:
     assert not are_zero()
     with denormals_as_zero():
         assert are_zero()
@@ -26,9 +26,6 @@ def test_denormals_are_zero_inside_the_block_alone() -> None:
             assert are_zero()
         assert are_zero()
     assert not are_zero()
-
-
-def test_the_block_ends_with_an_error_too() -> None:
     with pytest.raises(KeyError), denormals_as_zero():
         raise KeyError
     assert not are_zero()

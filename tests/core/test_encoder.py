@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.func import functional_call
 
@@ -96,38 +96,24 @@ def test_the_encoder_equals_the_equations_gradients_too(variant: dict[str, Any])
         torch.testing.assert_close(gradient, twin, atol=1e-7, rtol=1e-7)
 
 
-@pytest.mark.parametrize("norm", ["post", "pre"])
-def test_query_positions_equal_those_of_the_whole_gradients_too(norm: str) -> None:
-    torch.manual_seed(0)
-    encoder = BERT4RecEncoder(EncoderOptions(**{**OPTIONS.__dict__, "norm": norm})).eval()
-    sequences = torch.tensor([[3, 20, 5, 0, 0], [20, 2, 3, 4, 20], [7, 0, 0, 0, 0]])
-    positions = (torch.tensor([1, 0, 1, 2]), torch.tensor([4, 1, 0, 0]))
-    parameters = [p for n, p in encoder.named_parameters() if not n.startswith(("head", "output_bias"))]
-    results = []
-    for hidden in (encoder(sequences, positions), encoder(sequences)[positions]):
-        results.append([hidden, *torch.autograd.grad((hidden**2 * torch.arange(1.0, 5.0)[:, None]).sum(), parameters)])
-    for ours, twin in zip(*results, strict=True):
-        torch.testing.assert_close(ours, twin, atol=1e-5, rtol=1e-5)
-
-
-@given(st.integers(0, 10_000))
-def test_any_choice_of_query_positions_equals_those_of_the_whole(seed: int) -> None:
+@settings(deadline=None)  # the first call of torch takes long
+@given(st.integers(0, 10_000), st.sampled_from(["post", "pre"]))
+def test_any_choice_of_query_positions_equals_those_of_the_whole_gradients_too(seed: int, norm: str) -> None:
     torch.manual_seed(seed)
-    encoder = BERT4RecEncoder(OPTIONS).eval()
+    encoder = BERT4RecEncoder(EncoderOptions(**{**OPTIONS.__dict__, "norm": norm})).eval().double()
     batch, length = (int(torch.randint(1, 6, ())), int(torch.randint(1, 9, ())))
     sequences = torch.randint(1, 21, (batch, length))
-    chosen = (torch.rand(batch, length) < 0.4).nonzero()
-    chosen = chosen[torch.randperm(len(chosen))] if len(chosen) else torch.tensor([[batch - 1, length - 1]])
+    sequences[torch.arange(length) > torch.randint(0, length, (batch, 1))] = 0  # padding
+    chosen = ((torch.rand(batch, length) < 0.4) & (sequences > 0)).nonzero()
+    chosen = chosen[torch.randperm(len(chosen))] if len(chosen) else torch.tensor([[batch - 1, 0]])
     positions = (chosen[:, 0], chosen[:, 1])
-    torch.testing.assert_close(encoder(sequences, positions), encoder(sequences)[positions], atol=1e-5, rtol=1e-5)
-
-
-@pytest.mark.parametrize("position", ["start", "end"])
-def test_padding_changes_nothing(position: str) -> None:
-    encoder = BERT4RecEncoder(EncoderOptions(**{**OPTIONS.__dict__, "position": position})).eval()
-    short = encoder(torch.tensor([[4, 7, 20]]))
-    long = encoder(torch.tensor([[4, 7, 20, 0, 0, 0]]))[:, :3]
-    torch.testing.assert_close(short, long, atol=1e-6, rtol=1e-6)
+    parameters = [p for n, p in encoder.named_parameters() if not n.startswith(("head", "output_bias"))]
+    factor = torch.arange(1.0, len(chosen) + 1)[:, None]
+    results = []
+    for hidden in (encoder(sequences, positions), encoder(sequences)[positions]):
+        results.append([hidden, *torch.autograd.grad((hidden**2 * factor).sum(), parameters)])
+    for ours, twin in zip(*results, strict=True):
+        torch.testing.assert_close(ours, twin, atol=1e-9, rtol=1e-7)
 
 
 def test_every_position_sees_both_sides() -> None:
@@ -138,15 +124,6 @@ def test_every_position_sees_both_sides() -> None:
         sequence[changed] = 9
         after = encoder(torch.tensor([sequence]))[0]
         assert ((before - after).abs().max(dim=1).values > 0).all()
-
-
-def test_positions_counted_from_the_end_give_the_mask_position_0() -> None:
-    options = EncoderOptions(**{**OPTIONS.__dict__, "position": "end"})
-    encoder = BERT4RecEncoder(options).eval()
-    hidden = encoder(torch.tensor([[4, 20, 0], [4, 5, 20]]))
-    hidden[0, 1, 0].backward()
-    touched = encoder.position_embedding.weight.grad.abs().sum(1).nonzero().squeeze(1).tolist()
-    assert touched == [0, 1]
 
 
 def test_weights_start_truncated_normal_and_padding_at_zero() -> None:
@@ -204,13 +181,6 @@ def test_weights_keep_the_order_by_which_checkpoints_of_the_optimizer_know_them(
     assert names == wanted + [f"{module}.{kind}" for module in modules for kind in ("weight", "bias")]
 
 
-def test_without_the_projection_hidden_states_are_multiplied_with_embeddings() -> None:
-    encoder = BERT4RecEncoder(EncoderOptions(**{**OPTIONS.__dict__, "output_projection": False}))
-    hidden = torch.randn(3, 12)
-    wanted = hidden @ encoder.item_embedding.weight[:20].T + encoder.output_bias
-    torch.testing.assert_close(encoder.scores(encoder.output(hidden)), wanted)
-
-
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.9])
 def test_dropout_zeroes_a_share_p_and_keeps_the_mean(p: float) -> None:
     torch.manual_seed(0)
@@ -232,16 +202,6 @@ def test_dropout_is_off_in_evaluation_and_at_zero() -> None:
     hidden = torch.randn(3, 4)
     assert Dropout(0.5).eval()(hidden) is hidden
     assert Dropout(0.0)(hidden) is hidden
-
-
-def test_dropout_follows_the_global_seed() -> None:
-    layer, hidden = Dropout(0.3), torch.ones(5, 7)
-    torch.manual_seed(4)
-    first = layer(hidden)
-    torch.manual_seed(4)
-    assert torch.equal(first, layer(hidden))
-    assert not torch.equal(first, layer(hidden))
-    assert F.dropout(hidden, 0.0).equal(hidden)
 
 
 def test_relative_positions_are_a_number_for_each_head_and_distance() -> None:

@@ -58,61 +58,32 @@ def test_selected_features_train_and_change_the_scores_of_those_who_saw_them(
     assert trainer.evaluate(valid)["hit@3"] >= 0  # the checkpoint brings the features along
 
 
-def test_without_features_there_are_no_tables(options: dict[str, Any]) -> None:
-    config = make_config(**options)
-    _, train, *_ = prepare(config)
-    assert make_trainer(config, train).model.encoder.features is None
+def spoil(file: Path, header: str | None, line: str | None) -> None:
+    """Put another header in place of the file's, or a line at its end."""
+    first, *rest = file.read_text().splitlines()
+    file.write_text("\n".join([header or first, *rest, *([line] if line else [])]) + "\n")
 
 
 @pytest.mark.parametrize(
-    ("name", "wanted"),
+    ("header", "line", "selected", "named"),
     [
-        ("colour", r"names 'colour', but .* are \['class', 'year', 'price'\]; name it in load_col"),
-        ("item_id", r"names 'item_id', but .* are \['class', 'year', 'price'\]; name it in load_col"),
+        (None, "i1\tc1\ty1\t1\tmore", [], r"toy\.item, line 10: "),
+        (None, "i1\tc1\ty1\t1", [], r"toy\.item: .*'i1'.* 2 and 10"),
+        ("item_id:token\tclass:tokens\tyear:token\tprice:float", None, [], r"toy\.item, line 1: .*'class'.*'tokens'"),
+        ("item_id:token\tclass:token\tclass:token\tprice:float", None, [], r"toy\.item, line 1: .*'class', 'class'"),
+        ("item:token\tclass:token\tyear:token\tprice:float", None, [], r"toy\.item, line 1: .*'item_id'"),
+        ("item_id:token\tclass\tyear:token\tprice:float", None, [], r"toy\.item, line 1: .*'class'"),
+        (None, None, ["colour"], "'colour'"),
+        (None, None, ["item_id"], "'item_id'"),
     ],
 )
-def test_a_feature_that_is_not_there_is_refused(name: str, wanted: str, options: dict[str, Any]) -> None:
-    config = make_config(**options, selected_features=[name])
-    _, train, *_ = prepare(config)
-    with pytest.raises(UserError, match=wanted):
-        make_trainer(config, train)
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("i1\tc1\ty1\t1\tmore", r"toy\.item, line 10: the number of columns is 5, but the header has 4"),
-        ("i1\tc1\ty1\t1", r"toy\.item: item_id 'i1' stands in lines 2 and 10; leave one"),
-    ],
-)
-def test_a_line_that_would_be_read_as_something_else_is_named(
-    line: str, message: str, options: dict[str, Any], tmp_path: Path
+def test_items_that_cannot_be_read_and_features_that_are_not_there_are_named(
+    header: str | None, line: str | None, selected: list[str], named: str, options: dict[str, Any], tmp_path: Path
 ) -> None:
-    with open(tmp_path / "data" / "toy" / "toy.item", "a") as file:
-        file.write(f"{line}\n")
-    with pytest.raises(UserError, match=message):
-        prepare(make_config(**options))
-
-
-@pytest.mark.parametrize(
-    ("header", "message"),
-    [
-        (
-            "item_id:token\tclass:tokens\tyear:token\tprice:float",
-            "column 'class' must be of one of .*, but is 'tokens'",
-        ),
-        ("item_id:token\tclass:token\tclass:token\tprice:float", "two columns have the same name: .*'class', 'class'"),
-        ("item:token\tclass:token\tyear:token\tprice:float", r"no column 'item_id'; the columns are \['item', 'class'"),
-        ("item_id:token\tclass\tyear:token\tprice:float", "column 'class' must be written NAME:TYPE"),
-    ],
-)
-def test_a_header_of_items_that_cannot_be_read_is_named(
-    header: str, message: str, options: dict[str, Any], tmp_path: Path
-) -> None:
-    file = tmp_path / "data" / "toy" / "toy.item"
-    file.write_text("\n".join([header, *file.read_text().splitlines()[1:]]))
-    with pytest.raises(UserError, match=rf"toy\.item, line 1: {message}"):
-        prepare(make_config(**options))
+    spoil(tmp_path / "data" / "toy" / "toy.item", header, line)
+    config = make_config(**options, selected_features=selected)
+    with pytest.raises(UserError, match=named):
+        make_trainer(config, prepare(config)[1])
 
 
 def test_lines_without_an_item_are_left_out_and_the_others_keep_their_values(

@@ -54,13 +54,6 @@ def test_an_error_puts_the_library_back() -> None:
 
 
 @needs_a_switch
-def test_what_is_measured_is_a_time_of_both() -> None:
-    found = measured.__wrapped__()
-    assert found.mkl > 0
-    assert found.onednn > 0
-
-
-@needs_a_switch
 def test_products_that_are_rounded_to_bfloat16_are_not_exact(monkeypatch: Any) -> None:
     real = torch.Tensor.__matmul__
 
@@ -70,7 +63,9 @@ def test_products_that_are_rounded_to_bfloat16_are_not_exact(monkeypatch: Any) -
         return real(left, right)
 
     monkeypatch.setattr(torch.Tensor, "__matmul__", rounded)
-    assert not measured.__wrapped__().exact
+    found = measured.__wrapped__()
+    assert not found.exact
+    assert min(found.mkl, found.onednn) > 0
 
 
 def test_without_a_switch_nothing_changes(monkeypatch: Any) -> None:

@@ -89,13 +89,6 @@ def test_scores_that_only_rise_wait_for_no_more_than_two_blocks(monkeypatch: pyt
     assert max(waited) <= 640 + 4 * 640
 
 
-def test_what_waits_is_merged_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
-    merged, merge = [], topk._merge
-    monkeypatch.setattr(topk, "_merge", lambda *given: (merged.append(1), merge(*given))[1])
-    best_items(torch.randn(256, 8), torch.randn(200_000, 8), torch.randn(200_000), 10)
-    assert len(merged) < 12  # of 25 blocks
-
-
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 9), st.integers(-50, 50)), min_size=1), st.integers(1, 12))
 def test_best_candidates_are_a_users_own_and_the_last_score_counts(rows: list[tuple[int, int, int]], k: int) -> None:
     users, items, scores = (torch.tensor(column) for column in zip(*rows, strict=True))
