@@ -105,15 +105,6 @@ def test_stock_counts_padding_among_the_classes_of_the_softmax_and_we_do_not(wri
     assert gradients["RecBoleBERT4Rec"] > 0
 
 
-def test_stock_starts_from_a_plain_normal_and_we_from_a_truncated_one(write_inter) -> None:
-    weights = {}
-    for name, paper in (("BERT4Rec", {"value_init": "random"}), ("RecBoleBERT4Rec", {})):
-        config = make_config(name, **options(write_inter, hidden_size=256, n_heads=2, **paper))
-        model = make_trainer(config, prepare(config)[1]).model
-        weights[name] = torch.cat([p.flatten() for p in model.parameters() if p.dim() == 2]).abs().max()
-    assert weights["BERT4Rec"] <= 0.04 < weights["RecBoleBERT4Rec"]
-
-
 def test_stock_starts_attention_and_bias_near_zero_and_we_as_an_average_and_at_frequencies(write_inter) -> None:
     models = {}
     for name in ("BERT4Rec", "RecBoleBERT4Rec"):
@@ -124,6 +115,8 @@ def test_stock_starts_attention_and_bias_near_zero_and_we_as_an_average_and_at_f
     assert attention.output.weight.diagonal().mean() > 0.9
     assert attention.query_key_value.weight[-attention.output.in_features :].diagonal().mean() > 0.9
     assert max(stock.dense.weight.abs().max(), stock.value.weight.abs().max()) < 0.2
+    assert models["BERT4Rec"].encoder.item_embedding.weight.abs().max() <= 0.04  # a truncated normal
+    assert models["RecBoleBERT4Rec"].item_embedding.weight.abs().max() > 0.04
     assert models["BERT4Rec"].encoder.output_bias.abs().max() > 0.1
     assert models["RecBoleBERT4Rec"].output_bias.abs().max() == 0
 

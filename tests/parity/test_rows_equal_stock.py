@@ -73,18 +73,6 @@ def test_rows_with_ties_duplicates_and_short_histories_equal_stock(
     assert_equal_rows(*both({**write_inter(rows), "MAX_ITEM_LIST_LENGTH": 4}, split, group_by))
 
 
-def test_rows_equal_stock_under_filters_and_duplicate_removal(write_inter: Any) -> None:
-    draw = random.Random(6)
-    rows = [(f"u{draw.randrange(30)}", f"i{draw.randrange(25)}", draw.randrange(50)) for _ in range(600)]
-    filters = {
-        "rm_dup_inter": "first",
-        "user_inter_num_interval": "[5,inf)",
-        "item_inter_num_interval": "[5,inf)",
-        "val_interval": {"timestamp": "[3,inf)"},
-    }
-    assert_equal_rows(*both({**write_inter(rows), **filters}, {"LS": "valid_and_test"}))
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(not (SHARED / "lastfm").is_dir(), reason="the lastfm file is not beside this checkout")
 @pytest.mark.parametrize(("split", "group_by"), BY_USER_OR_NOT, ids=str)
@@ -110,8 +98,8 @@ def test_missing_values_filters_and_other_columns_equal_stock(write_inter: Any) 
         {},
         {"unused_col": {"inter": ["timestamp"]}},
         {"rm_dup_inter": "last"},
-        {"val_interval": {"device": ["a", "b"]}},
-        {"rm_dup_inter": "first"},
+        {"val_interval": {"device": ["a", "b"], "timestamp": "[0.5,inf)"}},
+        {"rm_dup_inter": "first", "user_inter_num_interval": "[5,inf)", "item_inter_num_interval": "[5,inf)"},
     ):
         options = {**write_inter(rows, header=header), "load_col": fields, **extra}
         ours, stock = both(options, {"LS": "valid_and_test"})
