@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import fcntl
 import itertools
 import json
@@ -89,10 +88,6 @@ class Browser:
             assert time.monotonic() < end, f"{script} did not become true: {self.run('document.body.innerText')}"
             time.sleep(0.05)
         return value
-
-    def picture(self, path: str | Path) -> None:
-        """Write what is seen to a .png file."""
-        Path(path).write_bytes(base64.b64decode(self.call("Page.captureScreenshot")["data"]))
 
     def __enter__(self) -> Self:
         return self

@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
 
+import psutil
 import pytest
 
 from recbole_bert4rec.cli.main import main
 
 ROOT = Path(__file__).resolve().parents[2]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
 ROWS = [(f"u{u}", f"i{(u * 3 + t * (1 + u % 2)) % 31}", t) for u in range(60) for t in range(3 + u % 9)]
 
 
@@ -35,9 +39,24 @@ def main_here(words: list[str], name: str) -> subprocess.CompletedProcess[str]:
 
 
 def run_py(*arguments: str, **options: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, str(ROOT / "run.py"), *arguments, *flags_of(options)]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
+    return subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=300, check=False)
+
+
+def wait_for(condition: Callable[[], object], seconds: float = 300) -> None:
+    """Wait until something is so."""
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def does(process: psutil.Process, word: str) -> bool:
+    """Whether a process lives, with a word in its command."""
+    try:
+        return word in " ".join(process.cmdline())
+    except psutil.Error:  # it has ended meanwhile
+        return False
 
 
 def assert_refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
