@@ -13,12 +13,12 @@ import pandas as pd
 import pytest
 import torch
 
-import recbole_bert4rec
 from recbole_bert4rec import ExportedModel, Recommender, UserError, load
 from recbole_bert4rec.cli.main import main
 from recbole_bert4rec.recommend.export import Scoring, export
 from recbole_bert4rec.recommend.exported import CATALOGUE, FORMAT, GRAPH, MEMORY, OPTIONS
-from tests.helpers.extras import missing, needs_onnx
+from tests.helpers.extras import needs_onnx
+from tests.helpers.programs import BLOCKED, ROOT
 from tests.helpers.trained import CHOICES, Trained, trained
 
 LONGEST = 5
@@ -107,18 +107,12 @@ def test_a_process_without_torch_recommends(small: Trained) -> None:
     model, _ = both(small)
     shutil.move("out", "moved")
     histories = list(small.histories()[0].values())[:3]
-    program = f"""
-import sys
-class Block:
-    def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in ("recbole", "ray", "torch", "onnx", "onnxscript"):
-            raise ModuleNotFoundError(name, name=name)
-sys.meta_path.insert(0, Block())
+    program = f"""{BLOCKED}
+Block.names = ("recbole", "ray", "torch", "onnx", "onnxscript")
 from recbole_bert4rec import load
 print(load({str(Path("moved").resolve())!r}).recommend({histories!r}, k=3)["item_id"].tolist())
 """
-    root = Path(recbole_bert4rec.__file__).parents[1]
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=root)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT)
     assert done.stdout.splitlines() == [str(model.recommend(histories, k=3)["item_id"].tolist())], done.stderr
 
 
@@ -133,63 +127,44 @@ def test_the_command_writes_what_load_reads(small: Trained, capsys: pytest.Captu
     scores = [one.score(histories, model.items) for one in (model, load("out"))]
     pd.testing.assert_frame_equal(*scores, atol=1e-4, rtol=0)
     assert main(command) == 2
-    assert "--output=out is there and not empty; name a new folder" in capsys.readouterr().err
+    assert "--output=out " in capsys.readouterr().err
     assert not list(Path().glob(".out*"))
 
 
-@needs_onnx
-@pytest.mark.slow
-def test_arguments_that_cannot_be_are_one_line(write_inter: Any) -> None:
-    _, exported = both(trained(write_inter))
-    for message, call in (
-        ("`k` must be", lambda: exported.recommend([["i1"]], k=0)),
-        ("`filter_viewed` must be", lambda: exported.recommend([["i1"]], filter_viewed="x")),
-        ("names 1 of 1 items", lambda: exported.score([["i1"]], ["no"])),
-        ("leave nothing", lambda: exported.recommend([["i1"]], exclude=exported.items)),
-        ("no history here", lambda: exported.recommend({"a": ["i1"]}, exclude={"b": ["i1"]})),
-        ("no history to evaluate", lambda: exported.evaluate([["i1"]])),
-        ("that of the export", lambda: load("out", logit_adjustment=1.0)),
-        ("computes on the processor", lambda: load("out", "cuda")),
-        ("`batch_size` must be", lambda: load("out", batch_size=0)),
-    ):
-        with pytest.raises(UserError, match=message):
-            call()
-
-
-DAMAGES: list[tuple[str, str | None, str]] = [
-    (OPTIONS, None, "is not a folder that `export` wrote: options.json"),
-    (OPTIONS, "{", "is not a folder that `export` wrote: options.json"),
-    (OPTIONS, "[]", "has the format None"),
-    (OPTIONS, f'{{"format": "{FORMAT[:-1]}9"}}', "export 9', but this version reads"),
-    (CATALOGUE, None, "is not a folder that `export` wrote: items.json"),
-    (GRAPH, "no graph", "model.onnx cannot be read"),
-    (MEMORY, None, "memory.npz cannot be read"),
-    (MEMORY, "no arrays", "memory.npz cannot be read"),
+DAMAGES: list[tuple[str, str | None]] = [
+    (OPTIONS, "{"),
+    (OPTIONS, "[]"),
+    (OPTIONS, f'{{"format": "{FORMAT[:-1]}9"}}'),
+    (CATALOGUE, None),
+    (GRAPH, "no graph"),
+    (MEMORY, None),
+    (MEMORY, "no arrays"),
 ]
 
 
 @needs_onnx
 @pytest.mark.slow
-def test_a_damaged_folder_is_refused_in_one_line(write_inter: Any) -> None:
-    both(trained(write_inter, memory=True))
-    for number, (name, text, message) in enumerate(DAMAGES):
+def test_a_damaged_folder_and_what_cannot_be_asked_are_refused_in_one_line(write_inter: Any) -> None:
+    _, exported = both(trained(write_inter, memory=True))
+    for number, (name, text) in enumerate(DAMAGES):
         folder = Path(shutil.copytree("out", f"copy{number}"))
         if text is None:
             (folder / name).unlink()
         else:
             (folder / name).write_text(text)
-        with pytest.raises(UserError, match=message) as error:
+        with pytest.raises(UserError, match=f"{folder}.*({name}|{FORMAT})") as error:
             load(folder)
         assert "\n" not in str(error.value)
+    for named, call in (
+        ("1 of 1", lambda: exported.score([["i1"]], ["no"])),
+        ("export", lambda: load("out", logit_adjustment=1.0)),
+        ("processor", lambda: load("out", "cuda")),
+        ("`batch_size`", lambda: load("out", batch_size=0)),
+    ):
+        with pytest.raises(UserError, match=named):
+            call()
 
 
 def test_a_folder_that_is_no_export_is_refused_in_one_line(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"is not a folder that `export` wrote: options\.json"):
+    with pytest.raises(UserError, match=r"options\.json"):
         load(tmp_path)
-
-
-@pytest.mark.skipif(not missing("onnx"), reason="the extra [onnx] is installed")
-def test_without_the_extra_the_command_says_what_to_install(small: Trained, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["export", f"--checkpoint={small.file}", "--output=out"]) == 1
-    assert "in the checkout: pip install -e '.[onnx]'" in capsys.readouterr().err
-    assert not list(Path().glob("*out*"))

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 import torch
 
-import recbole_bert4rec
 from recbole_bert4rec import Recommender, UserError, load
+from tests.helpers.programs import BLOCKED, ROOT
 from tests.helpers.runs import make_config
 from tests.helpers.trained import CHOICES, PROTOCOL, ROWS, SMALL, K, Trained, lists_of, trained
 
@@ -30,6 +30,8 @@ def model(small: Trained) -> Recommender:
         *((choice, -3.0, "BERT4Rec") for choice in CHOICES),
         *(({}, bias, "BERT4RecPlus") for bias in (-3.0, 3.0)),
         ({}, 3.0, "SASRecPlus"),
+        ({"exclude_seen": True}, 3.0, "BERT4Rec"),
+        ({"exclude_seen": True, "seen_bias": False}, 0.0, "BERT4Rec"),
     ],
     ids=str,
 )
@@ -89,6 +91,8 @@ def test_histories_may_be_lists_a_dictionary_or_a_frame(model: Recommender) -> N
     of_frame = lists_of(model.recommend(frame, k=4))
     assert list(of_frame) == ["b", "a"]
     assert of_frame == {name: lists_of(by_user)[name] for name in "ba"}
+    in_order = frame.sort_values("timestamp").drop(columns="timestamp")
+    assert lists_of(model.recommend(in_order, k=4)) == of_frame
     as_dates = frame.assign(timestamp=pd.to_datetime(frame["timestamp"], unit="D"))
     assert lists_of(model.recommend(as_dates, k=4)) == of_frame
 
@@ -114,7 +118,8 @@ def test_without_a_known_item_the_most_frequent_of_training_come_first(
         found = small.dataset.token2id("item_id", rows["item_id"].to_numpy())
         assert counts[found].tolist() == sorted(counts[1:], reverse=True)[:5]
         np.testing.assert_allclose(rows["score"], np.log(counts[found] + 1.0), rtol=1e-6)
-    assert "1 of 2 interactions are left out: the model does not know their items, such as 'nope'" in caplog.text
+    assert "1 of 2" in caplog.text
+    assert "'nope'" in caplog.text
     assert model.rank_of([[]], table["item_id"][:1])["rank"].tolist() == [1]
     assert not model.user_vectors([[]]).vectors.any()
 
@@ -129,25 +134,24 @@ def test_what_may_be_recommended_can_be_narrowed(model: Recommender) -> None:
     assert chosen == {user: [item for item in left[user] if item in {"i9", "i2", "i4"}] for user in history}
     own = lists_of(model.recommend(history, k=3, filter_viewed=False, exclude={"b": everything["b"][:2]}))
     assert own == {"a": everything["a"][:3], "b": everything["b"][2:5]}
+    assert model.recommend(history, exclude={"i7"}).equals(model.recommend(history, exclude=["i7"]))
     assert model.recommend(history, items_to_recommend=["i4"], filter_viewed=True)["user_id"].tolist() == ["a"]
 
 
 @pytest.mark.parametrize(
-    ("seen_bias", "options", "left_out", "words"),
+    ("seen_bias", "options", "left_out"),
     [
-        (-0.4, {}, True, "left out: the model learnt to add -0.4 to"),
-        (0.4, {}, False, "again: the model learnt to add +0.4 to"),
-        (0.4, {"exclude_seen": True}, True, "are left out, as in evaluation (exclude_seen=True)"),
-        (0.0, {"seen_bias": False}, False, "may be recommended again, as in evaluation (exclude_seen=False)"),
-        (0.0, {"seen_bias": False, "exclude_seen": True}, True, "are left out, as in evaluation (exclude_seen=True)"),
+        (-0.4, {}, True),
+        (0.4, {}, False),
+        (0.4, {"exclude_seen": True}, True),
+        (0.0, {"seen_bias": False}, False),
     ],
 )
 def test_auto_leaves_out_what_the_metric_left_out_or_else_follows_what_the_model_learnt(
-    seen_bias: float, options: dict[str, Any], left_out: bool, words: str, write_inter: Any
+    seen_bias: float, options: dict[str, Any], left_out: bool, write_inter: Any
 ) -> None:
     loaded = load(trained(write_inter, seen_bias, **options).file)
     assert loaded.viewed.left_out is left_out
-    assert words in loaded.viewed.why
     history = [[f"i{n}" for n in range(20)]]
     again = set(loaded.recommend(history, k=20)["item_id"]) & set(history[0])
     assert bool(again) is not left_out
@@ -160,13 +164,10 @@ def test_unknown_items_are_left_out_of_lists_with_one_warning(
         known = lists_of(model.recommend([["i1"]], items_to_recommend=["i4", "i5", "i6"], exclude=["i5"]))
         some = lists_of(model.recommend([["i1"]], items_to_recommend=["i4", "i5", "i6", "new"], exclude=["i5", "x"]))
         assert some == known
-        assert lists_of(model.recommend({"a": ["i1"]}, exclude={"a": ["x"]})) == lists_of(
-            model.recommend({"a": ["i1"]})
-        )
-    assert [said for said in caplog.messages if "left out" in said] == [
-        "`items_to_recommend` names 1 of 4 items that the model does not know, such as 'new'; they are left out",
-        "`exclude` names 1 of 2 items that the model does not know, such as 'x'; they are left out",
-    ]
+        assert model.recommend({"a": ["i1"]}, exclude={"a": ["x"]}).equals(model.recommend({"a": ["i1"]}))
+    of_lists, of_exclude = caplog.messages
+    assert all(words in of_lists for words in ("items_to_recommend", "1 of 4", "'new'"))
+    assert all(words in of_exclude for words in ("exclude", "1 of 2", "'x'"))
 
 
 def test_similar_items_have_the_highest_cosine_and_are_not_the_item(model: Recommender) -> None:
@@ -220,44 +221,40 @@ def test_an_unknown_target_is_a_miss(small: Trained, model: Recommender) -> None
 
 
 WRONG = [
-    (lambda m: m.recommend([["i1"]], k=0), "`k` must be a whole number at least 1, but is 0"),
-    (lambda m: m.recommend([["i1"]], filter_viewed="yes"), "`filter_viewed` must be one of .*, or auto, but is 'yes'"),
-    (lambda m: m.recommend(["i1", "i2"]), r"a single list is written \[histories\], but there is 'i1' in it"),
-    (lambda m: m.recommend({"u": "i1"}), r"`histories` must be a dictionary of lists, .* but there is 'i1' in it"),
-    (lambda m: m.recommend("i1"), "`histories` must be a list of lists"),
-    (lambda m: m.recommend(3), "`histories` must be a list of lists"),
-    (lambda m: m.recommend(), "there are no histories in this checkpoint; .* --keep_histories=True"),
-    (
-        lambda m: m.recommend([["i1"]], items_to_recommend=["x"]),
-        "`items_to_recommend` names 1 of 1 items .* such as 'x'",
-    ),
-    (lambda m: m.recommend([["i1"]], exclude="i1"), "`exclude` must be a list of items"),
-    (lambda m: m.recommend([["i1"]], exclude=pd.DataFrame({"item_id": ["i1"]})), "there is a DataFrame"),
-    (lambda m: m.recommend([["i1"]], items_to_recommend=pa.table({"item_id": ["i1"]})), "there is a Table"),
-    (lambda m: m.recommend([["i1"]], items_to_recommend={"i1": 3}), "there is a dict"),
-    (lambda m: m.recommend([{"user_id": "a", "item_id": "i1", "timestamp": 3}]), "there is a dict"),
-    (lambda m: m.rank_of([["i1"]], pd.DataFrame({"item_id": ["i1"]})), "`items` must be a list or a dictionary"),
-    (lambda m: m.recommend({"user_id": ["a"], "item_id": ["i1"]}), "a dictionary of columns"),
-    (lambda m: m.recommend([*pd.DataFrame({"user_id": ["a"], "item_id": ["i1"]}).itertuples()]), "there is a Pandas"),
-    (lambda m: m.recommend(pd.Series([["i1"], ["i2"]], index=["a", "a"])), "`histories` names user 'a' twice"),
-    (lambda m: m.recommend({"a": ["i1"]}, exclude={"b": ["i1"]}), "`exclude` names user 'b', who has no history here"),
-    (lambda m: m.recommend([["i1"]], items_to_recommend=["i1"], exclude=["i1"]), "leave nothing to recommend"),
+    (lambda m: m.recommend([["i1"]], k=0), "`k`"),
+    (lambda m: m.recommend([["i1"]], filter_viewed="yes"), "`filter_viewed`.*'yes'"),
+    (lambda m: m.recommend(["i1", "i2"]), "'i1'"),
+    (lambda m: m.recommend({"u": "i1"}), "`histories`.*'i1'"),
+    (lambda m: m.recommend(3), "`histories`"),
+    (lambda m: m.recommend([{"i3", "i4"}]), "`histories`.* a set"),
+    (lambda m: m.recommend([[b"i3"]]), "ids.*bytes"),
+    (lambda m: m.recommend([[torch.tensor(3)]]), "ids.*Tensor"),
+    (lambda m: m.recommend(), "keep_histories"),
+    (lambda m: m.recommend([["i1"]], items_to_recommend=["x"]), "`items_to_recommend`.* 1 of 1 .*'x'"),
+    (lambda m: m.recommend([["i1"]], exclude="i1"), "`exclude`"),
+    (lambda m: m.recommend([["i1"]], exclude=pd.DataFrame({"item_id": ["i1"]})), "DataFrame"),
+    (lambda m: m.recommend([["i1"]], items_to_recommend={"i1": 3}), "dict"),
+    (lambda m: m.recommend([*pd.DataFrame({"user_id": ["a"], "item_id": ["i1"]}).itertuples()]), "Pandas"),
+    (lambda m: m.recommend({"user_id": ["a"], "item_id": ["i1"]}), "columns"),
+    (lambda m: m.recommend(pd.Series([["i1"], ["i2"]], index=["a", "a"])), "`histories`.*'a'"),
+    (lambda m: m.recommend({"a": ["i1"]}, exclude={"b": ["i1"]}), "`exclude`.*'b'"),
+    (lambda m: m.recommend([["i1"]], items_to_recommend=["i1"], exclude=["i1"]), "leave nothing"),
     (lambda m: m.recommend(pd.DataFrame({"user_id": [1], "item_id": [1], "timestamp": ["soon"]})), "'timestamp' "),
-    (lambda m: m.recommend(pd.DataFrame({"user_id": [1]})), "the histories have no column 'item_id'"),
-    (lambda m: m.recommend(pd.DataFrame({"user_id": [None], "item_id": [1]})), "lack 1 values of 'user_id'"),
-    (lambda m: m.score([["i1"]], ["x"]), "`items` names 1 of 1 items that the model does not know"),
-    (lambda m: m.rank_of([["i1"], ["i2"]], ["i1"]), "`items` must be for each of 2 histories, but is for 1"),
-    (lambda m: m.rank_of({"a": ["i1"], "b": []}, {"a": "i1"}), "`items` has nothing for user 'b'"),
-    (lambda m: m.evaluate([["i1"]]), "there is no history to evaluate"),
-    (lambda m: m.similar_items(["x"]), "`items` names 1 of 1"),
-    (lambda m: m.explain(["x"], "i1"), "`history` has no item that the model knows"),
+    (lambda m: m.recommend(pd.DataFrame({"user_id": [1]})), "'item_id'"),
+    (lambda m: m.recommend(pd.DataFrame({"user_id": [None], "item_id": [1]})), "1 values of 'user_id'"),
+    (lambda m: m.score([["i1"]], ["x"]), "`items`.* 1 of 1 "),
+    (lambda m: m.rank_of([["i1"], ["i2"]], ["i1"]), "`items`.* 2 .* 1"),
+    (lambda m: m.rank_of({"a": ["i1"], "b": []}, {"a": "i1"}), "`items`.*'b'"),
+    (lambda m: m.rank_of([["i1"]], pd.DataFrame({"item_id": ["i1"]})), "`items`.*DataFrame"),
+    (lambda m: m.evaluate([["i1"]]), "no history"),
+    (lambda m: m.explain(["x"], "i1"), "`history`"),
 ]
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_what_cannot_be_answered_is_refused_in_one_line(model: Recommender) -> None:
-    for ask, words in WRONG:
-        with pytest.raises(UserError, match=words) as error:
+    for ask, named in WRONG:
+        with pytest.raises(UserError, match=named) as error:
             ask(model)
         assert "\n" not in str(error.value)
 
@@ -287,25 +284,19 @@ def test_the_logit_adjustment_may_be_chosen_anew(small: Trained) -> None:
     counts = small.train.dataset.training_counts()[1:].numpy()
     before, after = (one.score([["i1", "i2"]], one.items)["score"].to_numpy() for one in (plain, adjusted))
     np.testing.assert_allclose(before - after, 2.0 * np.log(counts + 1.0), atol=1e-4)
-    with pytest.raises(UserError, match="`logit_adjustment` must be a number at least 0 and at most 100, but is -1"):
-        load(small.file, logit_adjustment=-1)
+    for value in (1e30, float("nan"), -1):
+        with pytest.raises(UserError, match="`logit_adjustment`"):
+            load(small.file, logit_adjustment=value)
 
 
 def test_a_process_with_neither_recbole_nor_data_recommends(small: Trained, model: Recommender) -> None:
     histories = list(small.histories()[0].values())[:3]
-    program = f"""
-import sys
-class Block:
-    def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in ("recbole", "ray"):
-            raise ModuleNotFoundError(name, name=name)
-sys.meta_path.insert(0, Block())
+    program = f"""{BLOCKED}
 from recbole_bert4rec import load
 print(load({str(Path(small.file).resolve())!r}).recommend({histories!r}, k=3)["item_id"].tolist())
 print("recbole" in sys.modules, "matplotlib" in sys.modules)
 """
-    root = Path(recbole_bert4rec.__file__).parents[1]
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=root)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT)
     wanted = model.recommend(histories, k=3)["item_id"].tolist()
     assert done.stdout.splitlines() == [str(wanted), "False False"], done.stderr
 
@@ -361,14 +352,3 @@ def test_what_is_by_user_may_stand_in_any_order_and_a_columns_index_names_users(
     assert by_order["item_id"].tolist() == ["i4", "i5"], "without names the order counts"
     excluded = model.recommend(histories, k=3, exclude=pa.chunked_array([["i5", "i6"]]))
     assert excluded.equals(model.recommend(histories, k=3, exclude=["i5", "i6"]))
-
-
-def test_a_frame_without_times_is_read_in_its_order_which_is_said(
-    model: Recommender, caplog: pytest.LogCaptureFixture
-) -> None:
-    frame = pd.DataFrame({"user_id": ["ann", "ann"], "item_id": ["i3", "i1"]})
-    said = "there is no column 'timestamp', so that the rows are taken in their order"
-    assert lists_of(model.recommend(frame, k=3)) == lists_of(model.recommend({"ann": ["i3", "i1"]}, k=3))
-    assert [record.message for record in caplog.records] == [said]
-    model.recommend(frame.assign(timestamp=[2.0, 1.0]), k=3)
-    assert len(caplog.records) == 1
