@@ -119,17 +119,9 @@ def test_commands_and_python_of_the_pages_name_what_exists(
             assert all(hasattr(module, alias.name) for alias in node.names), node.module
 
 
-@pytest.mark.parametrize(
-    ("command", "words"),
-    [
-        ("python run.py --mask_ratoi=0.3", "mask_ratio"),
-        ("recbole-bert4rec similar --checkpoint=a.pth --kk=3", "--kk=3"),
-        ("python benchmarks/none.py", "benchmarks/none.py is no file"),
-    ],
-)
-def test_a_wrong_command_is_noticed(command: str, words: str) -> None:
-    page = f"```bash\npip install x && {command}   # a comment\n```\n"
-    assert [words in mistakes_of_command(one) for one in commands(page)] == [False, True]
+def test_a_wrong_command_is_noticed() -> None:
+    page = "```bash\npip install x && python run.py --mask_ratoi=0.3   # a comment\n```\n"
+    assert ["mask_ratio" in mistakes_of_command(one) for one in commands(page)] == [False, True]
 
 
 def test_no_file_names_a_folder_of_one_machine() -> None:
