@@ -169,6 +169,12 @@ def test_each_run_of_a_process_has_a_log_file_of_its_own(write_inter: Any) -> No
     assert "a line of BERT4Rec" in log_of("BERT4Rec")
 
 
+def test_no_color_is_followed(write_inter: Any, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    run(screen="verbose", **inputs(write_inter, epochs=1))
+    assert "\x1b" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("screen", ["short", "quiet"])
 def test_the_conversion_of_a_log_is_told_as_all_else(screen: str, capsys: pytest.CaptureFixture[str]) -> None:
     rows = "".join(f"{user},{item},{time}\n" for user, item, time in ROWS)
