@@ -21,13 +21,7 @@ def test_a_folder_is_locked_until_the_block_ends_however_it_ends(tmp_path: Path)
     for _ in range(2):
         with pytest.raises(KeyError), locked(lock, "search", "--output_file", tmp_path):
             assert lock.is_file()
-            with (
-                pytest.raises(
-                    UserError,
-                    match=r"another search is writing .*; wait until it ends, or write elsewhere by --output_file",
-                ),
-                locked(lock, "search", "--output_file", tmp_path),
-            ):
+            with pytest.raises(UserError, match="--output_file"), locked(lock, "search", "--output_file", tmp_path):
                 pass
             raise KeyError
 
@@ -35,7 +29,7 @@ def test_a_folder_is_locked_until_the_block_ends_however_it_ends(tmp_path: Path)
 def test_a_place_that_is_no_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with (
-        pytest.raises(UserError, match=r"--output_dir=here: .*file is no folder that can be written to"),
+        pytest.raises(UserError, match=r"--output_dir=here: .*file"),
         locked(tmp_path / "file" / "lock", "comparison", "--output_dir", Path("here")),
     ):
         pass
