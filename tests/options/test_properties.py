@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -47,17 +46,6 @@ def test_a_data_set_in_recboles_folder_loads_by_its_name_alone(name: str) -> Non
 def test_users_items_and_interactions_are_as_stated(name: str) -> None:
     dataset = BERT4RecDataset(make_config(dataset=name, data_path=str(SHARED)))
     assert [dataset.user_num - 1, dataset.item_num - 1, dataset.inter_num] == stated(name)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif("ml-1m" not in HERE, reason="ml-1m is not beside this checkout")
-@pytest.mark.parametrize(
-    "options", [{}, {"window": "sliding"}, {"train_batch_size": 4096, "batch_sequences": None}], ids=str
-)
-def test_little_of_a_batch_of_ml_1m_is_padding(options: dict[str, Any]) -> None:
-    long = {"MAX_ITEM_LIST_LENGTH": 200, "batch_sequences": 32, **options}
-    train = prepare(make_config(dataset="ml-1m", data_path=str(SHARED), **long))[1]
-    assert train.batch_sampler.padding_share() < 0.05
 
 
 RECIPES = sorted((ROOT / "properties" / "recipe").glob("*.yaml"))
