@@ -186,7 +186,7 @@ def test_an_item_that_nobody_has_had_is_recommended_to_those_who_like_what_it_is
 
 
 def test_items_without_interactions_take_no_part_in_evaluation_and_are_those_that_are_appended(
-    write_inter: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    write_inter: Any, tmp_path: Path
 ) -> None:
     path = file_of_groups(tmp_path / "groups.parquet")
     result = trained_on({**write_inter(rows()), "item_vectors": [path], "epochs": 2, "metric_decimal_place": 8})
@@ -201,9 +201,9 @@ def test_items_without_interactions_take_no_part_in_evaluation_and_are_those_tha
     assert np.allclose(scores[:2, 0], scores[:2, 1])
     again = load(tmp_path / "grown.pth", "cpu")
     pd.testing.assert_frame_equal(again.recommend(asked, k=9), grown.recommend(asked, k=9))
-    with pytest.raises(UserError, match="new item 'cold1' is known to the model already"):
+    with pytest.raises(UserError, match="'cold1'"):
         append_items(result.checkpoint, vectors={"cold1": told["cold1"]})
-    with pytest.raises(UserError, match="the vector of 'huge' has a number above 65504"):
+    with pytest.raises(UserError, match="'huge'"):
         append_items(result.checkpoint, vectors={"huge": 1e6 * told["cold1"]}, output=tmp_path / "bad.pth")
     assert not (tmp_path / "bad.pth").exists()
     known, both = (each.score(asked[:2], [*alone.items]) for each in (alone, model))
@@ -221,7 +221,7 @@ def test_the_graph_has_them_too(write_inter: Any, tmp_path: Path) -> None:
     wanted = model.recommend([OF_GROUP[1]], k=12)
     assert "cold1" in wanted["item_id"].tolist()
     export(model, tmp_path / "exported")
-    with pytest.raises(UserError, match="knows the items that it was exported with"):
+    with pytest.raises(UserError, match="cold_items"):
         load(tmp_path / "exported", cold_items=False)
     exported = load(tmp_path / "exported").recommend([OF_GROUP[1]], k=12)
     assert exported["item_id"].tolist() == wanted["item_id"].tolist()
@@ -234,7 +234,7 @@ def test_new_items_that_are_like_others_score_like_them(write_inter: Any, tmp_pa
     grown = append_items(result.checkpoint, {"new": ["i5"]}, {"told": np.eye(GROUPS)[2]}, device="cpu")
     scores = grown.score([OF_GROUP[1], OF_GROUP[3]], ["new", "i5"]).set_index("item_id")["score"]
     assert np.allclose(scores["new"], scores["i5"], atol=0.05)
-    with pytest.raises(UserError, match=r"the vector of 'told' must be 4 finite numbers \(`item_vectors`\)"):
+    with pytest.raises(UserError, match="'told' must be 4"):
         append_items(result.checkpoint, vectors={"told": [1.0, 2.0]})
 
 
@@ -248,12 +248,11 @@ def test_a_resumed_run_ends_as_one_that_never_stopped_and_a_warm_start_reads_the
     before, after = (checkpoint.read(file)["state_dict"] for file in (whole.checkpoint, resumed.checkpoint))
     assert all(torch.equal(before[name], after[name]) for name in before)
     other = {**options, "item_vectors": vectors([f"i{n}" for n in range(40)], [0] * 40, tmp_path / "other.parquet")}
-    with pytest.raises(UserError, match=r"say something else of the items than those that .*\.pth was trained with"):
+    with pytest.raises(UserError, match="item_vectors"):
         run(resume=str(stopped.checkpoint), options={"item_vectors": other["item_vectors"]})
-    without = r"was trained with 4 numbers of each item, but .* are 0 here"
-    with pytest.raises(UserError, match=without):
+    with pytest.raises(UserError, match="item_vectors"):
         run(resume=str(stopped.checkpoint), options={"item_vectors": []})
-    with pytest.raises(UserError, match=without):
+    with pytest.raises(UserError, match="item_vectors"):
         trained_on({**options, "item_vectors": [], "warm_start": str(whole.checkpoint)})
     more = write_inter([*rows(), *((f"u{user}", "i99", 99) for user in range(60))])
     items = [f"i{number}" for number in range(40)] + ["i99"]
@@ -284,51 +283,41 @@ def test_numbers_of_the_item_file_are_standardised_and_missing_ones_known(write_
     assert int(told.n_of_files) == 0
     (Path(options["data_path"]) / "toy" / "toy.item").write_text("\n".join([*lines[:-1], "i4\tinf\t1"]) + "\n")
     _, train, *_ = prepare(make_config("BERT4RecPlus", **chosen))
-    with pytest.raises(UserError, match="names 'price', but that of item 'i4' is not a finite number"):
+    with pytest.raises(UserError, match=r"'price'.*'i4'"):
         _ = train._dataset.contents
     (Path(options["data_path"]) / "toy" / "toy.item").write_text("\n".join([lines[0], "i0\t\t1", "i1\t\t2"]) + "\n")
     _, train, *_ = prepare(make_config("BERT4RecPlus", **chosen))
-    with pytest.raises(UserError, match="names 'price', but no item has a number there"):
+    with pytest.raises(UserError, match="'price'"):
         _ = train._dataset.contents
 
 
 def test_a_model_of_numeric_columns_begins_with_the_weights_of_another_and_takes_new_items_by_neighbours(
-    write_inter: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    write_inter: Any,
 ) -> None:
     options = write_inter(rows())
     lines = ["item_id:token\tprice:float\tkind:token", *(f"i{n}\t{n or ''}\tk{n % 2}" for n in range(40))]
     (Path(options["data_path"]) / "toy" / "toy.item").write_text("\n".join(lines) + "\n")
     columns = {"inter": ["user_id", "item_id", "timestamp"], "item": ["item_id", "price", "kind"]}
-    chosen = {**options, "load_col": columns, "selected_features": ["price", "kind"], "epochs": 1, "state": "INFO"}
+    chosen = {**options, "load_col": columns, "selected_features": ["price", "kind"], "epochs": 1}
     first = trained_on(chosen)
-    assert "price: 1 of 40 items have no number" in capsys.readouterr().err
     assert trained_on({**chosen, "warm_start": str(first.checkpoint)}).record["warm_start"]["kept"] == 40
-    with pytest.raises(
-        UserError, match="the model reads numeric columns and no `item_vectors`, so give new items `neigh"
-    ):
+    with pytest.raises(UserError, match="neighbours"):
         append_items(first.checkpoint, vectors={"new": [19.9]})
     assert "new" in append_items(first.checkpoint, neighbours={"new": ["i3"]}).items
 
 
-def test_a_run_says_which_items_have_no_vector_and_refuses_a_file_of_others(
-    write_inter: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_vectors_of_none_of_the_items_are_refused_with_an_example_of_each_side(
+    write_inter: Any, tmp_path: Path
 ) -> None:
-    options = write_inter(rows())
-    some = vectors([f"i{number}" for number in range(38)] + ["x", "y", "z"], [0] * 41, tmp_path / "some.parquet")
-    trained_on({**options, "item_vectors": some, "epochs": 1, "state": "INFO"})
-    said = capsys.readouterr().err
-    assert f"item_vectors={some}: 4 numbers an item; 2 of 40 items have none, such as 'i3" in said
-    assert "3 items have some and no interaction, such as 'x'" in said
     others = vectors(["x", "y"], [0, 1], tmp_path / "others.parquet")
-    with pytest.raises(UserError, match="has vectors of 2 items, such as 'x', but of none of the log's, such as 'i"):
-        trained_on({**options, "item_vectors": others})
+    with pytest.raises(UserError, match=r"'x'.*'i\d+'"):
+        trained_on({**write_inter(rows()), "item_vectors": others})
 
 
 def test_the_example_makes_vectors_of_the_texts_of_ml_100k(tmp_path: Path) -> None:
     items = Path(recbole.__file__).parent / "dataset_example" / "ml-100k" / "ml-100k.item"
     command = [sys.executable, str(ROOT / "examples" / "text_vectors.py"), str(items), str(tmp_path / "a.parquet")]
-    done = subprocess.run([*command, "--columns", "movie_title", "class"], capture_output=True, text=True, check=True)
-    assert "1,682 items, 64 numbers each" in done.stdout
+    subprocess.run([*command, "--columns", "movie_title", "class"], check=True)
     table = read_item_vectors(str(tmp_path / "a.parquet"), "item_id")
     table = dict(zip(table.items, table.vectors.astype(float), strict=True))
     near = sorted(table, key=lambda item: -table[item] @ table["50"] / (np.linalg.norm(table[item]) + 1e-9))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import pickle
 import subprocess
 import sys
@@ -10,11 +9,8 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-import hyperopt
 import numpy as np
 import pytest
-import ray.tune
-import recbole.quick_start.quick_start as quick_start
 import recbole.trainer.trainer as trainer_module
 import torch
 from hyperopt import hp
@@ -69,7 +65,7 @@ def test_a_trainer_of_recbole_unpickles_the_file_of_nobody_else(
     theirs.write_bytes(Path(trainer.saved_model_file).read_bytes())
     for file in (evil, theirs):
         for read in (lambda file: fresh.evaluate(test, model_file=file), fresh.resume_checkpoint):
-            with pytest.raises(UserError, match=r"\.pth is not read: .* it is a pickle, which can run any code"):
+            with pytest.raises(UserError, match=file.name):
                 read(str(file))
     assert not Path("pwned").exists()
     monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
@@ -83,7 +79,7 @@ def test_a_stock_checkpoint_is_loaded_with_its_data_where_torch_is_told_to(
     trainer, *_ = trained(write_inter)
     theirs = Path("theirs.pth")
     theirs.write_bytes(Path(trainer.saved_model_file).read_bytes())
-    with pytest.raises(UserError, match=r"theirs\.pth is not read: .* it is a pickle"):
+    with pytest.raises(UserError, match=r"theirs\.pth"):
         load_data_and_model(str(theirs))
     loaded = [load_data_and_model(trainer.saved_model_file)]
     monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
@@ -93,12 +89,6 @@ def test_a_stock_checkpoint_is_loaded_with_its_data_where_torch_is_told_to(
             assert torch.equal(weight, model.state_dict()[name])
 
 
-def test_code_outside_recbole_may_not_unpickle(tmp_path: Path) -> None:
-    torch.save({"config": make_config()}, tmp_path / "b.pth")
-    with pytest.raises(Exception, match="weights_only"):
-        torch.load(tmp_path / "b.pth")
-
-
 def test_reading_a_checkpoint_of_recbole_leaves_torch_load_alone(write_inter: Any, monkeypatch: Any) -> None:
     trainer, _, test = trained(write_inter)
     seen = []
@@ -106,16 +96,6 @@ def test_reading_a_checkpoint_of_recbole_leaves_torch_load_alone(write_inter: An
     trainer.evaluate(test)
     assert seen == [torch.load]
     assert torch.load.__module__ == "torch.serialization"
-
-
-def test_an_objective_of_recbole_is_called_outside_a_trial_of_ray(write_inter: Any) -> None:
-    options = {**write_inter(ROWS), "epochs": 1, "show_progress": False, "state": "ERROR"}
-    options |= {"load_col": {"inter": ["user_id", "item_id", "timestamp"]}, "model": "Pop"}
-    found = quick_start.objective_function(config_dict=dict(options), saved=False)
-    assert "ndcg@10" in found["test_result"]
-    if not ray.__version__.startswith("2.6."):  # what RecBole calls in a trial
-        with pytest.raises(TypeError):
-            inspect.signature(ray.tune.report).bind(**found["test_result"])
 
 
 @pytest.mark.parametrize("patched", [False, True])
@@ -137,7 +117,6 @@ def test_exhaustive_search_tries_every_combination(patched: bool, monkeypatch: p
     else:
         with pytest.raises(AttributeError, match="integers"):
             tuning.run()
-    assert hyperopt.__version__ >= "0.2.7"
 
 
 def test_metrics_of_coverage_and_popularity_can_be_collected(write_inter: Any) -> None:
@@ -214,17 +193,9 @@ def test_pop_ranks_by_the_number_of_training_interactions(write_inter: Any, batc
     trainer.fit(train, saved=False)
     wanted = np.bincount(train.dataset.inter_feat[train.dataset.iid_field].numpy(), minlength=trainer.model.n_items)
     assert trainer.model.item_cnt.squeeze(1).tolist() == wanted.tolist()
-
-
-def test_recboles_own_pop_counts_an_item_once_a_batch(write_inter: Any) -> None:
-    rows = [(f"u{u}", f"i{t % 3}", t) for u in range(30) for t in range(8)] + [
-        ("other", f"i{t}", t) for t in range(8, 16)
-    ]
-    _, train, *_ = prepare(config := make_config("Pop", **write_inter(rows)))
-    model = make_trainer(config, train).model
-    batch = next(iter(train))
-    original(type(model).calculate_loss)(model, batch)
-    assert model.item_cnt.max() == 1 < batch[config["ITEM_ID_FIELD"]].bincount().max()
+    trainer.model.item_cnt.zero_()
+    original(type(trainer.model).calculate_loss)(trainer.model, next(iter(train)))
+    assert trainer.model.item_cnt.max() == 1  # of a batch, however often it has the item
 
 
 def test_a_configuration_can_be_made_with_numpy_2(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-import pytest
 import torch
 
 from recbole_bert4rec.core.objectives import cloze
 from tests.helpers.data import histories_to_rows
-from tests.helpers.runs import make_config, make_trainer, prepare
+from tests.helpers.runs import make_config, prepare
 from tests.helpers.small import SMALL, start
 
 
@@ -74,28 +72,3 @@ def test_sliding_windows_show_every_training_item_every_epoch(options: dict) -> 
         shown.update(range(start_at, start_at + count))
     assert shown == wanted
     assert sum(len(batch) for batch in train) == len(train.users) > len(begin)
-
-
-@pytest.mark.slow
-def test_a_million_item_history_trains_and_is_recommended_to(write_inter: Any) -> None:
-    rows = [("hermit", f"i{t % 50}", t) for t in range(1_000_000)] + [(f"u{u}", f"i{u}", u) for u in range(5)] * 4
-    config = make_config(**write_inter(rows), epochs=1, window="sliding", batch_sequences=512, hidden_size=4)
-    _, train, valid, _ = prepare(config)
-    trainer = make_trainer(config, train)
-    train_batches = len(train)
-    assert train_batches == -(-len(train.users) // 512)
-    assert trainer.evaluate(valid, load_best_model=False)["hit@10"] >= 0
-
-
-def test_batches_by_items_train(options: dict) -> None:
-    trainer, train, *_ = start(**{**options, "train_batch_size": 64, "batch_sequences": None, "epochs": 1})
-    widths = [batch["item_id_list"].numel() for batch in train]
-    assert max(widths) <= 64 < 2 * max(widths)
-    trainer.fit(train, saved=False, verbose=False)
-    assert np.isfinite(trainer.train_loss_dict[0])
-
-
-def test_the_padding_share_is_logged_once(options: dict, caplog: Any) -> None:
-    with caplog.at_level("INFO"):
-        prepare(make_config(**options))
-    assert caplog.text.count("of their positions padding") == 1

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from recbole.evaluator.metrics import NDCG
 
-from recbole_bert4rec.system.errors import UserError
 from tests.helpers.runs import make_config, make_trainer, prepare
 from tests.helpers.small import SMALL
 
@@ -26,30 +25,10 @@ def test_a_batch_has_so_many_interactions_as_the_size_says(write_inter: Any) -> 
     assert len(train) == math.ceil(60 / (64 // 7))  # of 9 items, 7 are trained
 
 
-def test_the_size_in_interactions_has_no_effect_beside_one_in_sequences(
-    write_inter: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level("WARNING"):
-        make_config(**write_inter(ROWS), train_batch_size=64, batch_sequences=4)
-    assert "option `train_batch_size` has no effect beside batch_sequences, which is 4" in caplog.text
-
-
-def test_few_steps_an_epoch_and_fewer_than_the_warm_up_are_said_before_the_training(
-    write_inter: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    config = make_config(**write_inter(ROWS), train_batch_size=2048, epochs=3, state="warning")
-    _, train, valid, _ = prepare(config)
-    with caplog.at_level("WARNING"):
-        make_trainer(config, train).fit(train, valid, saved=False)
-    assert "an epoch has few steps (1); a smaller train_batch_size makes more of them (now 2048)" in caplog.text
-    assert "have fewer steps (3) than warmup_steps (200)" in caplog.text
-
-
 @BOTH
 @pytest.mark.parametrize(
     ("option", "text", "value"),
     [
-        ("hidden_size", np.int64(64), 64),
         ("learning_rate", np.float32(0.5), 0.5),
         ("topk", np.array([5]), [5]),
         ("checkpoint_dir", Path("kept"), "kept"),
@@ -84,12 +63,6 @@ def test_recboles_transform_is_taken_for_what_is_done_anyway(write_inter: Any) -
         trainer.fit(train, valid, saved=False, verbose=False)
         losses.append(trainer.train_loss_dict)
     assert losses[0] == losses[1]
-
-
-def test_a_line_with_more_columns_is_a_mistake(write_inter: Any) -> None:
-    data = write_inter([*ROWS, ("u1", "i1", 99, "more")])
-    with pytest.raises(UserError, match=r"line 542: the number of columns is 4, but the header has 3"):
-        prepare(make_config(**data))
 
 
 def test_the_items_of_benchmark_files_may_have_a_column_of_any_name() -> None:

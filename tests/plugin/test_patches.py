@@ -21,7 +21,6 @@ from recbole_bert4rec.plugin.loader import WindowDataLoader
 from recbole_bert4rec.plugin.model import BERT4Rec
 from recbole_bert4rec.plugin.patches import registration, registry
 from recbole_bert4rec.plugin.trainer import BERT4RecTrainer
-from recbole_bert4rec.system.resources import shipped
 from tests.helpers.runs import QUIET, make_config, make_trainer, prepare
 
 ROWS = [(f"u{u}", f"i{(u + t) % 15}", t) for u in range(20) for t in range(6)]
@@ -74,15 +73,6 @@ def test_precedence_is_command_line_then_dictionary_then_file_then_ours(
     assert config["train_neg_sample_args"]["distribution"] == "none"
 
 
-def test_the_time_column_is_loaded_whatever_its_name(write_inter: Any) -> None:
-    rows = [(f"u{u}", t, f"i{(u + t) % 12}") for u in range(9) for t in range(6)]
-    options = write_inter(rows, header="who:token\twhen:float\twhat:token")
-    names = {"USER_ID_FIELD": "who", "ITEM_ID_FIELD": "what", "TIME_FIELD": "when"}
-    for model in ("BERT4Rec", "SASRec"):
-        dataset, *_ = prepare(make_config(model, **options, **names))
-        assert dataset.user_num == 10
-
-
 def test_columns_that_the_user_chooses_are_left_alone(write_inter: Any) -> None:
     chosen = {"inter": ["user_id", "item_id", "timestamp", "rating"]}
     assert make_config(load_col=chosen)["load_col"] == chosen
@@ -92,10 +82,9 @@ def test_columns_that_the_user_chooses_are_left_alone(write_inter: Any) -> None:
 def test_recboles_documented_example_runs(write_inter: Any) -> None:
     options = {**QUIET, **write_inter(ROWS), "epochs": 1}
     dataset = options.pop("dataset")
-    result = run_recbole(model="BERT4Rec", dataset=dataset, config_dict={"neg_sampling": None, **options})
-    assert set(result) == {"best_valid_score", "valid_score_bigger", "best_valid_result", "test_result"}
     pairwise = {"loss_type": "BPR", "neg_sampling": {"uniform": 1}, **options}
-    assert "ndcg@10" in run_recbole(model="BERT4Rec", dataset=dataset, config_dict=pairwise)["test_result"]
+    result = run_recbole(model="BERT4Rec", dataset=dataset, config_dict=pairwise)
+    assert set(result) == {"best_valid_score", "valid_score_bigger", "best_valid_result", "test_result"}
 
 
 def test_negative_sampling_of_recbole_never_reaches_the_loader(write_inter: Any) -> None:
@@ -144,26 +133,19 @@ def test_functions_that_travel_to_other_processes_bring_our_package_along(name: 
 
 
 def test_another_series_of_recbole_is_refused_and_another_release_warned_of() -> None:
-    with pytest.raises(
-        ImportError, match=r"made for RecBole .* but 1\.1\.0 is installed; pip install --no-deps recbole=="
-    ):
+    with pytest.raises(ImportError, match=r"1\.1\.0"):
         registry.check_recbole_version("1.1.0")
-    with pytest.warns(UserWarning, match="1.2.2 is installed; it may not work"):
+    with pytest.warns(UserWarning, match=r"1\.2\.2"):
         registry.check_recbole_version("1.2.2")
 
 
 def test_pandas_3_is_refused_with_the_reason() -> None:
-    with pytest.raises(ImportError, match=r"pandas 3\.0\.1 .* silently loses missing values; pip install 'pandas<3'"):
+    with pytest.raises(ImportError, match=r"pandas 3\.0\.1"):
         registry.check_pandas_version("3.0.1")
     registry.check_pandas_version("2.3.3")
 
 
 def test_another_python_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "version_info", (3, 9, 1))
-    with pytest.raises(ImportError, match=r"needs Python 3\.11 or later, but this is"):
+    with pytest.raises(ImportError, match=r"3\.11"):
         importlib.reload(recbole_bert4rec)
-
-
-def test_properties_are_found_in_the_package_or_the_checkout() -> None:
-    assert (shipped("model") / "BERT4Rec.yaml").is_file()
-    assert (shipped("dataset") / "ml-100k.yaml").is_file()

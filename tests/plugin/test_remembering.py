@@ -14,7 +14,6 @@ from scipy.sparse import csr_array
 
 from recbole_bert4rec import Recommender, append_items, load
 from recbole_bert4rec.checkpoints import checkpoint
-from recbole_bert4rec.cli.main import main
 from recbole_bert4rec.core.memory import Memory
 from recbole_bert4rec.core.ranker import Ranker
 from recbole_bert4rec.plugin.remembering import Validation, fit_memory, transitions_of
@@ -100,20 +99,6 @@ def test_a_resumed_run_has_the_memory_of_one_that_never_stopped(write_inter: Any
     alone = run(resume=str(whole.checkpoint), options={"memory": False})
     assert alone.best_valid_result == whole.record["epochs"][whole.record["best_epoch"]]["valid"]
     assert "memory" not in alone.record
-
-
-def test_info_tells_the_memory(write_inter: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    options = write_inter(CHAINS)
-    for memory in (True, False):
-        result = remembered({**options, "memory": memory})
-        assert main(["info", f"--checkpoint={result.checkpoint}"]) == 0
-        printed = capsys.readouterr().out
-        assert (" without the memory" in printed) == memory
-        assert (
-            (f"weight {result.record['memory']['weight']:g}, " in printed)
-            if memory
-            else "memory         none" in printed
-        )
 
 
 def test_recbole_loads_the_memory_with_the_model(write_inter: Any) -> None:

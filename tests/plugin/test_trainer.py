@@ -44,11 +44,6 @@ def test_without_a_test_part_the_best_weights_are_loaded_all_the_same(options: d
     assert equal(best, weights(trainer))
 
 
-def test_two_trainers_of_one_second_have_checkpoints_of_their_own(options: dict) -> None:
-    names = {start(**options)[0].saved_model_file for _ in range(3)}
-    assert len(names) == 3
-
-
 @pytest.mark.parametrize("more", [{}, {"objective": "next"}], ids=str)
 def test_recboles_case_study_works(options: dict, more: dict) -> None:
     trainer, _, _, test = start(**options, **more)

@@ -13,7 +13,6 @@ import torch
 from recbole_bert4rec import UserError, append_items, load
 from recbole_bert4rec.checkpoints import checkpoint
 from recbole_bert4rec.options.table import SINGLE_RUN
-from recbole_bert4rec.plugin.callbacks import Callback
 from recbole_bert4rec.plugin.items import item_tokens
 from recbole_bert4rec.plugin.model import BERT4Rec
 from recbole_bert4rec.training.record import read_record
@@ -110,14 +109,6 @@ def test_new_items_begin_as_the_mean_of_the_known_ones_beside_them_in_training(o
         torch.testing.assert_close(trainer.model.encoder.output_bias[row], bias[beside].mean())
 
 
-def test_an_item_without_neighbours_begins_as_the_mean_of_all_items(old: Old) -> None:
-    data = old.write([*OLD, *(("w", item, time) for time, item in enumerate("abcde"))], "alone")
-    trainer, training = begun(old, **data, warm_start=old.file)
-    row = item_tokens(training).index("b")
-    wanted = old.state["state_dict"]["encoder.item_embedding.weight"][1:-1].mean(0)
-    torch.testing.assert_close(trainer.model.encoder.item_embedding.weight[row], wanted)
-
-
 def test_an_unchanged_log_in_another_order_is_ranked_as_by_the_checkpoint(old: Old) -> None:
     rows = OLD[:]
     random.Random(5).shuffle(rows)
@@ -132,33 +123,16 @@ def test_an_unchanged_log_in_another_order_is_ranked_as_by_the_checkpoint(old: O
     assert result.test_result == pytest.approx(old.result.test_result, abs=1e-4)
 
 
-def test_a_run_follows_the_file_in_what_shapes_weights_and_says_what_became_of_the_items(
-    old: Old, grown: dict[str, Any], capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_follows_the_file_in_what_shapes_weights_and_records_what_became_of_the_items(old: Old) -> None:
     known = {f"i{n}" for n in range(30)}
     without = [row for row in [*OLD, *NEW] if row[1] not in ("i4", "i5")]
     options = {**FREE, **old.write(without, "without"), "warm_start": old.file, "epochs": 1}
-    result = run(dataset=options.pop("dataset"), options={**options, "state": "info"})
+    result = run(dataset=options.pop("dataset"), options=options)
     record = read_record(result.record_path)
     assert record["warm_start"] == {"file": old.file, "kept": len(known) - 2, "new": 4, "gone": 2}
     assert record["model"] == "BERT4RecPlus"
     assert (record["config"]["hidden_size"], record["config"]["epochs"]) == (16, 1)
     assert checkpoint.read(result.checkpoint)["warm_start"] == record["warm_start"]
-    assert "  warm start  28 items known, 4 new, 2 forgotten\n" in capfd.readouterr().err
-
-
-def test_training_changes_the_weights_that_it_began_with(old: Old, grown: dict[str, Any]) -> None:
-    class First(Callback):
-        def on_train_begin(self, trainer: Any) -> None:
-            self.norm = trainer.model.encoder.embedding_norm.weight.clone()
-            self.steps = len(trainer.optimizer.state)
-
-    first = First()
-    result = run(dataset=grown.pop("dataset"), options={**grown, "epochs": 1}, callbacks=[first])
-    began = old.state["state_dict"]["encoder.embedding_norm.weight"]
-    assert torch.equal(first.norm, began)
-    assert first.steps == 0
-    assert not torch.equal(checkpoint.read(result.checkpoint)["state_dict"]["encoder.embedding_norm.weight"], began)
 
 
 def test_a_resumed_run_ends_as_an_uninterrupted_one_and_does_not_read_the_file_again(
@@ -174,7 +148,7 @@ def test_a_resumed_run_ends_as_an_uninterrupted_one_and_does_not_read_the_file_a
     assert resumed.record["warm_start"] == whole.record["warm_start"]
     ends = [checkpoint.read(checkpoint.last_of(result.checkpoint))["state_dict"] for result in (whole, resumed)]
     assert all(torch.equal(weight, ends[1][name]) for name, weight in ends[0].items())
-    with pytest.raises(UserError, match=r"the checkpoint has warm_start='.*moved.pth', this run '.*'"):
+    with pytest.raises(UserError, match=r"warm_start='.*moved\.pth'"):
         run(resume=str(stopped.checkpoint), options={"warm_start": old.file, "epochs": 9})
 
 
@@ -189,33 +163,30 @@ def test_resuming_without_a_name_takes_a_run_that_began_with_the_same_file(
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "named"),
     [
-        ({"hidden_size": 32, "n_layers": 1}, "hidden_size=16 there, 32 here; n_layers=2 there, 1 here"),
-        ({"model": "SASRecPlus"}, "model='BERT4RecPlus' there, 'SASRecPlus' here; leave these options out"),
-        ({"seen_bias": False}, "seen_bias=True there, False here"),
-        ({"selected_features": ["class"]}, r"selected_features=\[\] there"),
-        (
-            {"model": "SASRec"},
-            "--warm_start works with BERT4Rec, BERT4RecPlus, SASRecPlus only, but the model is SASRec",
-        ),
-        ({"warm_start": "none.pth"}, "checkpoint none.pth does not exist"),
-        ({"warm_start": 7}, "checkpoint 7 does not exist"),
-        ({"warm_start": __file__}, "is not a checkpoint of recbole_bert4rec"),
+        ({"hidden_size": 32, "n_layers": 1}, r"hidden_size=16.*n_layers=2"),
+        ({"model": "SASRecPlus"}, r"model='BERT4RecPlus'.*'SASRecPlus'"),
+        ({"selected_features": ["class"]}, "selected_features"),
+        ({"model": "SASRec"}, "--warm_start"),
+        ({"warm_start": "none.pth"}, r"none\.pth"),
+        ({"warm_start": __file__}, r"test_warm_start\.py"),
+        ({"dataset": None}, "--dataset"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, dict) else "",
 )
 def test_what_does_not_agree_is_refused_by_name_before_the_data_are_read(
-    options: dict[str, Any], message: str, grown: dict[str, Any]
+    options: dict[str, Any], named: str, grown: dict[str, Any]
 ) -> None:
-    with pytest.raises(UserError, match=message):
-        run(model=options.pop("model", None), dataset="absent", options={**grown, **options})
+    asked = {**grown, "dataset": "absent", **options}
+    with pytest.raises(UserError, match=named):
+        run(model=asked.pop("model", None), dataset=asked.pop("dataset"), options=asked)
 
 
 def test_searches_and_comparisons_refuse_a_warm_start(grown: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "space").write_text("learning_rate choice [0.001]\n")
     fixed = {name: grown[name] for name in ("warm_start", "data_path")}
-    with pytest.raises(UserError, match="`warm_start` is for a single run; leave it out of a search"):
+    with pytest.raises(UserError, match="`warm_start`"):
         tune(SearchRequest(Task("BERT4RecPlus", grown["dataset"], fixed=fixed), str(tmp_path / "space")))
     assert "warm_start" in SINGLE_RUN
 
@@ -236,36 +207,20 @@ def test_further_weights_by_item_are_refused_unless_the_items_are_the_same(
     options = {**grown, "warm_start": str(first.checkpoint), "epochs": 1}
     options.pop("dataset")
     assert run(model=WithTable, dataset="old", options=options).record["warm_start"]["kept"] == 30
-    with pytest.raises(UserError, match=r"^cannot begin with .*'table.weight' has 31 rows"):
+    with pytest.raises(UserError, match=r"'table\.weight'"):
         run(model=WithTable, dataset="now", options=options)
 
 
-def test_a_refit_begins_with_the_same_weights(
-    old: Old, grown: dict[str, Any], caplog: pytest.LogCaptureFixture
-) -> None:
-    run(dataset=grown.pop("dataset"), options={**grown, "epochs": 1, "refit": "train+valid"})
-    assert sum("begins with the weights of" in record.message for record in caplog.records) == 2
-
-
-def test_a_warm_start_needs_a_log(old: Old) -> None:
-    with pytest.raises(UserError, match="--warm_start needs --dataset"):
-        run(options={**FREE, "warm_start": old.file})
+def test_a_refit_begins_with_the_same_weights(old: Old, grown: dict[str, Any]) -> None:
+    record = run(dataset=grown.pop("dataset"), options={**grown, "epochs": 1, "refit": "train+valid"}).record
+    assert checkpoint.read(record["refit"]["checkpoint"])["warm_start"] == record["warm_start"]
+    assert record["warm_start"]["file"] == old.file
 
 
 def test_a_log_without_a_known_item_is_refused(old: Old) -> None:
     data = old.write([(user, f"other {item}", time) for user, item, time in OLD], "foreign")
-    with pytest.raises(
-        UserError,
-        match=r"knows no item of 'foreign': it knows 30, such as 'i.*'; the data set has 30, such as 'other i",
-    ):
+    with pytest.raises(UserError, match=r"'i\d+'.*'other i"):
         run(dataset=data["dataset"], options={**FREE, "data_path": data["data_path"], "warm_start": old.file})
-
-
-def test_a_checkpoint_of_recboles_own_is_refused(grown: dict[str, Any], tmp_path: Path) -> None:
-    file = tmp_path / "recbole.pth"
-    torch.save({"config": np.float64(1), "state_dict": {}}, file)
-    with pytest.raises(UserError, match="is not a checkpoint of recbole_bert4rec"):
-        run(dataset=grown.pop("dataset"), options={**grown, "warm_start": str(file)})
 
 
 KINDS = [(f"i{n}", f"kind{n % 5}", f"tag{n % 3} tag{n % 4}") for n in range(30)]
@@ -314,7 +269,7 @@ def test_items_whose_features_are_others_are_refused(featured: Old) -> None:
     changed = [(token, "kind0" if token == "i1" else kind, tags) for token, kind, tags in KINDS]
     write_items(Path(data["data_path"]) / "moved", [*changed, *((f"j{n}", "kind1", "tag1") for n in range(4))])
     options = {"selected_features": ["kind", "tags"], "load_col": FEATURED, "warm_start": featured.file}
-    with pytest.raises(UserError, match=r"^cannot begin with .* items have other values of 'kind' there"):
+    with pytest.raises(UserError, match="'kind'"):
         begun(featured, **data, **options)
 
 
@@ -343,7 +298,7 @@ def test_an_appended_item_is_recommended_and_read_from_a_checkpoint_that_a_run_b
     assert {"6", "j0"} <= set(model.recommend([["j0", 6]], k=32, filter_viewed=False)["item_id"])
     result = run(dataset=grown.pop("dataset"), options={**grown, "warm_start": str(output), "epochs": 1})
     assert result.record["warm_start"] == {"file": str(output), "kept": 31, "new": 3, "gone": 1}
-    with pytest.raises(UserError, match="items were appended to it; --warm_start="):
+    with pytest.raises(UserError, match="--warm_start="):
         run(resume=str(output))
 
 
@@ -355,23 +310,21 @@ def test_appended_items_have_no_features(featured: Old) -> None:
 
 
 @pytest.mark.parametrize(
-    ("neighbours", "vectors", "message"),
+    ("neighbours", "vectors", "named"),
     [
-        (None, None, "there is no new item; give `neighbours` or `vectors`"),
-        ({"i1": ["i2"]}, None, "new item 'i1' is known to the model already"),
-        ({"new": []}, {"new": [0.0] * 16}, "new item 'new' is known to the model already, or given twice"),
-        ({"new": ["i1", "x"]}, None, "`neighbours` names 1 of 2 items that the model does not know, such as 'x'"),
-        ({"new": "i1"}, None, "`neighbours` must be"),
-        ([["i1"]], None, "`neighbours` must be a dictionary by new item"),
-        (None, [[0.0] * 16], "`vectors` must be a dictionary by new item"),
-        (None, {"new": [0.0] * 5}, r"the vector of 'new' must be 16 finite numbers"),
-        (None, {"new": [np.nan] * 16}, r"the vector of 'new' must be 16 finite numbers"),
-        (None, {"new": ["a"] * 16}, r"the vector of 'new' must be 16 numbers"),
+        (None, None, "`vectors`"),
+        ({"i1": ["i2"]}, None, "'i1'"),
+        ({"new": []}, {"new": [0.0] * 16}, "'new'"),
+        ({"new": ["i1", "x"]}, None, "`neighbours`.*'x'"),
+        ({"new": "i1"}, None, "`neighbours`"),
+        (None, [[0.0] * 16], "`vectors`"),
+        (None, {"new": [np.nan] * 16}, "'new'"),
+        (None, {"new": ["a"] * 16}, "'new'"),
     ],
 )
 def test_what_cannot_be_appended_is_refused_and_nothing_is_written(
-    neighbours: Any, vectors: Any, message: str, old: Old, tmp_path: Path
+    neighbours: Any, vectors: Any, named: str, old: Old, tmp_path: Path
 ) -> None:
-    with pytest.raises(UserError, match=message):
+    with pytest.raises(UserError, match=named):
         append_items(old.file, neighbours, vectors, output=tmp_path / "out.pth")
     assert not (tmp_path / "out.pth").exists()
