@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import platform
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -59,18 +57,3 @@ def test_the_commit_is_that_of_the_checkout_and_changes_are_told(
     assert environment.commit() == clean, "results are not code"
     (package / "a.py").write_text("changed\n")
     assert environment.commit() == f"{clean} with changes"
-
-
-def test_where_the_system_does_not_name_its_processor_the_kind_of_machine_is_told(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    read = Path.read_text
-
-    def without_processor(path: Path, *arguments: Any, **more: Any) -> str:
-        if path == Path("/proc/cpuinfo"):
-            raise OSError
-        return read(path, *arguments, **more)
-
-    monkeypatch.setattr(Path, "read_text", without_processor)
-    monkeypatch.setattr(platform, "processor", lambda: "a processor")
-    assert environment.environment()["machine"]["processor"] == "a processor"
