@@ -1,4 +1,4 @@
-"""docs/data.md is right: its log, commands and output."""
+"""docs/data.md is right: its log and commands."""
 
 from __future__ import annotations
 
@@ -22,16 +22,13 @@ def blocks(language: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_the_page_on_data_shows_what_happens(capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_commands_of_the_page_on_data_do_what_it_says() -> None:
     exec(blocks("python")[0], {})
     Path("shop.yaml").write_text(blocks("yaml")[0])
     first, compare, today = (shlex.split(block) for block in blocks("bash")[:3])
     assert main(first[3:]) == 0
-    assert blocks("text")[0] in capfd.readouterr().err
     assert "NA" in set(pd.read_csv("top.csv", keep_default_na=False)["product"])
     assert main(compare[3:]) == 0
-    assert "482 rows, " in (said := capfd.readouterr().out)
-    assert "of another row: left out" in said
     newest = max(Path("saved").glob("BERT4Rec*.pth"), key=lambda path: path.stat().st_mtime)
     assert main([word.replace("saved/FILE.pth", str(newest)) for word in today[3:]]) == 0
     assert pd.read_csv("today.csv")["customer"].nunique() == 60

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from recbole_bert4rec.checkpoints.checkpoint import read
 from recbole_bert4rec.comparison.compare import compare
 from recbole_bert4rec.comparison.comparison import Comparison
 from recbole_bert4rec.logs.conversion import folder_read, read_record
-from recbole_bert4rec.logs.mapped import MappedLog, is_mapped
+from recbole_bert4rec.logs.mapped import is_mapped
 from recbole_bert4rec.logs.reading import Reading
 from recbole_bert4rec.logs.table import convert
 from recbole_bert4rec.plugin.mapped import MappedDataset
@@ -157,10 +156,10 @@ def test_any_log_is_sorted_as_in_memory(
     "options",
     [
         {"valid_users": 5},
-        {"eval_args": {"split": {"LS": "valid_only"}}},
         {"eval_args": {"split": {"LS": "test_only"}}},
         {"eval_args": {"mode": "uni5"}},
         {"normalize_all": True},
+        {"user_inter_num_interval": "[1,99)", "item_inter_num_interval": "(0,inf)"},
         {"window": "sliding", "MAX_ITEM_LIST_LENGTH": 4},
         {"loss_type": "sampled_softmax", "negatives": "popularity"},
     ],
@@ -197,64 +196,50 @@ def test_features_of_items_are_read_beside_a_large_log(
         "\n".join(["item_id:token\tkind:token", *(row.rpartition("\t")[0] for row in rows[5:])])
     )
     options = {"load_col": {"inter": list(NAMES), "item": ["item_id", "kind"]}, "selected_features": ["kind"]}
-    with pytest.raises(UserError, match=r"`filter_inter_by_user_or_item` .* of 3 items that the \.item file lacks"):
+    with pytest.raises(UserError, match=r"`filter_inter_by_user_or_item` .* 3 items"):
         prepare(make_config(**options_of(folders[1], **options)))
     (folders[0] / "log-log.item").write_text((folders[1] / "log-log.item").read_text())
     assert_same_data(*folders, **options, filter_inter_by_user_or_item=False)
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "named"),
     [
-        ({"rm_dup_inter": "first"}, "`rm_dup_inter` first is for logs that fit into memory"),
-        ({"val_interval": {"timestamp": "[0,5]"}}, "`val_interval` .* is for logs that fit into memory"),
-        ({"user_inter_num_interval": "[5,inf)"}, r"`user_inter_num_interval` \[5,inf\) leaves out users or items"),
-        ({"item_inter_num_interval": "[0,9)"}, r"`item_inter_num_interval` \[0,9\) leaves out users or items"),
-        ({"exact_time": False}, "`exact_time` must be True"),
-        ({"eval_args": {"split": {"RS": [8, 1, 1]}}}, "`eval_args` split must be leave-one-out"),
-        ({"eval_args": {"split": {"TS": [8, 1, 1]}}}, "`eval_args` split must be leave-one-out"),
-        ({"eval_args": {"split": {"GT": {"quantile": 0.9}}}}, "`eval_args` split must be leave-one-out"),
-        ({"eval_args": {"mode": "pop5"}}, "candidates are drawn by popularity"),
-        ({"eval_args": {"mode": "uni5"}, "candidates": "paper"}, "`candidates` paper; use mode full"),
-        ({"load_col": {"inter": [*NAMES, "price"]}}, "`load_col` inter must be"),
-        ({"unload_col": {"inter": ["timestamp"]}}, "`unload_col` .* must not name inter"),
-        ({"USER_ID_FIELD": "item_id", "ITEM_ID_FIELD": "user_id"}, "must be .* its columns, but are"),
-        ({"threshold": {"timestamp": 3}}, "`threshold` .* is for logs that fit into memory"),
-        ({"model": "GRU4Rec"}, "is of a large log, .*; GRU4Rec needs an atomic file"),
-        ({"model": "GRU4RecPlus"}, "is of a large log, .*; GRU4RecPlus needs an atomic file"),
-        ({"model": "Pop"}, "is of a large log, .*; Pop needs an atomic file"),
+        ({"rm_dup_inter": "first"}, "`rm_dup_inter`"),
+        ({"val_interval": {"timestamp": "[0,5]"}}, "`val_interval`"),
+        ({"user_inter_num_interval": "[5,inf)"}, "`user_inter_num_interval`"),
+        ({"item_inter_num_interval": "[0,9)"}, "`item_inter_num_interval`"),
+        ({"exact_time": False}, "`exact_time`"),
+        ({"eval_args": {"split": {"GT": {"quantile": 0.9}}}}, "`eval_args`"),
+        ({"eval_args": {"mode": "pop5"}}, "popularity"),
+        ({"eval_args": {"mode": "uni5"}, "candidates": "paper"}, "`candidates` paper"),
+        ({"load_col": {"inter": [*NAMES, "price"]}}, "`load_col`"),
+        ({"unload_col": {"inter": ["timestamp"]}}, "`unload_col`"),
+        ({"USER_ID_FIELD": "item_id", "ITEM_ID_FIELD": "user_id"}, "USER_ID_FIELD"),
     ],
     ids=str,
 )
 def test_what_a_large_log_cannot_give_is_refused_by_name(
-    options: dict[str, Any], message: str, large: None, tmp_path: Path
+    options: dict[str, Any], named: str, large: None, tmp_path: Path
 ) -> None:
     folder = convert(write(log_of(), tmp_path / "log"), *NAMES)
-    given = options_of(folder, **options)
-    if given.get("model", "BERT4Rec") != "BERT4Rec":
-        given = {name: given[name] for name in ("model", "dataset", "data_path")}
-    with pytest.raises(UserError, match=message):
-        prepare(make_config(**given))
+    with pytest.raises(UserError, match=named):
+        prepare(make_config(**options_of(folder, **options)))
 
 
-def test_intervals_that_leave_nobody_out_are_no_filters(large: None, tmp_path: Path) -> None:
-    folder = convert(write(log_of(), tmp_path / "log"), *NAMES)
-    prepare(make_config(**options_of(folder, user_inter_num_interval="[1,99)", item_inter_num_interval="(0,inf)")))
-
-
-def test_other_models_and_comparisons_are_refused_before_anything_is_sorted(large: None, tmp_path: Path) -> None:
+def test_other_models_and_comparisons_are_refused_before_and_after_a_log_is_sorted(large: None, tmp_path: Path) -> None:
     log = write(log_of(), tmp_path / "log")
-    with pytest.raises(UserError, match=r"has more than 0 rows: .* other models, comparisons and studies need"):
+    with pytest.raises(UserError, match="--dataset="):
         run(model="GRU4Rec", dataset=log, options=SMALL)
-    with pytest.raises(UserError, match=r"has more than 0 rows"):
+    with pytest.raises(UserError, match="--dataset="):
         compare(Comparison(models=("Pop", "BERT4Rec"), dataset=log), tmp_path / "compared")
     assert not (tmp_path / "log-log").exists()
-
-
-def test_a_comparison_of_a_sorted_log_by_its_name_is_refused(large: None, tmp_path: Path) -> None:
-    folder = convert(write(log_of(), tmp_path / "log"), *NAMES)
+    folder = convert(log, *NAMES)
+    for model in ("GRU4Rec", "GRU4RecPlus", "Pop"):
+        with pytest.raises(UserError, match=f"{folder.name}.* {model} "):
+            prepare(make_config(model, folder.name, data_path=str(folder.parent)))
     options = {"data_path": str(folder.parent), "exact_time": "True", "use_gpu": "False"}
-    with pytest.raises(UserError, match="a comparison or a study needs an atomic file"):
+    with pytest.raises(UserError, match=folder.name):
         compare(Comparison(("BERT4Rec", "SASRecPlus"), folder.name, options=options), tmp_path / "compared")
 
 
@@ -283,7 +268,7 @@ def test_a_large_log_is_sorted_once_and_earlier_conversions_stay(
     folder = convert(log, *NAMES, say=said.append)
     first = read_record(folder)["digest"]
     assert not (folder / "log-log.inter").exists()
-    with pytest.raises(UserError, match="holds another conversion of"):
+    with pytest.raises(UserError, match="log-log"):
         folder_read(str(folder), small)
     with monkeypatch.context() as patch:
         patch.setattr(table, "sort_log", None)  # not called
@@ -340,7 +325,7 @@ def test_a_full_disk_ends_in_one_line(large: None, tmp_path: Path, monkeypatch: 
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(sorting, "_write_tokens", full)
-    with pytest.raises(UserError, match=r"log-log cannot be written to .No space left on device.; .* make room"):
+    with pytest.raises(UserError, match=r"log-log .*No space left on device"):
         convert(write(log_of(), tmp_path / "log"), *NAMES)
 
 
@@ -354,13 +339,9 @@ SOON = pd.to_datetime(pd.Series([1_700_000_000 + 7 * (step % 5) for step in rang
         pa.array(NANOSECONDS, pa.int64()),
         pa.array([2**63 + 2**40 * (step % 5) for step in range(12)], pa.uint64()),
         pa.array([0.1 * (step % 5) for step in range(12)], pa.float32()),
-        pa.array([1e9 + 0.25 * (step % 5) for step in range(12)]),
         pa.array([20240131 + step % 3 - 2 for step in range(12)], pa.int32()),
-        pa.Array.from_pandas(SOON),
         pa.Array.from_pandas(SOON.dt.tz_localize("Europe/Berlin")),
         pa.array(SOON.dt.strftime("%d.%m.%Y %H:%M:%S")),
-        pa.array(SOON.dt.strftime("%Y-%m-%dT%H:%M:%S")),
-        pa.array(SOON.dt.date),
     ],
     ids=lambda times: f"{times.type} {times[3]}",
 )
@@ -389,47 +370,34 @@ def test_times_of_every_kind_are_read_as_in_memory(
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "named"),
     [
-        (
-            {"timestamp": [*range(53), None]},
-            r"log, rows 33 to 54: 'timestamp' is missing in 1 of 22 rows, first in row 54",
-        ),
-        ({"timestamp": ["2024-01-01"] * 40 + ["7"] * 14}, "'timestamp' must hold numbers only or ISO 8601 dates only"),
-        (
-            {"timestamp": ["2024-01-01"] * 32 + ["7"] * 22},
-            "rows 33 to 54: 'timestamp' holds numbers, but ISO 8601 dates in .*rows 1 to 32; say how",
-        ),
-        ({"timestamp": [True] * 54}, "'timestamp' holds true and false"),
-        (
-            {"timestamp": [str(2**60 + step) for step in range(54)]},
-            r"rows 1 to 32: 'timestamp' holds whole numbers above 2\*\*53 as texts, .*; store them as whole numbers",
-        ),
-        ({"user_id": ["a\tb"] * 54}, "some values of 'user_id' hold a tab or a line break"),
-        ({"item_id": ["[PAD]"] * 54}, r"'item_id' holds '\[PAD\]', which RecBole fills histories up with"),
-        ({"item_id": [{"id": 1}] * 54}, "values of 'item_id' have type struct<.*> and cannot be ids"),
-        ({"item_id": [None] * 54}, "all values of 'item_id' are missing; it cannot be a column of ids"),
-        ({"user_id": [" "] * 54}, "all values of 'user_id' are missing; it cannot be a column of ids"),
-        ({"user_id": ["a"] + [None] * 53, "item_id": [None] + ["b"] * 53}, "no row has both 'user_id' and 'item_id'"),
+        ({"timestamp": [*range(53), None]}, "rows 33 to 54: 'timestamp' .* 1 of 22 .*row 54"),
+        ({"timestamp": ["2024-01-01"] * 32 + ["7"] * 22}, "rows 33 to 54: 'timestamp' .*rows 1 to 32"),
+        ({"timestamp": [str(2**60 + step) for step in range(54)]}, "rows 1 to 32: 'timestamp'"),
+        ({"user_id": ["a\tb"] * 54}, "'user_id'"),
+        ({"item_id": [{"id": 1}] * 54}, "'item_id' .*struct"),
+        ({"item_id": [None] * 54}, "all values of 'item_id'"),
+        ({"user_id": ["a"] + [None] * 53, "item_id": [None] + ["b"] * 53}, "'user_id' and 'item_id'"),
     ],
     ids=str,
 )
 def test_a_large_log_that_cannot_be_used_is_refused_and_nothing_is_left(
-    change: dict[str, Any], message: str, large: None, tmp_path: Path
+    change: dict[str, Any], named: str, large: None, tmp_path: Path
 ) -> None:
     columns = {"user_id": [f"u{step % 9}" for step in range(54)], "item_id": ["i"] * 54, "timestamp": list(range(54))}
     log = write(pd.DataFrame({**columns, **change}), tmp_path / "log", files=1)
-    with pytest.raises(UserError, match=message):
+    with pytest.raises(UserError, match=named):
         convert(log, *NAMES)
     assert not list((tmp_path / "log-log").iterdir())
 
 
-def test_a_column_that_is_not_there_and_a_damaged_file_are_refused(large: None, tmp_path: Path) -> None:
+def test_a_column_that_is_not_there_and_a_damaged_file_are_named(large: None, tmp_path: Path) -> None:
     log = write(log_of(), tmp_path / "log")
-    with pytest.raises(UserError, match=r"has no column 'thing'; its columns are .*--ITEM_ID_FIELD=NAME"):
+    with pytest.raises(UserError, match=r"'thing'.*--ITEM_ID_FIELD"):
         convert(log, "user_id", "thing", "timestamp")
     (tmp_path / "log" / "part-1.parquet").write_bytes(b"PAR1 nothing")
-    with pytest.raises(UserError, match=r"log/part-1\.parquet cannot be read: "):
+    with pytest.raises(UserError, match=r"log/part-1\.parquet"):
         convert(log, *NAMES)
 
 
@@ -462,34 +430,5 @@ def test_a_run_goes_on_with_the_log_that_it_began_with(large: None, tmp_path: Pa
     with_more.to_parquet(tmp_path / "log" / "part-0-earlier.parquet", index=False)
     again = run(resume=str(result.checkpoint), options={"epochs": 2})
     assert len(again.record["epochs"]) == 2
-    with pytest.raises(UserError, match="numbers other items than 'log-log' now has, or in another order"):
+    with pytest.raises(UserError, match="'log-log'"):
         run(dataset=log, resume=str(result.checkpoint), options={"epochs": 3})
-
-
-def test_the_log_is_read_in_the_order_of_its_files(large: None, tmp_path: Path) -> None:
-    frame = pd.DataFrame({"user_id": "u", "item_id": [f"i{step}" for step in range(200)], "timestamp": 5})
-    folder = convert(write(frame, tmp_path / "log", files=9), *NAMES)
-    log = MappedLog(Path(folder_read(str(folder), None)))
-    assert log.item_tokens[log.items].tolist() == frame["item_id"].tolist()
-
-
-def test_the_report_is_that_of_a_small_log(large: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table, "LARGE", 10**9)
-    memory, disk = both(log_of(), tmp_path, monkeypatch)
-    record = json.loads((disk / "conversion.json").read_text())
-    assert record["left_out"] == read_record(memory)["left_out"]
-    assert record["left_out"]["user_id"]["rows"] == 1
-
-
-@pytest.mark.parametrize(("no_bar", "shown"), [(False, True), (True, False)])
-def test_a_bar_is_shown_where_sorting_takes_long(
-    no_bar: bool,
-    shown: bool,
-    large: None,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setattr(sorting, "_DELAY", 0)
-    convert(write(log_of(), tmp_path / "log"), *NAMES, no_bar=no_bar)
-    assert ("Sort the log: " in capsys.readouterr().err) is shown

@@ -1,25 +1,22 @@
-"""Logs in as many shapes as people have them are read rightly, or refused in one clear line."""
+"""Logs in as many shapes as people have them are read rightly, or refused in one line that names what is wrong."""
 
 from __future__ import annotations
 
 import gzip
 import json
+import math
 import os
 import re
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from pyarrow import parquet
 
 from recbole_bert4rec.logs.interactions import InteractionFile
@@ -81,7 +78,7 @@ def jsonl(*records: Any, name: str = "log.jsonl") -> Callable[[Path], Path]:
 
 @dataclass
 class Shape:
-    """A log, and what is read of it; or a part of what is said of it."""
+    """A log, and what is read of it; or what is named of it."""
 
     write: Callable[[Path], Path]
     expected: Rows | str
@@ -93,18 +90,14 @@ AT_NOON: Rows = [("a", "x", NOON)]
 SHAPES = {
     # ---- separators
     "comma": Shape(text("a,x,1", "b,y,2"), ONE),
-    "semicolon": Shape(text("a;x;1", "b;y;2", header="who;what;when"), ONE),
     "tab in a .csv": Shape(text("a\tx\t1", "b\ty\t2", header="who\twhat\twhen"), ONE),
-    "bar": Shape(text("a|x|1", "b|y|2", header="who|what|when"), ONE),
     "spaces": Shape(text("a x 1", "b y 2", header="who what when"), ONE),
-    "a .tsv": Shape(text("a\tx\t1", "b\ty\t2", header="who\twhat\twhen", name="log.tsv"), ONE),
     "another separator, given": Shape(text("a^x^1", "b^y^2", header="who^what^when"), ONE, Reading(separator="^")),
     "a tab, given": Shape(text("a\tx\t1", "b\ty\t2", header="who\twhat\twhen"), ONE, Reading(separator="\\t")),
-    "two signs as a separator": Shape(text("a::x::1", "b::y::2", header="who::what::when", name="log.dat"), ONE),
     "two signs as a separator, given": Shape(
         text("a||x||1", "b||y||2", header="who||what||when"), ONE, Reading(separator="||")
     ),
-    "two signs that differ": Shape(text("a", header="who"), "must be one character", Reading(separator=":;")),
+    "two signs that differ": Shape(text("a", header="who"), "--separator=:;", Reading(separator=":;")),
     "spaces after commas": Shape(text("a, x, 1", "b, y, 2", header="who, what, when"), ONE),
     "semicolons in quotes": Shape(text('"a;1";x;1', header="who;what;when"), [("a;1", "x", 1)]),
     "columns in another order, and more of them": Shape(
@@ -116,36 +109,27 @@ SHAPES = {
         text("b::y::4::2", header="a::x::5::1", name="ratings.dat"), ONE, Reading(columns="who,what,stars,when")
     ),
     "no header, an id in quotes": Shape(text('b,"y",2', header='a,"x",1'), ONE, Reading(columns="who,what,when")),
-    "a header all the same": Shape(text("a,x,1", "b,y,2"), ONE, Reading(columns="who,what,when")),
     "a header of fewer columns all the same": Shape(
         text("a,x,1", "b,y,2"), ONE, Reading(columns="who,what,stars,when")
     ),
-    "no header that is not told": Shape(
-        text("2,y,2", header="1,x,1"), "its first line is no header, .*--columns=user_id,item_id,timestamp"
-    ),
+    "no header that is not told": Shape(text("2,y,2", header="1,x,1"), "--columns=user_id,item_id,timestamp"),
     "no header, and too few names": Shape(
-        text("b,y,5,2", header="a,x,4,1"),
-        "log.csv, line 1: --columns must name each of the 4 columns",
-        Reading(columns="who,what,when"),
+        text("b,y,5,2", header="a,x,4,1"), "log.csv, line 1: --columns .* 4 ", Reading(columns="who,what,when")
     ),
     "no header, a line too short": Shape(
-        text("b,y", header="a,x,1"), "log.csv, line 2: the number of columns is 2", Reading(columns="who,what,when")
+        text("b,y", header="a,x,1"), "log.csv, line 2: ", Reading(columns="who,what,when")
     ),
     "no header, a time that is none": Shape(
-        text("b,y,soon", header="a,x,1"), "log.csv, line 2: 'when' must hold", Reading(columns="who,what,when")
+        text("b,y,soon", header="a,x,1"), "log.csv, line 2: 'when'", Reading(columns="who,what,when")
     ),
     "no times": Shape(text("b,y", "a,x", header="who,what"), [("b", "y", 0), ("a", "x", 1)], Reading(in_order=True)),
     "times that do not count": Shape(text("b,y,2", "a,x,1"), [("b", "y", 0), ("a", "x", 1)], Reading(in_order=True)),
-    "no times that is not told": Shape(text("b,y", header="who,what"), "--in_order=True needs no times"),
+    "no times that is not told": Shape(text("b,y", header="who,what"), "--in_order=True"),
     "a list of objects": Shape(
-        text('[{"who": "a", "what": "x", "when": 1}]', header="", name="log.json"),
-        "log.json, line 2 must hold an object",
-    ),
-    "objects a line in a .json": Shape(
-        jsonl({"who": "a", "what": "x", "when": 1}, {"who": "b", "what": "y", "when": 2}, name="log.json"), ONE
+        text('[{"who": "a", "what": "x", "when": 1}]', header="", name="log.json"), "log.json, line 2"
     ),
     "dictionaries of Python": Shape(
-        text(header="{'who': 'a', 'what': 7, 'when': 1}", name="log.json"), "log.json, line 1 is no JSON"
+        text(header="{'who': 'a', 'what': 7, 'when': 1}", name="log.json"), "log.json, line 1"
     ),
     "a session a line": Shape(
         jsonl(
@@ -160,35 +144,25 @@ SHAPES = {
     ),
     "a session with lists that differ": Shape(
         jsonl({"who": "a", "what": ["x"], "when": [2]}, {"who": "b", "what": ["x", "y"], "when": [1]}),
-        "log.jsonl, line 2: the lists 'what' and 'when' in row 2 have 2 and 1 values",
+        "log.jsonl, line 2: .*'what' and 'when' in row 2 .* 2 and 1 ",
     ),
     "a time in a session that is none": Shape(
         jsonl({"who": "a", "what": ["x"], "when": [2]}, {"who": "b", "what": ["x", "y"], "when": [1, "soon"]}),
-        "log.jsonl, line 2: 'when' must hold .* in row 3",
+        "log.jsonl, line 2: 'when' .* in row 3",
     ),
     "a session in a row": Shape(
         table(["a", "b"], [["x", "z"], ["y"]], [[1, 2], [3]]), [("a", "x", 1), ("a", "z", 2), ("b", "y", 3)]
     ),
-    "six digits that are dates": Shape(
-        text("a,x,090124", "b,y,311223"), r"'when' holds dates such as '090124'; .*--date_format=%d%m%y"
-    ),
-    "six digits that are dates, told": Shape(
-        text("a,x,090124", "b,y,311223"),
-        [("b", "y", 1703980800), ("a", "x", 1704758400)],
-        Reading(date_format="%d%m%y"),
-    ),
+    "six digits that are dates": Shape(text("a,x,090124", "b,y,311223"), "'when' .*'090124'.*--date_format=%d%m%y"),
     # ---- files
-    "packed .csv": Shape(text("a,x,1", "b,y,2", name="log.csv.gz"), ONE),
-    "packed .tsv": Shape(text("a\tx\t1", "b\ty\t2", header="who\twhat\twhen", name="log.tsv.gz"), ONE),
     "a packed file that is cut": Shape(
-        raw(gzip.compress(b"who,what,when\n" + b"a,x,1\n" * 9999)[:-30], "log.csv.gz"), "log.csv.gz is damaged"
+        raw(gzip.compress(b"who,what,when\n" + b"a,x,1\n" * 9999)[:-30], "log.csv.gz"), "log.csv.gz"
     ),
-    "no packed file": Shape(raw(b"who,what,when\na,x,1\n", "log.csv.gz"), "log.csv.gz is damaged"),
+    "no packed file": Shape(raw(b"who,what,when\na,x,1\n", "log.csv.gz"), "log.csv.gz"),
     "lines of Windows, with a mark": Shape(text("a,x,1", "b,y,2", encoding="utf-8-sig", end="\r\n"), ONE),
     "lines of an old Mac": Shape(text("a,x,1", "b,y,2", end="\r"), ONE),
     "blank lines": Shape(text("", "a,x,1", "", "b,y,2", ""), ONE),
     "no line break at the end": Shape(raw(b"who,what,when\na,x,1\nb,y,2"), ONE),
-    "Parquet": Shape(table(["a", "b"], ["x", "y"], [1, 2]), ONE),
     "Parquet with categories": Shape(
         table(pa.array(["a", "b"]).dictionary_encode(), pa.array(["x", "y"]).dictionary_encode(), [1, 2]), ONE
     ),
@@ -196,19 +170,14 @@ SHAPES = {
     "JSON lines": Shape(
         jsonl({"who": "a", "what": "x", "when": 1}, {"when": "2", "who": "b", "what": "y", "more": [1]}), ONE
     ),
-    "packed JSON lines": Shape(jsonl(*({"who": u, "what": i, "when": t} for u, i, t in ONE), name="log.jsonl.gz"), ONE),
     # ---- encodings
-    "UTF-16": Shape(text("José,ß,1", encoding="utf-16"), [("José", "ß", 1)]),
     "UTF-16 without a mark": Shape(text("José,ß,1", encoding="utf-16-le"), [("José", "ß", 1)]),
     "Latin, given": Shape(text("José,ß,1", encoding="cp1252"), [("José", "ß", 1)], Reading(encoding="cp1252")),
     "Latin, not given": Shape(
         text("a,x,1", "José,ß,2", encoding="cp1252"),
-        r"log.csv, line 3, 'José,ß,2' as cp1252 reads it: b'\\xe9' is not utf-8; .*--encoding=cp1252",
+        "log.csv, line 3, 'José,ß,2' .*--encoding=cp1252",
     ),
-    "Japanese, given": Shape(
-        text("山田,本,1", encoding="shift_jis"), [("山田", "本", 1)], Reading(encoding="shift_jis")
-    ),
-    "no encoding": Shape(text("a,x,1"), "--encoding=nonsense is no encoding", Reading(encoding="nonsense")),
+    "no encoding": Shape(text("a,x,1"), "--encoding=nonsense", Reading(encoding="nonsense")),
     # ---- ids
     "ids that look missing": Shape(
         text("NA,None,1", "null,nan,2", "N/A,NULL,3"), [("NA", "None", 1), ("null", "nan", 2), ("N/A", "NULL", 3)]
@@ -218,10 +187,13 @@ SHAPES = {
     "quotes, commas and breaks": Shape(
         text('"a, ""b""",x,1', '"c",y,2', header='"who",what,when'), [('a, "b"', "x", 1), ("c", "y", 2)]
     ),
-    "a line break in an id": Shape(
-        text("a,x,1", '"b\nc",y,2', "d,z,3"), "log.csv, line 3: some values of 'who' hold a tab or a line break"
+    "another quote, and an escape": Shape(
+        text("a,'x, y',1", r"b,'it\'s',2"), [("a", "x, y", 1), ("b", "it's", 2)], Reading(quote="'", escape="\\")
     ),
-    "RecBole's name of padding": Shape(text("a,[PAD],1"), "log.csv, line 2: 'what' holds '.PAD.'"),
+    "a quote of two signs": Shape(text("a,x,1"), "--quote=ab", Reading(quote="ab")),
+    "an escape that is the quote": Shape(text("a,x,1"), "--escape=", Reading(escape='"')),
+    "a line break in an id": Shape(text("a,x,1", '"b\nc",y,2', "d,z,3"), "log.csv, line 3: .*'who'"),
+    "RecBole's name of padding": Shape(text("a,[PAD],1"), "log.csv, line 2: 'what' .*'.PAD.'"),
     "true numbers as ids": Shape(
         table([1, 2**60 + 1], [Decimal("1.5"), Decimal("2.5")], [1, 2]), [("1", "1.5", 1), (f"{2**60 + 1}", "2.5", 2)]
     ),
@@ -229,8 +201,30 @@ SHAPES = {
         jsonl({"who": 7, "what": "x", "when": 1}, {"who": "7", "what": 1e3, "when": 2}),
         [("7", "x", 1), ("7", "1000.0", 2)],
     ),
+    "numbers beside gaps keep every digit": Shape(
+        table(pa.array([2**60 + 1, None], pa.int64()), ["x", "y"], [1, 2]), [(f"{2**60 + 1}", "x", 1)]
+    ),
+    "floats beside gaps": Shape(table([1.0, math.nan, None], ["x", "y", "z"], [1, 2, 3]), [("1", "x", 1)]),
+    "whole numbers in decimals": Shape(
+        table(pa.array([Decimal(7)], pa.decimal128(38, 9)), ["x"], [1]), [("7", "x", 1)]
+    ),
+    "floats that have lost digits": Shape(table([1285704473650888017.0], ["x"], [1]), "'who' .*9,007,199,254,740,992"),
+    "short floats that have lost digits": Shape(
+        table(pa.array([2.0**24], pa.float32()), ["x"], [1]), "'who' .*16,777,216"
+    ),
+    "objects as ids in Parquet": Shape(table([{"id": "a"}], ["x"], [1]), "'who' .*struct"),
+    "no user at all": Shape(table(pa.array([None]), ["x"], [1]), "all values of 'who'"),
+    "no user at all, but numbers": Shape(table([math.nan, math.nan], ["x", "y"], [1, 2]), "all values of 'who'"),
+    "no item at all": Shape(table(["a", "b"], ["", " "], [1, 2]), "all values of 'what'"),
     # ---- numbers as times
-    "milliseconds": Shape(table(["a"], ["x"], [NOON * 1000]), [("a", "x", NOON * 1000)]),
+    "zeros beside Unix times": Shape(text("a,x,0", f"b,y,{NOON}"), [("a", "x", 0), ("b", "y", NOON)]),
+    "times of two units": Shape(
+        text(f"a,x,{NOON}", f"b,y,{NOON}000", f"c,z,{NOON}"),
+        "line 3: 'when' .*2 in seconds.*1 in milliseconds.*row 2",
+    ),
+    "numbers without a sign": Shape(
+        table(["b", "a"], ["y", "x"], pa.array([20, 10], pa.uint64())), [("a", "x", 10), ("b", "y", 20)]
+    ),
     "fractions": Shape(text("a,x,1.5"), [("a", "x", 1.5)]),
     "a decimal comma": Shape(
         text("b;y;2", "a;x;1,5", header="who;what;when"), "log.csv, line 3: 'when' .* '1,5' in row 2"
@@ -252,29 +246,24 @@ SHAPES = {
         text("a,x,1/31/2024 12:00 PM", "b,y,2/1/2024 12:00 AM"), [*AT_NOON, ("b", "y", NOON + 43200)]
     ),
     "dates that could be British or American": Shape(
-        text("a,x,03/04/2024", "b,y,05/06/2024"),
-        'the day or the month could come first; say which with --date_format="%d/%m/%Y" or',
+        text("a,x,03/04/2024", "b,y,05/06/2024"), '--date_format="%d/%m/%Y" or --date_format="%m/%d/%Y"'
     ),
     "the same, given": Shape(text("a,x,03/04/2024"), [("a", "x", 1712102400)], Reading(date_format="%d/%m/%Y")),
     "dates with slashes, year first": Shape(text("a,x,2024/01/31 12:00:00"), AT_NOON),
     "dates run together": Shape(
         text("a,x,20240131", "b,y,20240201"), [("a", "x", NOON - 43200), ("b", "y", NOON + 43200)]
     ),
-    "times run together": Shape(
-        text("a,x,20240131120000"), "dates such as '20240131120000'; .*--date_format=%Y%m%d%H%M%S"
+    "days that could be months": Shape(
+        text("a,x,05112023", "b,y,06112023"), "'05112023'.*--date_format=%d%m%Y or %m%d%Y"
     ),
     "dates of a web server, given": Shape(
         text("a,x,31/Jan/2024:13:00:00 +0100"), AT_NOON, Reading(date_format="%d/%b/%Y:%H:%M:%S %z")
     ),
-    "dates of a web server": Shape(
-        text("a,x,31/Jan/2024:13:00:00 +0100"), "log.csv, line 2: 'when' must hold numbers only.*--date_format"
-    ),
-    "a form that is none": Shape(
-        text("a,x,31.01.2024"), "--date_format='%d.%Q' cannot be read", Reading(date_format="%d.%Q")
-    ),
+    "dates of a web server": Shape(text("a,x,31/Jan/2024:13:00:00 +0100"), "log.csv, line 2: 'when' .*--date_format"),
+    "a form that is none": Shape(text("a,x,31.01.2024"), "--date_format='%d.%Q'", Reading(date_format="%d.%Q")),
     "dates of another form than the one given": Shape(
         text("a,x,31.01.2024", "b,y,2024-01-31"),
-        "line 3: 'when' must hold dates like %d.%m.%Y, but 1 of 2 .*'2024-01-31' in row 2",
+        "line 3: 'when' .*%d.%m.%Y.* 1 of 2 .*'2024-01-31' in row 2",
         Reading(date_format="%d.%m.%Y"),
     ),
     "times of a place": Shape(text("a,x,2024-01-31 13:00"), AT_NOON, Reading(timezone="Europe/Berlin")),
@@ -286,61 +275,60 @@ SHAPES = {
         [("a", "x", 1711846800), ("b", "y", 1729992600)],
         Reading(timezone="Europe/Berlin"),
     ),
-    "no place": Shape(text("a,x,1"), "--timezone=Mars/North must be a name", Reading(timezone="Mars/North")),
+    "no place": Shape(text("a,x,1"), "--timezone=Mars/North", Reading(timezone="Mars/North")),
     "days in Parquet": Shape(table(["a"], ["x"], [date(2024, 1, 31)]), [("a", "x", NOON - 43200)]),
     "nanoseconds with a zone in Parquet": Shape(
         table(["a"], ["x"], pa.array([datetime(2024, 1, 31, 12, tzinfo=UTC)], pa.timestamp("ns", "UTC"))),
         AT_NOON,
     ),
-    "dates as texts in Parquet": Shape(table(["a"], ["x"], ["31.01.2024 12:00:00"]), AT_NOON),
     "far dates in Parquet": Shape(
         table(["a"], ["x"], pa.array([datetime(9999, 12, 31)], pa.timestamp("us"))), [("a", "x", 253402214400)]
     ),
-    "lengths of time in Parquet": Shape(table(["a"], ["x"], pa.array([1], pa.duration("s"))), "has type duration"),
+    "lengths of time in Parquet": Shape(table(["a"], ["x"], pa.array([1], pa.duration("s"))), "'when' .*duration"),
     # ---- rows
     "equal times keep the log's order": Shape(
         text("b,y,2", "a,x,2", "a,w,1"), [("a", "w", 1), ("b", "y", 2), ("a", "x", 2)]
     ),
     "rows without ids": Shape(text("a,x,1", ",x,2", "a,,3", "b,y,4"), [("a", "x", 1), ("b", "y", 4)]),
-    "no row with both ids": Shape(text(",x,1", "a,,2"), "no row has both 'who' and 'what'"),
+    "no row with both ids": Shape(text(",x,1", "a,,2"), "'who' and 'what'"),
     "duplicates": Shape(text("a,x,1", "a,x,1", "a,x,2"), [("a", "x", 1), ("a", "x", 1), ("a", "x", 2)]),
     "duplicates, not wanted": Shape(
         text("a,x,1", "b,x,1", "a,x,1", "a,x,2"),
         [("a", "x", 1), ("b", "x", 1), ("a", "x", 2)],
         Reading(drop_duplicates=True),
     ),
-    "users with one item": Shape(text("a,x,1", "b,x,2", "c,x,3"), [("a", "x", 1), ("b", "x", 2), ("c", "x", 3)]),
-    "one row": Shape(text("a,x,1"), [("a", "x", 1)]),
-    "an empty file": Shape(raw(b""), "log.csv is empty; its first line must name the columns"),
-    "an empty packed file": Shape(raw(gzip.compress(b""), "log.csv.gz"), "log.csv.gz is empty"),
-    "only a header": Shape(text(), "has a header but no rows"),
-    "only blank lines": Shape(raw(b"\n\n\n"), "is empty"),
-    "one column": Shape(text("a", header="who"), r"has no column 'what'; its columns are \['who'\]"),
-    "another header": Shape(text("b,y,2", header="a,x,1"), r"has no column 'who'; its columns are \['a', 'x', '1'\]"),
-    "a header in capitals": Shape(text("a,x,1", header="Who,What,When"), "did you mean --USER_ID_FIELD=Who"),
-    "a column twice": Shape(text("a,x,1,2", header="who,what,when,when"), "two columns have the same name, 'when'"),
-    "a short line": Shape(
-        text("a,x,1", "b,y", "c,z,3"), "log.csv, line 3: the number of columns is 2, but the header has 3 .*'b,y'"
-    ),
+    "an empty file": Shape(raw(b""), "log.csv"),
+    "only a header": Shape(text(), "log.csv"),
+    "only blank lines": Shape(raw(b"\n\n\n"), "log.csv"),
+    "one column": Shape(text("a", header="who"), r"'what'.*\['who'\]"),
+    "a header in capitals": Shape(text("a,x,1", header="Who,What,When"), "--USER_ID_FIELD=Who"),
+    "a column twice": Shape(text("a,x,1,2", header="who,what,when,when"), "'when'"),
+    "a short line": Shape(text("a,x,1", "b,y", "c,z,3"), "log.csv, line 3: .* 2, .* 3 .*'b,y'"),
     "a long line after a value of two lines": Shape(
-        text("a,x,1", '"b\nb",y,2', "c,z,3,4"), "log.csv, line 5: the number of columns is 4"
+        text("a,x,1", '"b\nb",y,2', "c,z,3,4"), "log.csv, line 5: .* 4, .* 3 "
     ),
-    "a quote that is not closed": Shape(
-        text("a,x,1", '"b,y,2', "c,z,3"), "log.csv, line 3: a value begins with a quote that is not closed"
-    ),
+    "a quote that is not closed": Shape(text("a,x,1", '"b,y,2', "c,z,3"), "log.csv, line 3: "),
     "a time that is none, after a value of two lines": Shape(
         text("a,x,1,", 'b,y,2,"no\nte"', "c,z,soon,", header="who,what,when,note"),
-        "log.csv, line 5: 'when' must hold .* 1 of 3 values do not fit; the first is 'soon' in row 3",
+        "log.csv, line 5: 'when' .* 1 of 3 .*'soon' in row 3",
     ),
-    "a time that is missing": Shape(text("a,x,1", "b,y,"), "log.csv, line 3: 'when' is missing in 1 of 2 rows"),
-    "no JSON": Shape(jsonl({"who": "a", "what": "x", "when": 1}, "", "{who: 1}"), "log.jsonl, line 3 is no JSON"),
+    "a time that is missing": Shape(text("a,x,1", "b,y,"), "log.csv, line 3: 'when' .* 1 of 2 "),
+    "a time that is no number": Shape(text("a,x,1", "b,y,NaN"), "log.csv, line 3: 'when' .* 1 of 2 "),
+    "a date among numbers": Shape(text("a,x,2020-01-01", "b,y,2020-01-01", "c,z,7"), "'when' .* 1 of 3 .*'7' in row 3"),
+    "a time without end": Shape(text("a,x,1", "b,y,inf"), "log.csv, line 3: 1 .*'when'"),
+    "truth values as times": Shape(table(["a", "b"], ["x", "y"], [True, None]), "'when'"),
+    "no JSON": Shape(jsonl({"who": "a", "what": "x", "when": 1}, "", "{who: 1}"), "log.jsonl, line 3"),
     "an object in JSON": Shape(
-        jsonl({"who": "a", "what": {"id": "x"}, "when": 1}), "log.jsonl, line 1: column 'what' must hold .* what.id"
+        jsonl({"who": "a", "what": {"id": "x"}, "when": 1}), "log.jsonl, line 1: .*'what' .* what.id"
     ),
-    "no objects in JSON": Shape(jsonl("[1, 2]"), "log.jsonl, line 1 must hold an object"),
-    "a column that no object has": Shape(jsonl({"who": "a", "item": "x", "when": 1}), "has no column 'what'"),
-    "binary zeros": Shape(raw(b"who,what,when\na\0b,x,1\n"), "line 2: some values of 'who' hold"),
-    "no Parquet": Shape(raw(b"PAR1", "log.parquet"), "log.parquet cannot be read"),
+    "no objects in JSON": Shape(jsonl("[1, 2]"), "log.jsonl, line 1"),
+    "a column that no object has": Shape(jsonl({"who": "a", "item": "x", "when": 1}), "'what'"),
+    "binary zeros": Shape(raw(b"who,what,when\na\0b,x,1\n"), "line 2: .*'who'"),
+    "no Parquet": Shape(raw(b"PAR1", "log.parquet"), "log.parquet"),
+    "no file": Shape(lambda folder: folder / "no.csv", "no.csv"),
+    "another separator, not given": Shape(
+        text("a+b+1", header="who+what+when"), "'who'.*'who.what.when'.*--separator="
+    ),
 }
 
 
@@ -390,82 +378,19 @@ def test_the_report_counts_what_is_in_the_log_and_names_the_lines_left_out(tmp_p
     assert (report["exact_duplicates"], report["duplicates_left_out"]) == (1, False)
     assert (report["first"][:10], report["last"][:10]) == ("2024-01-31", "2024-02-04")
     assert report["read_as"]["separator"] == ","
-    assert report["read_as"]["when"] == "ISO 8601 dates, all without a time zone, taken as UTC"
 
 
-def test_the_report_on_the_screen_is_short_and_is_said_once(tmp_path: Path) -> None:
-    said: list[str] = []
-    path = text("a,x,2024-01-31T00:00Z", "a,x,2024-01-31T00:00Z", "b,,2024-01-31", "b,y,2024-02-02")(tmp_path)
-    for _ in range(2):
-        atomic_file(str(path), *FIELDS, say=said.append)
-    assert said == [
-        "log.csv: 4 rows, encoding 'utf-8', separator ',', when 'ISO 8601 dates, 1 of 3 without a time zone, taken as "
-        "UTC'\n"
-        "  3 interactions of 2 users with 2 items, 2024-01-31 00:00:00+00:00 to 2024-02-02 00:00:00+00:00\n"
-        "  1 rows left out: 'what' is empty (line 4)\n"
-        "  1 rows have user, item and time of another row: kept (--drop_duplicates=True leaves them out)\n"
-        "  33.3% of interactions repeat an item that the user had\n"
-        f"  all of this in {tmp_path / 'log' / 'conversion.json'}"
-    ]
-
-
-@pytest.mark.parametrize("scale", [1, 1000, 10**6, 10**9])
-def test_numbers_that_are_plausible_unix_times_have_a_period_of_dates(scale: int, tmp_path: Path) -> None:
-    report = report_of(text(f"a,x,{NOON * scale}", f"a,y,{(NOON + 60) * scale}")(tmp_path))
-    assert (report["first"], report["last"]) == ("2024-01-31 12:00:00+00:00", "2024-01-31 12:01:00+00:00")
-
-
-def test_numbers_that_are_no_unix_times_have_a_period_of_numbers(tmp_path: Path) -> None:
-    report = report_of(text("a,x,1", "a,y,12")(tmp_path))
-    assert (report["first"], report["last"]) == (1, 12)
-
-
-words = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=6).filter(
-    lambda word: (
-        word.strip() not in ("", "[PAD]")  # which is refused
-        and not re.fullmatch(r"[-+]?\d+\.0*", word.strip())  # read as whole numbers where all ids end so
-    )
+@pytest.mark.parametrize(
+    ("first", "last", "period"),
+    [
+        (NOON, NOON + 60, ("2024-01-31 12:00:00+00:00", "2024-01-31 12:01:00+00:00")),
+        (NOON * 10**9, (NOON + 60) * 10**9, ("2024-01-31 12:00:00+00:00", "2024-01-31 12:01:00+00:00")),
+        (1, 12, (1, 12)),
+    ],
 )
-log_rows = st.lists(st.tuples(words, words, st.integers(2 * 10**8, 10**9)), min_size=1, max_size=30)  # no dates
-
-
-@given(log_rows, st.sampled_from([",", ";", "\t", "|"]))
-def test_any_ids_survive_any_separator(
-    tmp_path_factory: pytest.TempPathFactory, rows: Iterable[tuple[str, str, int]], separator: str
-) -> None:
-    frame = pd.DataFrame(rows, columns=list(FIELDS))
-    path = tmp_path_factory.mktemp("logs") / "log.csv"
-    frame.to_csv(path, index=False, sep=separator)
-    ordered = frame.sort_values("when", kind="stable")
-    assert read(path) == [
-        (user.strip(), item.strip(), float(when)) for user, item, when in ordered.itertuples(index=False)
-    ]
-
-
-@pytest.mark.slow
-def test_a_million_rows_are_read_in_seconds(tmp_path: Path) -> None:
-    draw = np.random.default_rng(0)
-    size = 1_000_000
-    frame = pd.DataFrame(
-        {
-            "who": np.char.add("u", draw.integers(0, 50_000, size).astype(str)),
-            "what": draw.integers(0, 20_000, size),
-            "when": pd.to_datetime(draw.integers(1_600_000_000, 1_700_000_000, size), unit="s"),
-        }
-    )
-    path = tmp_path / "log.csv.gz"
-    frame.to_csv(path, index=False)
-    began = time.perf_counter()
-    report = report_of(path)
-    assert time.perf_counter() - began < 60
-    assert report["rows"] == report["interactions"] == size
-    assert report["users"] == frame["who"].nunique()
-    assert report["repeats"] == int(frame.duplicated(["who", "what"]).sum())
-    assert report["exact_duplicates"] == int(frame.duplicated().sum())
-    ordered = frame.sort_values("when", kind="stable")
-    made = pd.read_csv(tmp_path / "log" / "log.inter", sep="\t")
-    assert made["who:token"].tolist() == ordered["who"].tolist()
-    assert made["what:token"].tolist() == ordered["what"].tolist()
+def test_plausible_unix_times_have_a_period_of_dates(first: int, last: int, period: Any, tmp_path: Path) -> None:
+    report = report_of(text(f"a,x,{first}", f"a,y,{last}")(tmp_path))
+    assert (report["first"], report["last"]) == period
 
 
 @pytest.mark.parametrize("ending", [".jsonl", ".parquet"])
@@ -490,73 +415,54 @@ def test_what_objects_hold_is_named_with_dots(ending: str, tmp_path: Path) -> No
         (5, "7", "31"),
         (6, "7", "12"),
     ]
-    with pytest.raises(UserError, match=r"has no column 'events.id'; its columns are .*'events.aid'"):
+    with pytest.raises(UserError, match=r"'events\.id'.*'events\.aid'"):
         read_columns(log, "session.id", "events.id", "events.ts")
 
 
 NAIVE, AWARE = pa.timestamp("us"), pa.timestamp("us", "UTC")
 
 
-def folder_of(tmp_path: Path, **columns: tuple[Any, Any]) -> Path:
-    """A folder of two files, whose columns differ as is said."""
+def folder_of(tmp_path: Path, when: tuple[Any, Any]) -> Path:
+    """A folder of two files, whose times are these."""
     folder = tmp_path / "parts"
     folder.mkdir()
     for number in (0, 1):
-        table = {"who": ["a", "b"], "what": ["x", "y"], "when": [NOON + number, NOON + number]}
-        table |= {name: values[number] for name, values in columns.items()}
-        parquet.write_table(pa.table(table), folder / f"{number}.parquet")
+        columns = {"who": ["a", "b"], "what": ["x", "y"], "when": when[number]}
+        parquet.write_table(pa.table(columns), folder / f"{number}.parquet")
     return folder
+
+
+def times_of(seconds: int, kind: Any) -> Any:
+    """The same time twice, as a column of some type."""
+    times = pa.array([seconds, seconds], pa.int64())
+    is_number = pa.types.is_floating(kind) or pa.types.is_decimal(kind) or kind == pa.int64()
+    return (times if is_number else times.cast(pa.timestamp("s", getattr(kind, "tz", None)))).cast(kind)
 
 
 @pytest.mark.parametrize(
     ("first", "second"),
-    [
-        (pa.int64(), pa.timestamp("ms")),
-        (NAIVE, pa.int64()),
-        (pa.float64(), NAIVE),
-        (NAIVE, AWARE),
-        (AWARE, NAIVE),
-        (pa.date32(), NAIVE),
-        (pa.string(), NAIVE),
-        (pa.string(), pa.int64()),
-    ],
+    [(pa.int64(), pa.timestamp("ms")), (NAIVE, AWARE), (AWARE, NAIVE), (pa.date32(), NAIVE), (pa.string(), NAIVE)],
 )
 def test_columns_of_a_folder_that_mean_different_things_are_refused(first: Any, second: Any, tmp_path: Path) -> None:
-    times = pa.array([NOON, NOON], pa.int64())
-
-    def of_type(kind: Any) -> Any:
-        dates = times.cast(pa.timestamp("s"))
-        return times.cast(kind) if pa.types.is_floating(kind) or kind == pa.int64() else dates.cast(kind)
-
-    folder = folder_of(tmp_path, when=(of_type(first), of_type(second)))
-    words = re.escape(
-        f"{folder / '1.parquet'}: Unable to merge: Field when has incompatible types: {first} vs {second}"
-    )
-    with pytest.raises(UserError, match=words):
+    folder = folder_of(tmp_path, when=(times_of(NOON, first), times_of(NOON, second)))
+    named = re.escape(f"{folder / '1.parquet'}: ") + ".* when "
+    with pytest.raises(UserError, match=named):
         read(folder)
-    with pytest.raises(UserError, match=words):
+    with pytest.raises(UserError, match=named):
         list(InteractionFile(str(folder), FIELDS).tables())
 
 
 @pytest.mark.parametrize(
     ("first", "second"),
     [
-        (pa.int32(), pa.int64()),
         (pa.int64(), pa.float64()),
         (pa.timestamp("ns"), pa.timestamp("ms")),
-        (pa.timestamp("s"), pa.timestamp("us")),
         (pa.timestamp("s", "UTC"), AWARE),
         (pa.decimal128(19, 0), pa.int64()),
     ],
 )
 def test_times_of_a_folder_of_one_sort_are_read_whatever_their_width(first: Any, second: Any, tmp_path: Path) -> None:
-    def of_type(seconds: int, kind: Any) -> Any:
-        times = pa.array([seconds, seconds], pa.int64())
-        return times.cast(pa.timestamp("s", getattr(kind, "tz", None)) if pa.types.is_timestamp(kind) else kind).cast(
-            kind
-        )
-
-    folder = folder_of(tmp_path, when=(of_type(NOON, first), of_type(NOON + 1, second)))
+    folder = folder_of(tmp_path, when=(times_of(NOON, first), times_of(NOON + 1, second)))
     assert read(folder) == [("a", "x", NOON), ("b", "y", NOON), ("a", "x", NOON + 1), ("b", "y", NOON + 1)]
     assert len(pa.concat_tables(InteractionFile(str(folder), FIELDS).tables())) == 4
 
@@ -570,7 +476,7 @@ def test_parts_of_a_folder_are_read_in_the_order_of_the_numbers_in_their_names(t
     (folder / "_delta_log").mkdir()
     (folder / "_delta_log" / "0.json").write_text("{}")  # hidden: it is no part
     assert [item for _, item, _ in read(folder, Reading(in_order=True))] == ["x1", "x2", "x10"]
-    assert report_of(folder, in_order=True)["doubts"] == ["files that are no .parquet are not read, such as 'more.csv'"]
+    assert "'more.csv'" in report_of(folder, in_order=True)["doubts"][0]
 
 
 def test_ids_that_a_program_made_floats_of_are_the_same_when_they_are_asked_for(tmp_path: Path) -> None:
@@ -580,17 +486,17 @@ def test_ids_that_a_program_made_floats_of_are_the_same_when_they_are_asked_for(
     assert asked.to_pydict() == {"who": ["23", "5"], "what": ["7", "7"], "when": ["1", "2"]}
 
 
-def test_backslashes_before_quotes_are_told(tmp_path: Path) -> None:
+def test_backslashes_before_quotes_are_counted(tmp_path: Path) -> None:
     log = text('a,"the \\"x\\"",1')(tmp_path)
-    assert report_of(log)["doubts"][0].startswith("a backslash stands before a quote 2 times")
+    assert " 2 times" in report_of(log)["doubts"][0]
     assert read(log, Reading(escape="\\")) == [("a", 'the "x"', 1)]
 
 
 def test_rows_whose_lists_are_empty_are_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     log = table(["a", "b", "c"], pa.array([["x"], [], None], pa.list_(pa.string())), pa.array([[1], [], []]))(tmp_path)
-    assert report_of(log)["doubts"] == ["2 rows are left out, whose lists are empty"]
+    assert report_of(log)["doubts"][0].startswith("2 rows")
     list(InteractionFile(str(log), FIELDS).tables())
-    assert f"{log}: 2 rows are left out, whose lists are empty" in caplog.text
+    assert f"{log}: 2 rows" in caplog.text
 
 
 def test_a_log_that_took_the_place_of_another_with_its_size_and_time_is_read(tmp_path: Path) -> None:

@@ -81,21 +81,19 @@ def test_other_encodings_and_separators_are_read(tmp_path: Path) -> None:
     assert ours["user_id:token"].tolist() == wanted["user_id:token"].tolist() == ["José"]
 
 
-def test_undecodable_bytes_and_words_for_numbers_raise(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        (b"Jos\xe9\tb\t1\tc", "UTF8"),
+        (b"a\tb\tyesterday\tc", "yesterday"),
+        (b"a b 1 c\na\tb\t1\tc\td", " 4 .* 1: a b 1 c"),
+    ],
+)
+def test_what_cannot_be_read_is_named(line: bytes, named: str, tmp_path: Path) -> None:
     path = tmp_path / "a.inter"
-    path.write_bytes(HEADER.encode() + b"\nJos\xe9\tb\t1\tc\n")
-    with pytest.raises(ValueError, match=r"UTF8"):
-        both(path, ["user_id:token"])
-    path.write_text(f"{HEADER}\na\tb\tyesterday\tc\n")
-    with pytest.raises(ValueError, match=r"yesterday"):
-        both(path, ["timestamp:float"])
-
-
-def test_lines_of_another_width_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "a.inter"
-    path.write_text(f"{HEADER}\na\tb\t1\tc\na b 1 c\na\tb\t1\tc\td\n")
-    with pytest.raises(ValueError, match="Expected 4 columns, got 1: a b 1 c"):
-        both(path, ["user_id:token"])
+    path.write_bytes(f"{HEADER}\n".encode() + line + b"\n")
+    with pytest.raises(ValueError, match=named):
+        both(path, ["user_id:token", "timestamp:float"])
 
 
 def test_while_recbole_loads_with_our_reader_everybody_else_has_pandas_own(
