@@ -97,7 +97,7 @@ SHAPES = {
     "two signs as a separator, given": Shape(
         text("a||x||1", "b||y||2", header="who||what||when"), ONE, Reading(separator="||")
     ),
-    "two signs that differ": Shape(text("a", header="who"), "--separator=:;", Reading(separator=":;")),
+    "two signs that differ": Shape(text("a", header="who"), "--separator=':;'", Reading(separator=":;")),
     "spaces after commas": Shape(text("a, x, 1", "b, y, 2", header="who, what, when"), ONE),
     "semicolons in quotes": Shape(text('"a;1";x;1', header="who;what;when"), [("a;1", "x", 1)]),
     "columns in another order, and more of them": Shape(
@@ -190,7 +190,7 @@ SHAPES = {
     "another quote, and an escape": Shape(
         text("a,'x, y',1", r"b,'it\'s',2"), [("a", "x, y", 1), ("b", "it's", 2)], Reading(quote="'", escape="\\")
     ),
-    "a quote of two signs": Shape(text("a,x,1"), "--quote=ab", Reading(quote="ab")),
+    "a quote of two signs": Shape(text("a,x,1"), "--quote='ab'", Reading(quote="ab")),
     "an escape that is the quote": Shape(text("a,x,1"), "--escape=", Reading(escape='"')),
     "a line break in an id": Shape(text("a,x,1", '"b\nc",y,2', "d,z,3"), "log.csv, line 3: .*'who'"),
     "RecBole's name of padding": Shape(text("a,[PAD],1"), "log.csv, line 2: 'what' .*'.PAD.'"),
