@@ -5,7 +5,8 @@ All mistakes are reported in one error.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import ast
+from collections.abc import Iterable, Mapping, MutableMapping
 from types import MappingProxyType
 from typing import Any
 
@@ -63,6 +64,24 @@ def unknown_names(written: Iterable[str], known: Iterable[str]) -> list[str]:
     """List unknown names, and the option that accepts them."""
     mistakes = mistakes_of_names(written, known)
     return [*mistakes, "`allow_unknown: True` accepts names that nobody reads."] if mistakes else []
+
+
+def take_numbers(config: MutableMapping[str, Any], written: Iterable[str], model: str, extra: Kinds = _NONE) -> None:
+    """Replace texts such as ``16`` by their value, and 1.0 by 1, where an option only takes that."""
+    ours = {name: option.kind for name, option in OPTIONS.items() if not isinstance(option.kind, Anything)}
+    kinds: dict[str, Kind] = {**documented(model), **ours, **extra}
+    for name in kinds.keys() & set(written):
+        if not kinds[name].accepts(config.get(name)) and kinds[name].accepts(number := _number(config.get(name))):
+            config[name] = number
+
+
+def _number(value: object) -> object:
+    """Return the whole number that a float is, or the literal that a text is; else the value itself."""
+    try:
+        value = ast.literal_eval(value.strip()) if isinstance(value, str) else value
+    except (ValueError, SyntaxError, MemoryError, RecursionError):  # the check of the value names it
+        return value
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def mistakes_of_values(config: Mapping[str, Any], names: Iterable[str]) -> list[str]:

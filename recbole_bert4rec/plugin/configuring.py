@@ -18,6 +18,7 @@ from recbole_bert4rec.options.checks import (
     Kinds,
     mistakes_of_another_model,
     mistakes_of_options,
+    take_numbers,
     unknown_names,
 )
 from recbole_bert4rec.options.kinds import misfits
@@ -91,10 +92,11 @@ def check_options(config: Config) -> None:
 
 
 def understood(config: Config) -> tuple[set[str], Kinds]:
-    """Take the options as RecBole's users write them: numpy's numbers, ``Adam``."""
+    """Take the options as RecBole's users write them: numpy's numbers, texts that are numbers, ``Adam``."""
     plain_values(config)
     final, user_names = config.final_config_dict, names_given(config)
     documented = documented_in(map(Path, property_files(config.model_class)))
+    take_numbers(final, user_names, parent_of(config.model_class), documented)
     if isinstance(final["learner"], str):
         final["learner"] = final["learner"].lower()  # as RecBole compares it
     return user_names, documented

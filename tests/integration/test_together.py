@@ -38,7 +38,7 @@ from recbole_bert4rec import BERT4Rec
 from recbole_bert4rec.core.negatives import Negatives
 
 class Always(torch.nn.Module):
-    def draw(self, count, labels, generator):
+    def draw(self, count, generator):
         return Negatives(torch.arange(3, 150, 7), torch.zeros(21))
 
 class Fixed(BERT4Rec):

@@ -267,3 +267,17 @@ def test_what_does_not_go_together_or_cannot_be_evaluated_is_named(changes: dict
 )
 def test_what_recbole_understands_is_no_mistake(change: dict[str, Any]) -> None:
     assert mistakes_of_options({**DEFAULTS, **change}) == []
+
+
+@pytest.mark.parametrize("model", ["BERT4Rec", "SASRec"])
+@pytest.mark.parametrize(
+    ("option", "text", "value"),
+    [
+        ("epochs", 3.0, 3),
+        ("epochs", "3", 3),
+        ("learning_rate", "1e-3", 0.001),
+        ("wandb_project", "2026-11-25", "2026-11-25"),
+    ],
+)
+def test_texts_and_floats_are_the_numbers_that_an_option_takes(model: str, option: str, text: Any, value: Any) -> None:
+    assert make_config(model, **{option: text})[option] == value

@@ -80,7 +80,7 @@ SLOW = [{}, {"eval_args": {"mode": "uni20"}}, {"eval_step": 2}]
 def test_a_run_that_is_interrupted_anywhere_ends_as_one_that_is_not(more: dict[str, Any], write_inter: Any) -> None:
     asked = inputs(write_inter, **more)
     whole = run(**asked)
-    last = interrupted(asked, (1, 2), (2, None), (3, 1), (3, 4))
+    last = interrupted(asked, (1, 2), (1, None), (3, 1), (3, 4))
     resumed = run(resume=last)
     for one, other in ((whole.checkpoint, resumed.checkpoint), *[map(checkpoint.last_of, (whole.checkpoint, last))]):
         wanted, found = checkpoint.read(one), checkpoint.read(other)
