@@ -228,6 +228,9 @@ def _check_pair(best: str, last: str | os.PathLike[str], state: Mapping[str, Any
         return
     if not os.path.isfile(best):
         raise UserError(f"{last} goes on only beside {best}, which holds the best epoch so far and is missing")
+    kept = checkpoint.read(best)
+    same = kept["epoch"] == state["best_epoch"] and kept["best_valid_score"] == state["best_valid_score"]
     # a better one may have been written, and the run have ended before its last one was
-    if checkpoint.read(best)["epoch"] < state["best_epoch"]:
+    of_one_run = kept["fingerprint"] == state["fingerprint"] and kept["config"]["seed"] == state["config"]["seed"]
+    if not (same or (of_one_run and kept["epoch"] > state["best_epoch"])):
         raise UserError(f"{best} does not hold the best epoch that {last} speaks of; go on with --resume={best}")

@@ -93,6 +93,14 @@ def test_a_run_that_is_interrupted_anywhere_ends_as_one_that_is_not(more: dict[s
     assert resumed.record_path == Path(last.replace(".last.pth", ".json"))
 
 
+def test_a_last_checkpoint_beside_the_best_one_of_another_run_is_refused(write_inter: Any) -> None:
+    one, other = (run(**inputs(write_inter, epochs=2, seed=seed)).checkpoint for seed in (1, 2))
+    last = Path(checkpoint.last_of(one))
+    last.write_bytes(Path(checkpoint.last_of(other)).read_bytes())
+    with pytest.raises(UserError, match=Path(one).name):
+        run(resume=str(last))
+
+
 def test_a_second_signal_ends_the_process_at_once() -> None:
     program = """
 import os, signal, sys
