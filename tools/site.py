@@ -19,6 +19,7 @@ TAKEN_IN = (
     "CITATION.cff",
     "LICENSE",
     "results/**/*",
+    "benchmarks/*.py",
     "benchmarks/results/*",
     "properties/**/*.yaml",
     "hyper/*.*",
