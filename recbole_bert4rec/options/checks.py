@@ -5,12 +5,12 @@ All mistakes are reported in one error.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterable, Mapping, MutableMapping
 from types import MappingProxyType
 from typing import Any
 
 from recbole_bert4rec.options.evaluation import mistakes_of_evaluation
+from recbole_bert4rec.options.flags import literal
 from recbole_bert4rec.options.kinds import AUTO, Anything, Kind, NonEmpty, OneOf, misfits, or_null
 from recbole_bert4rec.options.known import FOLLOWED_BY_ALL, mistakes_of_names
 from recbole_bert4rec.options.recboles import documented
@@ -77,10 +77,7 @@ def take_numbers(config: MutableMapping[str, Any], written: Iterable[str], model
 
 def _number(value: object) -> object:
     """Return the whole number that a float is, or the literal that a text is; else the value itself."""
-    try:
-        value = ast.literal_eval(value.strip()) if isinstance(value, str) else value
-    except (ValueError, SyntaxError, MemoryError, RecursionError):  # the check of the value names it
-        return value
+    value = literal(value.strip()) if isinstance(value, str) else value
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

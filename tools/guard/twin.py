@@ -118,18 +118,18 @@ def leave(name: str, tree: Path, python: Path, folder: Path, data: Path) -> dict
         "OMP_NUM_THREADS": "1",
         "PYTHONWARNINGS": "ignore",
     }
-    code = executed(f"{PRELUDE}\n{CASES[name]}", folder, environment, LIMIT_S)
-    folder.with_suffix(".ran").write_text(json.dumps([of(name, tree, python), code]))
-    return content(name, code, folder, data)
+    return content(name, executed(f"{PRELUDE}\n{CASES[name]}", folder, environment, LIMIT_S), folder, data)
 
 
 def kept(name: str, tree: Path, python: Path, folder: Path, data: Path) -> dict[tuple[str, str], Any]:
     """Return what an earlier run of the same script in the same tree left; run it where there is none."""
-    record = folder.with_suffix(".ran")
-    made_from, code = json.loads(record.read_text()) if record.exists() else ("", 0)
-    if made_from != of(name, tree, python):
-        return leave(name, tree, python, folder, data)
-    return content(name, code, folder, data)
+    record, made_from = folder.with_suffix(".ran"), of(name, tree, python)
+    before, code = json.loads(record.read_text()) if record.exists() else ("", 0)
+    if before == made_from:
+        return content(name, code, folder, data)
+    values = leave(name, tree, python, folder, data)
+    record.write_text(json.dumps([made_from, values["screen", "exit code"]]))
+    return values
 
 
 def of(name: str, tree: Path, python: Path) -> str:
