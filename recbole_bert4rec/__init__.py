@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import importlib
 import sys
+import warnings
 from typing import TYPE_CHECKING
 
-from recbole_bert4rec.plugin.patches.when_imported import Registering
 from recbole_bert4rec.system.constants import INSTALL_RECBOLE, OLDEST_PYTHON
 from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.when_imported import WhenImported
 
 if TYPE_CHECKING:
     from recbole_bert4rec.comparison.compare import compare
@@ -72,7 +73,27 @@ if sys.version_info[:2] < OLDEST_PYTHON:
     )
 
 
-_registering = Registering()
+_failure: Exception | None = None
+"""Why RecBole cannot be used; None if it can, or was not needed yet."""
+
+
+def _register() -> None:
+    """Let RecBole find this package's models; called when it is imported, or needed."""
+    global _failure
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # RecBole's dependencies deplore their own age while they are imported
+            recording = importlib.import_module("recbole_bert4rec.training.recording")
+    except (ModuleNotFoundError, AttributeError) as error:  # the second comes of libraries that are too new
+        if _failure is None and getattr(error, "name", None) != "recbole":
+            warnings.warn(
+                f"RecBole is installed but does not work here ({error}), so BERT4Rec is not registered; "
+                "`python -m recbole_bert4rec doctor` says what is missing",
+                stacklevel=2,
+            )
+        _failure = error
+    else:
+        recording.register()
 
 
 def _import_public(name: str) -> object:
@@ -80,16 +101,16 @@ def _import_public(name: str) -> object:
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name not in _WITHOUT_RECBOLE:
-        _registering.complete()
-        if (reason := _registering.failure) is not None:
+        _register()
+        if _failure is not None:
             raise ImportError(
-                f"recbole_bert4rec.{name} needs RecBole, which cannot be imported ({reason}); install it with "
+                f"recbole_bert4rec.{name} needs RecBole, which cannot be imported ({_failure}); install it with "
                 f"`{INSTALL_RECBOLE}`. `python -m recbole_bert4rec doctor` says what is missing"
-            ) from reason
+            ) from _failure
     return getattr(importlib.import_module(_PLACES[name]), name)
 
 
 if not TYPE_CHECKING:  # a type checker knows the names from above, and that there are no others
     __getattr__ = _import_public
 
-_registering.start()
+WhenImported(("recbole", "recbole.quick_start.quick_start"), _register).start()  # the second one imports Ray

@@ -14,14 +14,14 @@ import torch
 
 import recbole_bert4rec  # noqa: F401  registers BERT4Rec
 from recbole_bert4rec.core.encoder import BERT4RecEncoder
-from recbole_bert4rec.plugin.patches.registry import in_program
+from recbole_bert4rec.plugin.hooks import in_program
 from recbole_bert4rec.system import workers
 from tests.helpers.data import inter_writer
 from tests.helpers.small import ROWS, SMALL
 
 torch.set_num_threads(1)  # the models of these tests are too small to share out
 _program = in_program()
-_program.__enter__()  # tests see RecBole as our programs do; those of a plain import run in processes of their own
+_program.__enter__()  # as in our programs
 
 # Workers are forked from one process that has imported RecBole, which takes a new one ten seconds of every test.
 workers.CONTEXT = multiprocessing.get_context("forkserver")

@@ -10,7 +10,7 @@ TASK = json.loads(sys.argv[1])
 sys.argv = sys.argv[:1]
 
 import recbole_bert4rec  # noqa: E402
-from recbole_bert4rec.plugin.patches.registry import in_program  # noqa: E402
+from recbole_bert4rec.plugin.hooks import in_program  # noqa: E402
 
 PROGRAM = in_program()
 PROGRAM.__enter__()  # before functions of RecBole are imported by name

@@ -28,8 +28,8 @@ from recbole_bert4rec.logs.conversion import folder_read
 from recbole_bert4rec.logs.item_vectors import digests
 from recbole_bert4rec.options.table import WITHOUT_EFFECT
 from recbole_bert4rec.options.user_models import class_name, digest_of_code
-from recbole_bert4rec.plugin.effects import without_effect
-from recbole_bert4rec.plugin.patches.registry import in_program
+from recbole_bert4rec.plugin.config import without_effect
+from recbole_bert4rec.plugin.hooks import in_program
 from recbole_bert4rec.system.constants import SHORT
 from recbole_bert4rec.system.environment import environment, suppress_dependency_warnings
 from recbole_bert4rec.system.errors import UserError

@@ -15,7 +15,7 @@ from recbole_bert4rec.options.auto import most_epochs
 from recbole_bert4rec.options.config_files import read_options
 from recbole_bert4rec.options.table import SAME_IN_COMPARISON, SINGLE_RUN
 from recbole_bert4rec.options.user_models import class_name, importable, known_as
-from recbole_bert4rec.plugin.layered_config import Layers, layered_config
+from recbole_bert4rec.plugin.config import Layers, PluginConfig
 from recbole_bert4rec.system.constants import MODEL_NAME
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.budget import NO_END
@@ -101,7 +101,7 @@ class Comparison:
         options = {**rules, **self.options_beside(model, rules)}
         layers = Layers(files=tuple(self.files_of(model)), options=options)
         with silence():  # a comparison says each thing once, for all models and seeds
-            return layered_config(self.model_of(model), self.dataset, layers)
+            return PluginConfig(self.model_of(model), self.dataset, layers)
 
     def options_of(self, model: str) -> set[str]:
         """Return the names of the options that the user gave a model."""

@@ -20,7 +20,7 @@ from recbole_bert4rec.comparison.comparison import LEAST_INTERACTIONS, Compariso
 from recbole_bert4rec.comparison.study import Study
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.global_split import asks_for_global_time
-from recbole_bert4rec.plugin.patches.registry import in_program
+from recbole_bert4rec.plugin.hooks import in_program
 from recbole_bert4rec.system.constants import TARGET_POSITION
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.files import digest_of

@@ -6,13 +6,14 @@ All mistakes are reported in one error.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, MutableMapping
+from logging import getLogger
 from types import MappingProxyType
 from typing import Any
 
 from recbole_bert4rec.options.evaluation import mistakes_of_evaluation
 from recbole_bert4rec.options.flags import literal
 from recbole_bert4rec.options.kinds import AUTO, Anything, Kind, NonEmpty, OneOf, misfits, or_null
-from recbole_bert4rec.options.known import FOLLOWED_BY_ALL, mistakes_of_names
+from recbole_bert4rec.options.known import FOLLOWED_BY_ALL, is_known, near_known
 from recbole_bert4rec.options.recboles import documented
 from recbole_bert4rec.options.table import OPTIONS
 from recbole_bert4rec.system.constants import MODEL_NAME, NAMES_OF_COLUMNS, SAMPLED_LOSSES, UNCALIBRATED_LOSSES
@@ -36,7 +37,6 @@ texts or, if closed, pairs of numbers."""
 def mistakes_of_options(
     config: Mapping[str, Any],
     written: Iterable[str] = (),
-    known: Iterable[str] = (),
     extra: Kinds = _NONE,
 ) -> list[str]:
     """List all mistakes of a configuration of one of our models, in words; ``extra``: of the user's own model."""
@@ -47,8 +47,7 @@ def mistakes_of_options(
         name for name in written if name in extra or name not in OPTIONS or isinstance(OPTIONS[name].kind, Anything)
     ]
     mistakes += mistakes_of_types(config, free, MODEL_NAME, extra)
-    mistakes += _mistakes_between(config) if not mistakes else []
-    return mistakes if config["allow_unknown"] else mistakes + unknown_names(written, known)
+    return mistakes if mistakes else _mistakes_between(config)
 
 
 def mistakes_of_another_model(
@@ -60,9 +59,21 @@ def mistakes_of_another_model(
     return mistakes_of_values(config, ours) + mistakes_of_types(config, written - FOLLOWED_BY_ALL, model, extra)
 
 
-def unknown_names(written: Iterable[str], known: Iterable[str]) -> list[str]:
-    """List unknown names, and the option that accepts them."""
-    mistakes = mistakes_of_names(written, known)
+def unknown_names(written: Iterable[str], known: set[str], refuse_all: bool) -> list[str]:
+    """List unknown names, and the option that accepts them.
+
+    Unless all are refused, as in a program of the user's own, those that are near no known one are noted in the log.
+    """
+    mistakes, others = [], []
+    for name in sorted(name for name in written if not is_known(name, known)):
+        if near := near_known(name, known, of_any_model=refuse_all):
+            mistakes.append(f"`{name}`: did you mean `{near}`?")
+        elif refuse_all:
+            mistakes.append(f"`{name}`: neither RecBole nor BERT4Rec has an option of this name.")
+        else:
+            others.append(name)
+    if others:
+        getLogger().warning(f"read by neither RecBole nor BERT4Rec: {', '.join(others)}")
     return [*mistakes, "`allow_unknown: True` accepts names that nobody reads."] if mistakes else []
 
 

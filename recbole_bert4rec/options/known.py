@@ -34,16 +34,11 @@ def is_known(name: str, known: Iterable[str] = ()) -> bool:
     return name in OPTIONS or name in set(known) or name in known_to_recbole()
 
 
-def mistakes_of_names(written: Iterable[str], known: Iterable[str] = ()) -> list[str]:
-    """List the unknown names, each with the name that was probably meant."""
-    known = set(known)
-    mistakes = []
-    for name in sorted(name for name in set(written) if not is_known(name, known)):
-        near = nearest(name.replace("-", "_"), sorted({*OPTIONS, *known}))
-        near = near or nearest(name, sorted({*OPTIONS, *known, *known_to_recbole()}))
-        hint = f"did you mean `{near}`?" if near else "neither RecBole nor BERT4Rec has an option of this name."
-        mistakes.append(f"`{name}`: {hint}")
-    return mistakes
+def near_known(name: str, known: Iterable[str], of_any_model: bool) -> str | None:
+    """Return the name that was probably meant: of ours or the model's, or else of any model's."""
+    ours = sorted({*OPTIONS, *known})
+    near = nearest(name.replace("-", "_"), ours)
+    return near or (nearest(name, sorted({*ours, *known_to_recbole()})) if of_any_model else None)
 
 
 def known_to_recbole() -> frozenset[str]:

@@ -1,1 +1,6 @@
-"""The classes that RecBole calls: model, dataset, loaders, trainer; and what is changed in RecBole for them."""
+"""What RecBole calls.
+
+RecBole is imported first: that makes the changes of :mod:`recbole_bert4rec.plugin.hooks`, which import what is here.
+"""
+
+import recbole  # noqa: F401

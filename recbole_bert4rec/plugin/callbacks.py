@@ -40,6 +40,7 @@ from logging import getLogger
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
 from recbole.config import Config
 from recbole.data.dataloader import AbstractDataLoader
 from recbole.data.interaction import Interaction
@@ -372,9 +373,9 @@ class Callbacks:
     def evaluate(self, trainer: Trainer, evaluate: Callable[[], Value], loader: AbstractDataLoader | None) -> Value:
         """Evaluate; outside a validation it is the test."""
         if self._validating or not loader:
-            return evaluate()
+            return _plain(evaluate())
         self._notify("on_test_begin", trainer, loader)
-        metrics = evaluate()
+        metrics = _plain(evaluate())
         self._notify("on_test_end", trainer, metrics)
         return metrics
 
@@ -384,6 +385,13 @@ class Callbacks:
         """Score a batch of users."""
         batch = self._transform("on_ranking_begin", EvalBatch(*batched_data), trainer)
         return self._transform("on_ranking_end", RankedBatch(*score(batch)), trainer)
+
+
+def _plain(metrics: Value) -> Value:
+    """Return Python's numbers for numpy's, which numpy 2 prints as `np.float64(0.1)` (evaluator.py:50)."""
+    if isinstance(metrics, dict):
+        metrics.update((name, value.item()) for name, value in metrics.items() if isinstance(value, np.generic))
+    return metrics
 
 
 class Observed(Trainer):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from collections import Counter
 from typing import Any, cast
 
 import torch
 import torch.distributed as dist
 from recbole.config import Config
 from recbole.data.dataloader import AbstractDataLoader
+from recbole.utils import get_local_time
 from torch import Tensor
 
 
@@ -49,9 +52,26 @@ def share_rows(loader: AbstractDataLoader) -> None:
         rows.sampler = range(dist.get_rank(), n_rows, dist.get_world_size())
 
 
+_NAMES: Counter[str] = Counter()
+"""Number of uses of each name."""
+
+
+def name_of_now() -> str:
+    """Return a name for a log that no other run has; RecBole's is the second alone (utils.py:32)."""
+    return _of_this_process(get_local_time())
+
+
 def name_of_first_process(file: str) -> str:
-    """Return the checkpoint's name of rank 0, which writes it; every rank names its own by the second."""
-    names = [file]
+    """Return a name for the checkpoint that no other run has: that of rank 0, which writes it."""
+    name, ending = os.path.splitext(file)
+    names = [_of_this_process(name) + ending]
     if dist.is_initialized():
         dist.broadcast_object_list(names)
     return names[0]
+
+
+def _of_this_process(name: str) -> str:
+    """Return a name with the number of this process, and how often it was asked for."""
+    _NAMES[name] += 1
+    number = f"-{_NAMES[name]}" if _NAMES[name] > 1 else ""
+    return f"{name}-{os.getpid()}{number}"

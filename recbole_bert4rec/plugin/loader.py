@@ -27,9 +27,9 @@ from recbole_bert4rec.options.auto import settle
 from recbole_bert4rec.options.checks import mistakes_of_options
 from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.options.user_models import is_ours
+from recbole_bert4rec.plugin.config import refuse
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.distributed import rank_of
-from recbole_bert4rec.plugin.layered_config import refuse
 from recbole_bert4rec.system.constants import FOR_THE_USER
 from recbole_bert4rec.system.errors import UserError
 

@@ -15,11 +15,9 @@ from recbole_bert4rec.core.batching import covering_windows
 from recbole_bert4rec.core.objectives import next_items
 from recbole_bert4rec.options.checks import mistakes_of_values
 from recbole_bert4rec.options.kinds import Kind
+from recbole_bert4rec.plugin.config import CAUSAL_MODELS
 from recbole_bert4rec.plugin.loader import WindowDataLoader
 from recbole_bert4rec.system.errors import UserError
-
-CAUSAL_MODELS = ("GRU4Rec", "SASRec")
-"""RecBole's models whose output at a position depends on nothing after it, and is read by ``gather_indexes``."""
 
 
 class WindowModel(SequentialRecommender):

@@ -33,7 +33,7 @@ from recbole.trainer import Trainer
 from recbole_bert4rec.checkpoints.checkpoint import best_of, last_of
 from recbole_bert4rec.plugin.callbacks import Callback, Metrics
 from recbole_bert4rec.plugin.distributed import rank_of
-from recbole_bert4rec.plugin.patches.registry import in_program
+from recbole_bert4rec.plugin.hooks import in_program
 from recbole_bert4rec.ray.cluster import check_workers, start_ray
 from recbole_bert4rec.system.environment import suppress_dependency_warnings
 from recbole_bert4rec.system.errors import UserError

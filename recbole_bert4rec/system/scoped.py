@@ -8,26 +8,21 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
+_ABSENT = object()
+
 
 @contextmanager
 def replaced(owner: object, name: str, value: object) -> Iterator[None]:
-    """Let ``owner.name`` be ``value`` inside the block."""
-    before = getattr(owner, name)
+    """Let ``owner.name`` be ``value`` inside the block, also where there is no such attribute."""
+    before = getattr(owner, name, _ABSENT)
     setattr(owner, name, value)
     try:
         yield
     finally:
-        setattr(owner, name, before)
-
-
-@contextmanager
-def added(owner: object, name: str, value: object) -> Iterator[None]:
-    """Let ``owner``, which has no attribute ``name``, have one inside the block."""
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        delattr(owner, name)
+        if before is _ABSENT:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, before)
 
 
 @contextmanager

@@ -1,1 +1,3 @@
-"""One run of a model: from a request to data, model and callbacks, and on to the record."""
+"""One run, from what a user names to a record."""
+
+import recbole_bert4rec.plugin  # noqa: F401  RecBole comes first, see there

@@ -12,11 +12,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from logging import getLogger
-from typing import TypeVar, cast
+from typing import TypeVar
 from urllib.error import URLError
 
-import recbole.data.utils as recbole_data
-import recbole.utils.utils as recbole_utils
 from recbole.config import Config
 from recbole.data.dataloader import AbstractDataLoader
 from recbole.data.dataset import Dataset
@@ -25,13 +23,9 @@ from recbole.model.abstract_recommender import AbstractRecommender
 from recbole.trainer import Trainer
 from recbole.utils import get_flops, init_seed, set_color
 
-from recbole_bert4rec.options.user_models import is_ours, parent_of
-from recbole_bert4rec.plugin.callbacks import Callback, observed
-from recbole_bert4rec.plugin.configuring import warn_of_no_effect
-from recbole_bert4rec.plugin.distributed import rank_of
-from recbole_bert4rec.plugin.effects import without_effect
-from recbole_bert4rec.plugin.model import BERT4Rec
-from recbole_bert4rec.plugin.trainer import BERT4RecTrainer
+from recbole_bert4rec.plugin.build import create_dataset, data_preparation, make_model, make_trainer
+from recbole_bert4rec.plugin.callbacks import Callback
+from recbole_bert4rec.plugin.config import warn_of_no_effect, without_effect
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.interactions import Interactions
 from recbole_bert4rec.training.seen import SeenRule, needs_seen_rule
@@ -97,10 +91,10 @@ def load_data(config: Config, dataset: Dataset | None = None) -> Data:
     init_seed(config["seed"], config["reproducibility"])
 
     def read() -> Data:
-        whole = recbole_data.create_dataset(config) if dataset is None else dataset
+        whole = create_dataset(config) if dataset is None else dataset
         interactions = Interactions(whole.inter_feat, whole)
         getLogger().info(whole)
-        return Data(config, whole, interactions, *recbole_data.data_preparation(config, whole))
+        return Data(config, whole, interactions, *data_preparation(config, whole))
 
     named_before = without_effect(config)
     data = _of_data(config, read)
@@ -110,29 +104,13 @@ def load_data(config: Config, dataset: Dataset | None = None) -> Data:
 
 def read_dataset(config: Config) -> Dataset:
     """Read the files of the data set, which is not yet split."""
-    return _of_data(config, partial(recbole_data.create_dataset, config))
+    return _of_data(config, partial(create_dataset, config))
 
 
 def _of_data(config: Config, step: Callable[[], Result]) -> Result:
     """Run a step on the files of the data set; a mistake in them becomes one line."""
     name = config["dataset"]
     return translate_errors(step, f"data set {name!r}", os.path.join(config["data_path"], f"{name}.inter"))
-
-
-def make_model(config: Config, train_data: AbstractDataLoader) -> AbstractRecommender:
-    """Set the seed of this process and make the model, with weights as they are before training."""
-    init_seed(config["seed"] + rank_of(config), config["reproducibility"])
-    model: AbstractRecommender = config.model_class(config, train_data._dataset).to(config["device"])
-    getLogger().info(model)
-    return model
-
-
-def make_trainer(config: Config, model: AbstractRecommender, callbacks: Iterable[Callback] = ()) -> Trainer:
-    """Make RecBole's trainer of the model, which calls the callbacks."""
-    if is_ours(config.model_class):
-        return BERT4RecTrainer(config, cast(BERT4Rec, model), callbacks)
-    kind: type = recbole_utils.get_trainer(config["MODEL_TYPE"], parent_of(config.model_class))
-    return observed(kind)(config, model, callbacks)
 
 
 def translate_errors(step: Callable[[], Result], name: str, file: str | None = None) -> Result:

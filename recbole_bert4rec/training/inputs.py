@@ -29,8 +29,8 @@ from recbole_bert4rec.options.user_models import (
     known_models,
     named_in_file,
 )
+from recbole_bert4rec.plugin.config import Layers, PluginConfig
 from recbole_bert4rec.plugin.items import ITEM_ORDER, ItemOrder
-from recbole_bert4rec.plugin.layered_config import Layers, layered_config
 from recbole_bert4rec.plugin.warm_start import check_shapes
 from recbole_bert4rec.recommend.answers import check_names_of_columns
 from recbole_bert4rec.system.constants import DEFAULT_NAMES, FOR_THE_USER, FORMATS, NAMES_OF_COLUMNS, OUR_MODELS
@@ -54,7 +54,7 @@ def configure(request: RunRequest) -> Config:
     request = request.opened()
     model, dataset, layers = resolve_inputs(request)
     _check_request(request, model)
-    config = translate_errors(lambda: layered_config(model, dataset, layers), "the configuration")
+    config = translate_errors(lambda: PluginConfig(model, dataset, layers), "the configuration")
     if not is_ours(model) and (mistakes := mistakes_of_metrics(config)):
         raise UserError(" ".join(mistakes))
     check_refit(config)

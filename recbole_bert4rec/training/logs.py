@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import sys
 from collections.abc import Iterable, Iterator
@@ -16,10 +17,10 @@ import recbole.utils.logger as recbole_logger
 from recbole.config import Config
 from tqdm.auto import tqdm
 
-from recbole_bert4rec.plugin.patches.policy_logs import writes_to_terminal
+from recbole_bert4rec.plugin.distributed import name_of_now
 from recbole_bert4rec.system.constants import FOR_THE_USER, QUIET, SCREENS, SHORT, VERBOSE
 from recbole_bert4rec.system.errors import UserError
-from recbole_bert4rec.system.scoped import replaced
+from recbole_bert4rec.system.scoped import StandIn, replaced
 
 _SCREEN_ONLY = f"{FOR_THE_USER}.screen"
 _NEVER = logging.CRITICAL + 1
@@ -49,7 +50,7 @@ def shown(screen: str = SHORT, stream: TextIO | None = None) -> Iterator[None]:
     if screen not in SCREENS:
         raise UserError(f"`screen` must be one of {list(SCREENS)}, but is {screen!r}")
     root, ours, handler = logging.getLogger(), logging.getLogger(FOR_THE_USER), _Screen(screen, stream or sys.stderr)
-    others = [other for other in root.handlers if writes_to_terminal(other)]  # of logging.basicConfig()
+    others = [other for other in root.handlers if _writes_to_terminal(other)]  # of logging.basicConfig()
     for other in others:
         other.addFilter(_is_not_shown)
     root.addHandler(handler)
@@ -89,8 +90,7 @@ def logged(config: Config) -> Iterator[Path]:
     level, before = root.level, root.handlers[:]
     screens = [handler for handler in before if isinstance(handler, _Screen)]
     screen = screen_now()
-    recbole_logger.init_logger(config)  # as it is patched: it attaches its handlers in any case
-    added = [handler for handler in root.handlers if handler not in before]
+    added = _handlers(config)
     files = [handler for handler in added if isinstance(handler, logging.FileHandler)]
     for file in files:
         file.addFilter(lambda record: record.name != _SCREEN_ONLY)
@@ -111,9 +111,82 @@ def logged(config: Config) -> Iterator[Path]:
         root.setLevel(level)
 
 
+def _handlers(config: Config) -> list[logging.Handler]:
+    """Attach RecBole's handlers, and return them: each run has a log file of its own.
+
+    RecBole attaches none where the root has some: those of an earlier run or of the program (logger.py:115).
+    """
+    root, attached = logging.getLogger(), []
+    has_terminal = any(map(_writes_to_terminal, root.handlers))  # of a program that called logging.basicConfig
+
+    def attach(level: int, handlers: list[logging.Handler]) -> None:
+        root.setLevel(level)
+        for handler in handlers:
+            if not isinstance(handler, logging.FileHandler):
+                if has_terminal:
+                    continue
+                if _no_colour():
+                    handler.setFormatter(logging.Formatter("%(asctime)-15s %(levelname)s  %(message)s", "%d %b %H:%M"))
+                    handler.addFilter(recbole_logger.RemoveColorFilter())
+            root.addHandler(handler)
+            attached.append(handler)
+
+    of_colorama = vars(recbole_logger)["init"]
+
+    def wrap(autoreset: bool) -> None:
+        if type(sys.stdout).__name__ != "StreamWrapper":  # each run would put one more around the last one
+            of_colorama(autoreset=autoreset)
+
+    with (
+        replaced(recbole_logger, "logging", StandIn(logging, basicConfig=attach, FileHandler=_LogFile)),
+        replaced(recbole_logger, "get_local_time", name_of_now),
+        replaced(recbole_logger, "init", wrap),
+    ):
+        recbole_logger.init_logger(config)
+    return attached
+
+
+def _no_colour() -> bool:
+    """Tell whether the environment asks for no colours (https://no-color.org)."""
+    return bool(os.environ.get("NO_COLOR"))
+
+
+def _writes_to_terminal(handler: logging.Handler) -> bool:
+    """Tell whether a handler shows lines on the screen, as that of ``logging.basicConfig()`` does."""
+    return type(handler) is logging.StreamHandler and handler.stream in (
+        *(sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__),
+    )
+
+
+class _LogFile(logging.FileHandler):
+    """A run's log file; if it cannot be written, the run warns once and goes on."""
+
+    _warned = False
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  logging's name
+        """Warn of a full disk and the like; other faults are shown as logging's own handlers show them."""
+        if isinstance(error := sys.exc_info()[1], OSError):
+            self._warn(error)
+        else:
+            super().handleError(record)
+
+    def close(self) -> None:
+        """Close the file, also if its last lines cannot be written."""
+        try:
+            super().close()
+        except OSError as error:
+            self._warn(error)
+
+    def _warn(self, error: OSError) -> None:
+        if not self._warned:
+            self._warned = True
+            print(f"warning: {self.baseFilename} cannot be written: {error.strerror}", file=sys.stderr)
+
+
 def _bar(disable: bool | None, batches: Iterable[Any], desc: str = "", **more: Any) -> tqdm[Any]:
     """Return RecBole's bar, which goes when it is full; a notebook has no use for the codes of its colour."""
-    return tqdm(batches, desc=desc if disable is None else _COLOUR.sub("", desc), leave=False, disable=disable, **more)
+    plain = disable is not None or _no_colour()
+    return tqdm(batches, desc=_COLOUR.sub("", desc) if plain else desc, leave=False, disable=disable, **more)
 
 
 class _Screen(logging.Handler):

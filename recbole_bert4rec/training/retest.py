@@ -9,7 +9,7 @@ from pathlib import Path
 from recbole.config import Config
 
 from recbole_bert4rec.options.config_files import read_options
-from recbole_bert4rec.plugin.patches.compat import trust
+from recbole_bert4rec.plugin.compat import trust
 from recbole_bert4rec.system.constants import FOR_THE_USER
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.resources import find_config

@@ -20,10 +20,10 @@ from recbole.utils import get_environment, init_seed, set_color
 from recbole_bert4rec.checkpoints.checkpoint import Opened, OtherDataError, best_of
 from recbole_bert4rec.core.fast.denormals import denormals_as_zero
 from recbole_bert4rec.plugin.callbacks import Callback, Metrics
+from recbole_bert4rec.plugin.config import flags_of_program
 from recbole_bert4rec.plugin.distributed import rank_of
-from recbole_bert4rec.plugin.layered_config import flags_of_program
+from recbole_bert4rec.plugin.hooks import in_program
 from recbole_bert4rec.plugin.model import BERT4Rec
-from recbole_bert4rec.plugin.patches.registry import in_program
 from recbole_bert4rec.plugin.trainer import BERT4RecTrainer
 from recbole_bert4rec.system.environment import suppress_dependency_warnings
 from recbole_bert4rec.system.errors import UserError

@@ -18,8 +18,8 @@ from recbole_bert4rec.checkpoints.checkpoint import last_of, read
 from recbole_bert4rec.core.fast.denormals import denormals_as_zero
 from recbole_bert4rec.options.config_files import read_options
 from recbole_bert4rec.plugin.callbacks import Callback
-from recbole_bert4rec.plugin.layered_config import Layers, layered_config
-from recbole_bert4rec.plugin.patches.registry import in_program
+from recbole_bert4rec.plugin.config import Layers, PluginConfig
+from recbole_bert4rec.plugin.hooks import in_program
 from recbole_bert4rec.plugin.trainer import BERT4RecTrainer
 from recbole_bert4rec.system.environment import suppress_dependency_warnings
 from recbole_bert4rec.system.errors import UserError
@@ -55,7 +55,7 @@ class Task:
     def config(self, params: dict[str, Any]) -> Config:
         """Return RecBole's configuration of a trial, without progress bars."""
         options = {"show_progress": False, **params, **self.fixed}
-        return layered_config(
+        return PluginConfig(
             self.model, self.dataset, Layers(files=tuple(map(read_options, self.config_files)), options=options)
         )
 

@@ -23,7 +23,7 @@ from recbole_bert4rec.logs.item_vectors import digests
 from recbole_bert4rec.options.auto import most_epochs
 from recbole_bert4rec.options.kinds import is_number
 from recbole_bert4rec.options.user_models import class_name, digest_of_code, importable
-from recbole_bert4rec.plugin.patches.registry import in_program
+from recbole_bert4rec.plugin.hooks import in_program
 from recbole_bert4rec.system.constants import FOR_THE_USER, SHORT
 from recbole_bert4rec.system.errors import UserError, nearest
 from recbole_bert4rec.system.extras import need

@@ -6,8 +6,11 @@ from typing import Any
 
 from recbole.config import Config
 
-import recbole_bert4rec  # noqa: F401  registers BERT4Rec
+from recbole_bert4rec.options.user_models import chosen
+from recbole_bert4rec.plugin.build import make_model
+from recbole_bert4rec.plugin.build import make_trainer as make_trainer_of
 from recbole_bert4rec.plugin.callbacks import Callback, RankedBatch, StopTraining
+from recbole_bert4rec.plugin.config import Layers, PluginConfig
 from recbole_bert4rec.training import build
 
 QUIET = {"show_progress": False, "state": "error", "use_gpu": False}
@@ -16,8 +19,8 @@ QUIET = {"show_progress": False, "state": "error", "use_gpu": False}
 MRR_OF_3 = {"topk": [3], "metrics": ["MRR"], "valid_metric": "MRR@3"}
 
 
-def make_config(model: str = "BERT4Rec", dataset: str = "ml-100k", **options: Any) -> Config:
-    return Config(model=model, dataset=dataset, config_dict={**QUIET, **options})
+def make_config(model: Any = "BERT4Rec", dataset: str = "ml-100k", **options: Any) -> PluginConfig:
+    return PluginConfig(chosen(model), dataset, Layers(options={**QUIET, **options}))
 
 
 def prepare(config: Config) -> tuple[Any, Any, Any, Any]:
@@ -27,7 +30,7 @@ def prepare(config: Config) -> tuple[Any, Any, Any, Any]:
 
 
 def make_trainer(config: Config, train_data: Any, *callbacks: Callback) -> Any:
-    return build.make_trainer(config, build.make_model(config, train_data), callbacks)
+    return make_trainer_of(config, make_model(config, train_data), callbacks)
 
 
 class Rankings(Callback):

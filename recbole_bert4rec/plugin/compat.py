@@ -1,4 +1,4 @@
-"""Mend exceptions of RecBole with today's libraries, on a plain import; no row changes a figure."""
+"""What ends in an exception in RecBole with today's libraries, and works by the hooks; no figure changes."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ import os
 import pickle
 import sys
 from collections.abc import Callable
-from functools import partial
 from logging import getLogger
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import recbole.data.dataset.dataset as recbole_dataset
@@ -30,12 +28,12 @@ from recbole.utils import init_seed
 from recbole_bert4rec.checkpoints import checkpoint
 from recbole_bert4rec.checkpoints.checkpoint import ForeignFileError
 from recbole_bert4rec.options.user_models import known_as
-from recbole_bert4rec.plugin.layered_config import stored_config
-from recbole_bert4rec.plugin.patches.patch import P, Patch, Returned, Scope
-from recbole_bert4rec.plugin.patches.places import QUICK_START
+from recbole_bert4rec.plugin.config import stored_config
 from recbole_bert4rec.system.errors import UserError
-from recbole_bert4rec.system.scoped import StandIn, added, replaced
+from recbole_bert4rec.system.scoped import StandIn, replaced
 
+P = ParamSpec("P")
+Returned = TypeVar("Returned")
 _TRUST = (
     "is not read: if RecBole wrote it, it is a pickle, which can run any code as it is read; where you trust its "
     "maker, torch reads it with the environment variable TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1"
@@ -68,9 +66,7 @@ def save_and_remember(
     trust(kwargs.get("saved_model_file", self.saved_model_file))
 
 
-def load_data_and_model(
-    original: Callable[..., Any], model_file: str, model: str | type | None = None
-) -> tuple[Any, ...]:
+def load_data_and_model(model_file: str, model: str | type | None = None) -> tuple[Any, ...]:
     """Return configuration, model, data set and loaders of a checkpoint; checkpoints of ours are not pickles."""
     if model is not None:
         known_as(model)
@@ -133,61 +129,5 @@ def download(original: Callable[[Dataset], None], self: Dataset) -> None:
 
 def compatibility_settings(original: Callable[[Config], None], self: Config) -> None:
     """Add numpy's names from before version 2, from which RecBole makes those from before 1.24."""
-    with added(np, "float_", np.float64), added(np, "complex_", np.complex128), added(np, "unicode_", np.str_):
+    with replaced(np, "float_", np.float64), replaced(np, "complex_", np.complex128), replaced(np, "unicode_", np.str_):
         original(self)
-
-
-_row = partial(Patch, scope=Scope.COMPAT)
-PATCHES = (
-    _row(
-        "recbole.trainer.trainer",
-        "torch",
-        StandIn(torch, load=load_checkpoint),
-        "torch >= 2.6 refuses the pickle that RecBole wrote a moment ago (trainer.py:583 and 323).",
-        as_is=True,
-    ),
-    _row(
-        "recbole.trainer.trainer:Trainer",
-        "_save_checkpoint",
-        save_and_remember,
-        "Of RecBole's pickles those are read that this process saved itself (trainer.py:308).",
-    ),
-    _row(
-        QUICK_START,
-        "load_data_and_model",
-        load_data_and_model,
-        "Checkpoints of ours hold plain values, and torch >= 2.6 refuses those of RecBole (quick_start.py:250).",
-    ),
-    _row(
-        QUICK_START,
-        "tune",
-        SimpleNamespace(report=report),
-        "RecBole reports to Ray where Ray runs no trial, and current versions take a dictionary (quick_start.py:223).",
-        as_is=True,
-    ),
-    _row(
-        "recbole.config.configurator:Config",
-        "compatibility_settings",
-        compatibility_settings,
-        "numpy 2 has no `float_`, `complex_` and `unicode_`, so no configuration can be made (configurator.py:630).",
-        needed=lambda: not hasattr(np, "float_"),
-    ),
-    _row(
-        "recbole.trainer.hyper_tuning",
-        "exhaustive_search",
-        search_with_generator,
-        "hyperopt >= 0.2.7 draws from a numpy Generator, but RecBole gives it a RandomState (hyper_tuning.py:117).",
-    ),
-    _row(
-        "recbole.evaluator.collector:Collector",
-        "get_data_struct",
-        collect_plain_values,
-        "RecBole moves everything to the CPU, also the integers that ItemCoverage needs (collector.py:227).",
-    ),
-    _row(
-        "recbole.data.dataset.dataset:Dataset",
-        "_download",
-        download,
-        "A download ends in `torch.distributed.barrier()`, which raises in a single process (dataset.py:252).",
-    ),
-)

@@ -1,0 +1,214 @@
+"""Data set, loaders, model and trainer of a configuration, as our programs make them of RecBole's parts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from functools import cache, partial
+from logging import getLogger
+from typing import Any, cast
+
+import recbole.data.dataset
+import recbole.data.utils as recbole_data
+import recbole.trainer.trainer as recbole_trainer
+import recbole.utils.utils as recbole_utils
+import torch
+import torch.distributed as dist
+from recbole.config import Config
+from recbole.data.dataloader import AbstractDataLoader
+from recbole.data.dataset import Dataset, KnowledgeBasedDataset, SequentialDataset
+from recbole.data.interaction import Interaction
+from recbole.model.abstract_recommender import AbstractRecommender, SequentialRecommender
+from recbole.model.general_recommender import Pop
+from recbole.trainer import Trainer
+from recbole.utils import ModelType, init_seed
+from torch import Tensor
+from torch.nn.parallel import DistributedDataParallel
+
+from recbole_bert4rec.logs.atomic import load_interactions
+from recbole_bert4rec.options.user_models import is_ours, parent_of
+from recbole_bert4rec.plugin import hooks
+from recbole_bert4rec.plugin.callbacks import Callback, observed
+from recbole_bert4rec.plugin.candidates import create_samplers
+from recbole_bert4rec.plugin.cleaning import check_filters, read_file
+from recbole_bert4rec.plugin.config import is_of_this_package
+from recbole_bert4rec.plugin.dataset import BERT4RecDataset
+from recbole_bert4rec.plugin.distributed import rank_of
+from recbole_bert4rec.plugin.global_split import build_by_global_time, splits_by_global_time
+from recbole_bert4rec.plugin.model import BERT4Rec
+from recbole_bert4rec.plugin.once_a_user import score_candidates
+from recbole_bert4rec.plugin.trainer import BERT4RecTrainer
+from recbole_bert4rec.plugin.user_rows import UserRowsDataLoader, has_user_rows, loss_of_windows
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.scoped import StandIn, replaced
+
+_NO_FILE_EXISTS = StandIn(os, path=StandIn(os.path, exists=lambda path: False))
+
+
+class CheckedLoading(Dataset):
+    """Stands before a data set of RecBole's: its files are read and split as ours are, and wrong filters refused."""
+
+    def __reduce__(self) -> Any:
+        """Be pickled as RecBole's own class, which others read without us."""
+        plain = Dataset.__new__(type(self).__mro__[2])
+        vars(plain).update(vars(self))
+        return plain.__reduce_ex__(1)
+
+    def _load_inter_feat(self, token: str, dataset_path: str) -> None:
+        load_interactions(_unbound(super()._load_inter_feat), self, token, dataset_path)
+
+    def _load_feat(self, filepath: str, source: Any) -> Any:
+        return read_file(_unbound(super()._load_feat), self, filepath, source)
+
+    def _filter_by_field_value(self) -> None:
+        check_filters(_unbound(super()._filter_by_field_value), self)
+
+    def build(self) -> list[Dataset]:
+        """Split at one moment for all users if the protocol asks for it."""
+        parts: list[Dataset] = build_by_global_time(self) if splits_by_global_time(self) else super().build()
+        return parts
+
+
+def _unbound(method: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self, *arguments: method(*arguments)
+
+
+@cache
+def _checked(dataset_class: type) -> type:
+    """Return a class of RecBole's data sets whose files are read as ours are."""
+    return type(dataset_class.__name__, (CheckedLoading, dataset_class), {"__module__": __name__})
+
+
+def create_dataset(config: Config) -> Dataset:
+    """Read the files of the data set, which is not yet split; a saved one is unpickled only with ``trust_pickles``.
+
+    RecBole unpickles whatever lies in ``checkpoint_dir`` under the right name (data/utils.py:61).
+    """
+    home, name = recbole.data.dataset, f"{config['model']}Dataset"
+    if is_ours(config.model_class):
+        make: Any = hooks.make_dataset
+    elif has_user_rows(config):
+        make = BERT4RecDataset
+    else:
+        kinds = {ModelType.SEQUENTIAL: SequentialDataset, ModelType.KNOWLEDGE: KnowledgeBasedDataset}
+        named = getattr(home, f"{parent_of(config.model_class)}Dataset", None)
+        make = _checked(named or kinds.get(config["MODEL_TYPE"], Dataset))
+    files = os if _trusts_pickles(config, "dataset_save_path") else _NO_FILE_EXISTS
+    with replaced(home, name, make), replaced(recbole_data, "os", files):
+        return recbole_data.create_dataset(config)
+
+
+def data_preparation(config: Config, dataset: Dataset) -> tuple[AbstractDataLoader, ...]:
+    """Return the loaders of the training, validation and test part; saved ones are unpickled with ``trust_pickles``."""
+    saved = recbole_data.load_split_dataloaders if _trusts_pickles(config, "dataloaders_save_path") else _none
+    samplers, loader_class = recbole_data.create_samplers, partial(_loader_class, recbole_data.get_dataloader)
+    if not is_of_this_package(config):  # the hook does it for ours
+        samplers = partial(create_samplers, samplers)
+    with (
+        replaced(recbole_data, "load_split_dataloaders", saved),
+        replaced(recbole_data, "get_dataloader", loader_class),
+        replaced(recbole_data, "create_samplers", samplers),
+    ):
+        loaders: tuple[AbstractDataLoader, ...] = recbole_data.data_preparation(config, dataset)
+    return loaders
+
+
+def _none(config: Config) -> None:
+    """Have no saved loaders."""
+
+
+def _loader_class(recboles: Callable[..., Any], config: Config, phase: str) -> type[AbstractDataLoader]:
+    """Return the loader of whole windows, or RecBole's for the parent of a user's own model."""
+    if is_of_this_package(config):
+        return recboles(config, phase)
+    if phase == "train" and has_user_rows(config):
+        return UserRowsDataLoader
+    model = config["model"]
+    config["model"] = parent_of(config.model_class)  # RecBole has a table by names
+    try:
+        return recboles(config, phase)
+    finally:
+        config["model"] = model
+
+
+def _trusts_pickles(config: Config, option: str) -> bool:
+    """Tell whether saved data may be unpickled; else refuse a file that ``option`` names."""
+    if config["trust_pickles"] is True:
+        return True
+    if config[option]:
+        raise UserError(
+            f"`{option}` {config[option]} is a pickle, which can run any code as it is read; --trust_pickles=True "
+            "reads it, for files whose maker you trust"
+        )
+    return False
+
+
+class _OnWindows(SequentialRecommender):
+    """Stands before a causal model of RecBole's: its loss takes whole windows (sasrec.py:116)."""
+
+    def calculate_loss(self: Any, interaction: Interaction) -> Tensor:
+        """Return the loss of rows or windows."""
+        return loss_of_windows(_unbound(super().calculate_loss), self, interaction)
+
+
+class _Counting(Pop):
+    """RecBole's Pop counts an item once a batch, however often it stands there (pop.py:47)."""
+
+    def calculate_loss(self: Any, interaction: Interaction) -> Tensor:
+        """Count every interaction of a batch."""
+        counts, items = self.item_cnt.clone(), interaction[self.ITEM_ID]
+        loss: Tensor = super().calculate_loss(interaction)
+        counts.index_add_(0, items, torch.ones_like(items).unsqueeze(1))
+        self.item_cnt, self.max_cnt = counts, counts.max(dim=0)[0]
+        return loss
+
+
+def make_model(config: Config, train_data: AbstractDataLoader) -> AbstractRecommender:
+    """Set the seed of this process and make the model, with weights as they are before training."""
+    init_seed(config["seed"] + rank_of(config), config["reproducibility"])
+    model_class: Any = config.model_class
+    if model_class is Pop:
+        model_class = type("Pop", (_Counting,), {})
+    elif not is_of_this_package(config) and has_user_rows(config):
+        model_class = type(model_class.__name__, (_OnWindows, model_class), {})
+    model: AbstractRecommender = model_class(config, train_data._dataset).to(config["device"])
+    getLogger().info(model)
+    return model
+
+
+class _OnAnyDevice(Trainer):
+    """Stands before a trainer of RecBole's: several processes train on the CPU, and a history is encoded once."""
+
+    def __init__(self, config: Config, model: AbstractRecommender) -> None:
+        with replaced(recbole_trainer, "DistributedDataParallel", _distributed):
+            super().__init__(config, model)
+
+    def evaluate(self, eval_data: AbstractDataLoader, load_best_model: bool = True, *args: Any, **kwargs: Any) -> Any:
+        """Wait until the first process has written the checkpoint that all read (trainer.py:583)."""
+        if eval_data and load_best_model and dist.is_initialized():
+            dist.barrier()
+        return super().evaluate(eval_data, load_best_model, *args, **kwargs)
+
+    def _neg_sample_batch_eval(self, batched_data: Any) -> Any:
+        return score_candidates(_unbound(super()._neg_sample_batch_eval), self, batched_data)
+
+
+def _distributed(module: torch.nn.Module, device_ids: list[int] | None = None, **kwargs: Any) -> torch.nn.Module:
+    """Return torch's DistributedDataParallel, which takes no device ids on the CPU (trainer.py:62)."""
+    on_gpu = next(module.parameters()).is_cuda
+    return DistributedDataParallel(module, device_ids=device_ids if on_gpu else None, **kwargs)
+
+
+@cache
+def _on_any_device(trainer_class: type) -> type:
+    return type(trainer_class.__name__, (_OnAnyDevice, trainer_class), {})
+
+
+def make_trainer(config: Config, model: AbstractRecommender, callbacks: Iterable[Callback] = ()) -> Trainer:
+    """Make RecBole's trainer of the model, which calls the callbacks."""
+    if is_ours(config.model_class):
+        return BERT4RecTrainer(config, cast(BERT4Rec, model), callbacks)
+    kind: type = recbole_utils.get_trainer(config["MODEL_TYPE"], parent_of(config.model_class))
+    if issubclass(kind, Trainer):
+        kind = _on_any_device(kind)
+    return observed(kind)(config, model, callbacks)

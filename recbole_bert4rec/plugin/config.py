@@ -1,0 +1,411 @@
+"""RecBole's configuration as this package makes it: layers of options, defaults, checks, and the device.
+
+Our programs make a :class:`PluginConfig`. A ``Config`` of RecBole that names a model of ours gets the same defaults and
+checks by the hooks.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from contextlib import nullcontext
+from copy import deepcopy
+from dataclasses import dataclass, field
+from importlib.abc import Traversable
+from logging import getLogger
+from pathlib import Path, PurePath
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import torch
+import yaml
+from recbole.config import Config
+from recbole.utils import ModelType
+
+from recbole_bert4rec.checkpoints.checkpoint import is_plain, without_places
+from recbole_bert4rec.options.checks import (
+    Kinds,
+    mistakes_of_another_model,
+    mistakes_of_options,
+    take_numbers,
+    unknown_names,
+)
+from recbole_bert4rec.options.flags import literal
+from recbole_bert4rec.options.kinds import AUTO, misfits
+from recbole_bert4rec.options.known import FOLLOWED_BY_ALL, is_known, known_to_every_model
+from recbole_bert4rec.options.recboles import documented_in
+from recbole_bert4rec.options.table import OPTIONS, OURS_ONLY, SHAPES_DATA
+from recbole_bert4rec.options.user_models import (
+    SHIPPED,
+    Model,
+    is_ours,
+    named_in_file,
+    options_read_by,
+    parent_of,
+    property_files,
+    source_of,
+)
+from recbole_bert4rec.plugin.global_split import asks_for_global_time
+from recbole_bert4rec.system.constants import MODEL_NAME, NAMES_OF_COLUMNS, OUR_MODELS, STOCK_MODEL_NAME
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.resources import shipped
+from recbole_bert4rec.system.scoped import replaced
+from recbole_bert4rec.system.yaml_files import FileOptions, read_yaml
+
+SEQUENTIAL_SPLIT = {"split": {"LS": "valid_and_test"}, "order": "TO", "group_by": "user"}
+"""The split of a sequential model if the user names none; RecBole fills gaps with a random one."""
+CAUSAL_MODELS = ("GRU4Rec", "SASRec")
+"""RecBole's models whose output at a position depends on nothing after it, and is read by ``gather_indexes``."""
+_OF_THE_TRANSFORM = ("mask_ratio", "ft_ratio")
+"""Options that RecBole reads for any model, but only if ``transform`` masks the sequences."""
+_DERIVED = {
+    "MODEL_TYPE",
+    "MODEL_INPUT_TYPE",
+    "eval_type",
+    "device",
+    "valid_neg_sample_args",
+    "test_neg_sample_args",
+    "valid_metric_bigger",
+    "single_spec",
+    "local_rank",
+    "world_size",
+    "nproc",
+    "offset",
+    "ip",
+    "port",
+}
+"""Values that RecBole works out by itself, or that belong to one process of a run."""
+
+
+@dataclass(frozen=True)
+class Layers:
+    """Options by where they come from; each layer wins over those before it.
+
+    Attributes:
+        stored: those of a checkpoint.
+        of_log: those with which the data set of a converted log is read.
+        files: those of each configuration file.
+        options: those of Python, and of this package's command line; texts are the values that they spell.
+        flags: those of another program's command line, which has flags of its own among them; all are texts.
+    """
+
+    stored: Mapping[str, Any] = field(default_factory=dict)
+    of_log: Mapping[str, Any] = field(default_factory=dict)
+    files: tuple[Mapping[str, Any], ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    flags: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def in_files(self) -> dict[str, Any]:
+        """The options of the configuration files; later ones win."""
+        return {name: value for options in self.files for name, value in options.items()}
+
+    @property
+    def spoken(self) -> dict[str, Any]:
+        """The user's options from Python or a command line."""
+        return {**self.options, **self.flags}
+
+    @property
+    def from_user(self) -> dict[str, Any]:
+        """The user's options for this run, those of files too."""
+        return {**self.in_files, **self.spoken}
+
+    def where(self, name: str) -> str:
+        """Return file and line of an option, to begin a message; nothing if no configuration file decides it."""
+        options = next((options for options in reversed(self.files) if name in options), None)
+        if name in self.spoken or not isinstance(options, FileOptions):
+            return ""
+        return f"{options.file}, line {options.lines[name]}: " if name in options.lines else f"{options.file}: "
+
+    @property
+    def literal_values(self) -> dict[str, Any]:
+        """The user's options; a text from Python or a command line is the value that it spells."""
+        spoken = {name: literal(value) if isinstance(value, str) else value for name, value in self.spoken.items()}
+        return {**self.in_files, **spoken}
+
+
+class PluginConfig(Config):
+    """A configuration from layers alone: no file and no command line is read."""
+
+    def __init__(self, model: Model, dataset: str, layers: Layers) -> None:
+        self.option_layers = layers
+        super().__init__(model=model, dataset=dataset, config_dict=dict(layers.options))
+
+    def __reduce__(self) -> Any:
+        """Be pickled as RecBole's own class: RecBole's models store theirs, which others read without us."""
+        plain = Config.__new__(Config)
+        vars(plain).update({name: value for name, value in vars(self).items() if name != "option_layers"})
+        return plain.__reduce_ex__(1)
+
+    def _load_config_files(self, file_list: list[str] | None) -> dict[str, Any]:
+        layers = self.option_layers
+        return deepcopy({**layers.stored, **layers.of_log, **layers.in_files})
+
+    def _load_cmd_line(self) -> dict[str, Any]:
+        return self._convert_config_dict(dict(self.option_layers.flags))
+
+    def _convert_config_dict(self, config_dict: dict[str, Any]) -> dict[str, Any]:
+        """Turn texts into the values that they spell, where RecBole runs them as programs (configurator.py:131).
+
+        The name of a column stays a text, whatever it spells.
+        """
+        for key, value in config_dict.items():
+            if isinstance(value, str):
+                parsed = literal(value)
+                is_name = key in NAMES_OF_COLUMNS and isinstance(parsed, (bool, int, float))
+                config_dict[key] = value if is_name else parsed
+        return config_dict
+
+    def _load_internal_config_dict(self, model: str, model_class: type, dataset: str) -> None:
+        lay_defaults(self, super()._load_internal_config_dict, model_class, dataset)
+
+    def _set_default_parameters(self) -> None:
+        check_options(self, refuse_unknown=True)
+        super()._set_default_parameters()
+
+    def _init_device(self) -> None:
+        """Let several processes train on the CPU, with gloo, and keep connections that exist already.
+
+        RecBole needs nccl and a GPU for each (configurator.py:498).
+        """
+        final, connected = self.final_config_dict, torch.distributed.is_initialized()
+        if "local_rank" not in final:
+            super()._init_device()
+            return
+        local_rank, rank = final["local_rank"], final["local_rank"] + final["offset"]
+        if torch.cuda.is_available() and final["gpu_id"]:
+            with replaced(torch.distributed, "init_process_group", _nothing) if connected else nullcontext():
+                super()._init_device()
+        else:
+            del final["local_rank"]
+            super()._init_device()  # as for a single process on the CPU
+            if not connected:
+                address = f"tcp://{final['ip']}:{final['port']}"
+                torch.distributed.init_process_group("gloo", address, rank=rank, world_size=final["world_size"])
+            final.update(local_rank=local_rank, single_spec=False)
+        if rank != 0:
+            final.update(state="error", show_progress=False, verbose=False)
+
+
+def _nothing(*arguments: object, **more: object) -> None:
+    """Do nothing."""
+
+
+def flags_of_program() -> dict[str, str]:
+    """Return the flags that RecBole takes for options from the command line of a program that is not ours, as texts."""
+    return Config._load_cmd_line(cast(Config, SimpleNamespace(_convert_config_dict=dict)))
+
+
+def stored_config(values: Mapping[str, Any], **more: Any) -> PluginConfig:
+    """Return the configuration that a checkpoint stores; its folders are ignored, and options of the caller win."""
+    model = named_in_file(str(values["model"]), "the checkpoint")
+    return PluginConfig(model, values["dataset"], Layers(without_places({**values}), options=more))
+
+
+def plain_config(config: Config) -> dict[str, Any]:
+    """Return the values from which :func:`stored_config` makes the same configuration again."""
+    of_the_program = config.cmd_config_dict.keys() - config.external_config_dict.keys()
+    left_out = {*_DERIVED, *of_the_program}
+    values = {key: value for key, value in config.final_config_dict.items() if key not in left_out and is_plain(value)}
+    before_dataset_name = {**config.internal_config_dict, **config.external_config_dict}
+    values["model"] = source_of(config.model_class)
+    values["data_path"] = before_dataset_name.get("data_path")
+    negatives = values.get("train_neg_sample_args")
+    if isinstance(negatives, dict) and negatives.get("distribution") == "none":
+        values["train_neg_sample_args"] = None
+    return without_places(values)
+
+
+def _layers(config: Config) -> Layers:
+    """Return the layers of a configuration of our programs; a program of the user's own has none."""
+    return config.option_layers if isinstance(config, PluginConfig) else Layers()
+
+
+def is_of_this_package(config: Config) -> bool:
+    """Tell whether a configuration is of a model of this package or of a subclass, by its class."""
+    return is_ours(config.model_class) or source_of(config.model_class) in SHIPPED
+
+
+def lay_defaults(config: Config, recboles: Callable[..., None], model_class: Any, dataset: str) -> None:
+    """Lay a model's defaults, and those of a known data set, over RecBole's and below the user's options."""
+    if Path(dataset).name != dataset or dataset == ".." or "\0" in dataset:
+        raise UserError(f"the data set {dataset!r} is not a name; put NAME.inter into DATA_PATH/NAME/ and name both")
+    parent = parent_of(model_class)
+    recboles(MODEL_NAME if parent == STOCK_MODEL_NAME else parent, model_class, dataset)
+    internal, user_options = config.internal_config_dict, config.external_config_dict
+    if is_ours(model_class):  # a data set that RecBole saved is used again only if these are the same
+        arguments = config.parameters["Dataset"]
+        arguments += [name for name in (*SHAPES_DATA, "conversion") if name not in arguments]
+    _overlay(config, shipped("model") / f"{parent}.yaml")
+    for file in property_files(model_class):
+        internal.update(read_yaml(str(file)))
+    _overlay(config, shipped("dataset") / f"{dataset}.yaml")
+    if is_ours(model_class) and user_options.get("loss_type") == "BPR":
+        internal["seen_bias"] = False  # BPR cannot learn it
+    sequential = model_class.type == ModelType.SEQUENTIAL
+    # RecBole refuses its own default with a softmax; Pop would count sampled negatives as interactions (pop.py:47)
+    softmax = sequential and user_options.get("loss_type", internal.get("loss_type")) == "CE"
+    if softmax or parent == "Pop":
+        internal["train_neg_sample_args"] = None
+    needs_times = sequential or asks_for_global_time(user_options.get("eval_args"))
+    if needs_times and internal["load_col"] == {"inter": ["user_id", "item_id"]}:  # sample.yaml's
+        internal["load_col"] = {"inter": [user_options.get(field, internal[field]) for field in NAMES_OF_COLUMNS]}
+
+
+def _overlay(config: Config, file: Traversable) -> None:
+    if file.is_file():
+        config.internal_config_dict.update(yaml.load(file.read_text("utf-8"), Loader=config.yaml_loader))  # noqa: S506
+
+
+def check_options(config: Config, refuse_unknown: bool) -> None:
+    """Check a configuration before RecBole looks at it; say what has no effect.
+
+    A program of the user's own may have keys of its own: there only those that are near a known one are refused.
+    """
+    final, model_class = config.final_config_dict, cast(Any, config.model_class)
+    arguments = final["eval_args"]
+    if final["MODEL_TYPE"] == ModelType.SEQUENTIAL and isinstance(arguments, dict):
+        final["eval_args"] = {**SEQUENTIAL_SPLIT, **arguments}
+    written, documented = _understood(config)
+    if is_ours(model_class):
+        mistakes = mistakes_of_options(final, written, documented)
+    else:
+        mistakes = misfits(final, getattr(model_class, "option_kinds", {}))  # GRU4RecPlus has some of its own
+        mistakes += mistakes_of_another_model(final, written, config.model, documented)
+    if not final.get("allow_unknown"):  # a checkpoint's were accepted when it was made
+        new = written - _layers(config).stored.keys()
+        mistakes += unknown_names(new, known_to(config), refuse_unknown)
+    refuse(config, mistakes)
+    warn_of_no_effect(config)
+    _choose_device(config)
+
+
+def _understood(config: Config) -> tuple[set[str], Kinds]:
+    """Take the options as RecBole's users write them: numpy's numbers, texts that are numbers, ``Adam``."""
+    for values in (config.external_config_dict, config.final_config_dict):
+        for name, value in values.items():
+            values[name] = _plain(value)
+            if name in NAMES_OF_COLUMNS and isinstance(value, int) and not isinstance(value, bool):
+                values[name] = str(value)
+    final, written = config.final_config_dict, _written(config)
+    documented = documented_in(map(Path, property_files(config.model_class)))
+    take_numbers(final, written, parent_of(config.model_class), documented)
+    if isinstance(final["learner"], str):
+        final["learner"] = final["learner"].lower()  # as RecBole compares it
+    return written, documented
+
+
+def _plain(value: object) -> object:
+    """Return Python's value of numpy's numbers and arrays, and a path as a text."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, PurePath):
+        return str(value)
+    if isinstance(value, (list, tuple)) and any(isinstance(element, np.generic) for element in value):
+        return type(value)(map(_plain, value))
+    return value
+
+
+def _written(config: Config) -> set[str]:
+    """Return the names of the options that the user wrote, and keep no others among them.
+
+    RecBole takes every flag of a program for an option. Of a program that is not ours, those that nobody knows are its
+    own.
+    """
+    known = known_to(config)
+    written = {*config.file_config_dict, *config.variable_config_dict}
+    flags = config.cmd_config_dict.keys() - written
+    of_the_program = sorted(name for name in flags if not is_known(name, known))
+    if of_the_program:
+        getLogger().warning(f"taken for flags of the program, not for options: {', '.join(of_the_program)}")
+    for name in of_the_program:  # config[name] is still there, for the program
+        del config.external_config_dict[name]
+    return written | {name for name in flags if is_known(name, known)}
+
+
+def refuse(config: Config, mistakes: Iterable[str]) -> None:
+    """Refuse a configuration with mistakes, each of which begins with the name of the option, in backticks."""
+    layers = _layers(config)
+    if lines := [layers.where(mistake.partition("`")[2].partition("`")[0]) + mistake for mistake in mistakes]:
+        raise UserError(f"the configuration of {config.model} has mistakes:\n  " + "\n  ".join(lines))
+
+
+def known_to(config: Config) -> set[str]:
+    """Collect the options that the model of a configuration reads."""
+    return {*config.internal_config_dict, *options_read_by(config.model_class)}.union(*config.parameters.values())
+
+
+def warn_of_no_effect(config: Config, but: Iterable[str] = ()) -> None:
+    """Name the options that have no effect, with the reason; `but` lists those to leave out."""
+    for name, why in without_effect(config).items():
+        if name not in but:
+            getLogger().warning(f"option `{name}` {why}")
+
+
+def without_effect(config: Config, names: Iterable[str] | None = None) -> dict[str, str]:
+    """Return why options have no effect on the model, by their names; by default of those that the user chose."""
+    if names is None:
+        written, usual = config.external_config_dict, {**config.internal_config_dict, **_layers(config).stored}
+        names = [name for name in written if name not in usual or written[name] != usual[name]]
+    known = known_to(config)
+    reasons = {name: _why_no_effect(name, config.model_class, config.final_config_dict, known) for name in names}
+    return {name: why for name in sorted(reasons) if (why := reasons[name]) is not None}
+
+
+def _why_no_effect(name: str, model_class: Any, config: Mapping[str, Any], known: AbstractSet[str]) -> str | None:
+    """Return why an option has no effect on a model; None if it has one."""
+    model = model_class.__name__
+    if is_ours(model_class):
+        if (unmet := _unmet_need(name, model_class, config)) is not None:
+            return unmet
+        if name == "train_neg_sample_args":
+            return "has no effect: the losses draw their own negatives"
+        if name == "train_batch_size" and config["batch_sequences"] is not None:
+            return f"has no effect beside batch_sequences, which is {config['batch_sequences']}"
+    elif name in OURS_ONLY:
+        return f"is for {', '.join(OUR_MODELS)} and has no effect on {model}"
+    elif name in _OF_THE_TRANSFORM and not config.get("transform"):
+        return f"is another model's and has no effect on {model}"
+    if name == "training_rows" and model not in CAUSAL_MODELS and source_of(model_class) not in SHIPPED:
+        return f"is for {', '.join(CAUSAL_MODELS)} and has no effect on {model}"
+    if is_known(name) and name not in known and name not in FOLLOWED_BY_ALL | known_to_every_model():
+        return f"is another model's and has no effect on {model}"
+    return None
+
+
+def _unmet_need(name: str, model_class: Any, config: Mapping[str, Any]) -> str | None:
+    """Say which value of another option an option of our models needs; None if it has it, or the data decide."""
+    needs = OPTIONS[name].needs if name in OPTIONS else None
+    if needs is None:
+        return None
+    other, values = needs
+    loss_of = next(vars(parent)["loss_of"] for parent in model_class.__mro__ if "loss_of" in vars(parent))
+    own_loss = other == "loss_type" and not loss_of.__module__.startswith("recbole_bert4rec.")
+    if own_loss or config[other] in (AUTO, *values):
+        return None
+    return f"is for {other} {' or '.join(values)} and has no effect with {config[other]}"
+
+
+def _choose_device(config: Config) -> None:
+    """Compute on the processor with ``use_gpu: False`` or ``gpu_id: -1``; say so if a wanted GPU is not there."""
+    final, options = config.final_config_dict, config.external_config_dict
+    if "device" in options:
+        getLogger().warning(
+            f"option `device` ({options['device']!r}) has no effect: the device follows from `use_gpu` and `gpu_id`"
+        )
+    if final["use_gpu"] is False or str(final["gpu_id"]) in ("", "-1"):
+        final["gpu_id"] = ""
+        return
+    stored = _layers(config).stored
+    wanted = [f"{name}={options[name]!r}" for name in ("use_gpu", "gpu_id") if options.get(name) and name not in stored]
+    if wanted and not torch.cuda.is_available():
+        cuda = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+        built = "is built without CUDA" if torch.version.cuda is None else f"sees CUDA_VISIBLE_DEVICES={cuda}"
+        getLogger().warning(
+            f"{' and '.join(wanted)}: torch {torch.__version__} {built} and finds no GPU, so the processor computes; "
+            "use_gpu=False says the same without this line"
+        )

@@ -1,1 +1,0 @@
-"""Changes of RecBole, each with its reason."""
