@@ -1,10 +1,12 @@
-"""Checkpoints: what they hold, and which runs may go on from them."""
+"""A run that is interrupted and resumed ends as one that is not; which runs may go on from a checkpoint."""
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -12,31 +14,78 @@ from recbole_bert4rec.checkpoints import checkpoint
 from recbole_bert4rec.checkpoints.checkpoint import OtherDataError
 from recbole_bert4rec.options.table import FIXED_ON_RESUME
 from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.training.run import run
+from tests.helpers.data import CYCLE
+from tests.helpers.runs import QUIET, StopAfter, make_config, make_trainer, prepare
 from tests.helpers.small import ROWS, equal, start, weights
+
+EPOCHS = 8
 
 
 @pytest.mark.parametrize(
     "more",
-    [{}, {"loss_type": "sampled_softmax", "negatives": "popularity", "sparse_update": True}],
+    [
+        {"eval_args": {"mode": "pop20"}},
+        {"loss_type": "sampled_softmax", "negatives": "popularity", "sparse_update": True},
+    ],
     ids=str,
 )
-def test_a_resumed_run_ends_where_an_uninterrupted_one_does(options: dict, more: dict) -> None:
-    options = {**options, **more}
-    whole, train, valid, _ = start(**options, epochs=6, stopping_step=100)
-    whole.fit(train, valid, verbose=False, saved=False)
+def test_a_run_that_goes_on_from_its_best_epoch_ends_as_an_uninterrupted_one(
+    more: dict[str, Any], write_inter: Any
+) -> None:
+    options = {**QUIET, **write_inter(CYCLE), "hidden_size": 16, "stopping_step": 100, "metric_decimal_place": 8}
+    options |= {"learning_rate": 0.02, "epochs": EPOCHS, **more}
+    dataset = options.pop("dataset")
+    whole = run(dataset=dataset, options=options)
+    scores = [row["valid_score"] for row in whole.record["epochs"]]
+    stop = next(n for n in range(2, EPOCHS - 1) if scores[n] >= max(scores[:n]))  # its checkpoint was written
+    stopped = run(dataset=dataset, options=options, callbacks=[StopAfter(stop)])
+    assert stopped.record["best_epoch"] == stop
+    resumed = run(resume=str(stopped.checkpoint))
+    assert len(resumed.record["epochs"]) == EPOCHS
+    assert [row["valid"] for row in resumed.record["epochs"]] == [row["valid"] for row in whole.record["epochs"]]
+    assert resumed.record["best_epoch"] == whole.record["best_epoch"]
+    assert resumed.test_result == whole.test_result
+    one, other = (checkpoint.read(checkpoint.last_of(result.checkpoint)) for result in (whole, resumed))
+    assert equal(one["state_dict"], other["state_dict"])
 
-    first, train, valid, _ = start(**options, epochs=6, stopping_step=100)
-    for epoch in range(3):
-        first._train_epoch(train, epoch)
-        first._valid_epoch(valid)
-    first.checkpoints.data.item_tokens = whole.checkpoints.data.item_tokens  # fit takes them from the data
-    first._save_checkpoint(2, verbose=False)
-    torch.rand(1000)  # whatever happened in between
-    second, train, valid, _ = start(**options, epochs=6, stopping_step=100)
-    second.resume_checkpoint(first.saved_model_file)
-    assert second.start_epoch == 3
-    second.fit(train, valid, verbose=False, saved=False)
-    assert equal(weights(whole), weights(second))
+
+def test_every_random_generator_goes_on_where_the_checkpoint_was_written(write_inter: Any) -> None:
+    config = make_config(hidden_size=16, **write_inter(CYCLE))
+    _, train, *_ = prepare(config)
+    trainer = make_trainer(config, train)
+    trainer.checkpoints.data.item_tokens = [str(token) for token in train.dataset.field2id_token["item_id"]]
+    np.random.seed(7)
+    random.seed(7)
+    np.random.standard_normal()  # leaves half a pair behind
+    random.gauss(0, 1)
+    trainer._save_checkpoint(0, verbose=False)
+
+    def draw() -> list[float]:
+        return [
+            np.random.standard_normal(),
+            np.random.random(),
+            random.gauss(0, 1),
+            random.random(),
+            torch.rand(1).item(),
+        ]
+
+    wanted = draw()
+    draw()
+    trainer.resume_checkpoint(trainer.saved_model_file)
+    assert draw() == wanted
+
+
+def test_resuming_warns_of_nothing_that_the_user_did_not_write(
+    write_inter: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    options = {**QUIET, **write_inter(CYCLE), "hidden_size": 16, "epochs": 3}
+    dataset = options.pop("dataset")
+    stopped = run(model="SASRecPlus", dataset=dataset, options=options, callbacks=[StopAfter(0)])
+    with caplog.at_level("WARNING"):  # runs of earlier tests left the level at ERROR
+        run(resume=str(stopped.checkpoint), options={"mask_ratio": 0.3, "epochs": 2})
+    (said,) = [record.message for record in caplog.records if "no effect" in record.message]
+    assert "`mask_ratio`" in said
 
 
 @pytest.mark.parametrize(("epochs", "warns"), [(2, True), (4, False), (6, False)])
@@ -66,63 +115,50 @@ def test_a_checkpoint_that_lacks_an_option_which_shapes_it_is_refused_by_name(op
             again.resume_checkpoint("lacking.pth")
 
 
-def test_resuming_a_finished_run_leaves_its_checkpoint_alone(options: dict) -> None:
+def test_a_checkpoint_of_another_network_catalogue_or_validation_is_not_resumed(
+    options: dict, write_inter: Any
+) -> None:
+    options["valid_users"] = 10
+    trainer, train, valid, _ = start(**options, epochs=1)
+    trainer.fit(train, valid, verbose=False)
+    more = write_inter([*ROWS, ("u1", "one more", 99)], name="more")
+    for change, named in (
+        ({"hidden_size": 8}, r"hidden_size=16.* 8$"),
+        ({"valid_users": 9}, "valid_users"),
+        ({"seed": 7}, "seed"),
+        (more, r"\d+ items"),
+    ):
+        other, *_ = start(**{**options, "epochs": 2, **change})
+        with pytest.raises(UserError, match=named):
+            other.resume_checkpoint(trainer.saved_model_file)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({}, None),
+        ({"logit_adjustment": 30.0}, "logit_adjustment=0.0"),
+        ({"exclude_seen": True}, "exclude_seen=False"),
+        ({"eval_args": {"mode": "uni5"}}, "eval_args="),
+    ],
+    ids=str,
+)
+def test_a_finished_run_is_ranked_by_another_protocol_but_not_trained_on_by_it(
+    change: dict[str, Any], named: str | None, options: dict
+) -> None:
     trainer, train, valid, _ = start(**options, epochs=1)
     done = trainer.fit(train, valid, verbose=False)
     before = Path(trainer.saved_model_file).read_bytes()
-    again, train, valid, _ = start(**options, epochs=1)
-    again.resume_checkpoint(trainer.saved_model_file)
-    assert again.fit(train, valid, verbose=False) == done
-    assert Path(trainer.saved_model_file).read_bytes() == before
-
-
-def test_a_checkpoint_of_another_network_or_catalogue_is_not_resumed(options: dict, write_inter: Any) -> None:
-    trainer, train, valid, _ = start(**options, epochs=1)
-    trainer.fit(train, valid, verbose=False)
-    other, *_ = start(**{**options, "hidden_size": 8})
-    with pytest.raises(UserError, match=r"hidden_size=16.* 8$"):
-        other.resume_checkpoint(trainer.saved_model_file)
-    more = write_inter([*ROWS, ("u1", "one more", 99)], name="more")
-    other, *_ = start(**{**options, **more})
-    with pytest.raises(UserError, match=r"\d+ items"):
-        other.resume_checkpoint(trainer.saved_model_file)
-
-
-def test_a_checkpoint_is_ranked_by_another_protocol_but_not_trained_on_by_it(options: dict) -> None:
-    trainer, train, valid, _ = start(**options, epochs=2)
-    trainer.fit(train, valid, verbose=False)
-    before = Path(trainer.saved_model_file).read_bytes()
-    for changed, named in (
-        ({"logit_adjustment": 1.0}, "logit_adjustment=0.0"),
-        ({"exclude_seen": True}, "exclude_seen=False"),
-        ({"eval_args": {"mode": "uni5"}}, "eval_args="),
-    ):
-        other, *_ = start(**{**options, **changed}, epochs=9)
-        with pytest.raises(UserError, match=f"{named}.*--epochs=1"):
-            other.resume_checkpoint(trainer.saved_model_file)
-        other, *_ = start(**{**options, **changed}, epochs=1)
-        other.resume_checkpoint(trainer.saved_model_file)
-    assert Path(trainer.saved_model_file).read_bytes() == before
-
-
-def test_the_logit_adjustment_may_be_chosen_when_a_checkpoint_is_ranked(options: dict) -> None:
-    trainer, train, valid, _ = start(**options, epochs=1)
-    trainer.fit(train, valid, show_progress=False)
-    again, train, valid, _ = start(**options, epochs=1, logit_adjustment=30.0)
+    again, train, valid, _ = start(**{**options, **change}, epochs=1)
     again.resume_checkpoint(trainer.saved_model_file)
     assert equal(weights(trainer), weights(again))
-    score, result = again.fit(train, valid, show_progress=False)
-    assert result == again.evaluate(valid, load_best_model=False)
-    assert score != trainer.best_valid_score
-
-
-@pytest.mark.parametrize("change", [{"valid_users": 9}, {"valid_users": 10, "seed": 7}], ids=str)
-def test_what_was_trained_is_not_validated_on_after_resuming(options: dict, change: dict) -> None:
-    trainer, train, valid, _ = start(**options, epochs=1, valid_users=10)
-    trainer.fit(train, valid, show_progress=False)
-    again, *_ = start(**{**options, "epochs": 2, "valid_users": 10, **change})
-    with pytest.raises(UserError, match=r"valid_users|seed"):
-        again.resume_checkpoint(trainer.saved_model_file)
+    found = again.fit(train, valid, verbose=False)
+    assert (found == done) == (not change)
+    assert Path(trainer.saved_model_file).read_bytes() == before
+    if named is not None:
+        more, *_ = start(**{**options, **change}, epochs=9)
+        with pytest.raises(UserError, match=f"{named}.*--epochs=1"):
+            more.resume_checkpoint(trainer.saved_model_file)
 
 
 def test_an_untrained_model_is_kept_and_read_again(options: dict) -> None:
