@@ -22,6 +22,13 @@ from tests.helpers.small import ROWS, equal, start, weights
 EPOCHS = 8
 
 
+def trained(**options: Any) -> tuple[Any, Any]:
+    """A trainer after an epoch, with its checkpoint, and the loader of the test."""
+    trainer, train, valid, test = start(**{"epochs": 1, **options})
+    trainer.fit(train, valid, verbose=False)
+    return trainer, test
+
+
 @pytest.mark.parametrize(
     "more",
     [
@@ -94,8 +101,7 @@ def test_a_resumed_run_compares_the_warm_up_with_the_steps_of_all_its_epochs(
 ) -> None:
     _, train, *_ = start(**options, epochs=1)
     options["warmup_steps"] = 4 * len(train)
-    first, train, valid, _ = start(**options, epochs=1)
-    first.fit(train, valid, verbose=False)
+    first, *_ = trained(**options)
     second, train, valid, _ = start(**options, epochs=epochs)
     second.resume_checkpoint(first.saved_model_file)
     with caplog.at_level("WARNING"):
@@ -104,8 +110,7 @@ def test_a_resumed_run_compares_the_warm_up_with_the_steps_of_all_its_epochs(
 
 
 def test_a_checkpoint_that_lacks_an_option_which_shapes_it_is_refused_by_name(options: dict) -> None:
-    trainer, train, valid, _ = start(**options, epochs=1)
-    trainer.fit(train, valid, verbose=False)
+    trainer, _ = trained(**options)
     again, *_ = start(**options, epochs=2)
     for name in {*FIXED_ON_RESUME} - {"valid_users", "warm_start"}:
         state = checkpoint.read(trainer.saved_model_file)
@@ -119,8 +124,7 @@ def test_a_checkpoint_of_another_network_catalogue_or_validation_is_not_resumed(
     options: dict, write_inter: Any
 ) -> None:
     options["valid_users"] = 10
-    trainer, train, valid, _ = start(**options, epochs=1)
-    trainer.fit(train, valid, verbose=False)
+    trainer, _ = trained(**options)
     more = write_inter([*ROWS, ("u1", "one more", 99)], name="more")
     for change, named in (
         ({"hidden_size": 8}, r"hidden_size=16.* 8$"),
@@ -146,14 +150,13 @@ def test_a_checkpoint_of_another_network_catalogue_or_validation_is_not_resumed(
 def test_a_finished_run_is_ranked_by_another_protocol_but_not_trained_on_by_it(
     change: dict[str, Any], named: str | None, options: dict
 ) -> None:
-    trainer, train, valid, _ = start(**options, epochs=1)
-    done = trainer.fit(train, valid, verbose=False)
+    trainer, _ = trained(**options)
     before = Path(trainer.saved_model_file).read_bytes()
     again, train, valid, _ = start(**{**options, **change}, epochs=1)
     again.resume_checkpoint(trainer.saved_model_file)
     assert equal(weights(trainer), weights(again))
     found = again.fit(train, valid, verbose=False)
-    assert (found == done) == (not change)
+    assert (found == (trainer.best_valid_score, trainer.best_valid_result)) == (not change)
     assert Path(trainer.saved_model_file).read_bytes() == before
     if named is not None:
         more, *_ = start(**{**options, **change}, epochs=9)
@@ -162,15 +165,13 @@ def test_a_finished_run_is_ranked_by_another_protocol_but_not_trained_on_by_it(
 
 
 def test_an_untrained_model_is_kept_and_read_again(options: dict) -> None:
-    trainer, train, valid, test = start(**options, epochs=0)
-    trainer.fit(train, valid, verbose=False)
+    trainer, test = trained(**options, epochs=0)
     assert checkpoint.read(trainer.saved_model_file)["epoch"] == -1
     assert trainer.evaluate(test) == trainer.evaluate(test, load_best_model=False)
 
 
 def test_weights_never_meet_items_that_have_other_numbers(options: dict, write_inter: Any) -> None:
-    trainer, train, valid, test = start(**options, epochs=1)
-    trainer.fit(train, valid, verbose=False)
+    trainer, test = trained(**options)
     trainer.evaluate(test, model_file=trainer.saved_model_file)
     file = checkpoint.read(trainer.saved_model_file)
     renumbered = write_inter(ROWS[::-1], name="renumbered")  # the same items, met in another order
