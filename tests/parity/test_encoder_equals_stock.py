@@ -32,9 +32,7 @@ def pair(**options: Any) -> tuple[BERT4Rec, nn.Module]:
 
 @pytest.mark.parametrize("hidden_act", ["gelu", "relu", "swish", "tanh", "sigmoid"])
 @pytest.mark.parametrize(("n_layers", "n_heads"), [(1, 1), (2, 2), (3, 4)])
-def test_hidden_states_are_equal_at_every_item_also_with_padding_and_so_are_their_gradients(
-    hidden_act: str, n_layers: int, n_heads: int
-) -> None:
+def test_hidden_states_are_equal_at_every_item_also_with_padding(hidden_act: str, n_layers: int, n_heads: int) -> None:
     ours, stock = pair(hidden_act=hidden_act, n_layers=n_layers, n_heads=n_heads)
     item_seq, lengths = padded([[1, 2, 3, 40, 5, 6, 7, 8, 9, 10], [4, 40], [40]])
     a, b = ours(item_seq), stock(item_seq)

@@ -76,8 +76,8 @@ def test_all_metrics_equal_recboles(
     assert 0 < ours["gauc" if "GAUC" in metrics else "hit@10"] < 1
 
 
-def naive_metrics(trainer: Any, test: Any, k: int = 10) -> tuple[float, float]:
-    """HR@k and NDCG@k among the items that were not seen, history by history, score by score."""
+def naive_metrics(trainer: Any, test: Any, exclude_seen: bool, k: int = 10) -> tuple[float, float]:
+    """HR@k and NDCG@k, history by history, score by score."""
     dataset, model = test.dataset, trainer.model.eval()
     hits, gains = [], []
     for row in range(len(dataset)):
@@ -86,21 +86,26 @@ def naive_metrics(trainer: Any, test: Any, k: int = 10) -> tuple[float, float]:
             scores = model.full_sort_predict(rows)[0].tolist()
         user, target = int(rows["user_id"]), int(rows["item_id"])
         begin, position = int(dataset.sequences.offsets[user]), int(rows["target_position"])
-        seen = {0, *dataset.sequences.items[begin:position].tolist()} - {target}
-        better = sum(score > scores[target] for item, score in enumerate(scores) if item not in seen)
+        seen = set(dataset.sequences.items[begin:position].tolist()) if exclude_seen else set()
+        better = sum(
+            score > scores[target] for item, score in enumerate(scores) if item > 0 and item not in seen - {target}
+        )
         hits.append(better < k)
         gains.append(1 / np.log2(better + 2) if better < k else 0.0)
     return float(np.mean(hits)), float(np.mean(gains))
 
 
+@pytest.mark.parametrize("exclude_seen", [False, True])
 @pytest.mark.parametrize("split", SPLITS, ids=str)
-def test_the_full_ranking_without_seen_items_equals_a_naive_loop(split: dict[str, Any], write_inter: Any) -> None:
+def test_full_ranking_equals_a_naive_loop_seen_items_kept_or_not(
+    split: dict[str, Any], exclude_seen: bool, write_inter: Any
+) -> None:
     arguments = {"split": split, "order": "TO", "group_by": "user", "mode": "full"}
-    config = make_config("BERT4Rec", exclude_seen=True, eval_args=arguments, **setting(write_inter))
+    config = make_config("BERT4Rec", exclude_seen=exclude_seen, eval_args=arguments, **setting(write_inter))
     _, train, _, test = prepare(config)
     trainer = with_spread_scores(config, train)
     ours = trainer.evaluate(test, load_best_model=False)
-    assert (ours["hit@10"], ours["ndcg@10"]) == pytest.approx(naive_metrics(trainer, test), abs=1e-9)
+    assert (ours["hit@10"], ours["ndcg@10"]) == pytest.approx(naive_metrics(trainer, test, exclude_seen), abs=1e-9)
 
 
 def test_candidates_seen_before_are_out_of_the_ranking_but_never_a_target(write_inter: Any) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from recbole.config import Config
-from recbole.quick_start import quick_start
+from recbole.quick_start import quick_start, run_recbole
 from recbole.trainer import HyperTuning
 from recbole.utils import get_model
 
@@ -51,13 +51,17 @@ def test_columns_that_the_user_chooses_are_left_alone(write_inter: Any) -> None:
     assert make_config("Pop", dataset="unknown")["load_col"] == {"inter": ["user_id", "item_id"]}
 
 
-@pytest.mark.parametrize(
-    "negatives",
-    [{"train_neg_sample_args": {"distribution": "uniform", "sample_num": 2}}, {"neg_sampling": {"uniform": 1}}],
-    ids=str,
-)
-def test_negative_sampling_of_recbole_never_reaches_the_loader(negatives: dict[str, Any], write_inter: Any) -> None:
-    config = make_config(loss_type="BPR", **negatives, **write_inter(ROWS))
+def test_recboles_documented_example_runs(write_inter: Any) -> None:
+    options = {**QUIET, **write_inter(ROWS), "epochs": 1}
+    dataset = options.pop("dataset")
+    pairwise = {"loss_type": "BPR", "neg_sampling": {"uniform": 1}, **options}
+    result = run_recbole(model="BERT4Rec", dataset=dataset, config_dict=pairwise)
+    assert set(result) == {"best_valid_score", "valid_score_bigger", "best_valid_result", "test_result"}
+
+
+def test_negative_sampling_of_recbole_never_reaches_the_loader(write_inter: Any) -> None:
+    negatives = {"distribution": "uniform", "sample_num": 2}
+    config = make_config(loss_type="BPR", train_neg_sample_args=negatives, **write_inter(ROWS))
     _, train, valid, _ = prepare(config)
     assert sum(len(batch) for batch in train) == 20
     make_trainer(config, train).fit(train, valid, verbose=False, saved=False)
