@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from recbole_bert4rec.__main__ import main
-from recbole_bert4rec.plugin.patches import doctor, places, registry
+from recbole_bert4rec.cli import doctor
+from recbole_bert4rec.plugin import hooks
 
 
 def missing(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,7 +36,7 @@ def test_all_is_well_where_everything_is_installed(
     monkeypatch.setattr("sys.argv", ["recbole-bert4rec", "doctor"])
     assert main() == 0
     printed = capsys.readouterr().out
-    for name in ("1.2.1", *(patch.label for patch in registry.patches())):
+    for name in ("1.2.1", *(hook.reason.split()[0] for hook in hooks.HOOKS)):
         assert name in printed
 
 
@@ -60,7 +61,7 @@ def test_what_is_missing_or_broken_is_named_and_ends_with_1_where_bert4rec_needs
 def test_a_recbole_that_is_not_registered_or_does_not_fit_ends_with_1(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(places, "is_applied", lambda patch: False)
+    monkeypatch.setattr(hooks, "state_of", lambda hook: "to be made")
     assert doctor.main() == 1
 
     def patches() -> None:

@@ -1,21 +1,19 @@
-"""What this package decides for all models: texts are values, not programs; pickles are read where they are trusted."""
+"""A configuration of ours: its layers, texts that are values and not programs, pickles where they are trusted."""
 
 from __future__ import annotations
 
 import os
 import pickle
-import sys
 from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
 import pytest
-import recbole.data
-import recbole.data.utils
-import recbole.quick_start.quick_start
 from recbole.config import Config
-from recbole.utils import get_local_time
 
+from recbole_bert4rec.options.config_files import read_options
+from recbole_bert4rec.plugin.config import Layers, PluginConfig
+from recbole_bert4rec.plugin.distributed import name_of_now
 from recbole_bert4rec.system.errors import UserError
 from tests.helpers.runs import QUIET, make_config, prepare
 
@@ -47,20 +45,19 @@ VALUES = {
 
 def recboles(text: str) -> Any:
     """What RecBole itself makes of a text."""
-    own = Config._convert_config_dict.__wrapped__  # type: ignore[attr-defined]
-    return own(None, {"x": text})["x"]
+    return Config._convert_config_dict(None, {"x": text})["x"]
 
 
 @pytest.mark.parametrize("text", VALUES)
 def test_a_text_becomes_the_value_that_it_spells_as_in_recbole(text: str) -> None:
-    found = Config._convert_config_dict(None, {"x": text})["x"]
+    found = PluginConfig._convert_config_dict(None, {"x": text})["x"]
     assert (type(found), found) == (type(VALUES[text]), VALUES[text])
     assert (type(found), found) == (type(recboles(text)), recboles(text))
 
 
 def test_what_is_no_text_stays_what_it_is() -> None:
     given = OrderedDict(a=1, b=[None], c={"d": "1+1"}, e=None)
-    assert Config._convert_config_dict(None, given) is given
+    assert PluginConfig._convert_config_dict(None, given) is given
     assert given == {"a": 1, "b": [None], "c": {"d": "1+1"}, "e": None}
 
 
@@ -79,11 +76,9 @@ def test_what_is_no_text_stays_what_it_is() -> None:
     ids=range(8),
 )
 @pytest.mark.parametrize("model", ["BERT4Rec", "Pop"])
-def test_a_program_stays_a_text_and_does_not_run(model: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    if "=" not in text:
-        monkeypatch.setattr(sys, "argv", ["x", f"--wandb_project={text}"])
-        assert Config(model, "ml-100k", config_dict=QUIET)["wandb_project"] == text
-    monkeypatch.setattr(sys, "argv", ["x"])
+def test_a_program_stays_a_text_and_does_not_run(model: str, text: str) -> None:
+    flags = Layers(options=QUIET, flags={"wandb_project": text})
+    assert PluginConfig(model, "ml-100k", flags)["wandb_project"] == text
     assert make_config(model, wandb_project=text)["wandb_project"] == text
     assert not Path("pwned").exists()
 
@@ -101,10 +96,6 @@ def test_a_pickle_that_merely_lies_there_is_not_opened(model: str, write_inter: 
     for file in (f"toy-{name}.pth", f"toy-for-{model}-dataloader.pth"):
         (Path("saved") / file).write_bytes(pickle.dumps(Evil()))
     prepare(config)
-    for module in (recbole.data, recbole.data.utils, recbole.quick_start.quick_start):
-        assert len(module.create_dataset(config)) > 0
-    for module in (recbole.data, recbole.data.utils):
-        assert module.load_split_dataloaders(config) is None
     assert not Path("pwned").exists()
 
 
@@ -139,7 +130,7 @@ def test_a_pickle_that_is_only_named_is_refused(
 def test_a_file_does_not_say_that_pickles_are_trusted() -> None:
     Path("theirs.yaml").write_text("dataset_save_path: evil.pth\ntrust_pickles: True\n")
     with pytest.raises(UserError, match=r"theirs\.yaml.*`trust_pickles`"):
-        Config("Pop", "ml-100k", ["theirs.yaml"], QUIET)
+        read_options("theirs.yaml")
 
 
 @pytest.mark.parametrize("name", ["../x", "/etc/x", "x/y", "..", "x/", "x\0"])
@@ -153,12 +144,30 @@ def test_the_name_of_a_data_set_is_no_path(model: str, name: str) -> None:
 def test_a_tag_in_a_yaml_file_is_refused_in_one_line(value: str) -> None:
     Path("a.yaml").write_text(f"wandb_project: {value}\n")
     with pytest.raises(UserError, match=r"a\.yaml") as error:
-        Config("Pop", "ml-100k", ["a.yaml"], QUIET)
+        read_options("a.yaml")
     assert "\n" not in str(error.value)
     assert not Path("pwned").exists()
 
 
 def test_names_of_one_second_and_one_process_differ() -> None:
-    names = [get_local_time() for _ in range(50)]
+    names = [name_of_now() for _ in range(50)]
     assert len(set(names)) == 50
     assert all(str(os.getpid()) in name for name in names)
+
+
+def test_precedence_is_command_line_then_dictionary_then_file_then_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text("mask_ratio: 0.3\nft_ratio: 0.4\nn_layers: 3\n")
+    monkeypatch.setattr("sys.argv", ["x", "--n_layers=4"])
+    config = Config("BERT4Rec", "ml-100k", [str(file)], {"ft_ratio": 0.6, "n_layers": 5, **QUIET})
+    assert (config["mask_ratio"], config["ft_ratio"], config["n_layers"]) == (0.3, 0.6, 4)
+    assert config["transform"] is None
+    assert config["train_neg_sample_args"]["distribution"] == "none"
+
+
+def test_columns_that_the_user_chooses_are_left_alone(write_inter: Any) -> None:
+    chosen = {"inter": ["user_id", "item_id", "timestamp", "rating"]}
+    assert make_config(load_col=chosen)["load_col"] == chosen
+    assert make_config("Pop", dataset="unknown")["load_col"] == {"inter": ["user_id", "item_id"]}

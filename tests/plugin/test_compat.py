@@ -1,4 +1,4 @@
-"""Each patch of fixes.py: the fault is there without it and gone with it."""
+"""Each fault of RecBole that we mend: it is there without the change and gone with it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from recbole.evaluator import Collector, Evaluator
 from recbole.quick_start import load_data_and_model
 from recbole.trainer import HyperTuning, hyper_tuning
 
-from recbole_bert4rec.plugin.patches import compat
+from recbole_bert4rec.plugin import compat
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.scoped import replaced
 from tests.helpers.patches import original
@@ -143,7 +143,7 @@ def test_a_download_ends_well_without_process_group(tmp_path: Path, monkeypatch:
 def test_anomaly_detection_that_recbole_turns_on_is_off_in_our_programs_and_in_our_training() -> None:
     program = """
 import recbole_bert4rec, torch, recbole.model.sequential_recommender
-from recbole_bert4rec.plugin.patches.registry import in_program
+from recbole_bert4rec.plugin.hooks import in_program
 from recbole_bert4rec import BERT4Rec
 from recbole.quick_start import run_recbole
 seen = []
@@ -172,7 +172,7 @@ def test_pop_ranks_by_the_number_of_training_interactions(write_inter: Any, batc
     wanted = np.bincount(train.dataset.inter_feat[train.dataset.iid_field].numpy(), minlength=trainer.model.n_items)
     assert trainer.model.item_cnt.squeeze(1).tolist() == wanted.tolist()
     trainer.model.item_cnt.zero_()
-    original(type(trainer.model).calculate_loss)(trainer.model, next(iter(train)))
+    Pop.calculate_loss(trainer.model, next(iter(train)))
     assert trainer.model.item_cnt.max() == 1  # of a batch, however often it has the item
 
 
