@@ -31,17 +31,17 @@ def test_denormals_are_zero_inside_the_block_alone_which_ends_with_an_error_too(
     assert not are_zero()
 
 
-def test_a_run_takes_them_as_zero_in_training(write_inter: Any, seen_in_training: Any) -> None:
-    seen = seen_in_training(are_zero)
-    run(options={**QUIET, **write_inter(CYCLE), "hidden_size": 16, "epochs": 1})
-    assert seen == {True}
-    assert not are_zero()
-
-
-def test_a_trial_of_a_search_does_too(write_inter: Any, seen_in_training: Any) -> None:
+@pytest.mark.parametrize("is_trial", [False, True])
+def test_a_run_and_a_trial_of_a_search_take_them_as_zero_in_training(
+    is_trial: bool, write_inter: Any, seen_in_training: Any
+) -> None:
     seen = seen_in_training(are_zero)
     options = {**QUIET, **write_inter(CYCLE), "hidden_size": 16, "epochs": 1}
-    run_trial(Task("BERT4Rec", options.pop("dataset"), fixed=options), {}, None, None, lambda news: None)
+    dataset = options.pop("dataset")
+    if is_trial:
+        run_trial(Task("BERT4Rec", dataset, fixed=options), {}, None, None, lambda news: None)
+    else:
+        run(dataset=dataset, options=options)
     assert seen == {True}
     assert not are_zero()
 

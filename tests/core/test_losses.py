@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 import weakref
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -21,6 +22,7 @@ from recbole_bert4rec.core import reference
 from recbole_bert4rec.core.batching import epoch_generator
 from recbole_bert4rec.core.fast import cross_entropy as blocks
 from recbole_bert4rec.core.fast.cross_entropy import LogitOffset, Workspace, cross_entropy
+from recbole_bert4rec.core.fast.products import by_onednn
 from recbole_bert4rec.core.losses import (
     binary_cross_entropy,
     bpr,
@@ -117,9 +119,10 @@ def test_blocks_of_any_size_give_the_whole_softmax_with_offsets_too_and_gradient
         "_LEAST_ROWS": data.draw(st.integers(1, 5)),
         "_KEPT": data.draw(st.integers(1, 200)),
         "_BLOCK": {"cpu": data.draw(st.integers(1, 60))},
+        "_ROWS": data.draw(st.integers(1, 9)),
     }
     arguments = [hidden, embedding, bias, labels, weights, LogitOffset(by, rows, items)]
-    with mock.patch.multiple(blocks, **patches):
+    with mock.patch.multiple(blocks, **patches), by_onednn() if data.draw(st.booleans()) else nullcontext():
         found = cross_entropy(*arguments)
         with torch.no_grad():
             assert torch.equal(cross_entropy(*arguments), found)
