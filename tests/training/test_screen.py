@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from recbole.utils import init_logger
+from recbole.utils import logger as recbole_logger
 
 from recbole_bert4rec.comparison.comparison import Comparison
 from recbole_bert4rec.plugin.callbacks import Callback
@@ -57,15 +58,19 @@ def test_the_screen_has_a_line_an_epoch_and_the_file_has_recboles(
     assert "\x1b" not in shown
 
 
-def test_verbose_shows_what_recbole_shows_without_colours_where_none_are_wanted(
-    write_inter: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("NO_COLOR", "1")
+def test_verbose_shows_what_recbole_shows(write_inter: Any, capsys: pytest.CaptureFixture[str]) -> None:
     run(screen="verbose", **inputs(write_inter))
     shown = capsys.readouterr().err
     assert all(words in shown for words in RECBOLES)
-    assert "\x1b" not in shown
     assert not re.search(r"epoch +\d+ of", shown)
+
+
+@pytest.mark.parametrize("no_color", ["", "1"])
+def test_recbole_colours_its_lines_unless_no_color_says_otherwise(
+    no_color: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", no_color)
+    assert ("\x1b" in recbole_logger.set_color("a line", "red")) is not bool(no_color)
 
 
 def test_quiet_shows_warnings_alone(write_inter: Any, capsys: pytest.CaptureFixture[str]) -> None:
