@@ -167,16 +167,15 @@ def test_the_last_checkpoint_goes_on_only_beside_the_best_one(write_inter: Any) 
     asked = inputs(write_inter, epochs=4)
     last = interrupted(asked, (2, 1))
     best = Path(checkpoint.best_of(last))
-    content = best.read_bytes()
+    content, kept = best.read_bytes(), checkpoint.read(best)
     best.unlink()
     with pytest.raises(UserError, match=best.name):
         run(resume=last)
-    checkpoint.write(best, {**checkpoint.read(last), "epoch": -1})
-    with pytest.raises(UserError, match=best.name):
-        run(resume=last)
-    best.write_bytes(Path(run(**inputs(write_inter, epochs=2, seed=7)).checkpoint).read_bytes())  # of another run
-    with pytest.raises(UserError, match=best.name):
-        run(resume=last)
+    of_another_run = {"epoch": 99, "config": {**kept["config"], "seed": 7}}
+    for other in ({"epoch": -1}, {"best_valid_score": 0.99}, of_another_run):
+        checkpoint.write(best, {**kept, **other})
+        with pytest.raises(UserError, match=best.name):
+            run(resume=last)
     best.write_bytes(content)
     assert run(resume=last, options={"epochs": 3}).record["epochs"][-1]["epoch"] == 2
 
