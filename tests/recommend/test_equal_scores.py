@@ -11,7 +11,6 @@ import torch
 
 from recbole_bert4rec import append_items, load, run
 from recbole_bert4rec.checkpoints import checkpoint
-from recbole_bert4rec.recommend.answers import ranks_of
 from recbole_bert4rec.recommend.export import export
 from recbole_bert4rec.system.errors import UserError
 from tests.helpers.extras import needs_onnx
@@ -25,12 +24,6 @@ def trained(options: dict[str, Any]) -> Path:
     result = run(dataset="toy", options={**QUIET, **options, "epochs": 1, "topk": [3], "valid_metric": "MRR@3"})
     assert result.checkpoint is not None
     return result.checkpoint
-
-
-@pytest.mark.parametrize("equal", range(6))
-def test_a_target_stands_in_the_middle_of_its_equals_rounded_down_the_list(equal: int) -> None:
-    middle = np.mean(np.arange(1, equal + 2)) + 3
-    assert ranks_of(np.array([3]), np.array([equal])) == np.ceil(middle)
 
 
 def test_items_of_one_vector_are_judged_as_they_are_recommended(trained: Path) -> None:
