@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 import torch
 
-from recbole_bert4rec import Recommender, UserError, load
+from recbole_bert4rec import Recommender, UserError, load, run
 from tests.helpers.programs import BLOCKED, ROOT
-from tests.helpers.runs import make_config
+from tests.helpers.runs import QUIET, make_config
 from tests.helpers.trained import CHOICES, PROTOCOL, ROWS, SMALL, K, Trained, lists_of, trained
 
 
@@ -228,6 +228,15 @@ def test_histories_in_the_checkpoint_are_everybodys_to_the_last(write_inter: Any
     assert loaded.evaluate() == pytest.approx(wanted, abs=1e-6)
 
 
+@pytest.mark.parametrize("exclude_seen", [False, True])
+def test_a_run_recommends_as_its_checkpoint_does(exclude_seen: bool, write_inter: Any) -> None:
+    options = {**QUIET, **write_inter(ROWS), **SMALL, "exclude_seen": exclude_seen, "seen_bias": False}
+    result = run(options={**options, "keep_histories": True}, recommend="top.csv", k=4)
+    model = load(result.checkpoint, device="cpu")
+    pd.testing.assert_frame_equal(pd.read_csv("top.csv"), model.recommend(k=4), check_dtype=False, rtol=1e-5)
+    assert model.viewed.left_out is exclude_seen
+
+
 def test_an_unknown_target_is_a_miss(small: Trained, model: Recommender) -> None:
     histories, targets = small.histories()
     users = list(histories)
@@ -274,7 +283,8 @@ def test_what_cannot_be_answered_is_refused_in_one_line(model: Recommender) -> N
         assert "\n" not in str(error.value)
 
 
-def test_loading_draws_no_random_numbers_and_the_model_stays_while_its_file_is_written_over(small: Trained) -> None:
+def test_loading_draws_no_random_numbers_and_the_model_stays_while_its_file_is_written_over(write_inter: Any) -> None:
+    small = trained(write_inter, model="BERT4RecPlus")
     histories = small.histories()[0]
     torch.manual_seed(1)
     drawn = torch.rand(3)
