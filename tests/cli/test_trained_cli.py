@@ -160,6 +160,7 @@ WRONG = [
     ([*INPUT, "--exclude=no.txt"], "--exclude=no.txt"),
     ([*INPUT, "--exclude=not.txt"], "26 items, such as 'i"),
     ([*INPUT, "--filter_viewd=True"], "`--filter_viewed`"),
+    (["evaluate", "--input=bare.csv"], "26 items, such as 'i"),
     (["evaluate", "--topk=ten"], "--topk=ten"),
     (["evaluate", "--targets=log.csv"], "--input"),
     (["evaluate", "--input=log.csv", "--targets=log.csv"], "log.csv: user 'u"),

@@ -85,8 +85,3 @@ def test_scores_that_are_no_numbers_are_refused_wherever_they_are_asked_for(trai
     for ask in (model.recommend, model.evaluate):
         with pytest.raises(UserError, match="scores"):
             ask(HISTORIES)
-
-
-@pytest.mark.parametrize("k", [np.int64(3), np.uint8(3)])
-def test_a_whole_number_of_numpy_is_a_number_of_items(k: Any, trained: Path) -> None:
-    assert len(load(trained).recommend([["i4"]], k=k)) == 3

@@ -101,7 +101,7 @@ def test_histories_may_be_lists_a_dictionary_a_column_or_a_table_of_any_library(
     frame = pd.DataFrame(
         {"user_id": ["b", "a", "a", "a"], "item_id": ["i1", "i8", "i3", "i5"], "timestamp": [9, 3, 1, 2]}
     )
-    of_frame = lists_of(model.recommend(frame, k=4))
+    of_frame = lists_of(model.recommend(frame, k=np.uint8(4)))
     assert list(of_frame) == ["b", "a"]
     assert of_frame == {name: lists_of(by_user)[name] for name in "ba"}
     in_order = frame.sort_values("timestamp").drop(columns="timestamp")
