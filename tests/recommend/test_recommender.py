@@ -326,7 +326,6 @@ def test_what_is_by_user_may_stand_in_any_order_and_a_columns_index_names_users(
     assert model.rank_of(histories, targets).equals(wanted)
     assert wanted["item_id"].tolist() == ["i4", "i5"]
     assert model.rank_of(pd.Series(histories), targets).equals(wanted)
-    assert model.rank_of(histories, dict(targets)).equals(model.rank_of(histories, {"ann": "i4", "bob": "i5"}))
     everything = lists_of(model.recommend(histories, k=30, filter_viewed=False))
     first = {user: items[:2] for user, items in everything.items()}
     for exclude in (first, dict(reversed(first.items()))):
