@@ -159,7 +159,6 @@ def test_what_may_be_recommended_can_be_narrowed(model: Recommender) -> None:
         (-0.4, {}, True),
         (0.4, {}, False),
         (0.4, {"exclude_seen": True}, True),
-        (0.0, {"seen_bias": False}, False),
     ],
 )
 def test_auto_leaves_out_what_the_metric_left_out_or_else_follows_what_the_model_learnt(
