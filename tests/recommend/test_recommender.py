@@ -41,7 +41,7 @@ def test_the_recommended_items_are_those_of_the_test_item_by_item(
     found = trained(write_inter, seen_bias, name, **choice)
     result = found.trainer.evaluate(found.test, load_best_model=False)
     histories, targets = found.histories()
-    loaded, excluded = load(found.file, "cpu"), bool(choice.get("exclude_seen"))
+    loaded, excluded = load(found.file, "cpu", batch_size=7), bool(choice.get("exclude_seen"))
     table = loaded.recommend(histories, k=K, filter_viewed=excluded)
     best, compared = lists_of(table), 0
     for user, items in histories.items():
