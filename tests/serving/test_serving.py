@@ -511,6 +511,7 @@ def test_search_has_a_naive_twin() -> None:
 @pytest.mark.parametrize(
     ("text", "named"),
     [
+        ("id:token\ttitle:token\n1\tx\n", "'item_id'"),
         ("item_id:token\tyear:float\n1\t2\n", ""),
         ("item_id:token\ttitle:token\n1\t2\t3\n", "line 2"),
         ("item_id:token\ttitle:token\ttitle:token\n1\t2\t3\n", "'title'"),
