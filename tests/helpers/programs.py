@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
@@ -41,6 +42,16 @@ def main_here(words: list[str], name: str) -> subprocess.CompletedProcess[str]:
 def run_py(*arguments: str, **options: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(ROOT / "run.py"), *arguments, *flags_of(options)]
     return subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=300, check=False)
+
+
+def python(program: str, *arguments: str, folder: Path = Path()) -> list[str]:
+    """What a program of somebody's own prints, which lies in a folder of its own."""
+    folder.mkdir(exist_ok=True)
+    (folder / "theirs.py").write_text(textwrap.dedent(program))
+    command = [sys.executable, "-W", "ignore", "theirs.py", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=ENVIRONMENT, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
 
 
 def wait_for(condition: Callable[[], object], seconds: float = 300) -> None:
