@@ -156,15 +156,11 @@ def _changes() -> tuple[str | None, str]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of RecBole's dependencies
-            from recbole_bert4rec.plugin import hooks
+            from recbole_bert4rec.plugin.hooks import HOOKS, state_of
     except Exception as error:  # a library that does not fit may raise anything
         return f"RecBole does not work here ({type(error).__name__}: {error})", ""
-    states = [hooks.state_of(hook) for hook in hooks.HOOKS]
-    rows = [
-        (f"{hook.owner}.{hook.name}", f"{hook.reason} ({hook.line})", state)
-        for hook, state in zip(hooks.HOOKS, states, strict=True)
-    ]
-    unpatched = "it is not registered" if "to be made" in states else None
+    rows = [(f"{hook.owner}.{hook.name}", f"{hook.reason} ({hook.line})", state_of(hook)) for hook in HOOKS]
+    unpatched = "it is not registered" if any(row[-1] == "to be made" for row in rows) else None
     return unpatched, f"Changes of RecBole:\n{_table(rows, ('what', 'why', 'state'))}"
 
 

@@ -14,9 +14,9 @@ import pytest
 import torch
 import yaml
 from recbole.quick_start import load_data_and_model
+from recbole_bert4rec.plugin.layered_config import plain_config, stored_config
 
 from recbole_bert4rec.checkpoints import checkpoint
-from recbole_bert4rec.plugin.layered_config import plain_config, stored_config
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.run import run
 from tests.helpers.runs import make_config, make_trainer, prepare

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from recbole.utils import init_logger
 from recbole.utils import logger as recbole_logger
+from recbole_bert4rec.plugin.patches.policy_logs import _LogFile
 
 from recbole_bert4rec.comparison.comparison import Comparison
 from recbole_bert4rec.plugin.callbacks import Callback
-from recbole_bert4rec.plugin.patches.policy_logs import _LogFile
 from recbole_bert4rec.training.build import load_data
 from recbole_bert4rec.training.record import read_record
 from recbole_bert4rec.training.run import run
