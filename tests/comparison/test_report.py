@@ -212,7 +212,3 @@ def test_metrics_that_say_the_same_are_shown_once() -> None:
         "recall@5": [],
         "ndcg@1": ["mrr@1"],
     }
-
-
-def test_the_best_and_the_second_are_marked_and_ties_alike() -> None:
-    assert ranks([0.1, 0.3, 0.3, 0.2]) == [3, 1, 1, 2]
