@@ -10,13 +10,12 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from recbole.utils import init_logger
-from recbole.utils import logger as recbole_logger
-from recbole_bert4rec.plugin.patches.policy_logs import _LogFile
+from recbole.utils import set_color
 
 from recbole_bert4rec.comparison.comparison import Comparison
 from recbole_bert4rec.plugin.callbacks import Callback
 from recbole_bert4rec.training.build import load_data
+from recbole_bert4rec.training.logs import _LogFile, logged
 from recbole_bert4rec.training.record import read_record
 from recbole_bert4rec.training.run import run
 from recbole_bert4rec.training.screen import data_facts
@@ -70,7 +69,11 @@ def test_recbole_colours_its_lines_unless_no_color_says_otherwise(
     no_color: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_COLOR", no_color)
-    assert ("\x1b" in recbole_logger.set_color("a line", "red")) is not bool(no_color)
+    record = logging.LogRecord("any", logging.INFO, "", 0, set_color("a line", "red"), None, None)
+    with logged(make_config()):
+        (screen,) = [one for one in logging.getLogger().handlers if type(one) is logging.StreamHandler]
+        screen.filters[0].filter(record)
+        assert ("\x1b" in screen.format(record)) is not bool(no_color)
 
 
 def test_quiet_shows_warnings_alone(write_inter: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -158,9 +161,9 @@ def test_a_run_that_is_killed_leaves_its_epochs_in_its_record(model: str, write_
 def test_each_run_of_a_process_has_a_log_file_of_its_own_and_the_screen_is_wrapped_once(write_inter: Any) -> None:
     screens = []
     for model in ("Pop", "BERT4Rec"):
-        init_logger(make_config(model, **{**write_inter(ROWS), "state": "INFO"}))
-        logging.getLogger().info(f"a line of {model}")
-        screens.append(sys.stdout)
+        with logged(make_config(model, **{**write_inter(ROWS), "state": "INFO"})):
+            logging.getLogger().info(f"a line of {model}")
+            screens.append(sys.stdout)
     assert screens[0] is screens[1]
     assert "a line of Pop" in log_of("Pop")
     assert "a line of BERT4Rec" not in log_of("Pop")
