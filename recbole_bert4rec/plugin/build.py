@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from functools import cache, partial
+from functools import cache, partial, wraps
 from logging import getLogger
 from typing import Any, cast
 
@@ -27,7 +27,6 @@ from torch.nn.parallel import DistributedDataParallel
 
 from recbole_bert4rec.logs.atomic import load_interactions
 from recbole_bert4rec.options.user_models import is_ours, parent_of
-from recbole_bert4rec.plugin import hooks
 from recbole_bert4rec.plugin.callbacks import Callback, observed
 from recbole_bert4rec.plugin.candidates import create_samplers
 from recbole_bert4rec.plugin.cleaning import check_filters, read_file
@@ -35,6 +34,7 @@ from recbole_bert4rec.plugin.config import is_of_this_package
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.distributed import rank_of
 from recbole_bert4rec.plugin.global_split import build_by_global_time, splits_by_global_time
+from recbole_bert4rec.plugin.mapped import MappedDataset, reads_mapped
 from recbole_bert4rec.plugin.model import BERT4Rec
 from recbole_bert4rec.plugin.once_a_user import score_candidates
 from recbole_bert4rec.plugin.trainer import BERT4RecTrainer
@@ -43,6 +43,19 @@ from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.scoped import StandIn, replaced
 
 _NO_FILE_EXISTS = StandIn(os, path=StandIn(os.path, exists=lambda path: False))
+
+
+@wraps(BERT4RecDataset, updated=())  # RecBole's file of a saved data set has the name of the class
+def make_dataset(config: Config) -> Dataset:
+    """Make the data set that a configuration needs: RecBole's, for a class that only has the name of one of ours."""
+    if isinstance(config, dict):
+        raise UserError(
+            "load_data_and_model was imported from RecBole before recbole_bert4rec, so it takes the checkpoint for "
+            "one of RecBole; import it after recbole_bert4rec"
+        )
+    if is_ours(config.model_class):
+        return MappedDataset(config) if reads_mapped(config) else BERT4RecDataset(config)
+    return BERT4RecDataset(config) if has_user_rows(config) else SequentialDataset(config)
 
 
 class CheckedLoading(Dataset):
@@ -86,7 +99,7 @@ def create_dataset(config: Config) -> Dataset:
     """
     home, name = recbole.data.dataset, f"{config['model']}Dataset"
     if is_ours(config.model_class):
-        make: Any = hooks.make_dataset
+        make: Any = make_dataset
     elif has_user_rows(config):
         make = BERT4RecDataset
     else:

@@ -28,7 +28,8 @@ from recbole.utils import init_seed
 from recbole_bert4rec.checkpoints import checkpoint
 from recbole_bert4rec.checkpoints.checkpoint import ForeignFileError
 from recbole_bert4rec.options.user_models import known_as
-from recbole_bert4rec.plugin.config import stored_config
+from recbole_bert4rec.plugin import build
+from recbole_bert4rec.plugin.config import PluginConfig, stored_config
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.scoped import StandIn, replaced
 
@@ -81,12 +82,13 @@ def load_data_and_model(model_file: str, model: str | type | None = None) -> tup
     init_seed(config["seed"], config["reproducibility"])
     recbole_logger.init_logger(config)
     getLogger().info(config)
-    dataset = recbole_data.create_dataset(config)
+    ours: Any = build if isinstance(config, PluginConfig) else recbole_data
+    dataset = ours.create_dataset(config)
     getLogger().info(dataset)
-    loaders = recbole_data.data_preparation(config, dataset)
+    loaders = ours.data_preparation(config, dataset)
     training = loaders[0]._dataset
     init_seed(config["seed"], config["reproducibility"])
-    model_class: Any = config.model_class if "item_tokens" in state else recbole_utils.get_model(config["model"])
+    model_class: Any = config.model_class if ours is build else recbole_utils.get_model(config["model"])
     network = model_class(config, training).to(config["device"])
     with checkpoint.explain_misfit(model_file):
         network.load_state_dict(state["state_dict"])

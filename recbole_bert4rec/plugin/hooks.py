@@ -26,16 +26,15 @@ import recbole.trainer
 import torch
 from recbole.config import Config
 from recbole.data.dataloader import AbstractDataLoader
-from recbole.data.dataset import Dataset, SequentialDataset
+from recbole.data.dataset import Dataset
 
 from recbole_bert4rec.options.user_models import SHIPPED, is_ours, known_as, models_of_others
 from recbole_bert4rec.plugin import compat, model
+from recbole_bert4rec.plugin.build import make_dataset
 from recbole_bert4rec.plugin.candidates import CandidateDataLoader, create_samplers
 from recbole_bert4rec.plugin.config import PluginConfig, check_options, is_of_this_package, lay_defaults
-from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.loader import WindowDataLoader
-from recbole_bert4rec.plugin.mapped import MappedDataset, reads_mapped
-from recbole_bert4rec.plugin.user_rows import UserRowsDataLoader, has_user_rows
+from recbole_bert4rec.plugin.user_rows import UserRowsDataLoader
 from recbole_bert4rec.system.constants import (
     FOR_THE_USER,
     INSTALL_RECBOLE,
@@ -44,7 +43,6 @@ from recbole_bert4rec.system.constants import (
     STOCK_MODEL_NAME,
     SUPPORTED_RECBOLE,
 )
-from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.scoped import StandIn
 from recbole_bert4rec.system.workers import refuse_unguarded
 
@@ -118,19 +116,6 @@ def set_default_parameters(original: Callable[[Config], None], self: Config) -> 
     if is_of_this_package(self) and not isinstance(self, PluginConfig):
         check_options(self, refuse_unknown=False)
     original(self)
-
-
-@functools.wraps(BERT4RecDataset, updated=())  # RecBole's file of a saved data set has the name of the class
-def make_dataset(config: Config) -> Dataset:
-    """Make the data set that a configuration needs: RecBole's, for a class that only has the name of one of ours."""
-    if isinstance(config, dict):
-        raise UserError(
-            "load_data_and_model was imported from RecBole before recbole_bert4rec, so it takes the checkpoint for "
-            "one of RecBole; import it after recbole_bert4rec"
-        )
-    if is_ours(config.model_class):
-        return MappedDataset(config) if reads_mapped(config) else BERT4RecDataset(config)
-    return BERT4RecDataset(config) if has_user_rows(config) else SequentialDataset(config)
 
 
 def get_dataloader(

@@ -63,11 +63,13 @@ def test_a_request_that_cannot_be_followed_is_refused_before_anything_is_said(
     assert not list(Path().rglob("*.log"))
 
 
-@pytest.mark.parametrize("model", ["BERT4Rec", "SASRecPlus", "Pop", "GRU4Rec"])
+@pytest.mark.parametrize("model", ["BERT4Rec", "SASRecPlus", "GRU4Rec"])
 def test_a_result_has_recbole_s_dictionary_with_recbole_s_values_and_run_recbole_leaves_the_record_that_run_leaves(
     model: str, options: dict[str, Any]
 ) -> None:
     options = {**QUIET, **options, "epochs": 2, "metric_decimal_place": 8}
+    if model == "GRU4Rec":  # RecBole itself refuses its default with a softmax
+        options["train_neg_sample_args"] = None
     dataset = options.pop("dataset")
     theirs = run_recbole(model=model, dataset=dataset, config_dict=dict(options))
     records = [read_record(path) for path in Path("saved").glob("*.json")]
