@@ -17,7 +17,7 @@ from typing import Any
 import pandas as pd
 from recbole.utils import ModelType
 
-from recbole_bert4rec.checkpoints.checkpoint import is_plain, last_of
+from recbole_bert4rec.checkpoints import is_plain, last_of
 from recbole_bert4rec.comparison.comparison import Comparison, reference_config
 from recbole_bert4rec.comparison.progress import RunProgress
 from recbole_bert4rec.comparison.report import write_comparison

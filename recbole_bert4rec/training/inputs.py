@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from recbole.config import Config
 
-from recbole_bert4rec.checkpoints import checkpoint
+from recbole_bert4rec import checkpoints
 from recbole_bert4rec.logs.atomic import check_data_set
 from recbole_bert4rec.logs.conversion import read_record
 from recbole_bert4rec.logs.logs import data_set_name, is_table
@@ -144,7 +144,7 @@ def _check_name(dataset: str, options: Mapping[str, Any]) -> None:
 
 def _stored_options(stored: dict[str, Any], from_user: Mapping[str, Any]) -> dict[str, Any]:
     """Return a checkpoint's options, without those that the user's options replace under another name."""
-    options = checkpoint.without_places(stored)
+    options = checkpoints.without_places(stored)
     if "train_batch_size" in from_user and "batch_sequences" not in from_user:
         options.pop("batch_sequences", None)
     if not torch.cuda.is_available():  # the checkpoint may come from a machine that has a GPU
@@ -156,7 +156,7 @@ def _stored_options(stored: dict[str, Any], from_user: Mapping[str, Any]) -> dic
 
 def _shaping_options(warm: str) -> dict[str, Any]:
     """Return the model and the options that shape the weights of a checkpoint."""
-    options = checkpoint.read(warm)["config"]
+    options = checkpoints.read(warm)["config"]
     return {name: options[name] for name in ("model", *SHAPES_WEIGHTS) if name in options}
 
 

@@ -18,7 +18,7 @@ import yaml
 from recbole.config import Config
 from tabulate import tabulate
 
-from recbole_bert4rec.checkpoints.checkpoint import last_of, without_places
+from recbole_bert4rec.checkpoints import last_of, without_places
 from recbole_bert4rec.logs.item_vectors import digests
 from recbole_bert4rec.options.auto import most_epochs
 from recbole_bert4rec.options.kinds import is_number

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from recbole_bert4rec.checkpoints import checkpoint
-from recbole_bert4rec.checkpoints.checkpoint import OtherDataError
+from recbole_bert4rec import checkpoints
+from recbole_bert4rec.checkpoints import OtherDataError
 from recbole_bert4rec.options.table import FIXED_ON_RESUME
 from recbole_bert4rec.system.errors import UserError
 from tests.helpers.small import ROWS, equal, start, weights
@@ -59,9 +59,9 @@ def test_a_checkpoint_that_lacks_an_option_which_shapes_it_is_refused_by_name(op
     trainer.fit(train, valid, verbose=False)
     again, *_ = start(**options, epochs=2)
     for name in {*FIXED_ON_RESUME} - {"valid_users", "warm_start"}:
-        state = checkpoint.read(trainer.saved_model_file)
+        state = checkpoints.read(trainer.saved_model_file)
         del state["config"][name]
-        checkpoint.write("lacking.pth", state)
+        checkpoints.write("lacking.pth", state)
         with pytest.raises(UserError, match=rf"lacking\.pth.*{name}=None"):
             again.resume_checkpoint("lacking.pth")
 
@@ -128,7 +128,7 @@ def test_what_was_trained_is_not_validated_on_after_resuming(options: dict, chan
 def test_an_untrained_model_is_kept_and_read_again(options: dict) -> None:
     trainer, train, valid, test = start(**options, epochs=0)
     trainer.fit(train, valid, verbose=False)
-    assert checkpoint.read(trainer.saved_model_file)["epoch"] == -1
+    assert checkpoints.read(trainer.saved_model_file)["epoch"] == -1
     assert trainer.evaluate(test) == trainer.evaluate(test, load_best_model=False)
 
 
@@ -136,7 +136,7 @@ def test_weights_never_meet_items_that_have_other_numbers(options: dict, write_i
     trainer, train, valid, test = start(**options, epochs=1)
     trainer.fit(train, valid, verbose=False)
     trainer.evaluate(test, model_file=trainer.saved_model_file)
-    file = checkpoint.read(trainer.saved_model_file)
+    file = checkpoints.read(trainer.saved_model_file)
     renumbered = write_inter(ROWS[::-1], name="renumbered")  # the same items, met in another order
     other, others_train, others_valid, others_test = start(**{**options, **renumbered}, epochs=1)
     before = weights(other)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from recbole.utils.case_study import full_sort_topk
 
-from recbole_bert4rec.checkpoints import checkpoint
+from recbole_bert4rec import checkpoints
 from tests.helpers.small import equal, start, weights
 
 
@@ -24,7 +24,7 @@ def test_the_same_seed_gives_the_same_result_bit_for_bit_twice(options: dict) ->
 def test_the_best_epoch_is_loaded_for_the_test(options: dict) -> None:
     trainer, train, valid, test = start(**options, epochs=5)
     trainer.fit(train, valid, verbose=False)
-    state = checkpoint.read(trainer.saved_model_file)
+    state = checkpoints.read(trainer.saved_model_file)
     for parameter in trainer.model.parameters():
         parameter.data.zero_()
     trainer.evaluate(test)
@@ -37,7 +37,7 @@ def test_without_a_test_part_the_best_weights_are_loaded_all_the_same(options: d
     arguments = {"split": {"LS": "valid_only"}, "order": "TO", "mode": "full"}
     trainer, train, valid, test = start(**options, epochs=2, eval_args=arguments)
     trainer.fit(train, valid, verbose=False)
-    best = checkpoint.read(trainer.saved_model_file)["state_dict"]
+    best = checkpoints.read(trainer.saved_model_file)["state_dict"]
     for parameter in trainer.model.parameters():
         parameter.data.zero_()
     assert trainer.evaluate(test) is None

@@ -12,7 +12,7 @@ from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
-from recbole_bert4rec.checkpoints import checkpoint
+from recbole_bert4rec import checkpoints
 from recbole_bert4rec.system.errors import UserError
 from tests.stress.programs import differences, is_finished, outcome, run_to_end, start, the_one
 
@@ -89,7 +89,7 @@ def _unreadable(place: Path) -> int:
     count = 0
     for file in (place / "saved").glob("*.pth"):
         try:
-            checkpoint.read(file)
+            checkpoints.read(file)
         except UserError as error:
             print(error)
             count += 1

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from recbole_bert4rec.checkpoints import checkpoint
+from recbole_bert4rec import checkpoints
 from recbole_bert4rec.plugin.callbacks import Callback, WatchedLoader
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.files import locked
@@ -82,8 +82,8 @@ def test_a_run_that_is_interrupted_anywhere_ends_as_one_that_is_not(more: dict[s
     whole = run(**asked)
     last = interrupted(asked, (1, 2), (1, None), (3, 1), (3, 4))
     resumed = run(resume=last)
-    for one, other in ((whole.checkpoint, resumed.checkpoint), *[map(checkpoint.last_of, (whole.checkpoint, last))]):
-        wanted, found = checkpoint.read(one), checkpoint.read(other)
+    for one, other in ((whole.checkpoint, resumed.checkpoint), *[map(checkpoints.last_of, (whole.checkpoint, last))]):
+        wanted, found = checkpoints.read(one), checkpoints.read(other)
         for changing in ("config", "callbacks"):
             del wanted[changing], found[changing]
         assert equal(wanted, found)
@@ -95,8 +95,8 @@ def test_a_run_that_is_interrupted_anywhere_ends_as_one_that_is_not(more: dict[s
 
 def test_a_last_checkpoint_beside_the_best_one_of_another_run_is_refused(write_inter: Any) -> None:
     one, other = (run(**inputs(write_inter, epochs=2, seed=seed)).checkpoint for seed in (1, 2))
-    last = Path(checkpoint.last_of(one))
-    last.write_bytes(Path(checkpoint.last_of(other)).read_bytes())
+    last = Path(checkpoints.last_of(one))
+    last.write_bytes(Path(checkpoints.last_of(other)).read_bytes())
     with pytest.raises(UserError, match=Path(one).name):
         run(resume=str(last))
 
@@ -133,7 +133,7 @@ def test_resume_without_a_file_goes_on_with_the_newest_run_that_fits(write_inter
     assert run(**asked, resume=True).record["epochs"][0]["epoch"] == 0  # there is none: a new one begins
     last = interrupted(asked, (1, 2))
     older = interrupted(asked, (1, 1))
-    for file in (older, checkpoint.best_of(older)):
+    for file in (older, checkpoints.best_of(older)):
         os.utime(file, (1, 1))
     Path("saved/damaged.pth").write_bytes(Path(last).read_bytes()[:-1])
     Path("saved/foreign.pth").write_bytes(b"of another model")
@@ -159,10 +159,10 @@ def test_the_settings_of_the_optimizer_are_the_options_own(write_inter: Any) -> 
     asked = inputs(write_inter, epochs=3)
     wanted = run(**asked)
     last = interrupted(asked, (1, 1))
-    state = checkpoint.read(last)
+    state = checkpoints.read(last)
     for group in state["optimizer"]["param_groups"]:
         group.update(betas=True, eps=None, fused=True, differentiable=True, amsgrad=True)
-    checkpoint.write(last, state)
+    checkpoints.write(last, state)
     assert run(resume=last).test_result == wanted.test_result
 
 
@@ -172,18 +172,18 @@ def test_a_clock_that_was_set_back_loses_no_epoch(write_inter: Any) -> None:
     os.utime(last, (1, 1))
     assert resolved(RunRequest(**asked, resume=True)).checkpoint.path == last
     Path(last).write_bytes(Path(last).read_bytes()[:-100])
-    assert resolved(RunRequest(**asked, resume=True)).checkpoint.path == checkpoint.best_of(last)
+    assert resolved(RunRequest(**asked, resume=True)).checkpoint.path == checkpoints.best_of(last)
 
 
 def test_the_last_checkpoint_goes_on_only_beside_the_best_one(write_inter: Any) -> None:
     asked = inputs(write_inter, epochs=4)
     last = interrupted(asked, (2, 1))
-    best = Path(checkpoint.best_of(last))
+    best = Path(checkpoints.best_of(last))
     content = best.read_bytes()
     best.unlink()
     with pytest.raises(UserError, match=best.name):
         run(resume=last)
-    checkpoint.write(best, {**checkpoint.read(last), "epoch": -1})
+    checkpoints.write(best, {**checkpoints.read(last), "epoch": -1})
     with pytest.raises(UserError, match=best.name):
         run(resume=last)
     best.write_bytes(content)
@@ -193,7 +193,7 @@ def test_the_last_checkpoint_goes_on_only_beside_the_best_one(write_inter: Any) 
 def test_a_finished_run_is_not_trained_again_unless_it_gets_more_epochs(write_inter: Any) -> None:
     asked = inputs(write_inter, epochs=2)
     first = run(**asked)
-    last = checkpoint.last_of(first.checkpoint)
+    last = checkpoints.last_of(first.checkpoint)
     again = run(resume=last)
     assert again.test_result == first.test_result
     assert again.record_path.stem.endswith("-again-1")
@@ -207,7 +207,7 @@ def test_a_run_that_stopped_early_is_finished(write_inter: Any) -> None:
     first = run(**asked)
     epochs = len(first.record["epochs"])
     assert epochs < 40
-    again = run(resume=checkpoint.last_of(first.checkpoint))
+    again = run(resume=checkpoints.last_of(first.checkpoint))
     assert len(again.record["epochs"]) == epochs
     assert again.test_result == first.test_result
 
@@ -216,7 +216,7 @@ def test_a_killed_run_that_had_no_record_yet_gets_it_under_its_own_name(write_in
     asked = inputs(write_inter, epochs=2)
     first = run(**asked)
     first.record_path.unlink()
-    again = run(resume=checkpoint.last_of(first.checkpoint))
+    again = run(resume=checkpoints.last_of(first.checkpoint))
     assert again.record_path == first.record_path
     assert without_seconds(again.record["epochs"]) == without_seconds(first.record["epochs"])
     assert again.record["seconds"]["train"] > first.record["epochs"][-1]["at_second"]
@@ -237,7 +237,7 @@ def test_resume_without_a_file_begins_anew_where_the_log_has_changed(
     finished: bool, more: list[tuple[str, str, int]], write_inter: Any
 ) -> None:
     asked = inputs(write_inter, epochs=2)
-    before = run(**asked).checkpoint if finished else Path(checkpoint.best_of(interrupted(asked, (1, 2))))
+    before = run(**asked).checkpoint if finished else Path(checkpoints.best_of(interrupted(asked, (1, 2))))
     write_inter([*CYCLE, *more])
     again = run(**asked, resume=True)
     assert again.checkpoint != before
@@ -247,7 +247,7 @@ def test_resume_without_a_file_begins_anew_where_the_log_has_changed(
 def test_two_runs_do_not_go_on_from_one_checkpoint_at_a_time(write_inter: Any) -> None:
     asked = inputs(write_inter, epochs=3)
     last = interrupted(asked, (1, 2))
-    best = Path(checkpoint.best_of(last))
+    best = Path(checkpoints.best_of(last))
     lock = best.with_name(f".{best.stem}.lock")
     with locked(lock, "run", "--checkpoint_dir", best), pytest.raises(UserError, match=best.stem):
         run(resume=last)
@@ -270,7 +270,7 @@ def test_a_training_that_diverges_ends_with_epoch_rate_loss_and_the_best_epoch_b
         run(**asked, callbacks=[NoNumbers()])
     (best,) = (file for file in Path("saved").glob("*.pth") if not file.name.endswith(".last.pth"))
     assert str(best) in str(error.value)
-    assert checkpoint.read(best)["epoch"] in (0, 1)
+    assert checkpoints.read(best)["epoch"] in (0, 1)
 
 
 class Spoil(Callback):
@@ -289,4 +289,4 @@ def test_weights_that_cannot_rank_are_never_the_best(value: float, write_inter: 
     with pytest.raises(UserError, match="epoch 1, "):
         run(**inputs(write_inter, epochs=2, value_init="random"), callbacks=[Spoil(1, value)])
     (best,) = (file for file in Path("saved").glob("*.pth") if not file.name.endswith(".last.pth"))
-    assert checkpoint.read(best)["epoch"] == 0
+    assert checkpoints.read(best)["epoch"] == 0

@@ -27,8 +27,8 @@ from recbole.evaluator import Collector
 from recbole.trainer import Trainer
 from recbole.utils import init_seed
 
-from recbole_bert4rec.checkpoints import checkpoint
-from recbole_bert4rec.checkpoints.checkpoint import ForeignFileError
+from recbole_bert4rec import checkpoints
+from recbole_bert4rec.checkpoints import ForeignFileError
 from recbole_bert4rec.options.user_models import known_as
 from recbole_bert4rec.plugin.layered_config import stored_config
 from recbole_bert4rec.plugin.patches.patch import P, Patch, Returned, Scope
@@ -75,7 +75,7 @@ def load_data_and_model(
     if model is not None:
         known_as(model)
     try:
-        state = checkpoint.read(model_file)
+        state = checkpoints.read(model_file)
         config = stored_config(state["config"])
     except ForeignFileError:
         state = load_checkpoint(model_file, map_location="cpu")
@@ -92,7 +92,7 @@ def load_data_and_model(
     init_seed(config["seed"], config["reproducibility"])
     model_class: Any = config.model_class if "item_tokens" in state else recbole_utils.get_model(config["model"])
     network = model_class(config, training).to(config["device"])
-    with checkpoint.explain_misfit(model_file):
+    with checkpoints.explain_misfit(model_file):
         network.load_state_dict(state["state_dict"])
         network.load_other_parameter(state.get("other_parameter"))
     return (config, network, dataset, *loaders)
