@@ -29,8 +29,8 @@ from recbole_bert4rec.options.user_models import is_ours, parent_of, property_fi
 from recbole_bert4rec.plugin.effects import known_to, without_effect
 from recbole_bert4rec.plugin.layered_config import LayeredConfig, refuse
 from recbole_bert4rec.system.constants import MODEL_NAME, NAMES_OF_COLUMNS, STOCK_MODEL_NAME
+from recbole_bert4rec.system.environment import shipped
 from recbole_bert4rec.system.errors import UserError
-from recbole_bert4rec.system.resources import shipped
 from recbole_bert4rec.system.yaml_files import read_yaml
 
 SEQUENTIAL_SPLIT = {"split": {"LS": "valid_and_test"}, "order": "TO", "group_by": "user"}

@@ -34,9 +34,9 @@ from recbole_bert4rec.plugin.layered_config import Layers, layered_config
 from recbole_bert4rec.plugin.warm_start import check_shapes
 from recbole_bert4rec.recommend.answers import check_names_of_columns
 from recbole_bert4rec.system.constants import DEFAULT_NAMES, FOR_THE_USER, FORMATS, NAMES_OF_COLUMNS, OUR_MODELS
+from recbole_bert4rec.system.environment import shipped
 from recbole_bert4rec.system.errors import UserError, nearest, short, short_list
 from recbole_bert4rec.system.files import check_folder, refuse_same
-from recbole_bert4rec.system.resources import shipped
 from recbole_bert4rec.training.build import translate_errors
 from recbole_bert4rec.training.logs import no_bars, say, screen_now
 from recbole_bert4rec.training.recommending import check_destination

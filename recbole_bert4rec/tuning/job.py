@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from recbole_bert4rec.system.workers import DiedError, FailedError, Worker
+from recbole_bert4rec.system.processes import DiedError, FailedError, Worker
 from recbole_bert4rec.training.epochs import Report
 from recbole_bert4rec.tuning.objective import Task, run_trial
 from recbole_bert4rec.tuning.progress import SearchProgress

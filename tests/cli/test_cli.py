@@ -14,7 +14,7 @@ from recbole.config import Config
 
 from recbole_bert4rec.cli.main import COMMANDS, main
 from recbole_bert4rec.cli.words import joined
-from recbole_bert4rec.system import extras
+from recbole_bert4rec.system import environment
 
 SEARCH = ["tune", "--params_file=none.hyper"]
 BAD: list[tuple[list[str], str]] = [
@@ -78,7 +78,7 @@ def test_ctrl_c_is_an_exit_code_of_its_own(arguments: list[str], monkeypatch: py
 def test_the_service_names_the_package_that_it_lacks(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(extras, "is_installed", lambda module: module != "uvicorn")
+    monkeypatch.setattr(environment, "is_installed", lambda module: module != "uvicorn")
     assert main(["serve", "--checkpoint=m.pth"]) == 1
     assert "uvicorn" in capsys.readouterr().err
 

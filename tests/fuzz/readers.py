@@ -16,7 +16,7 @@ from unittest import mock
 import pandas as pd
 
 from recbole_bert4rec import checkpoints
-from recbole_bert4rec.system.resources import shipped
+from recbole_bert4rec.system.environment import shipped
 from recbole_bert4rec.training.build import load_data
 from recbole_bert4rec.training.inputs import configure
 from recbole_bert4rec.training.request import RunRequest

@@ -13,7 +13,7 @@ import yaml
 
 import recbole_bert4rec
 from recbole_bert4rec.cli.main import _reader_may_leave
-from recbole_bert4rec.system.extras import EXTRAS
+from recbole_bert4rec.system.environment import EXTRAS
 from tests.helpers.data import histories_to_rows, overlapping_histories
 from tests.helpers.programs import BLOCKED
 

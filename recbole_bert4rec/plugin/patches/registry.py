@@ -13,7 +13,7 @@ import recbole  # first, so that an installation without RecBole is noticed by t
 from recbole_bert4rec.plugin.patches.patch import Patch
 from recbole_bert4rec.plugin.patches.places import hold, is_applied, release
 from recbole_bert4rec.system.constants import INSTALL_RECBOLE, SUPPORTED_RECBOLE
-from recbole_bert4rec.system.workers import refuse_unguarded
+from recbole_bert4rec.system.processes import refuse_unguarded
 
 _ON_IMPORT: tuple[str, ...] = ("plugin.patches.registration", "training.recording", "plugin.patches.compat")
 _ON_REQUEST: tuple[str, ...] = (

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from recbole_bert4rec.system.errors import UserError
-from recbole_bert4rec.system.workers import DiedError, FailedError, Worker, in_own_process
+from recbole_bert4rec.system.processes import DiedError, FailedError, Worker, in_own_process
 
 
 def add(shared: int, number: int, report: Callable[[Any], None]) -> tuple[int, int]:
@@ -42,7 +42,7 @@ def test_one_process_does_all_the_work_and_goes_on_after_a_refusal() -> None:
 
 @pytest.mark.parametrize(
     ("number", "error", "named"),
-    [(-2, FailedError, r"broken \(test_workers.py:\d+\)"), (-3, DiedError, "SIGKILL")],
+    [(-2, FailedError, r"broken \(test_processes.py:\d+\)"), (-3, DiedError, "SIGKILL")],
 )
 def test_after_a_crash_or_a_kill_the_next_work_begins_in_a_new_process(
     number: int, error: type[Exception], named: str
