@@ -9,20 +9,20 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
-from contextlib import suppress
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recbole_bert4rec.system.errors import UserError
-from recbole_bert4rec.system.interrupts import Interrupted, handled
+from recbole_bert4rec.system.interrupts import Interrupted, deferred, handled
 
 if TYPE_CHECKING:
     from multiprocessing.context import ForkServerContext, SpawnContext
 
 CONTEXT: SpawnContext | ForkServerContext = multiprocessing.get_context("spawn")
 """How processes begin: a fork would share locks of threads, and cannot use a GPU that its parent has used."""
-_NAME = "recbole_bert4rec worker"
 _NO_GUARD = 97
 """Exit code of a process that imported the program, which has no main guard, and so did not come to its work."""
 _GUARD = (
@@ -31,6 +31,8 @@ _GUARD = (
 )
 _GRACE = 10.0
 """Seconds that a process has to end once its work is done."""
+_pipe: Connection
+"""In a process that was started: leads to the one that listens."""
 
 
 class FailedError(Exception):
@@ -51,7 +53,7 @@ def reason_of(error: BaseException) -> str:
     return f"{type(error).__name__}: {message}{where}"
 
 
-def death_of(code: int | None) -> str:
+def _death_of(code: int | None) -> str:
     """Say how a process ended that did not say so itself."""
     how = f"signal {signal.Signals(-code).name}" if code is not None and code < 0 else f"exit code {code}"
     memory = "; the system kills processes that take too much memory" if code == -signal.SIGKILL else ""
@@ -59,13 +61,10 @@ def death_of(code: int | None) -> str:
 
 
 def refuse_unguarded() -> None:
-    """Refuse to begin in a process that is itself about to be started: it imports a program without a main guard."""
-    process = multiprocessing.current_process()
-    if not getattr(process, "_inheriting", False):
-        return
-    if process.name == _NAME:
+    """End a process that is about to be started, and for that imports a program without a main guard."""
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        print(f"error: {_GUARD}", file=sys.stderr, flush=True)
         os._exit(_NO_GUARD)
-    raise UserError(_GUARD)
 
 
 def end_with_parent() -> None:
@@ -85,106 +84,104 @@ def end_with_parent() -> None:
 
 
 class Worker:
-    """A process that does one piece of work after the other; if it died, the next piece starts another one."""
+    """A process that does one piece of work after the other; if one went wrong, the next begins in a new process."""
 
-    def __init__(self, work: Callable[..., Any], *shared: object, log: Path | None = None) -> None:
-        self._target = (work, shared, None if log is None else str(log))
-        self._start()
-
-    def _start(self) -> None:
-        self._pipe, theirs = CONTEXT.Pipe()
-        self.process = CONTEXT.Process(target=_serve, args=(theirs, *self._target), name=_NAME)
-        self.process.start()
-        theirs.close()
+    def __init__(self, log: Path | None = None) -> None:
+        self._log = log
+        self._pool: ProcessPoolExecutor | None = None
 
     def run(
         self,
+        work: Callable[..., Any],
         *arguments: object,
         news: Callable[[Any], None] = lambda _: None,
         tick: Callable[[], None] = lambda: None,
     ) -> Any:
-        """Do one piece of work and return its result."""
-        if not self.process.is_alive():
-            self._pipe.close()
-            self._start()
+        """Return ``work(*arguments, report)``; ``news`` gets what it reports, and ``tick`` is called every second."""
         try:
-            self._pipe.send(arguments)
-            while True:
-                kind, content = self._next(tick)
-                if kind != "news":
+            future = self._begin(work, arguments)
+            while self._pipe.poll(1.0) or not future.done():
+                tick()
+                try:
+                    message = self._pipe.recv() if self._pipe.poll() else ()
+                except (EOFError, OSError):  # the process has died, perhaps while it said something
                     break
-                news(content)
-        except (EOFError, ConnectionResetError, BrokenPipeError):
-            self.process.join()
+                if message is None:
+                    break
+                for content in message:
+                    news(content)
+            return future.result()
+        except UserError as error:
+            raise FailedError(reason_of(error)) from error
+        except FailedError:
+            self._end()
+            raise
+        except BrokenProcessPool:
+            self._end()
             if self.process.exitcode == _NO_GUARD:
                 raise UserError(_GUARD) from None
-            raise DiedError(death_of(self.process.exitcode)) from None
-        if kind == "failed":
-            self._end(_GRACE)
-        if kind == "result":
-            return content
-        raise FailedError(content)
+            raise DiedError(_death_of(self.process.exitcode)) from None
 
-    def _next(self, tick: Callable[[], None]) -> tuple[str, Any]:
-        """Wait for the next message. Raises EOFError if the process has died."""
-        while True:
-            ready = wait([self._pipe, self.process.sentinel], timeout=1.0)
-            tick()
-            if self._pipe in ready or self._pipe.poll():
-                message: tuple[str, Any] = self._pipe.recv()
-                return message
-            if ready:
-                raise EOFError
+    def _begin(self, work: Callable[..., Any], arguments: tuple[object, ...]) -> Future[Any]:
+        """Begin a piece of work, in a new process unless one waits for it."""
+        with deferred():
+            if self._pool is None:
+                self._pipe, self._theirs = CONTEXT.Pipe(duplex=False)
+                self._pool = ProcessPoolExecutor(1, CONTEXT, _prepare, (self._theirs, self._log))
+            future = self._pool.submit(_do, work, arguments, self._log is not None)
+            (self.process,) = self._pool._processes.values()  # nothing public tells how a process ended
+            self._theirs.close()  # so that the process's death ends the pipe
+        return future
 
-    def _end(self, grace: float) -> None:
-        self.process.join(timeout=grace)
-        self.process.kill()
-        self.process.join()
+    def _end(self) -> None:
+        """Let the process finish, or save its work if it was asked to end; kill it if it takes too long."""
+        if self._pool is None:
+            return
+        killer = threading.Timer(_GRACE, self.process.kill)
+        killer.start()
+        self._pool.shutdown()
+        killer.cancel()
+        self._pipe.close()  # only now: the work may be telling something
+        self._pool = None
 
     def __enter__(self) -> Worker:
         return self
 
     def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
-        """End the process: let it finish if nothing went wrong; else let it save its work, and end it."""
-        if error is None:
-            self._pipe.close()
-        else:
-            self.process.terminate()  # with the pipe open, for the work may be telling something
-        self._end(_GRACE)
-        self._pipe.close()
+        if error is not None and self._pool is not None:
+            self.process.terminate()
+        self._end()
 
 
 def in_own_process(work: Callable[..., Any], *arguments: object, log: Path, **listeners: Callable[..., None]) -> Any:
     """Return ``work(*arguments, report)``, done in a new process that ends with it."""
-    with Worker(work, log=log) as worker:
-        return worker.run(*arguments, **listeners)
+    with Worker(log) as worker:
+        return worker.run(work, *arguments, **listeners)
 
 
-def _serve(pipe: Connection, work: Callable[..., Any], shared: tuple[Any, ...], log: str | None) -> None:
-    """Do the work whose arguments come through the pipe until that is closed, or until something goes wrong."""
+def _prepare(pipe: Connection, log: Path | None) -> None:
+    """Let this process be ready for its first piece of work."""
+    global _pipe
+    _pipe = pipe
     end_with_parent()
     if log is not None:
         with open(log, "wb", buffering=0) as file:
             for stream in (sys.stdout, sys.stderr):
                 os.dup2(file.fileno(), stream.fileno())
-    with suppress(Interrupted), handled((signal.SIGTERM,)):
-        _work(pipe, work, shared, log)
 
 
-def _work(pipe: Connection, work: Callable[..., Any], shared: tuple[Any, ...], log: str | None) -> None:
-    while True:
-        try:
-            arguments = pipe.recv()
-        except EOFError:
-            return
-        try:
-            pipe.send(("result", work(*shared, *arguments, lambda news: pipe.send(("news", news)))))
-        except UserError as error:
-            pipe.send(("refused", reason_of(error)))
-        except Interrupted:
-            raise
-        except BaseException as error:
-            if log is not None:
-                traceback.print_exc()
-            pipe.send(("failed", reason_of(error)))
-            return  # the next work begins in a process that nothing has gone wrong in
+def _do(work: Callable[..., Any], arguments: tuple[object, ...], logged: bool) -> Any:
+    """Do a piece of work in this process, and tell through the pipe what it reports and that it is over."""
+    try:
+        with handled((signal.SIGTERM,)):
+            return work(*arguments, lambda news: _pipe.send((news,)))
+    except UserError:
+        raise
+    except Interrupted as stop:
+        raise DiedError(_death_of(-stop.number)) from None
+    except BaseException as error:  # which may be of a type that no other process can read
+        if logged:
+            traceback.print_exc()
+        raise FailedError(reason_of(error)) from None
+    finally:
+        _pipe.send(None)
