@@ -84,19 +84,14 @@ def _processor() -> str:
         return platform.processor() or platform.machine()
 
 
-EXTRAS = {
-    "fastapi": "serve",
-    "hyperopt": "tune",
-    "matplotlib": "plots",
-    "onnx": "onnx",
-    "onnxruntime": "onnx",
-    "onnxscript": "onnx",
-    "plotly": "plots",
-    "prometheus_client": "serve",
-    "ray": "tune",
-    "uvicorn": "serve",
+_MODULES = {
+    "onnx": ("onnx", "onnxruntime", "onnxscript"),
+    "plots": ("matplotlib", "plotly"),
+    "serve": ("fastapi", "prometheus_client", "uvicorn"),
+    "tune": ("hyperopt", "ray"),
 }
-"""The extra by the library's module."""
+EXTRAS = {module: extra for extra, modules in _MODULES.items() for module in modules}
+"""The extra of this package that installs a library, by the library's module."""
 OF_A_SEARCH = ("hyperopt", "plotly")
 """Modules that every search needs."""
 

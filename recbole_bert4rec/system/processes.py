@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.errors import UserError, reason_of
 from recbole_bert4rec.system.interrupts import Interrupted, deferred, handled
 
 if TYPE_CHECKING:
@@ -29,8 +29,6 @@ _GUARD = (
     "a process that is being started imported this program, which would begin again in it: put its calls of run(), "
     'compare() and tune() under if __name__ == "__main__": (docs/api.md has an example)'
 )
-_GRACE = 10.0
-"""Seconds that a process has to end once its work is done."""
 _pipe: Connection
 """In a process that was started: leads to the one that listens."""
 
@@ -41,16 +39,6 @@ class FailedError(Exception):
 
 class DiedError(FailedError):
     """The process of the work was killed or ended by itself."""
-
-
-def reason_of(error: BaseException) -> str:
-    """Return an error in one line, with its place in the code unless it is a mistake that a user can mend."""
-    message = " ".join(str(error).split()) or "no message"
-    if isinstance(error, UserError):
-        return message
-    last = traceback.extract_tb(error.__traceback__)[-1:]
-    where = "".join(f" ({os.path.basename(frame.filename)}:{frame.lineno})" for frame in last)
-    return f"{type(error).__name__}: {message}{where}"
 
 
 def _death_of(code: int | None) -> str:
@@ -134,15 +122,11 @@ class Worker:
         return future
 
     def _end(self) -> None:
-        """Let the process finish, or save its work if it was asked to end; kill it if it takes too long."""
-        if self._pool is None:
-            return
-        killer = threading.Timer(_GRACE, self.process.kill)
-        killer.start()
-        self._pool.shutdown()
-        killer.cancel()
-        self._pipe.close()  # only now: the work may be telling something
-        self._pool = None
+        """Let the process finish; one that was asked to end may save its work and tell so."""
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pipe.close()
+            self._pool = None
 
     def __enter__(self) -> Worker:
         return self
