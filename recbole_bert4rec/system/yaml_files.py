@@ -55,12 +55,12 @@ def read_yaml(path: str) -> FileOptions:
         text = Path(path).read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{where} cannot be read: {why(error)}") from error
-    content = parse_yaml(text, where)
-    if content is None:
+    content, root = parse_yaml(text, where), yaml.compose(text)
+    if content is None or root is None:  # nothing but comments
         return FileOptions({}, path, {})
     if not isinstance(content, dict):
         raise UserError(f"{where} must hold lines of `key: value`, but holds {short(content)}")
     strange = [key for key in content if not isinstance(key, str)]
     if strange:
         raise UserError(f"{where}: the name of an option must be a text, but one is {short(strange[0])}; quote it")
-    return FileOptions(content, path, {key.value: key.start_mark.line + 1 for key, _ in yaml.compose(text).value})
+    return FileOptions(content, path, {key.value: key.start_mark.line + 1 for key, _ in root.value})

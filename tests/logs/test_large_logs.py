@@ -311,15 +311,6 @@ def test_a_sorting_that_was_stopped_leaves_nothing(
     assert is_mapped(folder_read(str(convert(log, *NAMES)), None))
 
 
-def test_what_a_killed_process_left_is_removed_by_the_next(large: None, tmp_path: Path) -> None:
-    log = write(log_of(), tmp_path / "log")
-    left = tmp_path / "log-log" / ".sorted.999999999.tmp"
-    left.mkdir(parents=True)
-    (left / "rows").write_text("half")
-    convert(log, *NAMES)
-    assert not left.exists()
-
-
 def test_a_full_disk_ends_in_one_line(large: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")

@@ -62,7 +62,6 @@ def interrupted(asked: dict[str, Any], *places: tuple[int, int | None]) -> str:
     for place in places:
         with handled(), pytest.raises(Interrupted, match="15") as stop:
             run(**asked, resume=found, callbacks=[SignalAt(*place)])
-        assert stop.value.exit_code == 143
         found = stop.value.left_behind.rpartition("=")[2].removesuffix(" goes on")
         assert found.endswith(".last.pth")
     assert found is not None
@@ -121,7 +120,7 @@ def test_a_signal_ends_what_nothing_is_deferred_in_at_once() -> None:
     with handled():
         with pytest.raises(Interrupted) as stop:
             os.kill(os.getpid(), signal.SIGINT)
-        assert stop.value.exit_code == 130
+        assert stop.value.number == 2
     with handled(), pytest.raises(Interrupted), deferred():
         os.kill(os.getpid(), signal.SIGINT)
         assert requested() == signal.SIGINT
