@@ -17,8 +17,8 @@ from recbole_bert4rec.cli.inputs import (
 )
 from recbole_bert4rec.options.flags import seconds_of
 from recbole_bert4rec.system.constants import DEFAULT_NAMES
+from recbole_bert4rec.system.environment import find_config
 from recbole_bert4rec.system.errors import UserError
-from recbole_bert4rec.system.resources import find_config
 
 if TYPE_CHECKING:
     from recbole_bert4rec.comparison.study import Study

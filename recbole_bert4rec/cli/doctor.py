@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from recbole_bert4rec.cli.words import nothing_changed
 from recbole_bert4rec.system.constants import INSTALL_RECBOLE
-from recbole_bert4rec.system.extras import EXTRAS, is_installed, remedy
+from recbole_bert4rec.system.environment import EXTRAS, is_installed, remedy
 
 _IMPORTED = "everything with RecBole, which imports it"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from recbole_bert4rec.system.environment import need
 from recbole_bert4rec.system.errors import UserError
-from recbole_bert4rec.system.extras import need
 
 
 def add_engine(group: argparse._ActionsContainer, purpose: str, workers: str) -> None:

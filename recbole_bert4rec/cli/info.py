@@ -18,11 +18,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
     """Print the content."""
     model = open_model(options)  # first: its message about exported folders needs no torch
-    from recbole_bert4rec.checkpoints import checkpoint
+    from recbole_bert4rec import checkpoints
     from recbole_bert4rec.core.growth import VECTORS
     from recbole_bert4rec.core.ranker import ITEM_DIGEST
 
-    state = checkpoint.read(options.checkpoint)
+    state = checkpoints.read(options.checkpoint)
     config, stored = state["config"], model.stored
     counted = int(state["item_counts"].sum())
     told = (VECTORS, ITEM_DIGEST)  # not learnt

@@ -8,8 +8,8 @@ from typing import Any
 
 from recbole_bert4rec.options.user_models import named_in_file
 from recbole_bert4rec.system.constants import DEFAULT_NAMES, FORMATS, QUIET, SHORT, VERBOSE
+from recbole_bert4rec.system.environment import find_config
 from recbole_bert4rec.system.errors import UserError
-from recbole_bert4rec.system.resources import find_config
 from recbole_bert4rec.system.yaml_files import read_yaml
 
 

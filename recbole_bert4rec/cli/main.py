@@ -100,7 +100,7 @@ def main(arguments: list[str] | None = None, name: str | None = None) -> int:
             return MISSING
         except Interrupted as stop:
             print(f"interrupted; {stop.left_behind or 'nothing was begun'}", file=sys.stderr)
-            return stop.exit_code
+            return 128 + stop.number  # as shells have it
 
 
 def _overview(program: str) -> str:

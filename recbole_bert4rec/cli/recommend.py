@@ -25,7 +25,7 @@ from recbole_bert4rec.cli.trained import (
 )
 from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.system.errors import UserError
-from recbole_bert4rec.system.files import check_table, refuse_same
+from recbole_bert4rec.system.files import TABLES, check_output, refuse_same
 
 if TYPE_CHECKING:
     from recbole_bert4rec.recommend.bulk import Count
@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
     """Recommend."""
-    check_table("--output", options.output, or_folder=options.input is not None)
+    check_output("--output", options.output, TABLES if options.input is None else (*TABLES, ""))
     if options.input is not None:
         refuse_same("--output", options.output, "--input", options.input)
     if check_engine(options) and options.input is None:

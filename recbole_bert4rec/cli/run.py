@@ -12,7 +12,6 @@ from recbole_bert4rec.options.flags import seconds_of
 from recbole_bert4rec.options.user_models import is_ours, known_as
 from recbole_bert4rec.system.constants import VERBOSE
 from recbole_bert4rec.system.errors import UserError
-from recbole_bert4rec.system.files import check_table
 
 _OF_ONE_RUN = ("recommend", "resume", "k")
 
@@ -54,8 +53,6 @@ def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
     budget = None if options.budget is None else seconds_of(options.budget)
     files, also_test = config_files(options), protocols(options)
     _starter(options, torchrun=False)  # flags are checked before libraries are imported
-    if options.recommend is not None:
-        check_table("--recommend", options.recommend)
     if isinstance(options.resume, str) and not os.path.isfile(options.resume):
         raise UserError(f"checkpoint {options.resume} does not exist")
     from recbole_bert4rec.training.processes import TrainingProcess, run_processes, run_rank

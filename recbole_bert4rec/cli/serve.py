@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recbole_bert4rec.cli.trained import add_checkpoint, load_here
+from recbole_bert4rec.system.environment import folder_of_recbole, need
 from recbole_bert4rec.system.errors import UserError
-from recbole_bert4rec.system.extras import need
-from recbole_bert4rec.system.resources import folder_of_recbole
 
 if TYPE_CHECKING:
     from recbole_bert4rec.recommend.recommender import Recommender

@@ -6,7 +6,7 @@ import argparse
 
 from recbole_bert4rec.cli.trained import add_checkpoint, items_of, nothing_written, open_model, write_or_print
 from recbole_bert4rec.system.errors import UserError
-from recbole_bert4rec.system.files import check_table
+from recbole_bert4rec.system.files import TABLES, check_output
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,7 +24,7 @@ def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
     if options.item and options.items:
         raise UserError("--item and --items do not go together")
     if options.output is not None:
-        check_table("--output", options.output)
+        check_output("--output", options.output, TABLES)
     model = open_model(options)
     items = options.item or items_of("--items", options.items, model)
     write_or_print(model.similar_items(model.items if items is None else items, options.k), options.output)

@@ -10,13 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 from recbole_bert4rec.cli.inputs import add_names, add_screen, config_files, model_in_files, named_in_files
 from recbole_bert4rec.options.flags import seconds_of
-from recbole_bert4rec.system.constants import ALGORITHMS, DEFAULT_NAMES, SCHEDULERS, TOOLS
+from recbole_bert4rec.system.constants import DEFAULT_NAMES
+from recbole_bert4rec.system.environment import OF_A_SEARCH, need
 from recbole_bert4rec.system.errors import UserError
-from recbole_bert4rec.system.extras import OF_A_SEARCH, need
 
 if TYPE_CHECKING:
     from recbole_bert4rec.tuning.tune import SearchRequest
 
+TOOLS = ("Hyperopt", "Ray")
+ALGORITHMS = ("exhaustive", "random", "bayes")
+SCHEDULERS = ("none", "asha", "median")
+"""What runs the trials, how trials are proposed, and how Ray stops hopeless ones early."""
 _DRAWN = 10
 """Default number of trials of random and bayes; RecBole's."""
 

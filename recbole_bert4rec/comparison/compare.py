@@ -17,7 +17,7 @@ from typing import Any
 import pandas as pd
 from recbole.utils import ModelType
 
-from recbole_bert4rec.checkpoints.checkpoint import is_plain, last_of
+from recbole_bert4rec.checkpoints import is_plain, last_of
 from recbole_bert4rec.comparison.comparison import Comparison, reference_config
 from recbole_bert4rec.comparison.progress import RunProgress
 from recbole_bert4rec.comparison.report import write_comparison
@@ -31,12 +31,11 @@ from recbole_bert4rec.options.user_models import class_name, digest_of_code
 from recbole_bert4rec.plugin.config import without_effect
 from recbole_bert4rec.plugin.hooks import in_program
 from recbole_bert4rec.system.constants import SHORT
-from recbole_bert4rec.system.environment import environment, suppress_dependency_warnings
+from recbole_bert4rec.system.environment import environment, need, suppress_dependency_warnings
 from recbole_bert4rec.system.errors import UserError
-from recbole_bert4rec.system.extras import need
 from recbole_bert4rec.system.files import atomic_write, locked
+from recbole_bert4rec.system.processes import FailedError, in_own_process
 from recbole_bert4rec.system.scoped import restored_environment
-from recbole_bert4rec.system.workers import FailedError, in_own_process
 from recbole_bert4rec.system.yaml_files import read_yaml
 from recbole_bert4rec.training.build import translate_errors
 from recbole_bert4rec.training.epochs import ProgressReport, Report

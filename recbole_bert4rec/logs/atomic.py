@@ -23,8 +23,8 @@ from recbole_bert4rec.logs.logs import data_set_name, is_table
 from recbole_bert4rec.logs.mapped import is_mapped
 from recbole_bert4rec.logs.reader import MISSING
 from recbole_bert4rec.system.constants import OUR_MODELS
+from recbole_bert4rec.system.environment import folder_of_recbole, shipped
 from recbole_bert4rec.system.errors import UserError, nearest, short, short_list
-from recbole_bert4rec.system.resources import folder_of_recbole, shipped
 from recbole_bert4rec.system.yaml_files import read_yaml
 
 _DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import Any
 
@@ -30,7 +31,7 @@ from recbole_bert4rec.logs.sorting import sort_log
 from recbole_bert4rec.logs.times import MISSING_TEXTS, TimeColumn, check_timezone, read_as
 from recbole_bert4rec.system.constants import OUR_MODELS
 from recbole_bert4rec.system.errors import UserError, short, short_list, why
-from recbole_bert4rec.system.files import atomic_write, digest_of, keep_folder, scratch_folder
+from recbole_bert4rec.system.files import atomic_write, digest_of, keep_folder
 
 LARGE = 20_000_000
 """A Parquet log of more rows is sorted on the disk; ML-20M has as many."""
@@ -102,7 +103,10 @@ def convert(
     }
     try:
         if isinstance(source, ParquetLog) and large:
-            with scratch_folder(folder / "sorted") as work:
+            folder.mkdir(parents=True, exist_ok=True)
+            with TemporaryDirectory(prefix=".sorted.", dir=folder, ignore_cleanup_errors=True) as scratch:
+                work = Path(scratch) / "sorted"
+                work.mkdir()
                 record |= sort_log(source, columns, reading, work, no_bar) | {"made_from": made_from}
                 _keep_sorted(work, target, record)
         else:

@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 
 from recbole_bert4rec.options.table import OPTIONS
+from recbole_bert4rec.system.environment import folder_of_recbole
 from recbole_bert4rec.system.errors import nearest
-from recbole_bert4rec.system.resources import folder_of_recbole
 
 _PROGRAM = ("config_files", "nproc", "ip", "port", "world_size", "group_offset", "offset", "model_file", "conversion")
 """Keys that the command lines, RecBole's launchers and the conversion of a log add to the options."""

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from recbole_bert4rec.options.kinds import Real, Switch
-from recbole_bert4rec.system.resources import folder_of_recbole
+from recbole_bert4rec.system.environment import folder_of_recbole
 from recbole_bert4rec.system.yaml_files import parse_yaml
 
 _LINE = re.compile(r"(?P<name>\w+):\s*(?P<default>.*?)\s*(?:#\s*(?:\((?P<types>[^)]*)\))?\s*(?P<help>.*?)\s*)?")

@@ -17,8 +17,7 @@ from typing import TypeGuard
 
 from recbole_bert4rec.options.known import READ
 from recbole_bert4rec.system.constants import MODEL_NAME, OUR_MODELS, STOCK_MODEL_NAME
-from recbole_bert4rec.system.errors import UserError, nearest, short
-from recbole_bert4rec.system.workers import reason_of
+from recbole_bert4rec.system.errors import UserError, nearest, reason_of, short
 
 SHIPPED = {"GRU4RecPlus": "recbole_bert4rec.plugin.gru4rec_plus"}
 """Models that come with the package besides BERT4Rec, and their modules; each has RecBole's trainer and checkpoints."""

@@ -48,7 +48,7 @@ from recbole.model.abstract_recommender import AbstractRecommender
 from recbole.trainer import Trainer
 from torch import Tensor
 
-from recbole_bert4rec.checkpoints.checkpoint import is_plain
+from recbole_bert4rec.checkpoints import is_plain
 from recbole_bert4rec.plugin.distributed import name_of_first_process
 from recbole_bert4rec.system.constants import FOR_THE_USER
 from recbole_bert4rec.system.errors import UserError, short

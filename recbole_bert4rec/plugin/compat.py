@@ -25,8 +25,8 @@ from recbole.evaluator import Collector
 from recbole.trainer import Trainer
 from recbole.utils import init_seed
 
-from recbole_bert4rec.checkpoints import checkpoint
-from recbole_bert4rec.checkpoints.checkpoint import ForeignFileError
+from recbole_bert4rec import checkpoints
+from recbole_bert4rec.checkpoints import ForeignFileError
 from recbole_bert4rec.options.user_models import known_as
 from recbole_bert4rec.plugin import build
 from recbole_bert4rec.plugin.config import PluginConfig, stored_config
@@ -72,7 +72,7 @@ def load_data_and_model(model_file: str, model: str | type | None = None) -> tup
     if model is not None:
         known_as(model)
     try:
-        state = checkpoint.read(model_file)
+        state = checkpoints.read(model_file)
         config = stored_config(state["config"])
     except ForeignFileError:
         state = load_checkpoint(model_file, map_location="cpu")
@@ -90,7 +90,7 @@ def load_data_and_model(model_file: str, model: str | type | None = None) -> tup
     init_seed(config["seed"], config["reproducibility"])
     model_class: Any = config.model_class if ours is build else recbole_utils.get_model(config["model"])
     network = model_class(config, training).to(config["device"])
-    with checkpoint.explain_misfit(model_file):
+    with checkpoints.explain_misfit(model_file):
         network.load_state_dict(state["state_dict"])
         network.load_other_parameter(state.get("other_parameter"))
     return (config, network, dataset, *loaders)

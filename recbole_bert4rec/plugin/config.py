@@ -24,7 +24,7 @@ import yaml
 from recbole.config import Config
 from recbole.utils import ModelType
 
-from recbole_bert4rec.checkpoints.checkpoint import is_plain, without_places
+from recbole_bert4rec.checkpoints import is_plain, without_places
 from recbole_bert4rec.options.checks import (
     Kinds,
     mistakes_of_another_model,
@@ -49,8 +49,8 @@ from recbole_bert4rec.options.user_models import (
 )
 from recbole_bert4rec.plugin.global_split import asks_for_global_time
 from recbole_bert4rec.system.constants import MODEL_NAME, NAMES_OF_COLUMNS, OUR_MODELS, STOCK_MODEL_NAME
+from recbole_bert4rec.system.environment import shipped
 from recbole_bert4rec.system.errors import UserError
-from recbole_bert4rec.system.resources import shipped
 from recbole_bert4rec.system.scoped import replaced
 from recbole_bert4rec.system.yaml_files import FileOptions, read_yaml
 

@@ -43,8 +43,8 @@ from recbole_bert4rec.system.constants import (
     STOCK_MODEL_NAME,
     SUPPORTED_RECBOLE,
 )
+from recbole_bert4rec.system.processes import refuse_unguarded
 from recbole_bert4rec.system.scoped import StandIn
-from recbole_bert4rec.system.workers import refuse_unguarded
 
 _MODELS = "recbole.model.sequential_recommender"
 _QUICK_START = "recbole.quick_start.quick_start"

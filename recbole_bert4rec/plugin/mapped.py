@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from recbole.config import Config
 from recbole.utils import FeatureSource, FeatureType
 
-from recbole_bert4rec.checkpoints.checkpoint import OtherDataError
+from recbole_bert4rec.checkpoints import OtherDataError
 from recbole_bert4rec.core.segments import index_within_segment
 from recbole_bert4rec.core.sequences import Sequences
 from recbole_bert4rec.logs.conversion import folder_read, read_record

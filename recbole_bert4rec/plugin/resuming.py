@@ -14,7 +14,7 @@ import torch.distributed as dist
 from recbole.config import Config
 from torch import Tensor, optim
 
-from recbole_bert4rec.checkpoints import checkpoint
+from recbole_bert4rec import checkpoints
 from recbole_bert4rec.options.table import FIXED_ON_RESUME, PROTOCOL
 from recbole_bert4rec.options.user_models import class_name
 from recbole_bert4rec.plugin.callbacks import Callbacks
@@ -93,7 +93,7 @@ class KnownData:
         if self.fingerprint not in ("", fingerprint):
             message = f"the interactions of {training.dataset_name!r} are others than {file} was trained on"
             if not may_differ:
-                raise checkpoint.OtherDataError(
+                raise checkpoints.OtherDataError(
                     f"{message}; train anew, without --resume, or evaluate it on these, without training, by --epochs=1"
                 )
             getLogger().warning(message)
@@ -159,7 +159,7 @@ class Checkpoints:
             state["preload_weight"] = self.data.preloaded
         if self.warm_start is not None:
             state["warm_start"] = self.warm_start
-        checkpoint.write(file, state)
+        checkpoints.write(file, state)
 
     def check(self, file: str | os.PathLike[str], state: Mapping[str, Any], epochs_left: bool) -> None:
         """Refuse a checkpoint that this run cannot go on from."""
@@ -167,12 +167,12 @@ class Checkpoints:
             raise UserError(f"{file} cannot be resumed: items were appended to it; --warm_start={file} begins with it")
         self._check_options(file, state, epochs_left)
         if len(state["item_tokens"]) != self._model.n_items:
-            raise checkpoint.OtherDataError(
+            raise checkpoints.OtherDataError(
                 f"{file} was trained on {len(state['item_tokens']) - 1} items, but the data set has "
                 f"{self._model.n_items - 1}; train anew, or begin with it: --warm_start={file}"
             )
         check_contents(str(file), state["state_dict"], self._model.state_dict(), same=True)
-        best = checkpoint.best_of(file)
+        best = checkpoints.best_of(file)
         if best != str(file):
             _check_pair(best, file, state)
 
@@ -180,7 +180,7 @@ class Checkpoints:
         """Go on from a checkpoint that was checked."""
         self.data.resume(state)
         self.warm_start = state.get("warm_start")
-        with checkpoint.explain_misfit(file):
+        with checkpoints.explain_misfit(file):
             self._model.load_state_dict(state["state_dict"])
             settings = [{**group} for group in self._optimizer.param_groups]
             self._optimizer.load_state_dict(state["optimizer"])
@@ -228,7 +228,7 @@ def _check_pair(best: str, last: str | os.PathLike[str], state: Mapping[str, Any
         return
     if not os.path.isfile(best):
         raise UserError(f"{last} goes on only beside {best}, which holds the best epoch so far and is missing")
-    kept = checkpoint.read(best)
+    kept = checkpoints.read(best)
     same = kept["epoch"] == state["best_epoch"] and kept["best_valid_score"] == state["best_valid_score"]
     # a better one may have been written, and the run have ended before its last one was
     of_one_run = kept["fingerprint"] == state["fingerprint"] and kept["config"]["seed"] == state["config"]["seed"]

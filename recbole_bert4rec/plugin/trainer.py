@@ -20,7 +20,7 @@ from recbole.trainer import Trainer
 from recbole.utils import calculate_valid_score, get_gpu_usage, set_color
 from torch import Tensor, optim
 
-from recbole_bert4rec.checkpoints import checkpoint
+from recbole_bert4rec import checkpoints
 from recbole_bert4rec.core.fast.adam import Adam, AdamW
 from recbole_bert4rec.core.fast.lazy_adamw import LazyAdamW, clip
 from recbole_bert4rec.core.fast.products import faster_products
@@ -238,8 +238,8 @@ class BERT4RecTrainer(Trainer):
 
         A finished run that is resumed without the option ``memory`` forgets what it had.
         """
-        state = checkpoint.read(file, self.device)
-        with checkpoint.explain_misfit(file):
+        state = checkpoints.read(file, self.device)
+        with checkpoints.explain_misfit(file):
             self.model.load_state_dict(state["state_dict"])
         self.model.load_other_parameter(state.get("other_parameter") if self.config["memory"] else None)
         self.logger.info(f"Loading model structure and parameters from {file}")
@@ -312,7 +312,7 @@ class BERT4RecTrainer(Trainer):
             f"memory: valid {self.valid_metric} is {sign * alone.score:.4f} without it, and with it {effect}"
         )
         if memory is not None and rank_of(self.config) == 0:
-            checkpoint.write(self.saved_model_file, {**state, "other_parameter": self.model.other_parameter()})
+            checkpoints.write(self.saved_model_file, {**state, "other_parameter": self.model.other_parameter()})
         return self.best_valid_score, self.best_valid_result
 
     @property
@@ -330,7 +330,7 @@ class BERT4RecTrainer(Trainer):
 
     def save_last(self, epoch: int) -> None:
         """Write the checkpoint that training goes on from, after an epoch that is finished."""
-        file, selection = checkpoint.last_of(self.saved_model_file), self._selection(self.best_valid_result or {})
+        file, selection = checkpoints.last_of(self.saved_model_file), self._selection(self.best_valid_result or {})
         self.checkpoints.write(file, epoch, selection)
 
     def _selection(self, best_result: Metrics) -> dict[str, Any]:
@@ -346,10 +346,10 @@ class BERT4RecTrainer(Trainer):
         self, resume_file: str | os.PathLike[str], state: dict[str, Any] | None = None, any_data: bool = True
     ) -> None:
         """Go on from a checkpoint as if never stopped: weights, optimizer, early stopping, random numbers."""
-        state = state or checkpoint.read(resume_file, self.device)
+        state = state or checkpoints.read(resume_file, self.device)
         self.checkpoints.check(resume_file, state, state["epoch"] + 1 < self.epochs)
         self.checkpoints.resume(resume_file, state)
-        self.saved_model_file, self._any_data = checkpoint.best_of(resume_file), any_data
+        self.saved_model_file, self._any_data = checkpoints.best_of(resume_file), any_data
         self.start_epoch, self.cur_step = state["epoch"] + 1, state["cur_step"]
         self.best_valid_score, self.valid_result = state["best_valid_score"], state["best_valid_result"]
         self.best_valid_result = self.valid_result or None
@@ -360,7 +360,7 @@ class BERT4RecTrainer(Trainer):
         """Refuse data that number their items in another way than those that the model was made with."""
         tokens = dataset.field2id_token[dataset.iid_field]
         if tokens is not self._checked and digest_of_items(tokens) != self.model.item_digest.cpu():
-            raise checkpoint.OtherDataError(
+            raise checkpoints.OtherDataError(
                 f"{dataset.dataset_name!r} has other items than the data that the model was made with, or numbers them "
                 "in another way; make the model with the data that it is to rank"
             )

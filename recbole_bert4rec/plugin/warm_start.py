@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from recbole.config import Config
 from torch import Tensor
 
-from recbole_bert4rec.checkpoints import checkpoint
+from recbole_bert4rec import checkpoints
 from recbole_bert4rec.core.beyond_paper import Contents
 from recbole_bert4rec.core.growth import (
     CONTENTS,
@@ -74,7 +74,7 @@ def check_shapes(config: Config, stored: Mapping[str, Any]) -> None:
 def begin_warm(config: Config, model: BERT4Rec, training: BERT4RecDataset) -> WarmStart:
     """Give a model the weights that ``warm_start`` names."""
     path = str(config["warm_start"])
-    state = checkpoint.read(path)
+    state = checkpoints.read(path)
     check_shapes(config, state["config"])
     old, tokens = state["item_tokens"], item_tokens(training)
     rows = pd.Index(old).get_indexer(pd.Index(tokens))
@@ -87,7 +87,7 @@ def begin_warm(config: Config, model: BERT4Rec, training: BERT4RecDataset) -> Wa
         )
     weights = state["state_dict"]
     check_contents(path, weights, model.state_dict(), same=False)
-    with checkpoint.explain_misfit(path):
+    with checkpoints.explain_misfit(path):
         grown = {**weights, **encoder_rows(weights, source, _beside_new_ones(training, source))}
         for number, (column, (values, size)) in enumerate(_features(config, training)):
             values_name, table_name = f"{FEATURE_VALUES}{number}", feature_table(number)

@@ -30,7 +30,7 @@ except ImportError:  # Ray 2.6
 
 from recbole.trainer import Trainer
 
-from recbole_bert4rec.checkpoints.checkpoint import best_of, last_of
+from recbole_bert4rec.checkpoints import best_of, last_of
 from recbole_bert4rec.plugin.callbacks import Callback, Metrics
 from recbole_bert4rec.plugin.distributed import rank_of
 from recbole_bert4rec.plugin.hooks import in_program

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from recbole_bert4rec.checkpoints import checkpoint
+from recbole_bert4rec import checkpoints
 from recbole_bert4rec.core.growth import ITEM_EMBEDDING, VECTORS
 from recbole_bert4rec.recommend.growing import WIDTH, with_cold_items, with_new_items
 from recbole_bert4rec.recommend.ids import Ids, Items, as_tokens, by_user
@@ -57,8 +57,8 @@ def append_items(
     for argument, by_item in (("neighbours", neighbours), ("vectors", vectors)):
         if not (by_item is None or isinstance(by_item, Mapping)):
             raise UserError(f"`{argument}` must be a dictionary by new item, but is {short(by_item)}")
-    state = checkpoint.read(path)
-    with checkpoint.explain_misfit(path):
+    state = checkpoints.read(path)
+    with checkpoints.explain_misfit(path):
         state = with_cold_items(state)
     old, weights = Items(state["item_tokens"]), state["state_dict"]
     names, lists = by_user(neighbours or {}, "neighbours")
@@ -68,7 +68,7 @@ def append_items(
     known = torch.from_numpy(old.known(list(chain.from_iterable(lists)), "neighbours"))
     owners = torch.repeat_interleave(torch.arange(len(lists)), torch.tensor([len(some) for some in lists]).long())
     state["optimizer"] = {"state": {}, "param_groups": []}  # resuming.py refuses a training without it
-    with checkpoint.explain_misfit(path):
+    with checkpoints.explain_misfit(path):
         contents = _contents(weights, new_vectors) if VECTORS in weights else None
         state = with_new_items(state, new.tolist(), (owners, known), contents)
         if contents is None:
@@ -77,7 +77,7 @@ def append_items(
                 embeddings[row] = _numbers(name, vector, embeddings.shape[1], "hidden_size")
     grown_model = recommender_of(path, state, device, model=model)
     if output is not None:
-        checkpoint.write(output, state)
+        checkpoints.write(output, state)
     return grown_model
 
 

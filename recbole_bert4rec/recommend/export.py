@@ -19,8 +19,8 @@ from recbole_bert4rec.core.ranker import Ranker
 from recbole_bert4rec.recommend.exported import CATALOGUE, FORMAT, GRAPH, MEMORY, OPTIONS
 from recbole_bert4rec.recommend.recommender import Recommender
 from recbole_bert4rec.system.constants import PADDING
+from recbole_bert4rec.system.environment import need
 from recbole_bert4rec.system.errors import UserError
-from recbole_bert4rec.system.extras import need
 
 OPSET = 20
 """Version of ONNX's operators."""

@@ -19,8 +19,8 @@ from recbole_bert4rec.recommend.histories import Dates, Pairs
 from recbole_bert4rec.recommend.ids import Items
 from recbole_bert4rec.recommend.scorer import Batch, Floats
 from recbole_bert4rec.system.constants import PADDING
+from recbole_bert4rec.system.environment import need
 from recbole_bert4rec.system.errors import UserError, short
-from recbole_bert4rec.system.extras import need
 
 FORMAT = "recbole_bert4rec export 4"
 GRAPH, OPTIONS, CATALOGUE, MEMORY = "model.onnx", "options.json", "items.json", "memory.npz"

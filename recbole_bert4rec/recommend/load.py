@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from recbole_bert4rec.checkpoints import checkpoint
+from recbole_bert4rec import checkpoints
 from recbole_bert4rec.core.beyond_paper import Contents
 from recbole_bert4rec.core.encoder import EncoderOptions
 from recbole_bert4rec.core.growth import CONTENTS, FEATURE_VALUES, VECTORS, feature_table
@@ -38,12 +38,12 @@ def load(
     cold_items: bool = True,
 ) -> Recommender:
     """Load a trained model of this package."""
-    state = checkpoint.read(path, mapped=True)
+    state = checkpoints.read(path, mapped=True)
     del state["optimizer"]  # it is not read from the disk
     shared = state["state_dict"].get(VECTORS), state["item_tokens"]  # vectors are read once, in here
     state = copy.deepcopy(state, {id(part): part for part in shared})  # the file may be written over later
     if cold_items:
-        with checkpoint.explain_misfit(path):
+        with checkpoints.explain_misfit(path):
             state = with_cold_items(state)
     return recommender_of(path, state, device, logit_adjustment, batch_size, model)
 
@@ -67,7 +67,7 @@ def recommender_of(
     for name, weight in state["state_dict"].items():
         if not weight.sum().isfinite() and not weight.isfinite().all():
             raise UserError(f"{path}: weight {name!r} has values that are not finite numbers; train the model again")
-    with checkpoint.explain_misfit(path):
+    with checkpoints.explain_misfit(path):
         ranker = _ranker(config, state, user_class)
     ranker.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     return Recommender(ranker, config, items, counts, _stored(state), batch_size)

@@ -37,9 +37,6 @@ INSTALL_RECBOLE = f"pip install --no-deps recbole=={SUPPORTED_RECBOLE}"
 
 OLDEST_PYTHON = (3, 11)
 
-RANK_DEPTH = 50
-"""Ranks of test targets are kept down to here (or to the largest ``topk``, if that is deeper)."""
-
 UNCALIBRATED_LOSSES = ("BCE", "gBCE")
 """Losses that do not correct for how negatives are drawn."""
 
@@ -60,11 +57,6 @@ FORMATS = ".csv, .tsv, .txt, .dat, .jsonl or .json file (each also .gz), a .parq
 
 SHORT, VERBOSE, QUIET = SCREENS = ("short", "verbose", "quiet")
 """Choices of lines on the screen: a line an epoch and a few others; all that RecBole logs; warnings alone."""
-
-TOOLS = ("Hyperopt", "Ray")
-ALGORITHMS = ("exhaustive", "random", "bayes")
-SCHEDULERS = ("none", "asha", "median")
-"""Tools that run the trials of a search, ways to propose trials, and Ray's ways to stop hopeless ones early."""
 
 FOR_THE_USER = "recbole_bert4rec"
 """Name of the logger whose lines the screen shows; RecBole's go to the root logger and with it to the log file."""

@@ -1,7 +1,9 @@
-"""The environment of a program: versions, processor, memory, commit; hides warnings of dependencies."""
+"""The environment of a program: versions, processor, memory, commit; optional libraries; files that ship with it."""
 
 from __future__ import annotations
 
+import importlib.resources
+import importlib.util
 import os
 import platform
 import re
@@ -9,9 +11,16 @@ import resource
 import subprocess
 import sys
 import warnings
+from collections.abc import Iterable
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from recbole_bert4rec.system.errors import UserError, nearest
+
+if TYPE_CHECKING:
+    from importlib.abc import Traversable
 
 _PACKAGES = ("recbole_bert4rec", "recbole", "torch", "numpy", "pandas", "scipy", "ray", "hyperopt")
 
@@ -73,3 +82,68 @@ def _processor() -> str:
         return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
     except (OSError, StopIteration):
         return platform.processor() or platform.machine()
+
+
+_MODULES = {
+    "onnx": ("onnx", "onnxruntime", "onnxscript"),
+    "plots": ("matplotlib", "plotly"),
+    "serve": ("fastapi", "prometheus_client", "uvicorn"),
+    "tune": ("hyperopt", "ray"),
+}
+EXTRAS = {module: extra for extra, modules in _MODULES.items() for module in modules}
+"""The extra of this package that installs a library, by the library's module."""
+OF_A_SEARCH = ("hyperopt", "plotly")
+"""Modules that every search needs."""
+
+
+class MissingExtraError(UserError, ImportError):
+    """A feature is asked for whose libraries are not installed."""
+
+
+def is_installed(module: str) -> bool:
+    """Return whether a module can be found; it is not imported."""
+    try:
+        return find_spec(module) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def remedy(modules: Iterable[str]) -> str:
+    """Return the command that installs modules which are missing."""
+    return f"pip install -e '.[{','.join(sorted({EXTRAS[module] for module in modules}))}]'"
+
+
+def need(feature: str, *modules: str) -> None:
+    """Refuse a feature, before anything is done, if its libraries are not installed."""
+    missing = [module for module in modules if not is_installed(module)]
+    if missing:
+        raise MissingExtraError(f"{feature} needs {', '.join(missing)}; in the checkout: {remedy(missing)}")
+
+
+def shipped(kind: str) -> Traversable:
+    """The folder ``properties/KIND`` of an installed copy or, without installation, of the checkout."""
+    try:
+        return importlib.resources.files("recbole_bert4rec.properties") / kind
+    except ModuleNotFoundError:
+        return Path(__file__).resolve().parents[2] / "properties" / kind
+
+
+def folder_of_recbole() -> Path:
+    """The folder of RecBole's package; it is not imported."""
+    spec = importlib.util.find_spec("recbole")
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError("No module named 'recbole'", name="recbole")
+    return Path(spec.origin).parent
+
+
+def find_config(name: str, kind: str = "recipe") -> str:
+    """A file as the user names it, or one of ``properties/KIND`` by its bare name."""
+    file = shipped(kind) / name
+    if os.path.exists(name):
+        return name
+    if os.sep not in name and file.is_file():
+        return str(file)
+    known = sorted(entry.name for entry in shipped(kind).iterdir())
+    near = nearest(name, known)
+    hint = f"did you mean {near}?" if near else f"the names of properties/{kind} are {', '.join(known)}"
+    raise UserError(f"there is no file {name}; {hint}")

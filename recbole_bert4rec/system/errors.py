@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import os
 import reprlib
+import traceback
 from collections.abc import Iterable
 
 
@@ -21,6 +23,16 @@ def nearest(key: str, candidates: Iterable[str]) -> str | None:
 def why(error: Exception) -> str:
     """Return why a file cannot be read or written, in one line, without what the message says anyway."""
     return " ".join(str(getattr(error, "strerror", None) or error).split())
+
+
+def reason_of(error: BaseException) -> str:
+    """Return an error in one line, with its place in the code unless it is a mistake that a user can mend."""
+    message = " ".join(str(error).split()) or "no message"
+    if isinstance(error, UserError):
+        return message
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    where = "".join(f" ({os.path.basename(frame.filename)}:{frame.lineno})" for frame in last)
+    return f"{type(error).__name__}: {message}{where}"
 
 
 _REPR = reprlib.Repr()

@@ -2,70 +2,56 @@
 
 from __future__ import annotations
 
-import glob
 import hashlib
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from recbole_bert4rec.system.errors import UserError, why
+from recbole_bert4rec.system.errors import UserError, short, why
 
 TABLES = (".csv", ".parquet")
 """Endings of tables."""
 
 
-def check_writable(flag: str, path: str) -> None:
-    """Refuse, before hours of training, a file that could not be written after them."""
-    if Path(path).is_dir():
-        raise UserError(f"{flag}={path} is a folder; name a file")
-    _check_parent(flag, path)
+def check_output(flag: str, path: str | os.PathLike[str], endings: tuple[str, ...] = ()) -> None:
+    """Refuse, before hours of work, a path that could not be written to after them.
 
-
-def _check_parent(flag: str, path: str) -> None:
-    folder = Path(path).resolve().parent
-    if not folder.is_dir():
-        raise UserError(f"{flag}={path}: folder {folder} does not exist")
-    check_folder(flag, folder)
-
-
-def check_folder(flag: str, folder: str | os.PathLike[str]) -> None:
-    """Make a folder if it is missing, and refuse one that cannot be written to."""
+    Without ``endings`` it is a folder, which is made if it is missing. With them it is a file in a folder that is
+    there, and an empty one stands for a folder of .parquet files.
+    """
+    target, folder = Path(path), Path(path).resolve()
+    if endings:
+        folder = folder.parent
+        if target.suffix not in endings:
+            or_folder = ", or name a folder" if "" in endings else ""
+            raise UserError(f"{flag} must end in {' or '.join(filter(None, endings))}{or_folder}, but is {short(path)}")
+        if not folder.is_dir():
+            raise UserError(f"{flag}={path}: folder {folder} does not exist")
+        if target.suffix and target.is_dir():
+            raise UserError(f"{flag}={path} is a folder; name a file")
+        if not target.suffix and (other := _no_parquet(target)) is not None:
+            raise UserError(f"{flag}={path} would replace {other}, which is no .parquet file; name a new folder")
     try:
-        Path(folder).mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
         raise UserError(f"{flag}: folder {folder} cannot be written to: {why(error)}") from error
 
 
-def check_table(flag: str, path: str, or_folder: bool = False) -> None:
-    """Refuse a table that could not be written; arguments as of :func:`check_writable`."""
-    if or_folder and not Path(path).suffix:
-        _check_parent(flag, path)
-        if Path(path).exists() and (other := _no_parquet(Path(path))) is not None:
-            raise UserError(f"{flag}={path} would replace {other}, which is no .parquet file; name a new folder")
-        return
-    if Path(path).suffix not in TABLES:
-        folder = ", or a folder" if or_folder else ""
-        raise UserError(f"{flag} must name a .csv or .parquet file{folder}, but is {path!r}")
-    check_writable(flag, path)
+def _no_parquet(path: Path) -> Path | None:
+    """Return a path that is not a .parquet file: the path itself, or one in the folder; None if all are."""
+    there = path.iterdir() if path.is_dir() else [path] if path.exists() else []
+    return next((one for one in there if one.suffix != ".parquet" or not one.is_file()), None)
 
 
 def refuse_same(flag: str, path: str, source_flag: str, source: str) -> None:
     """Refuse to write a table over the files that are read."""
     table, read = Path(path).resolve(), Path(source).resolve()
-    if table == read or (read.is_dir() and read in table.parents) or (table.is_dir() and table in read.parents):
+    if table == read or table in read.parents or read in table.parents:
         raise UserError(f"{flag}={path} would replace {source_flag}={source}, which is read; name another file")
-
-
-def _no_parquet(path: Path) -> Path | None:
-    """Return a path that is not a .parquet file: the path itself, or one in the folder; None if all are."""
-    if not path.is_dir():
-        return path
-    return next((child for child in path.iterdir() if child.suffix != ".parquet" or not child.is_file()), None)
 
 
 @contextmanager
@@ -73,13 +59,12 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Give a temporary name beside ``path`` to write to; the file takes its place when the block ends well.
 
     A reader sees the old file or the new one, never half of it, after a power failure too. After an error nothing is
-    left behind; what a killed process left behind is removed by the next that writes the same file.
+    left behind; a process that was killed leaves what it had written so far.
     """
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _remove_leftovers(path)
         temporary.unlink(missing_ok=True)  # a link that somebody put there would be followed
         yield temporary
         _flush(temporary, os.O_RDWR)
@@ -92,22 +77,6 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
-
-
-@contextmanager
-def scratch_folder(path: Path) -> Iterator[Path]:
-    """Give an empty folder beside ``path``, which is gone after the block unless :func:`keep_folder` named it.
-
-    What a killed process left behind is removed by the next that asks for the same path.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    _remove_leftovers(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.mkdir()
-    try:
-        yield temporary
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def keep_folder(folder: Path, path: Path) -> None:
@@ -129,27 +98,6 @@ def _flush(path: Path, access: int) -> None:
         os.fsync(opened)
     finally:
         os.close(opened)
-
-
-def _remove_leftovers(path: Path) -> None:
-    """Remove the temporary files of processes that were killed while they wrote ``path``."""
-    for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
-        process = leftover.name.rsplit(".", 2)[1]
-        if process.isdecimal() and not _is_alive(int(process)):
-            if leftover.is_dir():
-                shutil.rmtree(leftover, ignore_errors=True)
-            else:
-                leftover.unlink(missing_ok=True)
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):  # it is somebody else's
-        return True
-    return True
 
 
 def digest_of(path: str | os.PathLike[str]) -> str:

@@ -19,11 +19,6 @@ class Interrupted(KeyboardInterrupt):
         super().__init__(number)
         self.number, self.left_behind = number, left_behind
 
-    @property
-    def exit_code(self) -> int:
-        """Return the exit status that a shell expects of a process that a signal ended."""
-        return 128 + self.number
-
 
 @contextmanager
 def handled(signals: tuple[signal.Signals, ...] = _SIGNALS) -> Iterator[None]:

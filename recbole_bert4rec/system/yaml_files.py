@@ -12,7 +12,7 @@ from recbole_bert4rec.system.errors import UserError, short, why
 
 
 class FileOptions(dict[str, Any]):
-    """Options of a YAML file, by their names."""
+    """Options of a YAML file by their names, and the line of each."""
 
     def __init__(self, options: dict[str, Any], file: str, lines: dict[str, int]) -> None:
         super().__init__(options)
@@ -41,19 +41,9 @@ _Loader.add_implicit_resolver(
 
 def parse_yaml(text: str, where: str) -> Any:
     """Return the content of a YAML text: plain values, lists and dictionaries, no code."""
-    return _parse(text, where)[0]
-
-
-def _parse(text: str, where: str) -> tuple[Any, dict[str, int]]:
-    """Return the content of a YAML text, and the lines of its keys; arguments and errors as of :func:`parse_yaml`."""
     try:
-        loader = _Loader(text)
-        root = loader.get_single_node()
-        keys = [key for key, _ in root.value] if isinstance(root, yaml.MappingNode) else []
-        content = None if root is None else loader.construct_document(root)  # which resolves aliases in the root
-        return content, {key.value: key.start_mark.line + 1 for key in keys}
-    except (yaml.YAMLError, ValueError, LookupError, AttributeError, RecursionError) as error:
-        # the others come of `!!int x`, `!!bool maybe`, `2001-99-99`
+        return yaml.load(text, _Loader)  # noqa: S506  which is safe
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError) as error:  # the others: `!!int x`, `2001-99-99`
         reason = re.sub(r'"<unicode string>", |:\n[^\n]*\n *\^', "", str(error))  # the line itself, too
         raise UserError(f"{where} cannot be read: {' '.join(reason.split())}") from error
 
@@ -65,12 +55,12 @@ def read_yaml(path: str) -> FileOptions:
         text = Path(path).read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{where} cannot be read: {why(error)}") from error
-    content, lines = _parse(text, where)
-    if content is None:  # nothing but comments
+    content, root = parse_yaml(text, where), yaml.compose(text)
+    if content is None or root is None:  # nothing but comments
         return FileOptions({}, path, {})
     if not isinstance(content, dict):
         raise UserError(f"{where} must hold lines of `key: value`, but holds {short(content)}")
     strange = [key for key in content if not isinstance(key, str)]
     if strange:
         raise UserError(f"{where}: the name of an option must be a text, but one is {short(strange[0])}; quote it")
-    return FileOptions(content, path, lines)
+    return FileOptions(content, path, {key.value: key.start_mark.line + 1 for key, _ in root.value})

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from recbole.config import Config
 
-from recbole_bert4rec.checkpoints import checkpoint
+from recbole_bert4rec import checkpoints
 from recbole_bert4rec.logs.atomic import check_data_set
 from recbole_bert4rec.logs.conversion import read_record
 from recbole_bert4rec.logs.logs import data_set_name, is_table
@@ -34,12 +34,11 @@ from recbole_bert4rec.plugin.items import ITEM_ORDER, ItemOrder
 from recbole_bert4rec.plugin.warm_start import check_shapes
 from recbole_bert4rec.recommend.answers import check_names_of_columns
 from recbole_bert4rec.system.constants import DEFAULT_NAMES, FOR_THE_USER, FORMATS, NAMES_OF_COLUMNS, OUR_MODELS
+from recbole_bert4rec.system.environment import shipped
 from recbole_bert4rec.system.errors import UserError, nearest, short, short_list
-from recbole_bert4rec.system.files import check_folder, refuse_same
-from recbole_bert4rec.system.resources import shipped
+from recbole_bert4rec.system.files import TABLES, check_output, refuse_same
 from recbole_bert4rec.training.build import translate_errors
 from recbole_bert4rec.training.logs import no_bars, say, screen_now
-from recbole_bert4rec.training.recommending import check_destination
 from recbole_bert4rec.training.refit import check_refit
 from recbole_bert4rec.training.request import RunRequest
 
@@ -71,9 +70,9 @@ def configure(request: RunRequest) -> Config:
 
 def check_places(config: Config) -> None:
     """Refuse folders that could not be written to after hours of training, and a data set that is not there."""
-    check_folder("--checkpoint_dir", config["checkpoint_dir"])
+    check_output("--checkpoint_dir", config["checkpoint_dir"])
     for name in (f"log/{config['model']}", "log_tensorboard"):  # other processes make them, too
-        check_folder("the current folder", name)
+        check_output("the current folder", name)
     if config["trust_pickles"] is not True:  # which may stand for the data
         check_data_set(config)
 
@@ -86,10 +85,17 @@ def _check_request(request: RunRequest, model: Model) -> None:
     for flag, value in flags.items():
         if value is not None:
             refuse_other_models(flag, model)
-    if request.recommend is not None:
-        check_destination(request.recommend, request.k)
-        if request.dataset is not None and is_table(request.dataset):
-            refuse_same("--recommend", request.recommend, "--dataset", request.dataset)
+
+
+def _check_recommend(request: RunRequest) -> None:
+    """Refuse at once arguments with which the recommendations could not be made or written at the end."""
+    if request.recommend is None:
+        return
+    if request.k < 1:
+        raise UserError(f"--k must be at least 1, but is {request.k}")
+    check_output("--recommend", request.recommend, TABLES)
+    if request.dataset is not None and is_table(request.dataset):
+        refuse_same("--recommend", request.recommend, "--dataset", request.dataset)
 
 
 def refuse_other_models(flag: str, model: Model) -> None:
@@ -100,6 +106,7 @@ def refuse_other_models(flag: str, model: Model) -> None:
 
 def resolve_inputs(request: RunRequest) -> tuple[Model, str, Layers]:
     """Return the model, data set and options that a request names; a log is converted."""
+    _check_recommend(request)
     layers, resume = request.layers(), request.checkpoint
     user_options = layers.from_user if request.dataset is None else {**layers.from_user, "dataset": request.dataset}
     warm = user_options.get("warm_start") if resume is None else None
@@ -144,7 +151,7 @@ def _check_name(dataset: str, options: Mapping[str, Any]) -> None:
 
 def _stored_options(stored: dict[str, Any], from_user: Mapping[str, Any]) -> dict[str, Any]:
     """Return a checkpoint's options, without those that the user's options replace under another name."""
-    options = checkpoint.without_places(stored)
+    options = checkpoints.without_places(stored)
     if "train_batch_size" in from_user and "batch_sequences" not in from_user:
         options.pop("batch_sequences", None)
     if not torch.cuda.is_available():  # the checkpoint may come from a machine that has a GPU
@@ -156,7 +163,7 @@ def _stored_options(stored: dict[str, Any], from_user: Mapping[str, Any]) -> dic
 
 def _shaping_options(warm: str) -> dict[str, Any]:
     """Return the model and the options that shape the weights of a checkpoint."""
-    options = checkpoint.read(warm)["config"]
+    options = checkpoints.read(warm)["config"]
     return {name: options[name] for name in ("model", *SHAPES_WEIGHTS) if name in options}
 
 

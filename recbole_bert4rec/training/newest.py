@@ -7,8 +7,8 @@ from logging import getLogger
 from pathlib import Path
 from typing import Any
 
-from recbole_bert4rec.checkpoints import checkpoint
-from recbole_bert4rec.checkpoints.checkpoint import ForeignFileError, Opened
+from recbole_bert4rec import checkpoints
+from recbole_bert4rec.checkpoints import ForeignFileError, Opened
 from recbole_bert4rec.logs.table import is_table
 from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.options.table import WITHOUT_EFFECT
@@ -47,11 +47,11 @@ def newest_checkpoint(request: RunRequest) -> Opened | None:
 
 def _furthest(opened: Opened) -> Opened:
     """Return the last state of a checkpoint's run if it is further; after a clock was set back it may look older."""
-    last = checkpoint.last_of(opened.path)
+    last = checkpoints.last_of(opened.path)
     if last == opened.path or not Path(last).is_file():
         return opened
     try:
-        return max(Opened(last, checkpoint.read(last)), opened, key=lambda one: one.state["epoch"])
+        return max(Opened(last, checkpoints.read(last)), opened, key=lambda one: one.state["epoch"])
     except UserError:  # a damaged one
         return opened
 
@@ -76,7 +76,7 @@ def runs_in(folder: Path) -> Iterator[Opened]:
     """
     for file in sorted(folder.glob("*.pth"), key=lambda file: file.stat().st_mtime, reverse=True):
         try:
-            yield Opened(str(file), checkpoint.read(file))
+            yield Opened(str(file), checkpoints.read(file))
         except ForeignFileError:
             continue
         except UserError as error:

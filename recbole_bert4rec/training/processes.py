@@ -17,7 +17,7 @@ import torch.distributed as dist
 from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedException, start_processes
 
 from recbole_bert4rec.plugin.hooks import in_program
-from recbole_bert4rec.system import workers
+from recbole_bert4rec.system import processes
 from recbole_bert4rec.system.environment import suppress_dependency_warnings
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.interrupts import Interrupted, handled
@@ -113,17 +113,17 @@ def _of_the_first(process: TrainingProcess, step: Callable[[], str | None]) -> s
 
 def run_processes(request: RunRequest, nproc: int, ip: str, port: int | None) -> None:
     """Run in ``nproc`` processes of this machine."""
-    receiver, sender = workers.CONTEXT.Pipe(duplex=False)
+    receiver, sender = processes.CONTEXT.Pipe(duplex=False)
     address = (nproc, ip, str(_free_port(ip, port)))
-    arguments, method = (*address, request, sender), workers.CONTEXT.get_start_method()
-    processes = start_processes(_run_spawned, args=arguments, nprocs=nproc, join=False, start_method=method)
+    arguments, method = (*address, request, sender), processes.CONTEXT.get_start_method()
+    started = start_processes(_run_spawned, args=arguments, nprocs=nproc, join=False, start_method=method)
     try:
-        while not processes.join(grace_period=_PATIENCE):
+        while not started.join(grace_period=_PATIENCE):
             pass
     except Interrupted as stop:
-        for process in processes.processes:
+        for process in started.processes:
             process.terminate()
-        for process in processes.processes:
+        for process in started.processes:
             process.join()
         stop.left_behind = receiver.recv() if receiver.poll() else ""
         raise
@@ -157,7 +157,7 @@ def _free_port(ip: str, port: int | None) -> int:
 
 def _run_spawned(rank: int, nproc: int, ip: str, port: str, request: RunRequest, sender: Connection) -> None:
     suppress_dependency_warnings()
-    workers.end_with_parent()
+    processes.end_with_parent()
     try:
         with handled((SIGTERM,)):
             run_rank(request, TrainingProcess(rank, rank, nproc, nproc, ip, port))

@@ -15,9 +15,10 @@ from torch import Tensor
 from recbole_bert4rec.plugin.callbacks import Callback, Metrics, RankedBatch
 from recbole_bert4rec.plugin.ranking import Ranking
 from recbole_bert4rec.plugin.trainer import BERT4RecTrainer
-from recbole_bert4rec.system.constants import RANK_DEPTH
 from recbole_bert4rec.system.files import atomic_write
 
+RANK_DEPTH = 50
+"""Ranks of test targets are kept down to here (or to the largest ``topk``, if that is deeper)."""
 BEYOND = 0
 """Rank of a target that is further down."""
 

@@ -15,17 +15,9 @@ from recbole_bert4rec.plugin.model import BERT4Rec
 from recbole_bert4rec.recommend.histories import Histories
 from recbole_bert4rec.recommend.ids import Items
 from recbole_bert4rec.recommend.recommender import Recommender
-from recbole_bert4rec.system.errors import UserError
-from recbole_bert4rec.system.files import atomic_write, check_table
+from recbole_bert4rec.system.files import atomic_write
 
 _USERS_AT_ONCE = 1 << 12
-
-
-def check_destination(path: str, k: int) -> None:
-    """Refuse, before hours of training, arguments with which :func:`write_recommendations` would fail after them."""
-    if k < 1:
-        raise UserError(f"--k must be at least 1, but is {k}")
-    check_table("--recommend", path)
 
 
 def recommender_of(model: BERT4Rec, dataset: BERT4RecDataset) -> Recommender:

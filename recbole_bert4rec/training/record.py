@@ -14,7 +14,7 @@ from typing import Any, TypedDict, cast
 import torch
 from recbole.trainer import Trainer
 
-from recbole_bert4rec.checkpoints.checkpoint import is_plain
+from recbole_bert4rec.checkpoints import is_plain
 from recbole_bert4rec.plugin.callbacks import Callback, Metrics
 from recbole_bert4rec.plugin.distributed import rank_of
 from recbole_bert4rec.plugin.trainer import BERT4RecTrainer

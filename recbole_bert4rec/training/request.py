@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from recbole_bert4rec.checkpoints.checkpoint import Opened, read
+from recbole_bert4rec.checkpoints import Opened, read
 from recbole_bert4rec.options.config_files import read_options
 from recbole_bert4rec.plugin.callbacks import Callback, Metrics
 from recbole_bert4rec.plugin.config import Layers
 from recbole_bert4rec.system.constants import SHORT
+from recbole_bert4rec.system.environment import find_config
 from recbole_bert4rec.system.errors import UserError, nearest
-from recbole_bert4rec.system.resources import find_config
 from recbole_bert4rec.training.record import RunRecord
 
 

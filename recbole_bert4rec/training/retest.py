@@ -11,8 +11,8 @@ from recbole.config import Config
 from recbole_bert4rec.options.config_files import read_options
 from recbole_bert4rec.plugin.compat import trust
 from recbole_bert4rec.system.constants import FOR_THE_USER
+from recbole_bert4rec.system.environment import find_config
 from recbole_bert4rec.system.errors import UserError
-from recbole_bert4rec.system.resources import find_config
 from recbole_bert4rec.training.build import Experiment, load_data
 from recbole_bert4rec.training.inputs import configure
 from recbole_bert4rec.training.logs import silence

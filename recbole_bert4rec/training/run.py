@@ -17,7 +17,7 @@ from recbole.config import Config
 from recbole.trainer import Trainer
 from recbole.utils import get_environment, init_seed, set_color
 
-from recbole_bert4rec.checkpoints.checkpoint import Opened, OtherDataError, best_of
+from recbole_bert4rec.checkpoints import Opened, OtherDataError, best_of
 from recbole_bert4rec.core.fast.denormals import denormals_as_zero
 from recbole_bert4rec.plugin.callbacks import Callback, Metrics
 from recbole_bert4rec.plugin.config import flags_of_program

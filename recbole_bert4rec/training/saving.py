@@ -10,7 +10,7 @@ import torch.distributed as dist
 from recbole.data.dataloader import AbstractDataLoader
 from recbole.trainer import Trainer
 
-from recbole_bert4rec.checkpoints.checkpoint import last_of
+from recbole_bert4rec.checkpoints import last_of
 from recbole_bert4rec.plugin.callbacks import Callback, EvalBatch, Metrics, WatchedLoader
 from recbole_bert4rec.plugin.trainer import BERT4RecTrainer
 from recbole_bert4rec.system.interrupts import Interrupted, deferred, requested

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from recbole_bert4rec.system.workers import DiedError, FailedError, Worker
+from recbole_bert4rec.system.processes import DiedError, FailedError, Worker
 from recbole_bert4rec.training.epochs import Report
 from recbole_bert4rec.tuning.objective import Task, run_trial
 from recbole_bert4rec.tuning.progress import SearchProgress
@@ -63,27 +63,23 @@ def checkpoint_of(folder: Path, number: int) -> str:
 
 def run_serially(job: Job) -> None:
     """Run the proposed trials one after the other in another process: a crash ends only one of them."""
-    with Worker(_trial, job.task, job.data) as worker:
+    with Worker() as worker:
         while (proposal := job.search.ask()) is not None:
             number, params = proposal
             job.progress.begin(number, params)
             report = partial(job.progress.epoch, number)
-            result = _attempt(worker, params, checkpoint_of(job.folder, number), report)
+            result = _attempt(worker, report, job.task, params, job.data, checkpoint_of(job.folder, number))
             score = result.get("score")
             failed = {"status": FAILED, "reason": result.get("reason", "it ended without a validation score")}
             job.keep(Trial(number, params, **(result if score is not None else failed)))
             job.search.tell(params, score)
 
 
-def _trial(task: Task, data: bytes | None, params: dict[str, Any], checkpoint: str, report: Report) -> dict[str, Any]:
-    return run_trial(task, params, data, checkpoint, report)
-
-
-def _attempt(worker: Worker, params: dict[str, Any], checkpoint: str, report: Report) -> dict[str, Any]:
+def _attempt(worker: Worker, report: Report, *arguments: object) -> dict[str, Any]:
     """Return the trial's result, or ``{"reason": ...}`` if it failed."""
     for _ in range(_ATTEMPTS):
         try:
-            result: dict[str, Any] = worker.run(params, checkpoint, news=report)
+            result: dict[str, Any] = worker.run(run_trial, *arguments, news=report)
             return result
         except DiedError as error:
             reason = f"{error} ({_ATTEMPTS} times)"

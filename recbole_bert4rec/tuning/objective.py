@@ -14,7 +14,7 @@ import torch
 from recbole.config import Config
 from recbole.utils import dataset_arguments
 
-from recbole_bert4rec.checkpoints.checkpoint import last_of, read
+from recbole_bert4rec.checkpoints import last_of, read
 from recbole_bert4rec.core.fast.denormals import denormals_as_zero
 from recbole_bert4rec.options.config_files import read_options
 from recbole_bert4rec.plugin.callbacks import Callback

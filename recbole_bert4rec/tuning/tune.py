@@ -18,15 +18,15 @@ import yaml
 from recbole.config import Config
 from tabulate import tabulate
 
-from recbole_bert4rec.checkpoints.checkpoint import last_of, without_places
+from recbole_bert4rec.checkpoints import last_of, without_places
 from recbole_bert4rec.logs.item_vectors import digests
 from recbole_bert4rec.options.auto import most_epochs
 from recbole_bert4rec.options.kinds import is_number
 from recbole_bert4rec.options.user_models import class_name, digest_of_code, importable
 from recbole_bert4rec.plugin.hooks import in_program
 from recbole_bert4rec.system.constants import FOR_THE_USER, SHORT
+from recbole_bert4rec.system.environment import need
 from recbole_bert4rec.system.errors import UserError, nearest
-from recbole_bert4rec.system.extras import need
 from recbole_bert4rec.system.files import atomic_write, locked
 from recbole_bert4rec.system.scoped import restored_environment
 from recbole_bert4rec.training.build import translate_errors

@@ -11,8 +11,8 @@ import yaml
 from recbole_bert4rec.comparison.compare import _check_options
 from recbole_bert4rec.comparison.comparison import Comparison
 from recbole_bert4rec.comparison.study import read_study
+from recbole_bert4rec.system.environment import find_config
 from recbole_bert4rec.system.errors import UserError
-from recbole_bert4rec.system.resources import find_config
 from tests.helpers.runs import make_config
 
 STUDIES = sorted((Path(__file__).resolve().parents[2] / "properties" / "study").glob("*.yaml"))

@@ -15,8 +15,8 @@ from unittest import mock
 
 import pandas as pd
 
-from recbole_bert4rec.checkpoints import checkpoint
-from recbole_bert4rec.system.resources import shipped
+from recbole_bert4rec import checkpoints
+from recbole_bert4rec.system.environment import shipped
 from recbole_bert4rec.training.build import load_data
 from recbole_bert4rec.training.inputs import configure
 from recbole_bert4rec.training.request import RunRequest
@@ -97,7 +97,7 @@ def _trained() -> dict[str, bytes]:
     """Train a small model; return its files."""
     with folder_of(_toy()):
         found = run(dataset="toy", options={**QUIET, **SMALL, "data_path": "data"})
-        best, last = found.checkpoint.read_bytes(), Path(checkpoint.last_of(found.checkpoint)).read_bytes()
+        best, last = found.checkpoint.read_bytes(), Path(checkpoints.last_of(found.checkpoint)).read_bytes()
         return {"best": best, "last": last}
 
 
@@ -129,5 +129,5 @@ READERS = {
         lambda: {"log.csv": _frame().to_csv(index=False).encode(), "log/log.inter": _inter()},
     ),
     "yaml": Reader("a.yaml", lambda: _shipped("recipe") + _shipped("dataset"), _read_yaml, _toy),
-    "checkpoint": Reader("a.pth", lambda: [_trained()["best"], _trained()["last"]], checkpoint.read),
+    "checkpoint": Reader("a.pth", lambda: [_trained()["best"], _trained()["last"]], checkpoints.read),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from recbole_bert4rec.system.extras import EXTRAS, is_installed
+from recbole_bert4rec.system.environment import EXTRAS, is_installed
 
 
 def missing(extra: str) -> list[str]:

@@ -14,7 +14,7 @@ import yaml
 
 import recbole_bert4rec
 from recbole_bert4rec.cli.main import _reader_may_leave
-from recbole_bert4rec.system.extras import EXTRAS
+from recbole_bert4rec.system.environment import EXTRAS
 from tests.helpers.data import histories_to_rows, overlapping_histories
 from tests.helpers.programs import BLOCKED
 
@@ -52,7 +52,7 @@ def test_importing_the_package_imports_neither_programs_nor_plots() -> None:
     ("program", "named"),
     [
         (f"{BLOCKED}\nimport recbole_bert4rec\nrecbole_bert4rec.run", "recbole=="),
-        (f"{BLOCKED}\nfrom recbole_bert4rec.plugin.patches.doctor import main\nsys.exit(main())", ""),
+        (f"{BLOCKED}\nfrom recbole_bert4rec.cli.doctor import main\nsys.exit(main())", ""),
         (f"{BLOCKED}\nfrom recbole_bert4rec.__main__ import main\nsys.exit(main())", "recbole==.*doctor"),
         (
             "import sys, pandas\npandas.__version__ = '3.0.1'\n"

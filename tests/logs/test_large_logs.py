@@ -19,7 +19,7 @@ from recbole.quick_start import load_data_and_model
 
 import recbole_bert4rec.logs.sorting as sorting
 import recbole_bert4rec.logs.table as table
-from recbole_bert4rec.checkpoints.checkpoint import read
+from recbole_bert4rec.checkpoints import read
 from recbole_bert4rec.comparison.compare import compare
 from recbole_bert4rec.comparison.comparison import Comparison
 from recbole_bert4rec.logs.conversion import folder_read, read_record

@@ -20,8 +20,8 @@ from recbole_bert4rec.options.table import (
     OnResume,
     default,
 )
+from recbole_bert4rec.system.environment import shipped
 from recbole_bert4rec.system.errors import UserError
-from recbole_bert4rec.system.resources import shipped
 from tests.helpers.runs import make_config
 
 DEFAULTS: dict[str, Any] = {**make_config().final_config_dict}

@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
+from recbole_bert4rec.system.environment import find_config
 from recbole_bert4rec.system.errors import UserError
-from recbole_bert4rec.system.resources import find_config
 from tests.helpers.runs import make_config, prepare
 
 ROOT = Path(__file__).resolve().parents[2]

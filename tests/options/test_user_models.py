@@ -18,7 +18,7 @@ from recbole.quick_start import load_data_and_model, run_recbole
 from recbole.utils import get_model
 
 from recbole_bert4rec import BERT4Rec, Comparison, load, run
-from recbole_bert4rec.checkpoints.checkpoint import read
+from recbole_bert4rec.checkpoints import read
 from recbole_bert4rec.cli.main import main
 from recbole_bert4rec.comparison.study import read_study
 from recbole_bert4rec.core.losses import mask_weights

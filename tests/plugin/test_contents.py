@@ -13,8 +13,7 @@ import pytest
 import recbole
 import torch
 
-from recbole_bert4rec import append_items, load
-from recbole_bert4rec.checkpoints import checkpoint
+from recbole_bert4rec import append_items, checkpoints, load
 from recbole_bert4rec.core import beyond_paper
 from recbole_bert4rec.core.beyond_paper import Contents, ItemContents, uniform
 from recbole_bert4rec.core.encoder import BERT4RecEncoder, EncoderOptions
@@ -246,7 +245,7 @@ def test_a_resumed_run_ends_as_one_that_never_stopped_and_a_warm_start_reads_the
     whole, stopped = trained_on(options), trained_on(options, callbacks=[StopAfter(0)])
     resumed = run(resume=str(stopped.checkpoint))
     assert resumed.test_result == whole.test_result
-    before, after = (checkpoint.read(file)["state_dict"] for file in (whole.checkpoint, resumed.checkpoint))
+    before, after = (checkpoints.read(file)["state_dict"] for file in (whole.checkpoint, resumed.checkpoint))
     assert all(torch.equal(before[name], after[name]) for name in before)
     other = vectors([f"i{n}" for n in range(40)], [0] * 40, tmp_path / "other.parquet")
     for changed in (other, []):
@@ -258,7 +257,7 @@ def test_a_resumed_run_ends_as_one_that_never_stopped_and_a_warm_start_reads_the
     items = [f"i{number}" for number in range(40)] + ["i99"]
     told = vectors(items, [number % GROUPS for number in range(41)], tmp_path / "new.parquet")
     warm = trained_on({**more, "item_vectors": told, "warm_start": str(whole.checkpoint), "epochs": 1})
-    weights = checkpoint.read(warm.checkpoint)["state_dict"]
+    weights = checkpoints.read(warm.checkpoint)["state_dict"]
     assert weights["encoder.contents.vectors"].shape == (43, GROUPS)
 
 

@@ -12,8 +12,7 @@ from recbole.quick_start import load_data_and_model
 from recbole.utils import get_trainer
 from scipy.sparse import csr_array
 
-from recbole_bert4rec import Recommender, append_items, load
-from recbole_bert4rec.checkpoints import checkpoint
+from recbole_bert4rec import Recommender, append_items, checkpoints, load
 from recbole_bert4rec.core.memory import Memory
 from recbole_bert4rec.core.ranker import Ranker
 from recbole_bert4rec.plugin.remembering import Validation, fit_memory, transitions_of
@@ -35,9 +34,9 @@ def test_the_memory_of_a_run_is_validated_and_tested_with_the_model(write_inter:
     assert with_memory.record["epochs"][-1]["valid"] == alone.record["epochs"][-1]["valid"]
     assert with_memory.best_valid_result["mrr@10"] > 2 * alone.best_valid_result["mrr@10"]
     assert with_memory.test_result["hit@10"] > 0.9 > alone.test_result["hit@10"]
-    state = checkpoint.read(with_memory.checkpoint)
-    assert state["best_valid_score"] == checkpoint.read(alone.checkpoint)["best_valid_score"]
-    assert checkpoint.read(alone.checkpoint)["other_parameter"] == {}
+    state = checkpoints.read(with_memory.checkpoint)
+    assert state["best_valid_score"] == checkpoints.read(alone.checkpoint)["best_valid_score"]
+    assert checkpoints.read(alone.checkpoint)["other_parameter"] == {}
     memory = state["other_parameter"]["memory"]
     assert with_memory.record["memory"] == {"weight": memory["weight"], "entries": len(memory["items"])}
     assert "memory" not in alone.record
@@ -88,7 +87,7 @@ def test_a_resumed_run_has_the_memory_of_one_that_never_stopped(write_inter: Any
     options = {**write_inter(CHAINS), "epochs": 3, "stopping_step": 100}
     whole = remembered(options)
     stopped = remembered(options, callbacks=[StopAfter(0)])
-    assert checkpoint.read(stopped.checkpoint)["other_parameter"]
+    assert checkpoints.read(stopped.checkpoint)["other_parameter"]
     resumed = run(resume=str(stopped.checkpoint))
     assert [row["valid"] for row in resumed.record["epochs"]] == [row["valid"] for row in whole.record["epochs"]]
     assert resumed.test_result == whole.test_result
@@ -114,8 +113,8 @@ def test_recbole_loads_the_memory_with_the_model_whatever_the_program_was_called
 
 def test_refit_counts_again_and_keeps_the_weight(write_inter: Any) -> None:
     result = remembered({**write_inter(CHAINS), "refit": "train+valid"})
-    first = checkpoint.read(result.checkpoint)["other_parameter"]["memory"]
-    again = checkpoint.read(result.record["refit"]["checkpoint"])["other_parameter"]["memory"]
+    first = checkpoints.read(result.checkpoint)["other_parameter"]["memory"]
+    again = checkpoints.read(result.record["refit"]["checkpoint"])["other_parameter"]["memory"]
     assert again["weight"] == first["weight"]
     assert again["values"].sum() != first["values"].sum()
 

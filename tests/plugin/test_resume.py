@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from recbole_bert4rec.checkpoints import checkpoint
-from recbole_bert4rec.checkpoints.checkpoint import OtherDataError
+from recbole_bert4rec import checkpoints
+from recbole_bert4rec.checkpoints import OtherDataError
 from recbole_bert4rec.options.table import FIXED_ON_RESUME
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.run import run
@@ -53,7 +53,7 @@ def test_a_run_that_goes_on_from_its_best_epoch_ends_as_an_uninterrupted_one(
     assert [row["valid"] for row in resumed.record["epochs"]] == [row["valid"] for row in whole.record["epochs"]]
     assert resumed.record["best_epoch"] == whole.record["best_epoch"]
     assert resumed.test_result == whole.test_result
-    one, other = (checkpoint.read(checkpoint.last_of(result.checkpoint)) for result in (whole, resumed))
+    one, other = (checkpoints.read(checkpoints.last_of(result.checkpoint)) for result in (whole, resumed))
     assert equal(one["state_dict"], other["state_dict"])
 
 
@@ -113,9 +113,9 @@ def test_a_checkpoint_that_lacks_an_option_which_shapes_it_is_refused_by_name(op
     trainer, _ = trained(**options)
     again, *_ = start(**options, epochs=2)
     for name in {*FIXED_ON_RESUME} - {"valid_users", "warm_start"}:
-        state = checkpoint.read(trainer.saved_model_file)
+        state = checkpoints.read(trainer.saved_model_file)
         del state["config"][name]
-        checkpoint.write("lacking.pth", state)
+        checkpoints.write("lacking.pth", state)
         with pytest.raises(UserError, match=rf"lacking\.pth.*{name}=None"):
             again.resume_checkpoint("lacking.pth")
 
@@ -166,14 +166,14 @@ def test_a_finished_run_is_ranked_by_another_protocol_but_not_trained_on_by_it(
 
 def test_an_untrained_model_is_kept_and_read_again(options: dict) -> None:
     trainer, test = trained(**options, epochs=0)
-    assert checkpoint.read(trainer.saved_model_file)["epoch"] == -1
+    assert checkpoints.read(trainer.saved_model_file)["epoch"] == -1
     assert trainer.evaluate(test) == trainer.evaluate(test, load_best_model=False)
 
 
 def test_weights_never_meet_items_that_have_other_numbers(options: dict, write_inter: Any) -> None:
     trainer, test = trained(**options)
     trainer.evaluate(test, model_file=trainer.saved_model_file)
-    file = checkpoint.read(trainer.saved_model_file)
+    file = checkpoints.read(trainer.saved_model_file)
     renumbered = write_inter(ROWS[::-1], name="renumbered")  # the same items, met in another order
     other, others_train, others_valid, others_test = start(**{**options, **renumbered}, epochs=1)
     before = weights(other)

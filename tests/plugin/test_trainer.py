@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from recbole.utils.case_study import full_sort_topk
 
-from recbole_bert4rec.checkpoints import checkpoint
+from recbole_bert4rec import checkpoints
 from tests.helpers.small import equal, start, weights
 
 
@@ -26,7 +26,7 @@ def test_the_best_epoch_is_loaded_for_the_test_also_where_there_is_none(options:
     arguments = {"split": {"LS": split}, "order": "TO", "mode": "full"}
     trainer, train, valid, test = start(**options, epochs=5, eval_args=arguments)
     trainer.fit(train, valid, verbose=False)
-    state = checkpoint.read(trainer.saved_model_file)
+    state = checkpoints.read(trainer.saved_model_file)
     for parameter in trainer.model.parameters():
         parameter.data.zero_()
     assert (trainer.evaluate(test) is None) == (split == "valid_only")

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from recbole_bert4rec import UserError, append_items, load
-from recbole_bert4rec.checkpoints import checkpoint
+from recbole_bert4rec import UserError, append_items, checkpoints, load
 from recbole_bert4rec.options.table import SINGLE_RUN
 from recbole_bert4rec.plugin.items import item_tokens
 from recbole_bert4rec.plugin.model import BERT4Rec
@@ -40,7 +39,7 @@ class Old:
         given = {**SMALL, **options, "data_path": data["data_path"], "checkpoint_dir": str(folder)}
         self.result = run(model="BERT4RecPlus", dataset="old", options=given)
         self.file = str(self.result.checkpoint)
-        self.state = checkpoint.read(self.file)
+        self.state = checkpoints.read(self.file)
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +132,7 @@ def test_a_run_follows_the_file_in_what_shapes_weights_and_records_what_became_o
     assert record["model"] == "BERT4RecPlus"
     assert (record["config"]["hidden_size"], record["config"]["epochs"]) == (16, 1)
     for file in (result.checkpoint, record["refit"]["checkpoint"]):
-        assert checkpoint.read(file)["warm_start"] == record["warm_start"]
+        assert checkpoints.read(file)["warm_start"] == record["warm_start"]
 
 
 def test_a_resumed_run_ends_as_an_uninterrupted_one_and_does_not_read_the_file_again(
@@ -145,9 +144,9 @@ def test_a_resumed_run_ends_as_an_uninterrupted_one_and_does_not_read_the_file_a
     whole = run(dataset=dataset, options={**options, "checkpoint_dir": "whole"})
     stopped = run(dataset=dataset, options=options, callbacks=[StopAfter(0)])
     file.unlink()
-    resumed = run(resume=str(checkpoint.last_of(stopped.checkpoint)))
+    resumed = run(resume=str(checkpoints.last_of(stopped.checkpoint)))
     assert resumed.record["warm_start"] == whole.record["warm_start"]
-    ends = [checkpoint.read(checkpoint.last_of(result.checkpoint))["state_dict"] for result in (whole, resumed)]
+    ends = [checkpoints.read(checkpoints.last_of(result.checkpoint))["state_dict"] for result in (whole, resumed)]
     assert all(torch.equal(weight, ends[1][name]) for name, weight in ends[0].items())
     with pytest.raises(UserError, match=r"warm_start='.*moved\.pth'"):
         run(resume=str(stopped.checkpoint), options={"warm_start": old.file, "epochs": 9})

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from recbole_bert4rec import append_items, load, run
-from recbole_bert4rec.checkpoints import checkpoint
+from recbole_bert4rec import append_items, checkpoints, load, run
 from recbole_bert4rec.recommend.export import export
 from recbole_bert4rec.system.errors import UserError
 from tests.helpers.extras import needs_onnx
@@ -70,10 +69,10 @@ def test_ranks_are_those_of_a_naive_twin_with_and_without_seen_items(trained: Pa
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_weights_that_are_no_finite_numbers_are_refused_when_the_model_is_loaded(value: float, trained: Path) -> None:
-    state = checkpoint.read(str(trained))
+    state = checkpoints.read(str(trained))
     name = next(name for name, weight in state["state_dict"].items() if weight.is_floating_point())
     state["state_dict"][name].view(-1)[-1] = value
-    checkpoint.write("odd.pth", state)
+    checkpoints.write("odd.pth", state)
     with pytest.raises(UserError, match=rf"odd\.pth.*'{name}'"):
         load("odd.pth")
 

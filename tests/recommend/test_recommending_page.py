@@ -11,7 +11,7 @@ import pandas as pd
 
 import recbole_bert4rec
 from recbole_bert4rec.cli.main import main
-from recbole_bert4rec.system.extras import is_installed
+from recbole_bert4rec.system.environment import is_installed
 from tests.helpers.extras import missing
 from tests.helpers.runs import make_config
 from tests.helpers.trained import PROTOCOL, Trained

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from recbole_bert4rec.checkpoints import checkpoint
+from recbole_bert4rec import checkpoints
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = ("--hidden_size=32", "--inner_size=32", "--n_layers=1", "--MAX_ITEM_LIST_LENGTH=30", "--train_batch_size=2000")
@@ -59,7 +59,7 @@ def outcome(folder: Path) -> dict[str, Any]:
     """Return all that must not depend on interruptions: both checkpoints, and the record without its times."""
     found: dict[str, Any] = {}
     for ending in (".pth", ".last.pth"):
-        state = checkpoint.read(the_one(folder, ending))
+        state = checkpoints.read(the_one(folder, ending))
         found[ending] = {name: value for name, value in state.items() if name not in ("config", "callbacks")}
     record = json.loads(the_one(folder, ".json").read_text("utf-8"))
     found["epochs"] = [{key: value for key, value in row.items() if "second" not in key} for row in record["epochs"]]

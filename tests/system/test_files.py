@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from recbole_bert4rec.system.files import atomic_write
+from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.files import TABLES, atomic_write, check_output
 
 
 def test_a_file_replaces_the_old_one_when_it_is_complete(tmp_path: Path) -> None:
@@ -38,3 +39,26 @@ def test_a_link_in_the_place_of_the_temporary_file_is_not_followed(tmp_path: Pat
     assert (tmp_path / "file").read_text() == "new"
     assert not (tmp_path / "file").is_symlink()
     assert victim.read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    ("path", "named"),
+    [("a.txt", "a.txt"), ("no/a.csv", "/no "), ("folder.csv", "folder.csv"), ("mixed", "mixed/b.txt"), ("b", "b ")],
+)
+def test_an_output_that_could_not_be_written_is_refused_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, named: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in ("folder.csv", "mixed", "parts"):
+        Path(folder).mkdir()
+    for file in ("b", "mixed/b.txt", "mixed/a.parquet", "parts/a.parquet", "old.csv"):
+        Path(file).touch()
+    with pytest.raises(UserError, match=named) as error:
+        check_output("--output", path, (*TABLES, ""))
+    assert "--output" in str(error.value)
+    for good in ("old.csv", "new.parquet", "parts", "new"):
+        check_output("--output", good, (*TABLES, ""))
+    check_output("--checkpoint_dir", "made/below")
+    assert Path("made/below").is_dir()
+    with pytest.raises(UserError, match="--checkpoint_dir"):
+        check_output("--checkpoint_dir", "old.csv/below")

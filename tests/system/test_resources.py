@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from recbole_bert4rec.system.environment import find_config, shipped
 from recbole_bert4rec.system.errors import UserError
-from recbole_bert4rec.system.resources import find_config, shipped
 
 
 def test_without_installation_the_files_of_the_checkout_are_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from recbole_bert4rec.checkpoints import checkpoint
+from recbole_bert4rec import checkpoints
 from recbole_bert4rec.plugin.callbacks import Callback, WatchedLoader
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.files import locked
@@ -62,7 +62,6 @@ def interrupted(asked: dict[str, Any], *places: tuple[int, int | None]) -> str:
     for place in places:
         with handled(), pytest.raises(Interrupted, match="15") as stop:
             run(**asked, resume=found, callbacks=[SignalAt(*place)])
-        assert stop.value.exit_code == 143
         found = stop.value.left_behind.rpartition("=")[2].removesuffix(" goes on")
         assert found.endswith(".last.pth")
     assert found is not None
@@ -82,8 +81,8 @@ def test_a_run_that_is_interrupted_anywhere_ends_as_one_that_is_not(more: dict[s
     whole = run(**asked)
     last = interrupted(asked, (1, 2), (1, None), (3, 1), (3, 4))
     resumed = run(resume=last)
-    for one, other in ((whole.checkpoint, resumed.checkpoint), *[map(checkpoint.last_of, (whole.checkpoint, last))]):
-        wanted, found = checkpoint.read(one), checkpoint.read(other)
+    for one, other in ((whole.checkpoint, resumed.checkpoint), *[map(checkpoints.last_of, (whole.checkpoint, last))]):
+        wanted, found = checkpoints.read(one), checkpoints.read(other)
         for changing in ("config", "callbacks"):
             del wanted[changing], found[changing]
         assert equal(wanted, found)
@@ -113,7 +112,7 @@ def test_a_signal_ends_what_nothing_is_deferred_in_at_once() -> None:
     with handled():
         with pytest.raises(Interrupted) as stop:
             os.kill(os.getpid(), signal.SIGINT)
-        assert stop.value.exit_code == 130
+        assert stop.value.number == 2
     with handled(), pytest.raises(Interrupted), deferred():
         os.kill(os.getpid(), signal.SIGINT)
         assert requested() == signal.SIGINT
@@ -125,7 +124,7 @@ def test_resume_without_a_file_goes_on_with_the_newest_run_that_fits(write_inter
     assert run(**asked, resume=True).record["epochs"][0]["epoch"] == 0  # there is none: a new one begins
     last = interrupted(asked, (1, 2))
     older = interrupted(asked, (1, 1))
-    for file in (older, checkpoint.best_of(older)):
+    for file in (older, checkpoints.best_of(older)):
         os.utime(file, (1, 1))
     Path("saved/damaged.pth").write_bytes(Path(last).read_bytes()[:-1])
     Path("saved/foreign.pth").write_bytes(b"of another model")
@@ -147,10 +146,10 @@ def test_the_settings_of_the_optimizer_are_the_options_own(write_inter: Any) -> 
     asked = inputs(write_inter, epochs=3)
     wanted = run(**asked)
     last = interrupted(asked, (1, 1))
-    state = checkpoint.read(last)
+    state = checkpoints.read(last)
     for group in state["optimizer"]["param_groups"]:
         group.update(betas=True, eps=None, fused=True, differentiable=True, amsgrad=True)
-    checkpoint.write(last, state)
+    checkpoints.write(last, state)
     assert run(resume=last).test_result == wanted.test_result
 
 
@@ -160,20 +159,20 @@ def test_a_clock_that_was_set_back_loses_no_epoch(write_inter: Any) -> None:
     os.utime(last, (1, 1))
     assert resolved(RunRequest(**asked, resume=True)).checkpoint.path == last
     Path(last).write_bytes(Path(last).read_bytes()[:-100])
-    assert resolved(RunRequest(**asked, resume=True)).checkpoint.path == checkpoint.best_of(last)
+    assert resolved(RunRequest(**asked, resume=True)).checkpoint.path == checkpoints.best_of(last)
 
 
 def test_the_last_checkpoint_goes_on_only_beside_the_best_one(write_inter: Any) -> None:
     asked = inputs(write_inter, epochs=4)
     last = interrupted(asked, (2, 1))
-    best = Path(checkpoint.best_of(last))
-    content, kept = best.read_bytes(), checkpoint.read(best)
+    best = Path(checkpoints.best_of(last))
+    content, kept = best.read_bytes(), checkpoints.read(best)
     best.unlink()
     with pytest.raises(UserError, match=best.name):
         run(resume=last)
     of_another_run = {"epoch": 99, "config": {**kept["config"], "seed": 7}}
     for other in ({"epoch": -1}, {"best_valid_score": 0.99}, of_another_run):
-        checkpoint.write(best, {**kept, **other})
+        checkpoints.write(best, {**kept, **other})
         with pytest.raises(UserError, match=best.name):
             run(resume=last)
     best.write_bytes(content)
@@ -183,7 +182,7 @@ def test_the_last_checkpoint_goes_on_only_beside_the_best_one(write_inter: Any) 
 @pytest.mark.parametrize("more", [{"epochs": 2}, {"epochs": 40, "stopping_step": 0, "learning_rate": 0.1}], ids=str)
 def test_a_run_that_is_finished_or_stopped_early_is_not_trained_again(more: dict[str, Any], write_inter: Any) -> None:
     first = run(**inputs(write_inter, **more))
-    again = run(resume=checkpoint.last_of(first.checkpoint))
+    again = run(resume=checkpoints.last_of(first.checkpoint))
     assert len(again.record["epochs"]) == len(first.record["epochs"]) < 40
     assert again.test_result == first.test_result
     assert again.record_path.stem.endswith("-again-1")
@@ -195,11 +194,11 @@ def test_a_killed_run_that_had_no_record_yet_gets_it_under_its_own_name_and_may_
     asked = inputs(write_inter, epochs=2)
     first = run(**asked)
     first.record_path.unlink()
-    again = run(resume=checkpoint.last_of(first.checkpoint))
+    again = run(resume=checkpoints.last_of(first.checkpoint))
     assert again.record_path == first.record_path
     assert without_seconds(again.record["epochs"]) == without_seconds(first.record["epochs"])
     assert again.record["seconds"]["train"] > first.record["epochs"][-1]["at_second"]
-    more = run(resume=checkpoint.last_of(first.checkpoint), options={"epochs": 3})
+    more = run(resume=checkpoints.last_of(first.checkpoint), options={"epochs": 3})
     assert [row["epoch"] for row in more.record["epochs"]] == [0, 1, 2]
     assert more.record_path == first.record_path
 
@@ -219,7 +218,7 @@ def test_resume_without_a_file_begins_anew_where_the_log_has_changed(
     finished: bool, more: list[tuple[str, str, int]], write_inter: Any
 ) -> None:
     asked = inputs(write_inter, epochs=2)
-    before = run(**asked).checkpoint if finished else Path(checkpoint.best_of(interrupted(asked, (1, 2))))
+    before = run(**asked).checkpoint if finished else Path(checkpoints.best_of(interrupted(asked, (1, 2))))
     write_inter([*CYCLE, *more])
     again = run(**asked, resume=True)
     assert again.checkpoint != before
@@ -229,7 +228,7 @@ def test_resume_without_a_file_begins_anew_where_the_log_has_changed(
 def test_two_runs_do_not_go_on_from_one_checkpoint_at_a_time(write_inter: Any) -> None:
     asked = inputs(write_inter, epochs=3)
     last = interrupted(asked, (1, 2))
-    best = Path(checkpoint.best_of(last))
+    best = Path(checkpoints.best_of(last))
     lock = best.with_name(f".{best.stem}.lock")
     with locked(lock, "run", "--checkpoint_dir", best), pytest.raises(UserError, match=best.stem):
         run(resume=last)
@@ -252,7 +251,7 @@ def test_a_training_that_diverges_ends_with_epoch_rate_loss_and_the_best_epoch_b
         run(**asked, callbacks=[NoNumbers()])
     (best,) = (file for file in Path("saved").glob("*.pth") if not file.name.endswith(".last.pth"))
     assert str(best) in str(error.value)
-    assert checkpoint.read(best)["epoch"] in (0, 1)
+    assert checkpoints.read(best)["epoch"] in (0, 1)
 
 
 class Spoil(Callback):
@@ -271,4 +270,4 @@ def test_weights_that_cannot_rank_are_never_the_best(value: float, write_inter: 
     with pytest.raises(UserError, match="epoch 1, "):
         run(**inputs(write_inter, epochs=2, value_init="random"), callbacks=[Spoil(1, value)])
     (best,) = (file for file in Path("saved").glob("*.pth") if not file.name.endswith(".last.pth"))
-    assert checkpoint.read(best)["epoch"] == 0
+    assert checkpoints.read(best)["epoch"] == 0

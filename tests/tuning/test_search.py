@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from recbole_bert4rec.system.constants import ALGORITHMS
+from recbole_bert4rec.cli.tune import ALGORITHMS
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.tuning.search import Search, key_of
 from recbole_bert4rec.tuning.space import Parameter, Space

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from recbole_bert4rec.system.errors import UserError
-from recbole_bert4rec.system.workers import DiedError, FailedError, Worker, in_own_process
+from recbole_bert4rec.system.processes import DiedError, FailedError, Worker, in_own_process
 
 
-def add(shared: int, number: int, report: Callable[[Any], None]) -> tuple[int, int]:
+def add(number: int, more: int, report: Callable[[Any], None]) -> tuple[int, int]:
     """What the tests let a process do: a sum and the process's id; or what a negative number stands for."""
     report(f"adding {number}")
     print(f"printed {number}")
@@ -24,16 +24,16 @@ def add(shared: int, number: int, report: Callable[[Any], None]) -> tuple[int, i
         raise RuntimeError("broken")
     if number == -3:
         os.kill(os.getpid(), signal.SIGKILL)
-    return shared + number, os.getpid()
+    return number + more, os.getpid()
 
 
 def test_one_process_does_all_the_work_and_goes_on_after_a_refusal() -> None:
     news: list[Any] = []
-    with Worker(add, 10) as worker:
-        first, process = worker.run(1, news=news.append)
+    with Worker() as worker:
+        first, process = worker.run(add, 1, 10, news=news.append)
         with pytest.raises(FailedError, match=r"^refused in two lines$"):
-            worker.run(-1, news=news.append)
-        second, same = worker.run(2, news=news.append)
+            worker.run(add, -1, 10, news=news.append)
+        second, same = worker.run(add, 2, 10, news=news.append)
     assert (first, second, process) == (11, 12, same)
     assert process != os.getpid()
     assert news == ["adding 1", "adding -1", "adding 2"]
@@ -42,25 +42,25 @@ def test_one_process_does_all_the_work_and_goes_on_after_a_refusal() -> None:
 
 @pytest.mark.parametrize(
     ("number", "error", "named"),
-    [(-2, FailedError, r"broken \(test_workers.py:\d+\)"), (-3, DiedError, "SIGKILL")],
+    [(-2, FailedError, r"broken \(test_processes.py:\d+\)"), (-3, DiedError, "SIGKILL")],
 )
 def test_after_a_crash_or_a_kill_the_next_work_begins_in_a_new_process(
     number: int, error: type[Exception], named: str
 ) -> None:
-    with Worker(add, 10) as worker:
-        _, process = worker.run(1)
+    with Worker() as worker:
+        _, process = worker.run(add, 1, 10)
         with pytest.raises(error, match=named):
-            worker.run(number)
-        result, other = worker.run(2)
+            worker.run(add, number, 10)
+        result, other = worker.run(add, 2, 10)
     assert result == 12
     assert other != process
 
 
 def test_what_a_process_prints_is_in_its_log_with_the_traceback(tmp_path: Path) -> None:
-    assert in_own_process(add, 1, 2, log=tmp_path / "log")[0] == 3
+    assert in_own_process(add, 2, 1, log=tmp_path / "log")[0] == 3
     assert (tmp_path / "log").read_text() == "printed 2\n"
     with pytest.raises(FailedError, match="broken"):
-        in_own_process(add, 1, -2, log=tmp_path / "log")
+        in_own_process(add, -2, 1, log=tmp_path / "log")
     assert "Traceback" in (tmp_path / "log").read_text()
 
 
@@ -68,6 +68,6 @@ def test_an_error_of_a_listener_ends_the_process_at_once() -> None:
     def stop(news: Any) -> None:
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt), Worker(add, 1) as worker:
-        worker.run(1, news=stop)
+    with pytest.raises(KeyboardInterrupt), Worker() as worker:
+        worker.run(add, 1, 1, news=stop)
     assert not worker.process.is_alive()

@@ -14,9 +14,9 @@ import pytest
 import torch
 import yaml
 from recbole.quick_start import load_data_and_model
-from recbole_bert4rec.plugin.layered_config import plain_config, stored_config
 
-from recbole_bert4rec.checkpoints import checkpoint
+from recbole_bert4rec import checkpoints
+from recbole_bert4rec.plugin.config import plain_config, stored_config
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.run import run
 from tests.helpers.runs import make_config, make_trainer, prepare
@@ -49,13 +49,13 @@ def toy(folder: Path, first: str = "") -> dict[str, Any]:
 
 def changed(trained: Path, path: Path, /, **entries: Any) -> Path:
     """The checkpoint with other entries."""
-    checkpoint.write(path, {**torch.load(trained, weights_only=True), **entries})
+    checkpoints.write(path, {**torch.load(trained, weights_only=True), **entries})
     return path
 
 
 def test_a_checkpoint_is_read_by_torch_with_weights_only(trained: Path) -> None:
     state = torch.load(trained, weights_only=True)
-    read = checkpoint.read(trained)
+    read = checkpoints.read(trained)
     assert read.keys() == state.keys()
     assert read["item_tokens"] == state["item_tokens"]
     for name, weight in state["state_dict"].items():
@@ -123,11 +123,11 @@ def test_names_shapes_and_order_of_the_weights_are_those_of_the_checkpoints_of_b
 def test_another_format_is_refused_in_one_line(trained: Path, tmp_path: Path) -> None:
     file = changed(trained, tmp_path / "a.pth", format="recbole_bert4rec checkpoint 1")
     with pytest.raises(UserError, match=r"a\.pth .*checkpoint 1"):
-        checkpoint.read(file)
+        checkpoints.read(file)
 
 
 @pytest.mark.parametrize(("damage", "where"), [("cut", 0.3), ("cut", 0.99), *(("flip", number) for number in range(5))])
-@pytest.mark.parametrize("reader", [checkpoint.read, load_data_and_model])
+@pytest.mark.parametrize("reader", [checkpoints.read, load_data_and_model])
 def test_a_damaged_checkpoint_is_refused_in_one_line_and_not_unpickled_even_where_that_is_asked_for(
     reader: Any, damage: str, where: Any, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,7 +152,7 @@ def test_a_file_of_another_kind_is_refused_in_one_line_and_runs_no_code(tmp_path
     if kind == "pickle":
         path.write_bytes(pickle.dumps(Evil()))
     elif kind == "torch":
-        torch.save({"format": checkpoint.FORMAT, "config": Evil()}, path)
+        torch.save({"format": checkpoints.FORMAT, "config": Evil()}, path)
     elif kind == "recbole":
         torch.save({"config": Evil()}, path, pickle_protocol=4)
     elif kind in ("text", "empty"):
@@ -161,11 +161,11 @@ def test_a_file_of_another_kind_is_refused_in_one_line_and_runs_no_code(tmp_path
         torch.save({"state_dict": {}}, path)
     with warnings.catch_warnings(), pytest.raises(UserError, match=r"a\.pth") as error:
         warnings.simplefilter("error")
-        checkpoint.read(path)
+        checkpoints.read(path)
     assert "\n" not in str(error.value)
     assert not Path("pwned").exists()
     if kind != "missing":
-        assert isinstance(error.value, checkpoint.ForeignFileError)
+        assert isinstance(error.value, checkpoints.ForeignFileError)
 
 
 def test_a_stored_configuration_comes_back_equal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,8 +230,8 @@ def test_a_checkpoint_makes_nobody_read_a_pickle(
 
 
 def test_options_go_from_a_checkpoint_to_a_file_without_places(trained: Path, tmp_path: Path) -> None:
-    config = checkpoint.read(trained)["config"]
-    assert checkpoint.without_places({**config, **PLACES}) == config
+    config = checkpoints.read(trained)["config"]
+    assert checkpoints.without_places({**config, **PLACES}) == config
     assert yaml.safe_load(yaml.safe_dump(config)) == config
 
 
@@ -251,7 +251,7 @@ def test_load_data_and_model_refuses_the_same_items_in_another_order_another_num
 
 
 def test_weights_of_another_shape_are_refused_in_one_line(trained: Path, tmp_path: Path) -> None:
-    weights = {name: weight[:1] for name, weight in checkpoint.read(trained)["state_dict"].items() if weight.dim()}
+    weights = {name: weight[:1] for name, weight in checkpoints.read(trained)["state_dict"].items() if weight.dim()}
     file = changed(trained, tmp_path / "a.pth", state_dict=weights)
     with pytest.raises(UserError, match=r"a\.pth") as error:
         load_data_and_model(str(file))

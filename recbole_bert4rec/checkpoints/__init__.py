@@ -1,1 +1,0 @@
-"""Files of trained models: plain tensors and plain values, read without unpickling code and without RecBole."""
