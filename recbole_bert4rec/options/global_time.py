@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import dataclass, fields
 
-from recbole_bert4rec.core.global_time import TARGETS, VALIDATIONS, GlobalTime
 from recbole_bert4rec.options.kinds import Real
 from recbole_bert4rec.system.errors import UserError
+
+TARGETS = ("last", "first", "random")
+VALIDATIONS = ("GT", "LTI")
+
+
+@dataclass(frozen=True)
+class GlobalTime:
+    """The rule of a split.
+
+    Attributes:
+        quantile: share of all interactions that are not after the moment, in (0, 1).
+        target: which of a user's interactions after the moment is predicted: ``last``, ``first`` or ``random``.
+        validation: ``GT`` splits what is left by the same rule; ``LTI`` takes the last interaction of each user that
+            is left.
+    """
+
+    quantile: float = 0.9
+    target: str = "last"
+    validation: str = "GT"
 
 
 def global_time(rule: object) -> GlobalTime:

@@ -19,10 +19,15 @@ from recbole_bert4rec.core.sequences import Sequences, order_by_user_and_time
 from recbole_bert4rec.options.auto import LogSize
 from recbole_bert4rec.options.user_models import is_ours
 from recbole_bert4rec.plugin.benchmark_rows import count_interactions, flatten_rows
-from recbole_bert4rec.plugin.contents import ColdItems, contents_of
-from recbole_bert4rec.plugin.global_split import build_by_global_time, splits_by_global_time
-from recbole_bert4rec.plugin.loading import FastLoading
-from recbole_bert4rec.plugin.splitting import check_not_empty, keep_valid_users, parts_of, split_rows
+from recbole_bert4rec.plugin.loading import ColdItems, FastLoading, contents_of
+from recbole_bert4rec.plugin.split import (
+    build_by_global_time,
+    check_not_empty,
+    keep_valid_users,
+    parts_of,
+    split_rows,
+    splits_by_global_time,
+)
 from recbole_bert4rec.system.constants import SEQUENCE, TARGET_POSITION
 from recbole_bert4rec.system.errors import UserError
 

@@ -12,9 +12,9 @@ from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.options.known import FOLLOWED_BY_ALL, is_known, known_to_every_model
 from recbole_bert4rec.options.table import OPTIONS, OURS_ONLY
 from recbole_bert4rec.options.user_models import is_ours, options_read_by
+from recbole_bert4rec.plugin.baselines import CAUSAL_MODELS, WindowModel
 from recbole_bert4rec.plugin.layered_config import LayeredConfig
 from recbole_bert4rec.plugin.model import BERT4Rec
-from recbole_bert4rec.plugin.user_rows import CAUSAL_MODELS, WindowModel
 from recbole_bert4rec.system.constants import OUR_MODELS
 
 _OF_THE_TRANSFORM = ("mask_ratio", "ft_ratio")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from recbole.data.dataset import Dataset
 from recbole.data.interaction import Interaction
 
-from recbole_bert4rec.core.splits import Groups, by_ratio, by_time, leave_one_out, train_on_all_but
+from recbole_bert4rec.plugin.split import Groups, by_ratio, by_time, leave_one_out, train_on_all_but
 
 rows_of_users = st.lists(st.tuples(st.integers(1, 6), st.integers(0, 20)), min_size=1, max_size=60)
 ratios = st.tuples(st.integers(1, 8), st.integers(1, 4), st.integers(1, 4)).map(lambda r: [x / sum(r) for x in r])

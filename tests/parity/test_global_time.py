@@ -13,8 +13,9 @@ import torch
 
 from recbole_bert4rec.comparison.comparison import Comparison
 from recbole_bert4rec.comparison.rows import check_equal_rows
-from recbole_bert4rec.core.global_time import TARGETS, VALIDATIONS, GlobalTime, moments
+from recbole_bert4rec.options.global_time import TARGETS, VALIDATIONS, GlobalTime
 from recbole_bert4rec.plugin.loader import WindowDataLoader
+from recbole_bert4rec.plugin.split import moments
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training import build
 from recbole_bert4rec.training.seen import SeenRule

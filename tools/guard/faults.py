@@ -160,7 +160,7 @@ FAULTS = (
     ),
     _fault(
         "validation trained",
-        "plugin/splitting.py",
+        "plugin/split.py",
         "return splits.leave_one_out(groups, 2)",
         "parts = splits.leave_one_out(groups, 2); return [np.concatenate(parts[:2]), *parts[1:]]",
         "parts",
@@ -168,7 +168,7 @@ FAULTS = (
     ),
     _fault(
         "ratio split in file order",
-        "plugin/splitting.py",
+        "plugin/split.py",
         'np.argsort(times, kind="stable"), bounds_of',
         "np.arange(len(times)), bounds_of",
         "parts",
@@ -176,7 +176,7 @@ FAULTS = (
     ),
     _fault(
         "global test before the moment",
-        "core/global_time.py",
+        "plugin/split.py",
         "test = _targets(users, ~early & (earlier > 0)",
         "test = _targets(users, early & (earlier > 0)",
         "global-time",

@@ -12,18 +12,22 @@ from recbole.data.dataset import Dataset
 
 from recbole_bert4rec.logs.atomic import load_interactions
 from recbole_bert4rec.options.user_models import parent_of
+from recbole_bert4rec.plugin.baselines import (
+    CAUSAL_MODELS,
+    UserRowsDataLoader,
+    has_user_rows,
+    loss_of_windows,
+    score_candidates,
+)
 from recbole_bert4rec.plugin.candidates import create_samplers
-from recbole_bert4rec.plugin.cleaning import check_filters, read_file
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
-from recbole_bert4rec.plugin.global_split import (
+from recbole_bert4rec.plugin.loading import FastLoading, check_filters, read_file
+from recbole_bert4rec.plugin.patches.patch import policy, unless_ours
+from recbole_bert4rec.plugin.patches.registration import is_of_this_package
+from recbole_bert4rec.plugin.split import (
     build_by_global_time,
     splits_by_global_time,
 )
-from recbole_bert4rec.plugin.loading import FastLoading
-from recbole_bert4rec.plugin.once_a_user import score_candidates
-from recbole_bert4rec.plugin.patches.patch import policy, unless_ours
-from recbole_bert4rec.plugin.patches.registration import is_of_this_package
-from recbole_bert4rec.plugin.user_rows import CAUSAL_MODELS, UserRowsDataLoader, has_user_rows, loss_of_windows
 from recbole_bert4rec.system.scoped import added
 
 

@@ -22,10 +22,10 @@ from recbole_bert4rec.plugin.configuring import (
     warn_of_no_effect,
 )
 from recbole_bert4rec.plugin.effects import known_to
-from recbole_bert4rec.plugin.global_split import asks_for_global_time
 from recbole_bert4rec.plugin.layered_config import refuse
 from recbole_bert4rec.plugin.patches.patch import policy
 from recbole_bert4rec.plugin.patches.registration import is_of_this_package
+from recbole_bert4rec.plugin.split import asks_for_global_time
 from recbole_bert4rec.system.constants import NAMES_OF_COLUMNS
 
 if TYPE_CHECKING:

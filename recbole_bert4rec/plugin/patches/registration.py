@@ -19,6 +19,7 @@ from recbole.data.dataset import Dataset, SequentialDataset
 
 from recbole_bert4rec.options.user_models import SHIPPED, is_ours, known_as, models_of_others, source_of
 from recbole_bert4rec.plugin import model
+from recbole_bert4rec.plugin.baselines import UserRowsDataLoader, has_user_rows
 from recbole_bert4rec.plugin.candidates import CandidateDataLoader, create_samplers
 from recbole_bert4rec.plugin.configuring import check_options, lay_defaults, load_times, no_negatives_with_softmax
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
@@ -27,7 +28,6 @@ from recbole_bert4rec.plugin.mapped import MappedDataset, reads_mapped
 from recbole_bert4rec.plugin.patches.patch import Patch, Scope
 from recbole_bert4rec.plugin.patches.places import QUICK_START, hold
 from recbole_bert4rec.plugin.patches.places import original as recboles_own
-from recbole_bert4rec.plugin.user_rows import UserRowsDataLoader, has_user_rows
 from recbole_bert4rec.system.constants import FOR_THE_USER, MODEL_NAME, OUR_MODELS, STOCK_MODEL_NAME
 from recbole_bert4rec.system.errors import UserError
 
