@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from recbole.data.dataset import SequentialDataset
 from recbole.data.interaction import Interaction
 from recbole.utils import EvaluatorType, FeatureSource, FeatureType
 from torch import Tensor
@@ -21,10 +20,8 @@ from recbole_bert4rec.options.user_models import is_ours
 from recbole_bert4rec.plugin.benchmark_rows import count_interactions, flatten_rows
 from recbole_bert4rec.plugin.loading import ColdItems, FastLoading, contents_of
 from recbole_bert4rec.plugin.split import (
-    build_by_global_time,
     check_not_empty,
     keep_valid_users,
-    parts_of,
     split_rows,
     splits_by_global_time,
 )
@@ -102,11 +99,6 @@ class BERT4RecDataset(FastLoading):
                 "exact_time: True orders them"
             )
         return order
-
-    def _benchmark_presets(self) -> None:
-        """Name the column of histories after that of items, whatever its name."""
-        self.item_id_list_field = self.iid_field + self.config["LIST_SUFFIX"]
-        super()._benchmark_presets()
 
     def _flatten_benchmark_rows(self) -> None:
         """Make a sequence of each row of benchmark files: its history, then its target."""
@@ -217,15 +209,10 @@ class BERT4RecDataset(FastLoading):
                 "from another column with threshold, such as {'rating': 4}"
             )
         self.log_size = LogSize(self.user_num - 1, self.item_num - 1, count_interactions(self))
-        global_time = splits_by_global_time(self)
-        whole = self.benchmark_filename_list is None and not global_time
-        if global_time:
-            datasets = build_by_global_time(self)
-        else:
-            datasets = self._split() if whole else SequentialDataset.build(self)
-        split = self.config["eval_args"]["split"]
-        needed = parts_of(split) if whole else (True, True, True)
-        check_not_empty([len(dataset) for dataset in datasets], needed, split, self.dataset_name)
+        files, split = self.benchmark_filename_list, self.config["eval_args"]["split"]
+        datasets = super().build() if files or splits_by_global_time(self) else self._split()
+        split = {"benchmark_filename": files} if files else split
+        check_not_empty([len(dataset) for dataset in datasets], split, self.dataset_name)
         self._report_unseen_targets(datasets)
         for dataset in datasets:
             dataset.inter_feat = _PointedRows(dataset.inter_feat, dataset)

@@ -31,6 +31,7 @@ from recbole_bert4rec.logs.conversion import folder_read, has_quotes, read_recor
 from recbole_bert4rec.logs.item_vectors import ItemVectors, read_item_vectors
 from recbole_bert4rec.logs.reader import keeping_ids, read_columns, without_quotes
 from recbole_bert4rec.options.evaluation import mistake_of_interval
+from recbole_bert4rec.plugin.split import build_by_global_time, splits_by_global_time
 from recbole_bert4rec.system.constants import FOR_THE_USER, PADDING
 from recbole_bert4rec.system.errors import UserError, short, short_list
 from recbole_bert4rec.system.scoped import StandIn, replaced
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 
 
+_FILTERS = ("rm_dup_inter", "val_interval", "user_inter_num_interval", "item_inter_num_interval")
+_FILTERS += ("filter_inter_by_user_or_item",)
 ITEM_ORDER = "item_order"
 """Key of the :class:`ItemOrder` in the configuration of a run that goes on from a checkpoint."""
 
@@ -67,21 +70,20 @@ def check_filters(original: Callable[[Dataset], None], self: Dataset) -> None:
         if self.field2type.get(field) == FeatureType.TOKEN:
             raise UserError(f"`threshold: {field}` needs numbers, but the column holds texts")
     for field, wanted in (self.config["val_interval"] or {}).items():
-        _check_filter(self, field, wanted)
+        name, kind = f"val_interval: {field}", self.field2type.get(field)
+        if kind is None:
+            raise UserError(f"`{name}`: `load_col` loads no such column, but {short_list(self.field2type)}")
+        if kind in (FeatureType.TOKEN_SEQ, FeatureType.FLOAT_SEQ):
+            raise UserError(f"`{name}`: a row has several values there, by which RecBole cannot filter; leave it out")
+        if kind == FeatureType.TOKEN:
+            _check_texts(self, name, field, wanted)
+        elif mistake := mistake_of_interval(name, wanted):
+            raise UserError(mistake)
     original(self)
 
 
-def _check_filter(dataset: Dataset, field: str, wanted: object) -> None:
-    """Refuse what means nothing for a column; warn of texts that no row has beside others."""
-    name, kind = f"val_interval: {field}", dataset.field2type.get(field)
-    if kind is None:
-        raise UserError(f"`{name}`: `load_col` loads no such column, but {short_list(dataset.field2type)}")
-    if kind in (FeatureType.TOKEN_SEQ, FeatureType.FLOAT_SEQ):
-        raise UserError(f"`{name}`: a row has several values there, by which RecBole cannot filter; leave it out")
-    if kind == FeatureType.FLOAT:
-        if mistake := mistake_of_interval(name, wanted):
-            raise UserError(mistake)
-        return
+def _check_texts(dataset: Dataset, name: str, field: str, wanted: object) -> None:
+    """Refuse what is no list of texts that rows have; warn of texts that no row has beside others."""
     known = {text for feat in dataset.field2feats(field) for text in feat[field].dropna().unique()}
     shown = f"its values are texts: {short_list(sorted(map(str, known)))}"
     if not isinstance(wanted, (list, tuple)):
@@ -113,10 +115,34 @@ def read_file(
         return original(self, filepath, source)
 
 
-_FILTERS = ("rm_dup_inter", "val_interval", "user_inter_num_interval", "item_inter_num_interval")
+class CheckedLoading(Dataset):
+    """Any data set of RecBole, before which it stands: no row is lost in silence, and ``GT`` is a split."""
+
+    def _load_inter_feat(self, token: str, dataset_path: str) -> None:
+        """Load NAME.inter, or NAME.inter.gz."""
+        load_interactions(super()._load_inter_feat.__func__, self, token, dataset_path)
+
+    def _load_feat(
+        self, filepath: str, source: FeatureSource | str, read_csv: Callable[..., Any] = pd.read_csv
+    ) -> pd.DataFrame | None:
+        """Load a file with all its rows and ids."""
+        return read_file(super()._load_feat.__func__, self, filepath, source, read_csv)
+
+    def _filter_by_field_value(self) -> None:
+        """Filter by values; refuse what means nothing for a column."""
+        check_filters(super()._filter_by_field_value.__func__, self)
+
+    def _benchmark_presets(self) -> None:
+        """Name the column of histories after that of items, whatever its name."""
+        self.item_id_list_field = self.iid_field + self.config["LIST_SUFFIX"]
+        super()._benchmark_presets()
+
+    def build(self) -> list[Any]:
+        """Split at one moment for all users if the protocol asks for it, or else as RecBole does."""
+        return build_by_global_time(self) if splits_by_global_time(self) else super().build()
 
 
-class FastLoading(SequentialDataset):
+class FastLoading(CheckedLoading, SequentialDataset):
     """RecBole's loading, filtering and numbering of ids; the resulting tables are the same.
 
     Tokens are dictionary-encoded while they are read, so that filters and ids work on integers.
@@ -146,48 +172,27 @@ class FastLoading(SequentialDataset):
         except ValueError as error:
             explain_load_failure(self.config, folder, error)
 
-    def _load_inter_feat(self, token: str, dataset_path: str) -> None:
-        """Load NAME.inter, or NAME.inter.gz."""
-        load_interactions(SequentialDataset._load_inter_feat, self, token, dataset_path)
-
-    def _filter_nan_user_or_item(self) -> None:
-        """Drop the rows that have no user or no item, and no others."""
-        for field in (self.uid_field, self.iid_field):
-            missing = self.inter_feat.index[self.inter_feat[field].isnull()]
-            if len(missing):
-                lines = f"{list(missing[:10] + 2)}{' and others' if len(missing) > 10 else ''}"
-                self.logger.warning(
-                    f"In inter_feat, line {lines}, {field} do not exist, so they will be removed ({len(missing)} "
-                    "lines)."
-                )
-                self.inter_feat.drop(index=missing, inplace=True)
-        super()._filter_nan_user_or_item()
-
-    def _filter_by_field_value(self) -> None:
-        """Filter by values; refuse what means nothing for a column."""
-        check_filters(SequentialDataset._filter_by_field_value, self)
-
-    def _load_feat(self, filepath: str, source: FeatureSource | str) -> pd.DataFrame | None:
-        """Load a file; those of interactions with our reader, those of users and items after a check."""
-        if source in (FeatureSource.USER, FeatureSource.ITEM):
-            return self._load_features(filepath, source)
-        others = source != FeatureSource.INTERACTION
-        read_csv = pd.read_csv if others or len(self.config["field_separator"]) != 1 else read_columns
-        return read_file(SequentialDataset._load_feat, self, filepath, source, read_csv)
-
-    def _load_features(self, filepath: str, source: FeatureSource) -> pd.DataFrame | None:
-        """Load a file of users or items, without rows that lack the id."""
-        if self._get_load_and_unload_col(source)[0] == set():
-            return None
-        field = self.uid_field if source == FeatureSource.USER else self.iid_field
-        check_feature_file(self.config, filepath, field)
-        frame = read_file(SequentialDataset._load_feat, self, filepath, source)
-        if frame is None or field not in frame or not (missing := frame.index[frame[field].isnull()]).size:
-            return frame
-        self.logger.warning(
-            f"In {source.value}_feat, line {list(missing + 2)}, {field} do not exist, so they will be removed."
-        )
-        return frame.drop(index=missing).reset_index(drop=True)
+    def _load_feat(
+        self, filepath: str, source: FeatureSource | str, read_csv: Callable[..., Any] = pd.read_csv
+    ) -> pd.DataFrame | None:
+        """Load the rows of a file that have their ids; interactions with our reader, features after a check."""
+        ids = {FeatureSource.USER: [self.uid_field], FeatureSource.ITEM: [self.iid_field]}.get(source, [])
+        if source == FeatureSource.INTERACTION:
+            ids = [self.uid_field, self.iid_field]
+            read_csv = read_columns if len(self.config["field_separator"]) == 1 else read_csv
+        elif ids and self._get_load_and_unload_col(source)[0] != set():
+            check_feature_file(self.config, filepath, *ids)
+        frame = super()._load_feat(filepath, source, read_csv)
+        for field in ids if frame is not None else ():
+            if field not in frame or not (missing := frame.index[frame[field].isnull()]).size:
+                continue
+            lines = f"{list(missing[:10] + 2)}{' and others' if len(missing) > 10 else ''}"
+            self.logger.warning(
+                f"In {source.value}_feat, line {lines}, {field} do not exist, so they will be removed ({len(missing)} "
+                "lines)."
+            )
+            frame = frame.drop(index=missing)
+        return frame
 
     def _remap(self, remap_list: list[tuple[pd.DataFrame, str, FeatureType]]) -> None:
         """Number ids by first appearance, as RecBole does; a dictionary-encoded column is read by its codes."""
@@ -232,7 +237,7 @@ class FastLoading(SequentialDataset):
             self.field2id_token[alias], self.field2token_id[alias] = tokens, numbers
 
     def _data_filtering(self) -> None:
-        """Filter as RecBole does."""
+        """Filter as RecBole does; name the filters if they leave nothing."""
         try:
             super()._data_filtering()
         except ValueError as error:
@@ -244,22 +249,11 @@ class FastLoading(SequentialDataset):
     def _filter_inter_by_user_or_item(self) -> None:
         """Drop interactions whose user or item has no row in the .user or .item file, and report how many."""
         before = len(self.inter_feat)
-        if self.config["filter_inter_by_user_or_item"] is True:
-            self._refuse_strangers("user", self.user_feat, self.uid_field)
-            self._refuse_strangers("item", self.item_feat, self.iid_field)
         super()._filter_inter_by_user_or_item()
         if len(self.inter_feat) < before:
             self.logger.warning(
                 f"{before - len(self.inter_feat)} interactions are left out: their user or item is not in the .user "
                 "or .item file (filter_inter_by_user_or_item: False keeps them)"
-            )
-
-    def _refuse_strangers(self, kind: str, feat: pd.DataFrame | None, field: str) -> None:
-        ids = self.inter_feat[field]
-        if feat is not None and len(feat) and len(ids) and not ids.isin(feat[field]).any():
-            raise UserError(
-                f"{self.dataset_name}.{kind} has no row for any {field} of the interactions, which are such as "
-                f"{short(ids.iloc[0])}, but for such as {short(feat[field].iloc[0])}: give both in the same spelling"
             )
 
     @property
