@@ -345,15 +345,12 @@ def check_contents(path: str, stored: Mapping[str, Tensor], network: Mapping[str
     """Refuse weights that were trained on other contents."""
     there, here = stored.get(VECTORS), network.get(VECTORS)
     widths = [0 if vectors is None else vectors.shape[1] for vectors in (there, here)]
-    if widths[0] != widths[1]:
+    others = same and there is not None and here is not None and not torch.equal(there.cpu(), here.cpu())
+    if widths[0] != widths[1] or others:
         raise UserError(
             f"{path} was trained with {widths[0]} numbers of each item, but `item_vectors` and the numeric columns of "
-            f"`selected_features` are {widths[1]} here; give what it was trained with"
-        )
-    if same and there is not None and here is not None and not torch.equal(there.cpu(), here.cpu()):
-        raise UserError(
-            f"`item_vectors` or numeric columns say something else of the items than those that {path} was trained "
-            "with; give these, or train anew"
+            f"`selected_features` are {widths[1]}{' others' if others else ''} here; give what it was trained with, or "
+            "train anew"
         )
 
 
@@ -379,16 +376,13 @@ def _of_file(path: str, file: ItemVectors, rows: pd.Index, n_items: int) -> _Par
         f"{examples[0]}; {len(more)} items have some and no interaction{examples[1]}"
     )
     shift = file.vectors.mean(0, dtype=np.float32)
-    squares = sum(float(np.square(part - shift).sum()) for part in _in_parts(file.vectors))
+    parts = (file.vectors[begin : begin + _ROWS_AT_ONCE] for begin in range(0, len(file.vectors), _ROWS_AT_ONCE))
+    squares = sum(float(np.square(part - shift).sum()) for part in parts)
     table = np.empty((len(rows), len(shift)), np.float16)
     table[:] = shift
     table[places] = file.vectors
     scale = 1 / max((squares / len(file.vectors)) ** 0.5, 1e-4)
     return table, shift, np.full(len(shift), scale, np.float32)
-
-
-def _in_parts(vectors: NDArray[np.float16]) -> list[NDArray[np.float16]]:
-    return [vectors[begin : begin + _ROWS_AT_ONCE] for begin in range(0, len(vectors), _ROWS_AT_ONCE)]
 
 
 def _of_column(training: BERT4RecDataset, name: str, n_rows: int) -> _Part:

@@ -161,8 +161,8 @@ FAULTS = (
     _fault(
         "validation trained",
         "plugin/split.py",
-        "return splits.leave_one_out(groups, 2)",
-        "parts = splits.leave_one_out(groups, 2); return [np.concatenate(parts[:2]), *parts[1:]]",
+        "return [order[part == number] for number in range(len(PARTS))]",
+        "return [order[part <= 1], order[part == 1], order[part == 2]]",
         "parts",
         "parity/test_rows_equal_stock.py",
     ),
@@ -177,8 +177,8 @@ FAULTS = (
     _fault(
         "global test before the moment",
         "plugin/split.py",
-        "test = _targets(users, ~early & (earlier > 0)",
-        "test = _targets(users, early & (earlier > 0)",
+        "test = _last_of_users(users, ~early & later)",
+        "test = _last_of_users(users, early & later)",
         "global-time",
         "parity/test_global_time.py",
     ),
