@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import MappingProxyType
 
-from recbole_bert4rec.options.kinds import OneOf, Real
+from recbole_bert4rec.options.kinds import Kind, OneOf, Real
 
-_RULE = MappingProxyType({"quantile": Real(0, 1, "()"), "target": OneOf(("last",)), "validation": OneOf(("GT", "LTI"))})
+_RULE: Mapping[str, Kind] = MappingProxyType(
+    {"quantile": Real(0, 1, "()"), "target": OneOf(("last",)), "validation": OneOf(("GT", "LTI"))}
+)
 """Share of all interactions that are not after the moment; whose item is predicted; how the rest is split."""
 
 

@@ -40,8 +40,10 @@ if TYPE_CHECKING:
     from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 
 
-_FILTERS = ("rm_dup_inter", "val_interval", "user_inter_num_interval", "item_inter_num_interval")
-_FILTERS += ("filter_inter_by_user_or_item",)
+_FILTERS = (
+    *("rm_dup_inter", "val_interval", "user_inter_num_interval", "item_inter_num_interval"),
+    "filter_inter_by_user_or_item",
+)
 ITEM_ORDER = "item_order"
 """Key of the :class:`ItemOrder` in the configuration of a run that goes on from a checkpoint."""
 
@@ -183,12 +185,14 @@ class FastLoading(CheckedLoading, SequentialDataset):
         elif ids and self._get_load_and_unload_col(source)[0] != set():
             check_feature_file(self.config, filepath, *ids)
         frame = super()._load_feat(filepath, source, read_csv)
-        for field in ids if frame is not None else ():
+        if frame is None:
+            return None
+        for field in ids:
             if field not in frame or not (missing := frame.index[frame[field].isnull()]).size:
                 continue
             lines = f"{list(missing[:10] + 2)}{' and others' if len(missing) > 10 else ''}"
             self.logger.warning(
-                f"In {source.value}_feat, line {lines}, {field} do not exist, so they will be removed ({len(missing)} "
+                f"In {getattr(source, 'value', source)}_feat, line {lines}, {field} do not exist, so they will be removed ({len(missing)} "
                 "lines)."
             )
             frame = frame.drop(index=missing)
