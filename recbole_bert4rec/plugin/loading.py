@@ -178,9 +178,12 @@ class FastLoading(CheckedLoading, SequentialDataset):
         self, filepath: str, source: FeatureSource | str, read_csv: Callable[..., Any] = pd.read_csv
     ) -> pd.DataFrame | None:
         """Load the rows of a file that have their ids; interactions with our reader, features after a check."""
-        ids = {FeatureSource.USER: [self.uid_field], FeatureSource.ITEM: [self.iid_field]}.get(source, [])
+        ids = {
+            FeatureSource.INTERACTION: [self.uid_field, self.iid_field],
+            FeatureSource.USER: [self.uid_field],
+            FeatureSource.ITEM: [self.iid_field],
+        }.get(source, [])
         if source == FeatureSource.INTERACTION:
-            ids = [self.uid_field, self.iid_field]
             read_csv = read_columns if len(self.config["field_separator"]) == 1 else read_csv
         elif ids and self._get_load_and_unload_col(source)[0] != set():
             check_feature_file(self.config, filepath, *ids)
@@ -192,8 +195,8 @@ class FastLoading(CheckedLoading, SequentialDataset):
                 continue
             lines = f"{list(missing[:10] + 2)}{' and others' if len(missing) > 10 else ''}"
             self.logger.warning(
-                f"In {getattr(source, 'value', source)}_feat, line {lines}, {field} do not exist, so they will be removed ({len(missing)} "
-                "lines)."
+                f"In {Path(filepath).name}, line {lines}, {field} do not exist, so they will be removed "
+                f"({len(missing)} lines)."
             )
             frame = frame.drop(index=missing)
         return frame
