@@ -36,7 +36,7 @@ class BERT4Rec(Ranker, SequentialRecommender):
     from Transformer. CIKM 2019.
     """
 
-    n_items: int
+    device: torch.device
     input_type = InputType.POINTWISE  # a row is a sequence; losses that need negatives draw them
     n_averaged: int | None = None
     """Labels, or sequences, of the last batch that its loss is the mean over; None if a user's own loss counts none."""
