@@ -19,8 +19,8 @@ from recbole.utils import dataset_arguments
 from recbole_bert4rec.comparison.comparison import LEAST_INTERACTIONS, Comparison, is_general, reference_config
 from recbole_bert4rec.comparison.study import Study
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
-from recbole_bert4rec.plugin.global_split import asks_for_global_time
 from recbole_bert4rec.plugin.hooks import in_program
+from recbole_bert4rec.plugin.split import asks_for_global_time
 from recbole_bert4rec.system.constants import TARGET_POSITION
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.files import digest_of

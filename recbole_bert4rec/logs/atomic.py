@@ -138,13 +138,13 @@ def _damaged(path: str, error: Exception) -> UserError:
     return UserError(f"{path} is damaged ({error}); download or compress it again")
 
 
-def load_interactions(original: Callable[..., None], self: Dataset, token: str, folder: str) -> None:
-    """Load NAME.inter, or NAME.inter.gz if there is no NAME.inter, for any model."""
-    folder = folder_read(folder, self.config["conversion"])
-    check_not_mapped(self.config, folder)
+def load_interactions(load: Callable[[str, str], None], dataset: Dataset, token: str, folder: str) -> None:
+    """Load NAME.inter, or NAME.inter.gz if there is no NAME.inter, by RecBole's ``load(token, folder)``."""
+    folder = folder_read(folder, dataset.config["conversion"])
+    check_not_mapped(dataset.config, folder)
     packed, plain = Path(folder) / f"{token}.inter.gz", Path(folder) / f"{token}.inter"
-    if self.benchmark_filename_list is not None or plain.is_file() or not packed.is_file():
-        return original(self, token, folder)
+    if dataset.benchmark_filename_list is not None or plain.is_file() or not packed.is_file():
+        return load(token, folder)
     with tempfile.TemporaryDirectory() as temporary:
         try:
             with gzip.open(packed) as source, open(Path(temporary) / plain.name, "wb") as target:
@@ -152,7 +152,7 @@ def load_interactions(original: Callable[..., None], self: Dataset, token: str, 
         except _DAMAGED as error:
             raise _damaged(str(packed), error) from error
         try:
-            original(self, token, temporary)
+            load(token, temporary)
         except UserError as error:
             raise UserError(str(error).replace(str(Path(temporary) / plain.name), str(packed))) from error
     return None

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from collections.abc import Mapping
+from types import MappingProxyType
 
-from recbole_bert4rec.core.global_time import TARGETS, VALIDATIONS, GlobalTime
-from recbole_bert4rec.options.kinds import Real
-from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.options.kinds import Kind, OneOf, Real
 
-
-def global_time(rule: object) -> GlobalTime:
-    """Return the rule of ``eval_args: {split: {GT: ...}}``."""
-    mistakes = mistakes_of_global_time(rule)
-    if mistakes:
-        raise UserError(" ".join(mistakes))
-    assert isinstance(rule, dict)
-    return GlobalTime(**rule)
+_RULE: Mapping[str, Kind] = MappingProxyType(
+    {"quantile": Real(0, 1, "()"), "target": OneOf(("last",)), "validation": OneOf(("GT", "LTI"))}
+)
+"""Share of all interactions that are not after the moment; whose item is predicted; how the rest is split."""
 
 
 def mistakes_of_global_time(rule: object) -> list[str]:
@@ -23,12 +18,9 @@ def mistakes_of_global_time(rule: object) -> list[str]:
     about = "`eval_args` split GT"
     if not isinstance(rule, dict):
         return [f"{about} must be a dictionary such as {{'quantile': 0.9}}, but is {rule!r}."]
-    names = [field.name for field in fields(GlobalTime)]
-    mistakes = [f"{about} has no {name!r}, but {names}." for name in rule if name not in names]
-    share = Real(0, 1, "()")
-    if not share.accepts(rule.get("quantile", 0.5)):
-        mistakes.append(f"{about}: quantile must be {share.wanted}, but is {rule['quantile']!r}.")
-    for name, known in (("target", TARGETS), ("validation", VALIDATIONS)):
-        if rule.get(name, known[0]) not in known:
-            mistakes.append(f"{about}: {name} must be one of {list(known)}, but is {rule[name]!r}.")
-    return mistakes
+    mistakes = [f"{about} has no {name!r}, but {list(_RULE)}." for name in rule if name not in _RULE]
+    return mistakes + [
+        f"{about}: {name} must be {kind.wanted}, but is {rule[name]!r}."
+        for name, kind in _RULE.items()
+        if name in rule and not kind.accepts(rule[name])
+    ]

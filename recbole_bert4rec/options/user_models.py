@@ -19,7 +19,7 @@ from recbole_bert4rec.options.known import READ
 from recbole_bert4rec.system.constants import MODEL_NAME, OUR_MODELS, STOCK_MODEL_NAME
 from recbole_bert4rec.system.errors import UserError, nearest, reason_of, short
 
-SHIPPED = {"GRU4RecPlus": "recbole_bert4rec.plugin.gru4rec_plus"}
+SHIPPED = {"GRU4RecPlus": "recbole_bert4rec.plugin.baselines"}
 """Models that come with the package besides BERT4Rec, and their modules; each has RecBole's trainer and checkpoints."""
 _KNOWN: dict[str, type] = {}
 """The classes that the user has named in this process, by their names."""

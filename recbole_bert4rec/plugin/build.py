@@ -25,20 +25,22 @@ from recbole.utils import ModelType, init_seed
 from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
-from recbole_bert4rec.logs.atomic import load_interactions
 from recbole_bert4rec.options.user_models import is_ours, parent_of
+from recbole_bert4rec.plugin.baselines import (
+    UserRowsDataLoader,
+    has_user_rows,
+    loss_of_windows,
+    score_candidates,
+)
 from recbole_bert4rec.plugin.callbacks import Callback, observed
 from recbole_bert4rec.plugin.candidates import create_samplers
-from recbole_bert4rec.plugin.cleaning import check_filters, read_file
 from recbole_bert4rec.plugin.config import is_of_this_package
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.distributed import rank_of
-from recbole_bert4rec.plugin.global_split import build_by_global_time, splits_by_global_time
+from recbole_bert4rec.plugin.loading import CheckedLoading
 from recbole_bert4rec.plugin.mapped import MappedDataset, reads_mapped
 from recbole_bert4rec.plugin.model import BERT4Rec
-from recbole_bert4rec.plugin.once_a_user import score_candidates
 from recbole_bert4rec.plugin.trainer import BERT4RecTrainer
-from recbole_bert4rec.plugin.user_rows import UserRowsDataLoader, has_user_rows, loss_of_windows
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.scoped import StandIn, replaced
 
@@ -58,38 +60,17 @@ def make_dataset(config: Config) -> Dataset:
     return BERT4RecDataset(config) if has_user_rows(config) else SequentialDataset(config)
 
 
-class CheckedLoading(Dataset):
-    """Stands before a data set of RecBole's: its files are read and split as ours are, and wrong filters refused."""
-
-    def __reduce__(self) -> Any:
-        """Be pickled as RecBole's own class, which others read without us."""
-        plain = Dataset.__new__(type(self).__mro__[2])
-        vars(plain).update(vars(self))
-        return plain.__reduce_ex__(1)
-
-    def _load_inter_feat(self, token: str, dataset_path: str) -> None:
-        load_interactions(_unbound(super()._load_inter_feat), self, token, dataset_path)
-
-    def _load_feat(self, filepath: str, source: Any) -> Any:
-        return read_file(_unbound(super()._load_feat), self, filepath, source)
-
-    def _filter_by_field_value(self) -> None:
-        check_filters(_unbound(super()._filter_by_field_value), self)
-
-    def build(self) -> list[Dataset]:
-        """Split at one moment for all users if the protocol asks for it."""
-        parts: list[Dataset] = build_by_global_time(self) if splits_by_global_time(self) else super().build()
-        return parts
-
-
-def _unbound(method: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda self, *arguments: method(*arguments)
+def _as_recboles(self: Any) -> Any:
+    """Be pickled as RecBole's own class, which others read without us."""
+    plain = Dataset.__new__(type(self).__mro__[2])
+    vars(plain).update(vars(self))
+    return plain.__reduce_ex__(1)
 
 
 @cache
 def _checked(dataset_class: type) -> type:
     """Return a class of RecBole's data sets whose files are read as ours are."""
-    return type(dataset_class.__name__, (CheckedLoading, dataset_class), {"__module__": __name__})
+    return type(dataset_class.__name__, (CheckedLoading, dataset_class), {"__reduce__": _as_recboles})
 
 
 def create_dataset(config: Config) -> Dataset:
@@ -161,7 +142,7 @@ class _OnWindows(SequentialRecommender):
 
     def calculate_loss(self: Any, interaction: Interaction) -> Tensor:
         """Return the loss of rows or windows."""
-        return loss_of_windows(_unbound(super().calculate_loss), self, interaction)
+        return loss_of_windows(super().calculate_loss, self, interaction)
 
 
 class _Counting(Pop):
@@ -203,7 +184,7 @@ class _OnAnyDevice(Trainer):
         return super().evaluate(eval_data, load_best_model, *args, **kwargs)
 
     def _neg_sample_batch_eval(self, batched_data: Any) -> Any:
-        return score_candidates(_unbound(super()._neg_sample_batch_eval), self, batched_data)
+        return score_candidates(super()._neg_sample_batch_eval, self, batched_data)
 
 
 def _distributed(module: torch.nn.Module, device_ids: list[int] | None = None, **kwargs: Any) -> torch.nn.Module:

@@ -47,7 +47,7 @@ from recbole_bert4rec.options.user_models import (
     property_files,
     source_of,
 )
-from recbole_bert4rec.plugin.global_split import asks_for_global_time
+from recbole_bert4rec.plugin.split import asks_for_global_time
 from recbole_bert4rec.system.constants import MODEL_NAME, NAMES_OF_COLUMNS, OUR_MODELS, STOCK_MODEL_NAME
 from recbole_bert4rec.system.environment import shipped
 from recbole_bert4rec.system.errors import UserError

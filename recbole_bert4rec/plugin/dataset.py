@@ -9,20 +9,22 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from recbole.data.dataset import SequentialDataset
 from recbole.data.interaction import Interaction
 from recbole.utils import EvaluatorType, FeatureSource, FeatureType
 from torch import Tensor
 
 from recbole_bert4rec.core.beyond_paper import Contents
+from recbole_bert4rec.core.segments import segment_offsets
 from recbole_bert4rec.core.sequences import Sequences, order_by_user_and_time
 from recbole_bert4rec.options.auto import LogSize
 from recbole_bert4rec.options.user_models import is_ours
-from recbole_bert4rec.plugin.benchmark_rows import count_interactions, flatten_rows
-from recbole_bert4rec.plugin.contents import ColdItems, contents_of
-from recbole_bert4rec.plugin.global_split import build_by_global_time, splits_by_global_time
-from recbole_bert4rec.plugin.loading import FastLoading
-from recbole_bert4rec.plugin.splitting import check_not_empty, keep_valid_users, parts_of, split_rows
+from recbole_bert4rec.plugin.loading import ColdItems, FastLoading, contents_of
+from recbole_bert4rec.plugin.split import (
+    check_not_empty,
+    keep_valid_users,
+    split_rows,
+    splits_by_global_time,
+)
 from recbole_bert4rec.system.constants import SEQUENCE, TARGET_POSITION
 from recbole_bert4rec.system.errors import UserError
 
@@ -98,16 +100,17 @@ class BERT4RecDataset(FastLoading):
             )
         return order
 
-    def _benchmark_presets(self) -> None:
-        """Name the column of histories after that of items, whatever its name."""
-        self.item_id_list_field = self.iid_field + self.config["LIST_SUFFIX"]
-        super()._benchmark_presets()
-
     def _flatten_benchmark_rows(self) -> None:
-        """Make a sequence of each row of benchmark files: its history, then its target."""
+        """Make a sequence of each row of benchmark files: its history, padded on the right, and its target after it."""
         columns = dict(self.inter_feat.interaction)
         histories, lengths = columns.pop(self.item_id_list_field), columns.pop(self.item_list_length_field)
-        self.sequences, pointers = flatten_rows(histories, lengths, columns[self.iid_field])
+        rows = torch.arange(len(lengths))
+        table = torch.cat([histories, torch.zeros_like(histories[:, :1])], 1)  # (R, L + 1)
+        table[rows, lengths] = columns[self.iid_field]
+        inside = torch.arange(table.shape[1]) <= lengths.unsqueeze(1)
+        offsets = segment_offsets(lengths + 1)
+        self.sequences = Sequences(table[inside].to(torch.int32), offsets)
+        pointers = {SEQUENCE: rows, TARGET_POSITION: offsets[1:] - 1}
         columns = {field: values for field, values in columns.items() if values.dim() == 1}
         users, begin, _ = self.sequences.longest_slices(columns[self.uid_field], *pointers.values())
         self.full_sequence_of_user = (users, torch.searchsorted(self.sequences.offsets, begin))
@@ -211,16 +214,15 @@ class BERT4RecDataset(FastLoading):
                 f"mode labeled needs a column {self.label_field!r} (LABEL_FIELD): name it in load_col, or derive it "
                 "from another column with threshold, such as {'rating': 4}"
             )
-        self.log_size = LogSize(self.user_num - 1, self.item_num - 1, count_interactions(self))
-        global_time = splits_by_global_time(self)
-        whole = self.benchmark_filename_list is None and not global_time
-        if global_time:
-            datasets = build_by_global_time(self)
-        else:
-            datasets = self._split() if whole else SequentialDataset.build(self)
-        split = self.config["eval_args"]["split"]
-        needed = parts_of(split) if whole else (True, True, True)
-        check_not_empty([len(dataset) for dataset in datasets], needed, split, self.dataset_name)
+        files, split = self.benchmark_filename_list, self.config["eval_args"]["split"]
+        interactions = self.inter_num
+        if files:  # a row is a history with its target, so only each user's longest one counts
+            longest = self.inter_feat.groupby(self.uid_field)[self.item_list_length_field].max()
+            interactions = int((longest + 1).sum())
+        self.log_size = LogSize(self.user_num - 1, self.item_num - 1, interactions)
+        datasets = super().build() if files or splits_by_global_time(self) else self._split()
+        split = {"benchmark_filename": files} if files else split
+        check_not_empty([len(dataset) for dataset in datasets], split, self.dataset_name)
         self._report_unseen_targets(datasets)
         for dataset in datasets:
             dataset.inter_feat = _PointedRows(dataset.inter_feat, dataset)

@@ -30,11 +30,11 @@ from recbole.data.dataset import Dataset
 
 from recbole_bert4rec.options.user_models import SHIPPED, is_ours, known_as, models_of_others
 from recbole_bert4rec.plugin import compat, model
+from recbole_bert4rec.plugin.baselines import UserRowsDataLoader
 from recbole_bert4rec.plugin.build import make_dataset
 from recbole_bert4rec.plugin.candidates import CandidateDataLoader, create_samplers
 from recbole_bert4rec.plugin.config import PluginConfig, check_options, is_of_this_package, lay_defaults
 from recbole_bert4rec.plugin.loader import WindowDataLoader
-from recbole_bert4rec.plugin.user_rows import UserRowsDataLoader
 from recbole_bert4rec.system.constants import (
     FOR_THE_USER,
     INSTALL_RECBOLE,

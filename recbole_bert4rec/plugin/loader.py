@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from logging import getLogger
-from typing import TYPE_CHECKING
 
 import torch
 from recbole.config import Config
@@ -12,7 +11,6 @@ from recbole.data.dataloader.abstract_dataloader import AbstractDataLoader
 from recbole.data.interaction import Interaction
 from recbole.data.transform import construct_transform
 from recbole.utils import EvaluatorType, set_color
-from torch import Tensor
 from torch.utils.data import DataLoader
 
 from recbole_bert4rec.core.batching import (
@@ -33,23 +31,6 @@ from recbole_bert4rec.plugin.distributed import rank_of
 from recbole_bert4rec.system.constants import FOR_THE_USER
 from recbole_bert4rec.system.errors import UserError
 
-if TYPE_CHECKING:
-    from recbole.sampler.sampler import AbstractSampler
-
-
-class PinnableInteraction(Interaction):
-    """RecBole's Interaction with the method by which torch's loader moves a batch to page-locked memory."""
-
-    def pin_memory(self) -> PinnableInteraction:
-        """Return a copy in page-locked memory, which a GPU can fetch while it computes."""
-        return PinnableInteraction({field: values.pin_memory() for field, values in self.interaction.items()})
-
-    def to(self, device: torch.device | str, selected_field: str | Sequence[str] | None = None) -> Interaction:
-        """Move the batch as RecBole does, but do not wait for copies from page-locked memory."""
-        chosen = [selected_field] if isinstance(selected_field, str) else selected_field or list(self.interaction)
-        moved = {field: self.interaction[field].to(device, non_blocking=True) for field in chosen}
-        return Interaction({**self.interaction, **moved})
-
 
 class WindowDataLoader(AbstractDataLoader):
     """Yield batches of sequences (user_id, item_id_list, item_length), trimmed to the longest of the batch.
@@ -62,9 +43,7 @@ class WindowDataLoader(AbstractDataLoader):
     batch_sampler: LengthGroupedBatches
     _dataset: BERT4RecDataset
 
-    def __init__(
-        self, config: Config, dataset: BERT4RecDataset, sampler: AbstractSampler | None, shuffle: bool = True
-    ) -> None:
+    def __init__(self, config: Config, dataset: BERT4RecDataset, sampler: object, shuffle: bool = True) -> None:
         if not isinstance(dataset, BERT4RecDataset):
             raise UserError(
                 f"{config['model']} is trained on whole sequences, which {type(dataset).__name__} does not have; "
@@ -84,21 +63,19 @@ class WindowDataLoader(AbstractDataLoader):
         self.is_sequential = True
         self.model = None
         self.epoch = 0
-        self.width: int = config["MAX_ITEM_LIST_LENGTH"] + self._extra_items()
-        self.users, self.begin, self.length = _longer_than(self._extra_items(), dataset)
+        extra = self._extra_items()
+        self.width: int = config["MAX_ITEM_LIST_LENGTH"] + extra
+        slices = dataset.slices()
+        long_enough = slices[2] > extra
+        if not long_enough.any():
+            raise UserError(f"no training sequence of [{dataset.dataset_name}] has more than {extra} item")
+        self.users, self.begin, self.length = (values[long_enough] for values in slices)
         self._cut_windows()
         self.generator = torch.Generator().manual_seed(config["seed"])
         world_size = 1 if config["single_spec"] else config["world_size"]
         items, sequences = self._batch_sizes()
-        batches = LengthGroupedBatches(
-            self.length.clamp(max=self.width),
-            items,
-            config["seed"],
-            shuffle,
-            rank_of(config),
-            world_size,
-            sequences,
-        )
+        lengths = self.length.clamp(max=self.width)
+        batches = LengthGroupedBatches(lengths, items, config["seed"], shuffle, rank_of(config), world_size, sequences)
         self._windows = last_windows(self.begin, self.length, self.width)
         DataLoader.__init__(
             self,
@@ -106,7 +83,6 @@ class WindowDataLoader(AbstractDataLoader):
             batch_sampler=batches,
             collate_fn=self.collate_fn,
             num_workers=config["worker"],
-            pin_memory=config["device"].type == "cuda",
             generator=self.generator,
         )
         getLogger().info(
@@ -165,7 +141,7 @@ class WindowDataLoader(AbstractDataLoader):
         """
         begin, length = self._windows[0][index], self._windows[1][index]
         dataset, width = self._dataset, int(length.max())
-        return PinnableInteraction(
+        return Interaction(
             {
                 dataset.uid_field: self.users[index],
                 dataset.item_id_list_field: dataset.sequences.windows(begin, length, width),
@@ -184,12 +160,3 @@ def _settle(config: Config, dataset: BERT4RecDataset) -> None:
         values = ", ".join(f"{name} is {config[name]}" for name in settled)
         getLogger(FOR_THE_USER).info(f"{AUTO}    {values}: chosen for {dataset.log_size}")
         refuse(config, mistakes_of_options(config.final_config_dict))
-
-
-def _longer_than(extra: int, dataset: BERT4RecDataset) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the slices of the training part that have something to predict from."""
-    users, begin, length = dataset.slices()
-    long_enough = length > extra
-    if not long_enough.any():
-        raise UserError(f"no training sequence of [{dataset.dataset_name}] has more than {extra} item")
-    return users[long_enough], begin[long_enough], length[long_enough]

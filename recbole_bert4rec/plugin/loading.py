@@ -1,15 +1,24 @@
-"""Load interactions as RecBole does, but faster and with one clear line for each mistake in the files."""
+"""Load the files of a data set as RecBole does, but faster and with one clear line for each mistake in them."""
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
+from collections.abc import Callable, Mapping
+from logging import getLogger
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import recbole.data.dataset.dataset as recbole_dataset
+import torch
 from numpy.typing import NDArray
-from recbole.data.dataset import SequentialDataset
+from recbole.data.dataset import Dataset, SequentialDataset
 from recbole.utils import FeatureSource, FeatureType
+from torch import Tensor
 
+from recbole_bert4rec.core.beyond_paper import Contents
+from recbole_bert4rec.core.growth import VECTORS
 from recbole_bert4rec.logs.atomic import (
     check_benchmark_files,
     check_feature_file,
@@ -18,16 +27,110 @@ from recbole_bert4rec.logs.atomic import (
     explain_load_failure,
     load_interactions,
 )
-from recbole_bert4rec.logs.conversion import folder_read
-from recbole_bert4rec.logs.reader import read_columns
-from recbole_bert4rec.plugin.cleaning import check_filters, read_file
-from recbole_bert4rec.plugin.items import ITEM_ORDER, ItemOrder
-from recbole_bert4rec.system.errors import UserError, short
+from recbole_bert4rec.logs.conversion import folder_read, has_quotes, read_record
+from recbole_bert4rec.logs.item_vectors import ItemVectors, read_item_vectors
+from recbole_bert4rec.logs.reader import keeping_ids, read_columns, without_quotes
+from recbole_bert4rec.options.evaluation import mistake_of_interval
+from recbole_bert4rec.plugin.split import build_by_global_time, splits_by_global_time
+from recbole_bert4rec.system.constants import FOR_THE_USER, PADDING
+from recbole_bert4rec.system.errors import UserError, short, short_list
+from recbole_bert4rec.system.scoped import StandIn, replaced
 
-_FILTERS = ("rm_dup_inter", "val_interval", "user_inter_num_interval", "item_inter_num_interval")
+if TYPE_CHECKING:
+    from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 
 
-class FastLoading(SequentialDataset):
+_FILTERS = (
+    *("rm_dup_inter", "val_interval", "user_inter_num_interval", "item_inter_num_interval"),
+    "filter_inter_by_user_or_item",
+)
+ITEM_ORDER = "item_order"
+"""Key of the :class:`ItemOrder` in the configuration of a run that goes on from a checkpoint."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ItemOrder:
+    """The items that a model knows; a data set numbers its items in the same order.
+
+    Attributes:
+        path: of the checkpoint.
+        tokens: their external ids, padding first.
+    """
+
+    path: str
+    tokens: tuple[str, ...] = dataclasses.field(repr=False)
+
+
+def item_tokens(dataset: Dataset) -> list[str]:
+    """Return the items' external ids, in the order of the internal ones; the first stands for padding."""
+    return [str(token) for token in dataset.field2id_token[dataset.iid_field]]
+
+
+def _check_texts(dataset: Dataset, name: str, field: str, wanted: object) -> None:
+    """Refuse what is no list of texts that rows have; warn of texts that no row has beside others."""
+    known = {text for feat in dataset.field2feats(field) for text in feat[field].dropna().unique()}
+    shown = f"its values are texts: {short_list(sorted(map(str, known)))}"
+    if not isinstance(wanted, (list, tuple)):
+        raise UserError(f"`{name}` must be a list such as ['buy', 'view'], but is {short(wanted)}; {shown}")
+    if unknown := [text for text in wanted if text not in known]:
+        message = f"`{name}` wants {short_list(unknown)}, which no row has; {shown}"
+        if len(unknown) == len(wanted):
+            raise UserError(message)
+        dataset.logger.warning(message)
+
+
+class CheckedLoading(Dataset):
+    """Any data set of RecBole, before which it stands: no row is lost in silence, and ``GT`` is a split."""
+
+    def _load_inter_feat(self, token: str, dataset_path: str) -> None:
+        """Load NAME.inter, or NAME.inter.gz."""
+        load_interactions(super()._load_inter_feat, self, token, dataset_path)
+
+    def _load_feat(
+        self, filepath: str, source: FeatureSource | str, read_csv: Callable[..., Any] = pd.read_csv
+    ) -> pd.DataFrame | None:
+        """Read an atomic file, in which a quote is a sign like others, except in that of a converted log.
+
+        Beside a converted log, ``NA`` and ``None`` are ids: no row lacks its own. RecBole offers no hook for a reader,
+        so the name ``pd`` in its module changes while it reads; all other modules still get pandas' own.
+        """
+        if not has_quotes(Path(filepath)):
+            read_csv = without_quotes(read_csv)
+        if read_record(Path(filepath).parent) is not None:
+            read_csv = keeping_ids(read_csv, (self.uid_field, self.iid_field))
+        with replaced(recbole_dataset, "pd", StandIn(pd, read_csv=read_csv)):
+            return super()._load_feat(filepath, source)
+
+    def _filter_by_field_value(self) -> None:
+        """Filter by values; refuse what means nothing for a column, and name texts that no row has."""
+        for field in self.config["threshold"] or ():
+            if self.field2type.get(field) == FeatureType.TOKEN:
+                raise UserError(f"`threshold: {field}` needs numbers, but the column holds texts")
+        for field, wanted in (self.config["val_interval"] or {}).items():
+            name, kind = f"val_interval: {field}", self.field2type.get(field)
+            if kind is None:
+                raise UserError(f"`{name}`: `load_col` loads no such column, but {short_list(self.field2type)}")
+            if kind in (FeatureType.TOKEN_SEQ, FeatureType.FLOAT_SEQ):
+                raise UserError(
+                    f"`{name}`: a row has several values there, by which RecBole cannot filter; leave it out"
+                )
+            if kind == FeatureType.TOKEN:
+                _check_texts(self, name, field, wanted)
+            elif mistake := mistake_of_interval(name, wanted):
+                raise UserError(mistake)
+        super()._filter_by_field_value()
+
+    def _benchmark_presets(self) -> None:
+        """Name the column of histories after that of items, whatever its name."""
+        self.item_id_list_field = self.iid_field + self.config["LIST_SUFFIX"]
+        super()._benchmark_presets()
+
+    def build(self) -> list[Any]:
+        """Split at one moment for all users if the protocol asks for it, or else as RecBole does."""
+        return build_by_global_time(self) if splits_by_global_time(self) else super().build()
+
+
+class FastLoading(CheckedLoading, SequentialDataset):
     """RecBole's loading, filtering and numbering of ids; the resulting tables are the same.
 
     Tokens are dictionary-encoded while they are read, so that filters and ids work on integers.
@@ -57,48 +160,32 @@ class FastLoading(SequentialDataset):
         except ValueError as error:
             explain_load_failure(self.config, folder, error)
 
-    def _load_inter_feat(self, token: str, dataset_path: str) -> None:
-        """Load NAME.inter, or NAME.inter.gz."""
-        load_interactions(SequentialDataset._load_inter_feat, self, token, dataset_path)
-
-    def _filter_nan_user_or_item(self) -> None:
-        """Drop the rows that have no user or no item, and no others."""
-        for field in (self.uid_field, self.iid_field):
-            missing = self.inter_feat.index[self.inter_feat[field].isnull()]
-            if len(missing):
-                lines = f"{list(missing[:10] + 2)}{' and others' if len(missing) > 10 else ''}"
-                self.logger.warning(
-                    f"In inter_feat, line {lines}, {field} do not exist, so they will be removed ({len(missing)} "
-                    "lines)."
-                )
-                self.inter_feat.drop(index=missing, inplace=True)
-        super()._filter_nan_user_or_item()
-
-    def _filter_by_field_value(self) -> None:
-        """Filter by values; refuse what means nothing for a column."""
-        check_filters(SequentialDataset._filter_by_field_value, self)
-
-    def _load_feat(self, filepath: str, source: FeatureSource | str) -> pd.DataFrame | None:
-        """Load a file; those of interactions with our reader, those of users and items after a check."""
-        if source in (FeatureSource.USER, FeatureSource.ITEM):
-            return self._load_features(filepath, source)
-        others = source != FeatureSource.INTERACTION
-        read_csv = pd.read_csv if others or len(self.config["field_separator"]) != 1 else read_columns
-        return read_file(SequentialDataset._load_feat, self, filepath, source, read_csv)
-
-    def _load_features(self, filepath: str, source: FeatureSource) -> pd.DataFrame | None:
-        """Load a file of users or items, without rows that lack the id."""
-        if self._get_load_and_unload_col(source)[0] == set():
+    def _load_feat(
+        self, filepath: str, source: FeatureSource | str, read_csv: Callable[..., Any] = pd.read_csv
+    ) -> pd.DataFrame | None:
+        """Load the rows of a file that have their ids; interactions with our reader, features after a check."""
+        ids = {
+            FeatureSource.INTERACTION: [self.uid_field, self.iid_field],
+            FeatureSource.USER: [self.uid_field],
+            FeatureSource.ITEM: [self.iid_field],
+        }.get(source, [])
+        if source == FeatureSource.INTERACTION:
+            read_csv = read_columns if len(self.config["field_separator"]) == 1 else read_csv
+        elif ids and self._get_load_and_unload_col(source)[0] != set():
+            check_feature_file(self.config, filepath, *ids)
+        frame = super()._load_feat(filepath, source, read_csv)
+        if frame is None:
             return None
-        field = self.uid_field if source == FeatureSource.USER else self.iid_field
-        check_feature_file(self.config, filepath, field)
-        frame = read_file(SequentialDataset._load_feat, self, filepath, source)
-        if frame is None or field not in frame or not (missing := frame.index[frame[field].isnull()]).size:
-            return frame
-        self.logger.warning(
-            f"In {source.value}_feat, line {list(missing + 2)}, {field} do not exist, so they will be removed."
-        )
-        return frame.drop(index=missing).reset_index(drop=True)
+        for field in ids:
+            if field not in frame or not (missing := frame.index[frame[field].isnull()]).size:
+                continue
+            lines = f"{list(missing[:10] + 2)}{' and others' if len(missing) > 10 else ''}"
+            self.logger.warning(
+                f"In {Path(filepath).name}, line {lines}, {field} do not exist, so they will be removed "
+                f"({len(missing)} lines)."
+            )
+            frame = frame.drop(index=missing)
+        return frame
 
     def _remap(self, remap_list: list[tuple[pd.DataFrame, str, FeatureType]]) -> None:
         """Number ids by first appearance, as RecBole does; a dictionary-encoded column is read by its codes."""
@@ -143,7 +230,7 @@ class FastLoading(SequentialDataset):
             self.field2id_token[alias], self.field2token_id[alias] = tokens, numbers
 
     def _data_filtering(self) -> None:
-        """Filter as RecBole does."""
+        """Filter as RecBole does; name the filters if they leave nothing."""
         try:
             super()._data_filtering()
         except ValueError as error:
@@ -155,22 +242,11 @@ class FastLoading(SequentialDataset):
     def _filter_inter_by_user_or_item(self) -> None:
         """Drop interactions whose user or item has no row in the .user or .item file, and report how many."""
         before = len(self.inter_feat)
-        if self.config["filter_inter_by_user_or_item"] is True:
-            self._refuse_strangers("user", self.user_feat, self.uid_field)
-            self._refuse_strangers("item", self.item_feat, self.iid_field)
         super()._filter_inter_by_user_or_item()
         if len(self.inter_feat) < before:
             self.logger.warning(
                 f"{before - len(self.inter_feat)} interactions are left out: their user or item is not in the .user "
                 "or .item file (filter_inter_by_user_or_item: False keeps them)"
-            )
-
-    def _refuse_strangers(self, kind: str, feat: pd.DataFrame | None, field: str) -> None:
-        ids = self.inter_feat[field]
-        if feat is not None and len(feat) and len(ids) and not ids.isin(feat[field]).any():
-            raise UserError(
-                f"{self.dataset_name}.{kind} has no row for any {field} of the interactions, which are such as "
-                f"{short(ids.iloc[0])}, but for such as {short(feat[field].iloc[0])}: give both in the same spelling"
             )
 
     @property
@@ -213,3 +289,112 @@ class FastLoading(SequentialDataset):
         if not kept.all():
             self.inter_feat = self.inter_feat[kept]
         return None
+
+
+_ROWS_AT_ONCE = 1 << 16
+
+
+class ColdItems(NamedTuple):
+    """Items that have a vector and stand in no interaction.
+
+    Attributes:
+        tokens: their external ids. *Length:* C
+        vectors: what they are, float16. *Shape:* (C, D)
+    """
+
+    tokens: list[str]
+    vectors: Tensor
+
+
+def contents_of(training: BERT4RecDataset) -> tuple[Contents | None, ColdItems | None]:
+    """Return what the items are, and items that stand in the files alone; None if the options name no numbers."""
+    option = training.config["item_vectors"]
+    paths = [option] if isinstance(option, str) else option
+    files = [read_item_vectors(path, training.iid_field) for path in paths]
+    names = training.numeric_features
+    if not files and not names:
+        return None, None
+    tokens = item_tokens(training)
+    known = pd.Index(tokens)
+    strangers = [file.items[known.get_indexer(pd.Index(file.items)) < 0] for file in files]
+    cold = pd.unique(np.concatenate([np.empty(0, object), *strangers]))
+    rows = known.append(pd.Index([None, *cold], dtype=object))  # None is [MASK]
+    parts = [_of_file(*named, rows, len(known)) for named in zip(paths, files, strict=True)]
+    parts += [_of_column(training, name, len(rows)) for name in names]
+    tables, shifts, scales = zip(*parts, strict=True)
+    table = torch.from_numpy(tables[0] if len(tables) == 1 else np.concatenate(tables, 1))
+    counts = training.training_counts().float()
+    contents = Contents(
+        table[: len(known) + 1],
+        torch.from_numpy(np.concatenate(shifts)),
+        torch.from_numpy(np.concatenate(scales)),
+        torch.cat([counts, counts.sum().view(1)]),
+        torch.tensor(sum(file.vectors.shape[1] for file in files)),
+    )
+    return contents, ColdItems(cold.tolist(), table[len(known) + 1 :]) if len(cold) else None
+
+
+def check_contents(path: str, stored: Mapping[str, Tensor], network: Mapping[str, Tensor], same: bool) -> None:
+    """Refuse weights that were trained on other contents."""
+    there, here = stored.get(VECTORS), network.get(VECTORS)
+    widths = [0 if vectors is None else vectors.shape[1] for vectors in (there, here)]
+    others = same and there is not None and here is not None and not torch.equal(there.cpu(), here.cpu())
+    if widths[0] != widths[1] or others:
+        raise UserError(
+            f"{path} was trained with {widths[0]} numbers of each item, but `item_vectors` and the numeric columns of "
+            f"`selected_features` are {widths[1]}{' others' if others else ''} here; give what it was trained with, or "
+            "train anew"
+        )
+
+
+_Part = tuple[NDArray[np.float16], NDArray[np.float32], NDArray[np.float32]]
+"""A number for each row and column; shift and scale of the columns. *Shape:* (R, width), (width,), (width,)"""
+
+
+def _of_file(path: str, file: ItemVectors, rows: pd.Index, n_items: int) -> _Part:
+    """Place the vectors of a file, and their mean where there is none; their lengths are 1 on the average."""
+    places = rows.get_indexer(pd.Index(file.items))
+    lacking = np.ones(n_items, bool)
+    lacking[PADDING] = False
+    lacking[places[places < n_items]] = False
+    if lacking[1:].all():
+        raise UserError(
+            f"item_vectors={path} has vectors of {len(file.items)} items, such as {short(file.items[0])}, but of none "
+            f"of the log's, such as {short(rows[1])}: give both in the same spelling"
+        )
+    without, more = rows[:n_items][lacking], file.items[places > n_items]
+    examples = [f", such as {short(items[0])}" if len(items) else "" for items in (without, more)]
+    getLogger(FOR_THE_USER).info(
+        f"item_vectors={path}: {file.vectors.shape[1]} numbers an item; {len(without)} of {n_items - 1} items have none"
+        f"{examples[0]}; {len(more)} items have some and no interaction{examples[1]}"
+    )
+    shift = file.vectors.mean(0, dtype=np.float32)
+    parts = (file.vectors[begin : begin + _ROWS_AT_ONCE] for begin in range(0, len(file.vectors), _ROWS_AT_ONCE))
+    squares = sum(float(np.square(part - shift).sum()) for part in parts)
+    table = np.empty((len(rows), len(shift)), np.float16)
+    table[:] = shift
+    table[places] = file.vectors
+    scale = 1 / max((squares / len(file.vectors)) ** 0.5, 1e-4)
+    return table, shift, np.full(len(shift), scale, np.float32)
+
+
+def _of_column(training: BERT4RecDataset, name: str, n_rows: int) -> _Part:
+    """Standardise a column of the .item file; a last number says for which items it is missing."""
+    values = training.item_feat[name].view(training.item_num, -1).numpy().astype(np.float64)
+    missing = training.unknown_numbers[name]
+    known = values[~missing]
+    getLogger(FOR_THE_USER).info(f"{name}: {missing[1:].sum()} of {len(values) - 1} items have no number")
+    if not len(known):
+        raise UserError(f"`selected_features` names {name!r}, but no item has a number there; leave it out")
+    wrong = np.flatnonzero(~np.isfinite(values).all(1) & ~missing)
+    if len(wrong):
+        item = item_tokens(training)[wrong[0]]
+        raise UserError(f"`selected_features` names {name!r}, but that of item {short(item)} is not a finite number")
+    deviation = known.std(0)
+    table = np.zeros((n_rows, values.shape[1] + 1), np.float16)
+    table[:, -1] = 1.0
+    table[: len(values), -1] = missing
+    rows = np.flatnonzero(~missing)
+    table[rows, :-1] = (known - known.mean(0)) / np.where(deviation > 0, deviation, 1)
+    width = table.shape[1]
+    return table, np.zeros(width, np.float32), np.ones(width, np.float32)

@@ -26,9 +26,7 @@ from recbole_bert4rec.core.negatives import SharedNegatives, items_outside
 from recbole_bert4rec.core.objectives import TrainingBatch, seen_pairs
 from recbole_bert4rec.core.ranker import Pairs, Ranker
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
-from recbole_bert4rec.system.constants import PADDING, SAMPLED_LOSSES, STOCK_MODEL_NAME, UNCALIBRATED_LOSSES
-
-_STOCK_FIELDS = ("MASK_ITEM_SEQ", "POS_ITEMS", "NEG_ITEMS", "MASK_INDEX")
+from recbole_bert4rec.system.constants import PADDING, SAMPLED_LOSSES, UNCALIBRATED_LOSSES
 
 
 class BERT4Rec(Ranker, SequentialRecommender):
@@ -38,6 +36,7 @@ class BERT4Rec(Ranker, SequentialRecommender):
     from Transformer. CIKM 2019.
     """
 
+    device: torch.device
     input_type = InputType.POINTWISE  # a row is a sequence; losses that need negatives draw them
     n_averaged: int | None = None
     """Labels, or sequences, of the last batch that its loss is the mean over; None if a user's own loss counts none."""
@@ -63,15 +62,6 @@ class BERT4Rec(Ranker, SequentialRecommender):
             self.encoder.init_output_bias_(counts)
         self._workspace = Workspace()
         self.set_epoch(0)
-
-    def __getattr__(self, name: str) -> Any:
-        """Say whose a field is that a subclass of RecBole's BERT4Rec reads."""
-        if name in _STOCK_FIELDS:
-            raise AttributeError(
-                f"{type(self).__name__} reads {name}, a field of RecBole's BERT4Rec; derive it from that: "
-                f"from recbole.model.sequential_recommender import {STOCK_MODEL_NAME}"
-            )
-        return super().__getattr__(name)
 
     def set_epoch(self, epoch: int) -> None:
         """Start an epoch, from 0: its masks and negatives depend on the seed and the epoch alone."""

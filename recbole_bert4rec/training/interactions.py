@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from recbole.data.dataloader import AbstractDataLoader
 from recbole.data.dataset import Dataset
 
-from recbole_bert4rec.core.global_time import earlier_interactions
 from recbole_bert4rec.plugin.mapped import MappedDataset
+from recbole_bert4rec.plugin.split import earlier_interactions
 from recbole_bert4rec.system.errors import UserError
 
 Ids = NDArray[np.int64]

@@ -12,7 +12,7 @@ import pytest
 from recbole.quick_start import load_data_and_model
 
 from recbole_bert4rec.logs.conversion import read_record
-from recbole_bert4rec.plugin.items import ITEM_ORDER, ItemOrder
+from recbole_bert4rec.plugin.loading import ITEM_ORDER, ItemOrder
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.run import run
 from tests.helpers.data import atomic_file

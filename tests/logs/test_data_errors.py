@@ -121,7 +121,7 @@ def test_a_mistake_in_a_file_of_items_is_not_blamed_on_the_inter_file(write_inte
     assert "toy.inter" not in message
     assert "price" in message
     options = with_items(write_inter, tmp_path, "item_id:token\tclass:token", *(f"{i}.0\ta" for i in range(8)))
-    assert re.search(r"toy\.item .*'i\d+'.*'0\.0'", error_of(options))
+    assert "filter_inter_by_user_or_item" in error_of(options)
 
 
 def test_interactions_that_the_item_file_drops_are_counted(write_inter: Any, tmp_path: Path, caplog: Any) -> None:

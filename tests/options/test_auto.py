@@ -22,7 +22,6 @@ from recbole_bert4rec.options.auto import (
 )
 from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.options.table import OPTIONS
-from recbole_bert4rec.plugin.benchmark_rows import count_interactions
 from recbole_bert4rec.system.errors import UserError
 from tests.helpers.runs import make_config, prepare
 from tests.helpers.small import ROWS, SMALL
@@ -133,8 +132,12 @@ def test_of_benchmark_files_the_longest_row_of_a_user_counts(tmp_path: Path) -> 
     options = {"data_path": str(tmp_path / "data"), "benchmark_filename": ["train", "valid", "test"], "topk": [1]}
     options |= {"alias_of_item_id": ["item_id_list"], "load_col": {"inter": ["user_id", "item_id_list", "item_id"]}}
     config = make_config("SASRecPlus", "toy", **options, metrics=["MRR"], valid_metric="MRR@1")
-    assert count_interactions(create_dataset(config)) == 4 + 3
+    dataset = create_dataset(config)
+    dataset.build()
+    assert dataset.log_size.interactions == 4 + 3
 
 
 def test_of_a_log_every_line_counts(write_inter: Any) -> None:
-    assert count_interactions(create_dataset(make_config(**write_inter(ROWS)))) == len(ROWS)
+    dataset = create_dataset(make_config(**write_inter(ROWS)))
+    dataset.build()
+    assert dataset.log_size.interactions == len(ROWS)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from recbole.trainer import Trainer
 
-from recbole_bert4rec.plugin.once_a_user import ENCODED_ONCE
+from recbole_bert4rec.plugin.baselines import ENCODED_ONCE
 from tests.helpers.patches import original
 from tests.helpers.runs import make_config, make_trainer, prepare
 

@@ -13,8 +13,8 @@ import torch
 
 from recbole_bert4rec.comparison.comparison import Comparison
 from recbole_bert4rec.comparison.rows import check_equal_rows
-from recbole_bert4rec.core.global_time import TARGETS, VALIDATIONS, GlobalTime, moments
 from recbole_bert4rec.plugin.loader import WindowDataLoader
+from recbole_bert4rec.plugin.split import moments
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training import build
 from recbole_bert4rec.training.seen import SeenRule
@@ -41,22 +41,19 @@ def log() -> list[tuple[str, str, int]]:
     return rows
 
 
-def naive(rows: list[tuple[str, str, int]], target: str) -> tuple[float, list[Row]]:
-    """Moment and test rows, for targets that need no draw."""
+def naive(rows: list[tuple[str, str, int]]) -> tuple[float, list[Row]]:
+    """Moment and test rows."""
     moment = np.quantile([time for *_, time in rows], 0.8, method="lower")
-    return moment, naive_targets(rows, moment, target)
+    return moment, naive_targets(rows, moment)
 
 
-def naive_targets(rows: list[tuple[str, str, int]], moment: float, target: str) -> list[Row]:
-    """Whoever comes back after a moment, with what is predicted, or may be, and the history."""
+def naive_targets(rows: list[tuple[str, str, int]], moment: float) -> list[Row]:
+    """Whoever comes back after a moment, with what is predicted and the history."""
     test: list[Row] = []
     for user in dict.fromkeys(user for user, *_ in rows):
         own = sorted((time, item) for name, item, time in rows if name == user)
         late = [place for place, (time, _) in enumerate(own) if time > moment and place > 0]
-        if not late:
-            continue
-        chosen = {"last": late[-1:], "first": late[:1]}.get(target, late)
-        test += [(user, own[place][1], tuple(item for _, item in own[:place])) for place in chosen]
+        test += [(user, own[place][1], tuple(item for _, item in own[:place])) for place in late[-1:]]
     return test
 
 
@@ -66,20 +63,18 @@ def with_two(rows: list[tuple[str, str, int]]) -> list[tuple[str, str, int]]:
     return [row for row in rows if counts[row[0]] > 1]
 
 
-def naive_training(
-    rows: list[tuple[str, str, int]], validation: str, target: str
-) -> tuple[set[tuple[str, int]], list[Row]]:
+def naive_training(rows: list[tuple[str, str, int]], validation: str) -> tuple[set[tuple[str, int]], list[Row]]:
     """User and time of what is trained, and the rows of validation; after Time to Split, for ``GT`` and ``LTI``."""
-    moment, _ = naive(rows, "last")
+    moment, _ = naive(rows)
     early = with_two([row for row in rows if row[2] <= moment])
     if validation == "GT":
         earlier = np.quantile([time for *_, time in early], 0.8, method="lower")
         all_early = [row for row in rows if row[2] <= moment]
         kept = with_two([row for row in early if row[2] <= earlier])
-        return {(user, time) for user, _, time in kept}, naive_targets(all_early, earlier, target)
+        return {(user, time) for user, _, time in kept}, naive_targets(all_early, earlier)
     last = {user: max(time for name, _, time in early if name == user) for user, *_ in early}
     kept = with_two([row for row in early if row[2] != last[row[0]]])
-    return {(user, time) for user, _, time in kept}, naive_targets(early, -1, "last")
+    return {(user, time) for user, _, time in kept}, naive_targets(early, -1)
 
 
 def found(loader: Any, sequential: bool) -> list[Row]:
@@ -94,40 +89,29 @@ def found(loader: Any, sequential: bool) -> list[Row]:
     )
 
 
-def as_seen(rows: list[Row], sequential: bool) -> list[Row]:
-    """Rows as a model sees them, which may not read histories."""
-    return sorted(row if sequential else (*row[:2], ()) for row in rows)
-
-
-@pytest.mark.parametrize(("model", "target"), list(itertools.product(MODELS, TARGETS)))
-def test_the_rows_of_the_test_are_those_of_a_naive_loop(model: str, target: str, write_inter: Any) -> None:
-    split = {"GT": {"quantile": 0.8, "target": target, "validation": "LTI"}}
+@pytest.mark.parametrize("model", MODELS)
+def test_the_rows_of_the_test_are_those_of_a_naive_loop(model: str, write_inter: Any) -> None:
+    split = {"GT": {"quantile": 0.8, "target": "last", "validation": "LTI"}}
     config = make_config(
         model, **{**write_inter(log()), **SMALL, **MODELS[model]}, eval_args={"split": split, "order": "TO"}
     )
     _, _, _, test = prepare(config)
     sequential = model != "BPR"
     rows = found(test, sequential)
-    _, expected = naive(log(), "any" if target == "random" else target)
-    if target == "random":
-        assert set(rows) <= set(as_seen(expected, sequential))
-        assert len({user for user, *_ in rows}) == len(rows) == len({user for user, *_ in expected})
-    else:
-        assert rows == as_seen(expected, sequential)
+    _, expected = naive(log())
+    assert rows == sorted(expected if sequential else [(user, item, ()) for user, item, _ in expected])
 
 
-@pytest.mark.parametrize(
-    ("model", "validation", "target"), list(itertools.product(MODELS, VALIDATIONS, ["last", "first"]))
-)
+@pytest.mark.parametrize(("model", "validation"), list(itertools.product(MODELS, ["GT", "LTI"])))
 def test_training_and_validation_are_those_of_a_naive_loop_and_nothing_later_is_read(
-    model: str, validation: str, target: str, write_inter: Any
+    model: str, validation: str, write_inter: Any
 ) -> None:
-    split = {"GT": {"quantile": 0.8, "validation": validation, "target": target}}
+    split = {"GT": {"quantile": 0.8, "validation": validation}}
     options = {**write_inter(log()), **SMALL, **MODELS[model], "eval_args": {"split": split, "order": "TO"}}
     data = build.load_data(make_config(model, **options))
-    trained, validated = naive_training(log(), validation, target)
+    trained, validated = naive_training(log(), validation)
     sequential = model != "BPR"
-    assert found(data.valid, sequential) == as_seen(validated, sequential)
+    assert found(data.valid, sequential) == sorted(row if sequential else (*row[:2], ()) for row in validated)
     dataset = data.train._dataset
     users, rows = dataset.field2id_token["user_id"], dataset.inter_feat
     own = {(str(users[u]), int(t)) for u, t in zip(rows["user_id"].tolist(), rows["timestamp"].tolist(), strict=True)}
@@ -149,7 +133,7 @@ def test_training_and_validation_are_those_of_a_naive_loop_and_nothing_later_is_
 def test_the_moment_of_validation_is_of_users_who_are_trained() -> None:
     users = np.array([0] * 10 + [1] * 10 + list(range(2, 22)) + [0] * 5)
     times = np.array([*range(1, 11), *range(1, 11), *[11] * 20, *range(20, 25)], dtype=np.float32)
-    assert moments(users, times, GlobalTime(quantile=0.88)) == (9.0, 11.0)
+    assert moments(users, times, 0.88) == (9.0, 11.0)
 
 
 @pytest.mark.parametrize("model", ["BERT4Rec", "BPR"])
@@ -165,7 +149,7 @@ def test_an_empty_part_is_refused(model: str, write_inter: Any) -> None:
     ("rule", "named"),
     [
         ({"quantile": 1}, "quantile"),
-        ({"target": "next"}, "target"),
+        ({"target": "first"}, "target"),
         ({"validation": "LOO"}, "validation"),
         ({"quantil": 0.9}, "'quantil'"),
         (0.9, "GT"),
@@ -180,10 +164,9 @@ def test_mistakes_of_the_rule_are_refused_at_once(rule: Any, named: str, write_i
 
 
 @pytest.mark.parametrize("model", ["SASRec", "BPR"])
-@pytest.mark.parametrize("target", ["last", "first", "random"])
-def test_the_rule_about_seen_items_knows_no_later_ones(model: str, target: str, write_inter: Any) -> None:
+def test_the_rule_about_seen_items_knows_no_later_ones(model: str, write_inter: Any) -> None:
     """What it takes out of a ranking is what our model takes out: the history, whole, and nothing else."""
-    split = {"GT": {"quantile": 0.8, "target": target}}
+    split = {"GT": {"quantile": 0.8}}
     options = {**write_inter(log()), **SMALL, "eval_args": {"split": split, "order": "TO"}, "exclude_seen": True}
     _, _, *ours = prepare(make_config(**options))
     data = build.load_data(make_config(model, **{**options, **MODELS[model]}))
@@ -206,4 +189,4 @@ def test_models_are_compared_on_equal_rows(write_inter: Any) -> None:
     options = {"data_path": data["data_path"], "epochs": "1"}
     comparison = Comparison(("BERT4Rec", "SASRec", "BPR"), "toy", ("protocol.yaml",), options)
     about = check_equal_rows(comparison, lambda model: None)
-    assert len(about["rows"]) == len(naive(log(), "last")[1])
+    assert len(about["rows"]) == len(naive(log())[1])

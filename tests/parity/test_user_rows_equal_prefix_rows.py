@@ -11,8 +11,8 @@ from recbole.quick_start import load_data_and_model, run_recbole
 
 from recbole_bert4rec.comparison.comparison import Comparison
 from recbole_bert4rec.comparison.rows import check_equal_rows
+from recbole_bert4rec.plugin.config import CAUSAL_MODELS
 from recbole_bert4rec.plugin.loader import WindowDataLoader
-from recbole_bert4rec.plugin.user_rows import CAUSAL_MODELS
 from recbole_bert4rec.system.errors import UserError
 from tests.helpers.data import histories_to_rows, overlapping_histories
 from tests.helpers.runs import MRR_OF_3, QUIET, make_config, make_trainer, prepare

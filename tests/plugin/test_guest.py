@@ -163,7 +163,8 @@ def test_code_for_recboles_own_bert4rec_is_served_or_refused_by_name(write_inter
     assert served == "SequentialDataset"
     assert dataset.startswith("UserError ")
     assert "Mine" in dataset
-    assert field.startswith("AttributeError Subclass reads MASK_ITEM_SEQ")
+    assert field.startswith("AttributeError ")
+    assert "MASK_ITEM_SEQ" in field
 
 
 def test_recboles_own_bert4rec_is_trained_under_its_other_name(write_inter: Any, tmp_path: Path) -> None:

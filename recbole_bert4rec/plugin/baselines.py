@@ -1,21 +1,116 @@
-"""GRU4Rec+, the system of the BERT4Rec paper's Table 2 that RecBole lacks."""
+"""Rivals on equal terms: RecBole's SASRec and GRU4Rec on whole windows, candidates encoded once, and GRU4Rec+."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import Any, ClassVar
 
 import torch
 from recbole.config import Config
 from recbole.data.interaction import Interaction
+from recbole.model.abstract_recommender import SequentialRecommender
+from recbole.utils import EvaluatorType, InputType
 from torch import Tensor, nn
 
+from recbole_bert4rec.core.batching import covering_windows
 from recbole_bert4rec.core.losses import bpr_max, mask_weights, sampled_scores, sampled_softmax
 from recbole_bert4rec.core.negatives import SharedNegatives
 from recbole_bert4rec.core.objectives import next_items
-from recbole_bert4rec.options.kinds import OneOf, Real, Whole
+from recbole_bert4rec.options.checks import mistakes_of_values
+from recbole_bert4rec.options.kinds import Kind, OneOf, Real, Whole
+from recbole_bert4rec.options.user_models import SHIPPED
+from recbole_bert4rec.plugin.config import CAUSAL_MODELS
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
-from recbole_bert4rec.plugin.user_rows import WindowModel
+from recbole_bert4rec.plugin.loader import WindowDataLoader
 from recbole_bert4rec.system.constants import PADDING
+from recbole_bert4rec.system.errors import UserError
+
+
+class WindowModel(SequentialRecommender):
+    """A model that is always trained on whole windows; its loss takes the rows of :class:`UserRowsDataLoader`.
+
+    Attributes:
+        option_kinds: the values that its options take.
+    """
+
+    input_type = InputType.POINTWISE  # a row is a sequence; the loss draws its negatives
+    option_kinds: ClassVar[Mapping[str, Kind]]
+
+
+def has_user_rows(config: Config) -> bool:
+    """Tell whether a model of RecBole is trained on whole windows."""
+    if issubclass(config.model_class, WindowModel):
+        return True
+    if config["training_rows"] is None or config.model_class.__name__ not in CAUSAL_MODELS:
+        return False
+    mistakes = mistakes_of_values(config.final_config_dict, ["training_rows"])
+    if config["loss_type"] != "CE":
+        mistakes.append(f"`training_rows` user needs `loss_type` CE, but the loss is {config['loss_type']}.")
+    if mistakes:
+        raise UserError(" ".join(mistakes))
+    return True
+
+
+class UserRowsDataLoader(WindowDataLoader):
+    """Windows that hold each label of a user once, in batches of about ``train_batch_size`` items.
+
+    A batch of RecBole's has that many rows, and each row one label.
+    """
+
+    def _extra_items(self) -> int:
+        return 1
+
+    def _cut_windows(self) -> None:
+        owner, self.begin, self.length = covering_windows(self.begin, self.length, self.width)
+        self.users = self.users[owner]
+
+    def _batch_sizes(self) -> tuple[int, None]:
+        return self.config["train_batch_size"], None
+
+
+def loss_of_windows(
+    loss_of: Callable[[Interaction], Tensor], model: SequentialRecommender, interaction: Interaction
+) -> Tensor:
+    """Return the mean loss over every prefix of whole sequences; rows with a label are RecBole's own."""
+    if model.POS_ITEM_ID in interaction.columns:
+        return loss_of(interaction)
+    sequences, lengths = interaction[model.ITEM_SEQ], interaction[model.ITEM_SEQ_LEN]
+    shown = next_items(sequences, lengths, None)
+
+    def gather_everywhere(output: Tensor, last: Tensor) -> Tensor:
+        """Return the output at every item, (M, H), though RecBole reads only that of the last, (B, H)."""
+        return output[shown.rows, shown.columns]
+
+    rows = {model.ITEM_SEQ: shown.item_seq, model.ITEM_SEQ_LEN: lengths - 1, model.POS_ITEM_ID: shown.labels}
+    model.gather_indexes = gather_everywhere
+    try:
+        return loss_of(rows)
+    finally:
+        del model.gather_indexes  # the class has its own
+
+
+ENCODED_ONCE = ("Caser", "FPMC", "GRU4Rec", "SASRec", *SHIPPED)
+"""Models whose ``predict`` gives an item the score that ``full_sort_predict`` gives it."""
+
+Batch = tuple[Interaction, Tensor, Tensor, Tensor]
+"""Rows of users and candidates, the user of each, and users and items of the targets."""
+
+
+def score_candidates(score: Callable[[Batch], Any], trainer: Any, batched_data: Batch) -> Any:
+    """Score a batch of users' candidates; the scores are RecBole's up to rounding."""
+    interaction, users, positive_u, positive_i = batched_data
+    if trainer.config["model"] not in ENCODED_ONCE or trainer.config["eval_type"] != EvaluatorType.RANKING:
+        return score(batched_data)
+    n_users = int(positive_u[-1]) + 1
+    if len(positive_u) != n_users:  # each target of a user has its own history
+        return score(batched_data)
+    first = torch.searchsorted(users, torch.arange(n_users))
+    whole = trainer.model.full_sort_predict(interaction[first].to(trainer.device)).view(n_users, -1)
+    items = interaction[trainer.config["ITEM_ID_FIELD"]]
+    scores = torch.full_like(whole, -torch.inf)
+    scores[users, items] = whole[users, items]
+    return interaction, scores, positive_u, positive_i
 
 
 class GRU4RecPlus(WindowModel):
