@@ -92,7 +92,7 @@ class RankedBatch(NamedTuple):
     Attributes:
         interaction: see :class:`EvalBatch`.
         scores: of all items, -inf where an item is not ranked, *Shape:* (B, N); or, from BERT4Rec, a
-            :class:`~recbole_bert4rec.plugin.ranking.Ranking` of the best items alone.
+            :class:`~recbole_bert4rec.plugin.evaluating.Ranking` of the best items alone.
         target_rows: see :class:`EvalBatch`.
         targets: see :class:`EvalBatch`.
     """

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from recbole.data.dataset import SequentialDataset
+from recbole.data.dataset import Dataset, SequentialDataset
 from recbole.utils import FeatureSource, FeatureType
 
 from recbole_bert4rec.logs.atomic import (
@@ -21,10 +22,29 @@ from recbole_bert4rec.logs.atomic import (
 from recbole_bert4rec.logs.conversion import folder_read
 from recbole_bert4rec.logs.reader import read_columns
 from recbole_bert4rec.plugin.cleaning import check_filters, read_file
-from recbole_bert4rec.plugin.items import ITEM_ORDER, ItemOrder
 from recbole_bert4rec.system.errors import UserError, short
 
+ITEM_ORDER = "item_order"
+"""Key of the :class:`ItemOrder` in the configuration of a run that goes on from a checkpoint."""
 _FILTERS = ("rm_dup_inter", "val_interval", "user_inter_num_interval", "item_inter_num_interval")
+
+
+@dataclasses.dataclass(frozen=True)
+class ItemOrder:
+    """The items that a model knows; a data set numbers its items in the same order.
+
+    Attributes:
+        path: of the checkpoint.
+        tokens: their external ids, padding first.
+    """
+
+    path: str
+    tokens: tuple[str, ...] = dataclasses.field(repr=False)
+
+
+def item_tokens(dataset: Dataset) -> list[str]:
+    """Return the items' external ids, in the order of the internal ones; the first stands for padding."""
+    return [str(token) for token in dataset.field2id_token[dataset.iid_field]]
 
 
 class FastLoading(SequentialDataset):

@@ -19,8 +19,7 @@ from recbole_bert4rec.core.sequences import Sequences
 from recbole_bert4rec.logs.conversion import folder_read, read_record
 from recbole_bert4rec.logs.mapped import MappedLog, NumberOf, is_mapped
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
-from recbole_bert4rec.plugin.items import ITEM_ORDER, ItemOrder
-from recbole_bert4rec.plugin.loading import FastLoading
+from recbole_bert4rec.plugin.loading import ITEM_ORDER, FastLoading, ItemOrder
 from recbole_bert4rec.system.errors import UserError
 
 _FIRST, _LAST = 2, 3

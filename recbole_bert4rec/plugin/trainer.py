@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from functools import partial
 from logging import getLogger
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import recbole.trainer.trainer as recbole_trainer
 import torch
@@ -18,22 +18,21 @@ from recbole.data.dataloader import AbstractDataLoader
 from recbole.data.interaction import Interaction
 from recbole.trainer import Trainer
 from recbole.utils import calculate_valid_score, get_gpu_usage, set_color
+from scipy.sparse import csr_array
 from torch import Tensor, optim
 
 from recbole_bert4rec.checkpoints import checkpoint
 from recbole_bert4rec.core.fast.adam import Adam, AdamW
 from recbole_bert4rec.core.fast.lazy_adamw import LazyAdamW, clip
 from recbole_bert4rec.core.fast.products import faster_products
-from recbole_bert4rec.core.ranker import digest_of_items
-from recbole_bert4rec.plugin.advice import advice_on_steps
+from recbole_bert4rec.core.memory import Memory, count_transitions
+from recbole_bert4rec.core.ranker import Ranker, digest_of_items
 from recbole_bert4rec.plugin.callbacks import BestValidation, Callback, Callbacks, Losses, Metrics, RankedBatch
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.distributed import mean_of_all, name_of_first_process, of_all_labels, rank_of, share_rows
-from recbole_bert4rec.plugin.evaluating import EvaluationRanker
+from recbole_bert4rec.plugin.evaluating import EvaluationRanker, RankingCollector
 from recbole_bert4rec.plugin.loader import WindowDataLoader
 from recbole_bert4rec.plugin.model import BERT4Rec
-from recbole_bert4rec.plugin.ranking import RankingCollector
-from recbole_bert4rec.plugin.remembering import Validation, fit_memory, transitions_of
 from recbole_bert4rec.plugin.resuming import Checkpoints
 from recbole_bert4rec.system.constants import FOR_THE_USER
 from recbole_bert4rec.system.errors import UserError
@@ -42,6 +41,10 @@ LossFunction = Callable[[Interaction], Tensor | tuple[Tensor, ...]]
 """Of a batch; several losses are summed."""
 _MANY = 1 << 13
 """Positions of a batch, from which on its products may be oneDNN's; with fewer, blocks cost what they save."""
+_FEW_STEPS = 10
+"""Steps of an epoch below which the user is warned."""
+_WEIGHTS = (0.25, 0.5, 1.0, 2.0, 4.0)
+"""Of a memory, among which validation chooses."""
 _FUSED = {"adam": Adam, "adamw": AdamW}
 
 
@@ -369,3 +372,59 @@ class BERT4RecTrainer(Trainer):
 
 def _spared(name: str) -> bool:
     return name.endswith("bias") or "norm" in name
+
+
+def advice_on_steps(config: Config, steps: int, epochs: int) -> list[str]:
+    """Return warnings about a training with too few steps to learn."""
+    if epochs <= 0:
+        return []
+    warnings = []
+    smaller = "a smaller batch_sequences" if config["batch_sequences"] else "a smaller train_batch_size"
+    if steps < _FEW_STEPS:
+        warnings.append(
+            f"an epoch has few steps ({steps}); {smaller} makes more of them (now "
+            f"{config['batch_sequences'] or config['train_batch_size']}), or give more epochs and a larger "
+            "stopping_step, which counts epochs"
+        )
+    warmup = config["warmup_steps"]
+    if steps * epochs < warmup:
+        warnings.append(
+            f"all epochs together have fewer steps ({steps * epochs}) than warmup_steps ({warmup}), so the learning "
+            f"rate rises in the first tenth of them; more epochs, or {smaller}, give more"
+        )
+    return warnings
+
+
+class Validation(NamedTuple):
+    """A validation of a model.
+
+    Attributes:
+        score: higher is better.
+        metrics: values by RecBole's names.
+    """
+
+    score: float
+    metrics: dict[str, float]
+
+
+def transitions_of(training: BERT4RecDataset) -> csr_array:
+    """Count what follows what in the training part of the histories."""
+    _, begin, length = training.slices()
+    sequences = training.sequences.slices(begin, length)
+    return count_transitions(sequences.items.numpy(), sequences.offsets.numpy(), training.item_num)
+
+
+def fit_memory(model: Ranker, transitions: csr_array, validate: Callable[[], Validation]) -> list[Validation]:
+    """Give a model a memory with the weight of the best validation score, or none if the model alone has it.
+
+    The validations of the model alone, and with its memory, are returned.
+    """
+    model.memory = memory = None
+    alone = best = validate()
+    for weight in _WEIGHTS:
+        model.memory = Memory(transitions, weight)
+        validation = validate()
+        if validation.score > best.score:
+            best, memory = validation, model.memory
+    model.memory = memory
+    return [alone, best]

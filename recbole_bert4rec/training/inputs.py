@@ -29,8 +29,8 @@ from recbole_bert4rec.options.user_models import (
     known_models,
     named_in_file,
 )
-from recbole_bert4rec.plugin.items import ITEM_ORDER, ItemOrder
 from recbole_bert4rec.plugin.layered_config import Layers, layered_config
+from recbole_bert4rec.plugin.loading import ITEM_ORDER, ItemOrder
 from recbole_bert4rec.plugin.warm_start import check_shapes
 from recbole_bert4rec.recommend.answers import check_names_of_columns
 from recbole_bert4rec.system.constants import DEFAULT_NAMES, FOR_THE_USER, FORMATS, NAMES_OF_COLUMNS, OUR_MODELS

@@ -10,7 +10,7 @@ import pandas as pd
 from tqdm.auto import tqdm
 
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
-from recbole_bert4rec.plugin.items import item_tokens
+from recbole_bert4rec.plugin.loading import item_tokens
 from recbole_bert4rec.plugin.model import BERT4Rec
 from recbole_bert4rec.recommend.histories import Histories
 from recbole_bert4rec.recommend.ids import Items

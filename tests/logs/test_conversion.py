@@ -13,7 +13,7 @@ from recbole.quick_start import load_data_and_model
 
 from recbole_bert4rec.logs.conversion import folder_read, read_record
 from recbole_bert4rec.logs.reading import Reading
-from recbole_bert4rec.plugin.items import ITEM_ORDER, ItemOrder
+from recbole_bert4rec.plugin.loading import ITEM_ORDER, ItemOrder
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.inputs import configure, resolve_inputs
 from recbole_bert4rec.training.request import RunRequest

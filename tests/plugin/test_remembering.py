@@ -16,7 +16,7 @@ from recbole_bert4rec import Recommender, append_items, load
 from recbole_bert4rec.checkpoints import checkpoint
 from recbole_bert4rec.core.memory import Memory
 from recbole_bert4rec.core.ranker import Ranker
-from recbole_bert4rec.plugin.remembering import Validation, fit_memory, transitions_of
+from recbole_bert4rec.plugin.trainer import Validation, fit_memory, transitions_of
 from recbole_bert4rec.training.run import RunResult, run
 from tests.helpers.runs import QUIET, StopAfter, make_config, prepare
 

@@ -13,7 +13,7 @@ import torch
 from recbole_bert4rec import UserError, append_items, load
 from recbole_bert4rec.checkpoints import checkpoint
 from recbole_bert4rec.options.table import SINGLE_RUN
-from recbole_bert4rec.plugin.items import item_tokens
+from recbole_bert4rec.plugin.loading import item_tokens
 from recbole_bert4rec.plugin.model import BERT4Rec
 from recbole_bert4rec.training.record import read_record
 from recbole_bert4rec.training.run import run
