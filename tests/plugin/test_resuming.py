@@ -29,7 +29,7 @@ def test_a_resumed_run_ends_where_an_uninterrupted_one_does(options: dict, more:
     for epoch in range(3):
         first._train_epoch(train, epoch)
         first._valid_epoch(valid)
-    first.checkpoints.data.item_tokens = whole.checkpoints.data.item_tokens  # fit takes them from the data
+    first.checkpoints.data = whole.checkpoints.data  # fit takes them from the data
     first._save_checkpoint(2, verbose=False)
     torch.rand(1000)  # whatever happened in between
     second, train, valid, _ = start(**options, epochs=6, stopping_step=100)
