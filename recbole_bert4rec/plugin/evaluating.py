@@ -27,13 +27,9 @@ _OF_USERS = ("rec.topk", "rec.items", "rec.meanrank", "rec.score", "data.label")
 
 
 class Ranking(NamedTuple):
-    """The best items of each user.
+    """The best items of each user."""
 
-    Attributes:
-        items: item ids, best first. *Shape:* (B, k)
-    """
-
-    items: Tensor
+    items: Tensor  # ids, best first, (B, k)
 
 
 class RankingCollector(Collector):
@@ -73,34 +69,27 @@ class RankingCollector(Collector):
 
 
 class EvaluationRanker:
-    """Rankings that encode each history once and hold no matrix of all scores.
+    """Rankings that encode each history once and hold no matrix of all scores."""
 
-    Attributes:
-        depth: ranks that are kept of each row.
-        rows: rankings made in the evaluation that goes on.
-    """
+    dataset: BERT4RecDataset  # whose rows are ranked
+    depth: int  # ranks that are kept of each row
 
     def __init__(
         self, config: Config, model: BERT4Rec, collector: RankingCollector, diverged: Callable[[str], UserError]
     ) -> None:
         self._exclude_seen: bool = config["exclude_seen"]
         self._model, self._collector, self._diverged, self._device = model, collector, diverged, config["device"]
-        self.depth, self.rows = max(config["topk"]), 0
-
-    def begin(self, dataset: BERT4RecDataset) -> None:
-        """Rank rows of a data set from here on."""
-        self._dataset, self.rows = dataset, 0
+        self.depth = max(config["topk"])
 
     def _seen(self, interaction: Interaction) -> tuple[Pairs, Pairs]:
-        """Return rows and items of the histories, and those of them that ``exclude_seen`` takes out.
+        """Return rows and items of the histories, and those that ``exclude_seen`` takes out; none where not needed.
 
-        A repeated target stays, as in the authors' code. Both are empty where neither ``exclude_seen`` nor
-        ``seen_bias`` needs them.
+        A repeated target stays, as in the authors' code.
         """
         nothing = torch.empty(0, dtype=torch.int64, device=self._device)
         if not self._exclude_seen and self._model.seen_bias is None:
             return (nothing, nothing), (nothing, nothing)
-        dataset = self._dataset
+        dataset = self.dataset
         rows, items = dataset.sequences.seen(dataset.sequence_of(interaction), interaction[TARGET_POSITION])
         kept = (items != interaction[dataset.iid_field][rows]).to(self._device)
         rows, items = rows.to(self._device), items.to(self._device)
@@ -111,12 +100,9 @@ class EvaluationRanker:
         if not (scores < math.inf).all():
             raise self._diverged("scores are not finite")
 
-    def rank_catalogue(
-        self, batched_data: tuple[Interaction, object, Tensor, Tensor]
-    ) -> tuple[Interaction, Any, Tensor, Tensor]:
+    def rank_catalogue(self, batched_data: tuple[Any, ...]) -> tuple[Any, ...]:
         """Rank the catalogue for each row; the matrix of all scores is made only where a metric needs it."""
         interaction, _, positive_u, positive_i = batched_data
-        self.rows += len(interaction)
         (seen, removed), moved = self._seen(interaction), interaction.to(self._device)
         if not self._collector.needs_all_scores:
             best, items = self._model.best_items(moved, self.depth, removed, seen)
@@ -128,18 +114,14 @@ class EvaluationRanker:
         scores[removed] = -torch.inf
         return interaction, scores, positive_u, positive_i
 
-    def rank_candidates(
-        self, batched_data: tuple[Interaction, tuple[Tensor, Tensor] | None, Tensor, Tensor]
-    ) -> tuple[Interaction, Any, Tensor, Tensor]:
+    def rank_candidates(self, batched_data: tuple[Any, ...]) -> tuple[Any, ...]:
         """Rank each user's candidates (see :class:`CandidateDataLoader`), or score labelled rows by a sigmoid."""
         interaction, candidates, positive_u, positive_i = batched_data
         moved = interaction.to(self._device)
         if candidates is None:
-            self.rows += len(interaction)
             return interaction, torch.sigmoid(self._model.predict(moved)), positive_u, positive_i
         owner, items = candidates[0].to(self._device), candidates[1].to(self._device)
         n_users, n_items = int(owner[-1]) + 1, self._model.n_items
-        self.rows += n_users  # a user's rows are one ranking here
         vectors, sequences = self._model.encode(*self._model.histories(moved))
         seen, removed = self._seen(interaction)
         scores = self._model.score_candidates(vectors, sequences, items, seen).T.flatten()

@@ -158,7 +158,7 @@ class _Unobserved(Trainer):
         if not eval_data:
             return None
         self._check_items(eval_data._dataset)
-        self.ranker.begin(eval_data._dataset)
+        self.ranker.dataset = eval_data._dataset
         share_rows(eval_data)
         return super().evaluate(eval_data, load_best_model=False, show_progress=show_progress)
 

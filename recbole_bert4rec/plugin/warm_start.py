@@ -26,19 +26,12 @@ from recbole_bert4rec.system.errors import UserError
 
 
 class WarmStart(TypedDict):
-    """The checkpoint that a training began with.
-
-    Keys:
-        file: the checkpoint.
-        kept: items of the log that it knows.
-        new: items of the log that it does not know.
-        gone: items that it knows and the log lacks.
-    """
+    """The checkpoint that a training began with."""
 
     file: str
-    kept: int
-    new: int
-    gone: int
+    kept: int  # items of the log that it knows
+    new: int  # items of the log that it does not know
+    gone: int  # items that it knows and the log lacks
 
 
 def words(warm: WarmStart) -> str:
