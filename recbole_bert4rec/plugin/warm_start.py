@@ -73,11 +73,11 @@ def begin_warm(config: Config, model: BERT4Rec, training: BERT4RecDataset) -> Wa
             table = feature_table(number)
             by_item[table] = rows_for(weights[table], _places(state["feature_values"][column], values))
         if config["model"] not in OUR_MODELS and not torch.equal(source, torch.arange(len(old))):
-            for name in weights.keys() - by_item.keys():
-                if weights[name].dim() and len(weights[name]) in (len(old), len(old) + 1):
+            for name, weight in weights.items():
+                if name not in by_item and weight.dim() and len(weight) in (len(old), len(old) + 1):
                     raise UserError(
-                        f"cannot begin with the weights of {path}: {name!r} has {len(weights[name])} rows, as if one "
-                        f"for each of {len(old) - 1} items, and how they go over to other items is not known"
+                        f"cannot begin with the weights of {path}: {name!r} has {len(weight)} rows, as if one for each "
+                        f"of {len(old) - 1} items, and how they go over to other items is not known"
                     )
         model.load_state_dict({**weights, **by_item})
     warm = WarmStart(file=path, kept=known, new=len(tokens) - 1 - known, gone=len(old) - 1 - known)
@@ -93,7 +93,7 @@ def begin_warm(config: Config, model: BERT4Rec, training: BERT4RecDataset) -> Wa
 
 def feature_values(training: BERT4RecDataset) -> dict[str, list[str]]:
     """Return the values of each feature of items by their numbers, padding first; numbers are contents."""
-    columns = [name for name in training.config["selected_features"] if name not in training.numeric_features]
+    columns = [name for name in training.config["selected_features"] or () if name not in training.numeric_features]
     return {name: training.field2id_token[name].tolist() for name in columns}
 
 
