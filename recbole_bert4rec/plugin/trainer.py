@@ -21,7 +21,6 @@ from scipy.sparse import csr_array
 from torch import Tensor, optim
 
 from recbole_bert4rec.checkpoints import checkpoint
-from recbole_bert4rec.core.fast.lazy_adamw import LazyAdamW, clip
 from recbole_bert4rec.core.fast.products import faster_products
 from recbole_bert4rec.core.memory import count_transitions, fit_memory
 from recbole_bert4rec.core.ranker import digest_of_items
@@ -31,7 +30,7 @@ from recbole_bert4rec.plugin.distributed import mean_of_all, of_all_labels, rank
 from recbole_bert4rec.plugin.evaluating import EvaluationRanker, RankingCollector
 from recbole_bert4rec.plugin.loader import WindowDataLoader
 from recbole_bert4rec.plugin.model import BERT4Rec
-from recbole_bert4rec.plugin.optimizer import LearningRate, fused_optimizer, parameter_groups
+from recbole_bert4rec.plugin.optimizer import LazyAdamW, LearningRate, clip, fused_optimizer, parameter_groups
 from recbole_bert4rec.plugin.resuming import Checkpoints
 from recbole_bert4rec.system.constants import FOR_THE_USER
 from recbole_bert4rec.system.errors import UserError
