@@ -7,9 +7,9 @@ needs no torch for it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,9 @@ from scipy.sparse import csr_array
 
 from recbole_bert4rec.core.segments import index_within_segment, pair_keys, runs, split_keys
 from recbole_bert4rec.system.errors import UserError
+
+if TYPE_CHECKING:
+    from recbole_bert4rec.core.ranker import Ranker
 
 SPAN = 20
 """How far after an item its followers may stand, and how many of the latest items of a history are looked up."""
@@ -29,9 +32,13 @@ DAMPING = 0.15
 WIDTH = 100
 """Most followers that are kept of an item."""
 _PAIRS_AT_ONCE = 1 << 23
+_MEMORY_WEIGHTS = (0.25, 0.5, 1.0, 2.0, 4.0)
+"""Among which validation chooses."""
 
 Floats = NDArray[np.float64]
 Index = NDArray[np.int64]
+Validation = tuple[float, dict[str, float]]
+"""A score, of which more is better, and the metrics by RecBole's names."""
 
 
 def count_transitions(items: NDArray[np.int32], offsets: Index, n_items: int, width: int = WIDTH) -> csr_array:
@@ -132,6 +139,17 @@ class Memory:
         logarithms = np.log(1 + sums.data / np.float32(SCALE))  # log1p is six times slower
         rows = np.repeat(np.arange(sums.shape[0]), np.diff(sums.indptr))
         return rows, sums.indices.astype(np.int64), np.float32(self.weight) * logarithms
+
+
+def fit_memory(model: Ranker, transitions: csr_array, validate: Callable[[], Validation]) -> list[Validation]:
+    """Give a model the memory whose weight validates best, or none; return the validations without it and with it."""
+    memories = [None, *(Memory(transitions, weight) for weight in _MEMORY_WEIGHTS)]
+    found = []
+    for model.memory in memories:
+        found.append(validate())
+    best = max(range(len(found)), key=lambda number: found[number][0])
+    model.memory = memories[best]
+    return [found[0], found[best]]
 
 
 def _pairs(items: NDArray[Any], positions: Index, ends: Index, n_items: int) -> tuple[Index, Index, Floats]:

@@ -1,44 +1,12 @@
-"""Callbacks watch or change a run while it trains and tests; one class calls them.
-
-The events of a run, in their order::
-
-    on_train_begin
-      for each epoch:
-        on_epoch_begin
-          (the batches)
-        on_epoch_end                  the epoch is trained, and not yet validated
-        on_validation_begin           in epochs that `eval_step` validates
-          for each batch of users:
-            on_ranking_begin
-            on_ranking_end
-        on_validation_end
-        on_selection_end              RecBole has kept the weights if they are the best so far
-    on_train_end
-    on_test_begin
-      for each batch of users:
-        on_ranking_begin
-        on_ranking_end
-    on_test_end
-
-A resumed run that has all its epochs is only validated: on_train_begin, the validation, on_train_end, and its test.
-The validations that weigh the `memory`, and the second training of `refit`, call none of the user's callbacks.
-
-At each event all callbacks are called, in the order of their list. A run's list is: the rule about seen items (where
-`exclude_seen` is set for another model than BERT4Rec), the log of epochs, the writer of the record, the lines on the
-screen, those of the user, the log of ranks, the budget, and what saves the training. A checkpoint keeps the `state` of
-each, and a resumed run gives it back to `restore`, before `on_train_begin`.
-"""
+"""Callbacks watch or change a run while it trains and tests; docs/extending.md explains their events and the order."""
 
 from __future__ import annotations
 
 import functools
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from functools import partial
 from logging import getLogger
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from recbole.config import Config
@@ -53,7 +21,6 @@ from recbole_bert4rec.plugin.distributed import name_of_first_process
 from recbole_bert4rec.system.constants import FOR_THE_USER
 from recbole_bert4rec.system.errors import UserError, short
 
-Value = TypeVar("Value")
 Losses = float | tuple[float, ...]
 """Sum of an epoch's losses, or of each loss where a model has several."""
 Metrics = dict[str, float]
@@ -71,52 +38,28 @@ class StopTraining(Exception):  # noqa: N818  named as what it asks for
 
 
 class EvalBatch(NamedTuple):
-    """A batch of users before it is scored, as RecBole's loaders give it.
+    """A batch of users before it is scored, as RecBole's loaders give it."""
 
-    Attributes:
-        interaction: histories and users. B rows.
-        excluded: in full ranking the rows and items that RecBole takes out of the ranking, or None; among sampled
-            candidates what says which candidates belong to which user.
-        target_rows: ranking that each target belongs to. *Shape:* (P,)
-        targets: internal ids. *Shape:* (P,)
-    """
-
-    interaction: Interaction
-    excluded: Any
-    target_rows: Tensor
-    targets: Tensor
+    interaction: Interaction  # histories and users
+    excluded: Any  # rows and items that a full ranking leaves out, or None; among candidates, whose each is
+    target_rows: Tensor  # the ranking that each target belongs to, (P,)
+    targets: Tensor  # internal ids, (P,)
 
 
 class RankedBatch(NamedTuple):
-    """A batch of users after it was scored.
-
-    Attributes:
-        interaction: see :class:`EvalBatch`.
-        scores: of all items, -inf where an item is not ranked, *Shape:* (B, N); or, from BERT4Rec, a
-            :class:`~recbole_bert4rec.plugin.ranking.Ranking` of the best items alone.
-        target_rows: see :class:`EvalBatch`.
-        targets: see :class:`EvalBatch`.
-    """
+    """A batch of users after it was scored; see :class:`EvalBatch`."""
 
     interaction: Interaction
-    scores: Any
+    scores: Any  # (B, N), -inf where an item is not ranked; from BERT4Rec a plugin.evaluating.Ranking of the best items
     target_rows: Tensor
     targets: Tensor
 
 
 class Callback:
-    """Does nothing; override the events of interest. The file's docstring shows their order.
+    """Does nothing; override the events of interest, which docs/extending.md explains.
 
     Each event gets the trainer first: RecBole's, with ``model``, ``optimizer``, ``config``, ``epochs``, ``start_epoch``
     (of a resumed run), ``eval_step`` and ``logger`` among its attributes. Epochs count from 0.
-
-    Example::
-
-        class Printer(Callback):
-            def on_validation_end(self, trainer, epoch, score, metrics):
-                print(epoch, metrics["ndcg@10"])
-
-        run(model="BERT4Rec", dataset="ml-100k", callbacks=[Printer()])
     """
 
     def state(self) -> dict[str, Any]:
@@ -124,112 +67,40 @@ class Callback:
         return {}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take back what :meth:`state` returned; not called if that was nothing.
-
-        Args:
-            state: read from a file, which may come from elsewhere.
-        """
+        """Take back what :meth:`state` returned, which comes from a file; not called if that was nothing."""
 
     def on_train_begin(self, trainer: Trainer) -> None:
-        """Training begins; weights and optimizer are there, those of a checkpoint too."""
+        """Weights and optimizer are there, those of a checkpoint too."""
 
     def on_epoch_begin(self, trainer: Trainer, epoch: int, batches: AbstractDataLoader) -> AbstractDataLoader | None:
-        """An epoch begins.
-
-        Args:
-            trainer: see the class.
-            epoch: from 0. Models that are trained in several stages count each stage from 0.
-            batches: the training loader.
-
-        Returns:
-            None, or a loader of other batches to train this epoch on.
-        """
+        """Return None, or a loader of other batches to train this epoch on."""
 
     def on_epoch_end(self, trainer: Trainer, epoch: int, loss: Losses | None) -> None:
-        """All batches of an epoch are trained.
-
-        Args:
-            trainer: see the class.
-            epoch: from 0.
-            loss: sum of the losses of its batches; of models with several losses, one sum for each.
-        """
+        """All batches of an epoch are trained; it is not yet validated."""
 
     def on_validation_begin(self, trainer: Trainer, epoch: int, loader: AbstractDataLoader) -> None:
-        """The validation of an epoch begins.
-
-        Args:
-            trainer: see the class.
-            epoch: from 0.
-            loader: of the validation part.
-        """
+        """The validation of an epoch begins, if ``eval_step`` has it validated."""
 
     def on_validation_end(self, trainer: Trainer, epoch: int, score: float, metrics: Metrics) -> None:
-        """An epoch is validated.
-
-        Args:
-            trainer: see the class.
-            epoch: from 0.
-            score: value of ``valid_metric``.
-            metrics: of the validation.
-        """
+        """An epoch is validated; ``score`` is the value of ``valid_metric``."""
 
     def on_selection_end(self, trainer: Trainer, epoch: int, score: float) -> None:
-        """RecBole has compared a validated epoch with the best one, and has kept its weights if it is better.
-
-        Not called where ``eval_step`` is 0, so that nothing is validated.
-
-        Args:
-            trainer: see the class.
-            epoch: from 0.
-            score: value of ``valid_metric``.
-        """
+        """RecBole has kept the weights of a validated epoch if they are the best so far."""
 
     def on_train_end(self, trainer: Trainer, best_score: float, best_metrics: Metrics | None) -> None:
-        """Training is over, by its epochs, by early stopping or by :class:`StopTraining`.
-
-        Args:
-            trainer: see the class.
-            best_score: validation score of the best epoch.
-            best_metrics: all validation metrics of the best epoch, or None where nothing was validated.
-        """
+        """Training is over; ``best_metrics`` is None where nothing was validated."""
 
     def on_test_begin(self, trainer: Trainer, loader: AbstractDataLoader) -> None:
-        """An evaluation outside training begins: the test. The best weights are not loaded yet.
-
-        Args:
-            trainer: see the class.
-            loader: of the test part.
-        """
+        """An evaluation outside training begins: the test. The best weights are not loaded yet."""
 
     def on_test_end(self, trainer: Trainer, metrics: Metrics) -> None:
-        """The test is over.
-
-        Args:
-            trainer: see the class.
-            metrics: of the test.
-        """
+        """The test is over."""
 
     def on_ranking_begin(self, trainer: Trainer, batch: EvalBatch) -> EvalBatch | None:
-        """A batch of users is to be scored, for validation or test.
-
-        Args:
-            trainer: see the class.
-            batch: as the loader gives it.
-
-        Returns:
-            None, or another batch to score in its place.
-        """
+        """Return None, or another batch of users to score, for validation or test."""
 
     def on_ranking_end(self, trainer: Trainer, ranked: RankedBatch) -> RankedBatch | None:
-        """A batch of users is scored, and its metrics are not yet computed.
-
-        Args:
-            trainer: see the class.
-            ranked: scores and targets.
-
-        Returns:
-            None, or other scores to compute the metrics of.
-        """
+        """Return None, or other scores to compute the metrics of."""
 
 
 class WatchedLoader:
@@ -251,28 +122,13 @@ class WatchedLoader:
                 return
 
 
-class Callbacks:
-    """Calls a list of callbacks around the steps of a training; keeps the epoch that they are told."""
+class Callbacks(list[Callback]):
+    """The callbacks of a training, which are called together."""
 
-    def __init__(self, callbacks: Iterable[Callback] = ()) -> None:
-        self._callbacks = tuple(callbacks)
-        self._epoch, self._validating = -1, False
-
-    def __iter__(self) -> Iterator[Callback]:
-        return iter(self._callbacks)
-
-    def replace(self, *callbacks: Callback) -> None:
-        """Call these from now on, and no others."""
-        self._callbacks = callbacks
-
-    def _notify(self, event: str, *arguments: object) -> None:
-        """Call every callback; one that asks to stop does so after the others have heard of the event."""
-        self._transform(event, None, *arguments)
-
-    def _transform(self, event: str, value: Value, *arguments: object) -> Value:
-        """Pass ``value`` through every callback, each of which may return another one."""
+    def call(self, event: str, *arguments: object, value: Any = None) -> Any:
+        """Call an event of all, even where one asks to stop; each may return another value than it is given."""
         stop: StopTraining | None = None
-        for callback in self._callbacks:
+        for callback in self:
             try:
                 changed = getattr(callback, event)(*arguments, *(() if value is None else (value,)))
             except StopTraining as error:
@@ -283,18 +139,9 @@ class Callbacks:
             raise stop
         return value
 
-    @contextmanager
-    def muted(self) -> Iterator[None]:
-        """Call nobody inside the block."""
-        callbacks, self._callbacks = self._callbacks, ()
-        try:
-            yield
-        finally:
-            self._callbacks = callbacks
-
     def states(self) -> dict[str, dict[str, Any]]:
         """Return what the callbacks keep in a checkpoint, by their names."""
-        states = {name: dict(callback.state()) for name, callback in self._named()}
+        states = {name: dict(callback.state()) for name, callback in self._named().items()}
         for name, state in states.items():
             if not is_plain(state):
                 raise UserError(f"the state of {name} must be plain values by their names, but is {short(state)}")
@@ -302,105 +149,35 @@ class Callbacks:
 
     def restore(self, states: Mapping[str, dict[str, Any]]) -> None:
         """Give the callbacks back what they kept."""
-        for name, callback in self._named():
+        for name, callback in self._named().items():
             if name in states:
                 callback.restore(states[name])
 
-    def _named(self) -> Iterator[tuple[str, Callback]]:
-        """Give each callback with the name of its class, and a number where there are several of it."""
-        count: Counter[str] = Counter()
-        for callback in self._callbacks:
+    def _named(self) -> dict[str, Callback]:
+        """Return the callbacks by the names of their classes, with a number from the second of a class on."""
+        named: dict[str, Callback] = {}
+        for callback in self:
             name = type(callback).__name__
-            count[name] += 1
-            yield name if count[name] == 1 else f"{name} {count[name]}", callback
-
-    def fit(
-        self,
-        trainer: Trainer,
-        train: Callable[..., BestValidation],
-        saved: bool,
-        callback_fn: Callable[[int, float], None] | None,
-        finish: Callable[[], BestValidation] | None = None,
-    ) -> BestValidation:
-        """Train, and call the callbacks."""
-
-        def selected(epoch: int, score: float) -> None:
-            if callback_fn is not None:
-                callback_fn(epoch, score)
-            self._notify("on_selection_end", trainer, epoch, score)
-
-        self._epoch = trainer.start_epoch - 1
-        try:
-            self._notify("on_train_begin", trainer)
-            best = train(callback_fn=selected)
-        except StopTraining as stop:
-            if saved and trainer.best_valid_result is None and not Path(trainer.saved_model_file).is_file():
-                raise UserError(
-                    "training was stopped before an epoch was validated and kept, so that there is no model to test; "
-                    "raise StopTraining in on_selection_end"
-                ) from stop
-            if str(stop):
-                getLogger(FOR_THE_USER).info(str(stop))
-            best = trainer.best_valid_score, trainer.best_valid_result
-        self._notify("on_train_end", trainer, *best)
-        if finish is not None:
-            best = finish()
-        trainer.tensorboard.close()  # RecBole leaves its files and its thread to the end of the process
-        return best
-
-    def train_epoch(
-        self, trainer: Trainer, train: Callable[[AbstractDataLoader], Value], batches: AbstractDataLoader, epoch: int
-    ) -> Value:
-        """Train an epoch on its batches, or on those that a callback has in their place."""
-        self._epoch = epoch
-        loss = train(self._transform("on_epoch_begin", batches, trainer, epoch))
-        self._notify("on_epoch_end", trainer, epoch, loss)
-        return loss
-
-    def validate(
-        self, trainer: Trainer, validate: Callable[[], tuple[float, Metrics]], loader: AbstractDataLoader
-    ) -> tuple[float, Metrics]:
-        """Validate an epoch; the evaluation inside is not the test."""
-        self._notify("on_validation_begin", trainer, self._epoch, loader)
-        self._validating = True
-        try:
-            score, metrics = validate()
-        finally:
-            self._validating = False
-        self._notify("on_validation_end", trainer, self._epoch, score, metrics)
-        return score, metrics
-
-    def evaluate(self, trainer: Trainer, evaluate: Callable[[], Value], loader: AbstractDataLoader | None) -> Value:
-        """Evaluate; outside a validation it is the test."""
-        if self._validating or not loader:
-            return _plain(evaluate())
-        self._notify("on_test_begin", trainer, loader)
-        metrics = _plain(evaluate())
-        self._notify("on_test_end", trainer, metrics)
-        return metrics
-
-    def rank(
-        self, trainer: Trainer, score: Callable[[EvalBatch], Iterable[Any]], batched_data: tuple[Any, ...]
-    ) -> RankedBatch:
-        """Score a batch of users."""
-        batch = self._transform("on_ranking_begin", EvalBatch(*batched_data), trainer)
-        return self._transform("on_ranking_end", RankedBatch(*score(batch)), trainer)
+            before = sum(type(other).__name__ == name for other in named.values())
+            named[f"{name} {before + 1}" if before else name] = callback
+        return named
 
 
-def _plain(metrics: Value) -> Value:
+def _plain(metrics: Any) -> Any:
     """Return Python's numbers for numpy's, which numpy 2 prints as `np.float64(0.1)` (evaluator.py:50)."""
-    if isinstance(metrics, dict):
+    if metrics:
         metrics.update((name, value.item()) for name, value in metrics.items() if isinstance(value, np.generic))
     return metrics
 
 
 class Observed(Trainer):
-    """A trainer of RecBole's that calls callbacks; stands before the trainer's own class, see :func:`observed`."""
+    """A trainer of RecBole's that calls callbacks; stands before the class that trains, see :func:`observed`."""
 
     saved_model_file: str
+    epoch: int  # that is trained, or was last, from 0; -1 before any is
 
     def __init__(self, config: Config, model: AbstractRecommender, callbacks: Iterable[Callback] = ()) -> None:
-        self.callbacks = Callbacks(callbacks)
+        self.callbacks, self.epoch, self._validating = Callbacks(callbacks), -1, False
         super().__init__(config, model)
         self.saved_model_file = name_of_first_process(self.saved_model_file)
 
@@ -413,28 +190,69 @@ class Observed(Trainer):
         show_progress: bool = False,
         callback_fn: Callable[[int, float], None] | None = None,
     ) -> BestValidation:
-        """Train as RecBole does, and call the callbacks; arguments and result are RecBole's."""
-        train = partial(super().fit, train_data, valid_data, verbose, saved, show_progress)
-        return self.callbacks.fit(self, train, saved, callback_fn)
+        """Train, and call the callbacks; arguments and result are RecBole's."""
+
+        def selected(epoch: int, score: float) -> None:
+            if callback_fn is not None:
+                callback_fn(epoch, score)
+            self.callbacks.call("on_selection_end", self, epoch, score)
+
+        self.epoch = self.start_epoch - 1
+        try:
+            self.callbacks.call("on_train_begin", self)
+            best: BestValidation = super().fit(train_data, valid_data, verbose, saved, show_progress, selected)
+        except StopTraining as stop:
+            if saved and self.best_valid_result is None and not Path(self.saved_model_file).is_file():
+                raise UserError(
+                    "training was stopped before an epoch was validated and kept, so that there is no model to test; "
+                    "raise StopTraining in on_selection_end"
+                ) from stop
+            if str(stop):
+                getLogger(FOR_THE_USER).info(str(stop))
+            best = self.best_valid_score, self.best_valid_result
+        self.callbacks.call("on_train_end", self, *best)
+        self.tensorboard.close()  # RecBole leaves its files and its thread to the end of the process
+        return best
 
     def _train_epoch(self, train_data: AbstractDataLoader, epoch_idx: int, *args: Any, **kwargs: Any) -> Losses | None:
-        original = super()._train_epoch
-        return self.callbacks.train_epoch(
-            self, lambda batches: original(batches, epoch_idx, *args, **kwargs), train_data, epoch_idx
-        )
+        """Train an epoch on its batches, or on those that a callback has in their place."""
+        self.epoch = epoch_idx
+        batches = self.callbacks.call("on_epoch_begin", self, epoch_idx, value=train_data)
+        loss: Losses | None = super()._train_epoch(batches, epoch_idx, *args, **kwargs)
+        self.callbacks.call("on_epoch_end", self, epoch_idx, loss)
+        return loss
 
     def _valid_epoch(self, valid_data: AbstractDataLoader, *args: Any, **kwargs: Any) -> tuple[float, Metrics]:
-        return self.callbacks.validate(self, partial(super()._valid_epoch, valid_data, *args, **kwargs), valid_data)
+        """Validate an epoch; the evaluation inside is not the test."""
+        self.callbacks.call("on_validation_begin", self, self.epoch, valid_data)
+        self._validating = True
+        try:
+            score, metrics = super()._valid_epoch(valid_data, *args, **kwargs)
+        finally:
+            self._validating = False
+        self.callbacks.call("on_validation_end", self, self.epoch, score, metrics)
+        return score, metrics
 
     def evaluate(self, eval_data: AbstractDataLoader, *args: Any, **kwargs: Any) -> Any:
-        """Evaluate as RecBole does; outside a validation it is the test."""
-        return self.callbacks.evaluate(self, partial(super().evaluate, eval_data, *args, **kwargs), eval_data)
+        """Evaluate; outside a validation it is the test."""
+        if self._validating or not eval_data:
+            return _plain(super().evaluate(eval_data, *args, **kwargs))
+        self.callbacks.call("on_test_begin", self, eval_data)
+        metrics = _plain(super().evaluate(eval_data, *args, **kwargs))
+        self.callbacks.call("on_test_end", self, metrics)
+        return metrics
 
     def _full_sort_batch_eval(self, batched_data: tuple[Any, ...]) -> RankedBatch:
-        return self.callbacks.rank(self, super()._full_sort_batch_eval, batched_data)
+        return self._rank(super()._full_sort_batch_eval, batched_data)
 
     def _neg_sample_batch_eval(self, batched_data: tuple[Any, ...]) -> RankedBatch:
-        return self.callbacks.rank(self, super()._neg_sample_batch_eval, batched_data)
+        return self._rank(super()._neg_sample_batch_eval, batched_data)
+
+    def _rank(self, score: Callable[[EvalBatch], Iterable[Any]], batched_data: tuple[Any, ...]) -> RankedBatch:
+        """Score a batch of users."""
+        batch = self.callbacks.call("on_ranking_begin", self, value=EvalBatch(*batched_data))
+        ranked: RankedBatch = self.callbacks.call("on_ranking_end", self, value=RankedBatch(*score(batch)))
+        return ranked
 
 
 @functools.cache

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from recbole.config import Config
-from torch import Tensor, optim
+from torch import optim
 
 from recbole_bert4rec import checkpoints
 from recbole_bert4rec.options.table import FIXED_ON_RESUME, PROTOCOL
@@ -21,107 +21,44 @@ from recbole_bert4rec.plugin.callbacks import Callbacks
 from recbole_bert4rec.plugin.config import plain_config
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.distributed import rank_of
-from recbole_bert4rec.plugin.loading import ColdItems, check_contents, item_tokens
+from recbole_bert4rec.plugin.loading import check_contents, item_tokens
 from recbole_bert4rec.plugin.model import BERT4Rec
-from recbole_bert4rec.plugin.warm_start import WarmStart, begin_warm
+from recbole_bert4rec.plugin.warm_start import WarmStart, begin_warm, feature_values
 from recbole_bert4rec.system.errors import UserError
 
 
-class Generators:
-    """The random generators that this process draws from.
+def generator_states(device: torch.device) -> dict[str, Any]:
+    """Return the states of what this process draws from, as plain values; see :func:`restore_generators`."""
+    numpy_state: Any = np.random.get_state()
+    kind, keys, *more = numpy_state
+    states = {"torch": torch.get_rng_state(), "numpy": (kind, keys.tolist(), *more), "python": random.getstate()}
+    return states | ({"cuda": torch.cuda.get_rng_state(device)} if device.type == "cuda" else {})
+
+
+def restore_generators(states: Mapping[str, Any], device: torch.device) -> None:
+    """Set all generators to what :func:`generator_states` returned.
 
     Torch draws dropout, NumPy the sampled candidates of an evaluation, Python what a model may. Masks and negatives
     depend on (seed, epoch) alone.
     """
-
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
-
-    def states(self) -> dict[str, Any]:
-        """Return the states of all, as plain lists and tensors."""
-        kind, keys, position, has_gauss, cached_gaussian = np.random.get_state()
-        version, internal, gauss_next = random.getstate()
-        states: dict[str, Any] = {
-            "torch": torch.get_rng_state(),
-            "numpy": [kind, np.asarray(keys).tolist(), position, has_gauss, cached_gaussian],
-            "python": [version, list(internal), gauss_next],
-        }
-        if self._device.type == "cuda":
-            states["cuda"] = torch.cuda.get_rng_state(self._device)
-        return states
-
-    def restore(self, states: Mapping[str, Any]) -> None:
-        """Set all to what :meth:`states` returned."""
-        torch.set_rng_state(states["torch"].cpu())
-        kind, keys, position, has_gauss, cached_gaussian = states["numpy"]
-        np.random.set_state((kind, np.array(keys, dtype=np.uint32), position, has_gauss, cached_gaussian))
-        version, internal, gauss_next = states["python"]
-        random.setstate((version, tuple(internal), gauss_next))
-        if self._device.type == "cuda" and "cuda" in states:
-            torch.cuda.set_rng_state(states["cuda"].cpu(), self._device)
-
-
-class KnownData:
-    """The data that a model is trained on, as a checkpoint describes them.
-
-    Attributes:
-        item_tokens: external ids of the items, padding first.
-        item_counts: how often each stands in training. *Shape:* (N,)
-        histories: of all users, or None; see :meth:`BERT4RecDataset.all_histories`.
-        cold_items: which have a vector and no interaction, or None.
-        preloaded: tables of ``preload_weight``, by the fields of their ids.
-        fingerprint: digest of the data; empty where they are not known yet.
-    """
-
-    def __init__(self, keep_histories: bool) -> None:
-        self._keep_histories = keep_histories
-        self.item_tokens: list[str] = []
-        self.item_counts = torch.empty(0, dtype=torch.int64)
-        self.histories: dict[str, Any] | None = None
-        self.cold_items: ColdItems | None = None
-        self.preloaded: dict[str, Tensor] = {}
-        self.fingerprint = ""
-
-    def resume(self, state: Mapping[str, Any]) -> None:
-        """Take over what a checkpoint says."""
-        self.fingerprint = state["fingerprint"]
-
-    def check(self, training: BERT4RecDataset, file: str, may_differ: bool) -> None:
-        """Compare data with those of a resumed checkpoint, and describe them from now on."""
-        fingerprint = training.fingerprint()
-        if self.fingerprint not in ("", fingerprint):
-            message = f"the interactions of {training.dataset_name!r} are others than {file} was trained on"
-            if not may_differ:
-                raise checkpoints.OtherDataError(
-                    f"{message}; train anew, without --resume, or evaluate it on these, without training, by --epochs=1"
-                )
-            getLogger().warning(message)
-        self.item_tokens, self.item_counts = item_tokens(training), training.training_counts()
-        self.histories = training.all_histories() if self._keep_histories else None
-        self.cold_items = training.told[1]
-        self.preloaded = training.preloaded_tables()
-        self.fingerprint = fingerprint
+    torch.set_rng_state(states["torch"].cpu())
+    np.random.set_state(states["numpy"])
+    random.setstate(states["python"])
+    if device.type == "cuda" and "cuda" in states:
+        torch.cuda.set_rng_state(states["cuda"].cpu(), device)
 
 
 class Checkpoints:
     """Writes checkpoints of plain values, from which a training goes on exactly, and goes on from them.
 
     Attributes:
-        data: that the model is trained on.
-        generators: of random numbers.
+        data: the entries that say what the model is trained on; before they are known, only what a checkpoint needs.
         warm_start: what the training began with; None before it begins, and without ``warm_start``.
     """
 
-    def __init__(
-        self,
-        config: Config,
-        model: BERT4Rec,
-        optimizer: optim.Optimizer,
-        callbacks: Callbacks,
-    ) -> None:
-        self._config, self._model, self._optimizer = config, model, optimizer
-        self._callbacks = callbacks
-        self.data, self.generators = KnownData(config["keep_histories"]), Generators(config["device"])
+    def __init__(self, config: Config, model: BERT4Rec, optimizer: optim.Optimizer, callbacks: Callbacks) -> None:
+        self._config, self._model, self._optimizer, self._callbacks = config, model, optimizer, callbacks
+        self.data: dict[str, Any] = {"fingerprint": "", "item_tokens": [], "item_counts": torch.empty(0).long()}
         self.warm_start: WarmStart | None = None
 
     def begin(self, training: BERT4RecDataset) -> None:
@@ -129,9 +66,30 @@ class Checkpoints:
         if self._config["warm_start"] is not None and self.warm_start is None:
             self.warm_start = begin_warm(self._config, self._model, training)
 
+    def describe(self, training: BERT4RecDataset, file: str, may_differ: bool) -> None:
+        """Compare data with those of a resumed checkpoint, and describe them in checkpoints from now on."""
+        fingerprint = training.fingerprint()
+        if self.data["fingerprint"] not in ("", fingerprint):
+            message = f"the interactions of {training.dataset_name!r} are others than {file} was trained on"
+            if not may_differ:
+                raise checkpoints.OtherDataError(
+                    f"{message}; train anew, without --resume, or evaluate it on these, without training, by --epochs=1"
+                )
+            getLogger().warning(message)
+        cold_items = training.told[1]
+        more = {
+            "histories": training.all_histories() if self._config["keep_histories"] else None,
+            "cold_items": cold_items and cold_items._asdict(),
+            "preload_weight": training.preloaded_tables(),
+            "feature_values": feature_values(training),
+        }
+        counts = training.training_counts()
+        self.data = {"fingerprint": fingerprint, "item_tokens": item_tokens(training), "item_counts": counts}
+        self.data |= {name: value for name, value in more.items() if value}
+
     def write(self, file: str, epoch: int, selection: Mapping[str, Any]) -> None:
         """Write a checkpoint."""
-        generators = [self.generators.states()]
+        generators = [generator_states(self._config["device"])]
         if not self._config["single_spec"]:
             generators *= self._config["world_size"]
             dist.all_gather_object(generators, generators[0])
@@ -144,18 +102,10 @@ class Checkpoints:
             "optimizer": self._optimizer.state_dict(),
             "generators": generators,
             "callbacks": self._callbacks.states(),
-            "fingerprint": self.data.fingerprint,
-            "item_tokens": self.data.item_tokens,
-            "item_counts": self.data.item_counts,
+            **self.data,
             "state_dict": self._model.state_dict(),
             "other_parameter": self._model.other_parameter(),
         }
-        if self.data.histories is not None:
-            state["histories"] = self.data.histories
-        if self.data.cold_items is not None:
-            state["cold_items"] = self.data.cold_items._asdict()
-        if self.data.preloaded:
-            state["preload_weight"] = self.data.preloaded
         if self.warm_start is not None:
             state["warm_start"] = self.warm_start
         checkpoints.write(file, state)
@@ -171,13 +121,12 @@ class Checkpoints:
                 f"{self._model.n_items - 1}; train anew, or begin with it: --warm_start={file}"
             )
         check_contents(str(file), state["state_dict"], self._model.state_dict(), same=True)
-        best = checkpoints.best_of(file)
-        if best != str(file):
-            _check_pair(best, file, state)
+        if checkpoints.best_of(file) != str(file):
+            _check_best(checkpoints.best_of(file), file, state)
 
     def resume(self, file: str | os.PathLike[str], state: Mapping[str, Any]) -> None:
         """Go on from a checkpoint that was checked."""
-        self.data.resume(state)
+        self.data["fingerprint"] = state["fingerprint"]
         self.warm_start = state.get("warm_start")
         with checkpoints.explain_misfit(file):
             self._model.load_state_dict(state["state_dict"])
@@ -189,7 +138,7 @@ class Checkpoints:
         self._callbacks.restore(state["callbacks"])
         rank = rank_of(self._config)
         if rank < len(state["generators"]):
-            self.generators.restore(state["generators"][rank])
+            restore_generators(state["generators"][rank], self._config["device"])
 
     def _check_options(self, file: str | os.PathLike[str], state: Mapping[str, Any], epochs_left: bool) -> None:
         """Refuse a checkpoint of a run whose options do not allow this one to go on from it."""
@@ -215,13 +164,14 @@ class Checkpoints:
 
     def _changed_since(self, stored: Mapping[str, Any], names: Iterable[str]) -> str:
         """Say which of some options a checkpoint was made with other values of; nothing where none."""
-        changed = [name for name in names if stored.get(name) != self._config[name]]
         return "; ".join(
-            f"the checkpoint has {name}={stored.get(name)!r}, this run {self._config[name]!r}" for name in changed
+            f"the checkpoint has {name}={stored.get(name)!r}, this run {self._config[name]!r}"
+            for name in names
+            if stored.get(name) != self._config[name]
         )
 
 
-def _check_pair(best: str, last: str | os.PathLike[str], state: Mapping[str, Any]) -> None:
+def _check_best(best: str, last: str | os.PathLike[str], state: Mapping[str, Any]) -> None:
     """Refuse a last checkpoint without its best one, of which it has the metrics alone."""
     if state["best_epoch"] < 0:
         return

@@ -1,12 +1,11 @@
-"""BERT4Rec's trainer: optimizer, learning-rate schedule, epochs and their steps."""
+"""BERT4Rec's trainer: epochs and their steps, validation, the memory, checkpoints."""
 
 from __future__ import annotations
 
 import math
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Callable
 from logging import getLogger
 from typing import Any, cast
 
@@ -18,22 +17,20 @@ from recbole.data.dataloader import AbstractDataLoader
 from recbole.data.interaction import Interaction
 from recbole.trainer import Trainer
 from recbole.utils import calculate_valid_score, get_gpu_usage, set_color
+from scipy.sparse import csr_array
 from torch import Tensor, optim
 
 from recbole_bert4rec import checkpoints
-from recbole_bert4rec.core.fast.adam import Adam, AdamW
-from recbole_bert4rec.core.fast.lazy_adamw import LazyAdamW, clip
 from recbole_bert4rec.core.fast.products import faster_products
+from recbole_bert4rec.core.memory import count_transitions, fit_memory
 from recbole_bert4rec.core.ranker import digest_of_items
-from recbole_bert4rec.plugin.advice import advice_on_steps
-from recbole_bert4rec.plugin.callbacks import BestValidation, Callback, Callbacks, Losses, Metrics, RankedBatch
+from recbole_bert4rec.plugin.callbacks import BestValidation, Callbacks, Losses, Metrics, Observed
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
-from recbole_bert4rec.plugin.distributed import mean_of_all, name_of_first_process, of_all_labels, rank_of, share_rows
-from recbole_bert4rec.plugin.evaluating import EvaluationRanker
+from recbole_bert4rec.plugin.distributed import mean_of_all, of_all_labels, rank_of, share_rows
+from recbole_bert4rec.plugin.evaluating import EvaluationRanker, RankingCollector
 from recbole_bert4rec.plugin.loader import WindowDataLoader
 from recbole_bert4rec.plugin.model import BERT4Rec
-from recbole_bert4rec.plugin.ranking import RankingCollector
-from recbole_bert4rec.plugin.remembering import Validation, fit_memory, transitions_of
+from recbole_bert4rec.plugin.optimizer import LazyAdamW, LearningRate, clip, fused_optimizer, parameter_groups
 from recbole_bert4rec.plugin.resuming import Checkpoints
 from recbole_bert4rec.system.constants import FOR_THE_USER
 from recbole_bert4rec.system.errors import UserError
@@ -42,29 +39,29 @@ LossFunction = Callable[[Interaction], Tensor | tuple[Tensor, ...]]
 """Of a batch; several losses are summed."""
 _MANY = 1 << 13
 """Positions of a batch, from which on its products may be oneDNN's; with fewer, blocks cost what they save."""
-_FUSED = {"adam": Adam, "adamw": AdamW}
+_FEW_STEPS = 10
+"""Steps of an epoch below which the user is warned."""
 
 
-class BERT4RecTrainer(Trainer):
-    """Trains as RecBole does: same log lines, early stopping, result; the methods say what differs.
+class _Unobserved(Trainer):
+    """Trains, validates and saves; :class:`BERT4RecTrainer` calls callbacks around it.
 
     Attributes:
-        callbacks: see above.
-        epoch: that is trained, or was last, from 0; -1 before any is.
+        rate: of each step.
         checkpoints: writes them, and goes on from them.
         ranker: ranks in evaluations.
         best_epoch: the epoch whose weights are kept, from 0; None before any is.
         valid_result: metrics of the last validation.
     """
 
+    callbacks: Callbacks
+    epoch: int
     model: BERT4Rec
     saved_model_file: str
     best_valid_result: Metrics | None
 
-    def __init__(self, config: Config, model: BERT4Rec, callbacks: Iterable[Callback] = ()) -> None:
-        self.total_steps: int | None = None  # known when training data are
-        self.step_count = 0
-        self._time_share: Callable[[], float] | None = None
+    def __init__(self, config: Config, model: BERT4Rec) -> None:
+        self.rate, self.step_count = LearningRate(config), 0
         self.best_epoch: int | None = None
         self.valid_result: dict[str, float] = {}
         self._any_data = True
@@ -74,49 +71,18 @@ class BERT4RecTrainer(Trainer):
                 "`sparse_update` works in one process only: RecBole shares dense gradients; leave --nproc out"
             )
         super().__init__(config, model)
-        self.callbacks, self.epoch = Callbacks(callbacks), -1
         self.checkpoints = Checkpoints(config, self.model, self.optimizer, self.callbacks)
         self.eval_collector = RankingCollector(config)
         self.ranker = EvaluationRanker(config, model, self.eval_collector, self._diverged)
-        self.saved_model_file = name_of_first_process(self.saved_model_file)
 
     def _build_optimizer(self, **kwargs: Any) -> optim.Optimizer:
-        """Make RecBole's ``learner``; weight decay spares LayerNorm and biases (authors' code); Adam(W) is fused."""
-        named = list(self.model.named_parameters())
-        groups: list[dict[str, Any]] = [
-            {"params": [p for n, p in named if not _spared(n)]},
-            {"params": [p for n, p in named if _spared(n)], "weight_decay": 0.0},
-        ]
-        learner = _FUSED.get(self.learner.lower())
-        if learner is None:
-            return super()._build_optimizer(params=groups, **kwargs)
-        arguments = {"lr": self.learning_rate, "weight_decay": self.weight_decay}
-        if self.config["sparse_update"]:
-            return LazyAdamW(groups, **arguments)
-        optimizer: optim.Optimizer = learner(groups, fused=True, **arguments)
-        return optimizer
-
-    def learning_rate_at(self, step: int) -> float:
-        """Return the learning rate of a step, from 0: linear warm-up, then constant, or linear or cosine decay to 0."""
-        schedule, total = self.config["lr_schedule"], self.total_steps
-        warmup: int = self.config["warmup_steps"]
-        if total is not None:
-            warmup = min(warmup, total // 10)  # a short run is not all warm-up
-        if step < warmup:
-            return self.learning_rate * (step + 1) / warmup
-        if schedule == "constant" or total is None:
-            return self.learning_rate
-        share = min(1.0, (step - warmup) / max(1, total - warmup)) if self._time_share is None else self._time_share()
-        left = 1.0 - share if schedule == "linear" else 0.5 * (1.0 + math.cos(math.pi * share))
-        return self.learning_rate * left
-
-    def let_time_decide(self, share: Callable[[], float]) -> None:
-        """Have the learning rate fall with the share of a budget of time that is spent, instead of with steps."""
-        self._time_share = share
+        """Make RecBole's ``learner``; Adam and AdamW are fused."""
+        groups = parameter_groups(self.model)
+        return fused_optimizer(self.config, groups) or super()._build_optimizer(params=groups, **kwargs)
 
     def _before_step(self, optimizer: optim.Optimizer) -> None:
         for group in optimizer.param_groups:
-            group["lr"] = self.learning_rate_at(self.step_count)
+            group["lr"] = self.rate.at(self.step_count)
         self.step_count += 1
 
     def _train_epoch(
@@ -125,16 +91,9 @@ class BERT4RecTrainer(Trainer):
         epoch_idx: int,
         loss_func: LossFunction | None = None,
         show_progress: bool = False,
-    ) -> Losses:
+    ) -> Losses | None:
         """Train one pass over all users; masks, windows and order depend on (seed, epoch) alone."""
-        train = partial(self._train_batches, epoch_idx, loss_func, show_progress)
-        return self.callbacks.train_epoch(self, train, train_data, epoch_idx)
-
-    def _train_batches(
-        self, epoch_idx: int, loss_func: LossFunction | None, show_progress: bool, train_data: AbstractDataLoader
-    ) -> Losses:
-        self.epoch = epoch_idx
-        self.total_steps = self.epochs * len(train_data)
+        self.rate.total_steps = self.epochs * len(train_data)
         self.step_count = epoch_idx * len(train_data)
         cast(WindowDataLoader, train_data).set_epoch(epoch_idx)
         self.model.set_epoch(epoch_idx)
@@ -180,13 +139,8 @@ class BERT4RecTrainer(Trainer):
         return values
 
     def _valid_epoch(self, valid_data: AbstractDataLoader, show_progress: bool = False) -> tuple[float, Metrics]:
-        original = super()._valid_epoch
-
-        def validate() -> tuple[float, Metrics]:
-            score, self.valid_result = original(valid_data, show_progress)
-            return score, self.valid_result
-
-        return self.callbacks.validate(self, validate, valid_data)
+        score, self.valid_result = super()._valid_epoch(valid_data, show_progress)
+        return score, self.valid_result
 
     def evaluate(
         self,
@@ -196,27 +150,22 @@ class BERT4RecTrainer(Trainer):
         show_progress: bool = False,
     ) -> OrderedDict[str, float] | None:
         """Evaluate as RecBole does; the checkpoint is read without unpickling, and ``exclude_seen`` holds."""
-        original = super().evaluate
+        if load_best_model:
+            if not self.config["single_spec"]:
+                dist.barrier()
+            self._load_best(model_file or self.saved_model_file)
+        if not eval_data:
+            return None
+        self._check_items(eval_data._dataset)
+        self.ranker.dataset = eval_data._dataset
+        share_rows(eval_data)
+        return super().evaluate(eval_data, load_best_model=False, show_progress=show_progress)
 
-        def evaluate() -> OrderedDict[str, float] | None:
-            if load_best_model:
-                if not self.config["single_spec"]:
-                    dist.barrier()
-                self._load_best(model_file or self.saved_model_file)
-            if not eval_data:
-                return None
-            self._check_items(eval_data._dataset)
-            self.ranker.begin(eval_data._dataset)
-            share_rows(eval_data)
-            return original(eval_data, load_best_model=False, show_progress=show_progress)
+    def _full_sort_batch_eval(self, batched_data: Any) -> Any:
+        return self.ranker.rank_catalogue(batched_data)
 
-        return self.callbacks.evaluate(self, evaluate, eval_data)
-
-    def _full_sort_batch_eval(self, batched_data: Any) -> RankedBatch:
-        return self.callbacks.rank(self, self.ranker.rank_catalogue, batched_data)
-
-    def _neg_sample_batch_eval(self, batched_data: Any) -> RankedBatch:
-        return self.callbacks.rank(self, self.ranker.rank_candidates, batched_data)
+    def _neg_sample_batch_eval(self, batched_data: Any) -> Any:
+        return self.ranker.rank_candidates(batched_data)
 
     def _map_reduce(self, result: dict[str, float], num_sample: int) -> dict[str, float]:
         """Return the metrics as they are: the collector has the users of all processes."""
@@ -250,70 +199,37 @@ class BERT4RecTrainer(Trainer):
         train_data: AbstractDataLoader,
         valid_data: AbstractDataLoader | None = None,
         verbose: bool = True,
-        saved: bool = True,
-        show_progress: bool = False,
-        callback_fn: Callable[[int, float], None] | None = None,
+        *others: Any,
     ) -> BestValidation:
-        """Train as RecBole does, and keep what the checkpoint says of the data: items and, if asked for, histories.
-
-        Where the resumed training is finished, validate its best epoch under the current options and leave it as it is.
-        """
-        self._check_items(train_data._dataset)
-        self.checkpoints.begin(train_data._dataset)
-        train = partial(self._train, train_data, valid_data, verbose, saved=saved, show_progress=show_progress)
-        finish = None
-        if saved and valid_data and self.config["memory"]:
-            finish = partial(self._remember, train_data, valid_data)
-        return self.callbacks.fit(self, train, saved, callback_fn, finish)
-
-    def _train(
-        self,
-        train_data: AbstractDataLoader,
-        valid_data: AbstractDataLoader | None,
-        verbose: bool,
-        **others: Any,
-    ) -> BestValidation:
-        """Train between the first and the last event; the other arguments are RecBole's."""
-        self.checkpoints.data.check(train_data._dataset, self.saved_model_file, self.finished and self._any_data)
+        """Train as RecBole does; validate the best epoch of a training that is finished, and leave it as it is."""
+        self.checkpoints.describe(train_data._dataset, self.saved_model_file, self.finished and self._any_data)
         if self.finished:  # RecBole would write a checkpoint of epoch -1 over the resumed one
             self.logger.warning(f"nothing to train: {self.start_epoch} epochs are done and epochs is {self.epochs}")
             self._load_best(self.saved_model_file)
             if valid_data:  # the options may have it ranked in another way
                 self.best_valid_score, self.best_valid_result = self._valid_epoch(valid_data)
             return self.best_valid_score, self.best_valid_result
-        if verbose:
-            for advice in advice_on_steps(self.config, len(train_data), self.epochs):
-                self.logger.warning(advice)
+        if verbose and self.epochs > 0:
+            self._warn_of_few_steps(len(train_data))
         with torch.autograd.set_detect_anomaly(False):  # importing RecBole turns it on: 2.5 times slower (sine.py:25)
-            return super().fit(train_data, valid_data, verbose, **others)
+            best: BestValidation = super().fit(train_data, valid_data, verbose, *others)
+        return best
 
-    def _remember(self, train_data: AbstractDataLoader, valid_data: AbstractDataLoader) -> BestValidation:
-        """Give the selected weights their memory, and return their validation with it.
-
-        What selects epochs, and is kept for a training that goes on, stays the validation of the model alone.
-        """
-        if self.finished and self.model.memory is not None:  # it came with the checkpoint, and is validated
-            return self.best_valid_score, self.best_valid_result
-        sign = 1 if self.valid_metric_bigger else -1
-
-        def validate() -> Validation:
-            metrics = dict(self.evaluate(valid_data, load_best_model=False) or {})
-            return Validation(sign * calculate_valid_score(metrics, self.valid_metric), metrics)
-
-        if not self.config["single_spec"]:
-            dist.barrier()
-        state = self._load_best(self.saved_model_file)
-        with self.callbacks.muted():
-            alone, best = fit_memory(self.model, transitions_of(train_data._dataset), validate)
-        self.best_valid_score, self.best_valid_result = sign * best.score, best.metrics
-        memory = self.model.memory
-        effect = "no better" if memory is None else f"{sign * best.score:.4f} (weight {memory.weight:g})"
-        getLogger(FOR_THE_USER).info(
-            f"memory: valid {self.valid_metric} is {sign * alone.score:.4f} without it, and with it {effect}"
-        )
-        if memory is not None and rank_of(self.config) == 0:
-            checkpoints.write(self.saved_model_file, {**state, "other_parameter": self.model.other_parameter()})
-        return self.best_valid_score, self.best_valid_result
+    def _warn_of_few_steps(self, steps: int) -> None:
+        """Warn before training that an epoch, or all of them, have too few steps to learn."""
+        size, warmup = self.config["batch_sequences"], self.config["warmup_steps"]
+        smaller = "a smaller batch_sequences" if size else "a smaller train_batch_size"
+        if steps < _FEW_STEPS:
+            self.logger.warning(
+                f"an epoch has few steps ({steps}); {smaller} makes more of them (now "
+                f"{size or self.config['train_batch_size']}), or give more epochs and a larger stopping_step, which "
+                "counts epochs"
+            )
+        if steps * self.epochs < warmup:
+            self.logger.warning(
+                f"all epochs together have fewer steps ({steps * self.epochs}) than warmup_steps ({warmup}), so the "
+                f"learning rate rises in the first tenth of them; more epochs, or {smaller}, give more"
+            )
 
     @property
     def finished(self) -> bool:
@@ -367,5 +283,57 @@ class BERT4RecTrainer(Trainer):
         self._checked = tokens
 
 
-def _spared(name: str) -> bool:
-    return name.endswith("bias") or "norm" in name
+class BERT4RecTrainer(Observed, _Unobserved):
+    """Trains as RecBole does: same log lines, early stopping, result; the methods say what differs."""
+
+    def fit(
+        self,
+        train_data: AbstractDataLoader,
+        valid_data: AbstractDataLoader | None = None,
+        verbose: bool = True,
+        saved: bool = True,
+        *args: Any,
+        **kwargs: Any,
+    ) -> BestValidation:
+        """Train as RecBole does, from the weights of ``warm_start``; give the selected ones their memory."""
+        self._check_items(train_data._dataset)
+        self.checkpoints.begin(train_data._dataset)
+        best = super().fit(train_data, valid_data, verbose, saved, *args, **kwargs)
+        return self._remember(train_data, valid_data) if saved and valid_data and self.config["memory"] else best
+
+    def _remember(self, train_data: AbstractDataLoader, valid_data: AbstractDataLoader) -> BestValidation:
+        """Give the selected weights their memory, and return their validation with it.
+
+        What selects epochs, and is kept for a training that goes on, stays the validation of the model alone.
+        """
+        if self.finished and self.model.memory is not None:  # it came with the checkpoint, and is validated
+            return self.best_valid_score, self.best_valid_result
+        sign = 1 if self.valid_metric_bigger else -1
+
+        def validate() -> tuple[float, Metrics]:
+            metrics = dict(self.evaluate(valid_data, load_best_model=False) or {})
+            return sign * calculate_valid_score(metrics, self.valid_metric), metrics
+
+        if not self.config["single_spec"]:
+            dist.barrier()
+        state = self._load_best(self.saved_model_file)
+        watching = self.callbacks[:]
+        self.callbacks.clear()  # nobody hears of these validations
+        (alone, _), (best, metrics) = fit_memory(self.model, transitions_of(train_data._dataset), validate)
+        self.callbacks.extend(watching)
+        self.best_valid_score, self.best_valid_result = sign * best, metrics
+        memory = self.model.memory
+        effect = "no better" if memory is None else f"{sign * best:.4f} (weight {memory.weight:g})"
+        getLogger(FOR_THE_USER).info(
+            f"memory: valid {self.valid_metric} is {sign * alone:.4f} without it, and with it {effect}"
+        )
+        if memory is not None and rank_of(self.config) == 0:
+            checkpoints.write(self.saved_model_file, {**state, "other_parameter": self.model.other_parameter()})
+        return self.best_valid_score, self.best_valid_result
+
+
+def transitions_of(training: BERT4RecDataset) -> csr_array:
+    """Count what follows what in the training part of the histories."""
+    _, begin, length = training.slices()
+    sequences = training.sequences.slices(begin, length)
+    return count_transitions(sequences.items.numpy(), sequences.offsets.numpy(), training.item_num)

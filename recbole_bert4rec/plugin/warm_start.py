@@ -9,21 +9,11 @@ from typing import Any, TypedDict
 import numpy as np
 import pandas as pd
 import torch
-import torch.nn.functional as F
 from recbole.config import Config
 from torch import Tensor
 
 from recbole_bert4rec import checkpoints
-from recbole_bert4rec.core.beyond_paper import Contents
-from recbole_bert4rec.core.growth import (
-    CONTENTS,
-    FEATURE_VALUES,
-    ITEM_EMBEDDING,
-    OUTPUT_BIAS,
-    encoder_rows,
-    feature_table,
-    rows_for,
-)
+from recbole_bert4rec.core.growth import CONTENTS, FEATURE_VALUES, encoder_rows, feature_table, rows_for
 from recbole_bert4rec.core.ranker import ITEM_DIGEST
 from recbole_bert4rec.options.table import SHAPES_WEIGHTS
 from recbole_bert4rec.options.user_models import class_name
@@ -33,24 +23,14 @@ from recbole_bert4rec.plugin.model import BERT4Rec
 from recbole_bert4rec.system.constants import FOR_THE_USER, OUR_MODELS, PADDING
 from recbole_bert4rec.system.errors import UserError
 
-_OF_THE_LOG = {ITEM_DIGEST, *(CONTENTS + name for name in Contents._fields)}
-"""Entries of the weights that are not learnt but told by the log."""
-
 
 class WarmStart(TypedDict):
-    """The checkpoint that a training began with.
-
-    Keys:
-        file: the checkpoint.
-        kept: items of the log that it knows.
-        new: items of the log that it does not know.
-        gone: items that it knows and the log lacks.
-    """
+    """The checkpoint that a training began with."""
 
     file: str
-    kept: int
-    new: int
-    gone: int
+    kept: int  # items of the log that it knows
+    new: int  # items of the log that it does not know
+    gone: int  # items that it knows and the log lacks
 
 
 def words(warm: WarmStart) -> str:
@@ -75,29 +55,30 @@ def begin_warm(config: Config, model: BERT4Rec, training: BERT4RecDataset) -> Wa
     path = str(config["warm_start"])
     state = checkpoints.read(path)
     check_shapes(config, state["config"])
-    old, tokens = state["item_tokens"], item_tokens(training)
-    rows = pd.Index(old).get_indexer(pd.Index(tokens))
-    source = torch.from_numpy(np.where(rows < 0, PADDING, rows).astype(np.int64))
+    old, tokens, weights = state["item_tokens"], item_tokens(training), state["state_dict"]
+    source = _places(old, tokens)
     known = int((source != PADDING).sum())
     if not known:
         raise UserError(
             f"{path} knows no item of {training.dataset_name!r}: it knows {len(old) - 1}, such as {old[-1]!r}; the "
             f"data set has {len(tokens) - 1}, such as {tokens[-1]!r}. Give a checkpoint of the same log"
         )
-    weights = state["state_dict"]
     check_contents(path, weights, model.state_dict(), same=False)
     with checkpoints.explain_misfit(path):
-        grown = {**weights, **encoder_rows(weights, source, _beside_new_ones(training, source))}
-        for number, (column, (values, size)) in enumerate(_features(config, training)):
-            values_name, table_name = f"{FEATURE_VALUES}{number}", feature_table(number)
-            ids = _feature_ids(weights[values_name], values, size, source)
-            if ids is None:
-                raise UserError(f"cannot begin with the weights of {path}: items have other values of {column!r} there")
-            grown |= {values_name: values, table_name: rows_for(weights[table_name], ids)}
-        grown |= {name: values for name, values in model.state_dict().items() if name in _OF_THE_LOG}
-        if config["model"] not in OUR_MODELS:
-            _check_weights_by_item(weights, source, path)
-        model.load_state_dict(grown)
+        by_item = encoder_rows(weights, source, _beside_new_ones(training, source))
+        of_the_log = (ITEM_DIGEST, CONTENTS, FEATURE_VALUES)
+        by_item |= {name: values for name, values in model.named_buffers() if name.startswith(of_the_log)}
+        for number, (column, values) in enumerate(feature_values(training).items()):
+            table = feature_table(number)
+            by_item[table] = rows_for(weights[table], _places(state["feature_values"][column], values))
+        if config["model"] not in OUR_MODELS and not torch.equal(source, torch.arange(len(old))):
+            for name, weight in weights.items():
+                if name not in by_item and weight.dim() and len(weight) in (len(old), len(old) + 1):
+                    raise UserError(
+                        f"cannot begin with the weights of {path}: {name!r} has {len(weight)} rows, as if one for each "
+                        f"of {len(old) - 1} items, and how they go over to other items is not known"
+                    )
+        model.load_state_dict({**weights, **by_item})
     warm = WarmStart(file=path, kept=known, new=len(tokens) - 1 - known, gone=len(old) - 1 - known)
     getLogger(FOR_THE_USER).info(f"begins with the weights of {path}: {words(warm)}")
     if warm["gone"]:
@@ -109,18 +90,16 @@ def begin_warm(config: Config, model: BERT4Rec, training: BERT4RecDataset) -> Wa
     return warm
 
 
-def _check_weights_by_item(weights: dict[str, Tensor], source: Tensor, path: str) -> None:
-    """Refuse a model of the user's own whose further weights seem to be by item, unless the items are as they were."""
-    n_items = len(weights[OUTPUT_BIAS])
-    if torch.equal(source, torch.arange(n_items)):
-        return
-    for name, weight in weights.items():
-        known = name in {ITEM_EMBEDDING, OUTPUT_BIAS, *_OF_THE_LOG} or name.startswith(FEATURE_VALUES)
-        if not known and weight.dim() and len(weight) in (n_items, n_items + 1):
-            raise UserError(
-                f"cannot begin with the weights of {path}: {name!r} has {len(weight)} rows, as if one for each of "
-                f"{n_items - 1} items, and how they go over to other items is not known"
-            )
+def feature_values(training: BERT4RecDataset) -> dict[str, list[str]]:
+    """Return the values of each feature of items by their numbers, padding first; numbers are contents."""
+    columns = [name for name in training.config["selected_features"] or () if name not in training.numeric_features]
+    return {name: training.field2id_token[name].tolist() for name in columns}
+
+
+def _places(old: list[str], tokens: list[str]) -> Tensor:
+    """Return the checkpoint's number of each id, PADDING for one that it does not know; (N,)."""
+    rows = pd.Index(old).get_indexer(pd.Index(tokens))
+    return torch.from_numpy(np.where(rows < 0, PADDING, rows).astype(np.int64))
 
 
 def _beside_new_ones(training: BERT4RecDataset, source: Tensor) -> tuple[Tensor, Tensor]:
@@ -133,26 +112,3 @@ def _beside_new_ones(training: BERT4RecDataset, source: Tensor) -> tuple[Tensor,
     item, other = torch.cat([earlier, later]), torch.cat([later, earlier])
     chosen = (source[item] == PADDING) & (source[other] != PADDING)
     return item[chosen], source[other[chosen]]
-
-
-def _features(config: Config, training: BERT4RecDataset) -> list[tuple[str, tuple[Tensor, int]]]:
-    """Return the item features of the new log, with the names of their columns; numbers are contents."""
-    columns = [name for name in config["selected_features"] if name not in training.numeric_features]
-    return list(zip(columns, training.item_features(columns), strict=True)) if columns else []
-
-
-def _feature_ids(old: Tensor, new: Tensor, size: int, source: Tensor) -> Tensor | None:
-    """Return the checkpoint's number of each feature value, which the known items tell; its ids are not stored.
-
-    :data:`PADDING` stands for values that no known item has; None where items contradict each other. *Shape:* (size,)
-    """
-    items = (source != PADDING).nonzero().squeeze(1)
-    width = max(old.shape[1], new.shape[1])
-    here, there = (F.pad(values, (0, width - values.shape[1])) for values in (new[items], old[source[items]]))
-    none = torch.zeros(2, 1, dtype=torch.int64)  # no value is no value
-    pairs = torch.cat([none, torch.stack([here.flatten(), there.flatten()])], dim=1).unique(dim=1)
-    if any(len(ids.unique()) < len(ids) for ids in pairs):
-        return None
-    ids = torch.full((size,), PADDING)
-    ids[pairs[0]] = pairs[1]
-    return ids

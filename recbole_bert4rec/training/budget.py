@@ -61,7 +61,7 @@ class Budget(Callback):
         """Start the time; BERT4Rec's learning rate falls with it."""
         self._deadline = time.perf_counter() + self.seconds - self._spent_before
         if isinstance(trainer, BERT4RecTrainer):
-            trainer.let_time_decide(lambda: self.spent_share)
+            trainer.rate.time_share = lambda: self.spent_share
 
     def on_epoch_begin(self, trainer: Trainer, epoch: int, batches: AbstractDataLoader) -> AbstractDataLoader:
         """Cut the epoch off when the time is up; of the first epoch a batch is trained, however short the time."""

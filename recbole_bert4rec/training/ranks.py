@@ -13,7 +13,7 @@ from recbole.trainer import Trainer
 from torch import Tensor
 
 from recbole_bert4rec.plugin.callbacks import Callback, Metrics, RankedBatch
-from recbole_bert4rec.plugin.ranking import Ranking
+from recbole_bert4rec.plugin.evaluating import Ranking
 from recbole_bert4rec.plugin.trainer import BERT4RecTrainer
 from recbole_bert4rec.system.files import atomic_write
 

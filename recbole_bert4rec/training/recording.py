@@ -36,7 +36,7 @@ class BERT4RecTrainer(trainer.BERT4RecTrainer):
     ) -> BestValidation:
         """Train as RecBole does; arguments and result are RecBole's."""
         log = EpochLog()
-        self.callbacks.replace(*((log, RecordWriter(log)) if saved else ()))
+        self.callbacks[:] = [log, RecordWriter(log)] if saved else []
         return super().fit(train_data, valid_data, verbose, saved, *args, **kwargs)
 
 

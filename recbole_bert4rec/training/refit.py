@@ -14,7 +14,7 @@ from recbole_bert4rec.core.ranker import Ranker
 from recbole_bert4rec.options.auto import most_epochs
 from recbole_bert4rec.options.user_models import is_ours
 from recbole_bert4rec.plugin.config import plain_config, stored_config
-from recbole_bert4rec.plugin.remembering import transitions_of
+from recbole_bert4rec.plugin.trainer import transitions_of
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.build import build
 from recbole_bert4rec.training.epochs import finite_values

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn, optim
 
-from recbole_bert4rec.core.fast import adam
+from recbole_bert4rec.plugin import optimizer as adam
 
 PAIRS = [(adam.Adam, optim.Adam), (adam.AdamW, optim.AdamW)]
 

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn, optim
 
-from recbole_bert4rec.core.fast.lazy_adamw import LazyAdamW, clip
+from recbole_bert4rec.plugin.optimizer import LazyAdamW, clip
 
 RATES = [0.01, 0.05, 0.002, 0.03, 0.03, 0.01, 0.04]
 DECAY = 0.2

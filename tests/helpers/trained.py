@@ -9,7 +9,7 @@ import pandas as pd
 import torch
 
 from recbole_bert4rec.core.memory import Memory
-from recbole_bert4rec.plugin.remembering import transitions_of
+from recbole_bert4rec.plugin.trainer import transitions_of
 from tests.helpers.runs import Rankings, make_config, make_trainer, prepare
 
 K = 6

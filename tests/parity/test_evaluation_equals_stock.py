@@ -193,14 +193,3 @@ def test_paper_popularity_is_the_same_where_users_have_one_interaction(write_int
         dict(c for b in prepare(make_config(m, **options))[3] for c in candidates_of(b)) for m in ("BERT4Rec", "Pop")
     ]
     assert {user: drawn[1][user] for user in drawn[0]} == drawn[0]
-
-
-def test_ranks_are_weighed_by_rankings_of_which_a_user_has_one(write_inter: Any) -> None:
-    for mode, rankings in (("full", len), ("uni12", lambda test: len(test.inter_feat["user_id"].unique()))):
-        arguments = {"split": SPLITS[1], "order": "TO", "group_by": "user", "mode": mode}
-        config = make_config("BERT4Rec", **setting(write_inter, eval_args=arguments))
-        _, train, _, test = prepare(config)
-        trainer = with_spread_scores(config, train)
-        trainer.evaluate(test, load_best_model=False)
-        assert trainer.ranker.rows == rankings(test.dataset)
-    assert len(test.dataset) > trainer.ranker.rows

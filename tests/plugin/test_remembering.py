@@ -13,9 +13,9 @@ from recbole.utils import get_trainer
 from scipy.sparse import csr_array
 
 from recbole_bert4rec import Recommender, append_items, checkpoints, load
-from recbole_bert4rec.core.memory import Memory
+from recbole_bert4rec.core.memory import Memory, Validation, fit_memory
 from recbole_bert4rec.core.ranker import Ranker
-from recbole_bert4rec.plugin.remembering import Validation, fit_memory, transitions_of
+from recbole_bert4rec.plugin.trainer import transitions_of
 from recbole_bert4rec.training.run import RunResult, run
 from tests.helpers.runs import QUIET, StopAfter, make_config, prepare
 
@@ -69,13 +69,13 @@ def test_the_weight_with_the_best_validation_are_kept_or_no_memory_at_all() -> N
     def validate() -> Validation:
         memory = ranker.memory
         if memory is None:
-            return Validation(least, {"ndcg@10": least})
+            return least, {"ndcg@10": least}
         score = -abs(memory.weight - 2)
-        return Validation(score, {"ndcg@10": score})
+        return score, {"ndcg@10": score}
 
     least = -1.6
     alone, best = fit_memory(ranker, NOTHING, validate)
-    assert (alone.score, best.score, best.metrics) == (least, 0.0, {"ndcg@10": 0.0})
+    assert (alone[0], *best) == (least, 0.0, {"ndcg@10": 0.0})
     assert ranker.memory == Memory(NOTHING, 2.0)
     least = 0.001
     alone, best = fit_memory(ranker, NOTHING, validate)

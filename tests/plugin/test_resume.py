@@ -61,7 +61,7 @@ def test_every_random_generator_goes_on_where_the_checkpoint_was_written(write_i
     config = make_config(hidden_size=16, **write_inter(CYCLE))
     _, train, *_ = prepare(config)
     trainer = make_trainer(config, train)
-    trainer.checkpoints.data.item_tokens = [str(token) for token in train.dataset.field2id_token["item_id"]]
+    trainer.checkpoints.data["item_tokens"] = [str(token) for token in train.dataset.field2id_token["item_id"]]
     np.random.seed(7)
     random.seed(7)
     np.random.standard_normal()  # leaves half a pair behind

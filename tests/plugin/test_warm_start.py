@@ -252,14 +252,23 @@ def test_features_are_matched_by_the_values_of_known_items_which_may_not_change(
     torch.testing.assert_close(of_kinds[ids["kind6"]], torch.stack(list(kept.values())).mean(0))
     assert not of_kinds[0].any()
     wanted = load(featured.file).score([["i3", "i7"]], ["i1", "i2"])["score"]
-    trainer.checkpoints.data.check(training, trainer.saved_model_file, may_differ=False)
+    trainer.checkpoints.describe(training, trainer.saved_model_file, may_differ=False)
     trainer._save_checkpoint(0, verbose=False)
     found = load(trainer.saved_model_file).score([["i3", "i7"]], ["i1", "i2"])["score"]
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_an_item_whose_feature_has_changed_has_the_vector_of_the_new_value(featured: Old) -> None:
+    data = featured.write([*OLD, *NEW], "moved")
     changed = [(token, "kind0" if token == "i1" else kind, tags) for token, kind, tags in KINDS]
-    write_items(Path(data["data_path"]) / "now", [*more, *changed])
-    with pytest.raises(UserError, match="'kind'"):
-        begun(featured, **data, **options)
+    write_items(Path(data["data_path"]) / "moved", [*changed, *((f"j{n}", "kind1", "tag1") for n in range(4))])
+    options = {"selected_features": ["kind", "tags"], "load_col": FEATURED, "warm_start": featured.file}
+    trainer, training = begun(featured, **data, **options)
+    features = trainer.model.encoder.features
+    value = features.get_buffer("values_0")[training.field2token_id["item_id"]["i1"], 0]
+    before = featured.state["state_dict"]["encoder.features.tables.0.weight"]
+    kind0 = featured.state["feature_values"]["kind"].index("kind0")
+    assert torch.equal(features.tables[0].weight[value], before[kind0])
 
 
 def test_appended_items_score_the_mean_of_their_neighbours_and_no_other_score_changes(old: Old) -> None:

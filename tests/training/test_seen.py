@@ -51,12 +51,12 @@ def scores_of(experiment: Experiment, phase: str) -> dict[int, tuple[int, Any]]:
     """Target and scores of each user in validation or test."""
     trainer, found = experiment.trainer, Scores()
     before = tuple(trainer.callbacks)
-    trainer.callbacks.replace(*before, found)
+    trainer.callbacks[:] = [*before, found]
     if phase == "valid":
         trainer._valid_epoch(experiment.data.valid)
     else:
         trainer.evaluate(experiment.data.test, load_best_model=False)
-    trainer.callbacks.replace(*before)
+    trainer.callbacks[:] = before
     return found.of_user
 
 

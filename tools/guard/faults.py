@@ -321,7 +321,7 @@ FAULTS = (
     _fault(
         "a resumed run draws other masks",
         "plugin/resuming.py",
-        '            self.generators.restore(state["generators"][rank])\n',
+        '            restore_generators(state["generators"][rank], self._config["device"])\n',
         "            pass\n",
         "kill-and-resume",
         "plugin/test_resume.py",
