@@ -13,7 +13,7 @@ from recbole.utils import FeatureSource, FeatureType
 
 from recbole_bert4rec.logs.conversion import has_quotes, read_record
 from recbole_bert4rec.logs.reader import keeping_ids, without_quotes
-from recbole_bert4rec.options.evaluation import mistake_of_interval
+from recbole_bert4rec.options.checks import mistake_of_interval
 from recbole_bert4rec.system.errors import UserError, short, short_list
 from recbole_bert4rec.system.scoped import StandIn, replaced
 

@@ -15,15 +15,13 @@ import yaml
 from recbole.config import Config
 
 from recbole_bert4rec.options.checks import (
-    Kinds,
+    is_known,
     mistakes_of_another_model,
     mistakes_of_options,
     take_numbers,
     unknown_names,
 )
 from recbole_bert4rec.options.kinds import misfits
-from recbole_bert4rec.options.known import is_known
-from recbole_bert4rec.options.recboles import documented_in
 from recbole_bert4rec.options.table import SHAPES_DATA
 from recbole_bert4rec.options.user_models import is_ours, parent_of, property_files
 from recbole_bert4rec.plugin.effects import known_to, without_effect
@@ -78,28 +76,27 @@ def check_options(config: Config) -> None:
     """Check the options of a model of this package, before RecBole looks at them."""
     final = config.final_config_dict
     complete_split(config)
-    user_names, documented = understood(config)
+    user_names = understood(config)
     known = known_to(config)
     if is_ours(config.model_class):
-        refuse(config, mistakes_of_options(final, user_names, known, documented))
+        refuse(config, mistakes_of_options(final, user_names, known))
     else:
         model_class: Any = config.model_class
         mistakes = misfits(final, model_class.option_kinds)
-        mistakes += mistakes_of_another_model(final, user_names, config.model, documented)
+        mistakes += mistakes_of_another_model(final, user_names)
         refuse(config, mistakes + ([] if final.get("allow_unknown") else unknown_names(user_names, known)))
     warn_of_no_effect(config)
     choose_device(config)
 
 
-def understood(config: Config) -> tuple[set[str], Kinds]:
+def understood(config: Config) -> set[str]:
     """Take the options as RecBole's users write them: numpy's numbers, texts that are numbers, ``Adam``."""
     plain_values(config)
     final, user_names = config.final_config_dict, names_given(config)
-    documented = documented_in(map(Path, property_files(config.model_class)))
-    take_numbers(final, user_names, parent_of(config.model_class), documented)
+    take_numbers(final, user_names, config.internal_config_dict)
     if isinstance(final["learner"], str):
         final["learner"] = final["learner"].lower()  # as RecBole compares it
-    return user_names, documented
+    return user_names
 
 
 def complete_split(config: Config) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 
 from recbole.config import Config
 
+from recbole_bert4rec.options.checks import is_known, known_to_every_model
 from recbole_bert4rec.options.kinds import AUTO
-from recbole_bert4rec.options.known import FOLLOWED_BY_ALL, is_known, known_to_every_model
-from recbole_bert4rec.options.table import OPTIONS, OURS_ONLY
+from recbole_bert4rec.options.table import FOLLOWED_BY_ALL, OPTIONS, OURS_ONLY
 from recbole_bert4rec.options.user_models import is_ours, options_read_by
 from recbole_bert4rec.plugin.layered_config import LayeredConfig
 from recbole_bert4rec.plugin.model import BERT4Rec

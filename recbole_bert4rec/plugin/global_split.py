@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from recbole.config import Config
 from recbole.data.dataset import Dataset, SequentialDataset
 from recbole.data.interaction import Interaction
 from recbole.utils import set_color
 
 from recbole_bert4rec.core.global_time import GlobalTime, Moments, by_global_time, earlier_interactions, moments
-from recbole_bert4rec.options.global_time import global_time
+from recbole_bert4rec.options.checks import mistakes_of_split
 from recbole_bert4rec.plugin.splitting import PARTS
 from recbole_bert4rec.system.errors import UserError
 
@@ -35,6 +36,13 @@ def splits_by_global_time(dataset: Dataset) -> bool:
     return True
 
 
+def _rule_of(config: Config) -> GlobalTime:
+    split = config["eval_args"]["split"]
+    if mistakes := mistakes_of_split(split):
+        raise UserError(" ".join(mistakes))
+    return GlobalTime(**split["GT"])
+
+
 def build_by_global_time(dataset: Any) -> list[Any]:
     """Split a data set, as its ``build`` does under RecBole's own protocols.
 
@@ -43,7 +51,7 @@ def build_by_global_time(dataset: Any) -> list[Any]:
     """
     if dataset.time_field not in dataset.inter_feat:
         raise UserError(f"eval_args: split GT needs the time column {dataset.time_field!r}; name it in load_col")
-    rule = global_time(dataset.config["eval_args"]["split"]["GT"])
+    rule = _rule_of(dataset.config)
     sequential = isinstance(dataset, SequentialDataset)
     split_moments = _moments_of(dataset.inter_feat, dataset, rule)
     dataset._change_feat_format()
@@ -81,5 +89,5 @@ def _moments_of(log: Any, dataset: Any, rule: GlobalTime) -> Moments:
 def trained_until(train: Any) -> float:
     """Return the moment after which nothing may be trained."""
     split_moments: Moments = train.moments
-    rule = global_time(train.config["eval_args"]["split"]["GT"])
+    rule = _rule_of(train.config)
     return split_moments.validation if rule.validation == "GT" else split_moments.test

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from recbole_bert4rec.core.losses import bpr_max, mask_weights, sampled_scores, sampled_softmax
 from recbole_bert4rec.core.negatives import SharedNegatives
 from recbole_bert4rec.core.objectives import next_items
-from recbole_bert4rec.options.kinds import OneOf, Real, Whole
+from recbole_bert4rec.options.kinds import one_of, real, whole
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.user_rows import WindowModel
 from recbole_bert4rec.system.constants import PADDING
@@ -31,15 +31,15 @@ class GRU4RecPlus(WindowModel):
 
     option_kinds = MappingProxyType(
         {
-            "embedding_size": Whole(1),
-            "hidden_size": Whole(1),
-            "num_layers": Whole(1),
-            "dropout_prob": Real(0, 1),
-            "loss_type": OneOf(("BPR-max", "CE")),
-            "n_sample": Whole(0),
-            "sample_alpha": Real(0, 1, "[]"),
-            "bpreg": Real(0),
-            "training_rows": OneOf(("user",)),
+            "embedding_size": whole(1),
+            "hidden_size": whole(1),
+            "num_layers": whole(1),
+            "dropout_prob": real(0, 1),
+            "loss_type": one_of("BPR-max", "CE"),
+            "n_sample": whole(0),
+            "sample_alpha": real(0, 1, "[]"),
+            "bpreg": real(0),
+            "training_rows": one_of("user"),
         }
     )
 

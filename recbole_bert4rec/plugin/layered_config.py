@@ -11,7 +11,7 @@ from typing import Any, cast
 from recbole.config import Config
 
 from recbole_bert4rec.checkpoints.checkpoint import is_plain, without_places
-from recbole_bert4rec.options.flags import literal
+from recbole_bert4rec.options.kinds import literal
 from recbole_bert4rec.options.user_models import Model, named_in_file, source_of
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.yaml_files import FileOptions

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from recbole_bert4rec.core.batching import covering_windows
 from recbole_bert4rec.core.objectives import next_items
-from recbole_bert4rec.options.checks import mistakes_of_values
-from recbole_bert4rec.options.kinds import Kind
+from recbole_bert4rec.options.kinds import Kind, misfits
+from recbole_bert4rec.options.table import OPTIONS
 from recbole_bert4rec.plugin.loader import WindowDataLoader
 from recbole_bert4rec.system.errors import UserError
 
@@ -39,7 +39,7 @@ def has_user_rows(config: Config) -> bool:
         return True
     if config["training_rows"] is None or config.model_class.__name__ not in CAUSAL_MODELS:
         return False
-    mistakes = mistakes_of_values(config.final_config_dict, ["training_rows"])
+    mistakes = misfits(config.final_config_dict, {"training_rows": OPTIONS["training_rows"].kind})
     if config["loss_type"] != "CE":
         mistakes.append(f"`training_rows` user needs `loss_type` CE, but the loss is {config['loss_type']}.")
     if mistakes:

@@ -17,9 +17,8 @@ from recbole_bert4rec.logs.conversion import read_record
 from recbole_bert4rec.logs.logs import data_set_name, is_table
 from recbole_bert4rec.logs.reading import Reading, names_with_commas
 from recbole_bert4rec.logs.table import convert
-from recbole_bert4rec.options.evaluation import mistakes_of_metrics
-from recbole_bert4rec.options.flags import literal
-from recbole_bert4rec.options.kinds import misfits
+from recbole_bert4rec.options.checks import mistakes_of_metrics
+from recbole_bert4rec.options.kinds import literal, misfits
 from recbole_bert4rec.options.table import OPTIONS, SHAPES_WEIGHTS
 from recbole_bert4rec.options.user_models import (
     Model,

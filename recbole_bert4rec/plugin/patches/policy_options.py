@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any
 from recbole.config import Config
 from recbole.utils import ModelType
 
-from recbole_bert4rec.options.checks import mistakes_of_another_model, unknown_names
-from recbole_bert4rec.options.config_files import read_options
-from recbole_bert4rec.options.flags import literal
-from recbole_bert4rec.options.user_models import parent_of
+from recbole_bert4rec.options.checks import mistakes_of_another_model, read_options, unknown_names
+from recbole_bert4rec.options.kinds import literal
 from recbole_bert4rec.plugin.configuring import (
     choose_device,
     complete_split,
@@ -79,8 +77,8 @@ def check_options(original: Callable[[Config], None], self: Config) -> None:
     final = self.final_config_dict
     if final["MODEL_TYPE"] == ModelType.SEQUENTIAL:
         complete_split(self)
-    written, documented = understood(self)
-    mistakes = mistakes_of_another_model(final, written, parent_of(self.model_class), documented)
+    written = understood(self)
+    mistakes = mistakes_of_another_model(final, written)
     unknown = [] if final.get("allow_unknown") else unknown_names(written, known_to(self))
     refuse(self, mistakes + unknown)
     warn_of_no_effect(self)
