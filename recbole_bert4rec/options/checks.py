@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from recbole_bert4rec.options.kinds import AUTO, Kind, is_number, literal, misfits, one_of, real, whole
-from recbole_bert4rec.options.table import FOLLOWED_BY_ALL, OPTIONS
+from recbole_bert4rec.options.table import FOLLOWED_BY_ALL, OPTIONS, SHAPES_DATA
 from recbole_bert4rec.system.constants import SAMPLED_LOSSES, UNCALIBRATED_LOSSES, OptionValues
 from recbole_bert4rec.system.errors import UserError, nearest, short, short_list
 from recbole_bert4rec.system.resources import folder_of_recbole
 from recbole_bert4rec.system.yaml_files import read_yaml
 
 _KINDS: Mapping[str, Kind] = {name: option.kind for name, option in OPTIONS.items()}
-_UNLISTED = ("model", "dataset", "config_files", "nproc", "ip", "port", "world_size", "group_offset", "offset")
-_UNLISTED += ("local_rank", "model_file", "conversion", "device", "encoding", "tail_ratio", "token_num_threshold")
-_UNLISTED += ("mask_ratio", "ft_ratio", "neg_sampling", "training_neg_sample_num")
+_UNLISTED = {"model", "dataset", "config_files", "nproc", "ip", "port", "world_size", "group_offset", "offset"}
+_UNLISTED |= {"local_rank", "model_file", "conversion", "device", "encoding", "tail_ratio", "token_num_threshold"}
+_UNLISTED |= {"mask_ratio", "ft_ratio", "neg_sampling", "training_neg_sample_num"}
 """Options of every model that stand in no list of RecBole: of programs, launchers and logs, of its code and of its
 older versions."""
 _SINGLE_SCORES = ("auc", "logloss", "mae", "rmse")
@@ -254,7 +254,7 @@ def known_to_every_model() -> frozenset[str]:
 
     files = (file for file in (folder_of_recbole() / "properties").rglob("*.yaml") if file.parent.name != "model")
     listed = (names for name, names in vars(lists).items() if name.endswith("_arguments"))
-    return frozenset(_UNLISTED).union(described_in(files), *listed)
+    return frozenset(_UNLISTED.union(described_in(files), *listed).difference(SHAPES_DATA))  # which we add to a list
 
 
 @cache

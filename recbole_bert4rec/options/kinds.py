@@ -38,7 +38,7 @@ def whole(low: int) -> Kind:
     """Return the whole numbers from ``low`` on; True and False are none."""
     return Kind(
         f"a whole number at least {low}",
-        lambda value: isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= low,
+        lambda value: not isinstance(value, bool) and isinstance(value, Integral) and int(value) >= low,
     )
 
 
