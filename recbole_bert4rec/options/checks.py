@@ -218,7 +218,7 @@ def mistakes_of_metrics(config: OptionValues) -> list[str]:
     modes = _modes(config["eval_args"])
     if any(single) != all(single) or ("full" in modes and any(single)) or ("labeled" in modes and not all(single)):
         mistakes.append(
-            f"`metrics` {short_list(metrics)} cannot be computed with `eval_args` mode {' and '.join(modes)}: AUC, "
+            f"`metrics` {short_list(metrics)} cannot be computed with `eval_args` mode {' and '.join(map(str, dict.fromkeys(modes)))}: AUC, "
             "LogLoss, MAE and RMSE stand alone and need labeled, uni100 or pop100; all others full, uni100 or pop100."
         )
     name, _, k = chosen.partition("@")
