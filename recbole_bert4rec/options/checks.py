@@ -24,6 +24,9 @@ _UNLISTED |= {"local_rank", "model_file", "conversion", "device", "encoding", "t
 _UNLISTED |= {"mask_ratio", "ft_ratio", "neg_sampling", "training_neg_sample_num"}
 """Options of every model that stand in no list of RecBole: of programs, launchers and logs, of its code and of its
 older versions."""
+_GLOBAL_TIME = {"quantile": real(0, 1, "()"), "target": one_of("last", "first", "random")}
+_GLOBAL_TIME |= {"validation": one_of("GT", "LTI")}
+"""What ``eval_args: {split: {GT: ...}}`` may hold."""
 _SINGLE_SCORES = ("auc", "logloss", "mae", "rmse")
 """Metrics of single scores; the others look at rankings."""
 _WITHOUT_K = ("gauc", *_SINGLE_SCORES)
@@ -112,9 +115,7 @@ def _mistakes_of_protocol(config: Mapping[str, Any]) -> list[str]:
         return [f"`eval_args` must be a dictionary such as {example}, but is {short(arguments)} instead."]
     keys = ["split", "order", "group_by", "mode"]
     mistakes = [f"`eval_args` has no {key!r}, but {keys}." for key in arguments if key not in keys]
-    if not all(
-        isinstance(mode, str) and re.fullmatch(r"full|labeled|(uni|pop)\d+", mode) for mode in _modes(arguments)
-    ):
+    if not all(re.fullmatch(r"full|labeled|(uni|pop)\d+", mode) for mode in map(str, _modes(arguments))):
         mistakes.append(
             f"`eval_args` mode must be full, uni100, pop100 (any number) or labeled, but is {short(arguments['mode'])}."
         )
@@ -155,15 +156,9 @@ def _mistakes_of_global_time(rule: object) -> list[str]:
     about = "`eval_args` split GT"
     if not isinstance(rule, dict):
         return [f"{about} must be a dictionary such as {{'quantile': 0.9}}, but is {rule!r}."]
-    kinds = {
-        "quantile": real(0, 1, "()"),
-        "target": one_of("last", "first", "random"),
-        "validation": one_of("GT", "LTI"),
-    }
-    mistakes = [f"{about} has no {name!r}, but {[*kinds]}." for name in rule if name not in kinds]
-    return mistakes + [
-        f"{about}: {text}" for text in misfits(rule, {name: kinds[name] for name in kinds if name in rule})
-    ]
+    mistakes = [f"{about} has no {name!r}, but {[*_GLOBAL_TIME]}." for name in rule if name not in _GLOBAL_TIME]
+    given = {name: kind for name, kind in _GLOBAL_TIME.items() if name in rule}
+    return mistakes + [f"{about}: {mistake}" for mistake in misfits(rule, given)]
 
 
 def _mistakes_of_intervals(config: Mapping[str, Any]) -> list[str]:
@@ -218,7 +213,7 @@ def mistakes_of_metrics(config: OptionValues) -> list[str]:
     modes = _modes(config["eval_args"])
     if any(single) != all(single) or ("full" in modes and any(single)) or ("labeled" in modes and not all(single)):
         mistakes.append(
-            f"`metrics` {short_list(metrics)} cannot be computed with `eval_args` mode {' and '.join(map(str, dict.fromkeys(modes)))}: AUC, "
+            f"`metrics` {short_list(metrics)} cannot be computed with `eval_args` mode {short_list(modes)}: AUC, "
             "LogLoss, MAE and RMSE stand alone and need labeled, uni100 or pop100; all others full, uni100 or pop100."
         )
     name, _, k = chosen.partition("@")

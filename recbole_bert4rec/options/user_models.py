@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypeGuard
 
 from recbole_bert4rec.system.constants import MODEL_NAME, OUR_MODELS, STOCK_MODEL_NAME
-from recbole_bert4rec.system.errors import UserError, nearest, short
+from recbole_bert4rec.system.errors import UserError, short
 from recbole_bert4rec.system.resources import folder_of_recbole
 from recbole_bert4rec.system.workers import reason_of
 
@@ -186,6 +186,4 @@ def _imported(named: str) -> object:
     if hasattr(module, name):
         return getattr(module, name)
     models = [word for word, value in vars(module).items() if _is_model(value) and value.__module__ == module.__name__]
-    near = nearest(name, models)
-    hint = f"did you mean {near}?" if near else f"its models are {', '.join(models) or 'none'}"
-    raise UserError(f"--model={named}: {module_name} has no {name}; {hint}")
+    raise UserError(f"--model={named}: {module_name} has no {name}; its models are {', '.join(models) or 'none'}")
