@@ -115,7 +115,7 @@ def _mistakes_of_protocol(config: Mapping[str, Any]) -> list[str]:
         return [f"`eval_args` must be a dictionary such as {example}, but is {short(arguments)} instead."]
     keys = ["split", "order", "group_by", "mode"]
     mistakes = [f"`eval_args` has no {key!r}, but {keys}." for key in arguments if key not in keys]
-    if not all(re.fullmatch(r"full|labeled|(uni|pop)\d+", mode) for mode in map(str, _modes(arguments))):
+    if not all(re.fullmatch(r"full|labeled|(uni|pop)\d+", mode) for mode in _modes(arguments)):
         mistakes.append(
             f"`eval_args` mode must be full, uni100, pop100 (any number) or labeled, but is {short(arguments['mode'])}."
         )
@@ -128,9 +128,9 @@ def _mistakes_of_protocol(config: Mapping[str, Any]) -> list[str]:
     return mistakes or mistakes_of_split(split)
 
 
-def _modes(arguments: object) -> list[Any]:
+def _modes(arguments: object) -> list[str]:
     mode = arguments.get("mode", "full") if isinstance(arguments, dict) else "full"
-    return list(mode.values()) if isinstance(mode, dict) else [mode]
+    return list(dict.fromkeys(map(str, mode.values() if isinstance(mode, dict) else [mode])))
 
 
 def mistakes_of_split(split: object) -> list[str]:

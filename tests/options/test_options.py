@@ -120,12 +120,6 @@ def test_a_number_that_no_float_holds_is_refused_and_shown_in_short() -> None:
     assert len(message) < 200
 
 
-@pytest.mark.parametrize("name", OPTIONS)
-def test_an_option_accepts_its_own_default(name: str) -> None:
-    option = OPTIONS[name]
-    assert option.default is RECBOLES or option.kind.accepts(option.default)
-
-
 def test_nobody_can_change_a_default_by_accident() -> None:
     default("clip_grad_norm")["max_norm"] = 0.0
     assert default("clip_grad_norm") == {"max_norm": 5.0}
@@ -134,9 +128,8 @@ def test_nobody_can_change_a_default_by_accident() -> None:
 def test_recbole_reads_our_defaults_from_the_property_file() -> None:
     ours = {name: option.default for name, option in OPTIONS.items() if option.default is not RECBOLES}
     assert yaml.safe_load((shipped("model") / "BERT4Rec.yaml").read_text("utf-8")) == ours
-    assert {name: DEFAULTS[name] for name in ours if name not in ("train_neg_sample_args",)} == {
-        name: value for name, value in ours.items() if name not in ("train_neg_sample_args",)
-    }
+    del ours["train_neg_sample_args"]  # RecBole adds to it
+    assert {name: DEFAULTS[name] for name in ours} == ours
 
 
 def test_an_option_is_shared_if_another_model_of_recbole_has_it() -> None:
@@ -239,8 +232,8 @@ def test_the_values_of_other_models_are_left_to_them() -> None:
         ({"metrics": None}, "`metrics`"),
         ({"metrics": ["MRR", "HR"]}, "Hit"),
         ({"metrics": ["MRR", "NDGC"]}, "NDCG"),
-        ({"eval_args": {"mode": "labeled"}}, "mode labeled"),
-        ({"metrics": ["AUC"], "valid_metric": "AUC"}, "mode full"),
+        ({"eval_args": {"mode": "labeled"}}, "'labeled'"),
+        ({"metrics": ["AUC"], "valid_metric": "AUC"}, "'full'"),
         ({"metrics": ["AUC", "MRR"], "eval_args": {"mode": "uni9"}}, "'AUC', 'MRR'"),
         ({"valid_metric": "NDCG"}, "`valid_metric`"),
         ({"eval_args": "full"}, "`eval_args`"),
