@@ -6,13 +6,14 @@ All mistakes are reported in one error. RecBole itself looks at the values of it
 from __future__ import annotations
 
 import re
+import runpy
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from recbole_bert4rec.options.kinds import AUTO, Kind, is_number, literal, misfits, one_of, real, whole
-from recbole_bert4rec.options.table import FOLLOWED_BY_ALL, OPTIONS, SHAPES_DATA
+from recbole_bert4rec.options.table import FOLLOWED_BY_ALL, OPTIONS
 from recbole_bert4rec.system.constants import SAMPLED_LOSSES, UNCALIBRATED_LOSSES, OptionValues
 from recbole_bert4rec.system.errors import UserError, nearest, short, short_list
 from recbole_bert4rec.system.resources import folder_of_recbole
@@ -245,11 +246,11 @@ def unknown_names(written: Iterable[str], known: Iterable[str]) -> list[str]:
 @cache
 def known_to_every_model() -> frozenset[str]:
     """Collect the options that RecBole reads for any model: those of its lists and its property files."""
-    from recbole.utils import argument_list as lists
-
-    files = (file for file in (folder_of_recbole() / "properties").rglob("*.yaml") if file.parent.name != "model")
-    listed = (names for name, names in vars(lists).items() if name.endswith("_arguments"))
-    return frozenset(_UNLISTED.union(described_in(files), *listed).difference(SHAPES_DATA))  # which we add to a list
+    root = folder_of_recbole()
+    lists = runpy.run_path(str(root / "utils" / "argument_list.py"))  # without its package, which takes seconds
+    listed = (names for name, names in lists.items() if name.endswith("_arguments"))
+    files = (file for file in (root / "properties").rglob("*.yaml") if file.parent.name != "model")
+    return frozenset(_UNLISTED.union(described_in(files), *listed))
 
 
 @cache
