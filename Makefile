@@ -28,7 +28,7 @@ type:
 	mypy
 # The property files and the pages of reference, from the tables of options and of changes.
 pages:
-	python -m recbole_bert4rec.options.pages
+	python tools/pages.py
 	python -m recbole_bert4rec.plugin.patches.pages
 # The documentation as a site, in site/.
 docs:

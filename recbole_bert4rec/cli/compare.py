@@ -15,7 +15,7 @@ from recbole_bert4rec.cli.inputs import (
     named_in_files,
     protocols,
 )
-from recbole_bert4rec.options.flags import seconds_of
+from recbole_bert4rec.cli.words import seconds_of
 from recbole_bert4rec.system.constants import DEFAULT_NAMES
 from recbole_bert4rec.system.environment import find_config
 from recbole_bert4rec.system.errors import UserError

@@ -7,7 +7,7 @@ import os
 
 from recbole_bert4rec.cli.trained import add_checkpoint, open_model
 from recbole_bert4rec.cli.words import nothing_changed
-from recbole_bert4rec.options.table import OPTIONS, RECBOLES, Role
+from recbole_bert4rec.options.table import OPTIONS, RECBOLES, SECTIONS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,15 +43,11 @@ def execute(options: argparse.Namespace, flags: dict[str, str]) -> None:
         "columns": ", ".join(model.fields),
         "histories": "none" if stored is None else f"{len(stored):,} users, {len(stored.items):,} interactions",
         "filter_viewed": f"auto: {model.viewed.why}",
-        "encoder": ", ".join(
-            f"{name} {config.get(name)}" for name, option in OPTIONS.items() if option.role is Role.ARCHITECTURE
-        ),
+        "encoder": ", ".join(f"{name} {config.get(name)}" for name in SECTIONS["Encoder"]),
         "changed": ", ".join(
             f"{name} {config.get(name)}"
             for name, option in OPTIONS.items()
-            if option.role is not Role.ARCHITECTURE
-            and name in config
-            and option.default not in (RECBOLES, config[name])
+            if name not in SECTIONS["Encoder"] and name in config and option.default not in (RECBOLES, config[name])
         )
         or "nothing",
     }

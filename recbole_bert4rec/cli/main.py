@@ -13,8 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from recbole_bert4rec.cli.words import Parser, add_documented, check_flags, joined, unknown
-from recbole_bert4rec.options.flags import parse_flags
+from recbole_bert4rec.cli.words import Parser, add_documented, check_flags, joined, parse_flags, unknown
 from recbole_bert4rec.system.constants import INSTALL_RECBOLE
 from recbole_bert4rec.system.environment import suppress_dependency_warnings
 from recbole_bert4rec.system.errors import UserError, nearest

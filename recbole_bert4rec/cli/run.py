@@ -8,7 +8,7 @@ import os
 from recbole_bert4rec.cli import compare
 from recbole_bert4rec.cli.engine import add_engine, check_engine
 from recbole_bert4rec.cli.inputs import add_names, add_screen, config_files, models_of, protocols
-from recbole_bert4rec.options.flags import seconds_of
+from recbole_bert4rec.cli.words import seconds_of
 from recbole_bert4rec.options.user_models import is_ours, known_as
 from recbole_bert4rec.system.constants import VERBOSE
 from recbole_bert4rec.system.errors import UserError

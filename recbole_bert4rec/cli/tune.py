@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recbole_bert4rec.cli.inputs import add_names, add_screen, config_files, model_in_files, named_in_files
-from recbole_bert4rec.options.flags import seconds_of
+from recbole_bert4rec.cli.words import seconds_of
 from recbole_bert4rec.system.constants import DEFAULT_NAMES
 from recbole_bert4rec.system.environment import OF_A_SEARCH, need
 from recbole_bert4rec.system.errors import UserError

@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Iterable
+from pathlib import Path
 from typing import NoReturn
 
-from recbole_bert4rec.options.kinds import Switch
 from recbole_bert4rec.system.constants import MODEL_NAME, OUR_MODELS
 from recbole_bert4rec.system.errors import UserError, nearest
+from recbole_bert4rec.system.resources import folder_of_recbole
+
+_UNITS = {"s": 1, "m": 60, "h": 3600}
+
+
+def parse_flags(flags: Iterable[str]) -> dict[str, str]:
+    """Return the value of each option by its name, as text; of an option that is given twice, the last."""
+    return dict(flag[2:].split("=", 1) for flag in flags if flag.startswith("--") and "=" in flag)
+
+
+def seconds_of(text: str) -> float:
+    """Return the seconds of a budget such as ``90s``, ``10m`` or ``1.5h``."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh])", text.strip().lower())
+    if match is None or float(match[1]) == 0:
+        raise UserError(f"--budget={text} is not a time; write for instance --budget=90s, 10m or 1.5h")
+    return float(match[1]) * _UNITS[match[2]]
 
 
 def joined(words: list[str], own_flags: Collection[str]) -> list[str]:
@@ -31,12 +48,20 @@ def joined(words: list[str], own_flags: Collection[str]) -> list[str]:
 
 
 def _is_switch(name: str) -> bool:
-    from recbole_bert4rec.options.recboles import documented
+    from recbole_bert4rec.options.kinds import SWITCH
     from recbole_bert4rec.options.table import OPTIONS
 
-    if name in OPTIONS and isinstance(OPTIONS[name].kind, Switch):
-        return True
-    return name in documented(MODEL_NAME) and "bool" in documented(MODEL_NAME)[name].types
+    ours = name in OPTIONS and OPTIONS[name].kind is SWITCH
+    return ours or _recboles(MODEL_NAME).get(name, ("", ""))[0] in ("True", "False")
+
+
+def _recboles(model: str) -> dict[str, tuple[str, str]]:
+    """Return defaults and comments of RecBole's options of a model, and of all."""
+    from recbole_bert4rec.options.checks import described_in
+
+    root = folder_of_recbole() / "properties"
+    files = (root / "overall.yaml", root / "dataset" / "sample.yaml", root / "model" / f"{model}.yaml")
+    return described_in(filter(Path.is_file, files))
 
 
 class Parser(argparse.ArgumentParser):
@@ -77,7 +102,7 @@ def unknown(flags: list[str], own_flags: Collection[str], command: str) -> str:
 
 def _misspelt(name: str, own_names: list[str]) -> str | None:
     """Return the flag of the program that a name most likely means, if it means no option."""
-    from recbole_bert4rec.options.known import known_to_recbole
+    from recbole_bert4rec.options.checks import known_to_recbole
     from recbole_bert4rec.options.table import OPTIONS
 
     known = {*OPTIONS, *known_to_recbole()}
@@ -87,35 +112,36 @@ def _misspelt(name: str, own_names: list[str]) -> str | None:
 
 def add_documented(parser: argparse.ArgumentParser, words: list[str]) -> None:
     """Add the options of the model, in groups and with defaults, to the output of ``--help``."""
-    from recbole_bert4rec.options.pages import default_of
-    from recbole_bert4rec.options.recboles import documented, documented_in
-    from recbole_bert4rec.options.table import OPTIONS, Role
+    from recbole_bert4rec.options.checks import described_in
+    from recbole_bert4rec.options.table import MODEL_DEFAULTS, RECBOLES, SECTIONS
     from recbole_bert4rec.options.user_models import known_as, options_read_by, parent_of, property_files
 
     parser.usage = f"{parser.format_usage().removeprefix('usage: ').rstrip()} [--option=value ...]"
     model_parser = argparse.ArgumentParser(add_help=False)
     model_parser.add_argument("--model", "-m", default=MODEL_NAME)
     named = known_as(model_parser.parse_known_args(words)[0].model.split(",")[0])
-    model, user_options = parent_of(named), documented_in(property_files(named))
+    model, user_options = parent_of(named), described_in(property_files(named))
+    recboles = _recboles(model)
     taken = {word.removeprefix("--") for action in parser._actions for word in action.option_strings}
     if named != model:
         group = parser.add_argument_group(f"options of {named}, as --key=value; those of {model} follow")
         for name in sorted({*user_options} | options_read_by(named)):
             if name not in taken:
                 taken.add(name)
-                about = user_options.get(name)
-                _add(group, name, about.default if about else "", about.help if about else "")
+                _add(group, name, *user_options.get(name, ("", "")))
     if model in OUR_MODELS:
-        for role in Role:
-            group = parser.add_argument_group(f"{role.value}, as --key=value")
-            for name, option in OPTIONS.items():
-                if option.role is role and name not in taken:
-                    _add(group, name, default_of(name, model), option.help)
+        for title, rows in SECTIONS.items():
+            group = parser.add_argument_group(f"{title}, as --key=value")
+            for name, option in rows.items():
+                default = MODEL_DEFAULTS[model].get(name, option.default)
+                default = recboles.get(name, ("", ""))[0] if default is RECBOLES else str(default)
+                if name not in taken:
+                    _add(group, name, default, option.help)
         return
     group = parser.add_argument_group(f"options of RecBole's {model}, as --key=value")
-    for name, about in documented(model).items():
+    for name, (default, about) in recboles.items():
         if name not in taken:
-            _add(group, name, about.default, about.help)
+            _add(group, name, default, about)
 
 
 def _add(group: argparse._ArgumentGroup, name: str, default: str, text: str) -> None:

@@ -12,7 +12,7 @@ from recbole.utils import ModelType
 
 from recbole_bert4rec.comparison.study import Study
 from recbole_bert4rec.options.auto import most_epochs
-from recbole_bert4rec.options.config_files import read_options
+from recbole_bert4rec.options.checks import read_options
 from recbole_bert4rec.options.table import SAME_IN_COMPARISON, SINGLE_RUN
 from recbole_bert4rec.options.user_models import class_name, importable, known_as
 from recbole_bert4rec.plugin.config import Layers, PluginConfig

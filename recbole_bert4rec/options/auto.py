@@ -5,34 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.system.constants import OptionValues
 
-_LARGE = 10_000
-"""Items beyond which a softmax over all takes too long; on beauty-5core (12,101) 1,024 are as good in half the time."""
-
 _EPOCHS = 40
 """Most epochs if ``epochs`` is ``auto``."""
-
 _MANY = 100
 """Interactions of an item, from which on a log is dense."""
-
 _LARGE_BATCH = 2000
 """Items of a batch on a dense log; on ml-1m 24 epochs of such are as good as 40 of 1,000."""
 
 
 @dataclass(frozen=True)
 class LogSize:
-    """Size of a log.
-
-    Attributes:
-        users: with an interaction.
-        items: with an interaction.
-        interactions: of all users.
-    """
+    """Size of a log."""
 
     users: int
     items: int
@@ -45,9 +33,6 @@ class LogSize:
 
     def __str__(self) -> str:
         return f"{self.users} users, {self.items} items, {self.interactions} interactions"
-
-
-Rule = Callable[[OptionValues, LogSize], Any]
 
 
 def dropout(options: OptionValues, size: LogSize) -> float:
@@ -91,8 +76,11 @@ def most_epochs(options: OptionValues) -> int:
 
 
 def loss(options: OptionValues, size: LogSize) -> str:
-    """Estimate the softmax from a sample of the items if there are more than 10,000."""
-    return "sampled_softmax" if size.items > _LARGE else "CE"
+    """Estimate the softmax from a sample of more than 10,000 items: over all it takes too long.
+
+    On beauty-5core (12,101 items) 1,024 are as good in half the time.
+    """
+    return "sampled_softmax" if size.items > 10_000 else "CE"
 
 
 def negatives(options: OptionValues, size: LogSize) -> str:
@@ -100,29 +88,19 @@ def negatives(options: OptionValues, size: LogSize) -> str:
     return "popularity" if options["loss_type"] == "sampled_softmax" else "uniform"
 
 
-RULES: Mapping[str, Rule] = MappingProxyType(
-    {
-        "train_batch_size": batch_items,
-        "learning_rate": rate,
-        "epochs": epochs,
-        "hidden_dropout_prob": dropout,
-        "loss_type": loss,
-        "negatives": negatives,
-    }
-)
+RULES: Mapping[str, Callable[[OptionValues, LogSize], Any]] = {
+    "train_batch_size": batch_items,
+    "learning_rate": rate,
+    "epochs": epochs,
+    "hidden_dropout_prob": dropout,
+    "loss_type": loss,
+    "negatives": negatives,
+}
 """A rule for each option that may be ``auto``, in the order in which they are applied."""
 
 
-class Settable(OptionValues, Protocol):
-    """Options that can be changed, such as RecBole's configuration or a dictionary."""
-
-    def __setitem__(self, name: str, value: Any, /) -> None:
-        """Change an option."""
-        ...
-
-
-def settle(options: Settable, size: LogSize) -> tuple[str, ...]:
-    """Give each option that is ``auto`` its value; return the names of those."""
+def settle(options: Any, size: LogSize) -> tuple[str, ...]:
+    """Give each option of a configuration that is ``auto`` its value; return the names of those."""
     automatic = tuple(name for name in RULES if options[name] == AUTO)
     for name in automatic:
         options[name] = RULES[name](options, size)

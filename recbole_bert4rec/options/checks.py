@@ -1,107 +1,73 @@
-"""Checks of a whole configuration: every value against the table of options, then the values against each other.
+"""Checks of a whole configuration: every value against the table, the values against each other, and the names.
 
-All mistakes are reported in one error.
+All mistakes are reported in one error. RecBole itself looks at the values of its other options.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, MutableMapping
+import re
+import runpy
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from functools import cache
 from logging import getLogger
-from types import MappingProxyType
+from pathlib import Path
 from typing import Any
 
-from recbole_bert4rec.options.evaluation import mistakes_of_evaluation
-from recbole_bert4rec.options.flags import literal
-from recbole_bert4rec.options.kinds import AUTO, Anything, Kind, NonEmpty, OneOf, misfits, or_null
-from recbole_bert4rec.options.known import FOLLOWED_BY_ALL, is_known, near_known
-from recbole_bert4rec.options.recboles import documented
-from recbole_bert4rec.options.table import OPTIONS
-from recbole_bert4rec.system.constants import MODEL_NAME, NAMES_OF_COLUMNS, SAMPLED_LOSSES, UNCALIBRATED_LOSSES
+from recbole_bert4rec.options.kinds import AUTO, Kind, is_number, literal, misfits, one_of, real, whole
+from recbole_bert4rec.options.table import FOLLOWED_BY_ALL, OPTIONS
+from recbole_bert4rec.system.constants import SAMPLED_LOSSES, UNCALIBRATED_LOSSES, OptionValues
+from recbole_bert4rec.system.environment import folder_of_recbole
+from recbole_bert4rec.system.errors import UserError, nearest, short, short_list
+from recbole_bert4rec.system.yaml_files import read_yaml
 
-Kinds = Mapping[str, Kind]
-"""The allowed values of some options, by name."""
-_NONE: Kinds = MappingProxyType({})
-_TEXTS = (*NAMES_OF_COLUMNS, "LIST_SUFFIX", "ITEM_LIST_LENGTH_FIELD", "NEG_PREFIX", "field_separator", "seq_separator")
-"""RecBole's options that become parts of column names; RecBole does not check them."""
-_CHOICES: Kinds = MappingProxyType(
-    {
-        "rm_dup_inter": or_null(OneOf(("first", "last"))),
-        **dict.fromkeys(("user_inter_num_interval", "item_inter_num_interval"), Anything("intervals")),
-        **dict.fromkeys(("entity_kg_num_interval", "relation_kg_num_interval"), Anything("intervals")),
-    }
-)
-"""RecBole's options with few values, which it does not check; those of a checkpoint are checked, too. Intervals may be
-texts or, if closed, pairs of numbers."""
+_KINDS: Mapping[str, Kind] = {name: option.kind for name, option in OPTIONS.items()}
+_UNLISTED = {"model", "dataset", "config_files", "nproc", "ip", "port", "world_size", "group_offset", "offset"}
+_UNLISTED |= {"local_rank", "model_file", "conversion", "device", "encoding", "tail_ratio", "token_num_threshold"}
+_UNLISTED |= {"mask_ratio", "ft_ratio", "neg_sampling", "training_neg_sample_num"}
+"""Options of every model that stand in no list of RecBole: of programs, launchers and logs, of its code and of its
+older versions."""
+_GLOBAL_TIME = {"quantile": real(0, 1, "()"), "target": one_of("last")}
+_GLOBAL_TIME |= {"validation": one_of("GT", "LTI")}
+"""What ``eval_args: {split: {GT: ...}}`` may hold."""
+_SINGLE_SCORES = ("auc", "logloss", "mae", "rmse")
+"""Metrics of single scores; the others look at rankings."""
+_WITHOUT_K = ("gauc", *_SINGLE_SCORES)
 
 
-def mistakes_of_options(
-    config: Mapping[str, Any],
-    written: Iterable[str] = (),
-    extra: Kinds = _NONE,
-) -> list[str]:
-    """List all mistakes of a configuration of one of our models, in words; ``extra``: of the user's own model."""
-    written = set(written)
-    mistakes = mistakes_of_values(config, OPTIONS)
-    mistakes += misfits(config, {name: NonEmpty() for name in _TEXTS if name in config})
-    free = [
-        name for name in written if name in extra or name not in OPTIONS or isinstance(OPTIONS[name].kind, Anything)
-    ]
-    mistakes += mistakes_of_types(config, free, MODEL_NAME, extra)
-    return mistakes if mistakes else _mistakes_between(config)
+def mistakes_of_options(config: Mapping[str, Any]) -> list[str]:
+    """List all mistakes in the values of one of our models, in words; the names are checked by unknown_names."""
+    return misfits(config, _KINDS) or _mistakes_between(config)
 
 
-def mistakes_of_another_model(
-    config: Mapping[str, Any], written: Iterable[str], model: str, extra: Kinds = _NONE
-) -> list[str]:
-    """List mistakes in a user's options for RecBole's models."""
-    written = set(written)
-    ours = [name for name in sorted(written & FOLLOWED_BY_ALL) if config.get(name) is not None]
-    return mistakes_of_values(config, ours) + mistakes_of_types(config, written - FOLLOWED_BY_ALL, model, extra)
+def mistakes_of_another_model(config: Mapping[str, Any], written: Iterable[str]) -> list[str]:
+    """List mistakes in a user's options for RecBole's models; the names are checked by :func:`unknown_names`."""
+    ours = [name for name in sorted({*written} & FOLLOWED_BY_ALL) if config.get(name) is not None]
+    return misfits(config, {name: _KINDS[name] for name in ours}) + mistakes_of_metrics(config)
 
 
-def unknown_names(written: Iterable[str], known: set[str], refuse_all: bool) -> list[str]:
-    """List unknown names, and the option that accepts them.
+def take_numbers(config: MutableMapping[str, Any], written: Iterable[str], defaults: Mapping[str, Any]) -> None:
+    """Replace texts such as ``16`` by their value, and 1.0 by 1, where an option only takes that.
 
-    Unless all are refused, as in a program of the user's own, those that are near no known one are noted in the log.
+    RecBole's options, and those of a user's own model, take what is like their default.
     """
-    mistakes, others = [], []
-    for name in sorted(name for name in written if not is_known(name, known)):
-        if near := near_known(name, known, of_any_model=refuse_all):
-            mistakes.append(f"`{name}`: did you mean `{near}`?")
-        elif refuse_all:
-            mistakes.append(f"`{name}`: neither RecBole nor BERT4Rec has an option of this name.")
-        else:
-            others.append(name)
-    if others:
-        getLogger().warning(f"read by neither RecBole nor BERT4Rec: {', '.join(others)}")
-    return [*mistakes, "`allow_unknown: True` accepts names that nobody reads."] if mistakes else []
+    for name in {*written} & config.keys():
+        for accepts in (_KINDS[name].accepts if name in _KINDS else _like(None), _like(defaults.get(name))):
+            if not accepts(config[name]) and accepts(number := _number(config[name])):
+                config[name] = number
 
 
-def take_numbers(config: MutableMapping[str, Any], written: Iterable[str], model: str, extra: Kinds = _NONE) -> None:
-    """Replace texts such as ``16`` by their value, and 1.0 by 1, where an option only takes that."""
-    ours = {name: option.kind for name, option in OPTIONS.items() if not isinstance(option.kind, Anything)}
-    kinds: dict[str, Kind] = {**documented(model), **ours, **extra}
-    for name in kinds.keys() & set(written):
-        if not kinds[name].accepts(config.get(name)) and kinds[name].accepts(number := _number(config.get(name))):
-            config[name] = number
+def _like(default: object) -> Callable[[object], bool]:
+    """Return a test for values of the type of a default; one number may stand for a list."""
+    if isinstance(default, float):
+        return is_number
+    types = (list, int) if isinstance(default, list) else (type(default),)
+    return lambda value: default is None or isinstance(default, str) or type(value) in types
 
 
 def _number(value: object) -> object:
     """Return the whole number that a float is, or the literal that a text is; else the value itself."""
     value = literal(value.strip()) if isinstance(value, str) else value
     return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def mistakes_of_values(config: Mapping[str, Any], names: Iterable[str]) -> list[str]:
-    """List the options whose value the table does not allow, in words."""
-    return misfits(config, {name: OPTIONS[name].kind for name in names})
-
-
-def mistakes_of_types(config: Mapping[str, Any], names: Iterable[str], model: str, extra: Kinds = _NONE) -> list[str]:
-    """List the options whose value has another type than RecBole, or the user's own model, documents."""
-    types = {**documented(model), **_CHOICES, **extra}
-    looked_at = {*names, *(_CHOICES.keys() & config.keys())}
-    return misfits(config, {name: types[name] for name in sorted(looked_at) if name in types})
 
 
 def _mistakes_between(config: Mapping[str, Any]) -> list[str]:
@@ -119,31 +85,203 @@ def _mistakes_between(config: Mapping[str, Any]) -> list[str]:
         )
     if config["loss_type"] != AUTO:  # else it is checked when the data are known
         mistakes += _mistakes_of_loss(config)
-    mistakes += mistakes_of_evaluation(config)
-    return mistakes
+    return mistakes + _mistakes_of_intervals(config) + (_mistakes_of_protocol(config) or mistakes_of_metrics(config))
 
 
 def _mistakes_of_loss(config: Mapping[str, Any]) -> list[str]:
     mistakes = []
-    if config["seen_bias"] and config["loss_type"] == "BPR":
+    loss, negatives, learner = config["loss_type"], config["negatives"], config["learner"]
+    if config["seen_bias"] and loss == "BPR":
         mistakes.append("`seen_bias` cannot be learnt with `loss_type` BPR, whose negatives are never of the history.")
-    if config["loss_type"] in UNCALIBRATED_LOSSES and config["negatives"] not in ("uniform", AUTO):
+    if loss in UNCALIBRATED_LOSSES and negatives not in ("uniform", AUTO):
         mistakes.append(
-            f"`negatives` must be uniform with {config['loss_type']}, which does not correct for how they are drawn, "
-            f"but is {config['negatives']!r}: all items would end up with the same score."
+            f"`negatives` must be uniform with {loss}, which does not correct for how they are drawn, but is "
+            f"{negatives!r}: all items would end up with the same score."
         )
-    if config["sparse_update"]:
-        mistakes += _mistakes_of_sparse_update(config)
-    return mistakes
-
-
-def _mistakes_of_sparse_update(config: Mapping[str, Any]) -> list[str]:
-    mistakes = []
-    if config["loss_type"] not in SAMPLED_LOSSES:
+    if config["sparse_update"] and loss not in SAMPLED_LOSSES:
         mistakes.append(
             f"`sparse_update` needs `loss_type` {' or '.join(SAMPLED_LOSSES)}, whose batches touch few items, but the "
-            f"loss is {config['loss_type']}."
+            f"loss is {loss}."
         )
-    if config["learner"] != "adamw":
-        mistakes.append(f"`sparse_update` needs `learner` adamw, but the learner is {config['learner']}.")
+    if config["sparse_update"] and learner != "adamw":
+        mistakes.append(f"`sparse_update` needs `learner` adamw, but the learner is {learner}.")
     return mistakes
+
+
+def _mistakes_of_protocol(config: Mapping[str, Any]) -> list[str]:
+    """List the mistakes in ``eval_args``."""
+    arguments = config["eval_args"]
+    if not isinstance(arguments, dict):
+        example = "{'split': {'LS': 'valid_and_test'}, 'order': 'TO', 'mode': 'full'}"
+        return [f"`eval_args` must be a dictionary such as {example}, but is {short(arguments)} instead."]
+    keys = ["split", "order", "group_by", "mode"]
+    mistakes = [f"`eval_args` has no {key!r}, but {keys}." for key in arguments if key not in keys]
+    if not all(re.fullmatch(r"full|labeled|(uni|pop)\d+", mode) for mode in _modes(arguments)):
+        mistakes.append(
+            f"`eval_args` mode must be full, uni100, pop100 (any number) or labeled, but is {short(arguments['mode'])}."
+        )
+    split, files = arguments.get("split"), config.get("benchmark_filename")
+    if config["valid_users"] is not None and (files or split != {"LS": "valid_and_test"}):
+        mistakes.append(
+            "`valid_users` trains most users' validation items: `eval_args` split must be {'LS': 'valid_and_test'}, "
+            f"but the split is {f'in the files {files}' if files else split}."
+        )
+    return mistakes or mistakes_of_split(split)
+
+
+def _modes(arguments: object) -> list[str]:
+    mode = arguments.get("mode", "full") if isinstance(arguments, dict) else "full"
+    return list(dict.fromkeys(map(str, mode.values() if isinstance(mode, dict) else [mode])))
+
+
+def mistakes_of_split(split: object) -> list[str]:
+    """List the mistakes in ``eval_args: {split: ...}``."""
+    if split is None:
+        return []  # the data set says what it knows
+    if not isinstance(split, dict) or len(split) != 1:
+        return [f"`eval_args` split must be a dictionary such as {{'LS': 'valid_and_test'}}, but is {short(split)}."]
+    ((name, value),) = split.items()
+    if name == "GT":
+        return _mistakes_of_global_time(value)
+    kinds = ["valid_and_test", "valid_only", "test_only"]
+    if name == "LS" and value not in kinds:
+        return [f"`eval_args` split LS must be one of {kinds}, but is {short(value)}."]
+    if name in ("RS", "TS"):
+        if not isinstance(value, list) or len(value) != 3 or not all(map(real(0).accepts, value)) or sum(value) <= 0:
+            return [f"`eval_args` split {name} must have three ratios (train, valid, test), but is {short(value)}."]
+        return [] if value[0] > 0 else [f"`eval_args` split {name} leaves nothing to train on: {short(value)}."]
+    return []
+
+
+def _mistakes_of_global_time(rule: object) -> list[str]:
+    about = "`eval_args` split GT"
+    if not isinstance(rule, dict):
+        return [f"{about} must be a dictionary such as {{'quantile': 0.9}}, but is {rule!r}."]
+    mistakes = [f"{about} has no {name!r}, but {[*_GLOBAL_TIME]}." for name in rule if name not in _GLOBAL_TIME]
+    given = {name: kind for name, kind in _GLOBAL_TIME.items() if name in rule}
+    return mistakes + [f"{about}: {mistake}" for mistake in misfits(rule, given)]
+
+
+def _mistakes_of_intervals(config: Mapping[str, Any]) -> list[str]:
+    """List intervals that RecBole cannot read; it would leave them out and keep no row."""
+    intervals = {key: config.get(key) for key in ("user_inter_num_interval", "item_inter_num_interval")}
+    values = config.get("val_interval") or {}
+    if not isinstance(values, dict):
+        return [f"`val_interval` must be a dictionary such as {{'rating': '[3,inf)'}}, but is {values!r}."]
+    intervals |= {f"val_interval: {field}": value for field, value in values.items() if isinstance(value, str)}
+    stated = {key: value for key, value in intervals.items() if value not in (None, "None")}
+    return [mistake for key, value in stated.items() if (mistake := mistake_of_interval(key, value)) is not None]
+
+
+def mistake_of_interval(name: str, value: object) -> str | None:
+    """Say why a value is not an interval of numbers, or several; None if it is."""
+    if all(map(_is_interval, str(value).split(";"))):
+        return None
+    is_date = re.search(r"\d{4}-\d\d", str(value))
+    hint = " A date is written in Unix seconds: 2024-04-01 is 1711929600." if is_date else ""
+    return f"`{name}` must be intervals such as '[5,inf)' or '(0,1];[3,4)', but is {short(value)}.{hint}"
+
+
+def _is_interval(text: str) -> bool:
+    text = text.strip()
+    try:
+        low, high = map(float, text[1:-1].split(","))
+    except ValueError:
+        return False
+    return text[0] in "([" and text[-1] in ")]" and low <= high
+
+
+def mistakes_of_metrics(config: OptionValues) -> list[str]:
+    """List the mistakes in ``metrics``, ``topk`` and ``valid_metric``, for any model, in words."""
+    from recbole.evaluator.register import metrics_dict  # checks are imported where RecBole is not, too
+
+    metrics, topk, chosen = config["metrics"], config["topk"], str(config["valid_metric"])
+    metrics = [metrics] if isinstance(metrics, str) else metrics
+    topk = topk if isinstance(topk, (list, tuple)) else [topk]
+    if not isinstance(metrics, (list, tuple)) or not metrics:
+        return [f"`metrics` must be a list such as ['NDCG', 'MRR'], but is {short(metrics)}."]
+    if not topk or not all(map(whole(1).accepts, topk)):
+        return [f"`topk` must be a whole number from 1, or a list of these, but is {short(config['topk'])}."]
+    names = [str(metric).lower() for metric in metrics]
+    known = sorted(kind.__name__ for kind in metrics_dict.values())
+    for name, metric in zip(names, metrics, strict=True):
+        if name not in metrics_dict:
+            near = "Hit" if name in ("hr", "hitrate", "hitratio") else nearest(name, known)
+            hint = f"; did you mean {near}?" if near else "."
+            return [f"`metrics`: {short(metric)} is not one of {known}{hint}"]
+    mistakes = []
+    single = [name in _SINGLE_SCORES for name in names]
+    modes = _modes(config["eval_args"])
+    if any(single) != all(single) or ("full" in modes and any(single)) or ("labeled" in modes and not all(single)):
+        mistakes.append(
+            f"`metrics` {short_list(metrics)} cannot be computed with `eval_args` mode {short_list(modes)}: AUC, "
+            "LogLoss, MAE and RMSE stand alone and need labeled, uni100 or pop100; all others full, uni100 or pop100."
+        )
+    name, _, k = chosen.partition("@")
+    if name.lower() not in names or k not in ([""] if name.lower() in _WITHOUT_K else map(str, topk)):
+        mistakes.append(
+            f"`valid_metric` must be one of `metrics` {short_list(metrics)} at one of `topk` {short_list(topk)}, but "
+            f"is {short(chosen)} instead."
+        )
+    return mistakes
+
+
+def is_known(name: str, known: Iterable[str] = ()) -> bool:
+    """Tell whether an option is read: by us, by any model of RecBole, or as one of ``known``."""
+    return name in OPTIONS or name in {*known} or name in known_to_recbole()
+
+
+def unknown_names(written: Iterable[str], known: Iterable[str], refuse_all: bool) -> list[str]:
+    """List the unknown names, each with the name that was probably meant, and the option that accepts them.
+
+    Unless all are refused, as in a program of the user's own, those that are near no name of ours are noted in the log.
+    """
+    known = {*known}
+    ours = sorted({*OPTIONS, *known})
+    mistakes, others = [], []
+    for name in sorted(name for name in {*written} if not is_known(name, known)):
+        near = nearest(name.replace("-", "_"), ours)
+        if refuse_all:
+            near = near or nearest(name, sorted({*ours, *known_to_recbole()}))
+            hint = f"did you mean `{near}`?" if near else "neither RecBole nor BERT4Rec has an option of this name."
+            mistakes.append(f"`{name}`: {hint}")
+        elif near:
+            mistakes.append(f"`{name}`: did you mean `{near}`?")
+        else:
+            others.append(name)
+    if others:
+        getLogger().warning(f"read by neither RecBole nor BERT4Rec: {', '.join(others)}")
+    return [*mistakes, "`allow_unknown: True` accepts names that nobody reads."] if mistakes else []
+
+
+@cache
+def known_to_every_model() -> frozenset[str]:
+    """Collect the options that RecBole reads for any model: those of its lists and its property files."""
+    root = folder_of_recbole()
+    lists = runpy.run_path(str(root / "utils" / "argument_list.py"))  # without its package, which takes seconds
+    listed = (names for name, names in lists.items() if name.endswith("_arguments"))
+    files = (file for file in (root / "properties").rglob("*.yaml") if file.parent.name != "model")
+    return frozenset(_UNLISTED.union(described_in(files), *listed))
+
+
+@cache
+def known_to_recbole() -> frozenset[str]:
+    """Collect the options of RecBole and of all its models."""
+    return known_to_every_model().union(described_in((folder_of_recbole() / "properties" / "model").glob("*.yaml")))
+
+
+def described_in(files: Iterable[Path]) -> dict[str, tuple[str, str]]:
+    """Return the default of each option of property files, as it is written there, and its comment."""
+    lines = (line.partition(":") for file in files for line in file.read_text("utf-8").splitlines())
+    parts = ((name, rest.partition("#")) for name, colon, rest in lines if colon and name.isidentifier())
+    return {name: (default.strip(), comment.strip()) for name, (default, _, comment) in parts}
+
+
+def read_options(file: str | Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the options of a configuration file, which may not trust pickles; a dictionary is returned as it is."""
+    if isinstance(file, Mapping):
+        return file
+    options = read_yaml(file)
+    if "trust_pickles" in options:
+        raise UserError(f"{file} sets `trust_pickles`; a file may come from elsewhere: say it on the command line")
+    return options

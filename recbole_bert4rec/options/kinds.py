@@ -1,13 +1,14 @@
-"""The kinds of values of options; each describes in words what it accepts."""
+"""Kinds of values of options; each says in words what it accepts."""
 
 from __future__ import annotations
 
+import ast
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, Protocol, TypeGuard
+from typing import Any, TypeGuard
 
 from recbole_bert4rec.system.errors import short
 
@@ -15,17 +16,30 @@ AUTO = "auto"
 """A value that the data decide."""
 
 
-class Kind(Protocol):
-    """A set of values."""
+@dataclass(frozen=True)
+class Kind:
+    """A set of values: words to follow "must be", a test of a value, and the values if they are a few names."""
 
-    @property
-    def wanted(self) -> str:
-        """Describe the values, to follow "must be"."""
-        ...
+    wanted: str
+    accepts: Callable[[object], bool]
+    names: tuple[str, ...] = ()
 
-    def accepts(self, value: object) -> bool:
-        """Tell whether ``value`` is one of the set."""
-        ...
+
+SWITCH = Kind("one of [True, False]", lambda value: isinstance(value, bool))
+"""True or False; 1 and 0 are not."""
+
+
+def anything(wanted: str) -> Kind:
+    """Return values that are checked elsewhere, or by RecBole; ``wanted`` documents them."""
+    return Kind(wanted, lambda value: True)
+
+
+def whole(low: int) -> Kind:
+    """Return the whole numbers from ``low`` on; True and False are none."""
+    return Kind(
+        f"a whole number at least {low}",
+        lambda value: not isinstance(value, bool) and isinstance(value, Integral) and int(value) >= low,
+    )
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
@@ -35,157 +49,45 @@ def is_number(value: object) -> TypeGuard[int | float]:
     return -sys.float_info.max <= value <= sys.float_info.max
 
 
-@dataclass(frozen=True)
-class Whole:
-    """Whole numbers from ``low`` on."""
+def real(low: float, high: float = math.inf, brackets: str = "[)") -> Kind:
+    """Return the finite numbers of an interval; ``brackets`` say whether its ends belong to it."""
+    upper = "" if math.isinf(high) else f" and {'at most' if brackets[1] == ']' else 'below'} {high:g}"
 
-    low: int
-
-    @property
-    def wanted(self) -> str:
-        """Describe the values."""
-        return f"a whole number at least {self.low}"
-
-    def accepts(self, value: object) -> bool:
-        """Tell whether ``value`` is such a number; True and False are none."""
-        return not isinstance(value, bool) and isinstance(value, Integral) and int(value) >= self.low
-
-
-@dataclass(frozen=True)
-class Real:
-    """Numbers of an interval; ``brackets`` say whether its ends belong to it."""
-
-    low: float
-    high: float = math.inf
-    brackets: str = "[)"
-
-    @property
-    def wanted(self) -> str:
-        """Describe the values."""
-        upper = (
-            "" if math.isinf(self.high) else f" and {'at most' if self.brackets[1] == ']' else 'below'} {self.high:g}"
+    def accepts(value: object) -> bool:
+        return is_number(value) and (
+            low < value < high or (value == low and brackets[0] == "[") or (value == high and brackets[1] == "]")
         )
-        return f"a number {'at least' if self.brackets[0] == '[' else 'above'} {self.low:g}{upper}"
 
-    def accepts(self, value: object) -> bool:
-        """Tell whether ``value`` is a finite number of the interval; True and False are none."""
-        if not is_number(value):
-            return False
-        above = value >= self.low if self.brackets[0] == "[" else value > self.low
-        below = value <= self.high if self.brackets[1] == "]" else value < self.high
-        return above and below
+    return Kind(f"a number {'at least' if brackets[0] == '[' else 'above'} {low:g}{upper}", accepts)
 
 
-@dataclass(frozen=True)
-class OneOf:
-    """Some names."""
-
-    names: tuple[str, ...]
-
-    @property
-    def wanted(self) -> str:
-        """Describe the values."""
-        return f"one of {list(self.names)}"
-
-    def accepts(self, value: object) -> bool:
-        """Tell whether ``value`` is one of the names."""
-        return isinstance(value, str) and value in self.names
+def one_of(*names: str) -> Kind:
+    """Return some names."""
+    return Kind(f"one of {list(names)}", lambda value: isinstance(value, str) and value in names, names)
 
 
-@dataclass(frozen=True)
-class NonEmpty:
-    """Texts that are not empty."""
-
-    wanted = "a text"
-
-    def accepts(self, value: object) -> bool:
-        """Tell whether ``value`` is such a text."""
-        return isinstance(value, str) and value != ""
+def some_of(*names: str) -> Kind:
+    """Return lists of some of the names."""
+    return Kind(f"a list of some of {list(names)}, or []", lambda value: _are_texts(value) and {*value} <= {*names})
 
 
-@dataclass(frozen=True)
-class Switch:
-    """True or False."""
-
-    wanted = "one of [True, False]"
-
-    def accepts(self, value: object) -> bool:
-        """Tell whether ``value`` is True or False; 1 and 0 are not."""
-        return isinstance(value, bool)
+def lists(plural: str, alone: bool = False) -> Kind:
+    """Return lists of texts; with ``alone`` a single text, too."""
+    return Kind(f"a list of {plural}, or []", lambda value: _are_texts(value) or (alone and isinstance(value, str)))
 
 
-@dataclass(frozen=True)
-class _Or:
-    """Values of another kind, and one more value, which YAML calls ``name``."""
-
-    kind: Kind
-    value: object
-    name: str
-
-    @property
-    def wanted(self) -> str:
-        """Describe the values."""
-        return f"{self.kind.wanted}, or {self.name}"
-
-    def accepts(self, value: object) -> bool:
-        """Tell whether ``value`` is that one or of the kind."""
-        return value == self.value or self.kind.accepts(value)
+def _are_texts(value: object) -> TypeGuard[list[str]]:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
 
 
 def or_null(kind: Kind) -> Kind:
     """Return the values of ``kind``, and null."""
-    return _Or(kind, None, "null")
+    return Kind(f"{kind.wanted}, or null", lambda value: value is None or kind.accepts(value), kind.names)
 
 
 def or_auto(kind: Kind) -> Kind:
-    """Return the values of ``kind``, and ``auto``; :mod:`~recbole_bert4rec.options.auto` replaces it by one of them."""
-    return _Or(kind, AUTO, AUTO)
-
-
-@dataclass(frozen=True)
-class SomeOf:
-    """Lists of some of ``names``, or of any texts if there are none; with ``alone`` a single text, too."""
-
-    names: tuple[str, ...] = ()
-    plural: str = "names"
-    alone: bool = False
-
-    @property
-    def wanted(self) -> str:
-        """Describe the values."""
-        if self.names:
-            return f"a list of some of {list(self.names)}, or []"
-        return f"a list of {self.plural}, or []"
-
-    def accepts(self, value: object) -> bool:
-        """Tell whether ``value`` is such a list."""
-        if not isinstance(value, list):
-            return self.alone and isinstance(value, str)
-        return all(isinstance(name, str) and (not self.names or name in self.names) for name in value)
-
-
-@dataclass(frozen=True)
-class Clipping:
-    """Keyword arguments of torch's ``clip_grad_norm_``."""
-
-    wanted = "a dictionary such as {'max_norm': 5.0}"
-
-    def accepts(self, value: object) -> bool:
-        """Tell whether ``value`` is such a dictionary."""
-        if not isinstance(value, dict) or "max_norm" not in value or set(value) - {"max_norm", "norm_type"}:
-            return False
-        return all(map(Real(0, brackets="()").accepts, value.values()))
-
-
-@dataclass(frozen=True)
-class Anything:
-    """Values that are not checked one by one; ``wanted`` documents them."""
-
-    wanted: str
-
-    def accepts(self, value: object) -> bool:
-        """Accept every value."""
-        return True
+    """Return the values of ``kind``, and ``auto``, which :mod:`~recbole_bert4rec.options.auto` replaces."""
+    return Kind(f"{kind.wanted}, or {AUTO}", lambda value: value == AUTO or kind.accepts(value), kind.names)
 
 
 def misfits(config: Mapping[str, Any], kinds: Mapping[str, Kind]) -> list[str]:
@@ -195,3 +97,15 @@ def misfits(config: Mapping[str, Any], kinds: Mapping[str, Kind]) -> list[str]:
         for name, kind in kinds.items()
         if not kind.accepts(config.get(name))
     ]
+
+
+def literal(text: str) -> Any:
+    """Return the Python value that a text spells (booleans in lower case, too); the text itself if it spells none."""
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return text
+    # the types that RecBole lets through; bytes, sets, complex numbers and `...` stay texts
+    return value if value is None or isinstance(value, (str, int, float, list, tuple, dict)) else text

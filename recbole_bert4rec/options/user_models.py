@@ -15,9 +15,9 @@ import sys
 from pathlib import Path
 from typing import TypeGuard
 
-from recbole_bert4rec.options.known import READ
 from recbole_bert4rec.system.constants import MODEL_NAME, OUR_MODELS, STOCK_MODEL_NAME
-from recbole_bert4rec.system.errors import UserError, nearest, reason_of, short
+from recbole_bert4rec.system.environment import folder_of_recbole
+from recbole_bert4rec.system.errors import UserError, reason_of, short
 
 SHIPPED = {"GRU4RecPlus": "recbole_bert4rec.plugin.baselines"}
 """Models that come with the package besides BERT4Rec, and their modules; each has RecBole's trainer and checkpoints."""
@@ -29,28 +29,23 @@ _OTHERS = {"recbole", "recbole_bert4rec", "torch", *sys.stdlib_module_names} - {
 """Packages whose classes are not models of the user's."""
 
 
-def known_as(model: str | type) -> str:
+def known_as(model: Model) -> str:
     """Return the name by which RecBole finds a model; one of the user's own is known from now on."""
-    if isinstance(model, str):
-        if ":" not in model:
-            return model
-        model_class, named = _imported(model), model
-    else:
-        model_class, named = model, f"model={short(model)}"
-    if isinstance(model_class, type) and (name := _name_in_recbole(model_class)) is not None:
-        return name
-    if not _is_model(model_class):
-        raise UserError(f"{named} is not a model of RecBole; a model is a subclass of BERT4Rec or of one of RecBole's")
-    _KNOWN[model_class.__name__] = model_class
-    return model_class.__name__
+    return class_name(chosen(model))
 
 
 def chosen(model: Model) -> Model:
     """Return the class of a model that the user gives or writes as ``module:Class``, or else RecBole's name of it."""
-    name = known_as(model)
-    if isinstance(model, str):
-        return _KNOWN[name] if ":" in model and name in _KNOWN else class_of(name) or name
-    return name if _name_in_recbole(model) is not None else model
+    if isinstance(model, str) and ":" not in model:
+        return class_of(model) or model
+    model_class = _imported(model) if isinstance(model, str) else model
+    if isinstance(model_class, type) and (name := _name_in_recbole(model_class)) is not None:
+        return name
+    if not _is_model(model_class):
+        named = model if isinstance(model, str) else f"model={short(model)}"
+        raise UserError(f"{named} is not a model of RecBole; a model is a subclass of BERT4Rec or of one of RecBole's")
+    _KNOWN[model_class.__name__] = model_class
+    return model_class
 
 
 def named_in_file(model: str, where: str) -> Model:
@@ -81,26 +76,26 @@ def known_models() -> set[str]:
 
 def models_of_others() -> set[str]:
     """Return the names of RecBole's models and of this package's."""
-    from recbole_bert4rec.options.recboles import models_of_recbole  # reads YAML, which `load` does without
+    files = (folder_of_recbole() / "properties" / "model").iterdir()
+    return {*(file.stem for file in files), STOCK_MODEL_NAME, *SHIPPED, *OUR_MODELS}
 
-    return {*models_of_recbole(), STOCK_MODEL_NAME, *SHIPPED, *OUR_MODELS}
+
+def _lineage(model: Model) -> tuple[type, ...]:
+    model_class = class_of(model) if isinstance(model, str) else model
+    return () if model_class is None else model_class.__mro__
 
 
 def parent_of(model: Model) -> str:
     """Return the nearest model of RecBole or of this package that a model comes from, or else its own name."""
-    model_class = class_of(model) if isinstance(model, str) else model
-    lineage = () if model_class is None else model_class.__mro__
-    return next(filter(None, map(_name_in_recbole, lineage)), model if isinstance(model, str) else model.__name__)
+    return next(
+        filter(None, map(_name_in_recbole, _lineage(model))), model if isinstance(model, str) else model.__name__
+    )
 
 
 def is_ours(model: Model) -> bool:
-    """Tell whether a model is BERT4Rec, under one of its names or as a subclass.
-
-    A class that comes from no model of RecBole is not, whatever its name.
-    """
-    if isinstance(model, str):
-        return parent_of(model) in OUR_MODELS
-    return any(_name_in_recbole(parent) in OUR_MODELS for parent in model.__mro__)
+    """Tell whether a model is BERT4Rec, under one of its names or as a subclass; the name of a class says nothing."""
+    lineage = _lineage(model)
+    return any(_name_in_recbole(parent) in OUR_MODELS for parent in lineage) if lineage else model in OUR_MODELS
 
 
 def source_of(model: Model) -> str:
@@ -124,38 +119,35 @@ def importable(model: str | type) -> str:
 
 def property_files(model: Model) -> list[Path]:
     """Return the user's own files of defaults: ``CLASS.yaml`` beside the module of each class, the parents' first."""
-    modules = [(parent.__name__, file) for parent in _classes_of(model) if (file := _file_of(parent))]
-    files = [Path(file).with_name(f"{name}.yaml") for name, file in reversed(modules)]
+    modules = [(parent, getattr(sys.modules.get(parent.__module__), "__file__", None)) for parent in _own(model)]
+    files = [Path(file).with_name(f"{parent.__name__}.yaml") for parent, file in reversed(modules) if file]
     return [file for file in files if file.is_file()]
 
 
 def options_read_by(model: Model) -> set[str]:
     """Collect the options that the code of a user's model reads as ``config["option"]``."""
-    return {option for parent in _classes_of(model) for option in re.findall(READ, _source(parent))}
+    return {name for source in _sources(model) for name in re.findall(r"config\[[\"'](\w+)[\"']\]", source)}
 
 
 def digest_of_code(model: Model) -> str | None:
     """Return a digest of the code of a user's own model; None for other models."""
-    sources = [_source(parent) for parent in _classes_of(model)]
+    sources = _sources(model)
     return hashlib.sha256("\0".join(sources).encode()).hexdigest() if sources else None
 
 
-def _classes_of(model: Model) -> list[type]:
+def _own(model: Model) -> list[type]:
     """Return a user's model and its parents, without RecBole's classes, torch's and ours."""
-    model_class = class_of(model) if isinstance(model, str) else model
-    lineage = () if model_class is None else model_class.__mro__
-    return [parent for parent in lineage if parent.__module__.partition(".")[0] not in _OTHERS]
+    return [parent for parent in _lineage(model) if parent.__module__.partition(".")[0] not in _OTHERS]
 
 
-def _file_of(model_class: type) -> str | None:
-    return getattr(sys.modules.get(model_class.__module__), "__file__", None)
-
-
-def _source(model_class: type) -> str:
-    try:
-        return inspect.getsource(model_class)
-    except (OSError, TypeError):  # typed at a prompt
-        return ""
+def _sources(model: Model) -> list[str]:
+    sources = []
+    for parent in _own(model):
+        try:
+            sources.append(inspect.getsource(parent))
+        except (OSError, TypeError):  # typed at a prompt
+            sources.append("")
+    return sources
 
 
 def _name_in_recbole(model_class: type) -> str | None:
@@ -187,14 +179,10 @@ def _imported(named: str) -> object:
     try:
         module = importlib.import_module(module_name)
     except Exception as error:
-        if isinstance(error, ModuleNotFoundError) and f"{module_name}.".startswith(f"{error.name}."):
-            raise UserError(
-                f"--model={named}: there is no module {error.name}, neither installed nor in {folder}"
-            ) from error
-        raise UserError(f"--model={named}: {module_name} cannot be imported: {reason_of(error)}") from error
+        raise UserError(
+            f"--model={named}: {module_name}, installed or in {folder}, cannot be imported: {reason_of(error)}"
+        ) from error
     if hasattr(module, name):
         return getattr(module, name)
     models = [word for word, value in vars(module).items() if _is_model(value) and value.__module__ == module.__name__]
-    near = nearest(name, models)
-    hint = f"did you mean {near}?" if near else f"its models are {', '.join(models) or 'none'}"
-    raise UserError(f"--model={named}: {module_name} has no {name}; {hint}")
+    raise UserError(f"--model={named}: {module_name} has no {name}; its models are {', '.join(models) or 'none'}")

@@ -17,8 +17,8 @@ from recbole_bert4rec.core.batching import covering_windows
 from recbole_bert4rec.core.losses import bpr_max, mask_weights, sampled_scores, sampled_softmax
 from recbole_bert4rec.core.negatives import SharedNegatives
 from recbole_bert4rec.core.objectives import next_items
-from recbole_bert4rec.options.checks import mistakes_of_values
-from recbole_bert4rec.options.kinds import Kind, OneOf, Real, Whole
+from recbole_bert4rec.options.kinds import Kind, misfits, one_of, real, whole
+from recbole_bert4rec.options.table import OPTIONS
 from recbole_bert4rec.options.user_models import SHIPPED
 from recbole_bert4rec.plugin.config import CAUSAL_MODELS
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
@@ -44,7 +44,7 @@ def has_user_rows(config: Config) -> bool:
         return True
     if config["training_rows"] is None or config.model_class.__name__ not in CAUSAL_MODELS:
         return False
-    mistakes = mistakes_of_values(config.final_config_dict, ["training_rows"])
+    mistakes = misfits(config.final_config_dict, {"training_rows": OPTIONS["training_rows"].kind})
     if config["loss_type"] != "CE":
         mistakes.append(f"`training_rows` user needs `loss_type` CE, but the loss is {config['loss_type']}.")
     if mistakes:
@@ -126,15 +126,15 @@ class GRU4RecPlus(WindowModel):
 
     option_kinds = MappingProxyType(
         {
-            "embedding_size": Whole(1),
-            "hidden_size": Whole(1),
-            "num_layers": Whole(1),
-            "dropout_prob": Real(0, 1),
-            "loss_type": OneOf(("BPR-max", "CE")),
-            "n_sample": Whole(0),
-            "sample_alpha": Real(0, 1, "[]"),
-            "bpreg": Real(0),
-            "training_rows": OneOf(("user",)),
+            "embedding_size": whole(1),
+            "hidden_size": whole(1),
+            "num_layers": whole(1),
+            "dropout_prob": real(0, 1),
+            "loss_type": one_of("BPR-max", "CE"),
+            "n_sample": whole(0),
+            "sample_alpha": real(0, 1, "[]"),
+            "bpreg": real(0),
+            "training_rows": one_of("user"),
         }
     )
 

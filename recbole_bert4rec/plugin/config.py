@@ -26,17 +26,15 @@ from recbole.utils import ModelType
 
 from recbole_bert4rec.checkpoints import is_plain, without_places
 from recbole_bert4rec.options.checks import (
-    Kinds,
+    is_known,
+    known_to_every_model,
     mistakes_of_another_model,
     mistakes_of_options,
     take_numbers,
     unknown_names,
 )
-from recbole_bert4rec.options.flags import literal
-from recbole_bert4rec.options.kinds import AUTO, misfits
-from recbole_bert4rec.options.known import FOLLOWED_BY_ALL, is_known, known_to_every_model
-from recbole_bert4rec.options.recboles import documented_in
-from recbole_bert4rec.options.table import OPTIONS, OURS_ONLY, SHAPES_DATA
+from recbole_bert4rec.options.kinds import AUTO, literal, misfits
+from recbole_bert4rec.options.table import FOLLOWED_BY_ALL, OPTIONS, OURS_ONLY, SHAPES_DATA
 from recbole_bert4rec.options.user_models import (
     SHIPPED,
     Model,
@@ -268,12 +266,12 @@ def check_options(config: Config, refuse_unknown: bool) -> None:
     arguments = final["eval_args"]
     if final["MODEL_TYPE"] == ModelType.SEQUENTIAL and isinstance(arguments, dict):
         final["eval_args"] = {**SEQUENTIAL_SPLIT, **arguments}
-    written, documented = _understood(config)
+    written = _understood(config)
     if is_ours(model_class):
-        mistakes = mistakes_of_options(final, written, documented)
+        mistakes = mistakes_of_options(final)
     else:
         mistakes = misfits(final, getattr(model_class, "option_kinds", {}))  # GRU4RecPlus has some of its own
-        mistakes += mistakes_of_another_model(final, written, config.model, documented)
+        mistakes += mistakes_of_another_model(final, written)
     if not final.get("allow_unknown"):  # a checkpoint's were accepted when it was made
         new = written - _layers(config).stored.keys()
         mistakes += unknown_names(new, known_to(config), refuse_unknown)
@@ -282,7 +280,7 @@ def check_options(config: Config, refuse_unknown: bool) -> None:
     _choose_device(config)
 
 
-def _understood(config: Config) -> tuple[set[str], Kinds]:
+def _understood(config: Config) -> set[str]:
     """Take the options as RecBole's users write them: numpy's numbers, texts that are numbers, ``Adam``."""
     for values in (config.external_config_dict, config.final_config_dict):
         for name, value in values.items():
@@ -290,11 +288,10 @@ def _understood(config: Config) -> tuple[set[str], Kinds]:
             if name in NAMES_OF_COLUMNS and isinstance(value, int) and not isinstance(value, bool):
                 values[name] = str(value)
     final, written = config.final_config_dict, _written(config)
-    documented = documented_in(map(Path, property_files(config.model_class)))
-    take_numbers(final, written, parent_of(config.model_class), documented)
+    take_numbers(final, written, config.internal_config_dict)
     if isinstance(final["learner"], str):
         final["learner"] = final["learner"].lower()  # as RecBole compares it
-    return written, documented
+    return written
 
 
 def _plain(value: object) -> object:

@@ -30,7 +30,7 @@ from recbole_bert4rec.logs.atomic import (
 from recbole_bert4rec.logs.conversion import folder_read, has_quotes, read_record
 from recbole_bert4rec.logs.item_vectors import ItemVectors, read_item_vectors
 from recbole_bert4rec.logs.reader import keeping_ids, read_columns, without_quotes
-from recbole_bert4rec.options.evaluation import mistake_of_interval
+from recbole_bert4rec.options.checks import mistake_of_interval
 from recbole_bert4rec.plugin.split import build_by_global_time, splits_by_global_time
 from recbole_bert4rec.system.constants import FOR_THE_USER, PADDING
 from recbole_bert4rec.system.errors import UserError, short, short_list

@@ -17,7 +17,7 @@ from recbole.data.interaction import Interaction
 from recbole.utils import set_color
 
 from recbole_bert4rec.core.segments import index_within_segment, runs
-from recbole_bert4rec.options.global_time import mistakes_of_global_time
+from recbole_bert4rec.options.checks import mistakes_of_split
 from recbole_bert4rec.system.errors import UserError
 
 PARTS = ("train", "valid", "test")
@@ -126,7 +126,7 @@ def build_by_global_time(dataset: Any) -> list[Any]:
     if dataset.time_field not in dataset.inter_feat:
         raise UserError(f"eval_args: split GT needs the time column {dataset.time_field!r}; name it in load_col")
     rule: Any = dataset.config["eval_args"]["split"]["GT"]
-    if mistakes := mistakes_of_global_time(rule):
+    if mistakes := mistakes_of_split({"GT": rule}):
         raise UserError(" ".join(mistakes))
     validation = rule.get("validation", "GT")
     users, times = (np.asarray(dataset.inter_feat[field]) for field in (dataset.uid_field, dataset.time_field))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from recbole_bert4rec.options.kinds import AUTO, Kind, Switch, or_auto
+from recbole_bert4rec.options.kinds import AUTO, SWITCH, Kind, or_auto
 from recbole_bert4rec.system.errors import UserError, short
 
 
@@ -44,7 +44,7 @@ class ViewedRule(NamedTuple):
 
     def decide(self, filter_viewed: object) -> bool:
         """Return whether they are left out, given the argument of that name."""
-        check("filter_viewed", filter_viewed, or_auto(Switch()))
+        check("filter_viewed", filter_viewed, or_auto(SWITCH))
         return self.left_out if filter_viewed == AUTO else bool(filter_viewed)
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from recbole_bert4rec.logs.times import no_times
-from recbole_bert4rec.options.kinds import Switch, Whole, or_null
+from recbole_bert4rec.options.kinds import SWITCH, or_null, whole
 from recbole_bert4rec.recommend.answers import (
     NobodyError,
     Vectors,
@@ -60,7 +60,7 @@ class BaseRecommender:
         stored: Histories | None,
         batch_size: int,
     ) -> None:
-        check("batch_size", batch_size, Whole(1))
+        check("batch_size", batch_size, whole(1))
         self._scorer, self._items, self.fields, self.dates = scorer, items, fields, dates
         self._exclude_seen, self.stored, self.batch_size = exclude_seen, stored, batch_size
 
@@ -126,7 +126,7 @@ class BaseRecommender:
         Raises:
             UserError: an argument has a value that it cannot have.
         """
-        check("k", k, Whole(1))
+        check("k", k, whole(1))
         leave_out = self.viewed.decide(filter_viewed)
         known = self.read(histories)
         for_all, by_user = (None, exclude) if isinstance(exclude, Mapping) else (exclude, None)
@@ -215,7 +215,7 @@ class BaseRecommender:
             UserError: an argument has a value that it cannot have.
         """
         for k in topk:
-            check("topk", k, Whole(1))
+            check("topk", k, whole(1))
         known = self.read(histories)
         if targets is None:
             known, wanted = known.without_last()
@@ -302,7 +302,7 @@ class BaseRecommender:
         self, histories: Histories, targets: NDArray[np.int64], filter_viewed: bool | None
     ) -> tuple[NDArray[np.int64], Floats]:
         """Return rank, from 1, and score of each history's target; those of a target that is padding mean nothing."""
-        check("filter_viewed", filter_viewed, or_null(Switch()))
+        check("filter_viewed", filter_viewed, or_null(SWITCH))
         leave_out = self._exclude_seen if filter_viewed is None else filter_viewed
         ranks = np.empty(len(histories), dtype=np.int64)
         values = np.empty(len(histories), dtype=np.float32)

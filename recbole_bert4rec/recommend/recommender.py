@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from recbole_bert4rec.core.ranker import Catalogue, Ranker
-from recbole_bert4rec.options.kinds import Whole
+from recbole_bert4rec.options.kinds import whole
 from recbole_bert4rec.recommend.answers import Vectors, check
 from recbole_bert4rec.recommend.base import BATCH_SIZE, BaseRecommender
 from recbole_bert4rec.recommend.histories import Dates, Histories
@@ -78,7 +78,7 @@ class Recommender(BaseRecommender):
         Raises:
             UserError: the model does not know one of the items.
         """
-        check("k", k, Whole(1))
+        check("k", k, whole(1))
         targets = torch.from_numpy(self._items.known(items, "items")).to(self._torch.device)
         vectors = F.normalize(self.ranker.encoder.catalogue, dim=1)
         bias = vectors.new_zeros(len(vectors))

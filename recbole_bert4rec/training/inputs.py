@@ -17,9 +17,7 @@ from recbole_bert4rec.logs.conversion import read_record
 from recbole_bert4rec.logs.logs import data_set_name, is_table
 from recbole_bert4rec.logs.reading import Reading, names_with_commas
 from recbole_bert4rec.logs.table import convert
-from recbole_bert4rec.options.evaluation import mistakes_of_metrics
-from recbole_bert4rec.options.flags import literal
-from recbole_bert4rec.options.kinds import misfits
+from recbole_bert4rec.options.kinds import literal, misfits
 from recbole_bert4rec.options.table import OPTIONS, SHAPES_WEIGHTS
 from recbole_bert4rec.options.user_models import (
     Model,
@@ -54,8 +52,6 @@ def configure(request: RunRequest) -> Config:
     model, dataset, layers = resolve_inputs(request)
     _check_request(request, model)
     config = translate_errors(lambda: PluginConfig(model, dataset, layers), "the configuration")
-    if not is_ours(model) and (mistakes := mistakes_of_metrics(config)):
-        raise UserError(" ".join(mistakes))
     check_refit(config)
     if request.recommend is not None:
         check_names_of_columns(config["USER_ID_FIELD"], config["ITEM_ID_FIELD"])

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from recbole_bert4rec.checkpoints import Opened, read
-from recbole_bert4rec.options.config_files import read_options
+from recbole_bert4rec.options.checks import read_options
 from recbole_bert4rec.plugin.callbacks import Callback, Metrics
 from recbole_bert4rec.plugin.config import Layers
 from recbole_bert4rec.system.constants import SHORT

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from recbole.config import Config
 
-from recbole_bert4rec.options.config_files import read_options
+from recbole_bert4rec.options.checks import read_options
 from recbole_bert4rec.plugin.compat import trust
 from recbole_bert4rec.system.constants import FOR_THE_USER
 from recbole_bert4rec.system.environment import find_config

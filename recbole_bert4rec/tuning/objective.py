@@ -16,7 +16,7 @@ from recbole.utils import dataset_arguments
 
 from recbole_bert4rec.checkpoints import last_of, read
 from recbole_bert4rec.core.fast.denormals import denormals_as_zero
-from recbole_bert4rec.options.config_files import read_options
+from recbole_bert4rec.options.checks import read_options
 from recbole_bert4rec.plugin.callbacks import Callback
 from recbole_bert4rec.plugin.config import Layers, PluginConfig
 from recbole_bert4rec.plugin.hooks import in_program

@@ -12,8 +12,7 @@ from typing import Any
 from hyperopt import hp
 
 from recbole_bert4rec.checkpoints import is_plain
-from recbole_bert4rec.options.flags import literal
-from recbole_bert4rec.options.kinds import is_number
+from recbole_bert4rec.options.kinds import is_number, literal
 from recbole_bert4rec.options.table import NOT_SEARCHED
 from recbole_bert4rec.system.errors import UserError, short, why
 from recbole_bert4rec.system.yaml_files import parse_yaml

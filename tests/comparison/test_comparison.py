@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from recbole_bert4rec.cli.words import parse_flags
 from recbole_bert4rec.comparison.compare import _Run
 from recbole_bert4rec.comparison.comparison import Comparison, at_least, reference_config
 from recbole_bert4rec.comparison.rows import _fingerprint
-from recbole_bert4rec.options.flags import parse_flags
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.yaml_files import read_yaml
 from tests.helpers.runs import make_config

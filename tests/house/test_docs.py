@@ -15,9 +15,8 @@ import pytest
 
 from recbole_bert4rec.cli.inputs import models_of
 from recbole_bert4rec.cli.main import COMMANDS, parser_of
-from recbole_bert4rec.cli.words import joined
-from recbole_bert4rec.options.flags import parse_flags
-from recbole_bert4rec.options.known import mistakes_of_names
+from recbole_bert4rec.cli.words import joined, parse_flags
+from recbole_bert4rec.options.checks import unknown_names
 from recbole_bert4rec.options.user_models import known_as, options_read_by
 from recbole_bert4rec.system.errors import UserError
 
@@ -83,7 +82,7 @@ def mistakes_of_command(words: list[str]) -> str:
         if not COMMANDS[name].takes_options:
             return " ".join(flags)
         read = [key for model in models_of(options) for key in options_read_by(known_as(model))]
-        return " ".join(mistakes_of_names(parse_flags(flags), read))
+        return " ".join(unknown_names(parse_flags(flags), read))
     except (UserError, SystemExit) as error:
         return f"{error}"
 

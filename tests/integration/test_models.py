@@ -11,7 +11,7 @@ import torch
 from recbole.quick_start import load_data_and_model
 
 from recbole_bert4rec import run
-from recbole_bert4rec.options.models import MODEL_DEFAULTS
+from recbole_bert4rec.options.table import MODEL_DEFAULTS
 from recbole_bert4rec.system.constants import OUR_MODELS
 from tests.helpers.data import histories_to_rows, overlapping_histories
 from tests.helpers.runs import MRR_OF_3, QUIET, make_config

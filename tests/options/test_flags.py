@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from recbole_bert4rec.options.flags import parse_flags
+from recbole_bert4rec.cli.words import parse_flags
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.files import locked
 

@@ -6,19 +6,23 @@ from dataclasses import fields
 from typing import Any
 
 import pytest
+import torch
 import yaml
 
 from recbole_bert4rec.core.encoder import ACTIVATIONS, EncoderOptions
-from recbole_bert4rec.options.checks import mistakes_of_options
-from recbole_bert4rec.options.kinds import Anything, OneOf, Real, misfits
-from recbole_bert4rec.options.known import FOLLOWED_BY_ALL, known_to_recbole
+from recbole_bert4rec.options.checks import known_to_recbole, mistakes_of_options
+from recbole_bert4rec.options.kinds import misfits, real
 from recbole_bert4rec.options.table import (
     FIXED_ON_RESUME,
+    FOLLOWED_BY_ALL,
     OPTIONS,
+    OURS_ONLY,
     PROTOCOL,
     RECBOLES,
-    OnResume,
+    SECTIONS,
+    SOURCES,
     default,
+    opt,
 )
 from recbole_bert4rec.system.environment import shipped
 from recbole_bert4rec.system.errors import UserError
@@ -105,13 +109,13 @@ def test_a_bad_value_is_named_with_its_option(key: str, value: Any) -> None:
 
 
 def test_every_checked_option_has_a_bad_value_above_and_a_default() -> None:
-    checked = {name for name, option in OPTIONS.items() if not isinstance(option.kind, Anything)}
+    checked = {name for name, option in OPTIONS.items() if not option.kind.accepts(object())}
     assert {key for key, _ in BAD_VALUES} == checked
     assert all(name in DEFAULTS for name in checked)
 
 
 def test_a_number_that_no_float_holds_is_refused_and_shown_in_short() -> None:
-    (message,) = misfits({"x": 10**400}, {"x": Real(0)})
+    (message,) = misfits({"x": 10**400}, {"x": real(0)})
     assert "`x`" in message
     assert len(message) < 200
 
@@ -129,9 +133,15 @@ def test_recbole_reads_our_defaults_from_the_property_file() -> None:
 
 
 def test_an_option_is_shared_if_another_model_of_recbole_has_it() -> None:
-    shared = known_to_recbole() | FOLLOWED_BY_ALL
-    wrong = [name for name, option in OPTIONS.items() if option.shared != (name in shared)]
-    assert wrong == ["norm"]  # RecBole's code has a dictionary of this name, but no option
+    assert set(OURS_ONLY) == set(OPTIONS) - known_to_recbole() - FOLLOWED_BY_ALL
+    assert not known_to_recbole() & FOLLOWED_BY_ALL
+
+
+def test_each_option_stands_once_with_one_source_and_words_that_are_known() -> None:
+    assert len(OPTIONS) == sum(map(len, SECTIONS.values()))
+    assert all(len(option.words & SOURCES.keys()) == 1 for option in OPTIONS.values())
+    with pytest.raises(ValueError, match="fixt"):
+        opt(1, real(0), "paper fixt")
 
 
 def test_the_encoder_takes_its_defaults_from_the_table() -> None:
@@ -144,9 +154,7 @@ def test_the_encoder_takes_its_defaults_from_the_table() -> None:
 
 
 def test_every_activation_of_the_table_can_be_computed() -> None:
-    kind = OPTIONS["hidden_act"].kind
-    assert isinstance(kind, OneOf)
-    assert set(kind.names) == set(ACTIVATIONS)
+    assert set(OPTIONS["hidden_act"].kind.names) == set(ACTIVATIONS)
 
 
 def test_every_option_that_makes_weights_or_state_must_be_the_checkpoints() -> None:
@@ -154,7 +162,7 @@ def test_every_option_that_makes_weights_or_state_must_be_the_checkpoints() -> N
         *FIXED_ON_RESUME
     }
     assert {"eval_args", "exclude_seen", "candidates", "valid_metric"} <= {*PROTOCOL}
-    assert OPTIONS["epochs"].on_resume is OnResume.FREE
+    assert "epochs" not in {*FIXED_ON_RESUME, *PROTOCOL}
 
 
 @pytest.mark.parametrize(
@@ -224,6 +232,9 @@ def test_the_values_of_other_models_are_left_to_them() -> None:
         ({"metrics": None}, "`metrics`"),
         ({"metrics": ["MRR", "HR"]}, "Hit"),
         ({"metrics": ["MRR", "NDGC"]}, "NDCG"),
+        ({"eval_args": {"mode": "labeled"}}, "'labeled'"),
+        ({"metrics": ["AUC"], "valid_metric": "AUC"}, "'full'"),
+        ({"metrics": ["AUC", "MRR"], "eval_args": {"mode": "uni9"}}, "'AUC', 'MRR'"),
         ({"valid_metric": "NDCG"}, "`valid_metric`"),
         ({"eval_args": "full"}, "`eval_args`"),
         ({"eval_args": {"splt": {"LS": "valid_only"}}}, "'splt'"),
@@ -253,6 +264,7 @@ def test_what_does_not_go_together_or_cannot_be_evaluated_is_named(changes: dict
         {"user_inter_num_interval": "[5,inf)", "val_interval": {"rating": "[3,inf);(0, 1.5]", "class": ["a"]}},
         {"eval_args": {"mode": {"valid": "uni5", "test": "full"}, "split": {"TS": [0.8, 0.1, 0.1]}}},
         {"metrics": "mrr"},
+        {"metrics": ["AUC"], "valid_metric": "auc", "eval_args": {"mode": "labeled"}},
         {"user_inter_num_interval": "[+5,Infinity)", "item_inter_num_interval": "[1_000,INF)"},
         {"user_inter_num_interval": "None"},
     ],
@@ -274,3 +286,42 @@ def test_what_recbole_understands_is_no_mistake(change: dict[str, Any]) -> None:
 )
 def test_texts_and_floats_are_the_numbers_that_an_option_takes(model: str, option: str, text: Any, value: Any) -> None:
     assert make_config(model, **{option: text})[option] == value
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+@pytest.mark.parametrize("model", ["BERT4Rec", "Pop"])
+@pytest.mark.parametrize(
+    ("option", "warned"),
+    [
+        ({"use_gpu": True, "gpu_id": 0}, "use_gpu"),
+        ({"use_gpu": True, "gpu_id": -1}, None),
+        ({"use_gpu": False, "gpu_id": 0}, None),
+        ({"device": "cuda", "allow_unknown": True}, "`device`"),
+    ],
+    ids=str,
+)
+def test_without_a_gpu_the_processor_is_taken_and_what_cannot_be_followed_is_a_warning(
+    model: str, option: dict[str, Any], warned: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("WARNING"):
+        assert make_config(model, **option)["device"].type == "cpu"
+    assert warned in caplog.text if warned else not caplog.records
+
+
+@pytest.mark.parametrize("model", ["SASRec", "Pop"])
+@pytest.mark.parametrize(
+    ("option", "named"),
+    [
+        ({"topk": "abc"}, "`topk`.*'abc'"),
+        ({"metrics": ["NDGC"]}, "NDCG"),
+        ({"valid_metric": "NDCG@7"}, "`valid_metric`"),
+        ({"eval_args": {"mode": "labeled"}}, "labeled"),
+        ({"candidates": "authors"}, "`candidates`"),
+    ],
+    ids=str,
+)
+def test_of_other_models_metrics_and_what_all_models_follow_are_checked(
+    model: str, option: dict[str, Any], named: str
+) -> None:
+    with pytest.raises(UserError, match=named):
+        make_config(model, **option)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from recbole.config import Config
 
-from recbole_bert4rec.options.config_files import read_options
+from recbole_bert4rec.options.checks import read_options
 from recbole_bert4rec.plugin.config import Layers, PluginConfig
 from recbole_bert4rec.plugin.distributed import name_of_now
 from recbole_bert4rec.system.errors import UserError

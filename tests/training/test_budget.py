@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from recbole_bert4rec.options.flags import seconds_of
+from recbole_bert4rec.cli.words import seconds_of
 from recbole_bert4rec.plugin.callbacks import Callback
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.budget import NO_END, Budget
