@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from recbole_bert4rec.system.constants import MODEL_NAME, OUR_MODELS
 from recbole_bert4rec.system.errors import UserError, nearest
-from recbole_bert4rec.system.resources import folder_of_recbole
+from recbole_bert4rec.system.environment import folder_of_recbole
 
 _UNITS = {"s": 1, "m": 60, "h": 3600}
 

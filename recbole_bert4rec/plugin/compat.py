@@ -29,7 +29,7 @@ from recbole_bert4rec import checkpoints
 from recbole_bert4rec.checkpoints import ForeignFileError
 from recbole_bert4rec.options.user_models import known_as
 from recbole_bert4rec.plugin import build
-from recbole_bert4rec.plugin.config import PluginConfig, stored_config
+from recbole_bert4rec.plugin.config import stored_config
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.scoped import StandIn, replaced
 
@@ -82,7 +82,7 @@ def load_data_and_model(model_file: str, model: str | type | None = None) -> tup
     init_seed(config["seed"], config["reproducibility"])
     recbole_logger.init_logger(config)
     getLogger().info(config)
-    ours: Any = build if isinstance(config, PluginConfig) else recbole_data
+    ours: Any = build if "item_tokens" in state else recbole_data
     dataset = ours.create_dataset(config)
     getLogger().info(dataset)
     loaders = ours.data_preparation(config, dataset)
