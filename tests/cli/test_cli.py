@@ -8,13 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from recbole.config import Config
 
 from recbole_bert4rec.cli.main import COMMANDS, main
 from recbole_bert4rec.cli.words import joined
-from recbole_bert4rec.system import extras
 
 SEARCH = ["tune", "--params_file=none.hyper"]
 BAD: list[tuple[list[str], str]] = [
@@ -46,8 +43,6 @@ BAD: list[tuple[list[str], str]] = [
     (["--recomend=top.csv"], "`--recommend`"),
     (["tune", "--params_file=a", "--max_eval=3"], "`--max_evals`"),
     (["doctor", "--x=1"], "--x=1"),
-    (["--data-path=x"], "`data_path`"),
-    (["--model=SASRec", "--qwertz=3"], "`qwertz`"),
 ]
 
 
@@ -75,14 +70,6 @@ def test_ctrl_c_is_an_exit_code_of_its_own(arguments: list[str], monkeypatch: py
     assert main(arguments) == 130
 
 
-def test_the_service_names_the_package_that_it_lacks(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(extras, "is_installed", lambda module: module != "uvicorn")
-    assert main(["serve", "--checkpoint=m.pth"]) == 1
-    assert "uvicorn" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_comes_without_torch_pandas_or_recbole(name: str) -> None:
     program = f"""
@@ -95,14 +82,6 @@ except SystemExit:
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
-
-
-def test_a_command_whose_packages_are_missing_points_to_the_doctor(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setitem(sys.modules, "recbole_bert4rec.cli.tune", None)
-    assert main(["tune"]) == 1
-    assert "doctor" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -122,12 +101,6 @@ def test_a_command_whose_packages_are_missing_points_to_the_doctor(
 )
 def test_an_option_and_its_value_may_be_two_words(words: list[str], wanted: list[str]) -> None:
     assert joined(words, {"--model", "--k"}) == wanted
-
-
-@given(st.lists(st.text(max_size=5), max_size=4))
-def test_what_is_written_with_an_equals_sign_stays_as_it_is(values: list[str]) -> None:
-    words = [f"--epochs={value}" for value in values]
-    assert joined(words, set()) == words
 
 
 @pytest.mark.parametrize(("model", "option"), [("BERT4Rec", "--warmup_steps"), ("GRU4Rec", "--dropout_prob")])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -139,11 +138,3 @@ def test_a_changed_file_of_features_makes_other_data(write_inter: Any, tmp_path:
         prints.append(_fingerprint(config))
     assert len(set(prints)) == 3
     assert _fingerprint(config) == prints[-1]
-
-
-def test_the_fingerprint_is_that_of_whole_files(write_inter: Any) -> None:
-    config = make_config("Pop", **write_inter(ROWS))
-    digest = hashlib.sha256()
-    for path in sorted(Path(config["data_path"]).glob("toy.*")):
-        digest.update(path.name.encode() + hashlib.sha256(path.read_bytes()).digest())
-    assert _fingerprint(config) == digest.hexdigest()

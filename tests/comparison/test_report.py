@@ -1,19 +1,25 @@
-"""Reports of hostile names and options: harmless in Markdown and LaTeX; and a damaged run is made again."""
+"""Reports: RecBole's metrics from ranks, hostile names harmless in Markdown and LaTeX, a damaged run made again."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
+from recbole.evaluator import metrics as recbole_metrics
 
 from recbole_bert4rec.comparison.compare import _finished
+from recbole_bert4rec.comparison.findings import distinct_metrics
 from recbole_bert4rec.comparison.report import write_comparison
 from recbole_bert4rec.comparison.results import metric_of, read_results
+from recbole_bert4rec.comparison.tables import ranks
+from tests.helpers.runs import make_config
 
 TAG = "<img src=x onerror=alert(1)>"
 USERS = [f"u{number}" for number in range(12)]
@@ -54,8 +60,9 @@ def make_folder(tmp_path: Path) -> Callable[..., Path]:
                 runs.append(f"run{number}-{seed}")
                 record = record_of(model, seed)
                 (folder / "runs" / f"{runs[-1]}.json").write_text(json.dumps(record))
-                ranks = pd.DataFrame({"user": USERS, "target": "i", "rank": RANKS})
-                ranks.to_parquet(folder / "runs" / f"{runs[-1]}.parquet")
+                pd.DataFrame({"user": USERS, "target": "i", "rank": RANKS}).to_parquet(
+                    folder / "runs" / f"{runs[-1]}.parquet"
+                )
         rules = {
             "eval_args": {"split": {"LS": "valid_and_test"}, "mode": {"valid": "full", "test": "full"}},
             "exclude_seen": False,
@@ -91,18 +98,19 @@ def report_on(folder: Path, failed: dict[str, str] | None = None) -> dict[str, s
 
 def test_no_line_of_an_option_or_a_reason_leaves_the_comments_of_the_table(make_folder: Callable[..., Path]) -> None:
     note = "a\n\\input{/etc/passwd}\r\\input{b}\u2028\\input{c}\x0b\\input{d}"
-    folder = make_folder({"plain": {"note": note}, "x\n\\input{e}": {}}, dataset="toy\n\\input{f}")
+    folder = make_folder({"plain": {"note": note}, "x\n\\input{e} N^2 #1 a_b ~ 5 % & $": {}}, dataset="toy\n\\input{f}")
     table = report_on(folder, {"run9": "it broke\n\\input{g}"})["LaTeX"]
     lines = table.splitlines()
     comments = [line for line in lines if line.startswith("%")]
     assert sum(line.count(r"\input") for line in comments) == 7
     assert not [line for line in lines if r"\input" in line and not line.startswith("%")]
-    assert any(line.startswith(r"x \textbackslash{}input\{e\} & 2 & ") for line in lines)
+    name = r"x \textbackslash{}input\{e\} N\textasciicircum{}2 \#1 a\_b \textasciitilde{} 5 \% \& \$"
+    assert any(line.startswith(f"{name} & 2 & ") for line in lines)
     assert r"\label{tab:toy-input-f}" in lines
 
 
 def test_raw_tags_links_and_columns_are_text_in_markdown(make_folder: Callable[..., Path]) -> None:
-    name = f"{TAG} | [x](javascript:alert(1)) *y*\n\n# z"
+    name = f"{TAG} | [x](javascript:alert(1)) *y*\n\n# z & b"
     texts = report_on(make_folder({name: {"note": TAG}, "b": {}}, dataset=TAG), {"run9": TAG})
     command = f"``` python run.py `{TAG}` `` ```"
     assert command in texts["Markdown"]
@@ -110,7 +118,7 @@ def test_raw_tags_links_and_columns_are_text_in_markdown(make_folder: Callable[.
     for tag in ("<u>", "</u>"):
         markdown = markdown.replace(tag, "")
     assert "<" not in markdown
-    assert "&lt;img src=x onerror=alert(1)&gt; \\| \\[x\\](javascript:alert(1)) \\*y\\* # z" in markdown
+    assert "&lt;img src=x onerror=alert(1)&gt; \\| \\[x\\](javascript:alert(1)) \\*y\\* # z &amp; b" in markdown
     assert markdown.count("\n# ") == 0
     rows = [line for line in markdown.splitlines() if line.startswith("| ")]
     assert {line.replace("\\|", "").count("|") for line in rows} == {5, 7, 8}
@@ -134,8 +142,7 @@ def test_both_formats_show_the_same_figures_and_mark_the_same_best(make_folder: 
     better["test_result"] = {"ndcg@5": 1.0, "hit@5": 1.0}
     for seed in (1, 2):
         (folder / "runs" / f"run1-{seed}.json").write_text(json.dumps({**better, "seed": seed}))
-        ranks = pd.DataFrame({"user": USERS, "target": "i", "rank": 1})
-        ranks.to_parquet(folder / "runs" / f"run1-{seed}.parquet")
+        pd.DataFrame({"user": USERS, "target": "i", "rank": 1}).to_parquet(folder / "runs" / f"run1-{seed}.parquet")
     texts = report_on(folder)
     hit = f"{metric_of(RANKS, 'hit@5').mean():.4f}"
     assert f"<u>{hit} ± 0.0000</u> |" in texts["Markdown"]
@@ -179,3 +186,29 @@ def test_a_report_has_a_table_for_each_further_protocol(make_folder: Callable[..
     assert "| model | seeds | hit@9 |" in part
     assert "| a | 2 | **0.2000 ± 0.1414** |" in part
     assert "| b | 2 | **0.2000 ± 0.0000** |" in part
+
+
+@pytest.mark.parametrize("name", ["Hit", "Recall", "Precision", "MRR", "NDCG", "MAP"])
+def test_metrics_of_ranks_equal_recboles(name: str) -> None:
+    make_config()  # makes RecBole's metrics bear NumPy 1.24 and later
+    places = np.array([1, 2, 3, 10, 11, 0, 5, 7, 1, 0])
+    hits = torch.from_numpy((places[:, None] == np.arange(1, 21)).astype(np.int64))
+    table = torch.cat([hits, torch.ones(len(places), 1, dtype=torch.int64)], dim=1)
+    settings: Any = {"topk": [1, 3, 10, 20], "metric_decimal_place": 12}
+    metric = getattr(recbole_metrics, name)(settings)
+    for key, value in metric.calculate_metric(SimpleNamespace(get=lambda _: table)).items():
+        assert metric_of(places, key).mean() == pytest.approx(value, abs=1e-12)
+
+
+def test_the_best_and_the_second_are_marked_and_ties_alike() -> None:
+    assert ranks([0.1, 0.3, 0.3, 0.2]) == [3, 1, 1, 2]
+
+
+def test_metrics_that_say_the_same_are_shown_once() -> None:
+    metrics = ["recall@10", "mrr@10", "hit@10", "precision@10", "recall@5", "ndcg@1", "map@10", "mrr@1"]
+    assert distinct_metrics(metrics) == {
+        "recall@10": ["hit@10", "precision@10"],
+        "mrr@10": ["map@10"],
+        "recall@5": [],
+        "ndcg@1": ["mrr@1"],
+    }

@@ -76,7 +76,6 @@ def test_a_variant_s_options_win_over_files_and_flags_and_may_name_a_model(tmp_p
 
 EFFECTS: list[tuple[str, dict[str, Any], list[str]]] = [
     ("SASRec", {"mask_ratio": 0.3}, ["a: ", "`mask_ratio`", "SASRec"]),
-    ("SASRec", {"window": "last"}, ["a: ", "`window`", "SASRec"]),
     ("BERT4RecPlus", {"mask_ratio": 0.3}, ["a: ", "`mask_ratio`", "cloze"]),
     ("BERT4Rec", {"mask_ratoi": 0.1}, ["a: ", "`mask_ratio`"]),
     ("BERT4Rec", {"mask_ratio": 1.5}, ["a: ", "`mask_ratio`", "1.5"]),

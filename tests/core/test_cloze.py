@@ -69,15 +69,6 @@ def test_ft_ratio_one_masks_the_last_item_only_and_zero_never_forces_it() -> Non
     assert (share[:-1] - 0.7 * 0.217).abs().max() < 0.02
 
 
-def test_a_ratio_of_one_masks_everything() -> None:
-    item_seq, lengths = padded([[1, 2, 3], [4]])
-    masked = cloze(item_seq, lengths, MASK, epoch_generator(0, 0), 1.0)
-    shown, labels = reference.cloze(item_seq, MASK, 1.0)
-    assert torch.equal(masked.item_seq, shown)
-    assert torch.equal(masked.labels, labels[labels != reference.NO_LABEL])
-    assert shown.tolist() == [[MASK, MASK, MASK], [MASK, 0, 0]]
-
-
 def test_shares_of_bert_show_mask_random_and_own_item() -> None:
     item_seq = torch.full((2000, 50), 5)
     lengths = torch.full((2000,), 50)
@@ -93,6 +84,7 @@ def test_shares_of_bert_show_mask_random_and_own_item() -> None:
 
 @given(sequences_strategy, st.integers(2, 60))
 def test_append_mask_shows_the_latest_items_as_the_paper_does(sequences: list[list[int]], max_length: int) -> None:
+    sequences = [*sequences, []]
     item_seq, lengths = padded(sequences)
     shown, position = append_mask(item_seq, lengths, MASK, max_length)
     latest, _ = padded([sequence[-(max_length - 1) :] for sequence in sequences])

@@ -31,46 +31,34 @@ def test_denormals_are_zero_inside_the_block_alone_which_ends_with_an_error_too(
     assert not are_zero()
 
 
-def test_a_run_takes_them_as_zero_in_training(write_inter: Any, seen_in_training: Any) -> None:
-    seen = seen_in_training(are_zero)
-    run(options={**QUIET, **write_inter(CYCLE), "hidden_size": 16, "epochs": 1})
-    assert seen == {True}
-    assert not are_zero()
-
-
-def test_a_trial_of_a_search_does_too(write_inter: Any, seen_in_training: Any) -> None:
+@pytest.mark.parametrize("is_trial", [False, True])
+def test_a_run_and_a_trial_of_a_search_take_them_as_zero_in_training(
+    is_trial: bool, write_inter: Any, seen_in_training: Any
+) -> None:
     seen = seen_in_training(are_zero)
     options = {**QUIET, **write_inter(CYCLE), "hidden_size": 16, "epochs": 1}
-    run_trial(Task("BERT4Rec", options.pop("dataset"), fixed=options), {}, None, None, lambda news: None)
+    dataset = options.pop("dataset")
+    if is_trial:
+        run_trial(Task("BERT4Rec", dataset, fixed=options), {}, None, None, lambda news: None)
+    else:
+        run(dataset=dataset, options=options)
     assert seen == {True}
     assert not are_zero()
 
 
-_LIMITS = """
+_PROGRAM = """
 import numpy as np
-from recbole_bert4rec.core.fast.denormals import denormals_as_zero
-with denormals_as_zero():
-    said = str(np.finfo(np.float64))
-print(float(np.finfo(np.float64).smallest_subnormal))
-"""
-
-
-def test_numpy_knows_its_smallest_number_inside_the_block() -> None:
-    done = subprocess.run([sys.executable, "-W", "error", "-c", _LIMITS], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "5e-324"
-
-
-_OF_ALL_THREADS = """
 import torch
 from recbole_bert4rec.core.fast.denormals import denormals_as_zero
 torch.set_num_threads(2)
 small = torch.tensor([1e-30])
 with denormals_as_zero():
+    said = str(np.finfo(np.float64))
     products = small.expand(4_000_000).clone() * 1e-10
-print(int(products.count_nonzero()))
+print(float(np.finfo(np.float64).smallest_subnormal), int(products.count_nonzero()))
 """
 
 
-def test_threads_that_begin_inside_the_block_take_them_as_zero_too() -> None:
-    done = subprocess.run([sys.executable, "-c", _OF_ALL_THREADS], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "0"
+def test_threads_that_begin_inside_the_block_do_too_and_numpy_knows_its_smallest_number_there() -> None:
+    done = subprocess.run([sys.executable, "-W", "error", "-c", _PROGRAM], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["5e-324", "0"]

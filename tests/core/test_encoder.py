@@ -116,16 +116,6 @@ def test_any_choice_of_query_positions_equals_those_of_the_whole_gradients_too(s
         torch.testing.assert_close(ours, twin, atol=1e-9, rtol=1e-7)
 
 
-def test_every_position_sees_both_sides() -> None:
-    encoder = BERT4RecEncoder(OPTIONS).eval()
-    before = encoder(torch.tensor([[1, 2, 3, 4]]))[0]
-    for changed in (0, 3):
-        sequence = [1, 2, 3, 4]
-        sequence[changed] = 9
-        after = encoder(torch.tensor([sequence]))[0]
-        assert ((before - after).abs().max(dim=1).values > 0).all()
-
-
 def test_weights_start_truncated_normal_and_padding_at_zero() -> None:
     encoder = BERT4RecEncoder(EncoderOptions(n_items=5000, max_length=50, initializer_range=0.02))
     weight = encoder.item_embedding.weight.detach()
@@ -165,36 +155,15 @@ def test_a_bias_from_frequencies_predicts_them_without_a_history() -> None:
     assert encoder.output_bias[1:].mean().abs() < 1e-6
 
 
-def test_the_mask_token_is_embedded_but_never_scored() -> None:
-    encoder = BERT4RecEncoder(OPTIONS)
-    assert encoder.item_embedding.weight.shape[0] == 21
-    assert encoder.scores(torch.randn(2, 12)).shape == (2, 20)
-    assert encoder.catalogue.data_ptr() == encoder.item_embedding.weight.data_ptr()  # tied
-
-
-def test_weights_keep_the_order_by_which_checkpoints_of_the_optimizer_know_them() -> None:
-    names = [name for name, _ in BERT4RecEncoder(OPTIONS).named_parameters()]
-    layer = ["attention.query_key_value", "attention.output", "attention.norm"]
-    layer += ["feed_forward.inner", "feed_forward.output", "feed_forward.norm"]
-    wanted = ["output_bias", "item_embedding.weight", "position_embedding.weight"]
-    modules = ["embedding_norm", *(f"layers.{n}.{part}" for n in range(2) for part in layer), "head", "head_norm"]
-    assert names == wanted + [f"{module}.{kind}" for module in modules for kind in ("weight", "bias")]
-
-
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.9])
-def test_dropout_zeroes_a_share_p_and_keeps_the_mean(p: float) -> None:
+def test_dropout_zeroes_a_share_p_of_elements_independently_and_keeps_the_mean(p: float) -> None:
     torch.manual_seed(0)
-    ones = torch.ones(300, 333, requires_grad=True)
+    ones = torch.ones(12_000, 8, requires_grad=True)
     dropped = Dropout(p)(ones)
     assert (dropped == 0).float().mean().item() == pytest.approx(p, abs=0.006)
     assert dropped.mean().item() == pytest.approx(1.0, abs=0.03)
     assert torch.equal(torch.autograd.grad(dropped.sum(), ones)[0], dropped.detach())
-
-
-def test_dropout_draws_elements_independently() -> None:
-    torch.manual_seed(0)
-    kept = (Dropout(0.5)(torch.ones(4000, 8)) != 0).float()
-    correlation = torch.corrcoef(kept.T) - torch.eye(8)
+    correlation = torch.corrcoef((dropped != 0).float().T) - torch.eye(8)
     assert correlation.abs().max() < 0.06
 
 

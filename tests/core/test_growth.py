@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from recbole_bert4rec.core.growth import ITEM_EMBEDDING, OUTPUT_BIAS, encoder_rows, rows_for
+from recbole_bert4rec.core.growth import rows_for
 from recbole_bert4rec.core.sequences import Sequences
 from recbole_bert4rec.system.constants import PADDING
 
@@ -48,13 +48,6 @@ def test_kept_rows_stay_and_new_ones_are_the_mean_of_their_neighbours(
     torch.testing.assert_close(found, wanted)
     kept = [item for item, row in enumerate(source) if row != PADDING or item == PADDING]
     assert torch.equal(found[kept], wanted[kept])
-
-
-def test_an_encoder_keeps_the_row_of_the_mask_at_the_end() -> None:
-    weights = {ITEM_EMBEDDING: torch.randn(4, 2), OUTPUT_BIAS: torch.randn(3)}
-    grown = encoder_rows(weights, torch.tensor([0, 2, 0, 0, 1]))
-    assert {name: len(rows) for name, rows in grown.items()} == {ITEM_EMBEDDING: 6, OUTPUT_BIAS: 5}
-    assert torch.equal(grown[ITEM_EMBEDDING][[1, 4, 5]], weights[ITEM_EMBEDDING][[2, 1, 3]])
 
 
 @settings(max_examples=60, deadline=None)

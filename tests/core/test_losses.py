@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 import weakref
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -14,13 +15,14 @@ from unittest import mock
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from recbole_bert4rec.core import reference
 from recbole_bert4rec.core.batching import epoch_generator
 from recbole_bert4rec.core.fast import cross_entropy as blocks
 from recbole_bert4rec.core.fast.cross_entropy import LogitOffset, Workspace, cross_entropy
+from recbole_bert4rec.core.fast.products import by_onednn
 from recbole_bert4rec.core.losses import (
     binary_cross_entropy,
     bpr,
@@ -33,6 +35,9 @@ from recbole_bert4rec.core.losses import (
 from recbole_bert4rec.core.negatives import Negatives, SharedNegatives
 
 ROOT = Path(__file__).parents[2]
+
+
+NAMES = ("hidden", "embedding", "bias", "labels", "weights")
 
 
 def outputs_of(embedding: torch.Tensor, bias: torch.Tensor, sparse: bool = False) -> Any:
@@ -93,29 +98,41 @@ def test_losses_equal_their_naive_twins_gradients_too(
         assert (value - truth).abs().max() <= allowed
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.data())
-def test_blocks_of_any_size_give_the_whole_softmax_with_offsets_too(data: Any) -> None:
+def test_blocks_of_any_size_give_the_whole_softmax_with_offsets_too_and_gradients_of_what_is_not_frozen(
+    data: Any,
+) -> None:
     masked, n_items = data.draw(st.integers(1, 12)), data.draw(st.integers(2, 20))
     tensors = problem(data.draw(st.integers(0, 999)), masked, n_items, 3, torch.float64)
     by = torch.tensor(data.draw(st.floats(-30, 30)), dtype=torch.float64, requires_grad=True)
     pairs = data.draw(st.sets(st.tuples(st.integers(0, masked - 1), st.integers(1, n_items - 1))))
     rows, items = (torch.tensor([pair[n] for pair in sorted(pairs)], dtype=torch.int64) for n in (0, 1))
-    names = ("hidden", "embedding", "bias", "labels", "weights")
-    hidden, embedding, bias, labels, weights = (tensors[name] for name in names)
+    hidden, embedding, bias, labels, weights = (tensors[name] for name in NAMES)
+    leaves = [hidden, embedding, bias, by]
+    for leaf in leaves:
+        leaf.requires_grad_(data.draw(st.booleans()))
+    learnt = [leaf for leaf in leaves if leaf.requires_grad]
     logits = (hidden @ embedding.T + bias).index_put((rows, items), by, accumulate=True)[:, 1:]
     wanted = (logits.logsumexp(1) - logits.gather(1, labels.unsqueeze(1) - 1).squeeze(1)) @ weights.double()
     patches = {
         "_LEAST_ROWS": data.draw(st.integers(1, 5)),
         "_KEPT": data.draw(st.integers(1, 200)),
         "_BLOCK": {"cpu": data.draw(st.integers(1, 60))},
+        "_ROWS": data.draw(st.integers(1, 9)),
     }
-    with mock.patch.multiple(blocks, **patches):
-        found = cross_entropy(hidden, embedding, bias, labels, weights, LogitOffset(by, rows, items))
+    arguments = [hidden, embedding, bias, labels, weights, LogitOffset(by, rows, items)]
+    with mock.patch.multiple(blocks, **patches), by_onednn() if data.draw(st.booleans()) else nullcontext():
+        found = cross_entropy(*arguments)
+        with torch.no_grad():
+            assert torch.equal(cross_entropy(*arguments), found)
     torch.testing.assert_close(found, wanted)
-    leaves = [hidden, embedding, bias, by]
-    for ours, naive in zip(torch.autograd.grad(found, leaves), torch.autograd.grad(wanted, leaves), strict=True):
-        torch.testing.assert_close(ours, naive)
+    assert found.requires_grad == bool(learnt)
+    if learnt:
+        found.backward()
+        for leaf, naive in zip(learnt, torch.autograd.grad(wanted, learnt), strict=True):
+            torch.testing.assert_close(leaf.grad, naive)
+    assert all(leaf.grad is None for leaf in leaves if not leaf.requires_grad)
 
 
 @pytest.mark.slow
@@ -137,7 +154,7 @@ print(peak() - before)
 
 def test_under_autocast_products_are_bfloat16_and_the_loss_is_near() -> None:
     tensors = problem(3, 50, 300, 16, torch.float32)
-    arguments = [tensors[name] for name in ("hidden", "embedding", "bias", "labels", "weights")]
+    arguments = [tensors[name] for name in NAMES]
     exact = cross_entropy(*arguments)
     gradients = torch.autograd.grad(exact, arguments[:3])
     with torch.autocast("cpu"):
@@ -152,7 +169,7 @@ def test_under_autocast_products_are_bfloat16_and_the_loss_is_near() -> None:
 
 def test_gradients_are_scaled_and_given_once() -> None:
     tensors = problem(4, 5, 7, 2, torch.float64)
-    arguments = [tensors[name] for name in ("hidden", "embedding", "bias", "labels", "weights")]
+    arguments = [tensors[name] for name in NAMES]
     plain = torch.autograd.grad(cross_entropy(*arguments), arguments[0])[0]
     loss = cross_entropy(*arguments)
     torch.testing.assert_close(torch.autograd.grad(3 * loss, arguments[0], retain_graph=True)[0], 3 * plain)
@@ -203,11 +220,12 @@ SAMPLED = [("softmax", 0.0), ("gBCE", 1.0), ("gBCE", 0.4), ("BPR-max", 0.0), ("B
 
 @settings(max_examples=50, deadline=None)
 @given(st.integers(0, 999), st.integers(1, 9), st.integers(2, 12), st.sampled_from(SAMPLED), st.booleans())
+@example(seed=0, masked=2, n_items=2, loss=("BPR-max", 1.0), sparse=False)  # every negative is the label
 def test_sampled_losses_equal_their_naive_twins_gradients_too(
     seed: int, masked: int, n_items: int, loss: tuple[str, float], sparse: bool
 ) -> None:
     tensors = problem(seed, masked, n_items, 3, torch.float64)
-    arguments = [tensors[name] for name in ("hidden", "embedding", "bias", "labels")]
+    arguments = [tensors[name] for name in NAMES[:4]]
     weights, negatives, (kind, number) = tensors["weights"], negatives_of(tensors), loss
     scores = sampled_scores(arguments[0], outputs_of(*arguments[1:3], sparse), arguments[3], negatives.items)
     if kind == "BPR-max":
@@ -220,22 +238,12 @@ def test_sampled_losses_equal_their_naive_twins_gradients_too(
         wanted = naive_sampled(*arguments, weights.double(), negatives, None)
         found = sampled_softmax(scores, negatives.log_expected, weights)
     torch.testing.assert_close(found.double(), wanted, rtol=1e-4, atol=1e-5)
+    ours, naive = torch.autograd.grad(found, arguments[:3]), [torch.zeros_like(leaf) for leaf in arguments[:3]]
     if wanted.requires_grad:
-        ours, naive = torch.autograd.grad(found, arguments[:3]), torch.autograd.grad(wanted, arguments[:3])
-        assert [gradient.is_sparse for gradient in ours] == [False, sparse, False]
-        for one, twin in zip(ours, naive, strict=True):
-            torch.testing.assert_close(one.to_dense(), twin, rtol=1e-3, atol=1e-5)
-
-
-def test_bpr_max_is_nothing_where_every_negative_is_the_label() -> None:
-    tensors = problem(0, 2, 4, 3, torch.float64)
-    arguments = [tensors[name] for name in ("hidden", "embedding", "bias")]
-    labels = torch.tensor([2, 2])
-    hidden, embedding, bias = arguments
-    scores = sampled_scores(hidden, outputs_of(embedding, bias), labels, labels)
-    loss = bpr_max(scores, torch.tensor([0.5, 0.5]), 1.0)
-    assert loss == 0.0
-    assert all(gradient.eq(0).all() for gradient in torch.autograd.grad(loss, arguments))
+        naive = torch.autograd.grad(wanted, arguments[:3])
+    assert [gradient.is_sparse for gradient in ours] == [False, sparse, False]
+    for one, twin in zip(ours, naive, strict=True):
+        torch.testing.assert_close(one.to_dense(), twin, rtol=1e-3, atol=1e-5)
 
 
 @settings(max_examples=25, deadline=None)
@@ -244,7 +252,7 @@ def test_an_offset_moves_the_labels_and_negatives_that_it_names_as_often_as_they
     seed: int, masked: int, n_items: int, value: float
 ) -> None:
     tensors = problem(seed, masked, n_items, 3, torch.float64)
-    arguments = [tensors[name] for name in ("hidden", "embedding", "bias", "labels")]
+    arguments = [tensors[name] for name in NAMES[:4]]
     negatives = negatives_of(tensors).items
     changed = torch.rand(masked, n_items, generator=torch.Generator().manual_seed(seed)) < 0.4
     bias = torch.tensor(value, dtype=torch.float64, requires_grad=True)
@@ -279,7 +287,7 @@ def test_negatives_are_drawn_by_a_power_of_the_counts_those_that_training_lacks_
 @pytest.mark.parametrize("how", ["uniform", "popularity"])
 def test_many_negatives_estimate_the_whole_softmax(how: str) -> None:
     tensors = problem(5, 6, 30, 4, torch.float32)
-    arguments = [tensors[name].detach() for name in ("hidden", "embedding", "bias", "labels", "weights")]
+    arguments = [tensors[name].detach() for name in NAMES]
     counts = torch.arange(30)
     drawn = SharedNegatives(counts, how).draw(400_000, epoch_generator(0, 0))
     scores = sampled_scores(arguments[0], outputs_of(*arguments[1:3]), arguments[3], drawn.items)
@@ -309,60 +317,15 @@ def test_masks_weigh_alike_or_as_in_equation_8() -> None:
     assert mask_weights(rows, 2, "sequence").tolist() == pytest.approx([1 / 6, 1 / 6, 1 / 6, 1 / 2])
 
 
-def with_offset(tensors: dict[str, torch.Tensor]) -> list[Any]:
-    """Arguments of the softmax with an offset for some logits, all leaves."""
-    value = torch.tensor(0.8, dtype=tensors["hidden"].dtype, requires_grad=True)
-    offset = LogitOffset(value, torch.tensor([0, 0, 2, 4]), torch.tensor([1, 3, 2, 5]))
-    return [*(tensors[name] for name in ("hidden", "embedding", "bias", "labels", "weights")), offset]
-
-
-def test_without_grad_mode_the_value_is_the_same() -> None:
-    arguments = with_offset(problem(6, 5, 9, 4, torch.float32))
-    with torch.no_grad():
-        found = cross_entropy(*arguments)
-    assert torch.equal(found, cross_entropy(*arguments))
-    assert not found.requires_grad
-
-
-@pytest.mark.parametrize("frozen", ["hidden", "embedding", "bias", "offset"])
-def test_a_frozen_input_gets_no_gradient_and_those_of_the_others_stay_the_same(
-    frozen: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def gradients_of(frozen: str | None) -> tuple[torch.Tensor, dict[str, torch.Tensor | None]]:
-        arguments = with_offset(problem(6, 5, 9, 4, torch.float32))
-        leaves = dict(zip(("hidden", "embedding", "bias"), arguments, strict=False)) | {"offset": arguments[-1].value}
-        if frozen is not None:
-            leaves[frozen].requires_grad_(False)
-        loss = cross_entropy(*arguments)
-        loss.backward()
-        return loss.detach(), {name: leaf.grad for name, leaf in leaves.items()}
-
-    monkeypatch.setattr(blocks, "_KEPT", 20)  # several parts of rows and blocks of items
-    monkeypatch.setattr(blocks, "_LEAST_ROWS", 2)
-    monkeypatch.setattr(blocks, "_BLOCK", {"cpu": 6})
-    expected, all_gradients = gradients_of(None)
-    found, gradients = gradients_of(frozen)
-    assert torch.equal(found, expected)
-    assert gradients.pop(frozen) is None
-    assert all_gradients.pop(frozen) is not None
-    for name, gradient in gradients.items():
-        assert torch.equal(gradient, all_gradients[name]), name
-
-
-def test_a_workspace_keeps_its_memory_for_the_next_call_and_frees_it_with_itself() -> None:
-    workspace, arguments = Workspace(), with_offset(problem(6, 5, 9, 4, torch.float32))
-    expected = cross_entropy(*arguments)
-    assert torch.equal(cross_entropy(*arguments, workspace), expected)
-    memory = weakref.ref(workspace.take(1, torch.zeros(1)))
-    assert torch.equal(cross_entropy(*arguments, workspace), expected)
-    assert workspace.take(1, torch.zeros(1)) is memory()
-    del workspace
-    assert memory() is None
-
-
-def test_a_copied_workspace_is_an_empty_one_of_its_own() -> None:
-    workspace = Workspace()
+def test_a_workspace_changes_no_value_and_its_memory_neither_outlives_it_nor_is_copied() -> None:
+    tensors = problem(6, 5, 9, 4, torch.float32)
+    workspace, arguments = Workspace(), [tensors[name] for name in NAMES]
+    for _ in range(2):
+        assert torch.equal(cross_entropy(*arguments, workspace=workspace), cross_entropy(*arguments))
     memory = workspace.take(8, torch.zeros(1))
     for other in (copy.deepcopy(workspace), pickle.loads(pickle.dumps(workspace))):
         assert len(pickle.dumps(other)) < 200
         assert other.take(8, torch.zeros(1)) is not memory
+    kept = weakref.ref(memory)
+    del workspace, memory
+    assert kept() is None

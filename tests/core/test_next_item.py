@@ -152,24 +152,15 @@ def test_nothing_after_its_label_changes_the_loss_of_a_position(
 def test_scores_are_those_of_the_last_position_of_the_whole_history(objective: str, write_inter: Any) -> None:
     model, _ = model_and_batch(write_inter, objective=objective)
     model.eval()
-    histories = [[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11], [4, 4], [7]]
+    histories = [[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11], [4, 4], [7], []]
     item_seq, lengths = padded(histories)
     with torch.no_grad():
         vectors, _ = model.encode(item_seq, lengths)
         for row, items in enumerate(histories):
-            alone = torch.tensor([items[-9:]])
+            alone = torch.tensor([items[-9:] or [model.n_items]])  # [MASK]
             two_sided = torch.tensor([1 if objective == "next" else alone.shape[1]])
             hidden = model.encoder(alone, two_sided=two_sided)[0, -1]
             torch.testing.assert_close(vectors[row], model.encoder.output(hidden), atol=1e-5, rtol=1e-5)
-
-
-def test_a_history_without_items_is_ranked(write_inter: Any) -> None:
-    for objective in ("next", "prefix", "cloze"):
-        model, _ = model_and_batch(write_inter, objective=objective)
-        model.eval()
-        with torch.no_grad():
-            vectors, _ = model.encode(torch.zeros(2, 3, dtype=torch.int64), torch.tensor([0, 0]))
-        assert vectors.isfinite().all()
 
 
 @pytest.mark.parametrize("objective", ["next", "prefix"])
@@ -191,8 +182,6 @@ def test_forward_shows_each_position_what_it_sees_when_the_model_ranks_which_is_
             asked = [model.objective.ask(one, torch.tensor([5])) for one in (items, torch.tensor([[1, 7, 3, 4, 5]]))]
             first = [model.encoder(one.item_seq, two_sided=one.two_sided)[0, 0] for one in asked]
             assert torch.equal(*first) is blind
-            if objective != "cloze":
-                torch.testing.assert_close(before[:, -1], model.encode(items, torch.tensor([5]))[0])
 
 
 @pytest.mark.parametrize("share", [1.0, 0.5])

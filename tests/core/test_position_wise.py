@@ -84,14 +84,6 @@ def test_a_feed_forward_network_is_equation_3(activation: str, shape: tuple[int,
     assert_same(fast, naive, inputs)
 
 
-def test_no_gradient_is_made_where_none_is_asked_for() -> None:
-    x, w, b = draw((9, 4), (3, 4), (3,))
-    with by_onednn():
-        assert not linear(x.detach(), w.detach(), b.detach()).requires_grad
-        with torch.no_grad():
-            assert not linear(x, w, b).requires_grad
-
-
 def test_autocast_is_torchs() -> None:
     inputs = draw((150, 16), (32, 16), (32,))
     with torch.autocast("cpu", torch.bfloat16):

@@ -47,13 +47,6 @@ def test_onednn_multiplies_where_it_is_faster_and_in_float32(found: Products, wi
 
 
 @needs_a_switch
-def test_an_error_puts_the_library_back() -> None:
-    with pytest.raises(ZeroDivisionError), by_onednn():
-        raise ZeroDivisionError
-    assert not onednn_multiplies()
-
-
-@needs_a_switch
 def test_products_that_are_rounded_to_bfloat16_are_not_exact(monkeypatch: Any) -> None:
     real = torch.Tensor.__matmul__
 
@@ -95,31 +88,19 @@ def test_large_batches_train_with_the_faster_library_and_learn_the_same(
 
 
 @needs_a_switch
-def test_large_softmaxes_and_rankings_use_the_faster_library_and_find_the_same(monkeypatch: Any) -> None:
-    generator = torch.Generator().manual_seed(0)
-    hidden = torch.randn(70, 8, generator=generator, requires_grad=True)
-    table = torch.randn(300, 8, generator=generator, requires_grad=True)
-    bias = torch.randn(300, generator=generator, requires_grad=True)
-    labels, weights = torch.randint(1, 300, (70,), generator=generator), torch.rand(70, generator=generator)
+@pytest.mark.parametrize("wins", [True, False])
+def test_large_softmaxes_and_rankings_use_the_faster_library(wins: bool, monkeypatch: Any) -> None:
     seen: list[bool] = []
     real = products.replaced
     monkeypatch.setattr(
         products, "replaced", lambda *given: (seen.append(given[2] == products._ONEDNN), real(*given))[1]
     )
-    found = {}
-    for wins in (True, False):
-        monkeypatch.setattr(products, "measured", lambda wins=wins: Products(2.0 if wins else 1.0, 1.0, exact=True))
-        for module in (cross_entropy, topk):
-            monkeypatch.setattr(module, "_LARGE", 70 * 300)
-        loss = cross_entropy.cross_entropy(hidden, table, bias, labels, weights)
-        gradients = torch.autograd.grad(loss, [hidden, table, bias])
-        assert (True in seen) == wins
-        seen.clear()
-        scores, items = topk.best_items(hidden, table, bias, 5)
-        assert (True in seen) == wins
-        seen.clear()
-        found[wins] = [loss, *gradients, scores, items]
-    if not measured().exact:
-        pytest.skip("oneDNN multiplies float32 in bfloat16 on this processor, so it is not used there")
-    for own, plain in zip(found[True], found[False], strict=True):
-        torch.testing.assert_close(own, plain, rtol=1e-4, atol=1e-5)
+    monkeypatch.setattr(products, "measured", lambda: Products(2.0 if wins else 1.0, 1.0, exact=True))
+    hidden, table, bias = torch.randn(70, 8), torch.randn(300, 8), torch.randn(300)
+    for module in (cross_entropy, topk):
+        monkeypatch.setattr(module, "_LARGE", 70 * 300)
+    cross_entropy.cross_entropy(hidden, table, bias, torch.ones(70, dtype=torch.int64), torch.ones(70))
+    assert (True in seen) == wins
+    seen.clear()
+    topk.best_items(hidden, table, bias, 5)
+    assert (True in seen) == wins

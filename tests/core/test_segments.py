@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recbole_bert4rec.core.segments import index_within_segment, pair_keys, segment_offsets, split_keys
+from recbole_bert4rec.core.segments import index_within_segment, pair_keys, split_keys
 
 lengths_of_segments = st.lists(st.integers(0, 6), max_size=12)
 make_array = st.sampled_from([torch.tensor, np.array])
@@ -30,15 +28,6 @@ def test_elements_are_numbered_as_a_loop_numbers_them(lengths: list[int], make: 
     assert found.tolist() == expected
 
 
-@given(lengths_of_segments)
-def test_offsets_cut_a_flat_array_into_its_segments(lengths: list[int]) -> None:
-    flat = list(range(sum(lengths)))
-    offsets = segment_offsets(torch.tensor(lengths, dtype=torch.int64)).tolist()
-    pieces = [flat[begin:end] for begin, end in pairwise(offsets)]
-    assert [len(piece) for piece in pieces] == lengths
-    assert [element for piece in pieces for element in piece] == flat
-
-
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 8))), make_array)
 def test_keys_are_unlike_for_unlike_pairs_sort_like_them_and_can_be_undone(
     pairs: list[tuple[int, int]], make: Any
@@ -49,9 +38,3 @@ def test_keys_are_unlike_for_unlike_pairs_sort_like_them_and_can_be_undone(
     assert sorted(range(len(pairs)), key=pairs.__getitem__) == sorted(range(len(pairs)), key=keys.tolist().__getitem__)
     again = split_keys(keys, 9)
     assert list(zip(again[0].tolist(), again[1].tolist(), strict=True)) == pairs
-
-
-@pytest.mark.parametrize("make", [torch.tensor, np.array])
-def test_keys_broadcast_rows_over_their_candidates(make: Any) -> None:
-    keys = pair_keys(make([[0], [2]]), make([[1, 2], [0, 4]]), 5)
-    assert keys.tolist() == [[1, 2], [10, 14]]

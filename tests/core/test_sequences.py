@@ -63,13 +63,7 @@ def test_seen_items_are_all_items_before_the_target_uncut(histories: list[list[i
     assert rows.tolist() == sorted(rows.tolist())
 
 
-def test_a_user_without_training_rows_adds_no_training_item() -> None:
-    sequences = build([[1, 2, 3, 4], [5, 6, 7]])
-    users, begin, length = sequences.longest_slices(torch.tensor([1, 1]), torch.tensor([1, 1]), torch.tensor([1, 2]))
-    assert (users.tolist(), begin.tolist(), length.tolist()) == ([1], [0], [3])
-
-
-def test_of_a_users_prefixes_the_longest_counts() -> None:
+def test_of_a_users_prefixes_the_longest_counts_and_of_users_without_any_nothing() -> None:
     sequences = build([[1, 2, 3], [5, 6], [1, 2, 3, 4], [8, 9]])
     rows, users = torch.tensor([1, 2, 3, 4]), torch.tensor([7, 2, 7, 2])
     found = sequences.longest_slices(users, rows, sequences.offsets[rows + 1] - 1)

@@ -4,48 +4,11 @@ from __future__ import annotations
 
 import random
 
-_WORDS = [
-    b"",
-    b"\x00",
-    b"\xff\xfe",
-    b"\n",
-    b"\t",
-    b",",
-    b'"',
-    b"'",
-    b"#",
-    b":",
-    b"-",
-    b"[",
-    b"]",
-    b"{",
-    b"}",
-    b"null",
-    b"~",
-]
-_WORDS += [
-    b"NaN",
-    b"nan",
-    b"-Infinity",
-    b"1e999",
-    b"-1",
-    b"0",
-    b"1e30",
-    b"9" * 400,
-    b"0x10",
-    b"true",
-    b"None",
-    b"[]",
-    b"{}",
-]
-_WORDS += [b"&a [*a,*a]", b"*a", b"<<: *a", b"!!int x", b"!!python/object/apply:os.system ['touch pwned']", b"[" * 2000]
-_WORDS += [
-    "\u202e\u0000é".encode(),
-    b"../../x",
-    b"=cmd|' /C calc'!A0",
-    b"__import__('os').system('touch pwned')",
-    b"a" * 10_000,
-]
+_SIGNS = b"\x00\n\t,\"'#:-[]{}~0"
+_WORDS = [b"", b"9" * 400, b"[" * 2000, b"a" * 10_000, "\u202e\u0000é".encode(), *(bytes([sign]) for sign in _SIGNS)]
+_WORDS += b"\xff\xfe null NaN nan -Infinity 1e999 -1 1e30 0x10 true None [] {} ../../x".split()
+_WORDS += [b"&a [*a,*a]", b"*a", b"<<: *a", b"!!int x", b"!!python/object/apply:os.system ['touch pwned']"]
+_WORDS += [b"=cmd|' /C calc'!A0", b"__import__('os').system('touch pwned')"]
 
 
 def mutant(content: bytes, others: list[bytes], draw: random.Random) -> bytes:

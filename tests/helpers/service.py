@@ -45,7 +45,8 @@ class Service:
         metrics, names = ServiceMetrics(), ItemFile(items, "item_id")
         served = [follow_checkpoint(path, partial(load, device="cpu"), names, metrics.reload) for path in checkpoints]
         listening = listen("127.0.0.1", 0)
-        self.address = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        self.place = listening.getsockname()
+        self.address = f"http://127.0.0.1:{self.place[1]}"
         self._server = make_server(make_app(served, names, metrics, hosts))
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [listening]})
         self._thread.start()

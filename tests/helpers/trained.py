@@ -14,15 +14,11 @@ from tests.helpers.runs import Rankings, make_config, make_trainer, prepare
 
 K = 6
 
-
 SMALL = {"hidden_size": 16, "inner_size": 32, "MAX_ITEM_LIST_LENGTH": 5, "eval_batch_size": 7, "epochs": 0}
-
 
 PROTOCOL = {"metrics": ["MRR", "NDCG", "Hit"], "topk": [K], "valid_metric": f"MRR@{K}"}
 
-
 COLUMNS = {"inter": ["user_id", "item_id", "timestamp"], "item": ["item_id", "class", "year"]}
-
 
 CHOICES: list[dict[str, Any]] = [
     {},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -47,34 +48,12 @@ def test_importing_the_package_imports_neither_programs_nor_plots() -> None:
     assert done.stdout.split() == ["[]", "[]"], done.stderr
 
 
-def test_encoder_and_losses_work_without_recbole() -> None:
-    program = f"""{BLOCKED}
-import importlib, pkgutil, warnings
-warnings.simplefilter("error", UserWarning)
-import torch, recbole_bert4rec.core
-for module in pkgutil.iter_modules(recbole_bert4rec.core.__path__, "recbole_bert4rec.core."):
-    importlib.import_module(module.name)
-from recbole_bert4rec.core.fast.cross_entropy import cross_entropy
-from recbole_bert4rec.core.encoder import BERT4RecEncoder, EncoderOptions
-encoder = BERT4RecEncoder(EncoderOptions(n_items=20, max_length=6, hidden_size=8, inner_size=8, n_layers=1, n_heads=2))
-hidden = encoder(torch.tensor([[1, 2, 3, 20, 0, 0], [4, 5, 6, 7, 8, 20]]))
-vectors = encoder.output(hidden)[[0, 1], [3, 5]]
-labels, weights = torch.tensor([4, 9]), torch.full((2,), 0.5)
-loss = cross_entropy(vectors, encoder.output_embedding, encoder.output_bias, labels, weights)
-loss.backward()
-print(bool(loss > 0), all(p.grad is not None for p in encoder.parameters()))
-print(any(name.split(".")[0] in Block.names for name in sys.modules))
-"""
-    done = python(program)
-    assert done.stdout.splitlines() == ["True True", "False"], done.stderr
-
-
 @pytest.mark.parametrize(
     ("program", "named"),
     [
         (f"{BLOCKED}\nimport recbole_bert4rec\nrecbole_bert4rec.run", "recbole=="),
         (f"{BLOCKED}\nfrom recbole_bert4rec.plugin.patches.doctor import main\nsys.exit(main())", ""),
-        (f"{BLOCKED}\nfrom recbole_bert4rec.__main__ import main\nsys.exit(main())", "recbole=="),
+        (f"{BLOCKED}\nfrom recbole_bert4rec.__main__ import main\nsys.exit(main())", "recbole==.*doctor"),
         (
             "import sys, pandas\npandas.__version__ = '3.0.1'\n"
             "from recbole_bert4rec.cli.main import main\nsys.exit(main(['run']))",
@@ -86,7 +65,7 @@ print(any(name.split(".")[0] in Block.names for name in sys.modules))
 def test_what_cannot_run_ends_with_1_and_says_what_is_missing(program: str, named: str) -> None:
     done = python(program)
     assert done.returncode == 1
-    assert named in done.stderr
+    assert re.search(named, done.stderr)
     assert "Traceback" not in done.stderr or "ImportError" in done.stderr.splitlines()[-1]
 
 
@@ -128,10 +107,12 @@ print("code", code, any(name.split(".")[0] in Block.names for name in sys.module
 def test_what_needs_an_extra_names_it_at_once() -> None:
     program = f"""{WITHOUT_EXTRAS}
 from recbole_bert4rec.cli.main import main
-print(main(["tune", "--params_file={__file__}"]), main(["--model=Pop,BERT4Rec"]))
+for words in (["tune", "--params_file={__file__}"], ["--model=Pop,BERT4Rec"], ["serve", "--checkpoint=m.pth"]):
+    print(main(words))
 """
     done = python(program)
-    assert done.stdout == "1 1\n"
-    search, comparison = done.stderr.splitlines()
+    assert done.stdout.split() == ["1", "1", "1"]
+    search, comparison, service = done.stderr.splitlines()
     assert "hyperopt, plotly" in search
     assert "plots" in comparison
+    assert "fastapi, uvicorn" in service

@@ -50,12 +50,10 @@ def test_one_epoch_of_ml_100k_ends_with_metrics_summary_record_and_recommendatio
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", ["SASRec", "GRU4Rec", "Pop", "RecBoleBERT4Rec"])
-def test_other_models_run_to_the_end(model: str, write_inter: Any) -> None:
-    options = write_inter(ROWS)
-    done = run_here(f"--model={model}", epochs="1", train_batch_size="16", **options)
+def test_recboles_bert4rec_runs_to_the_end(write_inter: Any) -> None:
+    done = run_here("--model=RecBoleBERT4Rec", epochs="1", train_batch_size="16", **write_inter(ROWS))
     assert done.returncode == 0, done.stderr
-    (path,) = Path("saved").glob(f"{model}-*.json")
+    (path,) = Path("saved").glob("RecBoleBERT4Rec-*.json")
     assert "ndcg@10" in json.loads(path.read_text())["test_result"]
 
 
@@ -71,17 +69,11 @@ def test_a_mistake_under_two_processes_is_refused_too(write_inter: Any) -> None:
 
 BAD: list[tuple[list[str], list[str]]] = [
     (["--mask_ratio=1.5", "--n_layers=0", "--loss_type=XYZ"], ["`mask_ratio`", "`n_layers`", "'XYZ'"]),
-    (["--dataset=nowhere"], ["nowhere", "--data_path"]),
     (["--model=BERT5Rec"], ["'BERT5Rec'", "BERT4Rec?"]),
     (["--wandb_project"], ["'--wandb_project'"]),
     (["epochs=3"], ["'epochs=3'"]),
     (["--topk=abc"], ["`topk`", "'abc'"]),
     (["--config_files=best-ml1m.yaml"], ["best-ml1m.yaml", "best-ml-1m.yaml"]),
-    (["--config_files=syntax.yaml"], ["syntax.yaml", "line 2"]),
-    (["--config_files=words.yaml"], ["words.yaml", "'just words'"]),
-    (["--config_files=binary.yaml"], ["binary.yaml"]),
-    (["--data_path=.", "--dataset=broken"], ["broken.inter, line 5", "'soon'"]),
-    (["--metrics=['Nonsense']"], ["Nonsense"]),
     (["--recommend=folder/that/is/missing/x.csv"], ["folder/that/is/missing"]),
     (["--recommend=x.txt"], ["'x.txt'"]),
     (["--recommend=x.csv", "--model=Pop"], ["--recommend"]),
@@ -96,11 +88,6 @@ BAD: list[tuple[list[str], list[str]]] = [
 def test_a_mistake_gets_one_clear_line_and_a_non_zero_exit(
     arguments: list[str], words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name, text in (("syntax", "mask_ratio: [0.2\nft_ratio: 1"), ("words", "just words"), ("binary", "\x00\x01")):
-        Path(f"{name}.yaml").write_text(text)
-    Path("broken").mkdir()
-    rows = ["user_id:token\titem_id:token\ttimestamp:float", *("u\ti\t1",) * 3, "u\ti\tsoon", ""]
-    Path("broken/broken.inter").write_text("\n".join(rows))
     assert_main_refuses(capsys, [*arguments, "--use_gpu=False", "--show_progress=False"], words)
 
 
@@ -143,13 +130,11 @@ def test_a_model_and_data_set_named_in_a_config_file_are_used(write_inter: Any) 
     assert (record["model"], record["dataset"]) == ("Pop", "toy")
 
 
-def test_a_record_is_valid_json_whatever_the_metrics(write_inter: Any) -> None:
-    options = {**QUIET, **write_inter(ROWS), "epochs": 1, "metrics": ["GAUC", "NDCG"], "valid_metric": "GAUC"}
-    dataset = options.pop("dataset")
-    record = json.loads(run(model="BERT4Rec", dataset=dataset, options=options).record_path.read_text())
+def test_without_validation_the_record_is_valid_json_with_any_metric(write_inter: Any) -> None:
+    options = {**QUIET, **write_inter(ROWS), "epochs": 1, "eval_step": 0, "metrics": ["GAUC"], "valid_metric": "GAUC"}
+    record = json.loads(run(dataset=options.pop("dataset"), options=options).record_path.read_text())
     assert 0 < record["test_result"]["gauc"] < 1
-    unvalidated = run(model="BERT4Rec", dataset=dataset, options={**options, "eval_step": 0})
-    assert json.loads(unvalidated.record_path.read_text())["best_valid_score"] is None
+    assert record["best_valid_score"] is None
 
 
 def test_recommendations_are_the_best_unseen_items_of_the_whole_history(write_inter: Any) -> None:

@@ -23,6 +23,7 @@ from tests.helpers.runs import QUIET
 
 PAGE = (ROOT / "docs" / "extending.md").read_text("utf-8")
 SMALL = ["--hidden_size=16", "--inner_size=16", "--n_layers=1", "--use_gpu=False", "--show_progress=False"]
+TINY = {**QUIET, "hidden_size": 16, "inner_size": 16, "n_layers": 1, "epochs": 1}
 BLOCK = re.compile(r"```(?P<kind>\w+)(?: title=\"(?P<file>[\w.]+)\")?\n(?P<text>.*?)```", re.DOTALL)
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
@@ -61,9 +62,8 @@ def test_the_commands_and_the_python_of_the_page_run() -> None:
 
 
 def test_without_its_exponent_the_pages_loss_is_cross_entropy() -> None:
-    options = {**QUIET, "hidden_size": 16, "inner_size": 16, "n_layers": 1, "epochs": 1, "loss_mean": "mask"}
     results = [
-        run(model=model, dataset="ml-100k", options={**options, **more})
+        run(model=model, dataset="ml-100k", options={**TINY, "loss_mean": "mask", **more})
         for model, more in [("BERT4Rec", {}), ("focal:FocalBERT4Rec", {"focal_gamma": 0.0})]
     ]
     ours, theirs = (result.record["epochs"][0]["train_loss"] for result in results)
@@ -71,8 +71,7 @@ def test_without_its_exponent_the_pages_loss_is_cross_entropy() -> None:
 
 
 def test_the_pages_encoder_ranks_a_history_alike_whatever_it_is_padded_to() -> None:
-    options = {**QUIET, "hidden_size": 16, "inner_size": 16, "n_layers": 1, "epochs": 1}
-    result = run(model="smooth:SmoothBERT4Rec", dataset="ml-100k", options=options)
+    result = run(model="smooth:SmoothBERT4Rec", dataset="ml-100k", options=TINY)
     ranker = load(result.checkpoint).ranker
     assert type(ranker.encoder).__name__ == "SmoothEncoder"
     short, long = [5, 9, 30], list(range(1, 40))
@@ -87,8 +86,7 @@ def test_the_pages_encoder_ranks_a_history_alike_whatever_it_is_padded_to() -> N
 
 
 def test_the_pages_mask_predicts_pairs_of_neighbours_and_trains() -> None:
-    options = {**QUIET, "hidden_size": 16, "inner_size": 16, "n_layers": 1, "epochs": 1}
-    result = run(model="pairs:PairBERT4Rec", dataset="ml-100k", options=options)
+    result = run(model="pairs:PairBERT4Rec", dataset="ml-100k", options=TINY)
     objective = load(result.checkpoint, model="pairs:PairBERT4Rec").ranker.objective
     sequences = torch.arange(1, 41).repeat(50, 1)
     lengths = torch.full((50,), 30)

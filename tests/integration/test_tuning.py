@@ -102,14 +102,6 @@ def test_the_best_options_are_a_file_that_run_py_takes(hyperopt_run: tuple[Path,
 
 @pytest.mark.ray
 @pytest.mark.slow
-def test_ray_finds_the_same_scores_two_at_a_time(hyperopt_run: tuple[Path, str], tmp_path: Path) -> None:
-    done = search(tmp_path, "--tool=Ray", "--cpus_per_trial=1", "--max_concurrent=2")
-    assert done.returncode == 0, done.stderr
-    assert scores(tmp_path) == scores(hyperopt_run[0])
-
-
-@pytest.mark.ray
-@pytest.mark.slow
 def test_recboles_own_objective_reports_to_ray(tmp_path: Path) -> None:
     program = f"""
 import recbole_bert4rec, ray

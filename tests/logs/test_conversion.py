@@ -11,12 +11,9 @@ import pandas as pd
 import pytest
 from recbole.quick_start import load_data_and_model
 
-from recbole_bert4rec.logs.conversion import folder_read, read_record
-from recbole_bert4rec.logs.reading import Reading
+from recbole_bert4rec.logs.conversion import read_record
 from recbole_bert4rec.plugin.loading import ITEM_ORDER, ItemOrder
 from recbole_bert4rec.system.errors import UserError
-from recbole_bert4rec.training.inputs import configure, resolve_inputs
-from recbole_bert4rec.training.request import RunRequest
 from recbole_bert4rec.training.run import run
 from tests.helpers.data import atomic_file
 from tests.helpers.runs import make_config, prepare
@@ -57,10 +54,6 @@ def test_a_log_that_is_touched_only_is_converted_to_the_same(log: Path) -> None:
     atomic_file(str(log), *NAMES)
     assert read_record(folder)["digest"] == before["digest"]
     assert read_record(folder)["made_from"] != before["made_from"]
-
-
-def test_a_folder_of_atomic_files_is_read_whatever_a_model_says(tmp_path: Path) -> None:
-    assert folder_read(str(tmp_path), "0123") == str(tmp_path)
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"digest": 7}'])
@@ -166,42 +159,8 @@ def test_a_run_reads_a_log_as_it_is_told(way: str, tmp_path: Path, monkeypatch: 
     assert "José i3" in (tmp_path / "log" / "log.inter").read_text("cp1252")
 
 
-def test_a_resumed_run_reads_the_log_that_it_is_given(yesterday: tuple[Path, Path], tmp_path: Path) -> None:
-    write(tmp_path / "log.csv", ROWS)
-    _, _, layers = resolve_inputs(RunRequest(dataset=str(tmp_path / "log.csv"), resume=str(yesterday[1])).opened())
-    folders = [layer["data_path"] for layer in (layers.stored, layers.of_log)]
-    assert folders == [str(yesterday[0].parent), str(tmp_path)]
-    assert configure(RunRequest(dataset=str(tmp_path / "log.csv"), resume=str(yesterday[1])))["data_path"] == str(
-        tmp_path / "log"
-    )  # the later one wins
-
-
 def test_a_folder_that_cannot_be_written_to_is_named_in_one_line(log: Path, tmp_path: Path) -> None:
     (tmp_path / "log").write_text("in the way")
     with pytest.raises(UserError, match=r"log\.csv: .*log ") as caught:
         atomic_file(str(log), *NAMES)
     assert "\n" not in str(caught.value)
-
-
-def full_disk(*_: Any, **__: Any) -> None:
-    raise OSError(28, "No space left on device")
-
-
-def test_a_full_disk_leaves_the_conversion_as_it_was(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    target = atomic_file(str(log), *NAMES)
-    before = target.read_bytes()
-    write(log, ROWS[1:])
-    monkeypatch.setattr("recbole_bert4rec.logs.table.csv.write_csv", full_disk)
-    with pytest.raises(UserError, match="No space left on device"):
-        atomic_file(str(log), *NAMES)
-    assert target.read_bytes() == before
-    assert sorted(path.name for path in target.parent.iterdir()) == [".conversion.lock", "conversion.json", "log.inter"]
-
-
-def test_another_way_to_read_a_log_is_another_conversion(log: Path) -> None:
-    write(log, [*ROWS, ROWS[0]])
-    sizes = [
-        len(atomic_file(str(log), *NAMES, Reading(drop_duplicates=drop)).read_text().splitlines())
-        for drop in (False, True, False)
-    ]
-    assert sizes == [len(ROWS) + 2, len(ROWS) + 1, len(ROWS) + 2]

@@ -95,21 +95,17 @@ def test_a_folder_without_the_inter_file_names_what_it_holds(write_inter: Any, t
     assert "other.inter" in error_of(options)
 
 
-def test_a_byte_order_mark_is_refused_and_its_encoding_helps(write_inter: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("encoding", "named"), [("utf-8-sig", "--encoding=utf-8-sig"), ("latin-1", "toy.inter")])
+def test_another_encoding_is_refused_and_read_if_it_is_named(
+    encoding: str, named: str, write_inter: Any, tmp_path: Path
+) -> None:
     options = write_inter(ROWS)
     path = tmp_path / "data" / "toy" / "toy.inter"
-    path.write_text(path.read_text(), encoding="utf-8-sig")
-    assert "--encoding=utf-8-sig" in error_of(options)
-    dataset = prepare(make_config(**options, encoding="utf-8-sig", **THREE))[0]
+    path.write_text(path.read_text().replace("i3", "é"), encoding=encoding)
+    assert named in error_of(options)
+    dataset = prepare(make_config(**options, encoding=encoding, **THREE))[0]
     assert dataset.inter_num == len(ROWS) - 9  # a user's first interaction is no row
-
-
-def test_bytes_of_another_encoding_are_refused_and_read_if_it_is_named(write_inter: Any, tmp_path: Path) -> None:
-    options = write_inter(ROWS)
-    path = tmp_path / "data" / "toy" / "toy.inter"
-    path.write_bytes(path.read_bytes().replace(b"i3", "é".encode("latin-1")))
-    assert "toy.inter" in error_of(options)
-    prepare(make_config(**options, encoding="latin-1", **THREE))
+    assert "é" in dataset.field2token_id["item_id"]
 
 
 def with_items(write_inter: Any, tmp_path: Path, *lines: str) -> dict[str, Any]:
@@ -198,16 +194,6 @@ def test_negative_times_come_first(write_inter: Any) -> None:
     first = dataset.id2token("item_id", dataset.sequences.items[dataset.sequences.offsets[1]])
     user = dataset.id2token("user_id", 1)
     assert first == next(item for who, item, time in rows if who == user and time == -3)
-
-
-def test_a_user_with_one_item_is_neither_trained_on_nor_evaluated(write_inter: Any) -> None:
-    rows = [*ROWS, ("lonely", "i1", 3)]
-    dataset, train, valid, test = prepare(make_config(**{**write_inter(rows), **THREE}))
-    lonely = dataset.token2id("user_id", "lonely")
-    assert lonely not in train.users
-    assert lonely not in valid.dataset.inter_feat["user_id"]
-    assert lonely not in test.dataset.inter_feat["user_id"]
-    assert lonely in dataset.full_sequence_of_user[0]
 
 
 def test_targets_that_training_never_saw_are_evaluated_and_counted_once(write_inter: Any, caplog: Any) -> None:

@@ -275,6 +275,10 @@ def test_a_large_log_is_sorted_once_and_earlier_conversions_stay(
         convert(log, *NAMES, say=said.append)
     assert len(said) == 1
     assert f"{len(frame)} rows" in said[0]
+    for file in (tmp_path / "log").iterdir():
+        file.touch()
+    assert read_record(convert(log, *NAMES))["digest"] == first
+    assert len(list((folder / "sorted").iterdir())) == 1
     frame[:50].to_parquet(tmp_path / "log" / "part-9.parquet")
     second = read_record(convert(log, *NAMES))["digest"]
     assert first != second
@@ -285,48 +289,25 @@ def test_a_large_log_is_sorted_once_and_earlier_conversions_stay(
     assert is_mapped(folder_read(str(folder), first))
 
 
-def test_a_log_that_is_touched_only_is_sorted_to_the_same(large: None, tmp_path: Path) -> None:
-    log = write(log_of(), tmp_path / "log")
-    folder = convert(log, *NAMES)
-    first = read_record(folder)["digest"]
-    for file in (tmp_path / "log").iterdir():
-        file.touch()
-    assert read_record(convert(log, *NAMES))["digest"] == first
-    assert len(list((folder / "sorted").iterdir())) == 1
-
-
 @pytest.mark.parametrize("step", ["_Parts", "_sort", "_write_tokens", "_digest"])
-def test_a_sorting_that_was_stopped_leaves_nothing(
-    step: str, large: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("full", [False, True], ids=["stopped", "full disk"])
+def test_a_sorting_that_was_not_finished_leaves_nothing_and_removes_what_a_killed_one_left(
+    full: bool, step: str, large: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log = write(log_of(), tmp_path / "log")
-
-    def stop(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(sorting, step, stop)
-        convert(log, *NAMES)
-    assert not list((tmp_path / "log-log").iterdir())
-    assert is_mapped(folder_read(str(convert(log, *NAMES)), None))
-
-
-def test_what_a_killed_process_left_is_removed_by_the_next(large: None, tmp_path: Path) -> None:
     log = write(log_of(), tmp_path / "log")
     left = tmp_path / "log-log" / ".sorted.999999999.tmp"
     left.mkdir(parents=True)
     (left / "rows").write_text("half")
-    convert(log, *NAMES)
-    assert not left.exists()
 
+    def fail(*_: Any) -> None:
+        raise OSError(28, "No space left on device") if full else KeyboardInterrupt
 
-def test_a_full_disk_ends_in_one_line(large: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: Any) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(sorting, "_write_tokens", full)
-    with pytest.raises(UserError, match=r"log-log .*No space left on device"):
-        convert(write(log_of(), tmp_path / "log"), *NAMES)
+    shown = pytest.raises(UserError, match=r"log-log .*No space left") if full else pytest.raises(KeyboardInterrupt)
+    with monkeypatch.context() as patch, shown:
+        patch.setattr(sorting, step, fail)
+        convert(log, *NAMES)
+    assert not list((tmp_path / "log-log").iterdir())
+    assert is_mapped(folder_read(str(convert(log, *NAMES)), None))
 
 
 NANOSECONDS = [1_700_000_000_000_000_000 + 60 * (step % 5) for step in range(12)]

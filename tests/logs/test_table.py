@@ -12,6 +12,7 @@ import pytest
 from recbole.data import create_dataset
 
 from recbole_bert4rec.logs import table
+from recbole_bert4rec.logs.reading import Reading
 from recbole_bert4rec.logs.table import is_table
 from recbole_bert4rec.system.constants import NAMES_OF_COLUMNS
 from recbole_bert4rec.system.errors import UserError
@@ -43,31 +44,49 @@ def write(frame: pd.DataFrame, path: Path) -> str:
     return str(path)
 
 
-def test_it_is_made_once_and_again_only_when_log_or_columns_change(tmp_path: Path) -> None:
-    log = write(FRAME, tmp_path / "log.csv")
+def test_it_is_made_once_and_again_only_when_log_columns_or_reading_change(tmp_path: Path) -> None:
+    log = write(pd.concat([FRAME, FRAME[:1]]), tmp_path / "log.csv")
     target = atomic_file(log, *FIELDS)
     os.utime(target, (1, 1))
     assert atomic_file(log, *FIELDS).stat().st_mtime == 1
     assert atomic_file(log, "what", "who", "when").stat().st_mtime > 1
+    sizes = [
+        len(atomic_file(log, *FIELDS, Reading(drop_duplicates=drop)).read_text().splitlines())
+        for drop in (False, True, False)
+    ]
+    assert sizes == [len(FRAME) + 2, len(FRAME) + 1, len(FRAME) + 2]
     os.utime(target, (1, 1))
     write(FRAME[:40], tmp_path / "log.csv")
-    assert atomic_file(log, "what", "who", "when").stat().st_mtime > 1
+    assert atomic_file(log, *FIELDS).stat().st_mtime > 1
 
 
-def test_a_conversion_that_was_stopped_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["write_csv", "WriteOptions"])
+@pytest.mark.parametrize(
+    ("error", "shown", "said"),
+    [(KeyboardInterrupt(), KeyboardInterrupt, None), (OSError(28, "No space"), UserError, "No space")],
+    ids=["stopped", "full disk"],
+)
+def test_a_conversion_that_was_not_finished_leaves_the_old_one_and_is_made_again(
+    error: BaseException,
+    shown: type[BaseException],
+    said: str | None,
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise error
+
     log = write(FRAME, tmp_path / "log.csv")
     target = atomic_file(log, *FIELDS)
+    before = target.read_bytes()
     write(FRAME[:40], tmp_path / "log.csv")
-    for name in ("write_csv", "WriteOptions"):
-        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-            patch.setattr(table.csv, name, stop)
-            atomic_file(log, *FIELDS)
-        assert len(target.read_text().splitlines()) == len(FRAME) + 1  # the old one stays until there is a new one
+    with monkeypatch.context() as patch, pytest.raises(shown, match=said):
+        patch.setattr(table.csv, name, fail)
+        atomic_file(log, *FIELDS)
+    assert target.read_bytes() == before
+    assert {path.name for path in target.parent.iterdir()} == {".conversion.lock", "conversion.json", "log.inter"}
     assert len(atomic_file(log, *FIELDS).read_text().splitlines()) == 41
-
-
-def stop(*_: Any, **__: Any) -> None:
-    raise KeyboardInterrupt
 
 
 def test_any_model_sees_a_log_in_its_exact_order(tmp_path: Path) -> None:
@@ -95,13 +114,6 @@ def test_an_atomic_file_of_someone_else_is_not_overwritten(tmp_path: Path) -> No
     with pytest.raises(UserError, match=r"log\.inter .*--dataset=log --data_path="):
         atomic_file(log, *FIELDS)
     assert (tmp_path / "log" / "log.inter").read_text() == "precious"
-
-
-def test_a_run_takes_a_log_by_its_path(tmp_path: Path) -> None:
-    log = write(FRAME.sample(frac=1.0, random_state=0), tmp_path / "log.csv")
-    options = {**QUIET, **COLUMNS, "epochs": 1, "topk": [3], "valid_metric": "MRR@3"}
-    result = run(model="GRU4Rec", dataset=log, options=options)
-    assert 0 <= result.test_result["mrr@3"] <= 1
 
 
 @pytest.mark.parametrize("name", ["data/log.csv.zip", "at/toy/toy.inter", "at/toy"])
@@ -203,40 +215,17 @@ def test_values_that_are_wanted_and_not_there_and_gaps_are_said(tmp_path: Path, 
     assert "['vew']" in caplog.text
 
 
-def test_a_conversion_is_made_again_if_a_column_is_read_in_another_way(tmp_path: Path) -> None:
+@pytest.mark.parametrize("model", ["BERT4Rec", "SASRec"])
+def test_a_log_is_filtered_by_its_own_columns_in_whatever_way_they_were_read_before(model: str, tmp_path: Path) -> None:
     log = write(RATED, tmp_path / "log.csv")
     numbers, texts = {"val_interval": {"stars": "[2,3]"}}, {"val_interval": {"stars": ["2.5"]}}
-    labels = {"threshold": {"stars": 2}}
-    counts = [
-        create_dataset(configure(RunRequest(dataset=log, options={**QUIET, **COLUMNS, **options}))).inter_num
-        for options in (numbers, texts, numbers, {"val_interval": {"stars": ["2.5", "4.5"]}})
+    more = {"val_interval": {"stars": "[2,inf)"}, "load_col": {"inter": [*FIELDS, "stars", "note"]}}
+    asked = (numbers, texts, numbers, {"val_interval": {"stars": ["2.5", "4.5"]}}, more, {"threshold": {"stars": 2}})
+    found = [
+        create_dataset(configure(RunRequest(model=model, dataset=log, options={**QUIET, **COLUMNS, **options})))
+        for options in asked
     ]
-    assert counts == [
-        RATED["stars"].between(2, 3).sum(),
-        (RATED["stars"] == 2.5).sum(),
-        counts[0],
-        RATED["stars"].isin([2.5, 4.5]).sum(),
-    ]
-    labelled = create_dataset(configure(RunRequest(dataset=log, options={**QUIET, **COLUMNS, **labels})))
-    assert labelled.inter_feat["label"].sum() == (RATED["stars"] >= 2).sum()
-
-
-@pytest.mark.parametrize("model", ["BERT4Rec", "SASRec"])
-@pytest.mark.parametrize(
-    ("options", "count"),
-    [
-        ({"val_interval": {"event": ["buy"]}}, (RATED["event"] == "buy").sum()),
-        ({"val_interval": {"stars": ["2.5", "4.5"]}}, RATED["stars"].isin([2.5, 4.5]).sum()),
-        ({"threshold": {"stars": 2}}, len(RATED)),
-        (
-            {"val_interval": {"stars": "[2,inf)"}, "load_col": {"inter": [*FIELDS, "stars", "note"]}},
-            (RATED["stars"] >= 2).sum(),
-        ),
-    ],
-)
-def test_a_log_is_filtered_by_a_column_of_its_own(
-    model: str, options: dict[str, Any], count: int, tmp_path: Path
-) -> None:
-    log = write(RATED, tmp_path / "log.csv")
-    config = configure(RunRequest(model=model, dataset=log, options={**QUIET, **COLUMNS, **options}))
-    assert create_dataset(config).inter_num == count
+    stars = RATED["stars"]
+    wanted = [stars.between(2, 3), stars == 2.5, stars.between(2, 3), stars.isin([2.5, 4.5]), stars >= 2, stars > 0]
+    assert [dataset.inter_num for dataset in found] == [rows.sum() for rows in wanted]
+    assert found[-1].inter_feat["label"].sum() == (stars >= 2).sum()

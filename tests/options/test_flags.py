@@ -24,12 +24,3 @@ def test_a_folder_is_locked_until_the_block_ends_however_it_ends(tmp_path: Path)
             with pytest.raises(UserError, match="--output_file"), locked(lock, "search", "--output_file", tmp_path):
                 pass
             raise KeyError
-
-
-def test_a_place_that_is_no_folder_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with (
-        pytest.raises(UserError, match=r"--output_dir=here: .*file"),
-        locked(tmp_path / "file" / "lock", "comparison", "--output_dir", Path("here")),
-    ):
-        pass

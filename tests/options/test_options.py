@@ -116,12 +116,6 @@ def test_a_number_that_no_float_holds_is_refused_and_shown_in_short() -> None:
     assert len(message) < 200
 
 
-@pytest.mark.parametrize("name", OPTIONS)
-def test_an_option_accepts_its_own_default(name: str) -> None:
-    option = OPTIONS[name]
-    assert option.default is RECBOLES or option.kind.accepts(option.default)
-
-
 def test_nobody_can_change_a_default_by_accident() -> None:
     default("clip_grad_norm")["max_norm"] = 0.0
     assert default("clip_grad_norm") == {"max_norm": 5.0}
@@ -130,9 +124,8 @@ def test_nobody_can_change_a_default_by_accident() -> None:
 def test_recbole_reads_our_defaults_from_the_property_file() -> None:
     ours = {name: option.default for name, option in OPTIONS.items() if option.default is not RECBOLES}
     assert yaml.safe_load((shipped("model") / "BERT4Rec.yaml").read_text("utf-8")) == ours
-    assert {name: DEFAULTS[name] for name in ours if name not in ("train_neg_sample_args",)} == {
-        name: value for name, value in ours.items() if name not in ("train_neg_sample_args",)
-    }
+    del ours["train_neg_sample_args"]  # RecBole adds to it
+    assert {name: DEFAULTS[name] for name in ours} == ours
 
 
 def test_an_option_is_shared_if_another_model_of_recbole_has_it() -> None:

@@ -49,11 +49,9 @@ def test_a_type_means_its_values(types: tuple[str, ...], accepted: list[Any], re
 @pytest.mark.parametrize(
     ("model", "name", "value"),
     [
-        ("BERT4Rec", "topk", "abc"),
         ("SASRec", "show_progress", "maybe"),
         ("Pop", "load_col", "user_id"),
         ("BERT4Rec", "rm_dup_inter", "both"),
-        ("Pop", "metric_decimal_place", "four"),
         ("GRU4Rec", "num_layers", 1.5),
     ],
 )

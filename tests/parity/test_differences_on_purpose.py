@@ -9,53 +9,41 @@ from recbole.data.transform import MaskItemSequence
 from recbole_bert4rec.core.batching import epoch_generator
 from recbole_bert4rec.core.objectives import append_mask, cloze
 from tests.helpers.data import Catalogue, histories_to_rows
-from tests.helpers.runs import make_config, make_trainer, prepare
+from tests.helpers.runs import MRR_OF_3, make_config
+from tests.helpers.small import start
 
 ITEMS = ["a", "b", "c", "d", "e", "f"]
-SPLIT = {"split": {"LS": "valid_and_test"}, "order": "TO", "mode": "full"}
-METRICS = {"topk": [3], "valid_metric": "MRR@3"}
-HISTORIES = {"u": ITEMS, "v": ITEMS[::-1]}
 
 
-def options(write_inter, **more):
-    return {
-        **write_inter(histories_to_rows(HISTORIES)),
-        "eval_args": SPLIT,
-        "MAX_ITEM_LIST_LENGTH": 10,
-        **METRICS,
-        **more,
-    }
+def options(write_inter):
+    rows = histories_to_rows({"u": ITEMS, "v": ITEMS[::-1]})
+    return {**write_inter(rows), **MRR_OF_3, "MAX_ITEM_LIST_LENGTH": 10, "mask_ratio": 0.5, "ft_ratio": 0.0}
 
 
 def test_the_last_training_item_is_an_input_and_a_target_here_and_neither_in_stock(write_inter) -> None:
     train = ITEMS[:4]  # the last two are for validation and test
-    ours = prepare(make_config(**options(write_inter, mask_ratio=0.5, ft_ratio=0.0)))
-    trainer = make_trainer(make_config(**options(write_inter, mask_ratio=0.5, ft_ratio=0.0)), ours[1])
+    trainer, ours, *_ = start(**options(write_inter))
+    token = ours.dataset.field2id_token["item_id"]
     inputs, targets = set(), set()
-    token = ours[0].field2id_token["item_id"]
     for epoch in range(20):
         trainer.model.set_epoch(epoch)
-        for batch in ours[1]:
-            row = (batch["user_id"] == ours[0].token2id("user_id", "u")).nonzero().item()
+        for batch in ours:
+            row = (batch["user_id"] == ours.dataset.token2id("user_id", "u")).nonzero().item()
             generator = trainer.model._generator_on(torch.device("cpu"))
             masked = cloze(batch["item_id_list"], batch["item_length"], trainer.model.mask_token, generator, 0.5)
             inputs |= {token[i] for i in masked.item_seq[row].tolist() if 0 < i < len(token)}
             targets |= {token[i] for i in masked.labels[masked.rows == row].tolist()}
     assert inputs == targets == set(train)
 
-    stock = prepare(make_config("RecBoleBERT4Rec", **options(write_inter, mask_ratio=0.5)))
-    rows = stock[1].dataset
-    user = stock[0].token2id("user_id", "u")
-    lists = rows.inter_feat["item_id_list"][rows.inter_feat["user_id"] == user]
-    shown = {stock[0].field2id_token["item_id"][i] for i in lists.unique().tolist() if i}
+    _, stock, *_ = start(model="RecBoleBERT4Rec", **options(write_inter))
+    rows = stock.dataset
+    lists = rows.inter_feat["item_id_list"][rows.inter_feat["user_id"] == rows.token2id("user_id", "u")]
+    shown = {rows.field2id_token["item_id"][i] for i in lists.unique().tolist() if i}
     assert shown == set(train[:-1])  # stock masks these lists only; the target column is not used in training
 
 
 def test_stock_drops_the_oldest_item_of_a_short_history_and_we_do_not(write_inter) -> None:
-    data = prepare(make_config(**options(write_inter)))
-    ours = make_trainer(make_config(**options(write_inter)), data[1]).model
-    stock_data = prepare(make_config("RecBoleBERT4Rec", **options(write_inter)))
-    stock = make_trainer(make_config("RecBoleBERT4Rec", **options(write_inter)), stock_data[1]).model
+    ours, stock = (start(model=name, **options(write_inter))[0].model for name in ("BERT4Rec", "RecBoleBERT4Rec"))
     history, length = torch.tensor([[1, 2, 3, 0, 0]]), torch.tensor([3])
     assert append_mask(history, length, ours.mask_token, 10)[0].tolist() == [[1, 2, 3, ours.mask_token]]
     assert stock.reconstruct_test_data(history, length).tolist() == [[2, 3, stock.mask_token, 0, 0]]
@@ -94,11 +82,9 @@ def test_stock_draws_ft_ratio_for_a_batch_and_we_for_each_sequence() -> None:
 def test_stock_counts_padding_among_the_classes_of_the_softmax_and_we_do_not(write_inter) -> None:
     gradients = {}
     for name in ("BERT4Rec", "RecBoleBERT4Rec"):
-        config = make_config(name, **options(write_inter, mask_ratio=0.5))
-        train = prepare(config)[1]
-        model = make_trainer(config, train).model.eval()
-        batch = next(iter(train))
-        model.calculate_loss(batch).backward()
+        trainer, train, *_ = start(model=name, **options(write_inter))
+        model = trainer.model.eval()
+        model.calculate_loss(next(iter(train))).backward()
         bias = model.encoder.output_bias if name == "BERT4Rec" else model.output_bias
         gradients[name] = bias.grad[0].item()
     assert gradients["BERT4Rec"] == 0
@@ -106,29 +92,23 @@ def test_stock_counts_padding_among_the_classes_of_the_softmax_and_we_do_not(wri
 
 
 def test_stock_starts_attention_and_bias_near_zero_and_we_as_an_average_and_at_frequencies(write_inter) -> None:
-    models = {}
-    for name in ("BERT4Rec", "RecBoleBERT4Rec"):
-        config = make_config(name, **options(write_inter))
-        models[name] = make_trainer(config, prepare(config)[1]).model
-    attention = models["BERT4Rec"].encoder.layers[0].attention
-    stock = models["RecBoleBERT4Rec"].trm_encoder.layer[0].multi_head_attention
+    ours, theirs = (start(model=name, **options(write_inter))[0].model for name in ("BERT4Rec", "RecBoleBERT4Rec"))
+    attention = ours.encoder.layers[0].attention
+    stock = theirs.trm_encoder.layer[0].multi_head_attention
     assert attention.output.weight.diagonal().mean() > 0.9
     assert attention.query_key_value.weight[-attention.output.in_features :].diagonal().mean() > 0.9
     assert max(stock.dense.weight.abs().max(), stock.value.weight.abs().max()) < 0.2
-    assert models["BERT4Rec"].encoder.item_embedding.weight.abs().max() <= 0.04  # a truncated normal
-    assert models["RecBoleBERT4Rec"].item_embedding.weight.abs().max() > 0.04
-    assert models["BERT4Rec"].encoder.output_bias.abs().max() > 0.1
-    assert models["RecBoleBERT4Rec"].output_bias.abs().max() == 0
+    assert ours.encoder.item_embedding.weight.abs().max() <= 0.04  # a truncated normal
+    assert theirs.item_embedding.weight.abs().max() > 0.04
+    assert ours.encoder.output_bias.abs().max() > 0.1
+    assert theirs.output_bias.abs().max() == 0
 
 
 def test_stock_makes_a_row_a_prefix_and_we_one_a_user(write_inter) -> None:
-    ours = prepare(make_config(**options(write_inter)))[1]
-    stock = prepare(make_config("RecBoleBERT4Rec", **options(write_inter)))[1]
+    _, ours, *_ = start(**options(write_inter))
+    _, stock, *_ = start(model="RecBoleBERT4Rec", **options(write_inter))
     assert sum(len(batch) for batch in ours) == 2
     assert sum(len(batch) for batch in stock) == 6
-
-
-def test_batches_carry_no_other_field_and_are_trimmed_to_their_longest_row(write_inter) -> None:
-    batch = next(iter(prepare(make_config(**options(write_inter)))[1]))
+    batch = next(iter(ours))
     assert set(batch.columns) == {"user_id", "item_id_list", "item_length"}
     assert batch["item_id_list"].shape == (2, 4)

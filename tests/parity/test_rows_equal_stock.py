@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.helpers.runs import make_config, prepare
+from tests.helpers.runs import make_config, make_trainer, prepare
 
 SPLITS = [
     {"LS": "valid_and_test"},
@@ -23,7 +23,6 @@ SPLITS = [
     {"TS": [0.5, 0.25, 0.25]},
 ]
 BY_USER_OR_NOT = [*((split, "user") for split in SPLITS), (SPLITS[3], "none"), (SPLITS[4], None)]
-SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
 
 
 def both(options: dict[str, Any], split: dict[str, Any], group_by: str | None = "user") -> tuple[Any, Any]:
@@ -73,14 +72,6 @@ def test_rows_with_ties_duplicates_and_short_histories_equal_stock(
     assert_equal_rows(*both({**write_inter(rows), "MAX_ITEM_LIST_LENGTH": 4}, split, group_by))
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not (SHARED / "lastfm").is_dir(), reason="the lastfm file is not beside this checkout")
-@pytest.mark.parametrize(("split", "group_by"), BY_USER_OR_NOT, ids=str)
-def test_rows_of_lastfm_equal_stock(split: dict[str, Any], group_by: str | None) -> None:
-    options = {"dataset": "lastfm", "data_path": str(SHARED), "MAX_ITEM_LIST_LENGTH": 2}
-    assert_equal_rows(*both(options, split, group_by))
-
-
 def test_missing_values_filters_and_other_columns_equal_stock(write_inter: Any) -> None:
     draw = random.Random(9)
     rows = [
@@ -122,71 +113,50 @@ def test_an_item_file_beside_the_interactions_leaves_the_same_ids(write_inter: A
     assert torch.equal(ours[0].item_feat["class"], stock[0].item_feat["class"])
 
 
-@pytest.mark.parametrize("mode", ["full", "uni20", "pop20"])
-def test_evaluation_loaders_give_the_same_rows_and_candidates(mode: str, write_inter: Any) -> None:
-    rows = [(f"u{u}", f"i{(u * 7 + t * 3) % 30}", t) for u in range(30) for t in range(4 + u % 5)]
-    options = {**write_inter(rows), "eval_batch_size": 64, "MAX_ITEM_LIST_LENGTH": 50}
-    arguments = {"split": {"RS": [0.5, 0.25, 0.25]}, "order": "TO", "mode": mode}
-    loaders = [prepare(make_config(model, eval_args=arguments, **options))[3] for model in ("BERT4Rec", "SASRec")]
-    flat = []
-    for loader in loaders:
-        np.random.seed(0)
-        batches = [one_row_a_candidate(batch) if mode != "full" else batch[0] for batch in loader]
-        flat.append({f: torch.cat([b[f] for b in batches]) for f in ("user_id", "item_id", "item_id_list")})
-    for field, values in flat[0].items():
-        assert torch.equal(values, flat[1][field]), field
-
-
-def one_row_a_candidate(batch: Any) -> Any:
-    """A batch as RecBole has it: user by user, candidate by candidate, a row for each of the user's targets."""
-    rows, candidates, *_ = batch
-    if not isinstance(candidates, tuple):
-        return rows  # RecBole's
-    owner, items = candidates
-    order = torch.arange(len(rows)).repeat(items.shape[1])
-    by_user = torch.argsort(owner[order], stable=True)
-    flat = rows[order[by_user]]
-    flat["item_id"] = items.T.flatten()[by_user]
-    return flat
-
-
-def test_rows_of_benchmark_files_equal_stock(tmp_path: Path) -> None:
+def benchmark_files(folder: Path, item: str) -> dict[str, Any]:
+    """Prefixes with their targets, whose column has a name; return the options that load them."""
     draw = random.Random(8)
-    folder = tmp_path / "data" / "bench"
-    folder.mkdir(parents=True)
+    (folder / item).mkdir(exist_ok=True)
     for name in ("train", "valid", "test"):
-        lines = ["user_id:token\titem_id_list:token_seq\titem_id:token"]
+        lines = [f"user_id:token\t{item}_list:token_seq\t{item}:token"]
         for user in range(12):
             for length in range(1, 2 + user % 5):
                 items = [f"i{draw.randrange(20)}" for _ in range(length + 1)]
                 lines.append(f"u{user}\t{' '.join(items[:-1])}\t{items[-1]}")
-        (folder / f"bench.{name}.inter").write_text("\n".join(lines) + "\n")
-    options = {
-        "dataset": "bench",
-        "data_path": str(tmp_path / "data"),
+        (folder / item / f"{item}.{name}.inter").write_text("\n".join(lines) + "\n")
+    return {
+        "dataset": item,
+        "data_path": str(folder),
         "benchmark_filename": ["train", "valid", "test"],
-        "alias_of_item_id": ["item_id_list"],
-        "load_col": {"inter": ["user_id", "item_id_list", "item_id"]},
+        "ITEM_ID_FIELD": item,
+        "alias_of_item_id": [f"{item}_list"],
+        "load_col": {"inter": ["user_id", f"{item}_list", item]},
     }
-    ours, stock = (prepare(make_config(model, **options)) for model in ("BERT4Rec", "SASRec"))
+
+
+@pytest.mark.parametrize("item", ["item_id", "p_id"])
+def test_rows_of_benchmark_files_equal_stock_and_their_column_of_items_may_have_any_name(
+    item: str, tmp_path: Path
+) -> None:
+    stock = prepare(make_config("SASRec", **benchmark_files(tmp_path, "item_id")))
+    config = make_config("BERT4Rec", epochs=1, hidden_size=16, **benchmark_files(tmp_path, item))
+    ours = prepare(config)
     for part in (1, 2, 3):
         a, b = ours[part].dataset, stock[part].dataset
         rows, theirs = a[np.arange(len(a))], b[np.arange(len(b))]
-        for field in ("user_id", "item_id", "item_length"):
-            assert torch.equal(rows[field], theirs[field]), field
+        for field, wanted in (("user_id", "user_id"), (item, "item_id"), ("item_length", "item_length")):
+            assert torch.equal(rows[field], theirs[wanted]), field
         width = theirs["item_id_list"].shape[1]
-        assert torch.equal(rows["item_id_list"][:, :width], theirs["item_id_list"])
-        assert not rows["item_id_list"][:, width:].any()
+        assert torch.equal(rows[f"{item}_list"][:, :width], theirs["item_id_list"])
+        assert not rows[f"{item}_list"][:, width:].any()
+    prefixes: dict[int, list[list[int]]] = {}
+    rows = stock[1].dataset[np.arange(len(stock[1].dataset))]
+    columns = (rows[field].tolist() for field in ("user_id", "item_id_list", "item_length", "item_id"))
+    for user, items, count, target in zip(*columns, strict=True):
+        prefixes.setdefault(user, []).append([*items[:count], target])
     users, begin, length = ours[1].dataset.slices()
     for user, first, count in zip(users.tolist(), begin.tolist(), length.tolist(), strict=True):
-        mine = theirs_of(stock[1].dataset, user)
-        longest = max(mine, key=lambda row: len(row))
-        assert ours[1].dataset.sequences.items[first : first + count].tolist() in [m for m in mine if len(m) == count]
-        assert count == len(longest)
-
-
-def theirs_of(dataset: Any, user: int) -> list[list[int]]:
-    """The prefixes of a user with their targets appended."""
-    rows = dataset[np.flatnonzero(dataset.inter_feat["user_id"].numpy() == user)]
-    lists, lengths, targets = (rows[f].tolist() for f in ("item_id_list", "item_length", "item_id"))
-    return [[*items[:n], target] for items, n, target in zip(lists, lengths, targets, strict=True)]
+        assert count == max(map(len, prefixes[user]))
+        assert ours[1].dataset.sequences.items[first : first + count].tolist() in prefixes[user]
+    score, _ = make_trainer(config, ours[1]).fit(*ours[1:3], verbose=False, saved=False)
+    assert 0 <= score <= 1

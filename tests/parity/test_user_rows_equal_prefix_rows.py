@@ -12,6 +12,7 @@ from recbole.quick_start import load_data_and_model, run_recbole
 from recbole_bert4rec.comparison.comparison import Comparison
 from recbole_bert4rec.comparison.rows import check_equal_rows
 from recbole_bert4rec.plugin.baselines import CAUSAL_MODELS
+from recbole_bert4rec.plugin.loader import WindowDataLoader
 from recbole_bert4rec.system.errors import UserError
 from tests.helpers.data import histories_to_rows, overlapping_histories
 from tests.helpers.runs import MRR_OF_3, QUIET, make_config, make_trainer, prepare
@@ -72,16 +73,18 @@ def test_every_label_of_a_history_is_trained_once(length: int, write_inter: Any)
     assert sorted(found) == sorted(rows._dataset.inter_feat["item_id"].tolist())
 
 
-def test_recboles_own_program_trains_on_windows_and_loads_what_it_trained(write_inter: Any) -> None:
-    data = write_inter([(user, f"i{t % 17}", t) for user in "abcdef" for t in range(23)])
-    options = {**QUIET, **SMALL, **data, "MAX_ITEM_LIST_LENGTH": 6, "training_rows": "user"}
-    dataset = options.pop("dataset")
-    result = run_recbole("GRU4Rec", dataset, config_dict=options)
+@pytest.mark.parametrize(("model", "rows"), [("GRU4Rec", {"training_rows": "user"}), ("GRU4RecPlus", {})], ids=str)
+def test_recboles_own_program_trains_on_windows_and_loads_what_it_trained(
+    model: str, rows: dict[str, str], write_inter: Any
+) -> None:
+    data = write_inter(histories_to_rows(HISTORIES))
+    options = {**QUIET, **SMALL, **data, "MAX_ITEM_LIST_LENGTH": 6, **rows}
+    result = run_recbole(model, options.pop("dataset"), config_dict=options)
     assert result["best_valid_result"]
-    (file,) = Path("saved").glob("GRU4Rec-*.pth")
-    _, model, _, train, _, _ = load_data_and_model(str(file))  # this process saved it
-    assert model.calculate_loss(next(iter(train))).isfinite()
-    assert "gather_indexes" not in model.__dict__
+    (file,) = Path("saved").glob(f"{model}-*.pth")
+    _, loaded, _, train, _, _ = load_data_and_model(str(file))  # this process saved it
+    assert isinstance(train, WindowDataLoader)
+    assert loaded.calculate_loss(next(iter(train))).isfinite()
 
 
 def test_options_of_our_models_change_nothing(write_inter: Any) -> None:

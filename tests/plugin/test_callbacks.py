@@ -9,8 +9,7 @@ from recbole.trainer import Trainer
 from recbole.trainer.trainer import DecisionTreeTrainer
 from recbole.utils import get_trainer
 
-import recbole_bert4rec.plugin.callbacks as module
-from recbole_bert4rec.plugin.callbacks import Callback, EvalBatch, RankedBatch, observed
+from recbole_bert4rec.plugin.callbacks import Callback, EvalBatch, Observed, RankedBatch, WatchedLoader, observed
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.run import run
 from tests.helpers.runs import QUIET, StopAfter, make_config, make_trainer, prepare
@@ -76,12 +75,6 @@ def test_a_run_calls_every_event_in_the_documented_order(model: str, mode: str, 
     assert len(batch.targets) == len(ranked.targets) == 30
 
 
-def test_an_epoch_that_eval_step_leaves_out_is_not_validated(write_inter: Any) -> None:
-    seen = Recorder()
-    run(callbacks=[seen], **inputs(write_inter, epochs=2, eval_step=2, eval_batch_size=4096))
-    assert seen.events == ["on_train_begin", *ONE_EPOCH[:2], *ONE_EPOCH, "on_train_end", *TEST]
-
-
 @pytest.mark.parametrize("model", ["BERT4Rec", "GRU4Rec"])
 def test_a_callback_of_the_user_ends_training_and_the_run_goes_on_to_its_test(model: str, write_inter: Any) -> None:
     before, after = Recorder(), Recorder()
@@ -94,10 +87,14 @@ def test_a_callback_of_the_user_ends_training_and_the_run_goes_on_to_its_test(mo
     assert before.events == after.events == ["on_train_begin", *ONE_EPOCH * 3, "on_train_end", *TEST]
 
 
-def test_an_epoch_that_is_stopped_before_its_validation_is_not_kept(write_inter: Any) -> None:
-    result = run(callbacks=[StopAfter(1, "on_epoch_end")], **inputs(write_inter, epochs=50))
-    assert [("valid" in row) for row in result.record["epochs"]] == [True, False]
-    assert result.record["best_epoch"] == 0
+def test_an_epoch_that_is_left_out_by_eval_step_or_stopped_before_is_not_validated(write_inter: Any) -> None:
+    seen = Recorder()
+    asked = inputs(write_inter, epochs=50, eval_step=2, eval_batch_size=4096)
+    result = run(callbacks=[seen, StopAfter(3, "on_epoch_end")], **asked)
+    one_epoch = [*ONE_EPOCH[:2], *ONE_EPOCH]
+    assert seen.events == ["on_train_begin", *one_epoch, *ONE_EPOCH[:2], *ONE_EPOCH[:2], "on_train_end", *TEST]
+    assert [("valid" in row) for row in result.record["epochs"]] == [False, True, False, False]
+    assert result.record["best_epoch"] == 1
 
 
 @pytest.mark.parametrize("model", ["BERT4Rec", "GRU4Rec"])
@@ -117,24 +114,9 @@ def test_another_error_of_a_callback_is_not_swallowed(write_inter: Any) -> None:
 
 @pytest.mark.parametrize("model", ["BERT4Rec", "SASRec"])
 def test_a_callback_may_change_the_batches_and_the_scores(model: str, write_inter: Any) -> None:
-    class Head:
-        """The first batch alone."""
-
-        def __init__(self, loader: Any) -> None:
-            self._loader = loader
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self._loader, name)
-
-        def __len__(self) -> int:
-            return 1
-
-        def __iter__(self) -> Any:
-            return iter([next(iter(self._loader))])
-
     class Changing(Callback):
         def on_epoch_begin(self, trainer: Any, epoch: int, batches: Any) -> Any:
-            return Head(batches)
+            return WatchedLoader(batches, lambda done: False)  # the first batch alone
 
         def on_ranking_begin(self, trainer: Any, batch: EvalBatch) -> EvalBatch:
             return EvalBatch(batch.interaction, None, batch.target_rows, batch.targets)
@@ -164,7 +146,7 @@ def test_a_run_without_callbacks_gives_what_recbole_s_own_trainer_gives(write_in
         trainer = make_trainer(config, train)
         if plain:
             trainer = get_trainer(config["MODEL_TYPE"], "SASRec")(config, trainer.model)
-        assert isinstance(trainer, module.Observed) is not plain
+        assert isinstance(trainer, Observed) is not plain
         found.append(trainer.fit(train, valid, verbose=False, saved=False))
     assert found[0] == found[1]
 

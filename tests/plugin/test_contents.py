@@ -137,14 +137,11 @@ def test_input_and_output_have_the_same_vectors_in_training_and_in_evaluation() 
 GROUPS = 4
 
 
-def rows(n_items: int = 40, users: int = 120, longest: int = 9) -> list[tuple[str, str, int]]:
+def rows() -> list[tuple[str, str, int]]:
     """Users who stay with the items of their group."""
     draw = np.random.default_rng(0)
-    return [
-        (f"u{user}", f"i{GROUPS * draw.integers(n_items // GROUPS) + user % GROUPS}", time)
-        for user in range(users)
-        for time in range(5 + user % (longest - 4))
-    ]
+    times = [(user, time) for user in range(120) for time in range(5 + user % 5)]
+    return [(f"u{user}", f"i{GROUPS * draw.integers(10) + user % GROUPS}", time) for user, time in times]
 
 
 def vectors(items: list[str], groups: list[int], path: Path) -> str:
@@ -154,10 +151,20 @@ def vectors(items: list[str], groups: list[int], path: Path) -> str:
     return str(path)
 
 
-def file_of_groups(path: Path) -> str:
-    """Of the items of :func:`rows`, and of two that nobody had, of groups 1 and 2."""
-    items = [f"i{number}" for number in range(40)]
-    return vectors([*items, "cold1", "cold2"], [*(number % GROUPS for number in range(40)), 1, 2], path)
+@pytest.fixture
+def grouped(write_inter: Any, tmp_path: Path) -> dict[str, Any]:
+    """The log, and vectors of its items and of two that nobody had, of groups 1 and 2."""
+    items, groups = [f"i{number}" for number in range(40)], [number % GROUPS for number in range(40)]
+    path = vectors([*items, "cold1", "cold2"], [*groups, 1, 2], tmp_path / "groups.parquet")
+    return {**write_inter(rows()), "item_vectors": path}
+
+
+def write_items(options: dict[str, Any], *lines: str) -> dict[str, Any]:
+    """An item file beside the log; return what loads and selects its columns."""
+    (Path(options["data_path"]) / "toy" / "toy.item").write_text("\n".join(lines) + "\n")
+    columns = [column.partition(":")[0] for column in lines[0].split("\t")]
+    load = {"inter": ["user_id", "item_id", "timestamp"], "item": columns}
+    return {**options, "load_col": load, "selected_features": columns[1:]}
 
 
 def trained_on(options: dict[str, Any], **more: Any) -> RunResult:
@@ -170,10 +177,9 @@ OF_GROUP = {1: ["i1", "i5", "i9", "i13"], 2: ["i2", "i6", "i10", "i14"], 3: ["i3
 
 @pytest.mark.parametrize("loss_type", ["CE", "sampled_softmax", "BPR"])
 def test_an_item_that_nobody_has_had_is_recommended_to_those_who_like_what_it_is(
-    loss_type: str, write_inter: Any, tmp_path: Path
+    loss_type: str, grouped: dict[str, Any]
 ) -> None:
-    path = file_of_groups(tmp_path / "groups.parquet")
-    result = trained_on({**write_inter(rows()), "item_vectors": path, "loss_type": loss_type, "n_negatives": 16})
+    result = trained_on({**grouped, "loss_type": loss_type, "n_negatives": 16})
     model = load(result.checkpoint, "cpu")
     scores = model.score([OF_GROUP[1], OF_GROUP[2], OF_GROUP[3]], ["cold1", "cold2", "i21", "i22"])
     of = scores.pivot(index="user_id", columns="item_id", values="score")
@@ -186,26 +192,32 @@ def test_an_item_that_nobody_has_had_is_recommended_to_those_who_like_what_it_is
 
 
 def test_items_without_interactions_take_no_part_in_evaluation_and_are_those_that_are_appended(
-    write_inter: Any, tmp_path: Path
+    grouped: dict[str, Any], tmp_path: Path
 ) -> None:
-    path = file_of_groups(tmp_path / "groups.parquet")
-    result = trained_on({**write_inter(rows()), "item_vectors": [path], "epochs": 2, "metric_decimal_place": 8})
+    path = grouped["item_vectors"]
+    result = trained_on({**grouped, "item_vectors": [path], "epochs": 4})
     alone, model = load(result.checkpoint, "cpu", cold_items=False), load(result.checkpoint, "cpu")
     assert [*model.items] == [*alone.items, "cold1", "cold2"]
     told = pd.read_parquet(path).set_index("item_id")["vector"]
     copies = {f"again{number}": told[f"cold{number}"] for number in (1, 2)}
-    grown = append_items(result.checkpoint, vectors=copies, output=tmp_path / "grown.pth", device="cpu")
+    file = tmp_path / "grown.pth"
+    grown = append_items(result.checkpoint, {"like i5": ["i5"]}, copies, output=file, device="cpu")
     asked = [OF_GROUP[1], OF_GROUP[2], ["cold1"]]
-    assert [*grown.items][-4:] == ["cold1", "cold2", "again1", "again2"]
+    assert [*grown.items][-5:] == ["cold1", "cold2", "like i5", "again1", "again2"]
     scores = grown.score(asked, ["cold1", "cold2", "again1", "again2"])["score"].to_numpy().reshape(3, 2, 2)
     assert np.allclose(scores[:2, 0], scores[:2, 1])
-    again = load(tmp_path / "grown.pth", "cpu")
+    scores = grown.score(asked[:2], ["like i5", "i5"]).set_index("item_id")["score"]
+    assert np.allclose(scores["like i5"], scores["i5"], atol=0.05)
+    again = load(file, "cpu")
     pd.testing.assert_frame_equal(again.recommend(asked, k=9), grown.recommend(asked, k=9))
-    with pytest.raises(UserError, match="'cold1'"):
-        append_items(result.checkpoint, vectors={"cold1": told["cold1"]})
-    with pytest.raises(UserError, match="'huge'"):
-        append_items(result.checkpoint, vectors={"huge": 1e6 * told["cold1"]}, output=tmp_path / "bad.pth")
-    assert not (tmp_path / "bad.pth").exists()
+    for bad, named in (
+        ({"cold1": told["cold1"]}, "'cold1'"),
+        ({"huge": 1e6 * told["cold1"]}, "'huge'"),
+        ({"short": [1.0, 2.0]}, "'short' must be 4"),
+    ):
+        with pytest.raises(UserError, match=named):
+            append_items(result.checkpoint, vectors=bad, output=tmp_path / "bad.pth")
+        assert not (tmp_path / "bad.pth").exists()
     known, both = (each.score(asked[:2], [*alone.items]) for each in (alone, model))
     assert np.allclose(known["score"], both["score"])
     with open(result.checkpoint, "r+b") as file:
@@ -215,9 +227,8 @@ def test_items_without_interactions_take_no_part_in_evaluation_and_are_those_tha
 
 
 @needs_onnx
-def test_the_graph_has_them_too(write_inter: Any, tmp_path: Path) -> None:
-    path = file_of_groups(tmp_path / "groups.parquet")
-    model = load(trained_on({**write_inter(rows()), "item_vectors": path}).checkpoint, "cpu")
+def test_the_graph_has_them_too(grouped: dict[str, Any], tmp_path: Path) -> None:
+    model = load(trained_on(grouped).checkpoint, "cpu")
     wanted = model.recommend([OF_GROUP[1]], k=12)
     assert "cold1" in wanted["item_id"].tolist()
     export(model, tmp_path / "exported")
@@ -228,30 +239,19 @@ def test_the_graph_has_them_too(write_inter: Any, tmp_path: Path) -> None:
     assert np.allclose(exported["score"], wanted["score"], atol=1e-4)
 
 
-def test_new_items_that_are_like_others_score_like_them(write_inter: Any, tmp_path: Path) -> None:
-    path = file_of_groups(tmp_path / "groups.parquet")
-    result = trained_on({**write_inter(rows()), "item_vectors": path, "epochs": 4})
-    grown = append_items(result.checkpoint, {"new": ["i5"]}, {"told": np.eye(GROUPS)[2]}, device="cpu")
-    scores = grown.score([OF_GROUP[1], OF_GROUP[3]], ["new", "i5"]).set_index("item_id")["score"]
-    assert np.allclose(scores["new"], scores["i5"], atol=0.05)
-    with pytest.raises(UserError, match="'told' must be 4"):
-        append_items(result.checkpoint, vectors={"told": [1.0, 2.0]})
-
-
 def test_a_resumed_run_ends_as_one_that_never_stopped_and_a_warm_start_reads_the_new_file(
-    write_inter: Any, tmp_path: Path
+    grouped: dict[str, Any], write_inter: Any, tmp_path: Path
 ) -> None:
-    options = {**write_inter(rows()), "item_vectors": file_of_groups(tmp_path / "groups.parquet"), "epochs": 3}
+    options = {**grouped, "epochs": 3}
     whole, stopped = trained_on(options), trained_on(options, callbacks=[StopAfter(0)])
     resumed = run(resume=str(stopped.checkpoint))
     assert resumed.test_result == whole.test_result
     before, after = (checkpoint.read(file)["state_dict"] for file in (whole.checkpoint, resumed.checkpoint))
     assert all(torch.equal(before[name], after[name]) for name in before)
-    other = {**options, "item_vectors": vectors([f"i{n}" for n in range(40)], [0] * 40, tmp_path / "other.parquet")}
-    with pytest.raises(UserError, match="item_vectors"):
-        run(resume=str(stopped.checkpoint), options={"item_vectors": other["item_vectors"]})
-    with pytest.raises(UserError, match="item_vectors"):
-        run(resume=str(stopped.checkpoint), options={"item_vectors": []})
+    other = vectors([f"i{n}" for n in range(40)], [0] * 40, tmp_path / "other.parquet")
+    for changed in (other, []):
+        with pytest.raises(UserError, match="item_vectors"):
+            run(resume=str(stopped.checkpoint), options={"item_vectors": changed})
     with pytest.raises(UserError, match="item_vectors"):
         trained_on({**options, "item_vectors": [], "warm_start": str(whole.checkpoint)})
     more = write_inter([*rows(), *((f"u{user}", "i99", 99) for user in range(60))])
@@ -262,13 +262,10 @@ def test_a_resumed_run_ends_as_one_that_never_stopped_and_a_warm_start_reads_the
     assert weights["encoder.contents.vectors"].shape == (43, GROUPS)
 
 
-def test_numbers_of_the_item_file_are_standardised_and_missing_ones_known(write_inter: Any, tmp_path: Path) -> None:
+def test_numbers_of_the_item_file_are_standardised_and_missing_ones_known(write_inter: Any) -> None:
     options = write_inter([(f"u{user}", f"i{(user + time) % 5}", time) for user in range(9) for time in range(4)])
     lines = ["item_id:token\tprice:float\tsize:float_seq", "i0\t10\t1 2", "i1\t30\t3 4", "i2\t\t5 6", "i4\t20\t"]
-    (Path(options["data_path"]) / "toy" / "toy.item").write_text("\n".join(lines) + "\n")
-    columns = {"inter": ["user_id", "item_id", "timestamp"], "item": ["item_id", "price", "size"]}
-    chosen = {**options, "load_col": columns, "selected_features": ["price", "size"], **MRR_OF_3}
-    chosen["filter_inter_by_user_or_item"] = False
+    chosen = {**write_items(options, *lines), **MRR_OF_3, "filter_inter_by_user_or_item": False}
     _, train, *_ = prepare(make_config("BERT4RecPlus", **chosen))
     told = train._dataset.contents
     assert told is not None
@@ -281,14 +278,11 @@ def test_numbers_of_the_item_file_are_standardised_and_missing_ones_known(write_
     assert table["i4"] == pytest.approx([0, 0, 0, 0, 1], abs=1e-3)
     assert table["i3"] == table["[MASK]"] == [0, 1, 0, 0, 1]
     assert int(told.n_of_files) == 0
-    (Path(options["data_path"]) / "toy" / "toy.item").write_text("\n".join([*lines[:-1], "i4\tinf\t1"]) + "\n")
-    _, train, *_ = prepare(make_config("BERT4RecPlus", **chosen))
-    with pytest.raises(UserError, match=r"'price'.*'i4'"):
-        _ = train._dataset.contents
-    (Path(options["data_path"]) / "toy" / "toy.item").write_text("\n".join([lines[0], "i0\t\t1", "i1\t\t2"]) + "\n")
-    _, train, *_ = prepare(make_config("BERT4RecPlus", **chosen))
-    with pytest.raises(UserError, match="'price'"):
-        _ = train._dataset.contents
+    for others, named in (([*lines[1:-1], "i4\tinf\t1"], r"'price'.*'i4'"), (["i0\t\t1", "i1\t\t2"], "'price'")):
+        write_items(options, lines[0], *others)
+        _, train, *_ = prepare(make_config("BERT4RecPlus", **chosen))
+        with pytest.raises(UserError, match=named):
+            _ = train._dataset.contents
 
 
 def test_a_model_of_numeric_columns_begins_with_the_weights_of_another_and_takes_new_items_by_neighbours(
@@ -296,9 +290,7 @@ def test_a_model_of_numeric_columns_begins_with_the_weights_of_another_and_takes
 ) -> None:
     options = write_inter(rows())
     lines = ["item_id:token\tprice:float\tkind:token", *(f"i{n}\t{n or ''}\tk{n % 2}" for n in range(40))]
-    (Path(options["data_path"]) / "toy" / "toy.item").write_text("\n".join(lines) + "\n")
-    columns = {"inter": ["user_id", "item_id", "timestamp"], "item": ["item_id", "price", "kind"]}
-    chosen = {**options, "load_col": columns, "selected_features": ["price", "kind"], "epochs": 1}
+    chosen = {**write_items(options, *lines), "epochs": 1}
     first = trained_on(chosen)
     assert trained_on({**chosen, "warm_start": str(first.checkpoint)}).record["warm_start"]["kept"] == 40
     with pytest.raises(UserError, match="neighbours"):

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from recbole.data.interaction import Interaction
-from recbole.quick_start import load_data_and_model, run_recbole
 
 from recbole_bert4rec.core.losses import bpr_max, sampled_scores, sampled_softmax
-from recbole_bert4rec.plugin.loader import WindowDataLoader
 from recbole_bert4rec.system.errors import UserError
 from tests.helpers.data import histories_to_rows, overlapping_histories
-from tests.helpers.runs import MRR_OF_3, QUIET, make_config, make_trainer, prepare
+from tests.helpers.runs import MRR_OF_3, make_config, make_trainer, prepare
 
 SMALL = {"embedding_size": 8, "hidden_size": 12, "dropout_prob": 0.0, "n_sample": 20, "epochs": 2, **MRR_OF_3}
 
@@ -68,17 +65,6 @@ def test_a_candidate_scores_as_in_the_full_ranking_and_padding_changes_nothing(w
     torch.testing.assert_close(model.predict(rows), scores[[0, 1], [5, 9]])
     short = Interaction({"item_id_list": histories[:1, :3], "item_length": torch.tensor([3])})
     torch.testing.assert_close(model.full_sort_predict(short)[0], scores[0])
-
-
-def test_it_trains_on_whole_windows_with_recboles_own_program_and_is_read_again(write_inter: Any) -> None:
-    data = write_inter(histories_to_rows(overlapping_histories(9)))
-    options = {**QUIET, **SMALL, **data, "MAX_ITEM_LIST_LENGTH": 6}
-    result = run_recbole("GRU4RecPlus", options.pop("dataset"), config_dict=options)
-    assert result["best_valid_result"]
-    (file,) = Path("saved").glob("GRU4RecPlus-*.pth")
-    _, model, _, train, _, _ = load_data_and_model(str(file))  # this process saved it
-    assert isinstance(train, WindowDataLoader)
-    assert model.calculate_loss(next(iter(train))).isfinite()
 
 
 def test_all_bad_values_are_named_at_once() -> None:

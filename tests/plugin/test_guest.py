@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -13,9 +10,9 @@ from typing import Any
 
 import pytest
 
-import recbole_bert4rec
+from tests.helpers.programs import ROOT, python
 
-ROOT = Path(recbole_bert4rec.__file__).parents[1]
+GUEST = ROOT / "tests" / "helpers" / "guest.py"
 ROWS = [(f"u{u}", f"i{(u * (t + 1) + t) % 40}", 1 + (u + t) % 5, t) for u in range(40) for t in range(8 + u % 5)]
 HEADER = "user_id:token\titem_id:token\trating:float\ttimestamp:float"
 COLUMNS = {"inter": ["user_id", "item_id", "rating", "timestamp"]}
@@ -26,37 +23,19 @@ LABELLED = {"threshold": {"rating": 3}, "metrics": ["AUC", "LogLoss"], "valid_me
 LABELLED["eval_args"] = {"mode": "labeled"}
 SIX = {"Pop": {}, "BPR": {}, "NeuMF": {}, "SASRec": SOFTMAX, "GRU4Rec": SOFTMAX, "DeepFM": LABELLED}
 MORE = {
-    **{
-        name: {} for name in ("Random", "ItemKNN", "DMF", "EASE", "SLIMElastic", "MultiVAE", "MultiDAE", "CDAE", "LINE")
-    },
-    **{name: {} for name in ("MacridVAE", "RecVAE", "ENMF", "DiffRec")},
+    **{name: {} for name in ("Random", "ItemKNN", "DMF", "EASE", "SLIMElastic", "MultiVAE", "MultiDAE", "CDAE")},
+    **{name: {} for name in ("LINE", "MacridVAE", "RecVAE", "ENMF", "DiffRec")},
     **dict.fromkeys(("LR", "FM", "NFM", "AFM", "DCN", "xDeepFM", "AutoInt"), LABELLED),
-    **dict.fromkeys(("NARM", "STAMP", "LightSANs", "CORE", "NextItNet", "HGN"), SOFTMAX),
+    **dict.fromkeys(("NARM", "STAMP", "LightSANs", "CORE", "NextItNet", "HGN", "SRGNN"), SOFTMAX),
     **{name: {"loss_type": "BPR"} for name in ("FPMC", "Caser")},
-    "SRGNN": SOFTMAX,
 }
-
-
-def python(program: str, folder: Path, *arguments: str, **environment: str) -> list[str]:
-    """What a program of somebody's own prints, in a folder of its own."""
-    folder.mkdir(exist_ok=True)
-    (folder / "theirs.py").write_text(textwrap.dedent(program))
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", str(folder / "theirs.py"), *arguments],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
 
 
 def runs(mode: str, folder: Path, data: dict[str, Any], models: dict[str, Any]) -> dict[str, Any]:
     """What each model leaves, see ``tests/helpers/guest.py``."""
     options = {**QUIET, **SMALL, "data_path": data["data_path"]}
     asked = json.dumps({"dataset": data["dataset"], "options": options, "models": models})
-    lines = python((ROOT / "tests" / "helpers" / "guest.py").read_text("utf-8"), folder, mode, asked)
+    lines = python(GUEST.read_text("utf-8"), mode, asked, folder=folder)
     return dict(map(json.loads, lines))
 
 
@@ -145,7 +124,7 @@ def test_a_programs_own_flags_keys_and_classes_are_its_own(write_inter: Any, tmp
         config = Config("BERT4Rec", "toy", config_dict=options)
         print("output_dir" in config.cmd_config_dict)
     """
-    lines = python(program, tmp_path / "theirs", "--output_dir=out", "--top_n=10")
+    lines = python(program, "--output_dir=out", "--top_n=10", folder=tmp_path / "theirs")
     assert lines == ["SequentialDataset TrainDataLoader x x True"] * 2 + ["1", "True"]
 
 
@@ -180,7 +159,7 @@ def test_code_for_recboles_own_bert4rec_is_served_or_refused_by_name(write_inter
             except Exception as error:
                 print(type(error).__name__, error)
     """
-    served, dataset, field = python(program, tmp_path / "theirs")
+    served, dataset, field = python(program, folder=tmp_path / "theirs")
     assert served == "SequentialDataset"
     assert dataset.startswith("UserError ")
     assert "Mine" in dataset
@@ -193,9 +172,9 @@ def test_recboles_own_bert4rec_is_trained_under_its_other_name(write_inter: Any,
     options = {**QUIET, **SMALL, "data_path": data["data_path"], "transform": "mask_itemseq", "mask_ratio": 0.3}
     options |= {"n_heads": 1, "inner_size": 8, "train_neg_sample_args": None}
     asked = {"dataset": data["dataset"], "options": options}
-    program = (ROOT / "tests" / "helpers" / "guest.py").read_text("utf-8")
+    program = GUEST.read_text("utf-8")
     found = [
-        json.loads(*python(program, tmp_path / mode, mode, json.dumps({**asked, "models": {model: {}}})))[1]
+        json.loads(*python(program, mode, json.dumps({**asked, "models": {model: {}}}), folder=tmp_path / mode))[1]
         for mode, model in (("stock", "BERT4Rec"), ("guest", "RecBoleBERT4Rec"))
     ]
     for result in ("losses", "validation", "test", "weights"):
@@ -224,7 +203,7 @@ def test_run_recbole_trains_our_model_and_leaves_checkpoint_and_record_or_nothin
         config, model, dataset, train, valid, test = load_data_and_model(str(file))
         print(type(model).__module__, config["hidden_size"], "ndcg@10" in found["test_result"])
     """)
-    assert python(program, tmp_path / "theirs") == [
+    assert python(program, folder=tmp_path / "theirs") == [
         "[]",
         "['.json', '.pth']",
         "recbole_bert4rec.plugin.model 8 True",

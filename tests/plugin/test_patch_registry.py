@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-import subprocess
 import sys
-from pathlib import Path
 from types import FunctionType
 from typing import Any
 
@@ -16,27 +14,12 @@ import recbole.quick_start
 from recbole.trainer import Trainer
 from recbole.utils import dataset_arguments
 
-import recbole_bert4rec
 from recbole_bert4rec.options.table import SHAPES_DATA
 from recbole_bert4rec.plugin.patches import places, registry
 from recbole_bert4rec.plugin.patches.patch import Patch, Scope
 from recbole_bert4rec.system.scoped import StandIn
+from tests.helpers.programs import python
 from tests.helpers.runs import make_config
-
-ROOT = Path(recbole_bert4rec.__file__).parents[1]
-
-
-def python(program: str, **environment: str) -> str:
-    """What a program prints in a process of its own."""
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", program],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, **environment},
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def test_every_row_changes_its_place_and_a_program_puts_that_very_object_back() -> None:
@@ -57,7 +40,8 @@ for _ in range(2):
         assert places.current(owner, patch.name) is stood, patch.label
 print(len(owners))
 """
-    assert int(python(program)) > 20
+    (changed,) = python(program)
+    assert int(changed) > 20
 
 
 def test_no_module_of_recbole_holds_an_original_that_a_patch_replaces() -> None:
@@ -88,7 +72,7 @@ from recbole_bert4rec.plugin.patches.registry import in_program
 with in_program():
     print([name for name, value in own.items() if vars(mine)[name] is not value])
 """
-    assert python(program).split() == ["[]"]
+    assert python(program) == ["[]"]
 
 
 def test_patched_functions_keep_name_documentation_and_signature() -> None:

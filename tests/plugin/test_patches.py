@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import pickle
 import sys
 from pathlib import Path
@@ -11,25 +10,16 @@ from typing import Any
 
 import pytest
 from recbole.config import Config
-from recbole.quick_start import load_data_and_model, quick_start, run_recbole
+from recbole.quick_start import quick_start, run_recbole
 from recbole.trainer import HyperTuning
-from recbole.utils import ModelType, get_model, get_trainer
+from recbole.utils import get_model
 
 import recbole_bert4rec
-from recbole_bert4rec.plugin.dataset import BERT4RecDataset
-from recbole_bert4rec.plugin.loader import WindowDataLoader
 from recbole_bert4rec.plugin.model import BERT4Rec
 from recbole_bert4rec.plugin.patches import registration, registry
-from recbole_bert4rec.plugin.trainer import BERT4RecTrainer
 from tests.helpers.runs import QUIET, make_config, make_trainer, prepare
 
 ROWS = [(f"u{u}", f"i{(u + t) % 15}", t) for u in range(20) for t in range(6)]
-
-
-def test_names_lead_to_our_classes() -> None:
-    assert get_model("BERT4Rec") is BERT4Rec
-    assert issubclass(get_trainer(ModelType.SEQUENTIAL, "BERT4Rec"), BERT4RecTrainer)
-    assert importlib.import_module("recbole.model.sequential_recommender").BERT4Rec is BERT4Rec
 
 
 def test_registering_again_changes_nothing() -> None:
@@ -41,24 +31,6 @@ def test_registering_again_changes_nothing() -> None:
     assert get_model("RecBoleBERT4Rec") is stock
     assert Config._load_internal_config_dict is loader
     assert quick_start.load_data_and_model is dataset
-
-
-def test_the_stock_model_keeps_a_house_of_its_own() -> None:
-    stock = get_model("RecBoleBERT4Rec")
-    assert not issubclass(stock, BERT4Rec)
-    assert stock.__mro__[1].__module__ == "recbole.model.sequential_recommender.bert4rec"
-    assert importlib.util.find_spec("recbole.model.sequential_recommender.recbolebert4rec") is not None
-    assert make_config("RecBoleBERT4Rec")["transform"] == "mask_itemseq"
-
-
-def test_data_loaders_are_ours_for_bert4rec_only(write_inter: Any) -> None:
-    options = write_inter(ROWS)
-    dataset, train, valid, _ = prepare(make_config(**options))
-    assert isinstance(dataset, BERT4RecDataset)
-    assert isinstance(train, WindowDataLoader)
-    assert type(valid).__name__ == "FullSortEvalDataLoader"
-    for model in ("SASRec", "RecBoleBERT4Rec", "Pop"):
-        assert type(prepare(make_config(model, **options))[1]).__name__ == "TrainDataLoader"
 
 
 def test_precedence_is_command_line_then_dictionary_then_file_then_ours(
@@ -93,20 +65,6 @@ def test_negative_sampling_of_recbole_never_reaches_the_loader(write_inter: Any)
     _, train, valid, _ = prepare(config)
     assert sum(len(batch) for batch in train) == 20
     make_trainer(config, train).fit(train, valid, verbose=False, saved=False)
-
-
-def test_load_data_and_model_gives_the_trained_model_back(write_inter: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    config = make_config(epochs=2, hidden_size=16, **write_inter(ROWS))
-    _, train, valid, test = prepare(config)
-    trainer = make_trainer(config, train)
-    trainer.fit(train, valid, verbose=False)
-    wanted = trainer.evaluate(test)
-    monkeypatch.setattr("sys.argv", ["other", "--hidden_size=32"])
-    again, model, dataset, _, _, test_again = load_data_and_model(trainer.saved_model_file)
-    assert isinstance(model, BERT4Rec)
-    assert again["hidden_size"] == 16
-    assert dataset.user_num == 21
-    assert BERT4RecTrainer(again, model).evaluate(test_again, load_best_model=False) == wanted
 
 
 def test_hyper_tuning_of_recbole_tunes_our_model(write_inter: Any, tmp_path: Path) -> None:

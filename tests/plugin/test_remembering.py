@@ -101,10 +101,14 @@ def test_a_resumed_run_has_the_memory_of_one_that_never_stopped(write_inter: Any
     assert "memory" not in alone.record
 
 
-def test_recbole_loads_the_memory_with_the_model(write_inter: Any) -> None:
+def test_recbole_loads_the_memory_with_the_model_whatever_the_program_was_called_with(
+    write_inter: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     result = remembered(write_inter(CHAINS))
+    monkeypatch.setattr("sys.argv", ["other", "--hidden_size=32"])
     config, network, *_, test = load_data_and_model(str(result.checkpoint))
     trainer = get_trainer(config["MODEL_TYPE"], config["model"])(config, network)
+    assert config["hidden_size"] == 16
     assert trainer.evaluate(test, load_best_model=False) == result.test_result
 
 

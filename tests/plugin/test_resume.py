@@ -1,25 +1,47 @@
-"""A run that is interrupted and resumed ends as one that is not, among sampled candidates too."""
+"""A run that is interrupted and resumed ends as one that is not; which runs may go on from a checkpoint."""
 
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from recbole_bert4rec.checkpoints import checkpoint
+from recbole_bert4rec.checkpoints.checkpoint import OtherDataError
+from recbole_bert4rec.options.table import FIXED_ON_RESUME
+from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.run import run
 from tests.helpers.data import CYCLE
 from tests.helpers.runs import QUIET, StopAfter, make_config, make_trainer, prepare
+from tests.helpers.small import ROWS, equal, start, weights
 
 EPOCHS = 8
 
 
-@pytest.mark.parametrize("mode", ["uni20", "pop20", "full"])
-def test_a_resumed_run_is_validated_and_tested_as_an_uninterrupted_one(mode: str, write_inter: Any) -> None:
+def trained(**options: Any) -> tuple[Any, Any]:
+    """A trainer after an epoch, with its checkpoint, and the loader of the test."""
+    trainer, train, valid, test = start(**{"epochs": 1, **options})
+    trainer.fit(train, valid, verbose=False)
+    return trainer, test
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"eval_args": {"mode": "pop20"}},
+        {"loss_type": "sampled_softmax", "negatives": "popularity", "sparse_update": True},
+    ],
+    ids=str,
+)
+def test_a_run_that_goes_on_from_its_best_epoch_ends_as_an_uninterrupted_one(
+    more: dict[str, Any], write_inter: Any
+) -> None:
     options = {**QUIET, **write_inter(CYCLE), "hidden_size": 16, "stopping_step": 100, "metric_decimal_place": 8}
-    options |= {"learning_rate": 0.02, "epochs": EPOCHS, "eval_args": {"mode": mode}}
+    options |= {"learning_rate": 0.02, "epochs": EPOCHS, **more}
     dataset = options.pop("dataset")
     whole = run(dataset=dataset, options=options)
     scores = [row["valid_score"] for row in whole.record["epochs"]]
@@ -31,6 +53,8 @@ def test_a_resumed_run_is_validated_and_tested_as_an_uninterrupted_one(mode: str
     assert [row["valid"] for row in resumed.record["epochs"]] == [row["valid"] for row in whole.record["epochs"]]
     assert resumed.record["best_epoch"] == whole.record["best_epoch"]
     assert resumed.test_result == whole.test_result
+    one, other = (checkpoint.read(checkpoint.last_of(result.checkpoint)) for result in (whole, resumed))
+    assert equal(one["state_dict"], other["state_dict"])
 
 
 def test_every_random_generator_goes_on_where_the_checkpoint_was_written(write_inter: Any) -> None:
@@ -69,3 +93,99 @@ def test_resuming_warns_of_nothing_that_the_user_did_not_write(
         run(resume=str(stopped.checkpoint), options={"mask_ratio": 0.3, "epochs": 2})
     (said,) = [record.message for record in caplog.records if "no effect" in record.message]
     assert "`mask_ratio`" in said
+
+
+@pytest.mark.parametrize(("epochs", "warns"), [(2, True), (4, False), (6, False)])
+def test_a_resumed_run_compares_the_warm_up_with_the_steps_of_all_its_epochs(
+    epochs: int, warns: bool, options: dict, caplog: pytest.LogCaptureFixture
+) -> None:
+    _, train, *_ = start(**options, epochs=1)
+    options["warmup_steps"] = 4 * len(train)
+    first, *_ = trained(**options)
+    second, train, valid, _ = start(**options, epochs=epochs)
+    second.resume_checkpoint(first.saved_model_file)
+    with caplog.at_level("WARNING"):
+        second.fit(train, valid, saved=False)
+    assert ("than warmup_steps" in caplog.text) == warns
+
+
+def test_a_checkpoint_that_lacks_an_option_which_shapes_it_is_refused_by_name(options: dict) -> None:
+    trainer, _ = trained(**options)
+    again, *_ = start(**options, epochs=2)
+    for name in {*FIXED_ON_RESUME} - {"valid_users", "warm_start"}:
+        state = checkpoint.read(trainer.saved_model_file)
+        del state["config"][name]
+        checkpoint.write("lacking.pth", state)
+        with pytest.raises(UserError, match=rf"lacking\.pth.*{name}=None"):
+            again.resume_checkpoint("lacking.pth")
+
+
+def test_a_checkpoint_of_another_network_catalogue_or_validation_is_not_resumed(
+    options: dict, write_inter: Any
+) -> None:
+    options["valid_users"] = 10
+    trainer, _ = trained(**options)
+    more = write_inter([*ROWS, ("u1", "one more", 99)], name="more")
+    for change, named in (
+        ({"hidden_size": 8}, r"hidden_size=16.* 8$"),
+        ({"valid_users": 9}, "valid_users"),
+        ({"seed": 7}, "seed"),
+        (more, r"\d+ items"),
+    ):
+        other, *_ = start(**{**options, "epochs": 2, **change})
+        with pytest.raises(UserError, match=named):
+            other.resume_checkpoint(trainer.saved_model_file)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({}, None),
+        ({"logit_adjustment": 30.0}, "logit_adjustment=0.0"),
+        ({"exclude_seen": True}, "exclude_seen=False"),
+        ({"eval_args": {"mode": "uni5"}}, "eval_args="),
+    ],
+    ids=str,
+)
+def test_a_finished_run_is_ranked_by_another_protocol_but_not_trained_on_by_it(
+    change: dict[str, Any], named: str | None, options: dict
+) -> None:
+    trainer, _ = trained(**options)
+    before = Path(trainer.saved_model_file).read_bytes()
+    again, train, valid, _ = start(**{**options, **change}, epochs=1)
+    again.resume_checkpoint(trainer.saved_model_file)
+    assert equal(weights(trainer), weights(again))
+    found = again.fit(train, valid, verbose=False)
+    assert (found == (trainer.best_valid_score, trainer.best_valid_result)) == (not change)
+    assert Path(trainer.saved_model_file).read_bytes() == before
+    if named is not None:
+        more, *_ = start(**{**options, **change}, epochs=9)
+        with pytest.raises(UserError, match=f"{named}.*--epochs=1"):
+            more.resume_checkpoint(trainer.saved_model_file)
+
+
+def test_an_untrained_model_is_kept_and_read_again(options: dict) -> None:
+    trainer, test = trained(**options, epochs=0)
+    assert checkpoint.read(trainer.saved_model_file)["epoch"] == -1
+    assert trainer.evaluate(test) == trainer.evaluate(test, load_best_model=False)
+
+
+def test_weights_never_meet_items_that_have_other_numbers(options: dict, write_inter: Any) -> None:
+    trainer, test = trained(**options)
+    trainer.evaluate(test, model_file=trainer.saved_model_file)
+    file = checkpoint.read(trainer.saved_model_file)
+    renumbered = write_inter(ROWS[::-1], name="renumbered")  # the same items, met in another order
+    other, others_train, others_valid, others_test = start(**{**options, **renumbered}, epochs=1)
+    before = weights(other)
+    assert len(file["item_tokens"]) == other.model.n_items
+    for meet in (
+        lambda: other.evaluate(others_test, model_file=trainer.saved_model_file),
+        lambda: other.resume_checkpoint(trainer.saved_model_file),
+        lambda: trainer.evaluate(others_test, load_best_model=False),
+        lambda: trainer.fit(others_train, others_valid),
+    ):
+        with pytest.raises(OtherDataError):
+            meet()
+    with pytest.raises(RuntimeError, match="items"):
+        other.model.load_state_dict(file["state_dict"])
+    assert equal(weights(other), before)

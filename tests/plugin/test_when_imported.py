@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
-import recbole_bert4rec
+from tests.helpers.programs import python
 
-ROOT = Path(recbole_bert4rec.__file__).parents[1]
 REGISTERED = """
 from recbole.utils import get_model, get_trainer
 from recbole.utils.enum_type import ModelType
@@ -38,10 +33,8 @@ print(all(map(places.is_applied, rows)))
 )
 @pytest.mark.slow
 def test_the_package_is_registered_whoever_imports_recbole_first(first: str) -> None:
-    command = [sys.executable, "-c", first + REGISTERED]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     wanted = ["recbole_bert4rec.plugin.model recbole_bert4rec.training.recording", "True", "True"]
-    assert done.stdout.splitlines() == wanted, done.stderr
+    assert python(first + REGISTERED) == wanted
 
 
 def test_importing_the_package_and_using_a_checkpoint_s_reader_imports_no_recbole() -> None:
@@ -50,5 +43,4 @@ def test_importing_the_package_and_using_a_checkpoint_s_reader_imports_no_recbol
         "import recbole_bert4rec.recommend.bulk, recbole_bert4rec.cli.recommend, recbole_bert4rec.cli.info\n"
         "print('recbole' in sys.modules, 'ray' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT)
-    assert done.stdout.strip() == "False False", done.stderr
+    assert python(program) == ["False False"]

@@ -11,7 +11,6 @@ import torch
 
 from recbole_bert4rec import append_items, load, run
 from recbole_bert4rec.checkpoints import checkpoint
-from recbole_bert4rec.recommend.answers import ranks_of
 from recbole_bert4rec.recommend.export import export
 from recbole_bert4rec.system.errors import UserError
 from tests.helpers.extras import needs_onnx
@@ -25,12 +24,6 @@ def trained(options: dict[str, Any]) -> Path:
     result = run(dataset="toy", options={**QUIET, **options, "epochs": 1, "topk": [3], "valid_metric": "MRR@3"})
     assert result.checkpoint is not None
     return result.checkpoint
-
-
-@pytest.mark.parametrize("equal", range(6))
-def test_a_target_stands_in_the_middle_of_its_equals_rounded_down_the_list(equal: int) -> None:
-    middle = np.mean(np.arange(1, equal + 2)) + 3
-    assert ranks_of(np.array([3]), np.array([equal])) == np.ceil(middle)
 
 
 def test_items_of_one_vector_are_judged_as_they_are_recommended(trained: Path) -> None:
@@ -92,8 +85,3 @@ def test_scores_that_are_no_numbers_are_refused_wherever_they_are_asked_for(trai
     for ask in (model.recommend, model.evaluate):
         with pytest.raises(UserError, match="scores"):
             ask(HISTORIES)
-
-
-@pytest.mark.parametrize("k", [np.int64(3), np.uint8(3)])
-def test_a_whole_number_of_numpy_is_a_number_of_items(k: Any, trained: Path) -> None:
-    assert len(load(trained).recommend([["i4"]], k=k)) == 3

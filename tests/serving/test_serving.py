@@ -104,11 +104,8 @@ def test_the_compared_checkpoint_answers_when_it_is_asked(service: Service, file
 
 REFUSED: list[tuple[bytes, str]] = [
     (b"{", "body"),
-    (b"[1]", "body"),
     (b'{"history": [[]]}', "histories"),
-    (b'{"histories": "i1"}', "body.histories"),
     (b'{"histories": [[]], "filter_veiwed": true}', "filter_viewed"),
-    (b'{"histories": [[]], "k": 0}', "body.k: "),
     (b'{"histories": [[]], "k": 1001}', "body.k: "),
     (b'{"histories": [[]], "k": true}', "body.k: "),
     (b'{"histories": [[1.5]]}', "body.histories.0.0: "),
@@ -119,9 +116,10 @@ REFUSED: list[tuple[bytes, str]] = [
     (b'{"histories": [[%s1]]}' % (b"1," * 10_000), "10000"),
     (b'{"histories": [%s]}' % b",".join([b"[%s1]" % (b"1," * 1000)] * 100), "100,100"),
     (b'{"histories": [%s[]], "k": 101}' % (b"[]," * 99), "10,100"),
-    (b'{"histories": [["i1"]], "filter_viewed": 1}', "body.filter_viewed"),
     (b'{"histories": [["i1"]], "items_to_recommend": ["x"]}', "'x'"),
     (b'{"histories": [["i1"]], "items_to_recommend": []}', "nothing"),
+    (b'{"histories": [%s]}' % b",".join([b"1.5"] * 200_000), "body.histories.0 "),
+    (b'{"histories": [[%s]]}' % b",".join([b"1.5"] * 200_000), "body.histories.0.0: "),
 ]
 """Bodies of ``recommend`` that are JSON and no question, and what is named."""
 BAD: list[tuple[str, bytes | None, int, str]] = [
@@ -145,25 +143,19 @@ def test_a_malformed_request_is_refused_with_the_reason(
     found, content, _ = service.fetch(path, body)
     assert found == status
     assert named in content.decode()
+    assert len(content) < 300, "of many mistakes the first is named"
 
 
-def test_a_body_that_is_too_long_is_refused_before_it_is_sent(service: Service) -> None:
-    connection = HTTPConnection(service.address.removeprefix("http://"), timeout=60)
-    connection.putrequest("POST", "/recommend")
-    connection.putheader("Content-Type", "application/json")
-    connection.putheader("Content-Length", str(LARGEST_BODY + 1))
-    connection.endheaders()
-    assert connection.getresponse().status == 413
-    connection.close()
-
-
-def test_a_body_that_becomes_too_long_is_refused(service: Service) -> None:
-    connection = HTTPConnection(service.address.removeprefix("http://"), timeout=60)
+def test_a_body_that_is_too_long_is_refused_before_it_is_sent_or_when_it_becomes_so(service: Service) -> None:
     pieces = (b" " * 65_536 for _ in range(17))
-    with suppress(ConnectionError):  # it is cut off
-        connection.request("POST", "/recommend", pieces, {"Content-Type": "application/json"}, encode_chunked=True)
-        assert connection.getresponse().status == 413
-    connection.close()
+    chunks = b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces)
+    for length, body in ((f"Content-Length: {LARGEST_BODY + 1}", b""), ("Transfer-Encoding: chunked", chunks)):
+        client = socket.create_connection(service.place, timeout=60)
+        client.sendall(f"POST /recommend HTTP/1.1\r\nHost: 127.0.0.1\r\n{length}\r\n\r\n".encode())
+        with suppress(ConnectionError):  # it is cut off
+            client.sendall(body)
+            assert client.recv(12) == b"HTTP/1.1 413"
+        client.close()
     assert service.counted('requests_total{path="/recommend",status="413"}') >= 1
 
 
@@ -308,8 +300,8 @@ def sent(service: Service, question: object, path: str = "recommend", cut: int =
     """Send a question, but for the last bytes, without waiting for its answer."""
     body = json.dumps(question).encode()
     head = f"POST /{path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
-    client = socket.create_connection(("127.0.0.1", int(service.address.rpartition(":")[2])), timeout=10)
-    client.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+    client = socket.create_connection(service.place, timeout=10)
+    client.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body[: len(body) - cut])
     return client
 
 
@@ -390,13 +382,6 @@ def test_small_questions_are_answered_where_large_ones_are_refused(
     half.close()
 
 
-@pytest.mark.parametrize("form", ['{"histories": [%s]}', '{"histories": [[%s]]}'])
-def test_a_long_list_of_mistakes_is_refused_at_the_first(form: str, service: Service) -> None:
-    status, answer = service.ask("recommend", (form % ",".join(["1.5"] * 200_000)).encode())
-    assert status == 422
-    assert len(answer["detail"]) < 200
-
-
 def test_an_answer_of_many_bytes_arrives_whole(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     question = {"histories": [[f"i{i}"] for i in range(20)], "k": 20}
     whole = service.fetch("recommend", question)[1]
@@ -407,8 +392,7 @@ def test_an_answer_of_many_bytes_arrives_whole(service: Service, monkeypatch: py
 
 def test_a_client_that_sends_or_reads_nothing_is_left(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "_SECONDS", 0.2)
-    address = ("127.0.0.1", int(service.address.rpartition(":")[2]))
-    idle, half = (socket.create_connection(address, timeout=10) for _ in range(2))
+    idle, half = (socket.create_connection(service.place, timeout=10) for _ in range(2))
     half.sendall(b"POST /recommend HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\n{")
     assert ended(idle)
     assert ended(half)
@@ -419,7 +403,7 @@ def test_a_client_that_does_not_read_its_answer_is_left(service: Service, monkey
     client = socket.socket()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     client.settimeout(10)
-    client.connect(("127.0.0.1", int(service.address.rpartition(":")[2])))
+    client.connect(service.place)
     with suppress(OSError):  # many answers that nobody reads fill all buffers between
         for _ in range(100_000):
             client.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
@@ -432,15 +416,14 @@ def test_a_new_client_takes_the_place_of_the_longest_idle_one(
 ) -> None:
     begun, go = held
     monkeypatch.setattr(Connection, "most", 3)
-    address = ("127.0.0.1", int(service.address.rpartition(":")[2]))
-    idle = [socket.create_connection(address, timeout=10) for _ in range(3)]
+    idle = [socket.create_connection(service.place, timeout=10) for _ in range(3)]
     busy = [sent(service, {"histories": [["i1"]]})]
     assert begun.wait(10)
     assert ended(idle[0])
     busy += [sent(service, {"histories": [["i1"]]}) for _ in range(2)]
     assert all(map(ended, idle[1:]))
     time.sleep(0.2)
-    with socket.create_connection(address, timeout=10) as refused:
+    with socket.create_connection(service.place, timeout=10) as refused:
         assert refused.recv(100).startswith(b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1")
     go.set()
     assert [client.recv(12) for client in busy] == [b"HTTP/1.1 200"] * 3

@@ -15,9 +15,6 @@ from recbole_bert4rec.training.record import SCHEMA, RunRecord, read_record
 from recbole_bert4rec.training.run import run
 from tests.helpers.runs import QUIET
 
-ROWS = [(f"u{u}", f"i{(u * t + t) % 23}", t) for u in range(1, 31) for t in range(4 + u % 10)]
-SMALL = {"MAX_ITEM_LIST_LENGTH": 8, "hidden_size": 16, "batch_sequences": 16, "epochs": 2}
-
 
 def mistakes(value: Any, wanted: Any, place: str = "record") -> list[str]:
     """Where a JSON value is not of a type."""
@@ -56,8 +53,8 @@ def mistakes(value: Any, wanted: Any, place: str = "record") -> list[str]:
     ],
     ids=str,
 )
-def test_a_real_record_follows_the_schema(more: dict[str, Any], write_inter: Any) -> None:
-    options = {**QUIET, **SMALL, **write_inter(ROWS), **more.get("options", {})}
+def test_a_real_record_follows_the_schema(more: dict[str, Any], options: dict[str, Any]) -> None:
+    options = {**QUIET, **options, "epochs": 2, **more.get("options", {})}
     result = run(dataset=options.pop("dataset"), **{**more, "options": options})
     record = json.loads(result.record_path.read_text())
     assert record["schema"] == SCHEMA == 1
@@ -76,8 +73,8 @@ def test_a_file_that_is_no_record_is_refused(text: str, tmp_path: Path) -> None:
         read_record(file)
 
 
-def test_a_run_that_goes_on_after_its_record_was_damaged_begins_a_new_one(write_inter: Any) -> None:
-    options = {**QUIET, **SMALL, **write_inter(ROWS), "stopping_step": 50}
+def test_a_run_that_goes_on_after_its_record_was_damaged_begins_a_new_one(options: dict[str, Any]) -> None:
+    options = {**QUIET, **options, "epochs": 2, "stopping_step": 50}
     dataset = options.pop("dataset")
     first = run(dataset=dataset, options=options)
     first.record_path.write_text("{")

@@ -9,11 +9,10 @@ import pytest
 from recbole.quick_start import run_recbole
 
 from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.training.record import read_record
 from recbole_bert4rec.training.request import RunRequest
 from recbole_bert4rec.training.run import run
 from tests.helpers.runs import QUIET
-
-ROWS = [(f"u{u}", f"i{(u * t + t) % 23}", t) for u in range(1, 31) for t in range(4 + u % 10)]
 
 
 @pytest.mark.parametrize("model", ["BERT4Rec", "SASRec"])
@@ -64,12 +63,22 @@ def test_a_request_that_cannot_be_followed_is_refused_before_anything_is_said(
     assert not list(Path().rglob("*.log"))
 
 
-@pytest.mark.parametrize("model", ["BERT4Rec", "Pop", "GRU4Rec"])
-def test_a_result_has_recbole_s_dictionary_with_recbole_s_values(model: str, write_inter: Any) -> None:
-    options = {**QUIET, **write_inter(ROWS), "hidden_size": 16, "epochs": 2, "metric_decimal_place": 8}
+@pytest.mark.parametrize("model", ["BERT4Rec", "SASRecPlus", "Pop", "GRU4Rec"])
+def test_a_result_has_recbole_s_dictionary_with_recbole_s_values_and_run_recbole_leaves_the_record_that_run_leaves(
+    model: str, options: dict[str, Any]
+) -> None:
+    options = {**QUIET, **options, "epochs": 2, "metric_decimal_place": 8}
     dataset = options.pop("dataset")
+    theirs = run_recbole(model=model, dataset=dataset, config_dict=dict(options))
+    records = [read_record(path) for path in Path("saved").glob("*.json")]
     result = run(model=model, dataset=dataset, options=options)
-    assert result.to_dict() == run_recbole(model=model, dataset=dataset, config_dict=options)
+    assert result.to_dict() == theirs
+    if model in ("BERT4Rec", "SASRecPlus"):
+        (record,) = records
+        assert "unfinished" not in record
+        assert record.keys() == result.record.keys()
+        assert record["test_result"] == theirs["test_result"]
+        assert [row["valid"] for row in record["epochs"]] == [row["valid"] for row in result.record["epochs"]]
     assert result.refit_test_result is None
     assert result.checkpoint == Path(result.record["checkpoint"])
     assert result.record_path == result.checkpoint.with_suffix(".json")

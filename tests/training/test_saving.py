@@ -93,14 +93,6 @@ def test_a_run_that_is_interrupted_anywhere_ends_as_one_that_is_not(more: dict[s
     assert resumed.record_path == Path(last.replace(".last.pth", ".json"))
 
 
-def test_a_last_checkpoint_beside_the_best_one_of_another_run_is_refused(write_inter: Any) -> None:
-    one, other = (run(**inputs(write_inter, epochs=2, seed=seed)).checkpoint for seed in (1, 2))
-    last = Path(checkpoint.last_of(one))
-    last.write_bytes(Path(checkpoint.last_of(other)).read_bytes())
-    with pytest.raises(UserError, match=Path(one).name):
-        run(resume=str(last))
-
-
 def test_a_second_signal_ends_the_process_at_once() -> None:
     program = """
 import os, signal, sys
@@ -142,12 +134,8 @@ def test_resume_without_a_file_goes_on_with_the_newest_run_that_fits(write_inter
     for option in ({"hidden_size": 8}, {"learning_rate": 0.5}, {"seed": 7}):
         other = {**asked, "options": {**asked["options"], **option}}
         assert resolved(RunRequest(**other, resume=True)).checkpoint is None
-    unlike = {
-        "epochs": 5,
-        "show_progress": True,
-        "topk": 10,
-        "eval_args": {"order": "TO"},
-    }  # as the checkpoint has them
+    # as the checkpoint has them, or of no weight
+    unlike = {"epochs": 5, "show_progress": True, "topk": 10, "eval_args": {"order": "TO"}}
     again = {**asked, "options": {**asked["options"], **unlike}}
     assert resolved(RunRequest(**again, resume=True)).checkpoint.path == last
     with pytest.raises(UserError, match=r"SASRec$"):
@@ -179,40 +167,31 @@ def test_the_last_checkpoint_goes_on_only_beside_the_best_one(write_inter: Any) 
     asked = inputs(write_inter, epochs=4)
     last = interrupted(asked, (2, 1))
     best = Path(checkpoint.best_of(last))
-    content = best.read_bytes()
+    content, kept = best.read_bytes(), checkpoint.read(best)
     best.unlink()
     with pytest.raises(UserError, match=best.name):
         run(resume=last)
-    checkpoint.write(best, {**checkpoint.read(last), "epoch": -1})
-    with pytest.raises(UserError, match=best.name):
-        run(resume=last)
+    of_another_run = {"epoch": 99, "config": {**kept["config"], "seed": 7}}
+    for other in ({"epoch": -1}, {"best_valid_score": 0.99}, of_another_run):
+        checkpoint.write(best, {**kept, **other})
+        with pytest.raises(UserError, match=best.name):
+            run(resume=last)
     best.write_bytes(content)
     assert run(resume=last, options={"epochs": 3}).record["epochs"][-1]["epoch"] == 2
 
 
-def test_a_finished_run_is_not_trained_again_unless_it_gets_more_epochs(write_inter: Any) -> None:
-    asked = inputs(write_inter, epochs=2)
-    first = run(**asked)
-    last = checkpoint.last_of(first.checkpoint)
-    again = run(resume=last)
+@pytest.mark.parametrize("more", [{"epochs": 2}, {"epochs": 40, "stopping_step": 0, "learning_rate": 0.1}], ids=str)
+def test_a_run_that_is_finished_or_stopped_early_is_not_trained_again(more: dict[str, Any], write_inter: Any) -> None:
+    first = run(**inputs(write_inter, **more))
+    again = run(resume=checkpoint.last_of(first.checkpoint))
+    assert len(again.record["epochs"]) == len(first.record["epochs"]) < 40
     assert again.test_result == first.test_result
     assert again.record_path.stem.endswith("-again-1")
-    more = run(resume=last, options={"epochs": 3})
-    assert [row["epoch"] for row in more.record["epochs"]] == [0, 1, 2]
-    assert more.record_path == first.record_path
 
 
-def test_a_run_that_stopped_early_is_finished(write_inter: Any) -> None:
-    asked = inputs(write_inter, epochs=40, stopping_step=0, learning_rate=0.1)
-    first = run(**asked)
-    epochs = len(first.record["epochs"])
-    assert epochs < 40
-    again = run(resume=checkpoint.last_of(first.checkpoint))
-    assert len(again.record["epochs"]) == epochs
-    assert again.test_result == first.test_result
-
-
-def test_a_killed_run_that_had_no_record_yet_gets_it_under_its_own_name(write_inter: Any) -> None:
+def test_a_killed_run_that_had_no_record_yet_gets_it_under_its_own_name_and_may_get_more_epochs(
+    write_inter: Any,
+) -> None:
     asked = inputs(write_inter, epochs=2)
     first = run(**asked)
     first.record_path.unlink()
@@ -220,6 +199,9 @@ def test_a_killed_run_that_had_no_record_yet_gets_it_under_its_own_name(write_in
     assert again.record_path == first.record_path
     assert without_seconds(again.record["epochs"]) == without_seconds(first.record["epochs"])
     assert again.record["seconds"]["train"] > first.record["epochs"][-1]["at_second"]
+    more = run(resume=checkpoint.last_of(first.checkpoint), options={"epochs": 3})
+    assert [row["epoch"] for row in more.record["epochs"]] == [0, 1, 2]
+    assert more.record_path == first.record_path
 
 
 def test_other_interactions_of_the_same_items_are_not_trained_on(write_inter: Any) -> None:

@@ -10,8 +10,8 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from recbole.quick_start import run_recbole
 from recbole.utils import init_logger
+from recbole.utils import logger as recbole_logger
 
 from recbole_bert4rec.comparison.comparison import Comparison
 from recbole_bert4rec.plugin.callbacks import Callback
@@ -22,7 +22,7 @@ from recbole_bert4rec.training.run import run
 from recbole_bert4rec.training.screen import data_facts
 from recbole_bert4rec.tuning.objective import Task
 from tests.helpers.data import histories_to_rows
-from tests.helpers.runs import QUIET, StopAfter, make_config
+from tests.helpers.runs import StopAfter, make_config
 
 DAY = 86_400
 ROWS = [
@@ -63,6 +63,14 @@ def test_verbose_shows_what_recbole_shows(write_inter: Any, capsys: pytest.Captu
     shown = capsys.readouterr().err
     assert all(words in shown for words in RECBOLES)
     assert not re.search(r"epoch +\d+ of", shown)
+
+
+@pytest.mark.parametrize("no_color", ["", "1"])
+def test_recbole_colours_its_lines_unless_no_color_says_otherwise(
+    no_color: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", no_color)
+    assert ("\x1b" in recbole_logger.set_color("a line", "red")) is not bool(no_color)
 
 
 def test_quiet_shows_warnings_alone(write_inter: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -147,32 +155,16 @@ def test_a_run_that_is_killed_leaves_its_epochs_in_its_record(model: str, write_
     assert record["best_valid_score"] == max(row["valid_score"] for row in record["epochs"])
 
 
-@pytest.mark.parametrize("model", ["BERT4Rec", "SASRecPlus"])
-def test_run_recbole_leaves_the_record_that_run_leaves(model: str, write_inter: Any) -> None:
-    asked = inputs(write_inter, **QUIET)
-    theirs = run_recbole(model=model, dataset=asked["dataset"], config_dict=dict(asked["options"]))
-    (path,) = Path("saved").glob("*.json")
-    record = read_record(path)
-    ours = run(model=model, **asked).record
-    assert record["test_result"] == theirs["test_result"] == ours["test_result"]
-    assert "unfinished" not in record
-    assert record.keys() == ours.keys()
-    assert [row["valid"] for row in record["epochs"]] == [row["valid"] for row in ours["epochs"]]
-
-
-def test_each_run_of_a_process_has_a_log_file_of_its_own(write_inter: Any) -> None:
+def test_each_run_of_a_process_has_a_log_file_of_its_own_and_the_screen_is_wrapped_once(write_inter: Any) -> None:
+    screens = []
     for model in ("Pop", "BERT4Rec"):
         init_logger(make_config(model, **{**write_inter(ROWS), "state": "INFO"}))
         logging.getLogger().info(f"a line of {model}")
+        screens.append(sys.stdout)
+    assert screens[0] is screens[1]
     assert "a line of Pop" in log_of("Pop")
     assert "a line of BERT4Rec" not in log_of("Pop")
     assert "a line of BERT4Rec" in log_of("BERT4Rec")
-
-
-def test_no_color_is_followed(write_inter: Any, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    monkeypatch.setenv("NO_COLOR", "1")
-    run(screen="verbose", **inputs(write_inter, epochs=1))
-    assert "\x1b" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("screen", ["short", "quiet"])
@@ -214,12 +206,3 @@ def test_a_log_file_on_a_full_disk_is_one_warning(capsys: pytest.CaptureFixture[
     handler.close()
     (line,) = capsys.readouterr().err.splitlines()
     assert "/dev/full" in line
-
-
-def test_many_runs_wrap_the_screen_once(write_inter: Any) -> None:
-    config = make_config("Pop", **{**write_inter(ROWS), "state": "INFO"})
-    init_logger(config)
-    once = sys.stdout
-    for _ in range(3):
-        init_logger(config)
-    assert sys.stdout is once

@@ -94,25 +94,18 @@ def test_exhaustive_refuses_a_continuous_space() -> None:
         Search(LINE, "exhaustive", None, seed=0, bigger=True)
 
 
-def test_a_study_keeps_every_trial_at_once_and_is_read_again(tmp_path: Path) -> None:
+def test_a_study_keeps_every_trial_at_once_and_is_read_again_but_for_a_line_cut_by_a_kill(tmp_path: Path) -> None:
     path = tmp_path / "some.jsonl"
     log = TrialLog(path, ABOUT, resume=False)
     log.add(Trial(0, {"a": 1}, score=0.5, valid={"ndcg@10": 0.5}, epochs=3, best_epoch=2))
     log.add(Trial(1, {"a": 2}, status=FAILED, reason="it broke"))
+    with open(path, "a") as file:
+        file.write('{"number": 2, "par')
     again = TrialLog(path, ABOUT, resume=True)
     assert again.trials == log.trials
     assert again.best == log.trials[0]
-
-
-def test_a_line_cut_by_a_kill_is_dropped_and_the_rest_kept(tmp_path: Path) -> None:
-    path = tmp_path / "some.jsonl"
-    log = TrialLog(path, ABOUT, resume=False)
-    log.add(Trial(0, {"a": 1}, score=0.5))
-    with open(path, "a") as file:
-        file.write('{"number": 1, "par')
-    again = TrialLog(path, ABOUT, resume=True)
-    again.add(Trial(1, {"a": 2}, score=0.6))
-    assert [json.loads(line)["number"] for line in path.read_text().splitlines()[1:]] == [0, 1]
+    again.add(Trial(2, {"a": 2}, score=0.6))
+    assert [json.loads(line)["number"] for line in path.read_text().splitlines()[1:]] == [0, 1, 2]
 
 
 def test_a_study_is_not_overwritten_or_mixed_with_another(tmp_path: Path) -> None:
