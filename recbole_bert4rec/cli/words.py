@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from recbole_bert4rec.system.constants import MODEL_NAME, OUR_MODELS
-from recbole_bert4rec.system.errors import UserError, nearest
 from recbole_bert4rec.system.environment import folder_of_recbole
+from recbole_bert4rec.system.errors import UserError, nearest
 
 _UNITS = {"s": 1, "m": 60, "h": 3600}
 
