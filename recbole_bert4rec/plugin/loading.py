@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from logging import getLogger
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -40,10 +41,6 @@ if TYPE_CHECKING:
     from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 
 
-_FILTERS = (
-    *("rm_dup_inter", "val_interval", "user_inter_num_interval", "item_inter_num_interval"),
-    "filter_inter_by_user_or_item",
-)
 ITEM_ORDER = "item_order"
 """Key of the :class:`ItemOrder` in the configuration of a run that goes on from a checkpoint."""
 
@@ -66,45 +63,35 @@ def item_tokens(dataset: Dataset) -> list[str]:
     return [str(token) for token in dataset.field2id_token[dataset.iid_field]]
 
 
-def check_filters(original: Callable[[Dataset], None], self: Dataset) -> None:
-    """Filter by values; refuse what means nothing for a column, and name texts that no row has."""
-    for field in self.config["threshold"] or ():
-        if self.field2type.get(field) == FeatureType.TOKEN:
+def check_filters(dataset: Dataset) -> None:
+    """Refuse filters by values that mean nothing for a column; warn of texts that no row has beside others."""
+    for field in dataset.config["threshold"] or ():
+        if dataset.field2type.get(field) == FeatureType.TOKEN:
             raise UserError(f"`threshold: {field}` needs numbers, but the column holds texts")
-    for field, wanted in (self.config["val_interval"] or {}).items():
-        name, kind = f"val_interval: {field}", self.field2type.get(field)
+    for field, wanted in (dataset.config["val_interval"] or {}).items():
+        name, kind = f"val_interval: {field}", dataset.field2type.get(field)
         if kind is None:
-            raise UserError(f"`{name}`: `load_col` loads no such column, but {short_list(self.field2type)}")
+            raise UserError(f"`{name}`: `load_col` loads no such column, but {short_list(dataset.field2type)}")
         if kind in (FeatureType.TOKEN_SEQ, FeatureType.FLOAT_SEQ):
             raise UserError(f"`{name}`: a row has several values there, by which RecBole cannot filter; leave it out")
-        if kind == FeatureType.TOKEN:
-            _check_texts(self, name, field, wanted)
-        elif mistake := mistake_of_interval(name, wanted):
-            raise UserError(mistake)
-    original(self)
+        if kind == FeatureType.FLOAT:
+            if mistake := mistake_of_interval(name, wanted):
+                raise UserError(mistake)
+            continue
+        known = {text for feat in dataset.field2feats(field) for text in feat[field].dropna().unique()}
+        shown = f"its values are texts: {short_list(sorted(map(str, known)))}"
+        if not isinstance(wanted, (list, tuple)):
+            raise UserError(f"`{name}` must be a list such as ['buy', 'view'], but is {short(wanted)}; {shown}")
+        if unknown := [text for text in wanted if text not in known]:
+            message = f"`{name}` wants {short_list(unknown)}, which no row has; {shown}"
+            if len(unknown) == len(wanted):
+                raise UserError(message)
+            dataset.logger.warning(message)
 
 
-def _check_texts(dataset: Dataset, name: str, field: str, wanted: object) -> None:
-    """Refuse what is no list of texts that rows have; warn of texts that no row has beside others."""
-    known = {text for feat in dataset.field2feats(field) for text in feat[field].dropna().unique()}
-    shown = f"its values are texts: {short_list(sorted(map(str, known)))}"
-    if not isinstance(wanted, (list, tuple)):
-        raise UserError(f"`{name}` must be a list such as ['buy', 'view'], but is {short(wanted)}; {shown}")
-    if unknown := [text for text in wanted if text not in known]:
-        message = f"`{name}` wants {short_list(unknown)}, which no row has; {shown}"
-        if len(unknown) == len(wanted):
-            raise UserError(message)
-        dataset.logger.warning(message)
-
-
-def read_file(
-    original: Callable[..., pd.DataFrame | None],
-    self: Dataset,
-    filepath: str,
-    source: FeatureSource | str,
-    read_csv: Callable[..., Any] = pd.read_csv,
-) -> pd.DataFrame | None:
-    """Read an atomic file, in which a quote is a sign like others, except in that of a converted log.
+@contextmanager
+def reading(dataset: Dataset, filepath: str, read_csv: Callable[..., Any] = pd.read_csv) -> Iterator[None]:
+    """Let RecBole read an atomic file, in which a quote is a sign like others, except in that of a converted log.
 
     Beside a converted log, ``NA`` and ``None`` are ids: no row lacks its own. RecBole offers no hook for a reader, so
     the name ``pd`` in its module changes while it reads; all other modules still get pandas' own.
@@ -112,9 +99,9 @@ def read_file(
     if not has_quotes(Path(filepath)):
         read_csv = without_quotes(read_csv)
     if read_record(Path(filepath).parent) is not None:
-        read_csv = keeping_ids(read_csv, (self.uid_field, self.iid_field))
+        read_csv = keeping_ids(read_csv, (dataset.uid_field, dataset.iid_field))
     with replaced(recbole_dataset, "pd", StandIn(pd, read_csv=read_csv)):
-        return original(self, filepath, source)
+        yield
 
 
 class CheckedLoading(Dataset):
@@ -128,11 +115,13 @@ class CheckedLoading(Dataset):
         self, filepath: str, source: FeatureSource | str, read_csv: Callable[..., Any] = pd.read_csv
     ) -> pd.DataFrame | None:
         """Load a file with all its rows and ids."""
-        return read_file(super()._load_feat.__func__, self, filepath, source, read_csv)
+        with reading(self, filepath, read_csv):
+            return super()._load_feat(filepath, source)
 
     def _filter_by_field_value(self) -> None:
-        """Filter by values; refuse what means nothing for a column."""
-        check_filters(super()._filter_by_field_value.__func__, self)
+        """Filter by values, once they are checked."""
+        check_filters(self)
+        super()._filter_by_field_value()
 
     def _benchmark_presets(self) -> None:
         """Name the column of histories after that of items, whatever its name."""
@@ -250,7 +239,13 @@ class FastLoading(CheckedLoading, SequentialDataset):
         except ValueError as error:
             if "feat is empty" not in str(error):  # the message of RecBole's _reset_index
                 raise
-            filters = {key: self.config[key] for key in _FILTERS if self.config[key]}
+            names = (
+                "val_interval",
+                "user_inter_num_interval",
+                "item_inter_num_interval",
+                "filter_inter_by_user_or_item",
+            )
+            filters = {name: self.config[name] for name in names if self.config[name]}
             raise UserError(f"the filters leave nothing of data set {self.dataset_name!r}: {filters}") from error
 
     def _filter_inter_by_user_or_item(self) -> None:

@@ -21,7 +21,7 @@ from recbole_bert4rec.plugin.baselines import (
 )
 from recbole_bert4rec.plugin.candidates import create_samplers
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
-from recbole_bert4rec.plugin.loading import FastLoading, check_filters, read_file
+from recbole_bert4rec.plugin.loading import FastLoading, check_filters, reading
 from recbole_bert4rec.plugin.patches.patch import policy, unless_ours
 from recbole_bert4rec.plugin.patches.registration import is_of_this_package
 from recbole_bert4rec.plugin.split import (
@@ -72,6 +72,18 @@ def build_dataset(original: Callable[[Dataset], list[Dataset]], self: Dataset) -
     return build_by_global_time(self) if splits_by_global_time(self) else original(self)
 
 
+def read_file(original: Callable[..., Any], self: Dataset, filepath: str, source: Any) -> Any:
+    """Read an atomic file with all its rows and ids."""
+    with reading(self, filepath):
+        return original(self, filepath, source)
+
+
+def filter_by_field_value(original: Callable[[Dataset], None], self: Dataset) -> None:
+    """Filter by values, once they are checked."""
+    check_filters(self)
+    original(self)
+
+
 PATCHES = (
     policy(
         "recbole.data.utils",
@@ -108,7 +120,7 @@ PATCHES = (
     policy(
         "recbole.data.dataset.dataset:Dataset",
         "_filter_by_field_value",
-        unless_ours(FastLoading, check_filters),
+        unless_ours(FastLoading, filter_by_field_value),
         "A list of values for a column of numbers filters nothing, and loses one row (dataset.py:1043).",
     ),
     policy(
