@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 
 
+_COUNTS = ("user_inter_num_interval", "item_inter_num_interval")
 ITEM_ORDER = "item_order"
 """Key of the :class:`ItemOrder` in the configuration of a run that goes on from a checkpoint."""
 
@@ -74,19 +75,22 @@ def check_filters(dataset: Dataset) -> None:
             raise UserError(f"`{name}`: `load_col` loads no such column, but {short_list(dataset.field2type)}")
         if kind in (FeatureType.TOKEN_SEQ, FeatureType.FLOAT_SEQ):
             raise UserError(f"`{name}`: a row has several values there, by which RecBole cannot filter; leave it out")
-        if kind == FeatureType.FLOAT:
-            if mistake := mistake_of_interval(name, wanted):
-                raise UserError(mistake)
-            continue
-        known = {text for feat in dataset.field2feats(field) for text in feat[field].dropna().unique()}
-        shown = f"its values are texts: {short_list(sorted(map(str, known)))}"
-        if not isinstance(wanted, (list, tuple)):
-            raise UserError(f"`{name}` must be a list such as ['buy', 'view'], but is {short(wanted)}; {shown}")
-        if unknown := [text for text in wanted if text not in known]:
-            message = f"`{name}` wants {short_list(unknown)}, which no row has; {shown}"
-            if len(unknown) == len(wanted):
-                raise UserError(message)
-            dataset.logger.warning(message)
+        if kind == FeatureType.TOKEN:
+            _check_texts(dataset, name, field, wanted)
+        elif mistake := mistake_of_interval(name, wanted):
+            raise UserError(mistake)
+
+
+def _check_texts(dataset: Dataset, name: str, field: str, wanted: object) -> None:
+    known = {text for feat in dataset.field2feats(field) for text in feat[field].dropna().unique()}
+    shown = f"its values are texts: {short_list(sorted(map(str, known)))}"
+    if not isinstance(wanted, (list, tuple)):
+        raise UserError(f"`{name}` must be a list such as ['buy', 'view'], but is {short(wanted)}; {shown}")
+    if unknown := [text for text in wanted if text not in known]:
+        message = f"`{name}` wants {short_list(unknown)}, which no row has; {shown}"
+        if len(unknown) == len(wanted):
+            raise UserError(message)
+        dataset.logger.warning(message)
 
 
 @contextmanager
@@ -239,12 +243,7 @@ class FastLoading(CheckedLoading, SequentialDataset):
         except ValueError as error:
             if "feat is empty" not in str(error):  # the message of RecBole's _reset_index
                 raise
-            names = (
-                "val_interval",
-                "user_inter_num_interval",
-                "item_inter_num_interval",
-                "filter_inter_by_user_or_item",
-            )
+            names = ("val_interval", *_COUNTS, "filter_inter_by_user_or_item")
             filters = {name: self.config[name] for name in names if self.config[name]}
             raise UserError(f"the filters leave nothing of data set {self.dataset_name!r}: {filters}") from error
 
@@ -282,8 +281,7 @@ class FastLoading(CheckedLoading, SequentialDataset):
         encoded = all(isinstance(self.inter_feat[field].dtype, pd.CategoricalDtype) for field in fields)
         if not encoded or not len(self.inter_feat) or self.user_feat is not None or self.item_feat is not None:
             return super()._filter_by_inter_num()
-        options = ("user_inter_num_interval", "item_inter_num_interval")
-        intervals = [self._parse_intervals_str(self.config[option]) for option in options]
+        intervals = [self._parse_intervals_str(self.config[option]) for option in _COUNTS]
         codes = [self.inter_feat[field].cat.codes.to_numpy() for field in fields]
         kept = np.ones(len(self.inter_feat), dtype=bool)
         dropped = True
