@@ -18,7 +18,8 @@ from recbole_bert4rec.core.segments import segment_offsets
 from recbole_bert4rec.core.sequences import Sequences, order_by_user_and_time
 from recbole_bert4rec.options.auto import LogSize
 from recbole_bert4rec.options.user_models import is_ours
-from recbole_bert4rec.plugin.loading import ColdItems, FastLoading, contents_of
+from recbole_bert4rec.plugin.contents import ColdItems, contents_of
+from recbole_bert4rec.plugin.loading import FastLoading
 from recbole_bert4rec.plugin.split import (
     check_not_empty,
     keep_valid_users,

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
-from logging import getLogger
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import recbole.data.dataset.dataset as recbole_dataset
-import torch
 from numpy.typing import NDArray
 from recbole.data.dataset import Dataset, SequentialDataset
 from recbole.utils import FeatureSource, FeatureType
-from torch import Tensor
 
-from recbole_bert4rec.core.beyond_paper import Contents
-from recbole_bert4rec.core.growth import VECTORS
 from recbole_bert4rec.logs.atomic import (
     check_benchmark_files,
     check_feature_file,
@@ -28,22 +23,13 @@ from recbole_bert4rec.logs.atomic import (
     load_interactions,
 )
 from recbole_bert4rec.logs.conversion import folder_read, has_quotes, read_record
-from recbole_bert4rec.logs.item_vectors import ItemVectors, read_item_vectors
 from recbole_bert4rec.logs.reader import keeping_ids, read_columns, without_quotes
 from recbole_bert4rec.options.checks import mistake_of_interval
 from recbole_bert4rec.plugin.split import build_by_global_time, splits_by_global_time
-from recbole_bert4rec.system.constants import FOR_THE_USER, PADDING
 from recbole_bert4rec.system.errors import UserError, short, short_list
 from recbole_bert4rec.system.scoped import StandIn, replaced
 
-if TYPE_CHECKING:
-    from recbole_bert4rec.plugin.dataset import BERT4RecDataset
-
-
-_FILTERS = (
-    *("rm_dup_inter", "val_interval", "user_inter_num_interval", "item_inter_num_interval"),
-    "filter_inter_by_user_or_item",
-)
+_COUNTS = ("user_inter_num_interval", "item_inter_num_interval")
 ITEM_ORDER = "item_order"
 """Key of the :class:`ItemOrder` in the configuration of a run that goes on from a checkpoint."""
 
@@ -66,8 +52,24 @@ def item_tokens(dataset: Dataset) -> list[str]:
     return [str(token) for token in dataset.field2id_token[dataset.iid_field]]
 
 
+def check_filters(dataset: Dataset) -> None:
+    """Refuse filters by values that mean nothing for a column; warn of texts that no row has beside others."""
+    for field in dataset.config["threshold"] or ():
+        if dataset.field2type.get(field) == FeatureType.TOKEN:
+            raise UserError(f"`threshold: {field}` needs numbers, but the column holds texts")
+    for field, wanted in (dataset.config["val_interval"] or {}).items():
+        name, kind = f"val_interval: {field}", dataset.field2type.get(field)
+        if kind is None:
+            raise UserError(f"`{name}`: `load_col` loads no such column, but {short_list(dataset.field2type)}")
+        if kind in (FeatureType.TOKEN_SEQ, FeatureType.FLOAT_SEQ):
+            raise UserError(f"`{name}`: a row has several values there, by which RecBole cannot filter; leave it out")
+        if kind == FeatureType.TOKEN:
+            _check_texts(dataset, name, field, wanted)
+        elif mistake := mistake_of_interval(name, wanted):
+            raise UserError(mistake)
+
+
 def _check_texts(dataset: Dataset, name: str, field: str, wanted: object) -> None:
-    """Refuse what is no list of texts that rows have; warn of texts that no row has beside others."""
     known = {text for feat in dataset.field2feats(field) for text in feat[field].dropna().unique()}
     shown = f"its values are texts: {short_list(sorted(map(str, known)))}"
     if not isinstance(wanted, (list, tuple)):
@@ -102,22 +104,8 @@ class CheckedLoading(Dataset):
             return super()._load_feat(filepath, source)
 
     def _filter_by_field_value(self) -> None:
-        """Filter by values; refuse what means nothing for a column, and name texts that no row has."""
-        for field in self.config["threshold"] or ():
-            if self.field2type.get(field) == FeatureType.TOKEN:
-                raise UserError(f"`threshold: {field}` needs numbers, but the column holds texts")
-        for field, wanted in (self.config["val_interval"] or {}).items():
-            name, kind = f"val_interval: {field}", self.field2type.get(field)
-            if kind is None:
-                raise UserError(f"`{name}`: `load_col` loads no such column, but {short_list(self.field2type)}")
-            if kind in (FeatureType.TOKEN_SEQ, FeatureType.FLOAT_SEQ):
-                raise UserError(
-                    f"`{name}`: a row has several values there, by which RecBole cannot filter; leave it out"
-                )
-            if kind == FeatureType.TOKEN:
-                _check_texts(self, name, field, wanted)
-            elif mistake := mistake_of_interval(name, wanted):
-                raise UserError(mistake)
+        """Filter by values, once they are checked."""
+        check_filters(self)
         super()._filter_by_field_value()
 
     def _benchmark_presets(self) -> None:
@@ -236,7 +224,8 @@ class FastLoading(CheckedLoading, SequentialDataset):
         except ValueError as error:
             if "feat is empty" not in str(error):  # the message of RecBole's _reset_index
                 raise
-            filters = {key: self.config[key] for key in _FILTERS if self.config[key]}
+            names = ("val_interval", *_COUNTS, "filter_inter_by_user_or_item")
+            filters = {name: self.config[name] for name in names if self.config[name]}
             raise UserError(f"the filters leave nothing of data set {self.dataset_name!r}: {filters}") from error
 
     def _filter_inter_by_user_or_item(self) -> None:
@@ -273,8 +262,7 @@ class FastLoading(CheckedLoading, SequentialDataset):
         encoded = all(isinstance(self.inter_feat[field].dtype, pd.CategoricalDtype) for field in fields)
         if not encoded or not len(self.inter_feat) or self.user_feat is not None or self.item_feat is not None:
             return super()._filter_by_inter_num()
-        options = ("user_inter_num_interval", "item_inter_num_interval")
-        intervals = [self._parse_intervals_str(self.config[option]) for option in options]
+        intervals = [self._parse_intervals_str(self.config[option]) for option in _COUNTS]
         codes = [self.inter_feat[field].cat.codes.to_numpy() for field in fields]
         kept = np.ones(len(self.inter_feat), dtype=bool)
         dropped = True
@@ -289,112 +277,3 @@ class FastLoading(CheckedLoading, SequentialDataset):
         if not kept.all():
             self.inter_feat = self.inter_feat[kept]
         return None
-
-
-_ROWS_AT_ONCE = 1 << 16
-
-
-class ColdItems(NamedTuple):
-    """Items that have a vector and stand in no interaction.
-
-    Attributes:
-        tokens: their external ids. *Length:* C
-        vectors: what they are, float16. *Shape:* (C, D)
-    """
-
-    tokens: list[str]
-    vectors: Tensor
-
-
-def contents_of(training: BERT4RecDataset) -> tuple[Contents | None, ColdItems | None]:
-    """Return what the items are, and items that stand in the files alone; None if the options name no numbers."""
-    option = training.config["item_vectors"]
-    paths = [option] if isinstance(option, str) else option
-    files = [read_item_vectors(path, training.iid_field) for path in paths]
-    names = training.numeric_features
-    if not files and not names:
-        return None, None
-    tokens = item_tokens(training)
-    known = pd.Index(tokens)
-    strangers = [file.items[known.get_indexer(pd.Index(file.items)) < 0] for file in files]
-    cold = pd.unique(np.concatenate([np.empty(0, object), *strangers]))
-    rows = known.append(pd.Index([None, *cold], dtype=object))  # None is [MASK]
-    parts = [_of_file(*named, rows, len(known)) for named in zip(paths, files, strict=True)]
-    parts += [_of_column(training, name, len(rows)) for name in names]
-    tables, shifts, scales = zip(*parts, strict=True)
-    table = torch.from_numpy(tables[0] if len(tables) == 1 else np.concatenate(tables, 1))
-    counts = training.training_counts().float()
-    contents = Contents(
-        table[: len(known) + 1],
-        torch.from_numpy(np.concatenate(shifts)),
-        torch.from_numpy(np.concatenate(scales)),
-        torch.cat([counts, counts.sum().view(1)]),
-        torch.tensor(sum(file.vectors.shape[1] for file in files)),
-    )
-    return contents, ColdItems(cold.tolist(), table[len(known) + 1 :]) if len(cold) else None
-
-
-def check_contents(path: str, stored: Mapping[str, Tensor], network: Mapping[str, Tensor], same: bool) -> None:
-    """Refuse weights that were trained on other contents."""
-    there, here = stored.get(VECTORS), network.get(VECTORS)
-    widths = [0 if vectors is None else vectors.shape[1] for vectors in (there, here)]
-    others = same and there is not None and here is not None and not torch.equal(there.cpu(), here.cpu())
-    if widths[0] != widths[1] or others:
-        raise UserError(
-            f"{path} was trained with {widths[0]} numbers of each item, but `item_vectors` and the numeric columns of "
-            f"`selected_features` are {widths[1]}{' others' if others else ''} here; give what it was trained with, or "
-            "train anew"
-        )
-
-
-_Part = tuple[NDArray[np.float16], NDArray[np.float32], NDArray[np.float32]]
-"""A number for each row and column; shift and scale of the columns. *Shape:* (R, width), (width,), (width,)"""
-
-
-def _of_file(path: str, file: ItemVectors, rows: pd.Index, n_items: int) -> _Part:
-    """Place the vectors of a file, and their mean where there is none; their lengths are 1 on the average."""
-    places = rows.get_indexer(pd.Index(file.items))
-    lacking = np.ones(n_items, bool)
-    lacking[PADDING] = False
-    lacking[places[places < n_items]] = False
-    if lacking[1:].all():
-        raise UserError(
-            f"item_vectors={path} has vectors of {len(file.items)} items, such as {short(file.items[0])}, but of none "
-            f"of the log's, such as {short(rows[1])}: give both in the same spelling"
-        )
-    without, more = rows[:n_items][lacking], file.items[places > n_items]
-    examples = [f", such as {short(items[0])}" if len(items) else "" for items in (without, more)]
-    getLogger(FOR_THE_USER).info(
-        f"item_vectors={path}: {file.vectors.shape[1]} numbers an item; {len(without)} of {n_items - 1} items have none"
-        f"{examples[0]}; {len(more)} items have some and no interaction{examples[1]}"
-    )
-    shift = file.vectors.mean(0, dtype=np.float32)
-    parts = (file.vectors[begin : begin + _ROWS_AT_ONCE] for begin in range(0, len(file.vectors), _ROWS_AT_ONCE))
-    squares = sum(float(np.square(part - shift).sum()) for part in parts)
-    table = np.empty((len(rows), len(shift)), np.float16)
-    table[:] = shift
-    table[places] = file.vectors
-    scale = 1 / max((squares / len(file.vectors)) ** 0.5, 1e-4)
-    return table, shift, np.full(len(shift), scale, np.float32)
-
-
-def _of_column(training: BERT4RecDataset, name: str, n_rows: int) -> _Part:
-    """Standardise a column of the .item file; a last number says for which items it is missing."""
-    values = training.item_feat[name].view(training.item_num, -1).numpy().astype(np.float64)
-    missing = training.unknown_numbers[name]
-    known = values[~missing]
-    getLogger(FOR_THE_USER).info(f"{name}: {missing[1:].sum()} of {len(values) - 1} items have no number")
-    if not len(known):
-        raise UserError(f"`selected_features` names {name!r}, but no item has a number there; leave it out")
-    wrong = np.flatnonzero(~np.isfinite(values).all(1) & ~missing)
-    if len(wrong):
-        item = item_tokens(training)[wrong[0]]
-        raise UserError(f"`selected_features` names {name!r}, but that of item {short(item)} is not a finite number")
-    deviation = known.std(0)
-    table = np.zeros((n_rows, values.shape[1] + 1), np.float16)
-    table[:, -1] = 1.0
-    table[: len(values), -1] = missing
-    rows = np.flatnonzero(~missing)
-    table[rows, :-1] = (known - known.mean(0)) / np.where(deviation > 0, deviation, 1)
-    width = table.shape[1]
-    return table, np.zeros(width, np.float32), np.ones(width, np.float32)

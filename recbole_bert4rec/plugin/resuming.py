@@ -19,9 +19,10 @@ from recbole_bert4rec.options.table import FIXED_ON_RESUME, PROTOCOL
 from recbole_bert4rec.options.user_models import class_name
 from recbole_bert4rec.plugin.callbacks import Callbacks
 from recbole_bert4rec.plugin.config import plain_config
+from recbole_bert4rec.plugin.contents import check_contents
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.distributed import rank_of
-from recbole_bert4rec.plugin.loading import check_contents, item_tokens
+from recbole_bert4rec.plugin.loading import item_tokens
 from recbole_bert4rec.plugin.model import BERT4Rec
 from recbole_bert4rec.plugin.warm_start import WarmStart, begin_warm, feature_values
 from recbole_bert4rec.system.errors import UserError

@@ -17,8 +17,9 @@ from recbole_bert4rec.core.growth import CONTENTS, FEATURE_VALUES, encoder_rows,
 from recbole_bert4rec.core.ranker import ITEM_DIGEST
 from recbole_bert4rec.options.table import SHAPES_WEIGHTS
 from recbole_bert4rec.options.user_models import class_name
+from recbole_bert4rec.plugin.contents import check_contents
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
-from recbole_bert4rec.plugin.loading import check_contents, item_tokens
+from recbole_bert4rec.plugin.loading import item_tokens
 from recbole_bert4rec.plugin.model import BERT4Rec
 from recbole_bert4rec.system.constants import FOR_THE_USER, OUR_MODELS, PADDING
 from recbole_bert4rec.system.errors import UserError
