@@ -26,6 +26,9 @@ _UNLISTED |= {"local_rank", "model_file", "conversion", "device", "encoding", "t
 _UNLISTED |= {"mask_ratio", "ft_ratio", "neg_sampling", "training_neg_sample_num"}
 """Options of every model that stand in no list of RecBole: of programs, launchers and logs, of its code and of its
 older versions."""
+_OWN_VALUES = {"hidden_act", "learner", "loss_type", "train_neg_sample_args", "transform"}
+_AS_OURS = {name for name, option in OPTIONS.items() if "shared" in option.words} - _OWN_VALUES
+"""Options that take the same values in RecBole's models as in ours, and those that do not."""
 _GLOBAL_TIME = {"quantile": real(0, 1, "()"), "target": one_of("last")}
 _GLOBAL_TIME |= {"validation": one_of("GT", "LTI")}
 """What ``eval_args: {split: {GT: ...}}`` may hold."""
@@ -41,7 +44,7 @@ def mistakes_of_options(config: Mapping[str, Any]) -> list[str]:
 
 def mistakes_of_another_model(config: Mapping[str, Any], written: Iterable[str]) -> list[str]:
     """List mistakes in a user's options for RecBole's models; the names are checked by :func:`unknown_names`."""
-    ours = [name for name in sorted({*written} & FOLLOWED_BY_ALL) if config.get(name) is not None]
+    ours = [name for name in sorted({*written} & (FOLLOWED_BY_ALL | _AS_OURS)) if config.get(name) is not None]
     return misfits(config, {name: _KINDS[name] for name in ours}) + mistakes_of_metrics(config)
 
 

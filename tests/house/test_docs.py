@@ -82,7 +82,7 @@ def mistakes_of_command(words: list[str]) -> str:
         if not COMMANDS[name].takes_options:
             return " ".join(flags)
         read = [key for model in models_of(options) for key in options_read_by(known_as(model))]
-        return " ".join(unknown_names(parse_flags(flags), read))
+        return " ".join(unknown_names(parse_flags(flags), read, refuse_all=True))
     except (UserError, SystemExit) as error:
         return f"{error}"
 

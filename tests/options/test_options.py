@@ -212,7 +212,7 @@ def test_a_gap_in_eval_args_is_filled_with_leave_one_out_in_order_of_time() -> N
 
 
 def test_the_values_of_other_models_are_left_to_them() -> None:
-    assert make_config("SASRec", hidden_size=-1, train_neg_sample_args=None)["hidden_size"] == -1
+    assert make_config("SASRec", learner="sparse_adam", train_neg_sample_args=None)["learner"] == "sparse_adam"
 
 
 @pytest.mark.parametrize(

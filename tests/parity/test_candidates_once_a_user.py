@@ -9,7 +9,6 @@ import torch
 from recbole.trainer import Trainer
 
 from recbole_bert4rec.plugin.baselines import ENCODED_ONCE
-from tests.helpers.patches import original
 from tests.helpers.runs import make_config, make_trainer, prepare
 
 ROWS = [(f"u{user}", f"i{(3 * user + 2 * step) % 31}", step) for user in range(40) for step in range(4 + user % 5)]
@@ -31,9 +30,9 @@ def evaluated(model: str, write_inter: Any, **more: Any) -> tuple[Any, list[Any]
 def test_scores_of_candidates_are_recboles_and_each_history_is_encoded_once(model: str, write_inter: Any) -> None:
     trainer, batches = evaluated(model, write_inter)
     with torch.no_grad():
-        wanted = [original(Trainer._neg_sample_batch_eval)(trainer, batch) for batch in batches]
+        wanted = [Trainer._neg_sample_batch_eval(trainer, batch) for batch in batches]
         trainer.model.predict = None  # it is not asked for single items
-        found = [Trainer._neg_sample_batch_eval(trainer, batch) for batch in batches]
+        found = [trainer._neg_sample_batch_eval(batch) for batch in batches]
     assert len(found) > 1
     for (_, scores, users, items), (_, others, other_users, other_items) in zip(found, wanted, strict=True):
         assert torch.equal(torch.isinf(scores), torch.isinf(others))
@@ -53,7 +52,5 @@ def test_other_models_and_users_of_several_targets_are_ranked_as_recbole_ranks_t
     trainer, batches = evaluated(model, write_inter, **more)
     with torch.no_grad():
         for batch in batches:
-            found, wanted = (
-                f(trainer, batch)[1] for f in (Trainer._neg_sample_batch_eval, original(Trainer._neg_sample_batch_eval))
-            )
+            found, wanted = trainer._neg_sample_batch_eval(batch)[1], Trainer._neg_sample_batch_eval(trainer, batch)[1]
             assert torch.allclose(found, wanted, atol=1e-6)
