@@ -26,10 +26,9 @@ lint:
 	ruff format --check .
 type:
 	mypy
-# The property files and the pages of reference, from the tables of options and of changes.
+# The property files and the page of options, from the table of options.
 pages:
 	python tools/pages.py
-	python -m recbole_bert4rec.plugin.patches.pages
 # The documentation as a site, in site/.
 docs:
 	NO_MKDOCS_2_WARNING=1 mkdocs build --strict
