@@ -10,10 +10,8 @@ from typing import Any, cast
 
 import recbole.data.dataset
 import recbole.data.utils as recbole_data
-import recbole.trainer.trainer as recbole_trainer
 import recbole.utils.utils as recbole_utils
 import torch
-import torch.distributed as dist
 from recbole.config import Config
 from recbole.data.dataloader import AbstractDataLoader
 from recbole.data.dataset import Dataset, KnowledgeBasedDataset, SequentialDataset
@@ -23,7 +21,6 @@ from recbole.model.general_recommender import Pop
 from recbole.trainer import Trainer
 from recbole.utils import ModelType, init_seed
 from torch import Tensor
-from torch.nn.parallel import DistributedDataParallel
 
 from recbole_bert4rec.options.user_models import is_ours, parent_of
 from recbole_bert4rec.plugin.baselines import (
@@ -170,32 +167,16 @@ def make_model(config: Config, train_data: AbstractDataLoader) -> AbstractRecomm
     return model
 
 
-class _OnAnyDevice(Trainer):
-    """Stands before a trainer of RecBole's: several processes train on the CPU, and a history is encoded once."""
-
-    def __init__(self, config: Config, model: AbstractRecommender) -> None:
-        with replaced(recbole_trainer, "DistributedDataParallel", _distributed):
-            super().__init__(config, model)
-
-    def evaluate(self, eval_data: AbstractDataLoader, load_best_model: bool = True, *args: Any, **kwargs: Any) -> Any:
-        """Wait until the first process has written the checkpoint that all read (trainer.py:583)."""
-        if eval_data and load_best_model and dist.is_initialized():
-            dist.barrier()
-        return super().evaluate(eval_data, load_best_model, *args, **kwargs)
+class _EncodingOnce(Trainer):
+    """Stands before a trainer of RecBole's, which encodes a history once for each of a user's candidates."""
 
     def _neg_sample_batch_eval(self, batched_data: Any) -> Any:
         return score_candidates(super()._neg_sample_batch_eval, self, batched_data)
 
 
-def _distributed(module: torch.nn.Module, device_ids: list[int] | None = None, **kwargs: Any) -> torch.nn.Module:
-    """Return torch's DistributedDataParallel, which takes no device ids on the CPU (trainer.py:62)."""
-    on_gpu = next(module.parameters()).is_cuda
-    return DistributedDataParallel(module, device_ids=device_ids if on_gpu else None, **kwargs)
-
-
 @cache
-def _on_any_device(trainer_class: type) -> type:
-    return type(trainer_class.__name__, (_OnAnyDevice, trainer_class), {})
+def _encoding_once(trainer_class: type) -> type:
+    return type(trainer_class.__name__, (_EncodingOnce, trainer_class), {})
 
 
 def make_trainer(config: Config, model: AbstractRecommender, callbacks: Iterable[Callback] = ()) -> Trainer:
@@ -204,5 +185,5 @@ def make_trainer(config: Config, model: AbstractRecommender, callbacks: Iterable
         return BERT4RecTrainer(config, cast(BERT4Rec, model), callbacks)
     kind: type = recbole_utils.get_trainer(config["MODEL_TYPE"], parent_of(config.model_class))
     if issubclass(kind, Trainer):
-        kind = _on_any_device(kind)
+        kind = _encoding_once(kind)
     return observed(kind)(config, model, callbacks)

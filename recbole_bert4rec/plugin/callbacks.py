@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import recbole.trainer.trainer as recbole_trainer
+import torch.distributed as dist
 from recbole.config import Config
 from recbole.data.dataloader import AbstractDataLoader
 from recbole.data.interaction import Interaction
@@ -17,9 +19,10 @@ from recbole.trainer import Trainer
 from torch import Tensor
 
 from recbole_bert4rec.checkpoints import is_plain
-from recbole_bert4rec.plugin.distributed import name_of_first_process
+from recbole_bert4rec.plugin.distributed import distributed, name_of_first_process
 from recbole_bert4rec.system.constants import FOR_THE_USER
 from recbole_bert4rec.system.errors import UserError, short
+from recbole_bert4rec.system.scoped import replaced
 
 Losses = float | tuple[float, ...]
 """Sum of an epoch's losses, or of each loss where a model has several."""
@@ -178,7 +181,8 @@ class Observed(Trainer):
 
     def __init__(self, config: Config, model: AbstractRecommender, callbacks: Iterable[Callback] = ()) -> None:
         self.callbacks, self.epoch, self._validating = Callbacks(callbacks), -1, False
-        super().__init__(config, model)
+        with replaced(recbole_trainer, "DistributedDataParallel", distributed):
+            super().__init__(config, model)
         self.saved_model_file = name_of_first_process(self.saved_model_file)
 
     def fit(
@@ -233,12 +237,15 @@ class Observed(Trainer):
         self.callbacks.call("on_validation_end", self, self.epoch, score, metrics)
         return score, metrics
 
-    def evaluate(self, eval_data: AbstractDataLoader, *args: Any, **kwargs: Any) -> Any:
-        """Evaluate; outside a validation it is the test."""
+    def evaluate(self, eval_data: AbstractDataLoader, load_best_model: bool = True, *args: Any, **kwargs: Any) -> Any:
+        """Evaluate, once the first process has written the checkpoint that all read; outside a validation, the test."""
+        if load_best_model and dist.is_initialized():
+            dist.barrier()
+        evaluate = functools.partial(super().evaluate, eval_data, load_best_model, *args, **kwargs)
         if self._validating or not eval_data:
-            return _plain(super().evaluate(eval_data, *args, **kwargs))
+            return _plain(evaluate())
         self.callbacks.call("on_test_begin", self, eval_data)
-        metrics = _plain(super().evaluate(eval_data, *args, **kwargs))
+        metrics = _plain(evaluate())
         self.callbacks.call("on_test_end", self, metrics)
         return metrics
 

@@ -12,6 +12,8 @@ from recbole.config import Config
 from recbole.data.dataloader import AbstractDataLoader
 from recbole.utils import get_local_time
 from torch import Tensor
+from torch.nn import Module
+from torch.nn.parallel import DistributedDataParallel
 
 
 def rank_of(config: Config) -> int:
@@ -43,6 +45,12 @@ def gathered(values: Tensor) -> list[Tensor]:
     tensors: list[Tensor] = [values] * dist.get_world_size()
     dist.all_gather_object(tensors, values)
     return tensors
+
+
+def distributed(module: Module, device_ids: list[int] | None = None, **kwargs: Any) -> Module:
+    """Return torch's DistributedDataParallel, which takes no device ids on the CPU (trainer.py:62)."""
+    on_gpu = next(module.parameters()).is_cuda
+    return DistributedDataParallel(module, device_ids=device_ids if on_gpu else None, **kwargs)
 
 
 def share_rows(loader: AbstractDataLoader) -> None:

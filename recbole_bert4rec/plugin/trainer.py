@@ -151,8 +151,6 @@ class _Unobserved(Trainer):
     ) -> OrderedDict[str, float] | None:
         """Evaluate as RecBole does; the checkpoint is read without unpickling, and ``exclude_seen`` holds."""
         if load_best_model:
-            if not self.config["single_spec"]:
-                dist.barrier()
             self._load_best(model_file or self.saved_model_file)
         if not eval_data:
             return None
