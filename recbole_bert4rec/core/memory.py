@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,6 @@ from scipy.sparse import csr_array
 
 from recbole_bert4rec.core.segments import index_within_segment, pair_keys, runs, split_keys
 from recbole_bert4rec.system.errors import UserError
-
-if TYPE_CHECKING:
-    from recbole_bert4rec.core.ranker import Ranker
 
 SPAN = 20
 """How far after an item its followers may stand, and how many of the latest items of a history are looked up."""
@@ -141,7 +138,13 @@ class Memory:
         return rows, sums.indices.astype(np.int64), np.float32(self.weight) * logarithms
 
 
-def fit_memory(model: Ranker, transitions: csr_array, validate: Callable[[], Validation]) -> list[Validation]:
+class Remembering(Protocol):
+    """A model that may have a memory."""
+
+    memory: Memory | None
+
+
+def fit_memory(model: Remembering, transitions: csr_array, validate: Callable[[], Validation]) -> list[Validation]:
     """Give a model the memory whose weight validates best, or none; return the validations without it and with it."""
     memories = [None, *(Memory(transitions, weight) for weight in _MEMORY_WEIGHTS)]
     found = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from logging import getLogger
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -15,12 +15,9 @@ from torch import Tensor
 from recbole_bert4rec.core.beyond_paper import Contents
 from recbole_bert4rec.core.growth import VECTORS
 from recbole_bert4rec.logs.item_vectors import ItemVectors, read_item_vectors
-from recbole_bert4rec.plugin.loading import item_tokens
+from recbole_bert4rec.plugin.loading import FastLoading, item_tokens
 from recbole_bert4rec.system.constants import FOR_THE_USER, PADDING
 from recbole_bert4rec.system.errors import UserError, short
-
-if TYPE_CHECKING:
-    from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 
 _ROWS_AT_ONCE = 1 << 16
 
@@ -37,8 +34,11 @@ class ColdItems(NamedTuple):
     vectors: Tensor
 
 
-def contents_of(training: BERT4RecDataset) -> tuple[Contents | None, ColdItems | None]:
-    """Return what the items are, and items that stand in the files alone; None if the options name no numbers."""
+def contents_of(training: FastLoading, counts: Tensor) -> tuple[Contents | None, ColdItems | None]:
+    """Return what the items are, and items that stand in the files alone; None if the options name no numbers.
+
+    *Shape:* counts (N,): how often each item is trained.
+    """
     option = training.config["item_vectors"]
     paths = [option] if isinstance(option, str) else option
     files = [read_item_vectors(path, training.iid_field) for path in paths]
@@ -54,7 +54,6 @@ def contents_of(training: BERT4RecDataset) -> tuple[Contents | None, ColdItems |
     parts += [_of_column(training, name, len(rows)) for name in names]
     tables, shifts, scales = zip(*parts, strict=True)
     table = torch.from_numpy(tables[0] if len(tables) == 1 else np.concatenate(tables, 1))
-    counts = training.training_counts().float()
     contents = Contents(
         table[: len(known) + 1],
         torch.from_numpy(np.concatenate(shifts)),
@@ -109,7 +108,7 @@ def _of_file(path: str, file: ItemVectors, rows: pd.Index, n_items: int) -> _Par
     return table, shift, np.full(len(shift), scale, np.float32)
 
 
-def _of_column(training: BERT4RecDataset, name: str, n_rows: int) -> _Part:
+def _of_column(training: FastLoading, name: str, n_rows: int) -> _Part:
     """Standardise a column of the .item file; a last number says for which items it is missing."""
     values = training.item_feat[name].view(training.item_num, -1).numpy().astype(np.float64)
     missing = training.unknown_numbers[name]

@@ -178,7 +178,9 @@ class BERT4RecDataset(FastLoading):
     @cached_property
     def told(self) -> tuple[Contents | None, ColdItems | None]:
         """Read what the items are, and items without an interaction; see :func:`contents_of`."""
-        return contents_of(self) if is_ours(self.config.model_class) else (None, None)
+        if not is_ours(self.config.model_class):
+            return None, None
+        return contents_of(self, self.training_counts().float())
 
     @property
     def contents(self) -> Contents | None:
