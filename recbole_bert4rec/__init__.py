@@ -73,40 +73,34 @@ if sys.version_info[:2] < OLDEST_PYTHON:
     )
 
 
-_failure: Exception | None = None
-"""Why RecBole cannot be used; None if it can, or was not needed yet."""
-
-
-def _register() -> None:
-    """Let RecBole find this package's models; called when it is imported, or needed."""
-    global _failure
+def _register() -> Exception | None:
+    """Let RecBole find this package's models, when it is imported or needed; return why that cannot be."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # RecBole's dependencies deplore their own age while they are imported
-            recording = importlib.import_module("recbole_bert4rec.training.recording")
+            importlib.import_module("recbole_bert4rec.training.recording")
+            hooks = importlib.import_module("recbole_bert4rec.plugin.hooks")
     except (ModuleNotFoundError, AttributeError) as error:  # the second comes of libraries that are too new
-        if _failure is None and getattr(error, "name", None) != "recbole":
+        if getattr(error, "name", None) != "recbole":
             warnings.warn(
                 f"RecBole is installed but does not work here ({error}), so BERT4Rec is not registered; "
                 "`python -m recbole_bert4rec doctor` says what is missing",
                 stacklevel=2,
             )
-        _failure = error
-    else:
-        recording.register()
+        return error
+    hooks.apply()
+    return None
 
 
 def _import_public(name: str) -> object:
     """Return the public function of this name."""
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if name not in _WITHOUT_RECBOLE:
-        _register()
-        if _failure is not None:
-            raise ImportError(
-                f"recbole_bert4rec.{name} needs RecBole, which cannot be imported ({_failure}); install it with "
-                f"`{INSTALL_RECBOLE}`. `python -m recbole_bert4rec doctor` says what is missing"
-            ) from _failure
+    if name not in _WITHOUT_RECBOLE and (failure := _register()) is not None:
+        raise ImportError(
+            f"recbole_bert4rec.{name} needs RecBole, which cannot be imported ({failure}); install it with "
+            f"`{INSTALL_RECBOLE}`. `python -m recbole_bert4rec doctor` says what is missing"
+        ) from failure
     return getattr(importlib.import_module(_PLACES[name]), name)
 
 

@@ -12,11 +12,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from textwrap import shorten
-from typing import NoReturn, TextIO
-
-from recbole.config import Config
-from recbole.data.dataset import Dataset
-from recbole.utils import FeatureType
+from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from recbole_bert4rec.logs.conversion import folder_read, has_quotes
 from recbole_bert4rec.logs.logs import data_set_name, is_table
@@ -26,6 +22,10 @@ from recbole_bert4rec.system.constants import OUR_MODELS
 from recbole_bert4rec.system.environment import folder_of_recbole, shipped
 from recbole_bert4rec.system.errors import UserError, nearest, short, short_list
 from recbole_bert4rec.system.yaml_files import read_yaml
+
+if TYPE_CHECKING:
+    from recbole.config import Config
+    from recbole.data.dataset import Dataset
 
 _DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error)
 
@@ -76,6 +76,8 @@ def check_feature_file(config: Config, path: str, field: str) -> None:
     """
     separator = config["field_separator"]
     columns = _columns(path, _first_lines(config, path)[0], separator)
+    from recbole.utils import FeatureType
+
     kinds = [kind.value for kind in FeatureType]
     if field not in columns:
         raise UserError(f"{path}, line 1: no column {field!r}; the columns are {short_list(columns)}")

@@ -1,20 +1,20 @@
 """Checks of a whole configuration: every value against the table, the values against each other, and the names.
 
-All mistakes are reported in one error. RecBole itself looks at the values of its other options.
+All mistakes are reported in one error. Of its own options RecBole looks at the values; here at their types.
 """
 
 from __future__ import annotations
 
 import re
 import runpy
-from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Iterable, Mapping, MutableMapping
 from functools import cache
 from logging import getLogger
 from pathlib import Path
 from typing import Any
 
-from recbole_bert4rec.options.kinds import AUTO, Kind, is_number, literal, misfits, one_of, real, whole
-from recbole_bert4rec.options.table import FOLLOWED_BY_ALL, OPTIONS
+from recbole_bert4rec.options.kinds import AUTO, Kind, anything, literal, misfits, one_of, or_null, real, whole
+from recbole_bert4rec.options.table import FOLLOWED_BY_ALL, OPTIONS, RECBOLES
 from recbole_bert4rec.system.constants import SAMPLED_LOSSES, UNCALIBRATED_LOSSES, OptionValues
 from recbole_bert4rec.system.environment import folder_of_recbole
 from recbole_bert4rec.system.errors import UserError, nearest, short, short_list
@@ -26,9 +26,21 @@ _UNLISTED |= {"local_rank", "model_file", "conversion", "device", "encoding", "t
 _UNLISTED |= {"mask_ratio", "ft_ratio", "neg_sampling", "training_neg_sample_num"}
 """Options of every model that stand in no list of RecBole: of programs, launchers and logs, of its code and of its
 older versions."""
-_OWN_VALUES = {"hidden_act", "learner", "loss_type", "train_neg_sample_args", "transform"}
-_AS_OURS = {name for name, option in OPTIONS.items() if "shared" in option.words} - _OWN_VALUES
-"""Options that take the same values in RecBole's models as in ours, and those that do not."""
+_NULL = type(None)
+_TYPES: Mapping[Any, tuple[str, tuple[type, ...]]] = {
+    bool: ("True or False", (bool,)),
+    (int, float): ("a number", (int, float)),
+    str: ("a text", (str, int, float, tuple, _NULL)),
+    list: ("a list", (list, int, str, tuple, _NULL)),
+    dict: ("a dictionary", (dict, _NULL)),
+}
+"""What an option takes by the type of its default; the command line makes numbers and tuples of texts."""
+_ANYTHING = anything("anything")
+_WITHOUT_DEFAULT = {
+    "rm_dup_inter": or_null(one_of("first", "last")),
+    **dict.fromkeys(("threshold", "unused_col"), Kind("a dictionary", lambda value: isinstance(value, dict | None))),
+}
+"""Options of RecBole's that are null unless the user says otherwise."""
 _GLOBAL_TIME = {"quantile": real(0, 1, "()"), "target": one_of("last")}
 _GLOBAL_TIME |= {"validation": one_of("GT", "LTI")}
 """What ``eval_args: {split: {GT: ...}}`` may hold."""
@@ -37,15 +49,27 @@ _SINGLE_SCORES = ("auc", "logloss", "mae", "rmse")
 _WITHOUT_K = ("gauc", *_SINGLE_SCORES)
 
 
-def mistakes_of_options(config: Mapping[str, Any]) -> list[str]:
-    """List all mistakes in the values of one of our models, in words; the names are checked by unknown_names."""
-    return misfits(config, _KINDS) or _mistakes_between(config)
+def mistakes_of_options(config: Mapping[str, Any], written: Iterable[str], defaults: Mapping[str, Any]) -> list[str]:
+    """List all mistakes in the values of one of our models, in words; :func:`unknown_names` checks the names."""
+    others = {name for name in written if name not in OPTIONS or OPTIONS[name].default is RECBOLES}
+    mistakes = misfits(config, _KINDS) or _mistakes_of_types(config, others, defaults)
+    return mistakes or mistakes_between(config)
 
 
-def mistakes_of_another_model(config: Mapping[str, Any], written: Iterable[str]) -> list[str]:
-    """List mistakes in a user's options for RecBole's models; the names are checked by :func:`unknown_names`."""
-    ours = [name for name in sorted({*written} & (FOLLOWED_BY_ALL | _AS_OURS)) if config.get(name) is not None]
-    return misfits(config, {name: _KINDS[name] for name in ours}) + mistakes_of_metrics(config)
+def mistakes_of_another_model(
+    config: Mapping[str, Any], written: Iterable[str], defaults: Mapping[str, Any]
+) -> list[str]:
+    """List mistakes in a user's options for RecBole's models."""
+    written = {*written}
+    ours = [name for name in sorted(written & FOLLOWED_BY_ALL) if config.get(name) is not None]
+    mistakes = misfits(config, {name: _KINDS[name] for name in ours})
+    return mistakes + _mistakes_of_types(config, written - FOLLOWED_BY_ALL, defaults) + mistakes_of_metrics(config)
+
+
+def _mistakes_of_types(config: Mapping[str, Any], names: Iterable[str], defaults: Mapping[str, Any]) -> list[str]:
+    """List the options whose value is of another type than the default of RecBole, or of the user's own model."""
+    stated = [name for name in sorted(names) if config.get(name) != "None"]  # which RecBole takes for null
+    return misfits(config, {name: _WITHOUT_DEFAULT.get(name, _like(defaults.get(name))) for name in stated})
 
 
 def take_numbers(config: MutableMapping[str, Any], written: Iterable[str], defaults: Mapping[str, Any]) -> None:
@@ -54,17 +78,18 @@ def take_numbers(config: MutableMapping[str, Any], written: Iterable[str], defau
     RecBole's options, and those of a user's own model, take what is like their default.
     """
     for name in {*written} & config.keys():
-        for accepts in (_KINDS[name].accepts if name in _KINDS else _like(None), _like(defaults.get(name))):
-            if not accepts(config[name]) and accepts(number := _number(config[name])):
-                config[name] = number
+        value, default = config[name], defaults.get(name)
+        number = _number(value)
+        kinds = (_KINDS.get(name, _ANYTHING), _like(default))
+        misfit = any(not kind.accepts(value) and kind.accepts(number) for kind in kinds)
+        if misfit or type(number) is type(default) is int:
+            config[name] = number
 
 
-def _like(default: object) -> Callable[[object], bool]:
-    """Return a test for values of the type of a default; one number may stand for a list."""
-    if isinstance(default, float):
-        return is_number
-    types = (list, int) if isinstance(default, list) else (type(default),)
-    return lambda value: default is None or isinstance(default, str) or type(value) in types
+def _like(default: object) -> Kind:
+    """Return the values of the type of a default; null turns off what is no number."""
+    wanted, types = next((_TYPES[kind] for kind in _TYPES if isinstance(default, kind)), ("", (object, bool)))
+    return Kind(wanted, lambda value: isinstance(value, types) and isinstance(value, bool) <= (bool in types))
 
 
 def _number(value: object) -> object:
@@ -73,7 +98,8 @@ def _number(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _mistakes_between(config: Mapping[str, Any]) -> list[str]:
+def mistakes_between(config: Mapping[str, Any]) -> list[str]:
+    """List values of one of our models that do not go together."""
     mistakes = []
     hidden_size, n_heads = config["hidden_size"], config["n_heads"]
     if hidden_size % n_heads:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from recbole.config import Config
 from recbole.data.interaction import Interaction
 from recbole.model.abstract_recommender import SequentialRecommender
-from recbole.utils import EvaluatorType, InputType
+from recbole.utils import InputType
 from torch import Tensor, nn
 
 from recbole_bert4rec.core.batching import covering_windows
@@ -19,7 +19,6 @@ from recbole_bert4rec.core.negatives import SharedNegatives
 from recbole_bert4rec.core.objectives import next_items
 from recbole_bert4rec.options.kinds import Kind, misfits, one_of, real, whole
 from recbole_bert4rec.options.table import OPTIONS
-from recbole_bert4rec.options.user_models import SHIPPED
 from recbole_bert4rec.plugin.config import CAUSAL_MODELS
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.loader import WindowDataLoader
@@ -88,29 +87,6 @@ def loss_of_windows(
         return loss_of(rows)
     finally:
         del model.gather_indexes  # the class has its own
-
-
-ENCODED_ONCE = ("Caser", "FPMC", "GRU4Rec", "SASRec", *SHIPPED)
-"""Models whose ``predict`` gives an item the score that ``full_sort_predict`` gives it."""
-
-Batch = tuple[Interaction, Tensor, Tensor, Tensor]
-"""Rows of users and candidates, the user of each, and users and items of the targets."""
-
-
-def score_candidates(score: Callable[[Batch], Any], trainer: Any, batched_data: Batch) -> Any:
-    """Score a batch of users' candidates; the scores are RecBole's up to rounding."""
-    interaction, users, positive_u, positive_i = batched_data
-    if trainer.config["model"] not in ENCODED_ONCE or trainer.config["eval_type"] != EvaluatorType.RANKING:
-        return score(batched_data)
-    n_users = int(positive_u[-1]) + 1
-    if len(positive_u) != n_users:  # each target of a user has its own history
-        return score(batched_data)
-    first = torch.searchsorted(users, torch.arange(n_users))
-    whole = trainer.model.full_sort_predict(interaction[first].to(trainer.device)).view(n_users, -1)
-    items = interaction[trainer.config["ITEM_ID_FIELD"]]
-    scores = torch.full_like(whole, -torch.inf)
-    scores[users, items] = whole[users, items]
-    return interaction, scores, positive_u, positive_i
 
 
 class GRU4RecPlus(WindowModel):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
-from functools import cache, partial, wraps
+from functools import partial, wraps
 from logging import getLogger
 from typing import Any, cast
 
@@ -16,7 +15,7 @@ from recbole.config import Config
 from recbole.data.dataloader import AbstractDataLoader
 from recbole.data.dataset import Dataset, KnowledgeBasedDataset, SequentialDataset
 from recbole.data.interaction import Interaction
-from recbole.model.abstract_recommender import AbstractRecommender, SequentialRecommender
+from recbole.model.abstract_recommender import AbstractRecommender, GeneralRecommender, SequentialRecommender
 from recbole.model.general_recommender import Pop
 from recbole.trainer import Trainer
 from recbole.utils import ModelType, init_seed
@@ -27,7 +26,6 @@ from recbole_bert4rec.plugin.baselines import (
     UserRowsDataLoader,
     has_user_rows,
     loss_of_windows,
-    score_candidates,
 )
 from recbole_bert4rec.plugin.callbacks import Callback, observed
 from recbole_bert4rec.plugin.candidates import create_samplers
@@ -39,9 +37,7 @@ from recbole_bert4rec.plugin.mapped import MappedDataset, reads_mapped
 from recbole_bert4rec.plugin.model import BERT4Rec
 from recbole_bert4rec.plugin.trainer import BERT4RecTrainer
 from recbole_bert4rec.system.errors import UserError
-from recbole_bert4rec.system.scoped import StandIn, replaced
-
-_NO_FILE_EXISTS = StandIn(os, path=StandIn(os.path, exists=lambda path: False))
+from recbole_bert4rec.system.scoped import replaced
 
 
 @wraps(BERT4RecDataset, updated=())  # RecBole's file of a saved data set has the name of the class
@@ -64,8 +60,7 @@ def _as_recboles(self: Any) -> Any:
     return plain.__reduce_ex__(1)
 
 
-@cache
-def _checked(dataset_class: type) -> type:
+def _checked(dataset_class: Any) -> Any:
     """Return a class of RecBole's data sets whose files are read as ours are."""
     return type(dataset_class.__name__, (CheckedLoading, dataset_class), {"__reduce__": _as_recboles})
 
@@ -76,25 +71,35 @@ def create_dataset(config: Config) -> Dataset:
     RecBole unpickles whatever lies in ``checkpoint_dir`` under the right name (data/utils.py:61).
     """
     home, name = recbole.data.dataset, f"{config['model']}Dataset"
-    if is_ours(config.model_class):
-        make: Any = make_dataset
+    named: Any = getattr(home, name, None) or getattr(home, f"{parent_of(config.model_class)}Dataset", None)
+    if named is not None and named.__module__.partition(".")[0] not in ("recbole", "recbole_bert4rec"):
+        make: Any = named  # the user's own
+    elif is_ours(config.model_class):
+        make = make_dataset
     elif has_user_rows(config):
         make = BERT4RecDataset
     else:
-        kinds = {ModelType.SEQUENTIAL: SequentialDataset, ModelType.KNOWLEDGE: KnowledgeBasedDataset}
-        named = getattr(home, f"{parent_of(config.model_class)}Dataset", None)
-        make = _checked(named or kinds.get(config["MODEL_TYPE"], Dataset))
-    files = os if _trusts_pickles(config, "dataset_save_path") else _NO_FILE_EXISTS
-    with replaced(home, name, make), replaced(recbole_data, "os", files):
-        return recbole_data.create_dataset(config)
+        kinds: dict[Any, Any] = {ModelType.SEQUENTIAL: SequentialDataset, ModelType.KNOWLEDGE: KnowledgeBasedDataset}
+        by_type = kinds.get(config["MODEL_TYPE"], Dataset)
+        make = _checked(named if isinstance(named, type) else by_type)  # a class may only have the name of ours
+    if _trusts_pickles(config, "dataset_save_path"):
+        with replaced(home, name, make):
+            return recbole_data.create_dataset(config)
+    dataset: Dataset = make(config)
+    if config["save_dataset"]:
+        dataset.save()
+    return dataset
 
 
 def data_preparation(config: Config, dataset: Dataset) -> tuple[AbstractDataLoader, ...]:
     """Return the loaders of the training, validation and test part; saved ones are unpickled with ``trust_pickles``."""
-    saved = recbole_data.load_split_dataloaders if _trusts_pickles(config, "dataloaders_save_path") else _none
+    trusted = _trusts_pickles(config, "dataloaders_save_path")
+    saved = recbole_data.load_split_dataloaders if trusted else lambda config: None
     samplers, loader_class = recbole_data.create_samplers, partial(_loader_class, recbole_data.get_dataloader)
     if not is_of_this_package(config):  # the hook does it for ours
         samplers = partial(create_samplers, samplers)
+    if type(dataset).__module__.startswith("recbole."):  # it was unpickled
+        dataset.__class__ = _checked(type(dataset))
     with (
         replaced(recbole_data, "load_split_dataloaders", saved),
         replaced(recbole_data, "get_dataloader", loader_class),
@@ -102,10 +107,6 @@ def data_preparation(config: Config, dataset: Dataset) -> tuple[AbstractDataLoad
     ):
         loaders: tuple[AbstractDataLoader, ...] = recbole_data.data_preparation(config, dataset)
     return loaders
-
-
-def _none(config: Config) -> None:
-    """Have no saved loaders."""
 
 
 def _loader_class(recboles: Callable[..., Any], config: Config, phase: str) -> type[AbstractDataLoader]:
@@ -142,8 +143,8 @@ class _OnWindows(SequentialRecommender):
         return loss_of_windows(super().calculate_loss, self, interaction)
 
 
-class _Counting(Pop):
-    """RecBole's Pop counts an item once a batch, however often it stands there (pop.py:47)."""
+class _Counting(GeneralRecommender):
+    """Stands before RecBole's Pop, which counts an item once a batch, however often it stands there (pop.py:47)."""
 
     def calculate_loss(self: Any, interaction: Interaction) -> Tensor:
         """Count every interaction of a batch."""
@@ -158,8 +159,8 @@ def make_model(config: Config, train_data: AbstractDataLoader) -> AbstractRecomm
     """Set the seed of this process and make the model, with weights as they are before training."""
     init_seed(config["seed"] + rank_of(config), config["reproducibility"])
     model_class: Any = config.model_class
-    if model_class is Pop:
-        model_class = type("Pop", (_Counting,), {})
+    if issubclass(model_class, Pop):
+        model_class = type(model_class.__name__, (_Counting, model_class), {})
     elif not is_of_this_package(config) and has_user_rows(config):
         model_class = type(model_class.__name__, (_OnWindows, model_class), {})
     model: AbstractRecommender = model_class(config, train_data._dataset).to(config["device"])
@@ -167,23 +168,9 @@ def make_model(config: Config, train_data: AbstractDataLoader) -> AbstractRecomm
     return model
 
 
-class _EncodingOnce(Trainer):
-    """Stands before a trainer of RecBole's, which encodes a history once for each of a user's candidates."""
-
-    def _neg_sample_batch_eval(self, batched_data: Any) -> Any:
-        return score_candidates(super()._neg_sample_batch_eval, self, batched_data)
-
-
-@cache
-def _encoding_once(trainer_class: type) -> type:
-    return type(trainer_class.__name__, (_EncodingOnce, trainer_class), {})
-
-
 def make_trainer(config: Config, model: AbstractRecommender, callbacks: Iterable[Callback] = ()) -> Trainer:
     """Make RecBole's trainer of the model, which calls the callbacks."""
     if is_ours(config.model_class):
         return BERT4RecTrainer(config, cast(BERT4Rec, model), callbacks)
     kind: type = recbole_utils.get_trainer(config["MODEL_TYPE"], parent_of(config.model_class))
-    if issubclass(kind, Trainer):
-        kind = _encoding_once(kind)
     return observed(kind)(config, model, callbacks)

@@ -19,6 +19,7 @@ from recbole.trainer import Trainer
 from torch import Tensor
 
 from recbole_bert4rec.checkpoints import is_plain
+from recbole_bert4rec.plugin.candidates import score_candidates
 from recbole_bert4rec.plugin.distributed import distributed, name_of_first_process
 from recbole_bert4rec.system.constants import FOR_THE_USER
 from recbole_bert4rec.system.errors import UserError, short
@@ -253,7 +254,8 @@ class Observed(Trainer):
         return self._rank(super()._full_sort_batch_eval, batched_data)
 
     def _neg_sample_batch_eval(self, batched_data: tuple[Any, ...]) -> RankedBatch:
-        return self._rank(super()._neg_sample_batch_eval, batched_data)
+        score = functools.partial(score_candidates, super()._neg_sample_batch_eval, self)
+        return self._rank(score, batched_data)
 
     def _rank(self, score: Callable[[EvalBatch], Iterable[Any]], batched_data: tuple[Any, ...]) -> RankedBatch:
         """Score a batch of users."""

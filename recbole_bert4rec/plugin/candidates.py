@@ -13,9 +13,12 @@ from numpy.typing import NDArray
 from recbole.config import Config
 from recbole.data.dataloader import NegSampleEvalDataLoader
 from recbole.data.dataset import Dataset
+from recbole.data.interaction import Interaction
+from recbole.utils import EvaluatorType
 from torch import Tensor
 
 from recbole_bert4rec.core.candidates import DistinctCandidates
+from recbole_bert4rec.options.user_models import SHIPPED, source_of
 from recbole_bert4rec.plugin.mapped import MappedDataset
 from recbole_bert4rec.system.errors import UserError
 
@@ -121,3 +124,29 @@ def _draws(config: Config, phase: str) -> bool:
     """Tell whether the mode of validation or test draws candidates."""
     arguments = config[f"{phase}_neg_sample_args"]
     return "none" not in (arguments["distribution"], arguments["sample_num"])
+
+
+ENCODED_ONCE = ("Caser", "FPMC", "GRU4Rec", "SASRec", *SHIPPED)
+"""Models whose ``predict`` gives an item the score that ``full_sort_predict`` gives it."""
+
+Batch = tuple[Interaction, Tensor, Tensor, Tensor]
+"""Rows of users and candidates, the user of each, and users and items of the targets."""
+
+
+def score_candidates(score: Callable[[Batch], Any], trainer: Any, batched_data: Batch) -> Any:
+    """Score a batch of users' candidates; the scores are RecBole's up to rounding."""
+    interaction, users, positive_u, positive_i = batched_data
+    if (
+        source_of(trainer.config.model_class) not in ENCODED_ONCE
+        or trainer.config["eval_type"] != EvaluatorType.RANKING
+    ):
+        return score(batched_data)
+    n_users = int(positive_u[-1]) + 1
+    if len(positive_u) != n_users:  # each target of a user has its own history
+        return score(batched_data)
+    first = torch.searchsorted(users, torch.arange(n_users))
+    whole = trainer.model.full_sort_predict(interaction[first].to(trainer.device)).view(n_users, -1)
+    items = interaction[trainer.config["ITEM_ID_FIELD"]]
+    scores = torch.full_like(whole, -torch.inf)
+    scores[users, items] = whole[users, items]
+    return interaction, scores, positive_u, positive_i

@@ -36,7 +36,6 @@ from recbole_bert4rec.options.checks import (
 from recbole_bert4rec.options.kinds import AUTO, literal, misfits
 from recbole_bert4rec.options.table import FOLLOWED_BY_ALL, OPTIONS, OURS_ONLY, SHAPES_DATA
 from recbole_bert4rec.options.user_models import (
-    SHIPPED,
     Model,
     is_ours,
     named_in_file,
@@ -117,12 +116,6 @@ class Layers:
             return ""
         return f"{options.file}, line {options.lines[name]}: " if name in options.lines else f"{options.file}: "
 
-    @property
-    def literal_values(self) -> dict[str, Any]:
-        """The user's options; a text from Python or a command line is the value that it spells."""
-        spoken = {name: literal(value) if isinstance(value, str) else value for name, value in self.spoken.items()}
-        return {**self.in_files, **spoken}
-
 
 class PluginConfig(Config):
     """A configuration from layers alone: no file and no command line is read."""
@@ -156,13 +149,6 @@ class PluginConfig(Config):
                 config_dict[key] = value if is_name else parsed
         return config_dict
 
-    def _load_internal_config_dict(self, model: str, model_class: type, dataset: str) -> None:
-        lay_defaults(self, super()._load_internal_config_dict, model_class, dataset)
-
-    def _set_default_parameters(self) -> None:
-        check_options(self, refuse_unknown=True)
-        super()._set_default_parameters()
-
     def _init_device(self) -> None:
         """Let several processes train on the CPU, with gloo, and keep connections that exist already.
 
@@ -174,7 +160,11 @@ class PluginConfig(Config):
             return
         local_rank, rank = final["local_rank"], final["local_rank"] + final["offset"]
         if torch.cuda.is_available() and final["gpu_id"]:
-            with replaced(torch.distributed, "init_process_group", _nothing) if connected else nullcontext():
+            with (
+                replaced(torch.distributed, "init_process_group", lambda **options: None)
+                if connected
+                else nullcontext()
+            ):
                 super()._init_device()
         else:
             del final["local_rank"]
@@ -185,10 +175,6 @@ class PluginConfig(Config):
             final.update(local_rank=local_rank, single_spec=False)
         if rank != 0:
             final.update(state="error", show_progress=False, verbose=False)
-
-
-def _nothing(*arguments: object, **more: object) -> None:
-    """Do nothing."""
 
 
 def flags_of_program() -> dict[str, str]:
@@ -223,7 +209,7 @@ def _layers(config: Config) -> Layers:
 
 def is_of_this_package(config: Config) -> bool:
     """Tell whether a configuration is of a model of this package or of a subclass, by its class."""
-    return is_ours(config.model_class) or source_of(config.model_class) in SHIPPED
+    return is_ours(config.model_class) or hasattr(config.model_class, "option_kinds")  # of a WindowModel
 
 
 def lay_defaults(config: Config, recboles: Callable[..., None], model_class: Any, dataset: str) -> None:
@@ -257,7 +243,7 @@ def _overlay(config: Config, file: Traversable) -> None:
         config.internal_config_dict.update(yaml.load(file.read_text("utf-8"), Loader=config.yaml_loader))  # noqa: S506
 
 
-def check_options(config: Config, refuse_unknown: bool) -> None:
+def check_options(config: Config) -> None:
     """Check a configuration before RecBole looks at it; say what has no effect.
 
     A program of the user's own may have keys of its own: there only those that are near a known one are refused.
@@ -268,13 +254,13 @@ def check_options(config: Config, refuse_unknown: bool) -> None:
         final["eval_args"] = {**SEQUENTIAL_SPLIT, **arguments}
     written = _understood(config)
     if is_ours(model_class):
-        mistakes = mistakes_of_options(final)
+        mistakes = mistakes_of_options(final, written, config.internal_config_dict)
     else:
         mistakes = misfits(final, getattr(model_class, "option_kinds", {}))  # GRU4RecPlus has some of its own
-        mistakes += mistakes_of_another_model(final, written)
+        mistakes += mistakes_of_another_model(final, written, config.internal_config_dict)
     if not final.get("allow_unknown"):  # a checkpoint's were accepted when it was made
         new = written - _layers(config).stored.keys()
-        mistakes += unknown_names(new, known_to(config), refuse_unknown)
+        mistakes += unknown_names(new, known_to(config), refuse_all=isinstance(config, PluginConfig))
     refuse(config, mistakes)
     warn_of_no_effect(config)
     _choose_device(config)
@@ -367,7 +353,7 @@ def _why_no_effect(name: str, model_class: Any, config: Mapping[str, Any], known
         return f"is for {', '.join(OUR_MODELS)} and has no effect on {model}"
     elif name in _OF_THE_TRANSFORM and not config.get("transform"):
         return f"is another model's and has no effect on {model}"
-    if name == "training_rows" and model not in CAUSAL_MODELS and source_of(model_class) not in SHIPPED:
+    if name == "training_rows" and model not in CAUSAL_MODELS and not hasattr(model_class, "option_kinds"):
         return f"is for {', '.join(CAUSAL_MODELS)} and has no effect on {model}"
     if is_known(name) and name not in known and name not in FOLLOWED_BY_ALL | known_to_every_model():
         return f"is another model's and has no effect on {model}"

@@ -18,7 +18,6 @@ from logging import getLogger
 from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
 
-import numpy as np
 import pandas
 import recbole
 import recbole.data.dataset
@@ -102,19 +101,20 @@ def put(value: object) -> Callable[[Any], Any]:
 
 
 def load_defaults(original: Callable[..., None], self: Config, name: str, model_class: type, dataset: str) -> None:
-    """Lay our models' defaults over RecBole's, below the user's options."""
-    if isinstance(self, PluginConfig) or not is_of_this_package(self):
+    """Lay the defaults of our models, and in our programs of all, over RecBole's, below the user's options."""
+    is_of_program = isinstance(self, PluginConfig)
+    if not is_of_program and not is_of_this_package(self):
         original(self, MODEL_NAME if model_class is RecBoleBERT4Rec else name, model_class, dataset)
         return
     lay_defaults(self, functools.partial(original, self), model_class, dataset)
-    if name not in (*OUR_MODELS, *SHIPPED):
+    if not is_of_program and name not in (*OUR_MODELS, *SHIPPED):
         _make_findable(model_class)
 
 
 def set_default_parameters(original: Callable[[Config], None], self: Config) -> None:
-    """Check our models' options before RecBole looks at them."""
-    if is_of_this_package(self) and not isinstance(self, PluginConfig):
-        check_options(self, refuse_unknown=False)
+    """Check the options of our models, and in our programs of all, before RecBole looks at them."""
+    if isinstance(self, PluginConfig) or is_of_this_package(self):
+        check_options(self)
     original(self)
 
 
@@ -139,6 +139,7 @@ def our_samplers(original: Callable[..., Any], config: Config, dataset: Dataset,
 
 def run_recboles(rank: int, *args: object) -> None:
     """Run RecBole's worker of ``nproc > 1``; its name in a pickle makes the new process register our models too."""
+    importlib.import_module(_QUICK_START)
     _recboles[_QUICK_START, "run_recboles"](rank, *args)
 
 
@@ -154,17 +155,20 @@ def objective_function(
 def _make_findable(model_class: type) -> None:
     """Let RecBole find a subclass of ours by its name, and warn if it would find another model instead."""
     name = known_as(model_class)
-    if name in models_of_others():
+    data_set_is_known = hasattr(recbole.data.dataset, f"{name}Dataset")
+    module = ModuleType(f"{_MODELS}.{name.lower()}")
+    if name not in models_of_others():
+        if getattr(sys.modules.get(module.__name__), name, None) is not model_class:
+            module.__spec__ = ModuleSpec(module.__name__, None)
+            vars(module)[name] = model_class
+            sys.modules[module.__name__] = module
+    elif not data_set_is_known:
         getLogger(FOR_THE_USER).warning(
             f"{model_class.__module__}.{name} has the name of a model of RecBole, which its run_recbole looks up by "
             "that name and takes instead; recbole_bert4rec.run takes the class"
         )
-    else:
-        module = ModuleType(f"{_MODELS}.{name.lower()}")
-        module.__spec__ = ModuleSpec(module.__name__, None)
-        vars(module)[name] = model_class
-        sys.modules[module.__name__] = module
-    setattr(recbole.data.dataset, f"{name}Dataset", make_dataset)
+    if not data_set_is_known:
+        setattr(recbole.data.dataset, f"{name}Dataset", make_dataset)
     setattr(recbole.trainer, f"{name}Trainer", vars(recbole.trainer)[f"{MODEL_NAME}Trainer"])
 
 
@@ -173,6 +177,7 @@ def _model(name: str, module: ModuleType, model_class: type, reason: str) -> tup
     line = "utils/utils.py:72"
     return (
         Hook("sys:modules", f"{_MODELS}.{name.lower()}", put(module), reason, line),
+        Hook(_MODELS, name.lower(), put(module), reason, line),
         Hook(_MODELS, name, put(model_class), reason, line),
     )
 
@@ -193,7 +198,7 @@ _TRAVELS = "other processes look this function up by its module, which registers
 _PICKLE = "torch reads no pickle of RecBole's any more: those are read that this process itself wrote"
 _LOAD = "torch.load(checkpoint_file, map_location=self.device)"
 _STOCK = "RecBole's own BERT4Rec stays there under another name"
-HOOKS = (
+HOOKS = [
     Hook(stock.__name__, STOCK_MODEL_NAME, put(RecBoleBERT4Rec), _STOCK, "utils/utils.py:72"),
     *_model(STOCK_MODEL_NAME, stock, RecBoleBERT4Rec, _STOCK),
     *(hook for name in OUR_MODELS for hook in _ours(name, model.__name__)),
@@ -265,7 +270,7 @@ HOOKS = (
         around(compat.compatibility_settings),
         "numpy 2 has no `float_`, so no configuration can be made",
         "config/configurator.py:630",
-        "np.float = np.float_" if not hasattr(np, "float_") else "-",
+        "np.float = np.float_",
     ),
     Hook(
         "recbole.trainer.hyper_tuning",
@@ -291,7 +296,8 @@ HOOKS = (
         "data/dataset/dataset.py:252",
         "torch.distributed.barrier()",
     ),
-)
+]
+"""The trainers of our models, which leave a record, join it in training/recording.py."""
 
 _recboles: dict[tuple[str, str], Any] = {}
 """What RecBole had in each place where a change is made."""
@@ -358,6 +364,5 @@ def check_pandas_version(version: str) -> None:
 def in_program() -> Iterator[None]:
     """Run one of this package's programs or functions inside the block."""
     refuse_unguarded()
-    apply()
     with torch.autograd.set_detect_anomaly(False):  # importing RecBole turns it on: 2.5 times slower (sine.py:25)
         yield

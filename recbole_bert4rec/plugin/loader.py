@@ -22,7 +22,7 @@ from recbole_bert4rec.core.batching import (
 )
 from recbole_bert4rec.core.objectives import OBJECTIVES
 from recbole_bert4rec.options.auto import settle
-from recbole_bert4rec.options.checks import mistakes_of_options
+from recbole_bert4rec.options.checks import mistakes_between
 from recbole_bert4rec.options.kinds import AUTO
 from recbole_bert4rec.options.user_models import is_ours
 from recbole_bert4rec.plugin.config import refuse
@@ -159,4 +159,4 @@ def _settle(config: Config, dataset: BERT4RecDataset) -> None:
     if settled:
         values = ", ".join(f"{name} is {config[name]}" for name in settled)
         getLogger(FOR_THE_USER).info(f"{AUTO}    {values}: chosen for {dataset.log_size}")
-        refuse(config, mistakes_of_options(config.final_config_dict))
+        refuse(config, mistakes_between(config.final_config_dict))

@@ -10,7 +10,7 @@ from typing import Any
 from recbole_bert4rec import checkpoints
 from recbole_bert4rec.checkpoints import ForeignFileError, Opened
 from recbole_bert4rec.logs.table import is_table
-from recbole_bert4rec.options.kinds import AUTO
+from recbole_bert4rec.options.kinds import AUTO, literal
 from recbole_bert4rec.options.table import WITHOUT_EFFECT
 from recbole_bert4rec.options.user_models import class_name
 from recbole_bert4rec.system.constants import MODEL_NAME
@@ -86,7 +86,8 @@ def runs_in(folder: Path) -> Iterator[Opened]:
 def _options_of(request: RunRequest) -> dict[str, Any]:
     """Return the options of the user; model and data set by their names."""
     layers = request.layers()
-    options = layers.literal_values
+    spoken = {name: literal(value) if isinstance(value, str) else value for name, value in layers.spoken.items()}
+    options = {**layers.in_files, **spoken}
     if (model := named_model(request, layers)) is not None:
         options["model"] = class_name(model)
     if request.dataset is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import recbole.trainer
 from recbole.config import Config
 from recbole.data.dataloader import AbstractDataLoader
 from recbole.model.abstract_recommender import AbstractRecommender
@@ -13,6 +12,7 @@ from recbole.trainer import Trainer
 from recbole_bert4rec.options.user_models import is_ours
 from recbole_bert4rec.plugin import hooks, trainer
 from recbole_bert4rec.plugin.callbacks import BestValidation
+from recbole_bert4rec.plugin.hooks import Hook, put
 from recbole_bert4rec.system.constants import OUR_MODELS
 from recbole_bert4rec.training.epochs import EpochLog
 from recbole_bert4rec.training.record import RecordWriter
@@ -40,8 +40,13 @@ class BERT4RecTrainer(trainer.BERT4RecTrainer):
         return super().fit(train_data, valid_data, verbose, saved, *args, **kwargs)
 
 
-def register() -> None:
-    """Make all changes of RecBole, and let it find this trainer by its name (utils/utils.py:99)."""
-    hooks.apply()
-    for name in OUR_MODELS:
-        setattr(recbole.trainer, f"{name}Trainer", BERT4RecTrainer)
+hooks.HOOKS += [
+    Hook(
+        "recbole.trainer",
+        f"{name}Trainer",
+        put(BERT4RecTrainer),
+        "RecBole finds a model's trainer by this name",
+        "utils/utils.py:99",
+    )
+    for name in OUR_MODELS
+]

@@ -103,7 +103,7 @@ BAD_VALUES = [
 
 @pytest.mark.parametrize(("key", "value"), BAD_VALUES)
 def test_a_bad_value_is_named_with_its_option(key: str, value: Any) -> None:
-    (mistake,) = mistakes_of_options({**DEFAULTS, key: value})
+    (mistake,) = mistakes_of_options({**DEFAULTS, key: value}, (), {})
     assert f"`{key}`" in mistake
     assert f"is {value!r}" in mistake
 
@@ -253,7 +253,7 @@ def test_the_values_of_other_models_are_left_to_them() -> None:
     ids=str,
 )
 def test_what_does_not_go_together_or_cannot_be_evaluated_is_named(changes: dict[str, Any], named: str) -> None:
-    (mistake,) = mistakes_of_options({**DEFAULTS, **changes})
+    (mistake,) = mistakes_of_options({**DEFAULTS, **changes}, (), {})
     assert named in mistake
 
 
@@ -271,7 +271,7 @@ def test_what_does_not_go_together_or_cannot_be_evaluated_is_named(changes: dict
     ids=str,
 )
 def test_what_recbole_understands_is_no_mistake(change: dict[str, Any]) -> None:
-    assert mistakes_of_options({**DEFAULTS, **change}) == []
+    assert mistakes_of_options({**DEFAULTS, **change}, (), {}) == []
 
 
 @pytest.mark.parametrize("model", ["BERT4Rec", "SASRec"])

@@ -8,7 +8,7 @@ import pytest
 import torch
 from recbole.trainer import Trainer
 
-from recbole_bert4rec.plugin.baselines import ENCODED_ONCE
+from recbole_bert4rec.plugin.candidates import ENCODED_ONCE
 from tests.helpers.runs import make_config, make_trainer, prepare
 
 ROWS = [(f"u{user}", f"i{(3 * user + 2 * step) % 31}", step) for user in range(40) for step in range(4 + user % 5)]

@@ -171,3 +171,23 @@ def test_columns_that_the_user_chooses_are_left_alone(write_inter: Any) -> None:
     chosen = {"inter": ["user_id", "item_id", "timestamp", "rating"]}
     assert make_config(load_col=chosen)["load_col"] == chosen
     assert make_config("Pop", dataset="unknown")["load_col"] == {"inter": ["user_id", "item_id"]}
+
+
+@pytest.mark.parametrize(
+    ("model", "option"),
+    [
+        ("BERT4Rec", {"load_col": "x"}),
+        ("BERT4Rec", {"rm_dup_inter": "some"}),
+        ("BERT4Rec", {"threshold": "x"}),
+        ("BERT4Rec", {"metric_decimal_place": "x"}),
+        ("BPR", {"embedding_size": "abc"}),
+        ("BPR", {"learning_rate": "auto"}),
+        ("BPR", {"epochs": "auto"}),
+        ("SASRec", {"use_gpu": 1}),
+    ],
+    ids=str,
+)
+def test_an_option_of_recbole_is_of_the_type_of_its_default(model: str, option: dict[str, Any]) -> None:
+    ((name, value),) = option.items()
+    with pytest.raises(UserError, match=rf"`{name}` must be .*{value!r}"):
+        make_config(model, **option)

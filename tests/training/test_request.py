@@ -20,7 +20,7 @@ def test_a_mistake_in_a_configuration_file_is_named_with_the_file_and_the_line(m
     Path("a.yaml").write_text("epochs: two\nhidden_size: 16\nn_heads: x\n")
     Path("b.yaml").write_text("# mine\nhidden_size: small\nbase: &b {inner_size: y}\n<<: *b\nmask_ration: .3\n")
     with pytest.raises(UserError) as error:
-        run(model=model, config_files=["a.yaml", "b.yaml", {"n_heads": "z"}], options={"n_layers": 0.5})
+        run(model=model, config_files=["a.yaml", "b.yaml", {"n_heads": "z"}], options={"n_layers": "deep"})
     places = {line.split("`")[1]: line.split("`")[0].strip() for line in str(error.value).splitlines()[1:]}
     del places["allow_unknown: True"]
     assert places == {
