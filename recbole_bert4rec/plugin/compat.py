@@ -10,17 +10,14 @@ import sys
 from collections.abc import Callable
 from logging import getLogger
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import numpy as np
-import recbole.data.dataset.dataset as recbole_dataset
 import recbole.data.utils as recbole_data
-import recbole.trainer.hyper_tuning as recbole_hyper_tuning
 import recbole.utils.logger as recbole_logger
 import recbole.utils.utils as recbole_utils
 import torch
 from recbole.config import Config
-from recbole.data.dataset import Dataset
 from recbole.evaluator import Collector
 from recbole.trainer import Trainer
 from recbole.utils import init_seed
@@ -31,16 +28,12 @@ from recbole_bert4rec.options.user_models import known_as
 from recbole_bert4rec.plugin import build
 from recbole_bert4rec.plugin.config import stored_config
 from recbole_bert4rec.system.errors import UserError
-from recbole_bert4rec.system.scoped import StandIn, replaced
+from recbole_bert4rec.system.scoped import replaced
 
-P = ParamSpec("P")
-Returned = TypeVar("Returned")
 _TRUST = (
     "is not read: if RecBole wrote it, it is a pickle, which can run any code as it is read; where you trust its "
     "maker, torch reads it with the environment variable TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1"
 )
-_GENERATOR_NUMPY = StandIn(np, random=StandIn(np.random, RandomState=np.random.default_rng))
-_LONELY_TORCH = StandIn(torch, distributed=StandIn(torch.distributed, barrier=lambda: None))
 _TRUSTED: set[str] = set()
 
 
@@ -96,17 +89,17 @@ def load_data_and_model(model_file: str, model: str | type | None = None) -> tup
     return (config, network, dataset, *loaders)
 
 
+def barrier() -> None:
+    """Wait for other processes only if there are some."""
+    if torch.distributed.is_initialized():
+        torch.distributed.barrier()
+
+
 def report(**metrics: float) -> None:
     """Report metrics to Ray, in one of its trials; elsewhere do nothing."""
     ray = sys.modules.get("ray")
     if ray is not None and ray.is_initialized():
         importlib.import_module("ray.air.session").report(metrics)
-
-
-def search_with_generator(original: Callable[P, Returned], *args: P.args, **kwargs: P.kwargs) -> Returned:
-    """Give hyperopt the numpy Generator that it draws from."""
-    with replaced(recbole_hyper_tuning, "np", _GENERATOR_NUMPY):
-        return original(*args, **kwargs)
 
 
 def collect_plain_values(original: Callable[[Collector], Any], self: Collector) -> Any:
@@ -119,14 +112,6 @@ def collect_plain_values(original: Callable[[Collector], Any], self: Collector) 
     everything.update(plain)
     collected._data_dict.update(copy.deepcopy(plain))
     return collected
-
-
-def download(original: Callable[[Dataset], None], self: Dataset) -> None:
-    """Wait for other processes only if there are some."""
-    if torch.distributed.is_initialized():
-        return original(self)
-    with replaced(recbole_dataset, "torch", _LONELY_TORCH):
-        return original(self)
 
 
 def compatibility_settings(original: Callable[[Config], None], self: Config) -> None:

@@ -18,6 +18,7 @@ from logging import getLogger
 from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas
 import recbole
 import recbole.data.dataset
@@ -274,8 +275,8 @@ HOOKS = [
     ),
     Hook(
         "recbole.trainer.hyper_tuning",
-        "exhaustive_search",
-        around(compat.search_with_generator),
+        "np",
+        put(StandIn(np, random=StandIn(np.random, RandomState=np.random.default_rng))),
         "hyperopt draws from a numpy Generator today, and RecBole gives it a RandomState",
         "trainer/hyper_tuning.py:117",
         "np.random.RandomState(seed)",
@@ -289,9 +290,9 @@ HOOKS = [
         "self.data_struct._data_dict[key].cpu()",
     ),
     Hook(
-        "recbole.data.dataset.dataset:Dataset",
-        "_download",
-        around(compat.download),
+        "recbole.data.dataset.dataset",
+        "torch",
+        put(StandIn(torch, distributed=StandIn(torch.distributed, barrier=compat.barrier))),
         "a download ends in `torch.distributed.barrier()`, which raises in a single process",
         "data/dataset/dataset.py:252",
         "torch.distributed.barrier()",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import re
@@ -14,13 +15,14 @@ from typing import Any, TextIO
 
 import recbole.trainer.trainer as recbole_trainer
 import recbole.utils.logger as recbole_logger
+from colorlog import ColoredFormatter
 from recbole.config import Config
 from tqdm.auto import tqdm
 
 from recbole_bert4rec.plugin.distributed import name_of_now
 from recbole_bert4rec.system.constants import FOR_THE_USER, QUIET, SCREENS, SHORT, VERBOSE
 from recbole_bert4rec.system.errors import UserError
-from recbole_bert4rec.system.scoped import StandIn, replaced
+from recbole_bert4rec.system.scoped import replaced
 
 _SCREEN_ONLY = f"{FOR_THE_USER}.screen"
 _NEVER = logging.CRITICAL + 1
@@ -90,18 +92,22 @@ def logged(config: Config) -> Iterator[Path]:
     level, before = root.level, root.handlers[:]
     screens = [handler for handler in before if isinstance(handler, _Screen)]
     screen = screen_now()
-    added = _handlers(config)
-    files = [handler for handler in added if isinstance(handler, logging.FileHandler)]
-    for file in files:
-        file.addFilter(lambda record: record.name != _SCREEN_ONLY)
-    for handler in set(added) - set(files):
-        handler.addFilter(lambda record: screen == VERBOSE and record.name != _SCREEN_ONLY)
+    level_of_run = getattr(logging, str(config["state"] or "INFO").upper(), logging.INFO)
+    file = _log_file(config)
+    added: list[logging.Handler] = [file]
+    if screen == VERBOSE and not any(map(_writes_to_terminal, before)):  # of a program that called basicConfig
+        added.append(_verbose())
+    root.setLevel(level_of_run)
+    for handler in added:
+        handler.setLevel(level_of_run)
+        handler.addFilter(lambda record: record.name != _SCREEN_ONLY)
+        root.addHandler(handler)
     levels = [handler.level for handler in screens]
-    for handler in screens:
-        handler.setLevel(_NEVER if screen == VERBOSE else max(handler.level, files[0].level))
+    for shown in screens:
+        shown.setLevel(_NEVER if screen == VERBOSE else max(shown.level, level_of_run))
     try:
         with replaced(recbole_trainer, "tqdm", partial(_bar, no_bars(screen))):
-            yield Path(files[0].baseFilename)
+            yield Path(file.baseFilename)
     finally:
         for handler in added:
             root.removeHandler(handler)
@@ -111,39 +117,28 @@ def logged(config: Config) -> Iterator[Path]:
         root.setLevel(level)
 
 
-def _handlers(config: Config) -> list[logging.Handler]:
-    """Attach RecBole's handlers, and return them: each run has a log file of its own.
+def _log_file(config: Config) -> _LogFile:
+    """Open a log file of a run's own, where RecBole has it; RecBole's own gets no second run (logger.py:115)."""
+    folder = Path("log") / config["model"]
+    folder.mkdir(parents=True, exist_ok=True)
+    digest = hashlib.md5("".join(map(str, config.final_config_dict.values())).encode()).hexdigest()[:6]  # noqa: S324
+    file = _LogFile(folder / f"{config['model']}-{config['dataset']}-{name_of_now()}-{digest}.log")
+    file.setFormatter(logging.Formatter("%(asctime)-15s %(levelname)s  %(message)s", "%a %d %b %Y %H:%M:%S"))
+    file.addFilter(recbole_logger.RemoveColorFilter())
+    return file
 
-    RecBole attaches none where the root has some: those of an earlier run or of the program (logger.py:115).
-    """
-    root, attached = logging.getLogger(), []
-    has_terminal = any(map(_writes_to_terminal, root.handlers))  # of a program that called logging.basicConfig
 
-    def attach(level: int, handlers: list[logging.Handler]) -> None:
-        root.setLevel(level)
-        for handler in handlers:
-            if not isinstance(handler, logging.FileHandler):
-                if has_terminal:
-                    continue
-                if _no_colour():
-                    handler.setFormatter(logging.Formatter("%(asctime)-15s %(levelname)s  %(message)s", "%d %b %H:%M"))
-                    handler.addFilter(recbole_logger.RemoveColorFilter())
-            root.addHandler(handler)
-            attached.append(handler)
-
-    of_colorama = vars(recbole_logger)["init"]
-
-    def wrap(autoreset: bool) -> None:
-        if type(sys.stdout).__name__ != "StreamWrapper":  # each run would put one more around the last one
-            of_colorama(autoreset=autoreset)
-
-    with (
-        replaced(recbole_logger, "logging", StandIn(logging, basicConfig=attach, FileHandler=_LogFile)),
-        replaced(recbole_logger, "get_local_time", name_of_now),
-        replaced(recbole_logger, "init", wrap),
-    ):
-        recbole_logger.init_logger(config)
-    return attached
+def _verbose() -> logging.Handler:
+    """Return RecBole's handler of the screen."""
+    screen = logging.StreamHandler()
+    form = "%(asctime)-15s %(levelname)s  %(message)s", "%d %b %H:%M"
+    if _no_colour():
+        screen.setFormatter(logging.Formatter(*form))
+        screen.addFilter(recbole_logger.RemoveColorFilter())
+    else:
+        colours = recbole_logger.log_colors_config
+        screen.setFormatter(ColoredFormatter(f"%(log_color)s{form[0]}", form[1], log_colors=colours))
+    return screen
 
 
 def _no_colour() -> bool:
