@@ -30,11 +30,12 @@ _NULL = type(None)
 _TYPES: Mapping[Any, tuple[str, tuple[type, ...]]] = {
     bool: ("True or False", (bool,)),
     (int, float): ("a number", (int, float)),
-    str: ("a text", (str, int, float, tuple, _NULL)),
+    str: ("a text", (str, int, float, tuple, list, _NULL)),
     list: ("a list", (list, int, str, tuple, _NULL)),
     dict: ("a dictionary", (dict, _NULL)),
 }
-"""What an option takes by the type of its default; the command line makes numbers and tuples of texts."""
+"""What an option takes by the type of its default; the command line makes numbers and tuples of texts, and an interval may
+be a list."""
 _ANYTHING = anything("anything")
 _WITHOUT_DEFAULT = {
     "rm_dup_inter": or_null(one_of("first", "last")),
