@@ -34,8 +34,8 @@ _TYPES: Mapping[Any, tuple[str, tuple[type, ...]]] = {
     list: ("a list", (list, int, str, tuple, _NULL)),
     dict: ("a dictionary", (dict, _NULL)),
 }
-"""What an option takes by the type of its default; the command line makes numbers and tuples of texts, and an interval may
-be a list."""
+"""What an option takes by the type of its default; the command line makes numbers and tuples of texts; an interval
+may be a list."""
 _ANYTHING = anything("anything")
 _WITHOUT_DEFAULT = {
     "rm_dup_inter": or_null(one_of("first", "last")),
