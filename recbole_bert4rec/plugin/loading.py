@@ -25,6 +25,7 @@ from recbole_bert4rec.logs.atomic import (
 from recbole_bert4rec.logs.conversion import folder_read, has_quotes, read_record
 from recbole_bert4rec.logs.reader import keeping_ids, read_columns, without_quotes
 from recbole_bert4rec.options.checks import mistake_of_interval
+from recbole_bert4rec.plugin.config import PluginConfig
 from recbole_bert4rec.plugin.split import build_by_global_time, splits_by_global_time
 from recbole_bert4rec.system.errors import UserError, short, short_list
 from recbole_bert4rec.system.scoped import StandIn, replaced
@@ -131,6 +132,7 @@ class FastLoading(CheckedLoading, SequentialDataset):
 
     inter_feat: Any
     unknown_numbers: dict[str, NDArray[np.bool_]]
+    _reads_as_recbole = False
 
     def _load_data(self, token: str, dataset_path: str) -> None:
         """Check the files, then load them as RecBole does."""
@@ -146,7 +148,14 @@ class FastLoading(CheckedLoading, SequentialDataset):
         except UserError:
             raise
         except ValueError as error:
-            explain_load_failure(self.config, folder, error)
+            if isinstance(self.config, PluginConfig):
+                explain_load_failure(self.config, folder, error)
+            self._reads_as_recbole = True  # whose reader leaves out what is beyond the header's columns
+            try:
+                super()._load_data(token, dataset_path)
+            except ValueError:
+                explain_load_failure(self.config, folder, error)
+            self.logger.warning(f"{token}.inter is read by RecBole's reader, which leaves out further columns: {error}")
 
     def _load_feat(
         self, filepath: str, source: FeatureSource | str, read_csv: Callable[..., Any] = pd.read_csv
@@ -158,7 +167,8 @@ class FastLoading(CheckedLoading, SequentialDataset):
             FeatureSource.ITEM: [self.iid_field],
         }.get(source, [])
         if source == FeatureSource.INTERACTION:
-            read_csv = read_columns if len(self.config["field_separator"]) == 1 else read_csv
+            is_fast = len(self.config["field_separator"]) == 1 and not self._reads_as_recbole
+            read_csv = read_columns if is_fast else read_csv
         elif ids and self._get_load_and_unload_col(source)[0] != set():
             check_feature_file(self.config, filepath, *ids)
         frame = super()._load_feat(filepath, source, read_csv)

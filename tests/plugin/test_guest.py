@@ -208,3 +208,22 @@ def test_run_recbole_trains_our_model_and_leaves_checkpoint_and_record_or_nothin
         "['.json', '.pth']",
         "recbole_bert4rec.plugin.model 8 True",
     ]
+
+
+def test_a_line_with_more_columns_than_the_header_is_read_as_in_recbole_and_refused_in_our_programs(
+    write_inter: Any,
+) -> None:
+    rows = [*ROWS[:9], (*ROWS[9], "beyond"), *ROWS[10:]]
+    data = write_inter(rows, header=HEADER)
+    program = f"""
+        import recbole_bert4rec
+        from recbole.config import Config
+        from recbole.data import create_dataset
+        options = {{**{QUIET!r}, "data_path": {data["data_path"]!r}}}
+        print(create_dataset(Config("BERT4Rec", "toy", config_dict=options)).inter_num)
+        try:
+            recbole_bert4rec.run(model="BERT4Rec", dataset="toy", options=options)
+        except recbole_bert4rec.UserError as error:
+            print("line 11" in str(error))
+    """
+    assert python(program) == [str(len(ROWS)), "True"]
