@@ -37,6 +37,7 @@ from recbole_bert4rec.options.kinds import AUTO, literal, misfits
 from recbole_bert4rec.options.table import FOLLOWED_BY_ALL, OPTIONS, OURS_ONLY, SHAPES_DATA
 from recbole_bert4rec.options.user_models import (
     Model,
+    chosen,
     is_ours,
     named_in_file,
     options_read_by,
@@ -122,7 +123,7 @@ class PluginConfig(Config):
 
     def __init__(self, model: Model, dataset: str, layers: Layers) -> None:
         self.option_layers = layers
-        super().__init__(model=model, dataset=dataset, config_dict=dict(layers.options))
+        super().__init__(model=chosen(model), dataset=dataset, config_dict=dict(layers.options))
 
     def __reduce__(self) -> Any:
         """Be pickled as RecBole's own class: RecBole's models store theirs, which others read without us."""

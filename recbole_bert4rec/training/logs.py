@@ -93,6 +93,8 @@ def logged(config: Config) -> Iterator[Path]:
     screens = [handler for handler in before if isinstance(handler, _Screen)]
     screen = screen_now()
     level_of_run = getattr(logging, str(config["state"] or "INFO").upper(), logging.INFO)
+    if type(sys.stdout).__name__ != "StreamWrapper":  # colorama's, which takes codes out where there is no terminal
+        recbole_logger.init(autoreset=True)
     file = _log_file(config)
     added: list[logging.Handler] = [file]
     if screen == VERBOSE and not any(map(_writes_to_terminal, before)):  # of a program that called basicConfig

@@ -6,7 +6,6 @@ from typing import Any
 
 from recbole.config import Config
 
-from recbole_bert4rec.options.user_models import chosen
 from recbole_bert4rec.plugin.build import make_model
 from recbole_bert4rec.plugin.build import make_trainer as make_trainer_of
 from recbole_bert4rec.plugin.callbacks import Callback, RankedBatch, StopTraining
@@ -20,7 +19,7 @@ MRR_OF_3 = {"topk": [3], "metrics": ["MRR"], "valid_metric": "MRR@3"}
 
 
 def make_config(model: Any = "BERT4Rec", dataset: str = "ml-100k", **options: Any) -> PluginConfig:
-    return PluginConfig(chosen(model), dataset, Layers(options={**QUIET, **options}))
+    return PluginConfig(model, dataset, Layers(options={**QUIET, **options}))
 
 
 def prepare(config: Config) -> tuple[Any, Any, Any, Any]:
