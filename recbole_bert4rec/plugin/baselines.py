@@ -1,4 +1,4 @@
-"""Rivals on equal terms: RecBole's SASRec and GRU4Rec on whole windows, candidates encoded once, and GRU4Rec+."""
+"""Rivals on equal terms: RecBole's SASRec and GRU4Rec on whole windows, and GRU4Rec+."""
 
 from __future__ import annotations
 

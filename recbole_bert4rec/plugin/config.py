@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, field
 from importlib.abc import Traversable
@@ -161,11 +160,8 @@ class PluginConfig(Config):
             return
         local_rank, rank = final["local_rank"], final["local_rank"] + final["offset"]
         if torch.cuda.is_available() and final["gpu_id"]:
-            with (
-                replaced(torch.distributed, "init_process_group", lambda **options: None)
-                if connected
-                else nullcontext()
-            ):
+            connect = (lambda **options: None) if connected else torch.distributed.init_process_group
+            with replaced(torch.distributed, "init_process_group", connect):
                 super()._init_device()
         else:
             del final["local_rank"]
