@@ -145,11 +145,11 @@ class Callbacks(list[Callback]):
 
     def states(self) -> dict[str, dict[str, Any]]:
         """Return what the callbacks keep in a checkpoint, by their names."""
-        states = {name: dict(callback.state()) for name, callback in self._named().items()}
+        states = {name: state for name, callback in self._named().items() if (state := dict(callback.state()))}
         for name, state in states.items():
             if not is_plain(state):
                 raise UserError(f"the state of {name} must be plain values by their names, but is {short(state)}")
-        return {name: state for name, state in states.items() if state}
+        return states
 
     def restore(self, states: Mapping[str, dict[str, Any]]) -> None:
         """Give the callbacks back what they kept."""
@@ -159,19 +159,12 @@ class Callbacks(list[Callback]):
 
     def _named(self) -> dict[str, Callback]:
         """Return the callbacks by the names of their classes, with a number from the second of a class on."""
-        named: dict[str, Callback] = {}
-        for callback in self:
-            name = type(callback).__name__
-            before = sum(type(other).__name__ == name for other in named.values())
-            named[f"{name} {before + 1}" if before else name] = callback
-        return named
-
-
-def _plain(metrics: Any) -> Any:
-    """Return Python's numbers for numpy's, which numpy 2 prints as `np.float64(0.1)` (evaluator.py:50)."""
-    if metrics:
-        metrics.update((name, value.item()) for name, value in metrics.items() if isinstance(value, np.generic))
-    return metrics
+        names = [type(callback).__name__ for callback in self]
+        numbers = [names[:place].count(name) + 1 for place, name in enumerate(names)]
+        return {
+            name if number == 1 else f"{name} {number}": callback
+            for name, number, callback in zip(names, numbers, self, strict=True)
+        }
 
 
 class Observed(Trainer):
@@ -196,6 +189,7 @@ class Observed(Trainer):
         callback_fn: Callable[[int, float], None] | None = None,
     ) -> BestValidation:
         """Train, and call the callbacks; arguments and result are RecBole's."""
+        self._begin(train_data, saved)
 
         def selected(epoch: int, score: float) -> None:
             if callback_fn is not None:
@@ -217,6 +211,15 @@ class Observed(Trainer):
             best = self.best_valid_score, self.best_valid_result
         self.callbacks.call("on_train_end", self, *best)
         self.tensorboard.close()  # RecBole leaves its files and its thread to the end of the process
+        return self._end(best, train_data, valid_data) if saved and valid_data else best
+
+    def _begin(self, train_data: AbstractDataLoader, saved: bool) -> None:
+        """Prepare a training before its first event."""
+
+    def _end(
+        self, best: BestValidation, train_data: AbstractDataLoader, valid_data: AbstractDataLoader
+    ) -> BestValidation:
+        """Return the validation of the selected weights, once the callbacks have heard of the end."""
         return best
 
     def _train_epoch(self, train_data: AbstractDataLoader, epoch_idx: int, *args: Any, **kwargs: Any) -> Losses | None:
@@ -242,20 +245,21 @@ class Observed(Trainer):
         """Evaluate, once the first process has written the checkpoint that all read; outside a validation, the test."""
         if load_best_model and dist.is_initialized():
             dist.barrier()
-        evaluate = functools.partial(super().evaluate, eval_data, load_best_model, *args, **kwargs)
-        if self._validating or not eval_data:
-            return _plain(evaluate())
-        self.callbacks.call("on_test_begin", self, eval_data)
-        metrics = _plain(evaluate())
-        self.callbacks.call("on_test_end", self, metrics)
+        is_test = bool(eval_data) and not self._validating
+        if is_test:
+            self.callbacks.call("on_test_begin", self, eval_data)
+        metrics = super().evaluate(eval_data, load_best_model, *args, **kwargs)
+        for name, value in (metrics or {}).items():  # numpy 2 prints its numbers as np.float64(0.1) (evaluator.py:50)
+            metrics[name] = value.item() if isinstance(value, np.generic) else value
+        if is_test:
+            self.callbacks.call("on_test_end", self, metrics)
         return metrics
 
     def _full_sort_batch_eval(self, batched_data: tuple[Any, ...]) -> RankedBatch:
         return self._rank(super()._full_sort_batch_eval, batched_data)
 
     def _neg_sample_batch_eval(self, batched_data: tuple[Any, ...]) -> RankedBatch:
-        score = functools.partial(score_candidates, super()._neg_sample_batch_eval, self)
-        return self._rank(score, batched_data)
+        return self._rank(functools.partial(score_candidates, super()._neg_sample_batch_eval, self), batched_data)
 
     def _rank(self, score: Callable[[EvalBatch], Iterable[Any]], batched_data: tuple[Any, ...]) -> RankedBatch:
         """Score a batch of users."""

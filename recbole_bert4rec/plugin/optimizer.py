@@ -10,31 +10,21 @@ from typing import Any
 import torch
 from recbole.config import Config
 from torch import Tensor, nn, optim
-from torch.optim.optimizer import ParamsT
 
 
-class Eager(optim.Optimizer):
-    """Methods as they are below torch's wrappers, which import its compiler: two seconds, and nothing to do here."""
-
-    add_param_group = inspect.unwrap(optim.Optimizer.add_param_group)
-    load_state_dict = inspect.unwrap(optim.Optimizer.load_state_dict)
-    state_dict = inspect.unwrap(optim.Optimizer.state_dict)
-    zero_grad = inspect.unwrap(optim.Optimizer.zero_grad)
+def _eager(kind: type[optim.Optimizer]) -> Any:
+    """Take torch's wrappers off an optimizer: they import its compiler, two seconds, and have nothing to do here."""
+    names = ("add_param_group", "load_state_dict", "state_dict", "zero_grad")
+    bare = {name: inspect.unwrap(getattr(kind, name)) for name in names}
+    return type(kind.__name__, (kind,), {**bare, "step": torch.no_grad()(inspect.unwrap(kind.step))})
 
 
-class Adam(Eager, optim.Adam):
-    """torch's Adam."""
-
-    step = torch.no_grad()(inspect.unwrap(optim.Adam.step))
-
-
-class AdamW(Eager, optim.AdamW):
-    """torch's AdamW."""
-
-    step = torch.no_grad()(inspect.unwrap(optim.AdamW.step))
+Adam: Any = _eager(optim.Adam)
+AdamW: Any = _eager(optim.AdamW)
+_adamw_step = AdamW.step  # torch puts its hooks around the class's own as soon as there is an optimizer
 
 
-class LazyAdamW(Eager):
+class LazyAdamW(AdamW):
     """Update parameters with a sparse gradient row by row, all others with torch's fused AdamW.
 
     Steps that do not touch a row are made up for at the row's next update: its moments decay by the number of skipped
@@ -43,12 +33,8 @@ class LazyAdamW(Eager):
     undecayed row. If every step touches a row, both optimizers are equal.
     """
 
-    def __init__(self, params: ParamsT, **arguments: Any) -> None:
-        self._dense = AdamW(params, fused=True, **arguments)
-        super().__init__(self._dense.param_groups, self._dense.defaults)
-
     @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]  # no loss is returned
+    def step(self, closure: Callable[[], float] | None = None) -> None:
         """Update all parameters that have a gradient; a closure is ignored."""
         sparse = []
         for group in self.param_groups:
@@ -56,8 +42,7 @@ class LazyAdamW(Eager):
                 if parameter.grad is not None and parameter.grad.is_sparse:
                     sparse.append((group, parameter, parameter.grad.coalesce()))
                     parameter.grad = None
-        self._dense.param_groups, self._dense.state = self.param_groups, self.state  # loading a state replaces them
-        self._dense.step()
+        _adamw_step(self)
         for group, parameter, gradient in sparse:
             self._update_rows(group, parameter, gradient.indices()[0], gradient.values())
             parameter.grad = gradient
@@ -69,10 +54,9 @@ class LazyAdamW(Eager):
         """
         state, rate, (beta1, beta2) = self.state[parameter], float(group["lr"]), group["betas"]
         if not state:
-            untouched = parameter.new_zeros(len(parameter), 1)
-            state.update(step=torch.zeros(()), decayed=torch.zeros(()))
-            state.update(exp_avg=torch.zeros_like(parameter), exp_avg_sq=torch.zeros_like(parameter))
-            state.update(row_step=untouched, row_decayed=untouched.clone())
+            state |= {name: torch.zeros(()) for name in ("step", "decayed")}
+            state |= {name: torch.zeros_like(parameter) for name in ("exp_avg", "exp_avg_sq")}
+            state |= {name: parameter.new_zeros(len(parameter), 1) for name in ("row_step", "row_decayed")}
         step = state["step"].add_(1).item()
         decayed = state["decayed"].add_(torch.log1p(torch.tensor(-rate * group["weight_decay"]))).item()
         missed = step - state["row_step"][rows]  # (R, 1); this step is one of them
@@ -109,9 +93,6 @@ def clip(parameters: Iterable[Tensor], max_norm: float | None = None, norm_type:
     return norm
 
 
-_FUSED = {"adam": Adam, "adamw": AdamW}
-
-
 def parameter_groups(model: nn.Module) -> list[dict[str, Any]]:
     """Return a model's parameters; weight decay spares LayerNorm and biases, as in the authors' code."""
     groups: list[dict[str, Any]] = [{"params": []}, {"params": [], "weight_decay": 0.0}]
@@ -122,34 +103,33 @@ def parameter_groups(model: nn.Module) -> list[dict[str, Any]]:
 
 def fused_optimizer(config: Config, groups: list[dict[str, Any]]) -> optim.Optimizer | None:
     """Make Adam or AdamW; None if RecBole's ``learner`` is another one."""
-    learner = _FUSED.get(config["learner"].lower())
-    if learner is None:
-        return None
-    arguments = {"lr": config["learning_rate"], "weight_decay": config["weight_decay"]}
-    return LazyAdamW(groups, **arguments) if config["sparse_update"] else learner(groups, fused=True, **arguments)
+    fused = {"adam": Adam, "adamw": LazyAdamW if config["sparse_update"] else AdamW}
+    learner = fused.get(config["learner"].lower())
+    return learner and learner(groups, lr=config["learning_rate"], weight_decay=config["weight_decay"], fused=True)
 
 
 class LearningRate:
     """Linear warm-up, then constant, or linear or cosine decay to 0.
 
     Attributes:
-        total_steps: of all epochs; None before training data are known.
+        total_steps: of all epochs.
         time_share: says how much of a budget of time is spent, which the decay follows instead of the steps.
     """
+
+    total_steps: int
+    time_share: Callable[[], float] | None = None
 
     def __init__(self, config: Config) -> None:
         self._highest, self._schedule = config["learning_rate"], config["lr_schedule"]
         self._warmup: int = config["warmup_steps"]
-        self.total_steps: int | None = None
-        self.time_share: Callable[[], float] | None = None
 
     def at(self, step: int) -> float:
         """Return the learning rate of a step, from 0."""
-        total = self.total_steps
-        warmup = self._warmup if total is None else min(self._warmup, total // 10)  # a short run is not all warm-up
+        warmup = min(self._warmup, self.total_steps // 10)  # a short run is not all warm-up
         if step < warmup:
             return self._highest * (step + 1) / warmup
-        if self._schedule == "constant" or total is None:
+        if self._schedule == "constant":
             return self._highest
-        share = min(1.0, (step - warmup) / max(1, total - warmup)) if self.time_share is None else self.time_share()
+        rest = max(1, self.total_steps - warmup)
+        share = min(1.0, (step - warmup) / rest) if self.time_share is None else self.time_share()
         return self._highest * (1.0 - share if self._schedule == "linear" else 0.5 * (1.0 + math.cos(math.pi * share)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 from collections import OrderedDict
-from collections.abc import Callable
 from logging import getLogger
 from typing import Any, cast
 
@@ -35,8 +34,6 @@ from recbole_bert4rec.plugin.resuming import Checkpoints
 from recbole_bert4rec.system.constants import FOR_THE_USER
 from recbole_bert4rec.system.errors import UserError
 
-LossFunction = Callable[[Interaction], Tensor | tuple[Tensor, ...]]
-"""Of a batch; several losses are summed."""
 _MANY = 1 << 13
 """Positions of a batch, from which on its products may be oneDNN's; with fewer, blocks cost what they save."""
 _FEW_STEPS = 10
@@ -65,7 +62,6 @@ class _Unobserved(Trainer):
         self.best_epoch: int | None = None
         self.valid_result: dict[str, float] = {}
         self._any_data = True
-        self._checked: object = None
         if config["sparse_update"] and not config["single_spec"]:
             raise UserError(
                 "`sparse_update` works in one process only: RecBole shares dense gradients; leave --nproc out"
@@ -80,17 +76,8 @@ class _Unobserved(Trainer):
         groups = parameter_groups(self.model)
         return fused_optimizer(self.config, groups) or super()._build_optimizer(params=groups, **kwargs)
 
-    def _before_step(self, optimizer: optim.Optimizer) -> None:
-        for group in optimizer.param_groups:
-            group["lr"] = self.rate.at(self.step_count)
-        self.step_count += 1
-
     def _train_epoch(
-        self,
-        train_data: AbstractDataLoader,
-        epoch_idx: int,
-        loss_func: LossFunction | None = None,
-        show_progress: bool = False,
+        self, train_data: AbstractDataLoader, epoch_idx: int, show_progress: bool = False
     ) -> Losses | None:
         """Train one pass over all users; masks, windows and order depend on (seed, epoch) alone."""
         self.rate.total_steps = self.epochs * len(train_data)
@@ -104,7 +91,7 @@ class _Unobserved(Trainer):
             batches = recbole_trainer.tqdm(train_data, total=len(train_data), ncols=100, desc=shown)
         sums: list[float] = []
         for interaction in batches:
-            losses = self._step(interaction, loss_func or self.model.calculate_loss)
+            losses = self._step(interaction)
             sums = list(map(sum, zip(sums, losses, strict=True))) if sums else losses
             if self.gpu_available and show_progress:
                 batches.set_postfix_str(set_color("GPU RAM: " + get_gpu_usage(self.device), "yellow"))
@@ -112,22 +99,24 @@ class _Unobserved(Trainer):
             self.optimizer.catch_up()
         return sums[0] if len(sums) == 1 else tuple(sums)
 
-    def _step(self, interaction: Interaction, loss_func: LossFunction) -> list[float]:
-        """Train one batch, and return its losses."""
+    def _step(self, interaction: Interaction) -> list[float]:
+        """Train one batch, and return its losses, of which a model of the user's may have several."""
         self.optimizer.zero_grad()
         alone: bool = self.config["single_spec"]
         if not alone:
             self.set_reduce_hook()
         with faster_products(self.device.type == "cpu" and interaction[self.model.ITEM_SEQ].numel() >= _MANY):
             with torch.autocast(self.device.type, torch.bfloat16, enabled=self.enable_amp):
-                loss = loss_func(interaction.to(self.device))
+                loss: Tensor | tuple[Tensor, ...] = self.model.calculate_loss(interaction.to(self.device))
             losses = loss if isinstance(loss, tuple) else (loss,)
             if not alone:
                 count = len(interaction) if self.model.n_averaged is None else self.model.n_averaged
                 losses = tuple(of_all_labels(mean, count) for mean in losses)
             total = cast(Tensor, sum(losses))
             (total if alone else total + self.sync_grad_loss()).backward()
-        self._before_step(self.optimizer)
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.rate.at(self.step_count)
+        self.step_count += 1
         norm = clip(self.model.parameters(), **(self.config["clip_grad_norm"] or {})).item()
         values = [loss.item() for loss in losses]
         if not alone:
@@ -192,13 +181,7 @@ class _Unobserved(Trainer):
         self.logger.info(f"Loading model structure and parameters from {file}")
         return state
 
-    def fit(
-        self,
-        train_data: AbstractDataLoader,
-        valid_data: AbstractDataLoader | None = None,
-        verbose: bool = True,
-        *others: Any,
-    ) -> BestValidation:
+    def fit(self, train_data: AbstractDataLoader, valid_data: Any, verbose: bool, *others: Any) -> BestValidation:
         """Train as RecBole does; validate the best epoch of a training that is finished, and leave it as it is."""
         self.checkpoints.describe(train_data._dataset, self.saved_model_file, self.finished and self._any_data)
         if self.finished:  # RecBole would write a checkpoint of epoch -1 over the resumed one
@@ -273,39 +256,30 @@ class _Unobserved(Trainer):
     def _check_items(self, dataset: BERT4RecDataset) -> None:
         """Refuse data that number their items in another way than those that the model was made with."""
         tokens = dataset.field2id_token[dataset.iid_field]
-        if tokens is not self._checked and digest_of_items(tokens) != self.model.item_digest.cpu():
+        if digest_of_items(tokens) != self.model.item_digest.cpu():
             raise checkpoints.OtherDataError(
                 f"{dataset.dataset_name!r} has other items than the data that the model was made with, or numbers them "
                 "in another way; make the model with the data that it is to rank"
             )
-        self._checked = tokens
 
 
 class BERT4RecTrainer(Observed, _Unobserved):
     """Trains as RecBole does: same log lines, early stopping, result; the methods say what differs."""
 
-    def fit(
-        self,
-        train_data: AbstractDataLoader,
-        valid_data: AbstractDataLoader | None = None,
-        verbose: bool = True,
-        saved: bool = True,
-        *args: Any,
-        **kwargs: Any,
-    ) -> BestValidation:
-        """Train as RecBole does, from the weights of ``warm_start``; give the selected ones their memory."""
+    def _begin(self, train_data: AbstractDataLoader, saved: bool) -> None:
+        """Take over the weights of ``warm_start``."""
         self._check_items(train_data._dataset)
         self.checkpoints.begin(train_data._dataset)
-        best = super().fit(train_data, valid_data, verbose, saved, *args, **kwargs)
-        return self._remember(train_data, valid_data) if saved and valid_data and self.config["memory"] else best
 
-    def _remember(self, train_data: AbstractDataLoader, valid_data: AbstractDataLoader) -> BestValidation:
+    def _end(
+        self, best: BestValidation, train_data: AbstractDataLoader, valid_data: AbstractDataLoader
+    ) -> BestValidation:
         """Give the selected weights their memory, and return their validation with it.
 
         What selects epochs, and is kept for a training that goes on, stays the validation of the model alone.
         """
-        if self.finished and self.model.memory is not None:  # it came with the checkpoint, and is validated
-            return self.best_valid_score, self.best_valid_result
+        if not self.config["memory"] or (self.finished and self.model.memory is not None):  # the file had it
+            return best
         sign = 1 if self.valid_metric_bigger else -1
 
         def validate() -> tuple[float, Metrics]:
@@ -317,11 +291,11 @@ class BERT4RecTrainer(Observed, _Unobserved):
         state = self._load_best(self.saved_model_file)
         watching = self.callbacks[:]
         self.callbacks.clear()  # nobody hears of these validations
-        (alone, _), (best, metrics) = fit_memory(self.model, transitions_of(train_data._dataset), validate)
+        (alone, _), (score, metrics) = fit_memory(self.model, transitions_of(train_data._dataset), validate)
         self.callbacks.extend(watching)
-        self.best_valid_score, self.best_valid_result = sign * best, metrics
+        self.best_valid_score, self.best_valid_result = sign * score, metrics
         memory = self.model.memory
-        effect = "no better" if memory is None else f"{sign * best:.4f} (weight {memory.weight:g})"
+        effect = "no better" if memory is None else f"{sign * score:.4f} (weight {memory.weight:g})"
         getLogger(FOR_THE_USER).info(
             f"memory: valid {self.valid_metric} is {sign * alone:.4f} without it, and with it {effect}"
         )

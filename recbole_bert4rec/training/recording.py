@@ -11,7 +11,6 @@ from recbole.trainer import Trainer
 
 from recbole_bert4rec.options.user_models import is_ours
 from recbole_bert4rec.plugin import hooks, trainer
-from recbole_bert4rec.plugin.callbacks import BestValidation
 from recbole_bert4rec.plugin.hooks import Hook, put
 from recbole_bert4rec.system.constants import OUR_MODELS
 from recbole_bert4rec.training.epochs import EpochLog
@@ -25,19 +24,10 @@ class BERT4RecTrainer(trainer.BERT4RecTrainer):
         """Make RecBole's own trainer for a class of the user's that only has the name of a model of ours."""
         return super().__new__(cls) if is_ours(type(model)) else Trainer(config, model)
 
-    def fit(
-        self,
-        train_data: AbstractDataLoader,
-        valid_data: AbstractDataLoader | None = None,
-        verbose: bool = True,
-        saved: bool = True,
-        *args: Any,
-        **kwargs: Any,
-    ) -> BestValidation:
-        """Train as RecBole does; arguments and result are RecBole's."""
+    def _begin(self, train_data: AbstractDataLoader, saved: bool) -> None:
         log = EpochLog()
         self.callbacks[:] = [log, RecordWriter(log)] if saved else []
-        return super().fit(train_data, valid_data, verbose, saved, *args, **kwargs)
+        super()._begin(train_data, saved)
 
 
 hooks.HOOKS += [

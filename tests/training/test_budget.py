@@ -80,13 +80,7 @@ def test_a_model_that_ends_sooner_is_left_alone(write_inter: Any) -> None:
 def test_the_learning_rate_falls_with_the_time_that_is_spent(write_inter: Any) -> None:
     trainer, train, valid, _ = trainer_of("BERT4Rec", write_inter, Budget(1.0), lr_schedule="linear", warmup_steps=0)
     rates: list[float] = []
-    step = trainer._before_step
-
-    def listening(optimizer: Any, *args: Any) -> None:
-        step(optimizer, *args)
-        rates.append(optimizer.param_groups[0]["lr"])
-
-    trainer._before_step = listening
+    trainer.optimizer.register_step_pre_hook(lambda optimizer, *_: rates.append(optimizer.param_groups[0]["lr"]))
     trainer.fit(train, valid, saved=False)
     assert rates == sorted(rates, reverse=True)
     assert rates[0] > 0.9 * trainer.learning_rate
