@@ -9,7 +9,6 @@ import torch
 from recbole.config import Config
 from recbole.data.dataloader.abstract_dataloader import AbstractDataLoader
 from recbole.data.interaction import Interaction
-from recbole.data.transform import construct_transform
 from recbole.utils import EvaluatorType, set_color
 from torch.utils.data import DataLoader
 
@@ -59,9 +58,7 @@ class WindowDataLoader(AbstractDataLoader):
         self.shuffle = shuffle
         self._dataset = dataset
         self._sampler = sampler
-        self.transform = construct_transform(config)
         self.is_sequential = True
-        self.model = None
         self.epoch = 0
         extra = self._extra_items()
         self.width: int = config["MAX_ITEM_LIST_LENGTH"] + extra
@@ -96,7 +93,8 @@ class WindowDataLoader(AbstractDataLoader):
     def update_config(self, config: Config) -> None:
         """Take another configuration, as RecBole gives it to loaders that were saved."""
         _settle(config, self._dataset)
-        super().update_config(config)
+        self.config = config
+        self.batch_sampler.resize(*self._batch_sizes())
 
     def _extra_items(self) -> int:
         """Return how many items a window has beyond those that the model is shown at once."""
@@ -116,11 +114,6 @@ class WindowDataLoader(AbstractDataLoader):
     def _batch_sizes(self) -> tuple[int, int | None]:
         """Return the items in a batch, and its sequences if these are counted instead."""
         return self.config["train_batch_size"], self.config["batch_sequences"]
-
-    def _init_batch_size_and_step(self) -> None:
-        items, sequences = self._batch_sizes()
-        self._batch_size = self.step = sequences or items
-        self.batch_sampler.resize(items, sequences)
 
     def set_epoch(self, epoch: int) -> None:
         """Make the next iteration yield the batches and windows of ``epoch``."""

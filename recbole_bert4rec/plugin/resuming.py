@@ -37,11 +37,7 @@ def generator_states(device: torch.device) -> dict[str, Any]:
 
 
 def restore_generators(states: Mapping[str, Any], device: torch.device) -> None:
-    """Set all generators to what :func:`generator_states` returned.
-
-    Torch draws dropout, NumPy the sampled candidates of an evaluation, Python what a model may. Masks and negatives
-    depend on (seed, epoch) alone.
-    """
+    """Set all generators: torch draws dropout, NumPy candidates, Python what a model may; masks need none of them."""
     torch.set_rng_state(states["torch"].cpu())
     np.random.set_state(states["numpy"])
     random.setstate(states["python"])

@@ -47,7 +47,7 @@ class _Unobserved(Trainer):
         rate: of each step.
         checkpoints: writes them, and goes on from them.
         ranker: ranks in evaluations.
-        best_epoch: the epoch whose weights are kept, from 0; None before any is.
+        best_epoch: the epoch whose weights are kept, from 0; -1 before any is.
         valid_result: metrics of the last validation.
     """
 
@@ -59,7 +59,7 @@ class _Unobserved(Trainer):
 
     def __init__(self, config: Config, model: BERT4Rec) -> None:
         self.rate, self.step_count = LearningRate(config), 0
-        self.best_epoch: int | None = None
+        self.best_epoch = -1
         self.valid_result: dict[str, float] = {}
         self._any_data = True
         if config["sparse_update"] and not config["single_spec"]:
@@ -219,7 +219,7 @@ class _Unobserved(Trainer):
 
     def _save_checkpoint(self, epoch: int, verbose: bool = True, **kwargs: Any) -> None:
         """Write the checkpoint of the best epoch: all that recommending and an exact resume need."""
-        self.best_epoch = epoch if epoch >= 0 else None  # RecBole's -1 is a model that is not trained
+        self.best_epoch = epoch  # RecBole's -1 is a model that is not trained
         file = kwargs.pop("saved_model_file", self.saved_model_file)
         self.checkpoints.write(file, epoch, self._selection(self.valid_result))
         if verbose:
@@ -234,7 +234,7 @@ class _Unobserved(Trainer):
         """Return the entries of a checkpoint on the best epoch, whose metrics are given."""
         return {
             "cur_step": self.cur_step,
-            "best_epoch": -1 if self.best_epoch is None else self.best_epoch,
+            "best_epoch": self.best_epoch,
             "best_valid_score": float(self.best_valid_score),
             "best_valid_result": {name: float(value) for name, value in best_result.items()},
         }
@@ -250,7 +250,7 @@ class _Unobserved(Trainer):
         self.start_epoch, self.cur_step = state["epoch"] + 1, state["cur_step"]
         self.best_valid_score, self.valid_result = state["best_valid_score"], state["best_valid_result"]
         self.best_valid_result = self.valid_result or None
-        self.best_epoch = state["best_epoch"] if state["best_epoch"] >= 0 else None
+        self.best_epoch = state["best_epoch"]
         getLogger(FOR_THE_USER).info(f"Checkpoint loaded: {resume_file}. Resume training from epoch {self.start_epoch}")
 
     def _check_items(self, dataset: BERT4RecDataset) -> None:

@@ -278,7 +278,7 @@ class RecordWriter(Callback):
             "seconds": self._clock.seconds(self._log.before),
             "peak_memory_mb": round(peak_memory_mb(), 1),
             "peak_gpu_memory_mb": _peak_gpu_memory_mb(),
-            "best_epoch": self._log.best_epoch if ours is None or ours.best_epoch is None else ours.best_epoch,
+            "best_epoch": self._log.best_epoch if ours is None or ours.best_epoch < 0 else ours.best_epoch,
             "best_valid_score": finite(trainer.best_valid_score),
             "best_valid_result": finite_values(trainer.best_valid_result),
             "test_result": finite_values(test),
