@@ -71,10 +71,10 @@ class _Unobserved(Trainer):
         self.eval_collector = RankingCollector(config)
         self.ranker = EvaluationRanker(config, model, self.eval_collector, self._diverged)
 
-    def _build_optimizer(self, **kwargs: Any) -> optim.Optimizer:
+    def _build_optimizer(self) -> optim.Optimizer:
         """Make RecBole's ``learner``; Adam and AdamW are fused."""
         groups = parameter_groups(self.model)
-        return fused_optimizer(self.config, groups) or super()._build_optimizer(params=groups, **kwargs)
+        return fused_optimizer(self.config, groups) or super()._build_optimizer(params=groups)
 
     def _train_epoch(
         self, train_data: AbstractDataLoader, epoch_idx: int, show_progress: bool = False
@@ -85,9 +85,9 @@ class _Unobserved(Trainer):
         cast(WindowDataLoader, train_data).set_epoch(epoch_idx)
         self.model.set_epoch(epoch_idx)
         self.model.train()
-        shown = set_color(f"Train {epoch_idx:>5}", "pink")
         batches: Any = train_data
         if show_progress:  # RecBole's bar, which a run shows where it is wanted
+            shown = set_color(f"Train {epoch_idx:>5}", "pink")
             batches = recbole_trainer.tqdm(train_data, total=len(train_data), ncols=100, desc=shown)
         sums: list[float] = []
         for interaction in batches:
