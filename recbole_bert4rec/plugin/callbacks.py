@@ -172,9 +172,11 @@ class Observed(Trainer):
 
     saved_model_file: str
     epoch: int  # that is trained, or was last, from 0; -1 before any is
+    valid_result: Metrics  # of the last validation
 
     def __init__(self, config: Config, model: AbstractRecommender, callbacks: Iterable[Callback] = ()) -> None:
-        self.callbacks, self.epoch, self._validating = Callbacks(callbacks), -1, False
+        self.callbacks, self.epoch = Callbacks(callbacks), -1
+        self.valid_result, self._validating = {}, False
         with replaced(recbole_trainer, "DistributedDataParallel", distributed):
             super().__init__(config, model)
         self.saved_model_file = name_of_first_process(self.saved_model_file)
@@ -235,11 +237,11 @@ class Observed(Trainer):
         self.callbacks.call("on_validation_begin", self, self.epoch, valid_data)
         self._validating = True
         try:
-            score, metrics = super()._valid_epoch(valid_data, *args, **kwargs)
+            score, self.valid_result = super()._valid_epoch(valid_data, *args, **kwargs)
         finally:
             self._validating = False
-        self.callbacks.call("on_validation_end", self, self.epoch, score, metrics)
-        return score, metrics
+        self.callbacks.call("on_validation_end", self, self.epoch, score, self.valid_result)
+        return score, self.valid_result
 
     def evaluate(self, eval_data: AbstractDataLoader, load_best_model: bool = True, *args: Any, **kwargs: Any) -> Any:
         """Evaluate, once the first process has written the checkpoint that all read; outside a validation, the test."""

@@ -10,7 +10,6 @@ import torch
 import torch.distributed as dist
 from recbole.config import Config
 from recbole.data.dataloader import AbstractDataLoader
-from recbole.utils import get_local_time
 from torch import Tensor
 from torch.nn import Module
 from torch.nn.parallel import DistributedDataParallel
@@ -62,22 +61,17 @@ _NAMES: Counter[str] = Counter()
 """Number of uses of each name."""
 
 
-def name_of_now() -> str:
-    """Return a name for a log that no other run has; RecBole's is the second alone (utils.py:32)."""
-    return _of_this_process(get_local_time())
-
-
 def name_of_first_process(file: str) -> str:
     """Return a name for the checkpoint that no other run has: that of rank 0, which writes it."""
     name, ending = os.path.splitext(file)
-    names = [_of_this_process(name) + ending]
+    names = [name_of_this_process(name) + ending]
     if dist.is_initialized():
         dist.broadcast_object_list(names)
     return names[0]
 
 
-def _of_this_process(name: str) -> str:
-    """Return a name with the number of this process, and how often it was asked for."""
+def name_of_this_process(name: str) -> str:
+    """Return a name that no other run has: RecBole's, which is the second alone, with numbers (utils.py:32)."""
     _NAMES[name] += 1
     number = f"-{_NAMES[name]}" if _NAMES[name] > 1 else ""
     return f"{name}-{os.getpid()}{number}"

@@ -35,11 +35,6 @@ class Ranking(NamedTuple):
 class RankingCollector(Collector):
     """Collect batches as RecBole does; a :class:`Ranking` may take the place of the matrix of scores."""
 
-    @property
-    def needs_all_scores(self) -> bool:
-        """Whether a metric (GAUC, AUC, LogLoss, ...) needs more than the best k items."""
-        return self.register.need("rec.meanrank") or self.register.need("rec.score")
-
     def get_data_struct(self) -> DataStruct:
         """Return the collected data, of the users of all processes."""
         struct: DataStruct = super().get_data_struct()
@@ -78,7 +73,9 @@ class EvaluationRanker:
         self, config: Config, model: BERT4Rec, collector: RankingCollector, diverged: Callable[[str], UserError]
     ) -> None:
         self._exclude_seen: bool = config["exclude_seen"]
-        self._model, self._collector, self._diverged, self._device = model, collector, diverged, config["device"]
+        self._model, self._diverged, self._device = model, diverged, config["device"]
+        of_all_items = ("rec.meanrank", "rec.score")  # for GAUC, AUC, LogLoss, ...
+        self._best_suffice = not any(map(collector.register.need, of_all_items))
         self.depth = max(config["topk"])
 
     def _seen(self, interaction: Interaction) -> tuple[Pairs, Pairs]:
@@ -104,7 +101,7 @@ class EvaluationRanker:
         """Rank the catalogue for each row; the matrix of all scores is made only where a metric needs it."""
         interaction, _, positive_u, positive_i = batched_data
         (seen, removed), moved = self._seen(interaction), interaction.to(self._device)
-        if not self._collector.needs_all_scores:
+        if self._best_suffice:
             best, items = self._model.best_items(moved, self.depth, removed, seen)
             self._check(best[:, 0])
             return interaction, Ranking(items), positive_u, positive_i
@@ -132,7 +129,7 @@ class EvaluationRanker:
             out = torch.isin(pair_keys(rows, items, n_items), pair_keys(*removed, n_items))
             targets = pair_keys(positive_u.to(self._device), positive_i.to(self._device), n_items)
             scores[out & ~torch.isin(pair_keys(users, items, n_items), targets)] = -torch.inf
-        if not self._collector.needs_all_scores:
+        if self._best_suffice:
             _, best = best_candidates(users, items, scores, self.depth, n_users)
             return interaction, Ranking(best), positive_u, positive_i
         everything = torch.full((n_users, n_items), -torch.inf, device=self._device)

@@ -101,13 +101,6 @@ def parameter_groups(model: nn.Module) -> list[dict[str, Any]]:
     return groups
 
 
-def fused_optimizer(config: Config, groups: list[dict[str, Any]]) -> optim.Optimizer | None:
-    """Make Adam or AdamW; None if RecBole's ``learner`` is another one."""
-    fused = {"adam": Adam, "adamw": LazyAdamW if config["sparse_update"] else AdamW}
-    learner = fused.get(config["learner"].lower())
-    return learner and learner(groups, lr=config["learning_rate"], weight_decay=config["weight_decay"], fused=True)
-
-
 class LearningRate:
     """Linear warm-up, then constant, or linear or cosine decay to 0.
 

@@ -29,7 +29,7 @@ from recbole_bert4rec.plugin.distributed import mean_of_all, of_all_labels, rank
 from recbole_bert4rec.plugin.evaluating import EvaluationRanker, RankingCollector
 from recbole_bert4rec.plugin.loader import WindowDataLoader
 from recbole_bert4rec.plugin.model import BERT4Rec
-from recbole_bert4rec.plugin.optimizer import LazyAdamW, LearningRate, clip, fused_optimizer, parameter_groups
+from recbole_bert4rec.plugin.optimizer import Adam, AdamW, LazyAdamW, LearningRate, clip, parameter_groups
 from recbole_bert4rec.plugin.resuming import Checkpoints
 from recbole_bert4rec.system.constants import FOR_THE_USER
 from recbole_bert4rec.system.errors import UserError
@@ -48,19 +48,18 @@ class _Unobserved(Trainer):
         checkpoints: writes them, and goes on from them.
         ranker: ranks in evaluations.
         best_epoch: the epoch whose weights are kept, from 0; -1 before any is.
-        valid_result: metrics of the last validation.
     """
 
     callbacks: Callbacks
     epoch: int
     model: BERT4Rec
     saved_model_file: str
+    valid_result: Metrics
     best_valid_result: Metrics | None
 
     def __init__(self, config: Config, model: BERT4Rec) -> None:
         self.rate, self.step_count = LearningRate(config), 0
         self.best_epoch = -1
-        self.valid_result: dict[str, float] = {}
         self._any_data = True
         if config["sparse_update"] and not config["single_spec"]:
             raise UserError(
@@ -74,7 +73,10 @@ class _Unobserved(Trainer):
     def _build_optimizer(self) -> optim.Optimizer:
         """Make RecBole's ``learner``; Adam and AdamW are fused."""
         groups = parameter_groups(self.model)
-        return fused_optimizer(self.config, groups) or super()._build_optimizer(params=groups)
+        fused = {"adam": Adam, "adamw": LazyAdamW if self.config["sparse_update"] else AdamW}.get(self.learner.lower())
+        if fused is None:
+            return super()._build_optimizer(params=groups)
+        return fused(groups, lr=self.learning_rate, weight_decay=self.weight_decay, fused=True)
 
     def _train_epoch(
         self, train_data: AbstractDataLoader, epoch_idx: int, show_progress: bool = False
@@ -126,10 +128,6 @@ class _Unobserved(Trainer):
             raise self._diverged(f"the loss of a batch is {losses_shown}, the norm of its gradient {norm:g}")
         self.optimizer.step()
         return values
-
-    def _valid_epoch(self, valid_data: AbstractDataLoader, show_progress: bool = False) -> tuple[float, Metrics]:
-        score, self.valid_result = super()._valid_epoch(valid_data, show_progress)
-        return score, self.valid_result
 
     def evaluate(
         self,

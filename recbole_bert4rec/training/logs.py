@@ -17,9 +17,10 @@ import recbole.trainer.trainer as recbole_trainer
 import recbole.utils.logger as recbole_logger
 from colorlog import ColoredFormatter
 from recbole.config import Config
+from recbole.utils import get_local_time
 from tqdm.auto import tqdm
 
-from recbole_bert4rec.plugin.distributed import name_of_now
+from recbole_bert4rec.plugin.distributed import name_of_this_process
 from recbole_bert4rec.system.constants import FOR_THE_USER, QUIET, SCREENS, SHORT, VERBOSE
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.scoped import replaced
@@ -124,7 +125,8 @@ def _log_file(config: Config) -> _LogFile:
     folder = Path("log") / config["model"]
     folder.mkdir(parents=True, exist_ok=True)
     digest = hashlib.md5("".join(map(str, config.final_config_dict.values())).encode()).hexdigest()[:6]  # noqa: S324
-    file = _LogFile(folder / f"{config['model']}-{config['dataset']}-{name_of_now()}-{digest}.log")
+    name = name_of_this_process(f"{config['model']}-{config['dataset']}-{get_local_time()}")
+    file = _LogFile(folder / f"{name}-{digest}.log")
     file.setFormatter(logging.Formatter("%(asctime)-15s %(levelname)s  %(message)s", "%a %d %b %Y %H:%M:%S"))
     file.addFilter(recbole_logger.RemoveColorFilter())
     return file

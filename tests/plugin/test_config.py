@@ -13,7 +13,7 @@ from recbole.config import Config
 
 from recbole_bert4rec.options.checks import read_options
 from recbole_bert4rec.plugin.config import Layers, PluginConfig
-from recbole_bert4rec.plugin.distributed import name_of_now
+from recbole_bert4rec.plugin.distributed import name_of_this_process
 from recbole_bert4rec.system.errors import UserError
 from tests.helpers.runs import QUIET, make_config, prepare
 
@@ -150,7 +150,7 @@ def test_a_tag_in_a_yaml_file_is_refused_in_one_line(value: str) -> None:
 
 
 def test_names_of_one_second_and_one_process_differ() -> None:
-    names = [name_of_now() for _ in range(50)]
+    names = [name_of_this_process("now") for _ in range(50)]
     assert len(set(names)) == 50
     assert all(str(os.getpid()) in name for name in names)
 
