@@ -55,13 +55,13 @@ def load_checkpoint(file: str, map_location: torch.device | str | None = None) -
 def save_and_remember(
     original: Callable[..., None], self: Trainer, epoch: int, verbose: bool = True, **kwargs: str
 ) -> None:
-    """Remember the files that this process wrote."""
+    """Remember the files that this process wrote; torch reads no pickle of RecBole's any more, but for these."""
     original(self, epoch, verbose, **kwargs)
     trust(kwargs.get("saved_model_file", self.saved_model_file))
 
 
 def load_data_and_model(model_file: str, model: str | type | None = None) -> tuple[Any, ...]:
-    """Return configuration, model, data set and loaders of a checkpoint; checkpoints of ours are not pickles."""
+    """Return configuration, model, data set and loaders of a checkpoint; ours are not pickles as RecBole's are."""
     if model is not None:
         known_as(model)
     try:
@@ -103,7 +103,7 @@ def report(**metrics: float) -> None:
 
 
 def collect_plain_values(original: Callable[[Collector], Any], self: Collector) -> Any:
-    """Leave plain numbers out when values are moved to the CPU."""
+    """Leave plain numbers as they are; RecBole moves them to the processor too, also those for ItemCoverage."""
     everything = self.data_struct._data_dict
     plain = {key: value for key, value in everything.items() if not hasattr(value, "cpu")}
     for key in plain:
@@ -115,6 +115,6 @@ def collect_plain_values(original: Callable[[Collector], Any], self: Collector) 
 
 
 def compatibility_settings(original: Callable[[Config], None], self: Config) -> None:
-    """Add numpy's names from before version 2, from which RecBole makes those from before 1.24."""
+    """Add numpy's names from before version 2, such as `float_`: without them RecBole makes no configuration."""
     with replaced(np, "float_", np.float64), replaced(np, "complex_", np.complex128), replaced(np, "unicode_", np.str_):
         original(self)

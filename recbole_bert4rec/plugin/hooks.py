@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import inspect
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -50,8 +49,8 @@ _MODELS = "recbole.model.sequential_recommender"
 _QUICK_START = "recbole.quick_start.quick_start"
 """It imports Ray, so its hooks wait until somebody imports it."""
 # its module keeps a global `BERT4Rec` of its own: `super(BERT4Rec, self)` in there needs it
-stock = importlib.import_module(f"{_MODELS}.{MODEL_NAME.lower()}")
-RecBoleBERT4Rec = type(STOCK_MODEL_NAME, (stock.BERT4Rec,), {"__module__": f"{_MODELS}.{STOCK_MODEL_NAME.lower()}"})
+_stock = importlib.import_module(f"{_MODELS}.{MODEL_NAME.lower()}").BERT4Rec
+RecBoleBERT4Rec = type(STOCK_MODEL_NAME, (_stock,), {"__module__": f"{_MODELS}.{STOCK_MODEL_NAME.lower()}"})
 
 
 class Hook(NamedTuple):
@@ -60,49 +59,27 @@ class Hook(NamedTuple):
     Attributes:
         owner: a module, or ``module:Class``; ``sys:modules`` for the table of modules.
         name: the attribute that changes, or the key of the table.
-        change: returns the new value for RecBole's own.
-        reason: one sentence.
+        value: the new one, or a function that is called with RecBole's own before the arguments.
         line: RecBole's file and line.
-        fault: text in RecBole's file that needs the change; where it is not there, a later RecBole has mended it.
+        why: the reason. Default: the docstring of the function.
+        wraps: whether ``value`` is called with RecBole's own.
     """
 
     owner: str
     name: str
-    change: Callable[[Any], Any]
-    reason: str
+    value: Any
     line: str
-    fault: str = ""
-
-    def is_needed(self) -> bool:
-        """Tell whether the installed RecBole has the fault."""
-        return not self.fault or self.fault in inspect.getsource(importlib.import_module(self.module))
+    why: str = ""
+    wraps: bool = False
 
     @property
-    def module(self) -> str:
-        """The module that changes."""
-        return self.owner.partition(":")[0]
-
-
-def around(function: Callable[..., Any]) -> Callable[[Any], Any]:
-    """Return a change that has ``function(original, ...)`` called, under the original's name."""
-
-    def change(original: Any) -> Any:
-        @functools.wraps(original)
-        def changed(*args: Any, **kwargs: Any) -> Any:
-            return function(original, *args, **kwargs)
-
-        return changed
-
-    return change
-
-
-def put(value: object) -> Callable[[Any], Any]:
-    """Return a change that puts another value there."""
-    return lambda original: value
+    def reason(self) -> str:
+        """Return why RecBole changes there, in one sentence."""
+        return self.why or self.value.__doc__.partition("\n")[0]
 
 
 def load_defaults(original: Callable[..., None], self: Config, name: str, model_class: type, dataset: str) -> None:
-    """Lay the defaults of our models, and in our programs of all, over RecBole's, below the user's options."""
+    """Lay our defaults over RecBole's, which it reads from its own folder; of other models only in our programs."""
     is_of_program = isinstance(self, PluginConfig)
     if not is_of_program and not is_of_this_package(self):
         original(self, MODEL_NAME if model_class is RecBoleBERT4Rec else name, model_class, dataset)
@@ -113,7 +90,7 @@ def load_defaults(original: Callable[..., None], self: Config, name: str, model_
 
 
 def set_default_parameters(original: Callable[[Config], None], self: Config) -> None:
-    """Check the options of our models, and in our programs of all, before RecBole looks at them."""
+    """Check the options of our models, and in our programs of all; RecBole checks none of a model."""
     if isinstance(self, PluginConfig) or is_of_this_package(self):
         check_options(self)
     original(self)
@@ -122,7 +99,7 @@ def set_default_parameters(original: Callable[[Config], None], self: Config) -> 
 def get_dataloader(
     original: Callable[[Config, str], type[AbstractDataLoader]], config: Config, phase: str
 ) -> type[AbstractDataLoader]:
-    """Return the class of our models' loader."""
+    """Return the class of our models' loader; RecBole has a fixed table of loaders."""
     if not is_of_this_package(config):
         return original(config, phase)
     windows = WindowDataLoader if is_ours(config.model_class) else UserRowsDataLoader
@@ -133,24 +110,24 @@ def get_dataloader(
 
 
 def our_samplers(original: Callable[..., Any], config: Config, dataset: Dataset, built_datasets: list[Dataset]) -> Any:
-    """Make the samplers of our models, which know ``candidates: paper``."""
+    """Make the samplers of our models; RecBole has a fixed set, without the paper's candidates."""
     make = functools.partial(create_samplers, original) if is_of_this_package(config) else original
     return make(config, dataset, built_datasets)
 
 
-def run_recboles(rank: int, *args: object) -> None:
+def run_recboles(*args: object) -> None:
     """Run RecBole's worker of ``nproc > 1``; its name in a pickle makes the new process register our models too."""
-    importlib.import_module(_QUICK_START)
-    _recboles[_QUICK_START, "run_recboles"](rank, *args)
+    _from_quick_start("run_recboles")(*args)
 
 
-def objective_function(
-    config_dict: dict[str, Any] | None = None, config_file_list: list[str] | None = None, saved: bool = True
-) -> dict[str, Any]:
+def objective_function(*args: object) -> Any:
     """Run HyperTuning's objective; its name in a pickle makes Ray's workers register our models too."""
+    return _from_quick_start("objective_function")(*args)
+
+
+def _from_quick_start(name: str) -> Any:
     importlib.import_module(_QUICK_START)
-    result: dict[str, Any] = _recboles[_QUICK_START, "objective_function"](config_dict, config_file_list, saved)
-    return result
+    return _recboles[_QUICK_START, name]
 
 
 def _make_findable(model_class: type) -> None:
@@ -173,129 +150,68 @@ def _make_findable(model_class: type) -> None:
     setattr(recbole.trainer, f"{name}Trainer", vars(recbole.trainer)[f"{MODEL_NAME}Trainer"])
 
 
-def _model(name: str, module: ModuleType, model_class: type, reason: str) -> tuple[Hook, ...]:
-    """Put a model where RecBole looks for it."""
-    line = "utils/utils.py:72"
-    return (
-        Hook("sys:modules", f"{_MODELS}.{name.lower()}", put(module), reason, line),
-        Hook(_MODELS, name.lower(), put(module), reason, line),
-        Hook(_MODELS, name, put(model_class), reason, line),
-    )
-
-
-def _ours(name: str, home: str) -> tuple[Hook, ...]:
-    """Put a model of ours, and its data set, where RecBole looks for them."""
-    module = importlib.import_module(home)
-    reason = "RecBole finds this model, which is ours, in a module of its lower-case name"
-    of_data = "RecBole finds a model's data set by this name"
-    return (
-        *_model(name, module, getattr(module, name), reason),
-        Hook("recbole.data.dataset", f"{name}Dataset", put(make_dataset), of_data, "data/utils.py:42"),
-    )
-
-
 _CONFIG = "recbole.config.configurator:Config"
-_TRAVELS = "other processes look this function up by its module, which registers our models there"
-_PICKLE = "torch reads no pickle of RecBole's any more: those are read that this process itself wrote"
-_LOAD = "torch.load(checkpoint_file, map_location=self.device)"
-_STOCK = "RecBole's own BERT4Rec stays there under another name"
+_DATA = "recbole.data.dataset"
+_FOUND = "RecBole finds a model in a module of its lower-case name; its own BERT4Rec stays under another one"
+_OURS = {**dict.fromkeys(OUR_MODELS, model.__name__), **SHIPPED}
+"""Our models and their modules."""
 HOOKS = [
-    Hook(stock.__name__, STOCK_MODEL_NAME, put(RecBoleBERT4Rec), _STOCK, "utils/utils.py:72"),
-    *_model(STOCK_MODEL_NAME, stock, RecBoleBERT4Rec, _STOCK),
-    *(hook for name in OUR_MODELS for hook in _ours(name, model.__name__)),
-    *(hook for name, home in SHIPPED.items() for hook in _ours(name, home)),
-    Hook(
-        _CONFIG,
-        "_load_internal_config_dict",
-        around(load_defaults),
-        "RecBole reads a model's defaults from its own folder: ours are laid over them",
-        "config/configurator.py:242",
-    ),
-    Hook(
-        _CONFIG,
-        "_set_default_parameters",
-        around(set_default_parameters),
-        "RecBole checks no option of a model: those of ours are checked",
-        "config/configurator.py:327",
-    ),
-    Hook(
-        "recbole.data.utils",
-        "get_dataloader",
-        around(get_dataloader),
-        "RecBole has a fixed table of loaders: our models have their own",
-        "data/utils.py:241",
-    ),
-    Hook(
-        "recbole.data.utils",
-        "create_samplers",
-        around(our_samplers),
-        "RecBole has a fixed set of samplers: our models know the paper's candidates",
-        "data/utils.py:333",
-    ),
-    Hook(_QUICK_START, "run_recboles", put(run_recboles), _TRAVELS, "quick_start/quick_start.py:84"),
-    Hook(_QUICK_START, "objective_function", put(objective_function), _TRAVELS, "quick_start/quick_start.py:196"),
-    Hook(
-        _QUICK_START,
-        "load_data_and_model",
-        put(compat.load_data_and_model),
-        "checkpoints of ours hold plain values; of RecBole's pickles those are read that this process wrote",
-        "quick_start/quick_start.py:250",
-    ),
+    Hook(owner, key, value, "utils/utils.py:72", _FOUND)
+    for name, home in {STOCK_MODEL_NAME: __name__, **_OURS}.items()
+    for owner, key, value in (
+        ("sys:modules", f"{_MODELS}.{name.lower()}", importlib.import_module(home)),
+        (_MODELS, name.lower(), importlib.import_module(home)),
+        (_MODELS, name, getattr(importlib.import_module(home), name)),
+    )
+]
+HOOKS += [
+    Hook(_DATA, f"{name}Dataset", make_dataset, "data/utils.py:42", "RecBole finds a model's data set by this name")
+    for name in _OURS
+]
+HOOKS += [
+    Hook(_CONFIG, "_load_internal_config_dict", load_defaults, "config/configurator.py:242", wraps=True),
+    Hook(_CONFIG, "_set_default_parameters", set_default_parameters, "config/configurator.py:327", wraps=True),
+    Hook(_CONFIG, "compatibility_settings", compat.compatibility_settings, "config/configurator.py:630", wraps=True),
+    Hook("recbole.data.utils", "get_dataloader", get_dataloader, "data/utils.py:241", wraps=True),
+    Hook("recbole.data.utils", "create_samplers", our_samplers, "data/utils.py:333", wraps=True),
+    Hook(_QUICK_START, "run_recboles", run_recboles, "quick_start/quick_start.py:84"),
+    Hook(_QUICK_START, "objective_function", objective_function, "quick_start/quick_start.py:196"),
+    Hook(_QUICK_START, "load_data_and_model", compat.load_data_and_model, "quick_start/quick_start.py:250"),
     Hook(
         _QUICK_START,
         "tune",
-        put(SimpleNamespace(report=compat.report)),
-        "Ray takes a dictionary today, and RecBole reports to it where no trial runs",
+        SimpleNamespace(report=compat.report),
         "quick_start/quick_start.py:223",
-        "tune.report(**test_result)",
+        "Ray takes a dictionary today, and RecBole reports to it where no trial runs",
     ),
     Hook(
         "recbole.trainer.trainer",
         "torch",
-        put(StandIn(torch, load=compat.load_checkpoint)),
-        _PICKLE,
+        StandIn(torch, load=compat.load_checkpoint),
         "trainer/trainer.py:583",
-        _LOAD,
+        "torch reads no pickle of RecBole's any more: those are read that this process itself wrote",
     ),
-    Hook(
-        "recbole.trainer.trainer:Trainer",
-        "_save_checkpoint",
-        around(compat.save_and_remember),
-        _PICKLE,
-        "trainer/trainer.py:308",
-        _LOAD,
-    ),
-    Hook(
-        _CONFIG,
-        "compatibility_settings",
-        around(compat.compatibility_settings),
-        "numpy 2 has no `float_`, so no configuration can be made",
-        "config/configurator.py:630",
-        "np.float = np.float_",
-    ),
+    Hook("recbole.trainer:Trainer", "_save_checkpoint", compat.save_and_remember, "trainer/trainer.py:308", wraps=True),
     Hook(
         "recbole.trainer.hyper_tuning",
         "np",
-        put(StandIn(np, random=StandIn(np.random, RandomState=np.random.default_rng))),
-        "hyperopt draws from a numpy Generator today, and RecBole gives it a RandomState",
+        StandIn(np, random=StandIn(np.random, RandomState=np.random.default_rng)),
         "trainer/hyper_tuning.py:117",
-        "np.random.RandomState(seed)",
+        "hyperopt draws from a numpy Generator today, and RecBole gives it a RandomState",
     ),
     Hook(
         "recbole.evaluator.collector:Collector",
         "get_data_struct",
-        around(compat.collect_plain_values),
-        "RecBole moves everything to the processor, also the whole numbers that ItemCoverage needs",
+        compat.collect_plain_values,
         "evaluator/collector.py:227",
-        "self.data_struct._data_dict[key].cpu()",
+        wraps=True,
     ),
     Hook(
-        "recbole.data.dataset.dataset",
+        f"{_DATA}.dataset",
         "torch",
-        put(StandIn(torch, distributed=StandIn(torch.distributed, barrier=compat.barrier))),
-        "a download ends in `torch.distributed.barrier()`, which raises in a single process",
+        StandIn(torch, distributed=StandIn(torch.distributed, barrier=compat.barrier)),
         "data/dataset/dataset.py:252",
-        "torch.distributed.barrier()",
+        "a download ends in `torch.distributed.barrier()`, which raises in a single process",
     ),
 ]
 """The trainers of our models, which leave a record, join it in training/recording.py."""
@@ -317,25 +233,35 @@ def state_of(hook: Hook) -> str:
     """Return whether a change is made, and why not."""
     if (hook.owner, hook.name) in _recboles:
         return "made"
-    if hook.module == _QUICK_START and _QUICK_START not in sys.modules:
-        return "waits for recbole.quick_start"
-    return "to be made" if hook.is_needed() else "not needed"
+    waits = hook.owner == _QUICK_START and _QUICK_START not in sys.modules
+    return "waits for recbole.quick_start" if waits else "to be made"
 
 
 def _make(hook: Hook) -> None:
     """Change an attribute of RecBole, also in its modules that imported the same function by name."""
-    module, name = importlib.import_module(hook.module), hook.owner.partition(":")[2]
-    owner = getattr(module, name) if name else module
-    if owner is sys.modules:
-        _recboles[hook.owner, hook.name] = sys.modules[hook.name] = hook.change(None)
+    if hook.owner == "sys:modules":
+        _recboles[hook.owner, hook.name] = sys.modules[hook.name] = hook.value
         return
+    module_name, _, class_name = hook.owner.partition(":")
+    module = importlib.import_module(module_name)
+    owner = getattr(module, class_name) if class_name else module
     before = _recboles[hook.owner, hook.name] = getattr(owner, hook.name, None)
-    changed = hook.change(before)
+    changed = _around(before, hook.value) if hook.wraps else hook.value
     setattr(owner, hook.name, changed)
     if isinstance(owner, ModuleType) and isinstance(before, FunctionType):
         for other in [module for name, module in [*sys.modules.items()] if name.partition(".")[0] == "recbole"]:
             for name in [name for name, value in vars(other).items() if value is before]:
                 setattr(other, name, changed)
+
+
+def _around(original: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Have ``function(original, ...)`` called under the original's name."""
+
+    @functools.wraps(original)
+    def changed(*args: Any, **kwargs: Any) -> Any:
+        return function(original, *args, **kwargs)
+
+    return changed
 
 
 def check_recbole_version(version: str) -> None:

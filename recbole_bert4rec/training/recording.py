@@ -11,7 +11,7 @@ from recbole.trainer import Trainer
 
 from recbole_bert4rec.options.user_models import is_ours
 from recbole_bert4rec.plugin import hooks, trainer
-from recbole_bert4rec.plugin.hooks import Hook, put
+from recbole_bert4rec.plugin.hooks import Hook
 from recbole_bert4rec.system.constants import OUR_MODELS
 from recbole_bert4rec.training.epochs import EpochLog
 from recbole_bert4rec.training.record import RecordWriter
@@ -34,9 +34,9 @@ hooks.HOOKS += [
     Hook(
         "recbole.trainer",
         f"{name}Trainer",
-        put(BERT4RecTrainer),
-        "RecBole finds a model's trainer by this name",
+        BERT4RecTrainer,
         "utils/utils.py:99",
+        "RecBole finds a model's trainer by this name",
     )
     for name in OUR_MODELS
 ]

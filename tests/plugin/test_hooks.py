@@ -10,7 +10,6 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
-import numpy as np
 import pytest
 from recbole.config import Config
 from recbole.quick_start import quick_start, run_recbole
@@ -20,7 +19,6 @@ from recbole.utils import dataset_arguments, get_model
 import recbole_bert4rec
 from recbole_bert4rec.options.table import SHAPES_DATA
 from recbole_bert4rec.plugin import hooks
-from recbole_bert4rec.plugin.hooks import Hook, put
 from recbole_bert4rec.plugin.model import BERT4Rec
 from recbole_bert4rec.system.errors import UserError
 from tests.helpers.programs import python
@@ -32,9 +30,9 @@ from recbole.utils import get_model, get_trainer
 from recbole.utils.enum_type import ModelType
 from recbole_bert4rec.plugin.hooks import HOOKS, state_of
 print(get_model("BERT4Rec").__module__, get_trainer(ModelType.SEQUENTIAL, "BERT4Rec").__module__)
-print({state_of(hook) for hook in HOOKS} <= {"made", "not needed", "waits for recbole.quick_start"})
+print({state_of(hook) for hook in HOOKS} <= {"made", "waits for recbole.quick_start"})
 import recbole.quick_start
-print({state_of(hook) for hook in HOOKS} <= {"made", "not needed"})
+print({state_of(hook) for hook in HOOKS} == {"made"})
 """
 
 
@@ -99,19 +97,6 @@ def test_changed_functions_keep_name_documentation_and_signature() -> None:
         if hasattr(changed, "__wrapped__") and changed.__wrapped__ is before:
             assert (changed.__name__, changed.__module__) == (name, before.__module__)
     assert list(inspect.signature(Trainer._save_checkpoint).parameters) == ["self", "epoch", "verbose", "kwargs"]
-
-
-def test_a_place_that_a_later_recbole_has_mended_is_left_alone() -> None:
-    here = __name__
-    mended = Hook(here, "OWN", put(2), "it is 1", "x.py:1", "no line like " + "this")
-    assert hooks.state_of(mended) == "not needed"
-    assert hooks.state_of(mended._replace(fault="OWN = 1")) == "to be made"
-    assert [hook.name for hook in hooks.HOOKS if not hook.is_needed()] == (
-        ["compatibility_settings"] if hasattr(np, "float_") else []
-    )
-
-
-OWN = 1
 
 
 def test_keys_of_a_programs_own_are_taken_with_a_line_and_near_misses_refused(caplog: pytest.LogCaptureFixture) -> None:
