@@ -82,11 +82,10 @@ def _check_whole(path: str | os.PathLike[str]) -> None:
     """Refuse a file that is not an archive, or a member of which has another checksum; torch compares none."""
     try:
         with open(path, "rb") as file:
-            is_archive = file.read(4) == b"PK\x03\x04"
+            if file.read(4) != b"PK\x03\x04":
+                raise ForeignFileError(f"{path} is not a checkpoint of recbole_bert4rec (no archive)")
     except OSError as error:
         raise UserError(f"checkpoint {path} cannot be read ({why(error)})") from error
-    if not is_archive:
-        raise ForeignFileError(f"{path} is not a checkpoint of recbole_bert4rec (no archive)")
     damage: object
     try:
         with zipfile.ZipFile(path) as archive:

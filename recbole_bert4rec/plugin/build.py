@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import partial, wraps
+from collections.abc import Iterable
+from functools import wraps
 from logging import getLogger
 from typing import Any, cast
 
@@ -22,14 +22,8 @@ from recbole.utils import ModelType, init_seed
 from torch import Tensor
 
 from recbole_bert4rec.options.user_models import is_ours, parent_of
-from recbole_bert4rec.plugin.baselines import (
-    UserRowsDataLoader,
-    has_user_rows,
-    loss_of_windows,
-)
+from recbole_bert4rec.plugin.baselines import WindowModel, has_user_rows, loss_of_windows
 from recbole_bert4rec.plugin.callbacks import Callback, observed
-from recbole_bert4rec.plugin.candidates import create_samplers
-from recbole_bert4rec.plugin.config import is_of_this_package
 from recbole_bert4rec.plugin.dataset import BERT4RecDataset
 from recbole_bert4rec.plugin.distributed import rank_of
 from recbole_bert4rec.plugin.loading import CheckedLoading
@@ -74,10 +68,8 @@ def create_dataset(config: Config) -> Dataset:
     named: Any = getattr(home, name, None) or getattr(home, f"{parent_of(config.model_class)}Dataset", None)
     if named is not None and named.__module__.partition(".")[0] not in ("recbole", "recbole_bert4rec"):
         make: Any = named  # the user's own
-    elif is_ours(config.model_class):
+    elif is_ours(config.model_class) or has_user_rows(config):
         make = make_dataset
-    elif has_user_rows(config):
-        make = BERT4RecDataset
     else:
         kinds: dict[Any, Any] = {ModelType.SEQUENTIAL: SequentialDataset, ModelType.KNOWLEDGE: KnowledgeBasedDataset}
         by_type = kinds.get(config["MODEL_TYPE"], Dataset)
@@ -95,32 +87,11 @@ def data_preparation(config: Config, dataset: Dataset) -> tuple[AbstractDataLoad
     """Return the loaders of the training, validation and test part; saved ones are unpickled with ``trust_pickles``."""
     trusted = _trusts_pickles(config, "dataloaders_save_path")
     saved = recbole_data.load_split_dataloaders if trusted else lambda config: None
-    samplers, loader_class = recbole_data.create_samplers, partial(_loader_class, recbole_data.get_dataloader)
-    if not is_of_this_package(config):  # the hook does it for ours
-        samplers = partial(create_samplers, samplers)
     if type(dataset).__module__.startswith("recbole."):  # it was unpickled
         dataset.__class__ = _checked(type(dataset))
-    with (
-        replaced(recbole_data, "load_split_dataloaders", saved),
-        replaced(recbole_data, "get_dataloader", loader_class),
-        replaced(recbole_data, "create_samplers", samplers),
-    ):
+    with replaced(recbole_data, "load_split_dataloaders", saved):
         loaders: tuple[AbstractDataLoader, ...] = recbole_data.data_preparation(config, dataset)
     return loaders
-
-
-def _loader_class(recboles: Callable[..., Any], config: Config, phase: str) -> type[AbstractDataLoader]:
-    """Return the loader of whole windows, or RecBole's for the parent of a user's own model."""
-    if is_of_this_package(config):
-        return recboles(config, phase)
-    if phase == "train" and has_user_rows(config):
-        return UserRowsDataLoader
-    model = config["model"]
-    config["model"] = parent_of(config.model_class)  # RecBole has a table by names
-    try:
-        return recboles(config, phase)
-    finally:
-        config["model"] = model
 
 
 def _trusts_pickles(config: Config, option: str) -> bool:
@@ -161,7 +132,7 @@ def make_model(config: Config, train_data: AbstractDataLoader) -> AbstractRecomm
     model_class: Any = config.model_class
     if issubclass(model_class, Pop):
         model_class = type(model_class.__name__, (_Counting, model_class), {})
-    elif not is_of_this_package(config) and has_user_rows(config):
+    elif not issubclass(model_class, (BERT4Rec, WindowModel)) and has_user_rows(config):
         model_class = type(model_class.__name__, (_OnWindows, model_class), {})
     model: AbstractRecommender = model_class(config, train_data._dataset).to(config["device"])
     getLogger().info(model)

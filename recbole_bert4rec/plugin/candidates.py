@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from logging import getLogger
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,16 +14,14 @@ from recbole.config import Config
 from recbole.data.dataloader import NegSampleEvalDataLoader
 from recbole.data.dataset import Dataset
 from recbole.data.interaction import Interaction
+from recbole.sampler.sampler import AbstractSampler
 from recbole.utils import EvaluatorType
 from torch import Tensor
 
 from recbole_bert4rec.core.candidates import DistinctCandidates
 from recbole_bert4rec.options.user_models import SHIPPED, source_of
+from recbole_bert4rec.plugin.config import is_served
 from recbole_bert4rec.plugin.mapped import MappedDataset
-from recbole_bert4rec.system.errors import UserError
-
-if TYPE_CHECKING:
-    from recbole.sampler.sampler import AbstractSampler
 
 
 class CandidateDataLoader(NegSampleEvalDataLoader):
@@ -31,7 +29,7 @@ class CandidateDataLoader(NegSampleEvalDataLoader):
 
     Candidates are drawn as RecBole draws them, in the same order. A batch has the rows of ``eval_batch_size`` users:
     R rows; the user of each row (R,) and its candidates with the target first (R, C); and the targets by user, as
-    RecBole has them. In mode ``labeled`` batches are RecBole's own.
+    RecBole has them.
     """
 
     def _init_batch_size_and_step(self) -> None:
@@ -40,8 +38,6 @@ class CandidateDataLoader(NegSampleEvalDataLoader):
 
     def collate_fn(self, index: list[int]) -> Any:
         """Return a batch as the class describes it; ``index`` numbers the users."""
-        if "none" in (self.neg_sample_args["distribution"], self.neg_sample_args["sample_num"]):
-            return super().collate_fn(index)
         slices = self.uid2index[self.uid_list[np.array(index)]]
         owner = torch.repeat_interleave(torch.tensor([part.stop - part.start for part in slices]))
         rows = self._dataset[torch.cat([torch.arange(part.start, part.stop) for part in slices])]
@@ -103,12 +99,12 @@ def create_samplers(
     dataset: Dataset,
     built_datasets: list[Dataset],
 ) -> tuple[AbstractSampler | None, ...]:
-    """Make RecBole's samplers, and with ``candidates: paper`` replace those of validation and test, for any model."""
+    """Make RecBole's samplers, which know no ``candidates: paper``, and with it replace those of the evaluation."""
+    if not is_served(config):
+        return original(config, dataset, built_datasets)
     if isinstance(dataset, MappedDataset) and not any(map(partial(_draws, config), ("valid", "test"))):
         return None, None, None  # RecBole's would hold an empty set for each user, twice
     samplers = list(original(config, dataset, built_datasets))
-    if config["candidates"] not in (None, "recbole", "paper"):
-        raise UserError(f"`candidates` must be one of ['recbole', 'paper'], but is {config['candidates']!r} instead.")
     if config["candidates"] == "paper":
         for number, phase in ((1, "valid"), (2, "test")):
             if not _draws(config, phase):

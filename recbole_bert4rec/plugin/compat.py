@@ -43,7 +43,7 @@ def trust(checkpoint: Path | str) -> None:
 
 
 def load_checkpoint(file: str, map_location: torch.device | str | None = None) -> Any:
-    """Read a checkpoint as ``torch.load`` does, and unpickle one that this process itself saved."""
+    """Read a checkpoint; torch unpickles none of RecBole's any more, but for those that this process wrote."""
     if os.path.abspath(file) in _TRUSTED:
         return torch.load(file, map_location, weights_only=False)
     try:
@@ -55,7 +55,7 @@ def load_checkpoint(file: str, map_location: torch.device | str | None = None) -
 def save_and_remember(
     original: Callable[..., None], self: Trainer, epoch: int, verbose: bool = True, **kwargs: str
 ) -> None:
-    """Remember the files that this process wrote; torch reads no pickle of RecBole's any more, but for these."""
+    """Remember the files that this process wrote, which are pickles that it may read."""
     original(self, epoch, verbose, **kwargs)
     trust(kwargs.get("saved_model_file", self.saved_model_file))
 
@@ -90,19 +90,19 @@ def load_data_and_model(model_file: str, model: str | type | None = None) -> tup
 
 
 def barrier() -> None:
-    """Wait for other processes only if there are some."""
+    """Wait for other processes if there are some; after a download RecBole does so in a single one, which raises."""
     if torch.distributed.is_initialized():
         torch.distributed.barrier()
 
 
 def report(**metrics: float) -> None:
-    """Report metrics to Ray, in one of its trials; elsewhere do nothing."""
+    """Report metrics to Ray, which takes a dictionary today; RecBole reports to it also where no trial runs."""
     ray = sys.modules.get("ray")
     if ray is not None and ray.is_initialized():
         importlib.import_module("ray.air.session").report(metrics)
 
 
-def collect_plain_values(original: Callable[[Collector], Any], self: Collector) -> Any:
+def collect_values(original: Callable[[Collector], Any], self: Collector) -> Any:
     """Leave plain numbers as they are; RecBole moves them to the processor too, also those for ItemCoverage."""
     everything = self.data_struct._data_dict
     plain = {key: value for key, value in everything.items() if not hasattr(value, "cpu")}

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from copy import deepcopy
 from dataclasses import dataclass, field
-from importlib.abc import Traversable
 from logging import getLogger
 from pathlib import Path, PurePath
 from types import SimpleNamespace
@@ -19,7 +18,6 @@ from typing import Any, cast
 
 import numpy as np
 import torch
-import yaml
 from recbole.config import Config
 from recbole.utils import ModelType
 
@@ -204,9 +202,10 @@ def _layers(config: Config) -> Layers:
     return config.option_layers if isinstance(config, PluginConfig) else Layers()
 
 
-def is_of_this_package(config: Config) -> bool:
-    """Tell whether a configuration is of a model of this package or of a subclass, by its class."""
-    return is_ours(config.model_class) or hasattr(config.model_class, "option_kinds")  # of a WindowModel
+def is_served(config: Config) -> bool:
+    """Tell whether a configuration is of one of our programs, or of a model of ours; nothing changes for others."""
+    own_options = hasattr(config.model_class, "option_kinds")  # of a WindowModel
+    return isinstance(config, PluginConfig) or is_ours(config.model_class) or own_options
 
 
 def lay_defaults(config: Config, recboles: Callable[..., None], model_class: Any, dataset: str) -> None:
@@ -219,10 +218,10 @@ def lay_defaults(config: Config, recboles: Callable[..., None], model_class: Any
     if is_ours(model_class):  # a data set that RecBole saved is used again only if these are the same
         arguments = config.parameters["Dataset"]
         arguments += [name for name in (*SHAPES_DATA, "conversion") if name not in arguments]
-    _overlay(config, shipped("model") / f"{parent}.yaml")
-    for file in property_files(model_class):
-        internal.update(read_yaml(str(file)))
-    _overlay(config, shipped("dataset") / f"{dataset}.yaml")
+    ours, of_data = shipped("model") / f"{parent}.yaml", shipped("dataset") / f"{dataset}.yaml"
+    for file in (ours, *property_files(model_class), of_data):
+        if file.is_file():
+            internal.update(read_yaml(str(file)))
     if is_ours(model_class) and user_options.get("loss_type") == "BPR":
         internal["seen_bias"] = False  # BPR cannot learn it
     sequential = model_class.type == ModelType.SEQUENTIAL
@@ -235,16 +234,13 @@ def lay_defaults(config: Config, recboles: Callable[..., None], model_class: Any
         internal["load_col"] = {"inter": [user_options.get(field, internal[field]) for field in NAMES_OF_COLUMNS]}
 
 
-def _overlay(config: Config, file: Traversable) -> None:
-    if file.is_file():
-        config.internal_config_dict.update(yaml.load(file.read_text("utf-8"), Loader=config.yaml_loader))  # noqa: S506
-
-
-def check_options(config: Config) -> None:
-    """Check a configuration before RecBole looks at it; say what has no effect.
+def check_options(recboles: Callable[[Config], None], config: Config) -> None:
+    """Check the options of our models, and in our programs of all; RecBole checks none of a model.
 
     A program of the user's own may have keys of its own: there only those that are near a known one are refused.
     """
+    if not is_served(config):
+        return recboles(config)
     final, model_class = config.final_config_dict, cast(Any, config.model_class)
     arguments = final["eval_args"]
     if final["MODEL_TYPE"] == ModelType.SEQUENTIAL and isinstance(arguments, dict):
@@ -261,16 +257,28 @@ def check_options(config: Config) -> None:
     refuse(config, mistakes)
     warn_of_no_effect(config)
     _choose_device(config)
+    return recboles(config)
 
 
 def _understood(config: Config) -> set[str]:
-    """Take the options as RecBole's users write them: numpy's numbers, texts that are numbers, ``Adam``."""
-    for values in (config.external_config_dict, config.final_config_dict):
+    """Take the options as RecBole's users write them, and return the names of those that they wrote.
+
+    These are numpy's numbers, texts that are numbers, ``Adam``. RecBole takes every flag of a program for an option: of
+    a program that is not ours, those that nobody knows are its own.
+    """
+    final, options = config.final_config_dict, config.external_config_dict
+    for values in (options, final):
         for name, value in values.items():
             values[name] = _plain(value)
             if name in NAMES_OF_COLUMNS and isinstance(value, int) and not isinstance(value, bool):
                 values[name] = str(value)
-    final, written = config.final_config_dict, _written(config)
+    written, known = {*config.file_config_dict, *config.variable_config_dict}, known_to(config)
+    of_the_program = {name for name in config.cmd_config_dict.keys() - written if not is_known(name, known)}
+    if of_the_program:
+        getLogger().warning(f"taken for flags of the program, not for options: {', '.join(sorted(of_the_program))}")
+    for name in of_the_program:  # config[name] is still there, for the program
+        del options[name]
+    written |= config.cmd_config_dict.keys() - of_the_program
     take_numbers(final, written, config.internal_config_dict)
     if isinstance(final["learner"], str):
         final["learner"] = final["learner"].lower()  # as RecBole compares it
@@ -279,32 +287,13 @@ def _understood(config: Config) -> set[str]:
 
 def _plain(value: object) -> object:
     """Return Python's value of numpy's numbers and arrays, and a path as a text."""
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, np.ndarray):
+    if isinstance(value, (np.generic, np.ndarray)):
         return value.tolist()
     if isinstance(value, PurePath):
         return str(value)
     if isinstance(value, (list, tuple)) and any(isinstance(element, np.generic) for element in value):
         return type(value)(map(_plain, value))
     return value
-
-
-def _written(config: Config) -> set[str]:
-    """Return the names of the options that the user wrote, and keep no others among them.
-
-    RecBole takes every flag of a program for an option. Of a program that is not ours, those that nobody knows are its
-    own.
-    """
-    known = known_to(config)
-    written = {*config.file_config_dict, *config.variable_config_dict}
-    flags = config.cmd_config_dict.keys() - written
-    of_the_program = sorted(name for name in flags if not is_known(name, known))
-    if of_the_program:
-        getLogger().warning(f"taken for flags of the program, not for options: {', '.join(of_the_program)}")
-    for name in of_the_program:  # config[name] is still there, for the program
-        del config.external_config_dict[name]
-    return written | {name for name in flags if is_known(name, known)}
 
 
 def refuse(config: Config, mistakes: Iterable[str]) -> None:
@@ -359,12 +348,10 @@ def _why_no_effect(name: str, model_class: Any, config: Mapping[str, Any], known
 
 def _unmet_need(name: str, model_class: Any, config: Mapping[str, Any]) -> str | None:
     """Say which value of another option an option of our models needs; None if it has it, or the data decide."""
-    needs = OPTIONS[name].needs if name in OPTIONS else None
-    if needs is None:
+    if name not in OPTIONS or (needs := OPTIONS[name].needs) is None:
         return None
     other, values = needs
-    loss_of = next(vars(parent)["loss_of"] for parent in model_class.__mro__ if "loss_of" in vars(parent))
-    own_loss = other == "loss_type" and not loss_of.__module__.startswith("recbole_bert4rec.")
+    own_loss = other == "loss_type" and not model_class.loss_of.__module__.startswith("recbole_bert4rec.")
     if own_loss or config[other] in (AUTO, *values):
         return None
     return f"is for {other} {' or '.join(values)} and has no effect with {config[other]}"
@@ -383,9 +370,8 @@ def _choose_device(config: Config) -> None:
     stored = _layers(config).stored
     wanted = [f"{name}={options[name]!r}" for name in ("use_gpu", "gpu_id") if options.get(name) and name not in stored]
     if wanted and not torch.cuda.is_available():
-        cuda = os.environ.get("CUDA_VISIBLE_DEVICES", "")
-        built = "is built without CUDA" if torch.version.cuda is None else f"sees CUDA_VISIBLE_DEVICES={cuda}"
         getLogger().warning(
-            f"{' and '.join(wanted)}: torch {torch.__version__} {built} and finds no GPU, so the processor computes; "
-            "use_gpu=False says the same without this line"
+            f"{' and '.join(wanted)}: torch {torch.__version__} (CUDA {torch.version.cuda}, CUDA_VISIBLE_DEVICES="
+            f"{os.environ.get('CUDA_VISIBLE_DEVICES', '')}) finds no GPU, so the processor computes; use_gpu=False "
+            "says the same without this line"
         )

@@ -178,14 +178,7 @@ class BERT4RecDataset(FastLoading):
     @cached_property
     def told(self) -> tuple[Contents | None, ColdItems | None]:
         """Read what the items are, and items without an interaction; see :func:`contents_of`."""
-        if not is_ours(self.config.model_class):
-            return None, None
         return contents_of(self, self.training_counts().float())
-
-    @property
-    def contents(self) -> Contents | None:
-        """Return numbers that say what the items are; None if no option names such."""
-        return self.told[0]
 
     def fingerprint(self) -> str:
         """Return a digest of all interactions, and of this part's slices of them."""
@@ -195,13 +188,11 @@ class BERT4RecDataset(FastLoading):
             digest.update(tensor.contiguous().numpy().data)
         return digest.hexdigest()
 
-    def inter_matrix(self, form: str = "coo", value_field: str | None = None) -> Any:
+    def inter_matrix(self, form: str = "coo") -> Any:
         """Return the matrix of all interactions of this part, users by items.
 
         A user's first interaction has no row; it is added if the user's second one is in this part. All values are 1.
         """
-        if value_field is not None:
-            raise UserError(f"inter_matrix of a BERT4Rec dataset holds only ones, but value_field is {value_field!r}")
         rows = self.inter_feat
         before = rows[TARGET_POSITION] - 1
         firsts = before == self.sequences.offsets[self.sequence_of(rows)]
@@ -267,10 +258,6 @@ class BERT4RecDataset(FastLoading):
             "items": kept.items,
             "offsets": kept.offsets,
         }
-
-    def preloaded_tables(self) -> dict[str, Tensor]:
-        """Return the tables of ``preload_weight`` by the fields of their ids, as ``get_preload_weight`` gives them."""
-        return {field: torch.from_numpy(table) for field, table in self._preloaded_weight.items()}
 
     def _report_unseen_targets(self, datasets: list[BERT4RecDataset]) -> None:
         """Report how many targets no training sequence holds; they are ranked like all others, untrained."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.machinery import ModuleSpec
 from logging import getLogger
-from types import FunctionType, ModuleType, SimpleNamespace
+from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,14 +25,13 @@ import recbole.trainer
 import torch
 from recbole.config import Config
 from recbole.data.dataloader import AbstractDataLoader
-from recbole.data.dataset import Dataset
 
 from recbole_bert4rec.options.user_models import SHIPPED, is_ours, known_as, models_of_others
 from recbole_bert4rec.plugin import compat, model
-from recbole_bert4rec.plugin.baselines import UserRowsDataLoader
+from recbole_bert4rec.plugin.baselines import UserRowsDataLoader, has_user_rows
 from recbole_bert4rec.plugin.build import make_dataset
 from recbole_bert4rec.plugin.candidates import CandidateDataLoader, create_samplers
-from recbole_bert4rec.plugin.config import PluginConfig, check_options, is_of_this_package, lay_defaults
+from recbole_bert4rec.plugin.config import PluginConfig, check_options, is_served, lay_defaults
 from recbole_bert4rec.plugin.loader import WindowDataLoader
 from recbole_bert4rec.system.constants import (
     FOR_THE_USER,
@@ -58,7 +57,7 @@ class Hook(NamedTuple):
 
     Attributes:
         owner: a module, or ``module:Class``; ``sys:modules`` for the table of modules.
-        name: the attribute that changes, or the key of the table.
+        name: the attribute that changes, or the key of the table; ``torch.load`` is what that file calls so.
         value: the new one, or a function that is called with RecBole's own before the arguments.
         line: RecBole's file and line.
         why: the reason. Default: the docstring of the function.
@@ -80,39 +79,25 @@ class Hook(NamedTuple):
 
 def load_defaults(original: Callable[..., None], self: Config, name: str, model_class: type, dataset: str) -> None:
     """Lay our defaults over RecBole's, which it reads from its own folder; of other models only in our programs."""
-    is_of_program = isinstance(self, PluginConfig)
-    if not is_of_program and not is_of_this_package(self):
+    if not is_served(self):
         original(self, MODEL_NAME if model_class is RecBoleBERT4Rec else name, model_class, dataset)
         return
     lay_defaults(self, functools.partial(original, self), model_class, dataset)
-    if not is_of_program and name not in (*OUR_MODELS, *SHIPPED):
+    if not isinstance(self, PluginConfig) and name not in _OURS:
         _make_findable(model_class)
-
-
-def set_default_parameters(original: Callable[[Config], None], self: Config) -> None:
-    """Check the options of our models, and in our programs of all; RecBole checks none of a model."""
-    if isinstance(self, PluginConfig) or is_of_this_package(self):
-        check_options(self)
-    original(self)
 
 
 def get_dataloader(
     original: Callable[[Config, str], type[AbstractDataLoader]], config: Config, phase: str
 ) -> type[AbstractDataLoader]:
-    """Return the class of our models' loader; RecBole has a fixed table of loaders."""
-    if not is_of_this_package(config):
-        return original(config, phase)
-    windows = WindowDataLoader if is_ours(config.model_class) else UserRowsDataLoader
-    if phase == "train":
-        return windows
-    full = config["eval_args"]["mode"][phase] == "full"
-    return original(config, phase) if full or windows is UserRowsDataLoader else CandidateDataLoader
-
-
-def our_samplers(original: Callable[..., Any], config: Config, dataset: Dataset, built_datasets: list[Dataset]) -> Any:
-    """Make the samplers of our models; RecBole has a fixed set, without the paper's candidates."""
-    make = functools.partial(create_samplers, original) if is_of_this_package(config) else original
-    return make(config, dataset, built_datasets)
+    """Return the loader of our models, or of whole windows; RecBole has a fixed table of loaders."""
+    if is_ours(config.model_class):
+        if phase == "train":
+            return WindowDataLoader
+        mode = config["eval_args"]["mode"][phase]
+        return original(config, phase) if mode in ("full", "labeled") else CandidateDataLoader
+    on_windows = phase == "train" and is_served(config) and has_user_rows(config)
+    return UserRowsDataLoader if on_windows else original(config, phase)
 
 
 def run_recboles(*args: object) -> None:
@@ -134,12 +119,11 @@ def _make_findable(model_class: type) -> None:
     """Let RecBole find a subclass of ours by its name, and warn if it would find another model instead."""
     name = known_as(model_class)
     data_set_is_known = hasattr(recbole.data.dataset, f"{name}Dataset")
-    module = ModuleType(f"{_MODELS}.{name.lower()}")
     if name not in models_of_others():
-        if getattr(sys.modules.get(module.__name__), name, None) is not model_class:
-            module.__spec__ = ModuleSpec(module.__name__, None)
-            vars(module)[name] = model_class
-            sys.modules[module.__name__] = module
+        module = ModuleType(f"{_MODELS}.{name.lower()}")
+        module.__spec__ = ModuleSpec(module.__name__, None)
+        vars(module)[name] = model_class
+        sys.modules[module.__name__] = module
     elif not data_set_is_known:
         getLogger(FOR_THE_USER).warning(
             f"{model_class.__module__}.{name} has the name of a model of RecBole, which its run_recbole looks up by "
@@ -150,8 +134,8 @@ def _make_findable(model_class: type) -> None:
     setattr(recbole.trainer, f"{name}Trainer", vars(recbole.trainer)[f"{MODEL_NAME}Trainer"])
 
 
-_CONFIG = "recbole.config.configurator:Config"
 _DATA = "recbole.data.dataset"
+_CONFIG = "recbole.config.configurator:Config"
 _FOUND = "RecBole finds a model in a module of its lower-case name; its own BERT4Rec stays under another one"
 _OURS = {**dict.fromkeys(OUR_MODELS, model.__name__), **SHIPPED}
 """Our models and their modules."""
@@ -170,49 +154,31 @@ HOOKS += [
 ]
 HOOKS += [
     Hook(_CONFIG, "_load_internal_config_dict", load_defaults, "config/configurator.py:242", wraps=True),
-    Hook(_CONFIG, "_set_default_parameters", set_default_parameters, "config/configurator.py:327", wraps=True),
+    Hook(_CONFIG, "_set_default_parameters", check_options, "config/configurator.py:327", wraps=True),
     Hook(_CONFIG, "compatibility_settings", compat.compatibility_settings, "config/configurator.py:630", wraps=True),
     Hook("recbole.data.utils", "get_dataloader", get_dataloader, "data/utils.py:241", wraps=True),
-    Hook("recbole.data.utils", "create_samplers", our_samplers, "data/utils.py:333", wraps=True),
+    Hook("recbole.data.utils", "create_samplers", create_samplers, "data/utils.py:333", wraps=True),
     Hook(_QUICK_START, "run_recboles", run_recboles, "quick_start/quick_start.py:84"),
     Hook(_QUICK_START, "objective_function", objective_function, "quick_start/quick_start.py:196"),
     Hook(_QUICK_START, "load_data_and_model", compat.load_data_and_model, "quick_start/quick_start.py:250"),
-    Hook(
-        _QUICK_START,
-        "tune",
-        SimpleNamespace(report=compat.report),
-        "quick_start/quick_start.py:223",
-        "Ray takes a dictionary today, and RecBole reports to it where no trial runs",
-    ),
-    Hook(
-        "recbole.trainer.trainer",
-        "torch",
-        StandIn(torch, load=compat.load_checkpoint),
-        "trainer/trainer.py:583",
-        "torch reads no pickle of RecBole's any more: those are read that this process itself wrote",
-    ),
+    Hook(_QUICK_START, "tune.report", compat.report, "quick_start/quick_start.py:223"),
+    Hook("recbole.trainer.trainer", "torch.load", compat.load_checkpoint, "trainer/trainer.py:583"),
     Hook("recbole.trainer:Trainer", "_save_checkpoint", compat.save_and_remember, "trainer/trainer.py:308", wraps=True),
     Hook(
         "recbole.trainer.hyper_tuning",
-        "np",
-        StandIn(np, random=StandIn(np.random, RandomState=np.random.default_rng)),
+        "np.random.RandomState",
+        np.random.default_rng,
         "trainer/hyper_tuning.py:117",
         "hyperopt draws from a numpy Generator today, and RecBole gives it a RandomState",
     ),
     Hook(
-        "recbole.evaluator.collector:Collector",
+        "recbole.evaluator:Collector",
         "get_data_struct",
-        compat.collect_plain_values,
+        compat.collect_values,
         "evaluator/collector.py:227",
         wraps=True,
     ),
-    Hook(
-        f"{_DATA}.dataset",
-        "torch",
-        StandIn(torch, distributed=StandIn(torch.distributed, barrier=compat.barrier)),
-        "data/dataset/dataset.py:252",
-        "a download ends in `torch.distributed.barrier()`, which raises in a single process",
-    ),
+    Hook(f"{_DATA}.dataset", "torch.distributed.barrier", compat.barrier, "data/dataset/dataset.py:252"),
 ]
 """The trainers of our models, which leave a record, join it in training/recording.py."""
 
@@ -243,15 +209,15 @@ def _make(hook: Hook) -> None:
         _recboles[hook.owner, hook.name] = sys.modules[hook.name] = hook.value
         return
     module_name, _, class_name = hook.owner.partition(":")
-    module = importlib.import_module(module_name)
+    module, (name, *inner) = importlib.import_module(module_name), hook.name.split(".")
     owner = getattr(module, class_name) if class_name else module
-    before = _recboles[hook.owner, hook.name] = getattr(owner, hook.name, None)
-    changed = _around(before, hook.value) if hook.wraps else hook.value
-    setattr(owner, hook.name, changed)
+    before = _recboles[hook.owner, hook.name] = getattr(owner, name, None)
+    changed = _around(before, hook.value) if hook.wraps else _inside(before, inner, hook.value)
+    setattr(owner, name, changed)
     if isinstance(owner, ModuleType) and isinstance(before, FunctionType):
         for other in [module for name, module in [*sys.modules.items()] if name.partition(".")[0] == "recbole"]:
-            for name in [name for name, value in vars(other).items() if value is before]:
-                setattr(other, name, changed)
+            for key in [key for key, value in vars(other).items() if value is before]:
+                setattr(other, key, changed)
 
 
 def _around(original: Any, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -262,6 +228,13 @@ def _around(original: Any, function: Callable[..., Any]) -> Callable[..., Any]:
         return function(original, *args, **kwargs)
 
     return changed
+
+
+def _inside(module: Any, names: list[str], value: object) -> object:
+    """Return a module as one file of RecBole sees it, in which the attribute of these names is another."""
+    if not names:
+        return value
+    return StandIn(module, **{names[0]: _inside(getattr(module, names[0]), names[1:], value)})
 
 
 def check_recbole_version(version: str) -> None:

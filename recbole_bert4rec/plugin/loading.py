@@ -53,23 +53,6 @@ def item_tokens(dataset: Dataset) -> list[str]:
     return [str(token) for token in dataset.field2id_token[dataset.iid_field]]
 
 
-def check_filters(dataset: Dataset) -> None:
-    """Refuse filters by values that mean nothing for a column; warn of texts that no row has beside others."""
-    for field in dataset.config["threshold"] or ():
-        if dataset.field2type.get(field) == FeatureType.TOKEN:
-            raise UserError(f"`threshold: {field}` needs numbers, but the column holds texts")
-    for field, wanted in (dataset.config["val_interval"] or {}).items():
-        name, kind = f"val_interval: {field}", dataset.field2type.get(field)
-        if kind is None:
-            raise UserError(f"`{name}`: `load_col` loads no such column, but {short_list(dataset.field2type)}")
-        if kind in (FeatureType.TOKEN_SEQ, FeatureType.FLOAT_SEQ):
-            raise UserError(f"`{name}`: a row has several values there, by which RecBole cannot filter; leave it out")
-        if kind == FeatureType.TOKEN:
-            _check_texts(dataset, name, field, wanted)
-        elif mistake := mistake_of_interval(name, wanted):
-            raise UserError(mistake)
-
-
 def _check_texts(dataset: Dataset, name: str, field: str, wanted: object) -> None:
     known = {text for feat in dataset.field2feats(field) for text in feat[field].dropna().unique()}
     shown = f"its values are texts: {short_list(sorted(map(str, known)))}"
@@ -105,8 +88,20 @@ class CheckedLoading(Dataset):
             return super()._load_feat(filepath, source)
 
     def _filter_by_field_value(self) -> None:
-        """Filter by values, once they are checked."""
-        check_filters(self)
+        """Refuse filters by values that mean nothing for a column; warn of texts that no row has beside others."""
+        for field in self.config["threshold"] or ():
+            if self.field2type.get(field) == FeatureType.TOKEN:
+                raise UserError(f"`threshold: {field}` needs numbers, but the column holds texts")
+        for field, wanted in (self.config["val_interval"] or {}).items():
+            name, kind = f"val_interval: {field}", self.field2type.get(field)
+            if kind is None:
+                raise UserError(f"`{name}`: `load_col` loads no such column, but {short_list(self.field2type)}")
+            if kind in (FeatureType.TOKEN_SEQ, FeatureType.FLOAT_SEQ):
+                raise UserError(f"`{name}`: a row has several values, by which RecBole cannot filter; leave it out")
+            if kind == FeatureType.TOKEN:
+                _check_texts(self, name, field, wanted)
+            elif mistake := mistake_of_interval(name, wanted):
+                raise UserError(mistake)
         super()._filter_by_field_value()
 
     def _benchmark_presets(self) -> None:
@@ -185,26 +180,12 @@ class FastLoading(CheckedLoading, SequentialDataset):
             frame = frame.drop(index=missing)
         return frame
 
-    def _remap(self, remap_list: list[tuple[pd.DataFrame, str, FeatureType]]) -> None:
-        """Number ids by first appearance, as RecBole does; a dictionary-encoded column is read by its codes."""
-        columns = [feat[field] for feat, field, _ in remap_list]
-        if len(columns) != 1 or not isinstance(columns[0].dtype, pd.CategoricalDtype):
-            for (feat, field, _), column in zip(remap_list, columns, strict=True):
-                if isinstance(column.dtype, pd.CategoricalDtype):
-                    feat[field] = column.astype(object)
-            return super()._remap(remap_list)
-        feat, field, _ = remap_list[0]
-        ids, order = pd.factorize(columns[0].cat.codes.to_numpy())
-        if -1 in order:  # a missing value is padding
-            gap = int(np.flatnonzero(order == -1)[0])
-            ids = np.where(ids == gap, -1, ids - (ids > gap))
-            order = np.delete(order, gap)
-        tokens = np.array(["[PAD]", *columns[0].cat.categories.take(order)])
-        feat[field] = ids + 1
-        if field not in self.field2id_token:
-            self.field2id_token[field] = tokens
-            self.field2token_id[field] = {token: number for number, token in enumerate(tokens)}
-        return None
+    def _concat_remaped_tokens(self, remap_list: list[tuple[pd.DataFrame, str, FeatureType]]) -> tuple[Any, Any]:
+        """Leave a column that is numbered alone as it is: of one that is dictionary-encoded, pandas reads the codes."""
+        feat, field, kind = remap_list[0]
+        if len(remap_list) > 1 or kind != FeatureType.TOKEN:
+            return super()._concat_remaped_tokens(remap_list)
+        return feat[field].array, []
 
     def _remap_ID_all(self) -> None:  # noqa: N802  RecBole's name
         """Number ids as RecBole does; a checkpoint's items keep its numbers, and new ones get the next.

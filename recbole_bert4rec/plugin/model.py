@@ -54,7 +54,7 @@ class BERT4Rec(Ranker, SequentialRecommender):
         self.negatives = SharedNegatives(counts, config["negatives"]) if sampled else None
         columns = config["selected_features"]
         features = dataset.item_features(columns) if columns else ()
-        contents = dataset.contents if columns or config["item_vectors"] else None
+        contents = dataset.told[0] if columns or config["item_vectors"] else None
         encoder = EncoderOptions.from_config(config, self.n_items, features, contents)
         self._init_ranker(config, encoder, dataset.field2token_id[self.ITEM_ID])
         self.adjust(config["logit_adjustment"], counts)

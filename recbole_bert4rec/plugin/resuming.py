@@ -77,7 +77,7 @@ class Checkpoints:
         more = {
             "histories": training.all_histories() if self._config["keep_histories"] else None,
             "cold_items": cold_items and cold_items._asdict(),
-            "preload_weight": training.preloaded_tables(),
+            "preload_weight": {field: torch.from_numpy(table) for field, table in training._preloaded_weight.items()},
             "feature_values": feature_values(training),
         }
         counts = training.training_counts()

@@ -16,7 +16,7 @@ from recbole.data.dataset import Dataset, SequentialDataset
 from recbole.data.interaction import Interaction
 from recbole.utils import set_color
 
-from recbole_bert4rec.core.segments import index_within_segment, runs
+from recbole_bert4rec.core.segments import runs
 from recbole_bert4rec.options.checks import mistakes_of_split
 from recbole_bert4rec.system.errors import UserError
 
@@ -54,7 +54,7 @@ def split_rows(
             "{'LS': 'valid_and_test'}, {'LS': 'valid_only'}, {'LS': 'test_only'}, {'RS': [.8, .1, .1]} with group_by "
             "user or none, or {'TS': [.8, .1, .1]}"
         )
-    rank = index_within_segment(user, size)
+    rank = np.arange(len(users)) - begin[user]
     part = (rank >= cuts[0][user]).astype(np.int8) + (rank >= cuts[1][user])
     first = np.argsort(times[begin], kind="stable")  # RecBole's order of users: by the time of their first row
     moved = begin[first] - (size[first].cumsum() - size[first])
@@ -194,9 +194,7 @@ def by_global_time(
 def _last_of_users(users: Index, candidates: NDArray[np.bool_]) -> Index:
     """Return the last row of each user that is a candidate."""
     rows = np.flatnonzero(candidates)
-    begin, size = runs(users[rows])
-    chosen: Index = rows[begin + size - 1]
-    return chosen
+    return rows[np.diff(users[rows], append=-1) != 0]
 
 
 def earlier_interactions(users: Index, firsts_are_rows: bool) -> Index:
@@ -206,6 +204,4 @@ def earlier_interactions(users: Index, firsts_are_rows: bool) -> Index:
 
     *Shape:* (R,) -> (R,)
     """
-    _, size = runs(users)
-    within: Index = index_within_segment(np.repeat(np.arange(len(size)), size), size)
-    return within if firsts_are_rows else within + 1
+    return np.arange(len(users)) - np.repeat(*runs(users)) + (0 if firsts_are_rows else 1)
