@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from logging import getLogger
 from typing import Any
 
@@ -102,24 +101,19 @@ def create_samplers(
     """Make RecBole's samplers, which know no ``candidates: paper``, and with it replace those of the evaluation."""
     if not is_served(config):
         return original(config, dataset, built_datasets)
-    if isinstance(dataset, MappedDataset) and not any(map(partial(_draws, config), ("valid", "test"))):
+    by_phase = {phase: config[f"{phase}_neg_sample_args"] for phase in ("valid", "test")}
+    draws = {phase: "none" not in (of["distribution"], of["sample_num"]) for phase, of in by_phase.items()}
+    if isinstance(dataset, MappedDataset) and not any(draws.values()):
         return None, None, None  # RecBole's would hold an empty set for each user, twice
     samplers = list(original(config, dataset, built_datasets))
-    if config["candidates"] == "paper":
-        for number, phase in ((1, "valid"), (2, "test")):
-            if not _draws(config, phase):
-                getLogger().warning(f"candidates: paper has no effect on {phase}: its mode draws no candidates")
-                continue
-            distribution, count = (config[f"{phase}_neg_sample_args"][name] for name in ("distribution", "sample_num"))
-            paper = samplers[number] = PaperCandidates(dataset, distribution, config["seed"], phase)
-            paper.check(built_datasets[number].inter_feat[dataset.uid_field].numpy(), count)
+    for number, (phase, arguments) in enumerate(by_phase.items(), 1):
+        if config["candidates"] == "paper" and not draws[phase]:
+            getLogger().warning(f"candidates: paper has no effect on {phase}: its mode draws no candidates")
+        elif config["candidates"] == "paper":
+            paper = samplers[number] = PaperCandidates(dataset, arguments["distribution"], config["seed"], phase)
+            users = built_datasets[number].inter_feat[dataset.uid_field].numpy()
+            paper.check(users, arguments["sample_num"])
     return tuple(samplers)
-
-
-def _draws(config: Config, phase: str) -> bool:
-    """Tell whether the mode of validation or test draws candidates."""
-    arguments = config[f"{phase}_neg_sample_args"]
-    return "none" not in (arguments["distribution"], arguments["sample_num"])
 
 
 ENCODED_ONCE = ("Caser", "FPMC", "GRU4Rec", "SASRec", *SHIPPED)
@@ -132,10 +126,8 @@ Batch = tuple[Interaction, Tensor, Tensor, Tensor]
 def score_candidates(score: Callable[[Batch], Any], trainer: Any, batched_data: Batch) -> Any:
     """Score a batch of users' candidates; the scores are RecBole's up to rounding."""
     interaction, users, positive_u, positive_i = batched_data
-    if (
-        source_of(trainer.config.model_class) not in ENCODED_ONCE
-        or trainer.config["eval_type"] != EvaluatorType.RANKING
-    ):
+    is_ranked = trainer.config["eval_type"] == EvaluatorType.RANKING
+    if source_of(trainer.config.model_class) not in ENCODED_ONCE or not is_ranked:
         return score(batched_data)
     n_users = int(positive_u[-1]) + 1
     if len(positive_u) != n_users:  # each target of a user has its own history

@@ -56,10 +56,6 @@ CAUSAL_MODELS = ("GRU4Rec", "SASRec")
 _OF_THE_TRANSFORM = ("mask_ratio", "ft_ratio")
 """Options that RecBole reads for any model, but only if ``transform`` masks the sequences."""
 _DERIVED = {
-    "MODEL_TYPE",
-    "MODEL_INPUT_TYPE",
-    "eval_type",
-    "device",
     "valid_neg_sample_args",
     "test_neg_sample_args",
     "valid_metric_bigger",

@@ -185,7 +185,7 @@ class FastLoading(CheckedLoading, SequentialDataset):
         feat, field, kind = remap_list[0]
         if len(remap_list) > 1 or kind != FeatureType.TOKEN:
             return super()._concat_remaped_tokens(remap_list)
-        return feat[field].array, []
+        return feat[field].values, []
 
     def _remap_ID_all(self) -> None:  # noqa: N802  RecBole's name
         """Number ids as RecBole does; a checkpoint's items keep its numbers, and new ones get the next.
