@@ -249,8 +249,8 @@ FAULTS = (
     _fault(
         "ids permuted",
         "plugin/loading.py",
-        "feat[field] = ids + 1",
-        "feat[field] = ids.max() + 1 - ids",
+        "return feat[field].values, []",
+        "return feat[field].values[::-1], []",
         "csv",
         "plugin",
     ),
