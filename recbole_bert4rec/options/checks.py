@@ -13,9 +13,9 @@ from logging import getLogger
 from pathlib import Path
 from typing import Any
 
-from recbole_bert4rec.options.kinds import AUTO, Kind, anything, literal, misfits, one_of, or_null, real, whole
+from recbole_bert4rec.options.kinds import AUTO, SWITCH, Kind, anything, literal, misfits, one_of, or_null, real, whole
 from recbole_bert4rec.options.table import FOLLOWED_BY_ALL, OPTIONS, RECBOLES
-from recbole_bert4rec.system.constants import SAMPLED_LOSSES, UNCALIBRATED_LOSSES, OptionValues
+from recbole_bert4rec.system.constants import SAMPLED_LOSSES, UNCALIBRATED_LOSSES
 from recbole_bert4rec.system.environment import folder_of_recbole
 from recbole_bert4rec.system.errors import UserError, nearest, short, short_list
 from recbole_bert4rec.system.yaml_files import read_yaml
@@ -26,51 +26,67 @@ _UNLISTED |= {"local_rank", "model_file", "conversion", "device", "encoding", "t
 _UNLISTED |= {"mask_ratio", "ft_ratio", "neg_sampling", "training_neg_sample_num"}
 """Options of every model that stand in no list of RecBole: of programs, launchers and logs, of its code and of its
 older versions."""
-_NULL = type(None)
-_TYPES: Mapping[Any, tuple[str, tuple[type, ...]]] = {
-    bool: ("True or False", (bool,)),
-    (int, float): ("a number", (int, float)),
-    str: ("a text", (str, int, float, tuple, list, _NULL)),
-    list: ("a list", (list, int, str, tuple, _NULL)),
-    dict: ("a dictionary", (dict, _NULL)),
-}
-"""What an option takes by the type of its default; the command line makes numbers and tuples of texts; an interval
-may be a list."""
 _ANYTHING = anything("anything")
-_WITHOUT_DEFAULT = {
-    "rm_dup_inter": or_null(one_of("first", "last")),
-    **dict.fromkeys(("threshold", "unused_col"), Kind("a dictionary", lambda value: isinstance(value, dict | None))),
+_DICTIONARY = Kind("a dictionary, or null", lambda value: isinstance(value, dict | None))
+_TYPES: Mapping[Any, Kind] = {
+    bool: SWITCH,
+    (int, float): Kind("a number", lambda value: isinstance(value, (int, float)) and not isinstance(value, bool)),
+    str: Kind("a text", lambda value: not isinstance(value, (bool, dict))),
+    list: Kind("a list", lambda value: not isinstance(value, (bool, dict, float))),
+    dict: _DICTIONARY,
+    object: _ANYTHING,
 }
-"""Options of RecBole's that are null unless the user says otherwise."""
-_GLOBAL_TIME = {"quantile": real(0, 1, "()"), "target": one_of("last")}
-_GLOBAL_TIME |= {"validation": one_of("GT", "LTI")}
-"""What ``eval_args: {split: {GT: ...}}`` may hold."""
+"""What an option takes by the type of its default; the command line makes numbers and tuples of texts."""
+INTERVALS = Kind(
+    "intervals such as '[5,inf)' or '(0,1];[3,4)', in which 2024-04-01 is 1711929600",
+    lambda value: all(map(_is_interval, str(value).split(";"))),
+)
+_RECBOLES = {
+    "rm_dup_inter": or_null(one_of("first", "last")),
+    **dict.fromkeys(("threshold", "unused_col", "val_interval"), _DICTIONARY),
+    **dict.fromkeys(("user_inter_num_interval", "item_inter_num_interval"), or_null(INTERVALS)),
+}
+"""Options of RecBole's whose default does not tell what they take."""
+_RATIOS = Kind(
+    "three ratios (train, valid, test), the first above 0",
+    lambda value: isinstance(value, list) and len(value) == 3 and all(map(real(0).accepts, value)) and value[0] > 0,
+)
+_EVAL_ARGS = {
+    "split": Kind(
+        "a dictionary of one entry such as {'LS': 'valid_and_test'}, or null",
+        lambda value: value is None or (isinstance(value, dict) and len(value) == 1),
+    ),
+    **dict.fromkeys(("order", "group_by"), _ANYTHING),
+    "mode": Kind(
+        "full, uni100, pop100 (any number) or labeled",
+        lambda mode: all(re.fullmatch(r"full|labeled|(uni|pop)\d+", each) for each in _modes({"mode": mode})),
+    ),
+}
+_SPLITS = {
+    "LS": one_of("valid_and_test", "valid_only", "test_only"),
+    **dict.fromkeys(("RS", "TS"), _RATIOS),
+    "GT": _ANYTHING,  # the next ones
+}
+_GLOBAL_TIME = {"quantile": real(0, 1, "()"), "target": one_of("last"), "validation": one_of("GT", "LTI")}
+"""What ``eval_args``, its ``split``, and that one's ``GT`` may hold."""
 _SINGLE_SCORES = ("auc", "logloss", "mae", "rmse")
 """Metrics of single scores; the others look at rankings."""
-_WITHOUT_K = ("gauc", *_SINGLE_SCORES)
 
 
-def mistakes_of_options(config: Mapping[str, Any], written: Iterable[str], defaults: Mapping[str, Any]) -> list[str]:
-    """List all mistakes in the values of one of our models, in words; :func:`unknown_names` checks the names."""
-    others = {name for name in written if name not in OPTIONS or OPTIONS[name].default is RECBOLES}
-    mistakes = misfits(config, _KINDS) or _mistakes_of_types(config, others, defaults)
-    return mistakes or mistakes_between(config)
-
-
-def mistakes_of_another_model(
-    config: Mapping[str, Any], written: Iterable[str], defaults: Mapping[str, Any]
+def mistakes_of_options(
+    config: Mapping[str, Any], written: Iterable[str], defaults: Mapping[str, Any], ours: bool = True
 ) -> list[str]:
-    """List mistakes in a user's options for RecBole's models."""
-    written = {*written}
-    ours = [name for name in sorted(written & FOLLOWED_BY_ALL) if config.get(name) is not None]
-    mistakes = misfits(config, {name: _KINDS[name] for name in ours})
-    return mistakes + _mistakes_of_types(config, written - FOLLOWED_BY_ALL, defaults) + mistakes_of_metrics(config)
+    """List the mistakes in the values of one of our models or of RecBole's; :func:`unknown_names` checks the names.
 
-
-def _mistakes_of_types(config: Mapping[str, Any], names: Iterable[str], defaults: Mapping[str, Any]) -> list[str]:
-    """List the options whose value is of another type than the default of RecBole, or of the user's own model."""
-    stated = [name for name in sorted(names) if config.get(name) != "None"]  # which RecBole takes for null
-    return misfits(config, {name: _WITHOUT_DEFAULT.get(name, _like(defaults.get(name))) for name in stated})
+    What the table leaves to RecBole, and options of a user's own model, are of the type of their default.
+    """
+    of_all = sorted(FOLLOWED_BY_ALL.intersection(written))
+    kinds = _KINDS if ours else {name: _KINDS[name] for name in of_all if config.get(name) is not None}
+    others = {name for name in written if name not in kinds or OPTIONS[name].default is RECBOLES}
+    stated = sorted(name for name in others if config.get(name) != "None")  # which RecBole takes for null
+    types = {name: _RECBOLES.get(name, _like(defaults.get(name))) for name in stated}
+    mistakes = misfits(config, kinds) or misfits(config, types)
+    return mistakes or (mistakes_between(config) if ours else mistakes_of_metrics(config))
 
 
 def take_numbers(config: MutableMapping[str, Any], written: Iterable[str], defaults: Mapping[str, Any]) -> None:
@@ -80,7 +96,9 @@ def take_numbers(config: MutableMapping[str, Any], written: Iterable[str], defau
     """
     for name in {*written} & config.keys():
         value, default = config[name], defaults.get(name)
-        number = _number(value)
+        number = literal(value.strip()) if isinstance(value, str) else value
+        if isinstance(number, float) and number.is_integer():
+            number = int(number)
         kinds = (_KINDS.get(name, _ANYTHING), _like(default))
         misfit = any(not kind.accepts(value) and kind.accepts(number) for kind in kinds)
         if misfit or type(number) is type(default) is int:
@@ -88,128 +106,68 @@ def take_numbers(config: MutableMapping[str, Any], written: Iterable[str], defau
 
 
 def _like(default: object) -> Kind:
-    """Return the values of the type of a default; null turns off what is no number."""
-    wanted, types = next((_TYPES[kind] for kind in _TYPES if isinstance(default, kind)), ("", (object, bool)))
-    return Kind(wanted, lambda value: isinstance(value, types) and isinstance(value, bool) <= (bool in types))
-
-
-def _number(value: object) -> object:
-    """Return the whole number that a float is, or the literal that a text is; else the value itself."""
-    value = literal(value.strip()) if isinstance(value, str) else value
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+    return next(kind for types, kind in _TYPES.items() if isinstance(default, types))
 
 
 def mistakes_between(config: Mapping[str, Any]) -> list[str]:
-    """List values of one of our models that do not go together."""
-    mistakes = []
-    hidden_size, n_heads = config["hidden_size"], config["n_heads"]
-    if hidden_size % n_heads:
-        mistakes.append(f"`hidden_size` must be divisible by `n_heads`, but is {hidden_size} with {n_heads} heads.")
+    """List values of one of our models that do not go together; a loss that is ``auto`` is chosen so that they do."""
+    hidden_size, n_heads, objective = (config[name] for name in ("hidden_size", "n_heads", "objective"))
+    loss, negatives, learner = (config[name] for name in ("loss_type", "negatives", "learner"))
     shares = config["mask_random_share"] + config["mask_keep_share"]
-    if shares > 1:
-        mistakes.append(f"`mask_random_share` and `mask_keep_share` must add up to at most 1, but give {shares:g}.")
-    if config["position"] == "end" and config["objective"] != "cloze":
-        mistakes.append(
-            f"`position` end needs `objective` cloze, but the objective is {config['objective']}: its positions are "
-            "read as the ends of histories of other lengths."
-        )
-    if config["loss_type"] != AUTO:  # else it is checked when the data are known
-        mistakes += _mistakes_of_loss(config)
-    return mistakes + _mistakes_of_intervals(config) + (_mistakes_of_protocol(config) or mistakes_of_metrics(config))
-
-
-def _mistakes_of_loss(config: Mapping[str, Any]) -> list[str]:
-    mistakes = []
-    loss, negatives, learner = config["loss_type"], config["negatives"], config["learner"]
-    if config["seen_bias"] and loss == "BPR":
-        mistakes.append("`seen_bias` cannot be learnt with `loss_type` BPR, whose negatives are never of the history.")
-    if loss in UNCALIBRATED_LOSSES and negatives not in ("uniform", AUTO):
-        mistakes.append(
-            f"`negatives` must be uniform with {loss}, which does not correct for how they are drawn, but is "
-            f"{negatives!r}: all items would end up with the same score."
-        )
-    if config["sparse_update"] and loss not in SAMPLED_LOSSES:
-        mistakes.append(
-            f"`sparse_update` needs `loss_type` {' or '.join(SAMPLED_LOSSES)}, whose batches touch few items, but the "
-            f"loss is {loss}."
-        )
-    if config["sparse_update"] and learner != "adamw":
-        mistakes.append(f"`sparse_update` needs `learner` adamw, but the learner is {learner}.")
-    return mistakes
+    wrong = {
+        f"`hidden_size` must be divisible by `n_heads`, but is {hidden_size} with {n_heads} heads.": (
+            hidden_size % n_heads > 0
+        ),
+        f"`mask_random_share` and `mask_keep_share` must add up to at most 1, but give {shares:g}.": shares > 1,
+        f"`position` end needs `objective` cloze, but the objective is {objective}: its positions are read as the "
+        "ends of histories of other lengths.": config["position"] == "end" and objective != "cloze",
+        "`seen_bias` cannot be learnt with `loss_type` BPR, whose negatives are never of the history.": (
+            config["seen_bias"] and loss == "BPR"
+        ),
+        f"`negatives` must be uniform with {loss}, which does not correct for how they are drawn, but is "
+        f"{negatives!r}: all items would end up with the same score.": (
+            loss in UNCALIBRATED_LOSSES and negatives not in ("uniform", AUTO)
+        ),
+        f"`sparse_update` needs `loss_type` {' or '.join(SAMPLED_LOSSES)}, whose batches touch few items, and "
+        f"`learner` adamw, but they are {loss} and {learner}.": (
+            config["sparse_update"] and (loss not in (AUTO, *SAMPLED_LOSSES) or learner != "adamw")
+        ),
+    }
+    mistakes = [mistake for mistake, is_made in wrong.items() if is_made]
+    return mistakes + (_mistakes_of_protocol(config) or mistakes_of_metrics(config))
 
 
 def _mistakes_of_protocol(config: Mapping[str, Any]) -> list[str]:
     """List the mistakes in ``eval_args``."""
-    arguments = config["eval_args"]
-    if not isinstance(arguments, dict):
-        example = "{'split': {'LS': 'valid_and_test'}, 'order': 'TO', 'mode': 'full'}"
-        return [f"`eval_args` must be a dictionary such as {example}, but is {short(arguments)} instead."]
-    keys = ["split", "order", "group_by", "mode"]
-    mistakes = [f"`eval_args` has no {key!r}, but {keys}." for key in arguments if key not in keys]
-    if not all(re.fullmatch(r"full|labeled|(uni|pop)\d+", mode) for mode in _modes(arguments)):
-        mistakes.append(
-            f"`eval_args` mode must be full, uni100, pop100 (any number) or labeled, but is {short(arguments['mode'])}."
-        )
-    split, files = arguments.get("split"), config.get("benchmark_filename")
+    if mistakes := _mistakes_within("eval_args", config["eval_args"], _EVAL_ARGS):
+        return mistakes
+    split, files = config["eval_args"].get("split"), config.get("benchmark_filename")
     if config["valid_users"] is not None and (files or split != {"LS": "valid_and_test"}):
-        mistakes.append(
+        return [
             "`valid_users` trains most users' validation items: `eval_args` split must be {'LS': 'valid_and_test'}, "
             f"but the split is {f'in the files {files}' if files else split}."
-        )
-    return mistakes or mistakes_of_split(split)
+        ]
+    return [] if split is None else mistakes_of_split(split)  # without one, the data set says what it knows
+
+
+def mistakes_of_split(split: Mapping[str, Any]) -> list[str]:
+    """List the mistakes in ``eval_args: {split: ...}``."""
+    mistakes = _mistakes_within("eval_args: split", split, _SPLITS)
+    return mistakes or _mistakes_within("eval_args: split: GT", split.get("GT", {}), _GLOBAL_TIME)
+
+
+def _mistakes_within(option: str, values: object, kinds: Mapping[str, Kind]) -> list[str]:
+    """List the mistakes in an option that is a dictionary."""
+    if not isinstance(values, dict):
+        return [f"`{option}` must be a dictionary of some of {[*kinds]}, but is {short(values)} instead."]
+    mistakes = [f"`{option}` has no {key!r}, but {[*kinds]}." for key in values if key not in kinds]
+    named = {f"{option}: {key}": kinds[key] for key in values if key in kinds}
+    return mistakes + misfits({f"{option}: {key}": value for key, value in values.items()}, named)
 
 
 def _modes(arguments: object) -> list[str]:
     mode = arguments.get("mode", "full") if isinstance(arguments, dict) else "full"
-    return list(dict.fromkeys(map(str, mode.values() if isinstance(mode, dict) else [mode])))
-
-
-def mistakes_of_split(split: object) -> list[str]:
-    """List the mistakes in ``eval_args: {split: ...}``."""
-    if split is None:
-        return []  # the data set says what it knows
-    if not isinstance(split, dict) or len(split) != 1:
-        return [f"`eval_args` split must be a dictionary such as {{'LS': 'valid_and_test'}}, but is {short(split)}."]
-    ((name, value),) = split.items()
-    if name == "GT":
-        return _mistakes_of_global_time(value)
-    kinds = ["valid_and_test", "valid_only", "test_only"]
-    if name == "LS" and value not in kinds:
-        return [f"`eval_args` split LS must be one of {kinds}, but is {short(value)}."]
-    if name in ("RS", "TS"):
-        if not isinstance(value, list) or len(value) != 3 or not all(map(real(0).accepts, value)) or sum(value) <= 0:
-            return [f"`eval_args` split {name} must have three ratios (train, valid, test), but is {short(value)}."]
-        return [] if value[0] > 0 else [f"`eval_args` split {name} leaves nothing to train on: {short(value)}."]
-    return []
-
-
-def _mistakes_of_global_time(rule: object) -> list[str]:
-    about = "`eval_args` split GT"
-    if not isinstance(rule, dict):
-        return [f"{about} must be a dictionary such as {{'quantile': 0.9}}, but is {rule!r}."]
-    mistakes = [f"{about} has no {name!r}, but {[*_GLOBAL_TIME]}." for name in rule if name not in _GLOBAL_TIME]
-    given = {name: kind for name, kind in _GLOBAL_TIME.items() if name in rule}
-    return mistakes + [f"{about}: {mistake}" for mistake in misfits(rule, given)]
-
-
-def _mistakes_of_intervals(config: Mapping[str, Any]) -> list[str]:
-    """List intervals that RecBole cannot read; it would leave them out and keep no row."""
-    intervals = {key: config.get(key) for key in ("user_inter_num_interval", "item_inter_num_interval")}
-    values = config.get("val_interval") or {}
-    if not isinstance(values, dict):
-        return [f"`val_interval` must be a dictionary such as {{'rating': '[3,inf)'}}, but is {values!r}."]
-    intervals |= {f"val_interval: {field}": value for field, value in values.items() if isinstance(value, str)}
-    stated = {key: value for key, value in intervals.items() if value not in (None, "None")}
-    return [mistake for key, value in stated.items() if (mistake := mistake_of_interval(key, value)) is not None]
-
-
-def mistake_of_interval(name: str, value: object) -> str | None:
-    """Say why a value is not an interval of numbers, or several; None if it is."""
-    if all(map(_is_interval, str(value).split(";"))):
-        return None
-    is_date = re.search(r"\d{4}-\d\d", str(value))
-    hint = " A date is written in Unix seconds: 2024-04-01 is 1711929600." if is_date else ""
-    return f"`{name}` must be intervals such as '[5,inf)' or '(0,1];[3,4)', but is {short(value)}.{hint}"
+    return [*map(str, mode.values() if isinstance(mode, dict) else [mode])]
 
 
 def _is_interval(text: str) -> bool:
@@ -221,39 +179,37 @@ def _is_interval(text: str) -> bool:
     return text[0] in "([" and text[-1] in ")]" and low <= high
 
 
-def mistakes_of_metrics(config: OptionValues) -> list[str]:
+def mistakes_of_metrics(config: Mapping[str, Any]) -> list[str]:
     """List the mistakes in ``metrics``, ``topk`` and ``valid_metric``, for any model, in words."""
     from recbole.evaluator.register import metrics_dict  # checks are imported where RecBole is not, too
 
-    metrics, topk, chosen = config["metrics"], config["topk"], str(config["valid_metric"])
-    metrics = [metrics] if isinstance(metrics, str) else metrics
-    topk = topk if isinstance(topk, (list, tuple)) else [topk]
-    if not isinstance(metrics, (list, tuple)) or not metrics:
-        return [f"`metrics` must be a list such as ['NDCG', 'MRR'], but is {short(metrics)}."]
-    if not topk or not all(map(whole(1).accepts, topk)):
-        return [f"`topk` must be a whole number from 1, or a list of these, but is {short(config['topk'])}."]
+    metrics, topk = map(_listed, (config["metrics"], config["topk"]))
     names = [str(metric).lower() for metric in metrics]
     known = sorted(kind.__name__ for kind in metrics_dict.values())
-    for name, metric in zip(names, metrics, strict=True):
-        if name not in metrics_dict:
-            near = "Hit" if name in ("hr", "hitrate", "hitratio") else nearest(name, known)
-            hint = f"; did you mean {near}?" if near else "."
-            return [f"`metrics`: {short(metric)} is not one of {known}{hint}"]
-    mistakes = []
-    single = [name in _SINGLE_SCORES for name in names]
+    kinds = {
+        "metrics": Kind(f"a list of some of {known}", lambda _: names != [] and metrics_dict.keys() >= {*names}),
+        "topk": Kind(
+            "a whole number from 1, or a list of these", lambda _: topk != [] and all(map(whole(1).accepts, topk))
+        ),
+    }
+    if mistakes := misfits(config, kinds):
+        return mistakes
     modes = _modes(config["eval_args"])
+    single = [name in _SINGLE_SCORES for name in names]
     if any(single) != all(single) or ("full" in modes and any(single)) or ("labeled" in modes and not all(single)):
         mistakes.append(
             f"`metrics` {short_list(metrics)} cannot be computed with `eval_args` mode {short_list(modes)}: AUC, "
             "LogLoss, MAE and RMSE stand alone and need labeled, uni100 or pop100; all others full, uni100 or pop100."
         )
-    name, _, k = chosen.partition("@")
-    if name.lower() not in names or k not in ([""] if name.lower() in _WITHOUT_K else map(str, topk)):
-        mistakes.append(
-            f"`valid_metric` must be one of `metrics` {short_list(metrics)} at one of `topk` {short_list(topk)}, but "
-            f"is {short(chosen)} instead."
-        )
-    return mistakes
+    ends = {name: [""] if name in ("gauc", *_SINGLE_SCORES) else [f"@{k}" for k in topk] for name in names}
+    choices = [f"{metric}{end}" for metric in metrics for end in ends[str(metric).lower()]]
+    wanted = f"one of {short_list(choices)}, by `metrics` and `topk`"
+    is_one = Kind(wanted, lambda value: str(value).lower() in map(str.lower, choices))
+    return mistakes + misfits(config, {"valid_metric": is_one})
+
+
+def _listed(value: object) -> list[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
 def is_known(name: str, known: Iterable[str] = ()) -> bool:
@@ -267,16 +223,13 @@ def unknown_names(written: Iterable[str], known: Iterable[str], refuse_all: bool
     Unless all are refused, as in a program of the user's own, those that are near no name of ours are noted in the log.
     """
     known = {*known}
-    ours = sorted({*OPTIONS, *known})
+    candidates = sorted({*OPTIONS, *known, *(known_to_recbole() if refuse_all else ())})
     mistakes, others = [], []
     for name in sorted(name for name in {*written} if not is_known(name, known)):
-        near = nearest(name.replace("-", "_"), ours)
-        if refuse_all:
-            near = near or nearest(name, sorted({*ours, *known_to_recbole()}))
-            hint = f"did you mean `{near}`?" if near else "neither RecBole nor BERT4Rec has an option of this name."
-            mistakes.append(f"`{name}`: {hint}")
-        elif near:
+        if near := nearest(name.replace("-", "_"), candidates):
             mistakes.append(f"`{name}`: did you mean `{near}`?")
+        elif refuse_all:
+            mistakes.append(f"`{name}`: neither RecBole nor BERT4Rec has an option of this name.")
         else:
             others.append(name)
     if others:

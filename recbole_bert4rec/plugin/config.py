@@ -7,6 +7,7 @@ checks by the hooks.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from copy import deepcopy
@@ -25,7 +26,6 @@ from recbole_bert4rec.checkpoints import is_plain, without_places
 from recbole_bert4rec.options.checks import (
     is_known,
     known_to_every_model,
-    mistakes_of_another_model,
     mistakes_of_options,
     take_numbers,
     unknown_names,
@@ -242,11 +242,8 @@ def check_options(recboles: Callable[[Config], None], config: Config) -> None:
     if final["MODEL_TYPE"] == ModelType.SEQUENTIAL and isinstance(arguments, dict):
         final["eval_args"] = {**SEQUENTIAL_SPLIT, **arguments}
     written = _understood(config)
-    if is_ours(model_class):
-        mistakes = mistakes_of_options(final, written, config.internal_config_dict)
-    else:
-        mistakes = misfits(final, getattr(model_class, "option_kinds", {}))  # GRU4RecPlus has some of its own
-        mistakes += mistakes_of_another_model(final, written, config.internal_config_dict)
+    mistakes = misfits(final, getattr(model_class, "option_kinds", {}))  # GRU4RecPlus has some of its own
+    mistakes += mistakes_of_options(final, written, config.internal_config_dict, is_ours(model_class))
     if not final.get("allow_unknown"):  # a checkpoint's were accepted when it was made
         new = written - _layers(config).stored.keys()
         mistakes += unknown_names(new, known_to(config), refuse_all=isinstance(config, PluginConfig))
@@ -295,7 +292,7 @@ def _plain(value: object) -> object:
 def refuse(config: Config, mistakes: Iterable[str]) -> None:
     """Refuse a configuration with mistakes, each of which begins with the name of the option, in backticks."""
     layers = _layers(config)
-    if lines := [layers.where(mistake.partition("`")[2].partition("`")[0]) + mistake for mistake in mistakes]:
+    if lines := [layers.where(re.split("[`:]", mistake)[1]) + mistake for mistake in mistakes]:
         raise UserError(f"the configuration of {config.model} has mistakes:\n  " + "\n  ".join(lines))
 
 

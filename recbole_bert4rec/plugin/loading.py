@@ -24,7 +24,8 @@ from recbole_bert4rec.logs.atomic import (
 )
 from recbole_bert4rec.logs.conversion import folder_read, has_quotes, read_record
 from recbole_bert4rec.logs.reader import keeping_ids, read_columns, without_quotes
-from recbole_bert4rec.options.checks import mistake_of_interval
+from recbole_bert4rec.options.checks import INTERVALS
+from recbole_bert4rec.options.kinds import misfits
 from recbole_bert4rec.plugin.config import PluginConfig
 from recbole_bert4rec.plugin.split import build_by_global_time, splits_by_global_time
 from recbole_bert4rec.system.errors import UserError, short, short_list
@@ -100,8 +101,8 @@ class CheckedLoading(Dataset):
                 raise UserError(f"`{name}`: a row has several values, by which RecBole cannot filter; leave it out")
             if kind == FeatureType.TOKEN:
                 _check_texts(self, name, field, wanted)
-            elif mistake := mistake_of_interval(name, wanted):
-                raise UserError(mistake)
+            elif mistakes := misfits({name: wanted}, {name: INTERVALS}):
+                raise UserError(*mistakes)
         super()._filter_by_field_value()
 
     def _benchmark_presets(self) -> None:

@@ -68,7 +68,7 @@ MISTAKES: list[tuple[list[tuple[Any, ...]], str, dict[str, Any], str]] = [
     (ROWS, HEADER, {**evaluated(mode="labeled"), "metrics": ["AUC"], "valid_metric": "AUC"}, "'label'"),
     (ROWS, HEADER, {**evaluated(mode="uni7"), **THREE, "candidates": "paper"}, " 7 candidates.* 3 items"),
     (ROWS, HEADER, evaluated(split={"LS": "valid_and_test"}, order="RO"), "order must be TO"),
-    (ROWS, HEADER, evaluated(split={"KF": 5}), r"split \{'KF': 5\}"),
+    (ROWS, HEADER, evaluated(split={"RS": [8, 1, 1]}, group_by="item"), "group_by 'item'"),
     (SHORT, HEADER, {}, "valid part .* 4 interactions"),
     (SHORT, HEADER, evaluated(split={"LS": "test_only"}), "test part"),
     ([(f"u{u}", f"i{u}", 1) for u in range(15)], HEADER, {}, "train part"),
