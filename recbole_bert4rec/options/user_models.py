@@ -12,6 +12,7 @@ import inspect
 import os
 import re
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeGuard
 
@@ -22,7 +23,7 @@ from recbole_bert4rec.system.errors import UserError, reason_of, short
 SHIPPED = {"GRU4RecPlus": "recbole_bert4rec.plugin.baselines"}
 """Models that come with the package besides BERT4Rec, and their modules; each has RecBole's trainer and checkpoints."""
 _KNOWN: dict[str, type] = {}
-"""The classes that the user has named in this process, by their names."""
+"""The classes that the user has named in this process, by their names; none by the name of another model."""
 Model = str | type
 """A model by its name or its class; a class of the user's own may have the name of a model of RecBole."""
 _OTHERS = {"recbole", "recbole_bert4rec", "torch", *sys.stdlib_module_names} - {"__main__"}
@@ -37,14 +38,15 @@ def known_as(model: Model) -> str:
 def chosen(model: Model) -> Model:
     """Return the class of a model that the user gives or writes as ``module:Class``, or else RecBole's name of it."""
     if isinstance(model, str) and ":" not in model:
-        return class_of(model) or model
+        return _KNOWN.get(model, model)
     model_class = _imported(model) if isinstance(model, str) else model
     if isinstance(model_class, type) and (name := _name_in_recbole(model_class)) is not None:
         return name
     if not _is_model(model_class):
         named = model if isinstance(model, str) else f"model={short(model)}"
         raise UserError(f"{named} is not a model of RecBole; a model is a subclass of BERT4Rec or of one of RecBole's")
-    _KNOWN[model_class.__name__] = model_class
+    if model_class.__name__ not in models_of_others():
+        _KNOWN[model_class.__name__] = model_class
     return model_class
 
 
@@ -56,17 +58,12 @@ def named_in_file(model: str, where: str) -> Model:
             f"{where} names the model {model}; importing it runs its module, so name it yourself: --model={model}, or "
             "model=CLASS in Python"
         )
-    return class_of(name) or name
+    return _KNOWN.get(name, name)
 
 
 def class_name(model: Model) -> str:
     """Return the name of a class that may be written ``module:Class``."""
     return model.rpartition(":")[2] if isinstance(model, str) else model.__name__
-
-
-def class_of(name: str) -> type | None:
-    """Return a class of the user's own by its name; None for other models, one with the name of a class among them."""
-    return _KNOWN[name] if name in _KNOWN and name not in models_of_others() else None
 
 
 def known_models() -> set[str]:
@@ -81,15 +78,13 @@ def models_of_others() -> set[str]:
 
 
 def _lineage(model: Model) -> tuple[type, ...]:
-    model_class = class_of(model) if isinstance(model, str) else model
-    return () if model_class is None else model_class.__mro__
+    model = _KNOWN.get(model, model) if isinstance(model, str) else model
+    return () if isinstance(model, str) else model.__mro__
 
 
 def parent_of(model: Model) -> str:
     """Return the nearest model of RecBole or of this package that a model comes from, or else its own name."""
-    return next(
-        filter(None, map(_name_in_recbole, _lineage(model))), model if isinstance(model, str) else model.__name__
-    )
+    return next(filter(None, map(_name_in_recbole, _lineage(model))), class_name(model))
 
 
 def is_ours(model: Model) -> bool:
@@ -100,13 +95,12 @@ def is_ours(model: Model) -> bool:
 
 def source_of(model: Model) -> str:
     """Return ``module:Class`` of a model of the user's own, as a checkpoint has it; names of others as they are."""
-    model_class = class_of(model) if isinstance(model, str) else model
-    if model_class is None or _name_in_recbole(model_class) is not None:
-        return model if isinstance(model, str) else model.__name__
-    return f"{model_class.__module__}:{model_class.__name__}"
+    name, lineage = class_name(model), _lineage(model)
+    is_named = not lineage or _name_in_recbole(lineage[0]) is not None
+    return name if is_named else f"{lineage[0].__module__}:{name}"
 
 
-def importable(model: str | type) -> str:
+def importable(model: Model) -> str:
     """Return the name of a model for another process: ``module:Class``, or the name of a model of RecBole."""
     model = chosen(model)
     if isinstance(model, type) and (model.__module__ == "__main__" or model.__qualname__ != model.__name__):
@@ -119,9 +113,9 @@ def importable(model: str | type) -> str:
 
 def property_files(model: Model) -> list[Path]:
     """Return the user's own files of defaults: ``CLASS.yaml`` beside the module of each class, the parents' first."""
-    modules = [(parent, getattr(sys.modules.get(parent.__module__), "__file__", None)) for parent in _own(model)]
-    files = [Path(file).with_name(f"{parent.__name__}.yaml") for parent, file in reversed(modules) if file]
-    return [file for file in files if file.is_file()]
+    modules = ((parent, getattr(sys.modules.get(parent.__module__), "__file__", None)) for parent in _own(model))
+    files = (Path(file).with_name(f"{parent.__name__}.yaml") for parent, file in modules if file)
+    return [file for file in files if file.is_file()][::-1]
 
 
 def options_read_by(model: Model) -> set[str]:
@@ -143,10 +137,8 @@ def _own(model: Model) -> list[type]:
 def _sources(model: Model) -> list[str]:
     sources = []
     for parent in _own(model):
-        try:
+        with suppress(OSError, TypeError):  # typed at a prompt
             sources.append(inspect.getsource(parent))
-        except (OSError, TypeError):  # typed at a prompt
-            sources.append("")
     return sources
 
 
