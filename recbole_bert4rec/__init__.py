@@ -7,70 +7,46 @@ losses and data preparation (``core``) work where it is not installed.
 from __future__ import annotations
 
 import importlib
-import sys
 import warnings
 from typing import TYPE_CHECKING
 
-from recbole_bert4rec.system.constants import INSTALL_RECBOLE, OLDEST_PYTHON
-from recbole_bert4rec.system.errors import UserError
+from recbole_bert4rec.system.constants import INSTALL_RECBOLE
+from recbole_bert4rec.system.errors import UserError as UserError
 from recbole_bert4rec.system.when_imported import WhenImported
 
 if TYPE_CHECKING:
-    from recbole_bert4rec.comparison.compare import compare
-    from recbole_bert4rec.comparison.comparison import Comparison
-    from recbole_bert4rec.plugin.callbacks import Callback, StopTraining
-    from recbole_bert4rec.plugin.model import BERT4Rec
-    from recbole_bert4rec.recommend.appending import append_items
-    from recbole_bert4rec.recommend.exported import ExportedModel
-    from recbole_bert4rec.recommend.opened import load
-    from recbole_bert4rec.recommend.recommender import Recommender
-    from recbole_bert4rec.training.request import RunRequest, RunResult
-    from recbole_bert4rec.training.run import run
-    from recbole_bert4rec.tuning.tune import SearchRequest, tune
+    from recbole_bert4rec.comparison.compare import compare as compare
+    from recbole_bert4rec.comparison.comparison import Comparison as Comparison
+    from recbole_bert4rec.plugin.callbacks import Callback as Callback
+    from recbole_bert4rec.plugin.callbacks import StopTraining as StopTraining
+    from recbole_bert4rec.plugin.model import BERT4Rec as BERT4Rec
+    from recbole_bert4rec.recommend.appending import append_items as append_items
+    from recbole_bert4rec.recommend.exported import ExportedModel as ExportedModel
+    from recbole_bert4rec.recommend.opened import load as load
+    from recbole_bert4rec.recommend.recommender import Recommender as Recommender
+    from recbole_bert4rec.training.request import RunRequest as RunRequest
+    from recbole_bert4rec.training.request import RunResult as RunResult
+    from recbole_bert4rec.training.run import run as run
+    from recbole_bert4rec.tuning.tune import SearchRequest as SearchRequest
+    from recbole_bert4rec.tuning.tune import tune as tune
 
 __version__ = "0.3.0"
-_PLACES = {
-    "BERT4Rec": "recbole_bert4rec.plugin.model",
-    "Callback": "recbole_bert4rec.plugin.callbacks",
-    "Comparison": "recbole_bert4rec.comparison.comparison",
-    "ExportedModel": "recbole_bert4rec.recommend.exported",
-    "Recommender": "recbole_bert4rec.recommend.recommender",
-    "RunRequest": "recbole_bert4rec.training.request",
-    "RunResult": "recbole_bert4rec.training.request",
-    "SearchRequest": "recbole_bert4rec.tuning.tune",
-    "StopTraining": "recbole_bert4rec.plugin.callbacks",
-    "append_items": "recbole_bert4rec.recommend.appending",
-    "compare": "recbole_bert4rec.comparison.compare",
-    "load": "recbole_bert4rec.recommend.opened",
-    "run": "recbole_bert4rec.training.run",
-    "tune": "recbole_bert4rec.tuning.tune",
+_NAMES = {
+    "comparison.compare": ("compare",),
+    "comparison.comparison": ("Comparison",),
+    "plugin.callbacks": ("Callback", "StopTraining"),
+    "plugin.model": ("BERT4Rec",),
+    "recommend.appending": ("append_items",),
+    "recommend.exported": ("ExportedModel",),
+    "recommend.opened": ("load",),
+    "recommend.recommender": ("Recommender",),
+    "training.request": ("RunRequest", "RunResult"),
+    "training.run": ("run",),
+    "tuning.tune": ("SearchRequest", "tune"),
 }
+_PLACES = {name: f"recbole_bert4rec.{module}" for module, names in _NAMES.items() for name in names}
 """Modules of the public names; each is imported when it is first asked for."""
-_WITHOUT_RECBOLE = ("ExportedModel", "Recommender", "append_items", "load")
-__all__ = [
-    "BERT4Rec",
-    "Callback",
-    "Comparison",
-    "ExportedModel",
-    "Recommender",
-    "RunRequest",
-    "RunResult",
-    "SearchRequest",
-    "StopTraining",
-    "UserError",
-    "__version__",
-    "append_items",
-    "compare",
-    "load",
-    "run",
-    "tune",
-]
-
-if sys.version_info[:2] < OLDEST_PYTHON:
-    raise ImportError(
-        f"recbole_bert4rec needs Python {'.'.join(map(str, OLDEST_PYTHON))} or later, but this is "
-        f"{sys.version.split()[0]}"
-    )
+__all__ = ["UserError", "__version__", *_PLACES]
 
 
 def _register() -> Exception | None:
@@ -96,7 +72,7 @@ def _import_public(name: str) -> object:
     """Return the public function of this name."""
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if name not in _WITHOUT_RECBOLE and (failure := _register()) is not None:
+    if not _PLACES[name].startswith("recbole_bert4rec.recommend.") and (failure := _register()) is not None:
         raise ImportError(
             f"recbole_bert4rec.{name} needs RecBole, which cannot be imported ({failure}); install it with "
             f"`{INSTALL_RECBOLE}`. `python -m recbole_bert4rec doctor` says what is missing"
