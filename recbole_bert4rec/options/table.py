@@ -51,14 +51,8 @@ WORDS = {
 """Words for how an option is treated."""
 
 
-class _RecBoles:
-    """The default is RecBole's own; our property file leaves it out."""
-
-    def __repr__(self) -> str:
-        return "RecBole's"
-
-
-RECBOLES = _RecBoles()
+RECBOLES = "RecBole's"
+"""Stands for a default of RecBole's own, which our property file leaves out."""
 Needs = tuple[str, tuple[str, ...]]
 """Another option, and its values with which an option means something."""
 
@@ -91,14 +85,14 @@ def of_log(kind: Kind, default: Any = None) -> Callable[[str], Option]:
     return opt(default, kind, "ours all unsearched inert")
 
 
-def _is_clipping(value: object) -> bool:
-    """Tell whether a value is keyword arguments of torch's ``clip_grad_norm_``."""
-    if not isinstance(value, dict) or "max_norm" not in value or set(value) - {"max_norm", "norm_type"}:
-        return False
-    return all(map(real(0, brackets="()").accepts, value.values()))
-
-
-_CLIPPING = Kind("a dictionary such as {'max_norm': 5.0}", _is_clipping)
+_CLIPPING = Kind(
+    "a dictionary such as {'max_norm': 5.0}",
+    lambda value: (
+        isinstance(value, dict)
+        and {"max_norm"} <= {*value} <= {"max_norm", "norm_type"}  # what torch's clip_grad_norm_ takes
+        and all(map(real(0, brackets="()").accepts, value.values()))
+    ),
+)
 _CLOZE: Needs = ("objective", ("cloze",))
 _SAMPLED: Needs = ("loss_type", SAMPLED_LOSSES)
 

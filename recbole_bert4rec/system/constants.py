@@ -35,8 +35,6 @@ SUPPORTED_RECBOLE = "1.2.1"
 INSTALL_RECBOLE = f"pip install --no-deps recbole=={SUPPORTED_RECBOLE}"
 """Without RecBole's own requirements: they allow no Ray after 2.6.3, which Python 3.12 cannot install."""
 
-OLDEST_PYTHON = (3, 11)
-
 UNCALIBRATED_LOSSES = ("BCE", "gBCE")
 """Losses that do not correct for how negatives are drawn."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.resources
-import importlib.util
 import os
 import platform
 import re
@@ -17,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recbole_bert4rec.system.errors import UserError, nearest
+from recbole_bert4rec.system.errors import UserError
 
 if TYPE_CHECKING:
     from importlib.abc import Traversable
@@ -130,7 +129,7 @@ def shipped(kind: str) -> Traversable:
 
 def folder_of_recbole() -> Path:
     """The folder of RecBole's package; it is not imported."""
-    spec = importlib.util.find_spec("recbole")
+    spec = find_spec("recbole")
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError("No module named 'recbole'", name="recbole")
     return Path(spec.origin).parent
@@ -144,6 +143,4 @@ def find_config(name: str, kind: str = "recipe") -> str:
     if os.sep not in name and file.is_file():
         return str(file)
     known = sorted(entry.name for entry in shipped(kind).iterdir())
-    near = nearest(name, known)
-    hint = f"did you mean {near}?" if near else f"the names of properties/{kind} are {', '.join(known)}"
-    raise UserError(f"there is no file {name}; {hint}")
+    raise UserError(f"there is no file {name}; the names of properties/{kind} are {', '.join(known)}")

@@ -36,7 +36,7 @@ def reason_of(error: BaseException) -> str:
 
 
 _REPR = reprlib.Repr()
-_REPR.maxstring = _REPR.maxother = 60
+_REPR.maxstring, _REPR.maxother, _REPR.maxlist = 60, 60, 20
 
 
 def short(value: object) -> str:
@@ -46,6 +46,4 @@ def short(value: object) -> str:
 
 def short_list(names: Iterable[str]) -> str:
     """Return names as an error message shows them: not more than twenty."""
-    every = list(names)
-    shown = ", ".join(map(short, every[:20]))
-    return f"[{shown}, ...]" if len(every) > 20 else f"[{shown}]"
+    return short(list(names))

@@ -24,6 +24,8 @@ def check_output(flag: str, path: str | os.PathLike[str], endings: tuple[str, ..
     target, folder = Path(path), Path(path).resolve()
     if endings:
         folder = folder.parent
+        there = target.iterdir() if target.is_dir() and not target.suffix else [target] if target.exists() else []
+        others = (one for one in there if one.suffix != ".parquet" or not one.is_file())
         if target.suffix not in endings:
             or_folder = ", or name a folder" if "" in endings else ""
             raise UserError(f"{flag} must end in {' or '.join(filter(None, endings))}{or_folder}, but is {short(path)}")
@@ -31,7 +33,7 @@ def check_output(flag: str, path: str | os.PathLike[str], endings: tuple[str, ..
             raise UserError(f"{flag}={path}: folder {folder} does not exist")
         if target.suffix and target.is_dir():
             raise UserError(f"{flag}={path} is a folder; name a file")
-        if not target.suffix and (other := _no_parquet(target)) is not None:
+        if not target.suffix and (other := next(others, None)) is not None:
             raise UserError(f"{flag}={path} would replace {other}, which is no .parquet file; name a new folder")
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -39,12 +41,6 @@ def check_output(flag: str, path: str | os.PathLike[str], endings: tuple[str, ..
             pass
     except OSError as error:
         raise UserError(f"{flag}: folder {folder} cannot be written to: {why(error)}") from error
-
-
-def _no_parquet(path: Path) -> Path | None:
-    """Return a path that is not a .parquet file: the path itself, or one in the folder; None if all are."""
-    there = path.iterdir() if path.is_dir() else [path] if path.exists() else []
-    return next((one for one in there if one.suffix != ".parquet" or not one.is_file()), None)
 
 
 def refuse_same(flag: str, path: str, source_flag: str, source: str) -> None:
@@ -69,8 +65,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
         yield temporary
         _flush(temporary, os.O_RDWR)
         os.replace(temporary, path)
-        if os.name == "posix":  # Windows opens no folders
-            _flush(path.parent, os.O_RDONLY)
+        _flush(path.parent, os.O_RDONLY)
     except OSError as error:
         before = "; the file that was there before is unchanged" if os.path.isfile(path) else ""
         raise UserError(f"{path} cannot be written: {why(error)}{before}") from error
@@ -87,8 +82,7 @@ def keep_folder(folder: Path, path: Path) -> None:
         _flush(file, os.O_RDWR)
     path.parent.mkdir(parents=True, exist_ok=True)
     os.rename(folder, path)
-    if os.name == "posix":
-        _flush(path.parent, os.O_RDONLY)
+    _flush(path.parent, os.O_RDONLY)
 
 
 def _flush(path: Path, access: int) -> None:

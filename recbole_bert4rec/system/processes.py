@@ -9,8 +9,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,8 +28,6 @@ _GUARD = (
     "a process that is being started imported this program, which would begin again in it: put its calls of run(), "
     'compare() and tune() under if __name__ == "__main__": (docs/api.md has an example)'
 )
-_pipe: Connection
-"""In a process that was started: leads to the one that listens."""
 
 
 class FailedError(Exception):
@@ -76,7 +73,7 @@ class Worker:
 
     def __init__(self, log: Path | None = None) -> None:
         self._log = log
-        self._pool: ProcessPoolExecutor | None = None
+        self._pipe: Connection | None = None
 
     def run(
         self,
@@ -86,54 +83,49 @@ class Worker:
         tick: Callable[[], None] = lambda: None,
     ) -> Any:
         """Return ``work(*arguments, report)``; ``news`` gets what it reports, and ``tick`` is called every second."""
-        try:
-            future = self._begin(work, arguments)
-            while self._pipe.poll(1.0) or not future.done():
+        pipe = self._pipe or self._begin()
+        with suppress(OSError):  # the process has died already, as recv will find
+            pipe.send((work, arguments))
+        while True:
+            while not pipe.poll(1.0):
                 tick()
-                try:
-                    message = self._pipe.recv() if self._pipe.poll() else ()
-                except (EOFError, OSError):  # the process has died, perhaps while it said something
-                    break
-                if message is None:
-                    break
-                for content in message:
-                    news(content)
-            return future.result()
-        except UserError as error:
-            raise FailedError(reason_of(error)) from error
-        except FailedError:
-            self._end()
-            raise
-        except BrokenProcessPool:
-            self._end()
-            if self.process.exitcode == _NO_GUARD:
-                raise UserError(_GUARD) from None
-            raise DiedError(_death_of(self.process.exitcode)) from None
+            try:
+                message = pipe.recv()
+            except (EOFError, OSError):  # the process has died, perhaps while it said something
+                self._end()
+                if self.process.exitcode == _NO_GUARD:
+                    raise UserError(_GUARD) from None
+                raise DiedError(_death_of(self.process.exitcode)) from None
+            if isinstance(message, FailedError):
+                self._end()
+                raise message
+            is_news, content = message
+            if not is_news:
+                return content
+            news(content)
 
-    def _begin(self, work: Callable[..., Any], arguments: tuple[object, ...]) -> Future[Any]:
-        """Begin a piece of work, in a new process unless one waits for it."""
+    def _begin(self) -> Connection:
         with deferred():
-            if self._pool is None:
-                self._pipe, self._theirs = CONTEXT.Pipe(duplex=False)
-                self._pool = ProcessPoolExecutor(1, CONTEXT, _prepare, (self._theirs, self._log))
-            future = self._pool.submit(_do, work, arguments, self._log is not None)
-            (self.process,) = self._pool._processes.values()  # nothing public tells how a process ended
-            self._theirs.close()  # so that the process's death ends the pipe
-        return future
+            pipe, theirs = CONTEXT.Pipe()
+            self.process = CONTEXT.Process(target=_serve, args=(theirs, self._log))
+            self.process.start()
+            self._pipe = pipe
+            theirs.close()  # so that the process's death ends the pipe
+        return pipe
 
     def _end(self) -> None:
-        """Let the process finish; one that was asked to end may save its work and tell so."""
-        if self._pool is not None:
-            self._pool.shutdown()
+        if self._pipe is not None:
             self._pipe.close()
-            self._pool = None
+            self._pipe = None
+            self.process.join()
 
     def __enter__(self) -> Worker:
         return self
 
     def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
-        if error is not None and self._pool is not None:
+        if error is not None and self._pipe is not None:
             self.process.terminate()
+            self.process.join()  # while it can still report: it may save its work first
         self._end()
 
 
@@ -143,29 +135,23 @@ def in_own_process(work: Callable[..., Any], *arguments: object, log: Path, **li
         return worker.run(work, *arguments, **listeners)
 
 
-def _prepare(pipe: Connection, log: Path | None) -> None:
-    """Let this process be ready for its first piece of work."""
-    global _pipe
-    _pipe = pipe
+def _serve(pipe: Connection, log: Path | None) -> None:
+    """Do in this process what comes through the pipe, until something goes wrong or the pipe is closed."""
     end_with_parent()
     if log is not None:
         with open(log, "wb", buffering=0) as file:
             for stream in (sys.stdout, sys.stderr):
                 os.dup2(file.fileno(), stream.fileno())
-
-
-def _do(work: Callable[..., Any], arguments: tuple[object, ...], logged: bool) -> Any:
-    """Do a piece of work in this process, and tell through the pipe what it reports and that it is over."""
-    try:
-        with handled((signal.SIGTERM,)):
-            return work(*arguments, lambda news: _pipe.send((news,)))
-    except UserError:
-        raise
-    except Interrupted as stop:
-        raise DiedError(_death_of(-stop.number)) from None
-    except BaseException as error:  # which may be of a type that no other process can read
-        if logged:
-            traceback.print_exc()
-        raise FailedError(reason_of(error)) from None
-    finally:
-        _pipe.send(None)
+    with suppress(EOFError):
+        while True:
+            work, arguments = pipe.recv()
+            try:
+                with handled((signal.SIGTERM,)):
+                    result = work(*arguments, lambda news: pipe.send((True, news)))
+            except Interrupted as stop:
+                return pipe.send(DiedError(_death_of(-stop.number)))
+            except BaseException as error:  # which may be of a type that no other process can read
+                if log is not None and not isinstance(error, UserError):
+                    traceback.print_exc()
+                return pipe.send(FailedError(reason_of(error)))
+            pipe.send((False, result))

@@ -27,16 +27,18 @@ def add(number: int, more: int, report: Callable[[Any], None]) -> tuple[int, int
     return number + more, os.getpid()
 
 
-def test_one_process_does_all_the_work_and_goes_on_after_a_refusal() -> None:
+def test_one_process_does_all_the_work_until_something_goes_wrong() -> None:
     news: list[Any] = []
     with Worker() as worker:
         first, process = worker.run(add, 1, 10, news=news.append)
+        second, same = worker.run(add, 2, 10, news=news.append)
         with pytest.raises(FailedError, match=r"^refused in two lines$"):
             worker.run(add, -1, 10, news=news.append)
-        second, same = worker.run(add, 2, 10, news=news.append)
-    assert (first, second, process) == (11, 12, same)
+        assert not worker.process.is_alive()
+        third, _ = worker.run(add, 3, 10, news=news.append)
+    assert (first, second, third, process) == (11, 12, 13, same)
     assert process != os.getpid()
-    assert news == ["adding 1", "adding -1", "adding 2"]
+    assert news == ["adding 1", "adding 2", "adding -1", "adding 3"]
     assert not worker.process.is_alive()
 
 
