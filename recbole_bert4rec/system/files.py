@@ -105,18 +105,16 @@ def locked(lock: Path, program: str, flag: str, target: Path) -> Iterator[None]:
     """Keep all other processes out that lock the same file."""
     from filelock import FileLock, Timeout  # exported models are asked without it
 
-    try:
-        lock.parent.mkdir(parents=True, exist_ok=True)
-        lock.touch()
-    except OSError as error:
-        raise UserError(f"{flag}={target}: {lock.parent} is no folder that can be written to: {why(error)}") from error
     file_lock = FileLock(lock)
     try:
+        lock.parent.mkdir(parents=True, exist_ok=True)
         file_lock.acquire(timeout=0)
     except Timeout as error:
         raise UserError(
             f"another {program} is writing {target}; wait until it ends, or write elsewhere by {flag}"
         ) from error
+    except OSError as error:
+        raise UserError(f"{flag}={target}: {lock.parent} is no folder that can be written to: {why(error)}") from error
     try:
         yield
     finally:
