@@ -43,7 +43,7 @@ INTERVALS = Kind(
 )
 _RECBOLES = {
     "rm_dup_inter": or_null(one_of("first", "last")),
-    **dict.fromkeys(("threshold", "unused_col", "val_interval"), _DICTIONARY),
+    **dict.fromkeys(("threshold", "unused_col", "val_interval", "train_neg_sample_args"), _DICTIONARY),
     **dict.fromkeys(("user_inter_num_interval", "item_inter_num_interval"), or_null(INTERVALS)),
 }
 """Options of RecBole's whose default does not tell what they take."""
@@ -82,31 +82,29 @@ def mistakes_of_options(
     """
     of_all = sorted(FOLLOWED_BY_ALL.intersection(written))
     kinds = _KINDS if ours else {name: _KINDS[name] for name in of_all if config.get(name) is not None}
-    others = {name for name in written if name not in kinds or OPTIONS[name].default is RECBOLES}
-    stated = sorted(name for name in others if config.get(name) != "None")  # which RecBole takes for null
-    types = {name: _RECBOLES.get(name, _like(defaults.get(name))) for name in stated}
-    mistakes = misfits(config, kinds) or misfits(config, types)
+    others = sorted(name for name in written if name not in kinds or OPTIONS[name].default is RECBOLES)
+    mistakes = misfits(config, kinds) or misfits(config, {name: _recboles(name, defaults) for name in others})
     return mistakes or (mistakes_between(config) if ours else mistakes_of_metrics(config))
 
 
 def take_numbers(config: MutableMapping[str, Any], written: Iterable[str], defaults: Mapping[str, Any]) -> None:
-    """Replace texts such as ``16`` by their value, and 1.0 by 1, where an option only takes that.
+    """Replace texts such as ``16`` and ``None`` by their value, and 1.0 by 1, where an option only takes that.
 
     RecBole's options, and those of a user's own model, take what is like their default.
     """
     for name in {*written} & config.keys():
-        value, default = config[name], defaults.get(name)
+        value = config[name]
         number = literal(value.strip()) if isinstance(value, str) else value
         if isinstance(number, float) and number.is_integer():
             number = int(number)
-        kinds = (_KINDS.get(name, _ANYTHING), _like(default))
+        kinds = (_KINDS.get(name, _ANYTHING), _recboles(name, defaults))
         misfit = any(not kind.accepts(value) and kind.accepts(number) for kind in kinds)
-        if misfit or type(number) is type(default) is int:
+        if misfit or type(number) is type(defaults.get(name)) is int:
             config[name] = number
 
 
-def _like(default: object) -> Kind:
-    return next(kind for types, kind in _TYPES.items() if isinstance(default, types))
+def _recboles(name: str, defaults: Mapping[str, Any]) -> Kind:
+    return _RECBOLES.get(name) or next(kind for types, kind in _TYPES.items() if isinstance(defaults.get(name), types))
 
 
 def mistakes_between(config: Mapping[str, Any]) -> list[str]:

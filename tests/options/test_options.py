@@ -24,9 +24,10 @@ from recbole_bert4rec.options.table import (
     default,
     opt,
 )
+from recbole_bert4rec.plugin.config import Layers, PluginConfig
 from recbole_bert4rec.system.environment import shipped
 from recbole_bert4rec.system.errors import UserError
-from tests.helpers.runs import make_config
+from tests.helpers.runs import QUIET, make_config
 
 DEFAULTS: dict[str, Any] = {**make_config().final_config_dict}
 
@@ -266,7 +267,7 @@ def test_what_does_not_go_together_or_cannot_be_evaluated_is_named(changes: dict
         {"metrics": "mrr"},
         {"metrics": ["AUC"], "valid_metric": "auc", "eval_args": {"mode": "labeled"}},
         {"user_inter_num_interval": "[+5,Infinity)", "item_inter_num_interval": "[1_000,INF)"},
-        {"user_inter_num_interval": "None"},
+        {"user_inter_num_interval": None},
     ],
     ids=str,
 )
@@ -286,6 +287,14 @@ def test_what_recbole_understands_is_no_mistake(change: dict[str, Any]) -> None:
 )
 def test_texts_and_floats_are_the_numbers_that_an_option_takes(model: str, option: str, text: Any, value: Any) -> None:
     assert make_config(model, **{option: text})[option] == value
+
+
+@pytest.mark.parametrize("model", ["BERT4Rec", "SASRec"])
+def test_none_in_a_file_is_null_as_recbole_spells_it(model: str) -> None:
+    files = (dict.fromkeys(("val_interval", "user_inter_num_interval", "train_neg_sample_args"), "None"),)
+    config = PluginConfig(model, "ml-100k", Layers(files=files, options=QUIET))
+    assert config["val_interval"] is config["user_inter_num_interval"] is None
+    assert config["train_neg_sample_args"]["distribution"] == "none"
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
