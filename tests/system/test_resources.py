@@ -1,4 +1,4 @@
-"""Files that are shipped are found installed or not, and near names are offered."""
+"""Files that are shipped are found installed or not, and other names get the list of all."""
 
 from __future__ import annotations
 
