@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import inspect
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -62,6 +63,7 @@ class Hook(NamedTuple):
         line: RecBole's file and line.
         why: the reason. Default: the docstring of the function.
         wraps: whether ``value`` is called with RecBole's own.
+        fault: what RecBole's file says that needs the change; where it does not, a later RecBole has mended it.
     """
 
     owner: str
@@ -70,6 +72,13 @@ class Hook(NamedTuple):
     line: str
     why: str = ""
     wraps: bool = False
+    fault: str = ""
+
+    def is_needed(self) -> bool:
+        """Tell whether the installed RecBole has the fault."""
+        is_call = "." in self.name and self.owner != "sys:modules"
+        fault = f"{self.name}(" if is_call else self.fault
+        return not fault or fault in inspect.getsource(importlib.import_module(self.owner.partition(":")[0]))
 
     @property
     def reason(self) -> str:
@@ -155,7 +164,14 @@ HOOKS += [
 HOOKS += [
     Hook(_CONFIG, "_load_internal_config_dict", load_defaults, "config/configurator.py:242", wraps=True),
     Hook(_CONFIG, "_set_default_parameters", check_options, "config/configurator.py:327", wraps=True),
-    Hook(_CONFIG, "compatibility_settings", compat.compatibility_settings, "config/configurator.py:630", wraps=True),
+    Hook(
+        _CONFIG,
+        "compatibility_settings",
+        compat.compatibility_settings,
+        "config/configurator.py:630",
+        wraps=True,
+        fault="np.float = np.float_",
+    ),
     Hook("recbole.data.utils", "get_dataloader", get_dataloader, "data/utils.py:241", wraps=True),
     Hook("recbole.data.utils", "create_samplers", create_samplers, "data/utils.py:333", wraps=True),
     Hook(_QUICK_START, "run_recboles", run_recboles, "quick_start/quick_start.py:84"),
@@ -163,7 +179,14 @@ HOOKS += [
     Hook(_QUICK_START, "load_data_and_model", compat.load_data_and_model, "quick_start/quick_start.py:250"),
     Hook(_QUICK_START, "tune.report", compat.report, "quick_start/quick_start.py:223"),
     Hook("recbole.trainer.trainer", "torch.load", compat.load_checkpoint, "trainer/trainer.py:583"),
-    Hook("recbole.trainer:Trainer", "_save_checkpoint", compat.save_and_remember, "trainer/trainer.py:308", wraps=True),
+    Hook(
+        "recbole.trainer.trainer:Trainer",
+        "_save_checkpoint",
+        compat.save_and_remember,
+        "trainer/trainer.py:308",
+        wraps=True,
+        fault="torch.load(",
+    ),
     Hook(
         "recbole.trainer.hyper_tuning",
         "np.random.RandomState",
@@ -172,11 +195,12 @@ HOOKS += [
         "hyperopt draws from a numpy Generator today, and RecBole gives it a RandomState",
     ),
     Hook(
-        "recbole.evaluator:Collector",
+        "recbole.evaluator.collector:Collector",
         "get_data_struct",
         compat.collect_values,
         "evaluator/collector.py:227",
         wraps=True,
+        fault="_data_dict[key].cpu()",
     ),
     Hook(f"{_DATA}.dataset", "torch.distributed.barrier", compat.barrier, "data/dataset/dataset.py:252"),
 ]
@@ -199,8 +223,9 @@ def state_of(hook: Hook) -> str:
     """Return whether a change is made, and why not."""
     if (hook.owner, hook.name) in _recboles:
         return "made"
-    waits = hook.owner == _QUICK_START and _QUICK_START not in sys.modules
-    return "waits for recbole.quick_start" if waits else "to be made"
+    if hook.owner == _QUICK_START and _QUICK_START not in sys.modules:
+        return "waits for recbole.quick_start"
+    return "to be made" if hook.is_needed() else "not needed"
 
 
 def _make(hook: Hook) -> None:
