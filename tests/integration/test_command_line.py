@@ -79,7 +79,7 @@ BAD: list[tuple[list[str], list[str]]] = [
     (["--recommend=x.csv", "--model=Pop"], ["--recommend"]),
     (["--recommend=x.csv", "--k=0"], ["--k"]),
     (["--resume=missing.pth"], ["missing.pth"]),
-    (["--model=SASRec", "--metrics=['NDCG']"], ["`valid_metric`", "['NDCG']"]),
+    (["--model=SASRec", "--metrics=['NDCG']"], ["`valid_metric`", "'NDCG@10'"]),
 ]
 """What is refused, and what is named."""
 
