@@ -26,13 +26,13 @@ begin = time.perf_counter()
 log, least = sys.argv[1], int(sys.argv[2])
 sys.argv = sys.argv[:1]
 import recbole_bert4rec
-import recbole_bert4rec.logs.table as table
+import recbole_bert4rec.logs.convert as conversions
 from recbole.data import create_dataset, data_preparation
 from recbole_bert4rec.system.environment import environment
 from recbole_bert4rec.training.inputs import configure
 from recbole_bert4rec.training.request import RunRequest
 imported = time.perf_counter()
-table.LARGE = least
+conversions.LARGE = least
 def peak():
     return next(int(line.split()[1]) / 2**10 for line in open("/proc/self/status") if line.startswith("VmHWM"))
 config = configure(RunRequest("BERT4Rec", log, options={"MAX_ITEM_LIST_LENGTH": 200, "state": "error",

@@ -78,7 +78,7 @@ def compare_named(
     from recbole_bert4rec.comparison.compare import compare
     from recbole_bert4rec.comparison.comparison import Comparison
     from recbole_bert4rec.comparison.study import Study
-    from recbole_bert4rec.logs.logs import data_set_name, is_table
+    from recbole_bert4rec.logs.formats import data_set_name, is_table
 
     comparison = Comparison(
         models=tuple(names),

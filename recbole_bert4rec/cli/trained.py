@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from recbole_bert4rec.logs.interactions import InteractionFile
-    from recbole_bert4rec.logs.reading import Reading
+    from recbole_bert4rec.logs.formats import Reading
     from recbole_bert4rec.recommend.recommender import Recommender
 
 _QUOTED = re.compile(r'^"(.*)"$')
@@ -126,7 +126,7 @@ def open_input(options: argparse.Namespace, model: Recommender, path: str | None
 
 def reading_of(options: argparse.Namespace, model: Recommender) -> Reading:
     """Return how a file is to be read: by the flags, or else like the log of the training."""
-    from recbole_bert4rec.logs.reading import Reading, names_with_commas
+    from recbole_bert4rec.logs.formats import Reading, names_with_commas
 
     stored, encoding = model.config, model.config.get("encoding")
     if str(encoding).lower() in ("utf-8", "utf8"):
@@ -161,7 +161,7 @@ def items_of(flag: str, path: str | None, model: Recommender) -> list[str] | Non
     """List the items of a text file, a line each; spaces and quotes around unknown ones are taken off."""
     if path is None:
         return None
-    from recbole_bert4rec.logs.texts import encoding_of
+    from recbole_bert4rec.logs.formats import encoding_of
 
     try:
         content = Path(path).read_bytes()

@@ -15,7 +15,7 @@ from textwrap import shorten
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from recbole_bert4rec.logs.conversion import folder_read, has_quotes
-from recbole_bert4rec.logs.logs import data_set_name, is_table
+from recbole_bert4rec.logs.formats import data_set_name, is_table
 from recbole_bert4rec.logs.mapped import is_mapped
 from recbole_bert4rec.logs.reader import MISSING
 from recbole_bert4rec.system.constants import OUR_MODELS

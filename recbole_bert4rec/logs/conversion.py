@@ -10,6 +10,8 @@ from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.system.files import atomic_write
 
 RECORD = "conversion.json"
+SORTED = "sorted"
+"""Folder of the files of a large log."""
 
 
 def read_record(folder: Path) -> dict[str, Any] | None:
@@ -37,23 +39,16 @@ def write_record(folder: Path, record: dict[str, Any]) -> None:
         temporary.write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def sorted_folder(folder: Path, digest: object) -> Path:
-    """Return the folder with the files of a large log that is sorted."""
-    return folder / "sorted" / str(digest)
-
-
 def folder_read(folder: str, digest: str | None) -> str:
     """Return the folder whose atomic file is to be read, or whose files of a large log."""
     record = read_record(Path(folder))
     if not record:
         return folder
-    in_order = sorted_folder(Path(folder), digest or record.get("digest"))
-    if in_order.is_dir():
-        return str(in_order)
     if digest not in (None, record.get("digest")):
         log = Path(folder).parent / str(record.get("log"))
         raise UserError(
             f"{folder} holds another conversion of {log} than was trained on, for the log or the way to read it has "
             f"changed; --dataset={log} reads the log as it is now"
         )
-    return folder
+    in_order = Path(folder) / SORTED
+    return str(in_order) if in_order.is_dir() else folder

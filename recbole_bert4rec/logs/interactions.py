@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import asdict
 from logging import getLogger
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import ipc, parquet
 
-from recbole_bert4rec.logs.codes import are_whole, as_texts, cleaned, without_point
-from recbole_bert4rec.logs.logs import open_log
-from recbole_bert4rec.logs.parquet_log import ParquetLog
-from recbole_bert4rec.logs.reading import Reading
+from recbole_bert4rec.logs.formats import Reading
+from recbole_bert4rec.logs.ids import code_ids
+from recbole_bert4rec.logs.read import Log, ask, connected, keep
 from recbole_bert4rec.logs.times import no_times
 from recbole_bert4rec.system.errors import UserError
 
@@ -42,8 +42,7 @@ class InteractionFile:
         needs_times: bool = False,
     ) -> None:
         self.path, self._fields, self._reading = Path(path), fields, reading or Reading()
-        self._made_floats: dict[str, bool] | None = None  # which ids a program made floats of
-        self._log = open_log(path, self._reading, flag)
+        self._log = Log(path, self._reading, flag)
         needed = list(fields if needs_times else fields[:2])
         self._columns = self._log.present(needed, [] if needs_times or self._reading.in_order else [fields[2]])
         if len(self._columns) < 3 and not self._reading.in_order and flag == "--input":
@@ -66,19 +65,18 @@ class InteractionFile:
     @property
     def n_parts(self) -> int:
         """Into how many parts the users are divided, so that one fits into memory with ease."""
-        a_row = _BYTES_OF_PARQUET if isinstance(self._log, ParquetLog) else _BYTES_OF_TEXT
+        a_row = _BYTES_OF_PARQUET if self._log.form == "parquet" else _BYTES_OF_TEXT
         rows: int = sum(size for _, size, *_ in self._log.status()) // a_row
         return min(_MOST_PARTS, 1 + rows // _PART)
 
     def shares(self, count: int) -> list[InteractionFile]:
         """Return at most so many, each with some of the folder's files, which stay in their order."""
-        if not isinstance(self._log, ParquetLog):
-            return [self]
         files = self._log.files
         shares = []
         for group in np.array_split(np.array(files, dtype=object), min(count, len(files))):
             share = copy.copy(self)
-            share._log = self._log.share(group.tolist())
+            share._log = copy.copy(self._log)
+            share._log.files = group.tolist()
             shares.append(share)
         return shares
 
@@ -98,49 +96,48 @@ class InteractionFile:
     def _divide(self, folder: Path, count: int) -> None:
         with ExitStack() as stack:
             writers: dict[int, Any] = {}
-            for table in self.tables():
-                part = pd.util.hash_array(table[self._fields[0]].to_numpy(), categorize=True) % np.uint64(count)
-                for number in np.unique(part).tolist():
-                    if number not in writers:
-                        sink = stack.enter_context(pa.OSFile(str(folder / f"{number:05d}.arrow"), "wb"))
-                        writers[number] = stack.enter_context(ipc.new_file(sink, table.schema))
-                    writers[number].write_table(table.filter(pa.array(part == number)))
+            for number, table in self.parts(count, folder.parent):
+                if number not in writers:
+                    sink = stack.enter_context(pa.OSFile(str(folder / f"{number:05d}.arrow"), "wb"))
+                    writers[number] = stack.enter_context(ipc.new_file(sink, table.schema))
+                writers[number].write_table(table)
 
-    def tables(self) -> Iterator[pa.Table]:
-        """Yield the interactions in the order of the file: ids as texts, times as they are written."""
-        left_out, self._made_floats = 0, None
-        for table in self._log.batches(self._columns, _ROWS):
-            try:
-                if isinstance(self._log, ParquetLog):
-                    table.validate(full=True)  # it does not say whether a text is one
-                interactions = self._as_read(table)
-            except pa.ArrowException as error:
-                raise UserError(f"{self.path} cannot be read: {' '.join(str(error).split())}") from error
-            if any(interactions[name].null_count for name in self._columns[:2]):
-                kept = pc.and_(*(pc.is_valid(interactions[name]) for name in self._columns[:2]))
-                left_out += len(interactions) - int(np.count_nonzero(kept))
-                interactions = interactions.filter(kept)
-            yield interactions
-        if left_out:
-            self._log.doubts.append(f"{left_out:,} rows are left out, whose user or item is empty")
-        for doubt in self._log.doubts:
-            getLogger(__name__).warning(f"{self.path}: {doubt}")
-        self._log.doubts.clear()
+    def parts(self, count: int, scratch: Path) -> Iterator[tuple[int, pa.Table]]:
+        """Yield the interactions of each part of the users in the order of the file, a number of the part with each.
+
+        Ids are texts, times as they are written.
+        """
+        with TemporaryDirectory(dir=scratch) as folder, connected(Path(folder)) as connection:
+            self._log.read(connection, self._columns, Path(folder))
+            users, items = (code_ids(connection, f"c{n}", self._columns[n], self._log).tokens for n in (0, 1))
+            of_users = pd.util.hash_array(users.to_numpy(zero_copy_only=False), categorize=True) % np.uint64(count)
+            numbers = pa.table({"code": np.arange(len(users), dtype=np.int32), "part": of_users.astype(np.int32)})
+            keep(connection, "parts", numbers)
+            time = ", c2" if len(self._columns) > 2 else ""
+            joined = "FROM log JOIN of_c0 ON c0 = of_c0.written JOIN of_c1 ON c1 = of_c1.written"
+            ((rows, kept),) = ask(connection, f"SELECT (SELECT count(*) FROM log), (SELECT count(*) {joined})")
+            if rows > kept:
+                self._log.doubts.append(f"{rows - kept:,} rows are left out, whose user or item is empty")
+            for doubt in self._log.doubts:
+                getLogger(__name__).warning(f"{self.path}: {doubt}")
+            self._log.doubts.clear()
+            sorted_rows = connection.sql(
+                f"SELECT part, of_c0.code, of_c1.code{time} {joined} JOIN parts ON of_c0.code = parts.code "
+                "ORDER BY part, log.rowid"
+            )
+            for batch in sorted_rows.to_arrow_reader(_ROWS):
+                part, of_user, of_item, *times = batch.columns
+                columns = [users.take(of_user), items.take(of_item), *times]
+                table, numbers = pa.table(columns, names=self._columns), part.to_numpy()
+                starts = np.flatnonzero(np.diff(numbers, prepend=-1))
+                for start, end in itertools.pairwise([*starts.tolist(), len(numbers)]):
+                    yield int(numbers[start]), table.slice(start, end - start)
 
     def example(self, column: int = 1) -> str:
-        """Return the first item, or for column 0 the first user."""
-        return str(next(text for table in self.tables() for text in table[self._columns[column]].to_pylist()))
-
-    def _as_read(self, table: pa.Table) -> pa.Table:
-        """Return interactions with ids as texts."""
-        user, item, *_ = self._columns
-        ids = {name: [cleaned(as_texts(chunk)) for chunk in table[name].chunks] for name in (user, item)}
-        if self._made_floats is None:  # as for a whole column, by its first part
-            self._made_floats = {name: all(are_whole(chunk) for chunk in chunks) for name, chunks in ids.items()}
-        for position, name in enumerate((user, item)):
-            texts = [without_point(chunk) for chunk in ids[name]] if self._made_floats[name] else ids[name]
-            table = table.set_column(position, name, pa.chunked_array(texts, pa.string()))
-        return table
+        """Return an item, or for column 0 a user."""
+        with TemporaryDirectory() as folder:
+            _, table = next(self.parts(1, Path(folder)))
+        return str(table[self._columns[column]][0])
 
 
 def read_part(*files: Path) -> pd.DataFrame:

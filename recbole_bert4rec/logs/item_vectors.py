@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow import parquet
 
-from recbole_bert4rec.logs.codes import as_texts, cleaned
+from recbole_bert4rec.logs.ids import as_texts, cleaned
 from recbole_bert4rec.system.errors import UserError, short, short_list
 from recbole_bert4rec.system.files import digest_of
 

@@ -56,7 +56,7 @@ class MappedDataset(BERT4RecDataset):
         folder = Path(folder_read(dataset_path, self.config["conversion"]))
         self.log = MappedLog(folder)
         fields = [self.uid_field, self.iid_field, self.time_field]
-        _check_fields(self.config, fields, (read_record(folder) or {}).get("made_from", {}).get("columns"))
+        _check_fields(self.config, fields, (read_record(Path(dataset_path)) or {}).get("made_from", {}).get("columns"))
         _check_options(self.config)
         for field, kind in zip(fields, (FeatureType.TOKEN, FeatureType.TOKEN, FeatureType.FLOAT), strict=True):
             self.set_field_property(field, kind, FeatureSource.INTERACTION, 1)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -183,13 +184,16 @@ def _of_frame(frame: pd.DataFrame, items: Items, fields: tuple[str, str, str], d
 def _seconds(values: pd.Series, name: str, dates: Dates) -> NDArray[np.float64]:
     """Return times as numbers; dates become Unix seconds."""
     try:
-        column = pa.chunked_array([pa.array(values)])
+        given = pa.table({"time": pa.array(values), "row": np.arange(len(values))})
     except pa.ArrowException as error:
         raise UserError(f"the histories: {name!r} must hold numbers only or dates only: {error}") from error
-    if not len(column):
+    if not len(given):
         return np.empty(0)
-    times = TimeColumn(column, name, np.arange(len(column)), lambda row: "the histories", *dates)
-    return times.read().values.astype(np.float64)
+    with duckdb.connect() as connection:
+        connection.register("given", given)
+        times = TimeColumn(connection, "given", name, lambda row: "the histories", *dates).read()
+        (seconds,) = connection.sql(f"SELECT ({times.sql})::DOUBLE AS t FROM given ORDER BY row").fetchnumpy().values()
+    return np.asarray(seconds)
 
 
 def _sorted(

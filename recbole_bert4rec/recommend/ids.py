@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from recbole_bert4rec.logs.codes import cleaned, without_point
+from recbole_bert4rec.logs.ids import cleaned, without_point
 from recbole_bert4rec.system.constants import PADDING
 from recbole_bert4rec.system.errors import UserError, short
 

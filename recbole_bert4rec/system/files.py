@@ -74,14 +74,11 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
 
 
-def keep_folder(folder: Path, path: Path) -> None:
-    """Let a finished folder be ``path``, after a power failure too; a folder that is there already stays."""
-    if path.is_dir():
-        return
-    for file in folder.iterdir():
+def keep_made(made: Path, path: Path) -> None:
+    """Let a finished file, or a folder of files, be ``path``, after a power failure too."""
+    for file in made.iterdir() if made.is_dir() else [made]:
         _flush(file, os.O_RDWR)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    os.rename(folder, path)
+    os.replace(made, path)
     _flush(path.parent, os.O_RDONLY)
 
 

@@ -14,9 +14,8 @@ from recbole.config import Config
 from recbole_bert4rec import checkpoints
 from recbole_bert4rec.logs.atomic import check_data_set
 from recbole_bert4rec.logs.conversion import read_record
-from recbole_bert4rec.logs.logs import data_set_name, is_table
-from recbole_bert4rec.logs.reading import Reading, names_with_commas
-from recbole_bert4rec.logs.table import convert
+from recbole_bert4rec.logs.formats import Reading, data_set_name, is_table, names_with_commas
+from recbole_bert4rec.logs.convert import convert
 from recbole_bert4rec.options.kinds import literal, misfits
 from recbole_bert4rec.options.table import OPTIONS, SHAPES_WEIGHTS
 from recbole_bert4rec.options.user_models import (
@@ -36,7 +35,7 @@ from recbole_bert4rec.system.environment import shipped
 from recbole_bert4rec.system.errors import UserError, nearest, short, short_list
 from recbole_bert4rec.system.files import TABLES, check_output, refuse_same
 from recbole_bert4rec.training.build import translate_errors
-from recbole_bert4rec.training.logs import no_bars, say, screen_now
+from recbole_bert4rec.training.logs import say
 from recbole_bert4rec.training.refit import check_refit
 from recbole_bert4rec.training.request import RunRequest
 
@@ -182,12 +181,12 @@ def _from_table(
         raise UserError(f"--dataset={log}: {name!r} names a known data set, with settings of its own; rename it")
     texts: list[str] = []
     user, item, time = names.values()
-    reading, no_bar = Reading(**how_read), no_bars(screen_now())
+    reading = Reading(**how_read)
     loaded = _dictionary(options, "load_col")
     filters = _filters(options, [*names.values(), *_listed(loaded.get("item")), *_listed(loaded.get("user"))])
     known = {*names.values(), *filters, *(stored.get(field) for field in NAMES_OF_COLUMNS)}
     more = [name for name in _listed(loaded.get("inter")) if name not in known]
-    folder = convert(log, user, item, time, reading, texts.append, is_ours(model), no_bar, more, filters)
+    folder = convert(log, user, item, time, reading, texts.append, is_ours(model), more, filters)
     record = read_record(folder) or {}
     for text in texts:
         say(text)

@@ -9,7 +9,7 @@ from typing import Any
 
 from recbole_bert4rec import checkpoints
 from recbole_bert4rec.checkpoints import ForeignFileError, Opened
-from recbole_bert4rec.logs.table import is_table
+from recbole_bert4rec.logs.formats import is_table
 from recbole_bert4rec.options.kinds import AUTO, literal
 from recbole_bert4rec.options.table import WITHOUT_EFFECT
 from recbole_bert4rec.options.user_models import class_name

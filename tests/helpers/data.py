@@ -6,16 +6,23 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import torch
 
 import recbole_bert4rec  # noqa: F401  registers BERT4Rec
-from recbole_bert4rec.logs.table import convert
+from recbole_bert4rec.logs.convert import convert
+from recbole_bert4rec.logs.interactions import InteractionFile
 
 
 def atomic_file(log: str, *arguments: Any, **more: Any) -> Path:
     """The atomic file that a log is converted to."""
     folder = convert(log, *arguments, **more)
     return folder / f"{folder.name}.inter"
+
+
+def interactions_of(source: InteractionFile, folder: Path) -> pa.Table:
+    """All interactions of a file, in its order."""
+    return pa.concat_tables(table for _, table in source.parts(1, folder))
 
 
 def inter_writer(tmp_path: Path) -> Callable[..., dict[str, Any]]:

@@ -14,7 +14,7 @@ import pandas as pd
 import psutil
 import pytest
 
-import recbole_bert4rec.logs.table as table
+import recbole_bert4rec.logs.convert as conversions
 from tests.helpers.data import CYCLE
 from tests.helpers.programs import ENVIRONMENT, ROOT, assert_refused, does, run_here, run_py
 
@@ -94,8 +94,8 @@ def test_two_processes_of_torchrun_learn_and_rank_what_one_does(write_inter: Any
 def test_two_processes_map_a_large_log_from_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = pd.DataFrame(CYCLE[:-4], columns=["user_id", "item_id", "timestamp"])
     rows.to_parquet(tmp_path / "log.parquet", index=False)
-    monkeypatch.setattr(table, "LARGE", 0)
-    folder = table.convert(str(tmp_path / "log.parquet"), *rows.columns)
+    monkeypatch.setattr(conversions, "LARGE", 0)
+    folder = conversions.convert(str(tmp_path / "log.parquet"), *rows.columns)
     options = {"dataset": folder.name, "data_path": str(tmp_path), "exact_time": "True", **EXACT}
     assert run_here(**options).returncode == 0
     alone = the_record()

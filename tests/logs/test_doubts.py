@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from recbole_bert4rec.logs import texts
-from recbole_bert4rec.logs.logs import open_log
-from recbole_bert4rec.logs.reading import Reading
+from recbole_bert4rec.logs import read
+from recbole_bert4rec.logs.formats import Reading
+from recbole_bert4rec.logs.read import Log
 from recbole_bert4rec.recommend.ids import Items
 from recbole_bert4rec.system.errors import UserError
 from tests.helpers.data import atomic_file
@@ -151,9 +151,7 @@ def test_titles_beside_a_converted_log_may_hold_quotes() -> None:
 def test_lines_are_counted_whatever_ends_them_and_wherever_a_block_does(
     end: str, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(texts, "_COUNTED", block)
+    monkeypatch.setattr(read, "_COUNTED", block)
     for last in ("", end):
         Path("log.csv").write_bytes((end.join(["user,item,time", 'a,"x",1', "b,y,2"]) + last).encode())
-        log = open_log("log.csv", Reading())
-        assert isinstance(log, texts.Text)
-        assert log._count_lines() == 3
+        assert Log("log.csv", Reading())._unpacked(Path())[1] == 3

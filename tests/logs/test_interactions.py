@@ -15,6 +15,7 @@ from recbole_bert4rec.logs import interactions
 from recbole_bert4rec.logs.interactions import InteractionFile, read_part
 from recbole_bert4rec.logs.items import read_items
 from recbole_bert4rec.system.errors import UserError
+from tests.helpers.data import interactions_of
 
 FIELDS = ("user", "item", "time")
 ROWS = [(f"u{n % 7}", str(n * n % 11), float(n)) for n in range(60)]
@@ -130,7 +131,7 @@ def test_rows_without_an_id_are_left_out_and_counted_and_a_time_is_not_needed(mo
     assert about_rows.startswith("a.csv: 2 rows")
 
 
-def test_quotes_of_an_atomic_file_are_signs_like_others() -> None:
+def test_quotes_of_an_atomic_file_are_signs_like_others(tmp_path: Path) -> None:
     Path("a.inter").write_text('user:token\titem:token\tnote:token\na\t1\t"open\nb\t"2"\tx\nc\t3\tclose"\n')
-    (table,) = InteractionFile("a.inter", FIELDS).tables()
+    table = interactions_of(InteractionFile("a.inter", FIELDS), tmp_path)
     assert table.to_pydict() == {"user": ["a", "b", "c"], "item": ["1", '"2"', "3"]}

@@ -17,15 +17,14 @@ from pyarrow import parquet
 from recbole.data import create_dataset
 from recbole.quick_start import load_data_and_model
 
-import recbole_bert4rec.logs.sorting as sorting
-import recbole_bert4rec.logs.table as table
+import recbole_bert4rec.logs.convert as conversions
 from recbole_bert4rec.checkpoints import read
 from recbole_bert4rec.comparison.compare import compare
 from recbole_bert4rec.comparison.comparison import Comparison
 from recbole_bert4rec.logs.conversion import folder_read, read_record
 from recbole_bert4rec.logs.mapped import is_mapped
-from recbole_bert4rec.logs.reading import Reading
-from recbole_bert4rec.logs.table import convert
+from recbole_bert4rec.logs.formats import Reading
+from recbole_bert4rec.logs.convert import convert
 from recbole_bert4rec.plugin.mapped import MappedDataset
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.build import load_data
@@ -63,16 +62,15 @@ def write(frame: pd.DataFrame, folder: Path, files: int = 3) -> str:
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every Parquet log be large, and be read and sorted in many parts."""
-    monkeypatch.setattr(table, "LARGE", 0)
-    monkeypatch.setattr(sorting, "_AT_ONCE", 32)
-    monkeypatch.setattr(sorting, "_PART", 50)
-    monkeypatch.setattr(sorting, "_TOKENS_AT_ONCE", 7)
+    monkeypatch.setattr(conversions, "LARGE", 0)
+    monkeypatch.setattr(conversions, "_AT_ONCE", 32)
+    monkeypatch.setattr(conversions, "_TOKENS_AT_ONCE", 7)
 
 
 def both(frame: pd.DataFrame, tmp_path: Path, patch: pytest.MonkeyPatch, **reading: Any) -> tuple[Path, Path]:
     """Convert a log in memory and on the disk; return the folders of both."""
     memory = convert(write(frame, tmp_path / "memory" / "log"), *NAMES, Reading(**reading))
-    patch.setattr(table, "LARGE", 0)
+    patch.setattr(conversions, "LARGE", 0)
     return memory, convert(write(frame, tmp_path / "disk" / "log"), *NAMES, Reading(**reading))
 
 
@@ -109,7 +107,7 @@ def test_a_run_on_a_large_log_is_the_run_in_memory(tmp_path: Path, monkeypatch: 
     more = {"metrics": ["MRR", "NDCG", "AveragePopularity", "ItemCoverage"], "exclude_seen": True}
     more |= {"refit": "train+valid", "keep_histories": True}
     for place, least in (("memory", 10**9), ("disk", 0)):
-        monkeypatch.setattr(table, "LARGE", least)
+        monkeypatch.setattr(conversions, "LARGE", least)
         log = write(frame, tmp_path / place / "log")
         saved = str(tmp_path / place / "saved")
         options = {**SMALL, **more, "checkpoint_dir": saved}
@@ -141,7 +139,7 @@ def test_any_log_is_sorted_as_in_memory(
     seed: int, users: int, drop: bool, large: None, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(table, "LARGE", 10**9)
+        patch.setattr(conversions, "LARGE", 10**9)
         folder = tmp_path_factory.mktemp("logs")
         memory, disk = both(log_of(users, 9, seed, most=6), folder, patch, drop_duplicates=drop)
     assert_same_data(memory, disk)
@@ -168,7 +166,7 @@ def test_any_log_is_sorted_as_in_memory(
 def test_options_of_data_mean_the_same(
     options: dict[str, Any], large: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(table, "LARGE", 10**9)
+    monkeypatch.setattr(conversions, "LARGE", 10**9)
     folders = both(log_of(), tmp_path, monkeypatch)
     assert_same_data(*folders, **options)
 
@@ -176,7 +174,7 @@ def test_options_of_data_mean_the_same(
 def test_features_of_items_are_read_beside_a_large_log(
     large: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(table, "LARGE", 10**9)
+    monkeypatch.setattr(conversions, "LARGE", 10**9)
     folders = both(log_of(), tmp_path, monkeypatch)
     rows = [f"i{number}\tkind{number % 4}\tbig small" for number in (*range(24, -1, -1), 77)]
     text = "\n".join(["item_id:token\tkind:token\tsizes:token_seq", *rows])
@@ -243,53 +241,51 @@ def test_other_models_and_comparisons_are_refused_before_and_after_a_log_is_sort
         compare(Comparison(("BERT4Rec", "SASRecPlus"), folder.name, options=options), tmp_path / "compared")
 
 
-def test_only_parquet_logs_above_the_limit_are_sorted_on_the_disk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_logs_above_the_limit_are_sorted_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     frame = log_of()
     log = write(frame, tmp_path / "log")
-    monkeypatch.setattr(table, "LARGE", len(frame))
+    monkeypatch.setattr(conversions, "LARGE", len(frame))
     assert (convert(log, *NAMES) / "log-log.inter").is_file()
-    monkeypatch.setattr(table, "LARGE", len(frame) - 1)
+    monkeypatch.setattr(conversions, "LARGE", len(frame) - 1)
+    (tmp_path / "log" / "part-0.parquet").touch()
     folder = convert(log, *NAMES)
     assert is_mapped(folder_read(str(folder), None))
     frame.to_csv(tmp_path / "text.csv", index=False)
-    assert (convert(str(tmp_path / "text.csv"), *NAMES) / "text.inter").is_file()
+    text = convert(str(tmp_path / "text.csv"), *NAMES)
+    assert read_record(text)["digest"] == read_record(folder)["digest"]
 
 
-def test_a_large_log_is_sorted_once_and_earlier_conversions_stay(
+def test_a_large_log_is_sorted_once_and_its_earlier_conversion_is_refused(
     large: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     frame, said = log_of(), list[str]()
     log = write(frame, tmp_path / "log")
-    monkeypatch.setattr(table, "LARGE", 10**9)
-    small = read_record(convert(log, *NAMES))["digest"]
-    monkeypatch.setattr(table, "LARGE", 0)
+    monkeypatch.setattr(conversions, "LARGE", 10**9)
+    small = read_record(convert(log, *NAMES))
+    monkeypatch.setattr(conversions, "LARGE", 0)
+    (tmp_path / "log" / "part-0.parquet").touch()
     folder = convert(log, *NAMES, say=said.append)
     first = read_record(folder)["digest"]
     assert not (folder / "log-log.inter").exists()
     with pytest.raises(UserError, match="log-log"):
-        folder_read(str(folder), small)
-    with monkeypatch.context() as patch:
-        patch.setattr(table, "sort_log", None)  # not called
-        convert(log, *NAMES, say=said.append)
+        folder_read(str(folder), small["digest"])
+    convert(log, *NAMES, say=said.append)
     assert len(said) == 1
     assert f"{len(frame)} rows" in said[0]
     for file in (tmp_path / "log").iterdir():
         file.touch()
     assert read_record(convert(log, *NAMES))["digest"] == first
-    assert len(list((folder / "sorted").iterdir())) == 1
     frame[:50].to_parquet(tmp_path / "log" / "part-9.parquet")
-    second = read_record(convert(log, *NAMES))["digest"]
-    assert first != second
-    for digest in (first, second):
-        assert is_mapped(folder_read(str(folder), digest))
-    monkeypatch.setattr(table, "LARGE", 10**9)
+    assert read_record(convert(log, *NAMES))["digest"] != first
+    with pytest.raises(UserError, match="log-log"):
+        folder_read(str(folder), first)
+    monkeypatch.setattr(conversions, "LARGE", 10**9)
+    (tmp_path / "log" / "part-0.parquet").touch()
     assert (convert(log, *NAMES) / "log-log.inter").is_file()
-    assert is_mapped(folder_read(str(folder), first))
+    assert not (folder / "sorted").exists()
 
 
-@pytest.mark.parametrize("step", ["_Parts", "_sort", "_write_tokens", "_digest"])
+@pytest.mark.parametrize("step", ["code_ids", "_doubles", "_write_tokens", "_digest", "keep_made"])
 @pytest.mark.parametrize("full", [False, True], ids=["stopped", "full disk"])
 def test_a_sorting_that_was_not_finished_leaves_nothing(
     full: bool, step: str, large: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -301,9 +297,10 @@ def test_a_sorting_that_was_not_finished_leaves_nothing(
 
     shown = pytest.raises(UserError, match=r"log-log .*No space left") if full else pytest.raises(KeyboardInterrupt)
     with monkeypatch.context() as patch, shown:
-        patch.setattr(sorting, step, fail)
+        patch.setattr(conversions, step, fail)
         convert(log, *NAMES)
-    assert not list((tmp_path / "log-log").iterdir())
+    assert not is_mapped(tmp_path / "log-log" / "sorted")
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
     assert is_mapped(folder_read(str(convert(log, *NAMES)), None))
 
 
@@ -326,12 +323,12 @@ SOON = pd.to_datetime(pd.Series([1_700_000_000 + 7 * (step % 5) for step in rang
 def test_times_of_every_kind_are_read_as_in_memory(
     times: pa.Array, large: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sorting, "_AT_ONCE", 5)
+    monkeypatch.setattr(conversions, "_AT_ONCE", 5)
     columns = {"user_id": [step % 2 for step in range(12)], "item_id": [1.0 * (step % 7) for step in range(12)]}
-    monkeypatch.setattr(table, "LARGE", 10**9)
+    monkeypatch.setattr(conversions, "LARGE", 10**9)
     folders, records = [], []
     for place, least in (("memory", 10**9), ("disk", 0)):
-        monkeypatch.setattr(table, "LARGE", least)
+        monkeypatch.setattr(conversions, "LARGE", least)
         (tmp_path / place).mkdir()
         parquet.write_table(pa.table({**columns, "timestamp": times}), tmp_path / place / "log.parquet")
         folders.append(convert(str(tmp_path / place / "log.parquet"), *NAMES))
@@ -350,9 +347,8 @@ def test_times_of_every_kind_are_read_as_in_memory(
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ({"timestamp": [*range(53), None]}, "rows 33 to 54: 'timestamp' .* 1 of 22 .*row 54"),
-        ({"timestamp": ["2024-01-01"] * 32 + ["7"] * 22}, "rows 33 to 54: 'timestamp' .*rows 1 to 32"),
-        ({"timestamp": [str(2**60 + step) for step in range(54)]}, "rows 1 to 32: 'timestamp'"),
+        ({"timestamp": [*range(53), None]}, "log: 'timestamp' .* 1 of 54 .*row 54"),
+        ({"timestamp": ["2024-01-01"] * 32 + ["7"] * 22}, "'timestamp' .* 22 of 54 .*'7' in row 33"),
         ({"user_id": ["a\tb"] * 54}, "'user_id'"),
         ({"item_id": [{"id": 1}] * 54}, "'item_id' .*struct"),
         ({"item_id": [None] * 54}, "all values of 'item_id'"),
@@ -367,7 +363,7 @@ def test_a_large_log_that_cannot_be_used_is_refused_and_nothing_is_left(
     log = write(pd.DataFrame({**columns, **change}), tmp_path / "log", files=1)
     with pytest.raises(UserError, match=named):
         convert(log, *NAMES)
-    assert not list((tmp_path / "log-log").iterdir())
+    assert [path.name for path in tmp_path.iterdir()] == ["log"]
 
 
 def test_a_column_that_is_not_there_and_a_damaged_file_are_named(large: None, tmp_path: Path) -> None:
@@ -392,7 +388,7 @@ def test_a_data_set_that_is_not_split_yet_is_packed_without_its_log(large: None,
 def test_processes_share_the_pages_of_one_file(large: None, tmp_path: Path) -> None:
     folder = convert(write(log_of(), tmp_path / "log"), *NAMES)
     whole, train, valid, test = prepare(make_config(**options_of(folder)))
-    (place,) = (folder / "sorted").iterdir()
+    place = folder / "sorted"
     mapped = [line for line in Path("/proc/self/maps").read_text().splitlines() if f"{place}/items.int32" in line]
     for part in (train, valid, test):
         begin = part._dataset.sequences.items.data_ptr()

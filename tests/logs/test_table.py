@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 from recbole.data import create_dataset
 
-from recbole_bert4rec.logs import table
-from recbole_bert4rec.logs.reading import Reading
-from recbole_bert4rec.logs.table import is_table
+from recbole_bert4rec.logs import convert as conversions
+from recbole_bert4rec.logs.formats import Reading
+from recbole_bert4rec.logs.formats import is_table
 from recbole_bert4rec.system.constants import NAMES_OF_COLUMNS
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.inputs import configure
@@ -82,7 +82,7 @@ def test_a_conversion_that_was_not_finished_leaves_the_old_one_and_is_made_again
     before = target.read_bytes()
     write(FRAME[:40], tmp_path / "log.csv")
     with monkeypatch.context() as patch, pytest.raises(shown, match=said):
-        patch.setattr(table.csv, name, fail)
+        patch.setattr(conversions.csv, name, fail)
         atomic_file(log, *FIELDS)
     assert target.read_bytes() == before
     assert {path.name for path in target.parent.iterdir()} == {".conversion.lock", "conversion.json", "log.inter"}

@@ -1,0 +1,127 @@
+"""Columns of ids: texts, and codes into the distinct ones. Only null, NaN and blank texts are missing."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from recbole_bert4rec.logs.read import Connection, Log, keep
+from recbole_bert4rec.system.errors import UserError, short
+
+_WHOLE = r"^([+-]?\d+)\.0+$"
+"""Pattern of a whole number in a column of which a program made floats."""
+NO_ID = -1
+"""Code of a value that is missing."""
+_EXACT = {pa.float16(): 2**11, pa.float32(): 2**24, pa.float64(): 2**53}
+"""The first whole number of which a float cannot tell the next one."""
+PADDING_ID = "[PAD]"
+"""RecBole's name of the item that fills histories up."""
+
+
+class Ids(NamedTuple):
+    """The distinct values of a column, in the order of the log.
+
+    Attributes:
+        codes: place of each value in ``tokens``; :data:`NO_ID` where it is missing. *Shape:* (values,)
+        tokens: the distinct ids, as texts.
+        written: the values as the log has them, as texts. *Shape:* (values,)
+        rows: where each value first stands. *Shape:* (values,)
+    """
+
+    codes: NDArray[np.int64]
+    tokens: pa.Array[Any]
+    written: pa.Array[Any]
+    rows: NDArray[np.int64]
+
+
+def code_ids(connection: Connection, column: str, name: str, log: Log) -> Ids:
+    """Read a column of the table ``log``, and make the table ``of_COLUMN`` of its values and their codes.
+
+    Whole numbers that a program made floats of, because others are missing, become whole numbers again.
+    """
+    values = connection.sql(
+        f"SELECT {column} AS written, min(rowid) AS first FROM log WHERE {column} IS NOT NULL GROUP BY 1 ORDER BY 2"
+    ).to_arrow_table()
+    written = values["written"].combine_chunks()
+    try:
+        texts = as_texts(written)
+    except pa.ArrowException as error:
+        raise UserError(
+            f"{log.where()}: values of {name!r} have type {written.type} and cannot be ids: {error}"
+        ) from error
+    distinct: Any = plain(texts).dictionary_encode()
+    codes = distinct.indices.fill_null(NO_ID).to_numpy(zero_copy_only=False).astype(np.int64)
+    ids = Ids(codes, distinct.dictionary, texts, values["first"].to_numpy())
+    table = pa.table({"written": written, "code": codes.astype(np.int32)}).filter(pa.array(codes != NO_ID))
+    keep(connection, f"of_{column}", table)
+    return ids
+
+
+def doubts(ids: Ids, name: str) -> list[str]:
+    """Say how many ids differ from another one only in a ``.0`` at their end or in blanks around them."""
+    alike: Any = without_point(cleaned(ids.written))
+    counts: Any = pc.value_counts(alike.drop_null())
+    several = counts.filter(pc.greater(counts.field(1), pa.scalar(1))).field(0)
+    if not len(several):
+        return []
+    number = int(np.count_nonzero(pc.is_in(alike, several)))
+    first, other, *_ = ids.written.filter(pc.equal(alike, several[0])).to_pylist()
+    return [
+        f"{number:,} ids of {name!r} differ from another one only in a '.0' or in blanks around them, such as "
+        f"{short(first)} and {short(other)}; the blanks are left out, a '.0' is not"
+    ]
+
+
+def plain(texts: pa.Array[Any]) -> pa.Array[Any]:
+    """Return ids without blanks, and without ``.0`` where all are whole numbers that a program wrote as floats."""
+    texts = cleaned(texts)
+    return without_point(texts) if pc.all(pc.match_substring_regex(texts, _WHOLE)).as_py() else texts
+
+
+def without_point(texts: pa.Array[Any]) -> pa.Array[Any]:
+    """Return whole numbers without the ``.0`` at their end."""
+    return pc.replace_substring_regex(texts, _WHOLE, r"\1")
+
+
+def cleaned(texts: pa.Array[Any]) -> pa.Array[Any]:
+    """Return ids without blanks around them; a blank one is missing."""
+    texts = pc.utf8_trim_whitespace(texts)
+    return pc.if_else(pc.equal(texts, pa.scalar("")), None, texts)
+
+
+def as_texts(values: pa.Array[Any]) -> pa.Array[Any]:
+    """Return ids as texts; whole numbers that were made floats or decimals, without a point."""
+    if pa.types.is_floating(values.type):
+        values = pc.if_else(pc.is_nan(values), None, values)
+        large = values.filter(pc.greater_equal(pc.abs(values), pa.scalar(_EXACT[values.type], values.type)))
+        if len(large):
+            raise pa.ArrowInvalid(
+                f"{len(large)} are floats of {_EXACT[values.type]:,} or more, such as {large[0].as_py():.0f}, whose "
+                "last digits are lost; store them as whole numbers or texts"
+            )
+    if pa.types.is_floating(values.type) or pa.types.is_decimal(values.type):
+        whole: Any = pc.floor(values)
+        if not pc.any(pc.not_equal(values, whole)).as_py():
+            values = whole.cast(pa.decimal128(38, 0) if pa.types.is_decimal(values.type) else pa.int64())
+    return values.cast(pa.string())
+
+
+def check_ids(ids: Ids, name: str, log: Log) -> None:
+    """Refuse ids that are all missing, that RecBole's files cannot hold, or that mean something to RecBole."""
+    if (ids.codes == NO_ID).all():
+        raise UserError(f"{log.where()}: all values of {name!r} are missing; it cannot be a column of ids")
+    unfit = pc.match_substring_regex(ids.tokens, r"[\t\r\n\x00]")
+    padding = pc.equal(ids.tokens, pa.scalar(PADDING_ID))
+    for wrong, why in (
+        (unfit, "some values of {} hold a tab or a line break (or a null character); the first is {}"),
+        (padding, "{} holds {}, which RecBole fills histories up with; rename it"),
+    ):
+        places = np.flatnonzero(wrong.to_numpy(zero_copy_only=False))
+        if len(places):
+            first = int(np.flatnonzero(np.isin(ids.codes, places))[0])
+            token = ids.tokens[int(ids.codes[first])].as_py()
+            raise UserError(f"{log.where(int(ids.rows[first]))}: " + why.format(repr(name), short(token)))
