@@ -19,8 +19,8 @@ from recbole_bert4rec.system.files import atomic_write
 if TYPE_CHECKING:
     import pandas as pd
 
-    from recbole_bert4rec.logs.interactions import InteractionFile
     from recbole_bert4rec.logs.formats import Reading
+    from recbole_bert4rec.logs.interactions import InteractionFile
     from recbole_bert4rec.recommend.recommender import Recommender
 
 _QUOTED = re.compile(r'^"(.*)"$')

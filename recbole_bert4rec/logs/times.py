@@ -116,7 +116,7 @@ class TimeColumn:
         if kind == "BOOLEAN" or not (kind == "VARCHAR" or kind in _WHOLE_TYPES or is_float or is_decimal or is_moment):
             raise UserError(f"{self._where(None)}: {self._name!r} has type {kind}; times must be numbers or dates")
         missing = (
-            f"isnan(time)" if is_float else f"{self._text} IN {tuple(MISSING_TEXTS)}" if kind == "VARCHAR" else "false"
+            "isnan(time)" if is_float else f"{self._text} IN {tuple(MISSING_TEXTS)}" if kind == "VARCHAR" else "false"
         )
         self._refuse_missing(f"time IS NULL OR {missing}")
         if is_moment:

@@ -14,8 +14,8 @@ from recbole.config import Config
 from recbole_bert4rec import checkpoints
 from recbole_bert4rec.logs.atomic import check_data_set
 from recbole_bert4rec.logs.conversion import read_record
-from recbole_bert4rec.logs.formats import Reading, data_set_name, is_table, names_with_commas
 from recbole_bert4rec.logs.convert import convert
+from recbole_bert4rec.logs.formats import Reading, data_set_name, is_table, names_with_commas
 from recbole_bert4rec.options.kinds import literal, misfits
 from recbole_bert4rec.options.table import OPTIONS, SHAPES_WEIGHTS
 from recbole_bert4rec.options.user_models import (

@@ -22,9 +22,9 @@ from recbole_bert4rec.checkpoints import read
 from recbole_bert4rec.comparison.compare import compare
 from recbole_bert4rec.comparison.comparison import Comparison
 from recbole_bert4rec.logs.conversion import folder_read, read_record
-from recbole_bert4rec.logs.mapped import is_mapped
-from recbole_bert4rec.logs.formats import Reading
 from recbole_bert4rec.logs.convert import convert
+from recbole_bert4rec.logs.formats import Reading
+from recbole_bert4rec.logs.mapped import is_mapped
 from recbole_bert4rec.plugin.mapped import MappedDataset
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.build import load_data

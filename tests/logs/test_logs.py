@@ -19,8 +19,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from recbole_bert4rec.logs.interactions import InteractionFile
 from recbole_bert4rec.logs.formats import Reading
+from recbole_bert4rec.logs.interactions import InteractionFile
 from recbole_bert4rec.system.errors import UserError
 from tests.helpers.data import atomic_file, interactions_of
 

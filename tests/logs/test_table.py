@@ -12,8 +12,7 @@ import pytest
 from recbole.data import create_dataset
 
 from recbole_bert4rec.logs import convert as conversions
-from recbole_bert4rec.logs.formats import Reading
-from recbole_bert4rec.logs.formats import is_table
+from recbole_bert4rec.logs.formats import Reading, is_table
 from recbole_bert4rec.system.constants import NAMES_OF_COLUMNS
 from recbole_bert4rec.system.errors import UserError
 from recbole_bert4rec.training.inputs import configure
