@@ -26,7 +26,7 @@ from recbole_bert4rec.logs.ids import PADDING_ID, Ids, check_ids, code_ids, doub
 from recbole_bert4rec.logs.mapped import COUNTS, ITEM_TOKENS, ITEMS, OFFSETS, TIMES, USER_TOKENS, is_mapped
 from recbole_bert4rec.logs.read import Connection, Log, ask, connected
 from recbole_bert4rec.logs.times import MISSING_TEXTS, TimeColumn, Times, check_timezone, said, unit_of
-from recbole_bert4rec.system.constants import OUR_MODELS
+from recbole_bert4rec.system.constants import NAMES_OF_COLUMNS, OUR_MODELS
 from recbole_bert4rec.system.errors import UserError, short, short_list, why
 from recbole_bert4rec.system.files import atomic_write, digest_of, keep_made
 
@@ -70,7 +70,7 @@ def convert(
     needed = [user, item] if reading.in_order else [user, item, time]
     kept = source.present([*needed, *more, *filters], [])[len(needed) :]
     columns = [user, item, time, *kept]
-    source.check_names(columns)
+    _check_names(source.path, columns)
     how = asdict(reading) | {"header": reading.columns, "columns": columns, "filters": dict(filters)}
     made_from = {"format": _FORMAT, "files": source.status(), **how}
     existing = read_record(folder)
@@ -102,6 +102,16 @@ def convert(
     return folder
 
 
+def _check_names(log: Path, columns: list[str]) -> None:
+    """Refuse names that no atomic file can have."""
+    if len(set(columns)) < len(columns):
+        raise UserError(f"USER_ID_FIELD, ITEM_ID_FIELD and TIME_FIELD must be three columns, but are {columns}")
+    for column in columns:
+        if ":" in column or "\t" in column:
+            option = f" ({NAMES_OF_COLUMNS[columns.index(column)]})" if columns.index(column) < 3 else ""
+            raise UserError(f"{log}: the name of column {column!r}{option} must hold neither ':' nor a tab")
+
+
 def _check_size(log: str, rows: int, kept: Sequence[str], may_be_mapped: bool) -> None:
     """Refuse a large log where an atomic file is needed."""
     if rows <= LARGE or (may_be_mapped and not kept):
@@ -109,7 +119,8 @@ def _check_size(log: str, rows: int, kept: Sequence[str], may_be_mapped: bool) -
     about = f"--dataset={log} has more than {LARGE:,} rows: it is sorted on the disk"
     if may_be_mapped:
         raise UserError(
-            f"{about} with users, items and times, without {short_list(kept)}; filter it before, or write an atomic file"
+            f"{about} with users, items and times, without {short_list(kept)}; filter it before, or write an atomic "
+            "file"
         )
     raise UserError(
         f"{about}, where {', '.join(OUR_MODELS)} read it; other models, comparisons and studies need an atomic file, "
@@ -177,12 +188,13 @@ class _Interactions:
         self._more = [self._further(f"c{n}", columns[n], filters.get(columns[n])) for n in further]
         ask(
             connection,
-            "CREATE TABLE kept AS SELECT of_c0.code AS user, of_c1.code AS item, c2 AS time, log.rowid AS row"
+            "CREATE TABLE kept AS SELECT of_c0.code AS user, of_c1.code AS item, log.rowid AS row, "
+            + ("log.rowid" if reading.in_order else "c2")
+            + " AS time"
             + "".join(f", of_c{n}.code AS m{n}" for n in further)
             + " FROM log JOIN of_c0 ON c0 = of_c0.written JOIN of_c1 ON c1 = of_c1.written"
             + "".join(f" LEFT JOIN of_c{n} ON c{n} = of_c{n}.written" for n in further),
         )
-        ask(connection, "DROP TABLE log")
         (self._count,) = self._first("SELECT count(*) FROM kept")
         if not self._count:
             raise UserError(f"{source.path}: no row has both {columns[0]!r} and {columns[1]!r}")
@@ -191,6 +203,7 @@ class _Interactions:
             if reading.in_order
             else TimeColumn(connection, "kept", columns[2], source.where, reading.date_format, reading.timezone).read()
         )
+        ask(connection, "DROP TABLE log")
         self._falls, self._rises = _steps(self._batches(f"SELECT {self._times.sql} FROM kept"))
         ask(
             connection,
@@ -208,7 +221,7 @@ class _Interactions:
         return ids
 
     def _without_ids(self) -> dict[str, Any]:
-        """Return how many rows lack each id, and the lines of the first ones; a row that lacks both counts for the user."""
+        """Return how many rows lack each id, and the lines of the first; a row that lacks both counts for the user."""
         left_out = {}
         for position, rows in enumerate(
             (
@@ -248,12 +261,13 @@ class _Interactions:
         if len(wrong):
             row = int(ids.rows[(ids.codes == wrong[0]).argmax()])
             raise UserError(
-                f"{self._source.where(row)}: {name!r} must hold numbers to be filtered by, but {len(wrong)} of its values "
-                f"are none, such as {short(ids.tokens[int(wrong[0])].as_py())}; a list of texts filters texts"
+                f"{self._source.where(row)}: {name!r} must hold numbers to be filtered by, but {len(wrong)} of its "
+                f"values are none, such as {short(ids.tokens[int(wrong[0])].as_py())}; a list of texts filters texts"
             )
         codes = ",".join(map(str, np.flatnonzero(np.isnan(numbers)))) or "-1"
         (gaps,) = self._first(
-            f"SELECT count(*) FROM log LEFT JOIN of_{column} ON {column} = written WHERE code IS NULL OR code IN ({codes})"
+            f"SELECT count(*) FROM log LEFT JOIN of_{column} ON {column} = written "
+            f"WHERE code IS NULL OR code IN ({codes})"
         )
         self._source.doubts += [f"{gaps:,} rows have no {name!r}"] if gaps else []
         return pa.array(numbers, from_pandas=True)

@@ -7,7 +7,6 @@ import gzip
 import io
 import re
 import zlib
-from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TextIO
@@ -19,7 +18,7 @@ _TEXTS, _JSON = (".csv", ".tsv", ".txt", ".dat", ".data"), (".jsonl", ".ndjson",
 _PARQUET, _ATOMIC = ".parquet", (".inter", ".item")
 DAMAGED = (EOFError, OSError, zlib.error)
 """Errors of a packed file that is not whole."""
-COMMON_SEPARATORS = ("::", ",", ";", "\t", "|", " ")
+_SEPARATORS = ("::", ",", ";", "\t", "|", " ")
 
 
 @dataclass(frozen=True)
@@ -167,22 +166,10 @@ def undecodable(path: Path, encoding: str, error: UnicodeDecodeError) -> UserErr
     )
 
 
-def find_separator(
-    header: Callable[[str], list[str]], wanted: Collection[str], candidates: Iterable[str]
-) -> tuple[str, list[str]]:
-    """Return the first separator by which the header has the wanted columns, or else most; and the columns' names."""
-    headers = {}
-    for separator in dict.fromkeys(candidates):
-        headers[separator] = header(separator)
-        if {*wanted} <= {*headers[separator]}:
-            return separator, headers[separator]
-    return max(headers.items(), key=lambda pair: (len({*wanted} & {*pair[1]}), len(pair[1])))
-
-
 def separators(path: Path, reading: Reading) -> tuple[str, ...]:
     """Return the signs that may separate the columns of a text."""
     if reading.separator is None:
-        return ("\t" if ".tsv" in path.name.lower() else ",", *COMMON_SEPARATORS)
+        return ("\t" if ".tsv" in path.name.lower() else ",", *_SEPARATORS)
     sign = {"\\t": "\t", "tab": "\t"}.get(reading.separator, reading.separator)
     twice = len(sign) == 2 and sign == 2 * sign[0] and sign.isascii()
     return (sign if twice else one_sign(sign, "--separator"),)

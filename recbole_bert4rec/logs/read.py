@@ -7,11 +7,12 @@ import itertools
 import json
 import os
 import re
+import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -23,7 +24,6 @@ from recbole_bert4rec.logs.formats import (
     Reading,
     find_encoding,
     find_files,
-    find_separator,
     one_sign,
     open_bytes,
     open_text,
@@ -79,7 +79,8 @@ class Log:
         path: of its file or folder.
         form: ``text``, ``json``, ``parquet`` or ``atomic``.
         files: that hold the rows.
-        read_as: how the log was read; filled by :meth:`read`.
+        reading: how it is to be read.
+        read_as: how it was read; filled by :meth:`read`.
         doubts: what may be wrong, a sentence each; filled by :meth:`read`.
     """
 
@@ -88,9 +89,9 @@ class Log:
         self.form, self.files, self.doubts = find_files(name, flag)
         self.reading = reading
         self.read_as: dict[str, str] = {}
-        self._separator, self._header, self._width, self._columns = "", 1, 0, list[str]()
-        self._sources: list[int] | None = None  # the row of each interaction; None: each has its own
+        self._separator, self._header, self._columns = "", 1, list[str]()
         self._connection: Connection | None = None
+        self._has_lists = False
 
     def status(self) -> list[list[Any]]:
         """Return path (within the log's folder), bytes, and times of change of content and of all of each file.
@@ -117,16 +118,7 @@ class Log:
         if self.form == "parquet":
             return _dotted(self._schema(wanted))
         with self._explained():
-            return self._names_of_objects if self.form == "json" else self._names_of_text(wanted)
-
-    def check_names(self, columns: list[str]) -> None:
-        """Refuse names that no atomic file can have."""
-        if len(set(columns)) < len(columns):
-            raise UserError(f"USER_ID_FIELD, ITEM_ID_FIELD and TIME_FIELD must be three columns, but are {columns}")
-        for column in columns:
-            if ":" in column or "\t" in column:
-                option = f" ({NAMES_OF_COLUMNS[columns.index(column)]})" if columns.index(column) < 3 else ""
-                raise UserError(f"{self.path}: the name of column {column!r}{option} must hold neither ':' nor a tab")
+            return list(self._paths) if self.form == "json" else self._names_of_text(wanted)
 
     def _empty(self) -> UserError:
         return UserError(f"{self.path} is empty; its first line must name the columns")
@@ -148,7 +140,7 @@ class Log:
                 raise UserError(f"{self.path}: two columns have the same name, {column!r}; rename one")
 
     def _hint(self, there: list[str]) -> str:
-        """Name reasons, besides a wrong name, why a column is not there."""
+        """Name reasons, besides a wrong name, why a column of a text is not there."""
         if self.form not in ("text", "atomic"):
             return ""
         if self.reading.columns is None and any(_DATUM.fullmatch(name) for name in there):
@@ -159,25 +151,25 @@ class Log:
 
     # ---- rows
 
-    def read(self, connection: Connection, columns: list[str], scratch: Path) -> list[str]:
-        """Make the table ``log`` with the columns ``c0``, ``c1``, ... and a row an interaction; return their types.
+    def read(self, connection: Connection, columns: list[str], scratch: Path) -> None:
+        """Make the table ``log`` with the columns ``c0``, ``c1``, ..., a row an interaction, in the log's order.
 
-        The rows have the log's order. A row with lists, such as a session's items, is as many interactions as its lists
-        have values. With ``in_order`` the third column is the number of the row.
+        A row with lists, such as a session's items, is as many interactions as its lists have values. With ``in_order``
+        the third column, ``c2``, is left out.
         """
-        in_order = self.reading.in_order and len(columns) > 2
-        wanted = [*columns[:2], *columns[3:]] if in_order else columns
-        self.store(connection, wanted, scratch)
-        numbers = [number for number in range(len(columns)) if not in_order or number != 2]
-        renamed = [f"s{place} AS c{number}" for place, number in enumerate(numbers)]
-        lists = [place for place, kind in enumerate(self._types("stored")) if kind.endswith("[]")]
-        if lists:
-            self._without_lists(wanted, lists)
-        self._all(f"CREATE TABLE log AS SELECT {', '.join(renamed)}{', rowid AS c2' if in_order else ''} FROM stored")
+        numbers = [number for number in range(len(columns)) if number != 2 or not self.reading.in_order]
+        names = [columns[number] for number in numbers]
+        self.store(connection, names, scratch)
+        lists = [place for place, kind in enumerate(connection.table("stored").types) if str(kind).endswith("[]")]
+        self._check_lists(names, lists)
+        values = [f"unnest(s{place})" if place in lists else f"s{place}" for place in range(len(names))]
+        named = [f"{value} AS c{number}" for value, number in zip(values, numbers, strict=True)]
+        source = [", rowid AS source"] if lists else [""]
+        self._all(f"CREATE TABLE log AS SELECT {', '.join(named)}{source[0]} FROM stored")
         self._all("DROP TABLE stored")
+        self._has_lists = bool(lists)
         if not self._one("SELECT count(*) FROM log"):
             raise UserError(f"{self.path} has a header but no rows")
-        return self._types("log")
 
     def store(self, connection: Connection, columns: list[str], scratch: Path) -> None:
         """Make the table ``stored`` with the columns ``s0``, ``s1``, ..., a row as the log has it: lists stay lists."""
@@ -187,41 +179,26 @@ class Log:
         with self._explained():
             select(columns, scratch)
 
-    def _types(self, table: str) -> list[str]:
-        """Return the types of the columns, in their order by name."""
-        kinds = self._all(f"SELECT column_name, column_type FROM (DESCRIBE {table})")
-        return [kind for name, kind in sorted(kinds, key=lambda pair: (len(pair[0]), pair[0])) if name != "source"]
-
     def _all(self, query: str, *values: Any) -> list[Any]:
         assert self._connection is not None
         return ask(self._connection, query, *values)
 
     def _one(self, query: str, *values: Any) -> Any:
-        """Return the first value of the first row; None if there is no row."""
-        rows = self._all(query, *values)
-        return rows[0][0] if rows else None
+        """Return the first value of the first row."""
+        return self._all(query, *values)[0][0]
 
-    def _without_lists(self, names: list[str], lists: list[int]) -> None:
-        """Make a row of each value of the lists in a row, which must be as many in each."""
+    def _check_lists(self, names: list[str], lists: list[int]) -> None:
+        """Refuse a row whose lists are not as long as each other; count those whose lists are empty."""
         lengths = [f"coalesce(len(s{place}), 0)" for place in lists]
         for place, length in zip(lists, lengths, strict=True):
-            if odd := self._all(
-                f"SELECT rowid, {lengths[0]}, {length} FROM stored WHERE {length} <> {lengths[0]} ORDER BY 1 LIMIT 1"
-            ):
-                row, first, other = odd[0]
+            differs = f"FROM stored WHERE {length} <> {lengths[0]} ORDER BY rowid LIMIT 1"
+            for row, first, other in self._all(f"SELECT rowid, {lengths[0]}, {length} {differs}"):
                 raise UserError(
                     f"{self.where(row)}: the lists {names[lists[0]]!r} and {names[place]!r} in row {row + 1} have "
                     f"{first} and {other} values; they must be as many"
                 )
-        if empty := self._one(f"SELECT count(*) FROM stored WHERE {lengths[0]} = 0"):
+        if lists and (empty := self._one(f"SELECT count(*) FROM stored WHERE {lengths[0]} = 0")):
             self.doubts.append(f"{empty:,} rows are left out, whose lists are empty")
-        values = [f"unnest(s{place}) AS s{place}" if place in lists else f"s{place}" for place in range(len(names))]
-        self._all(f"CREATE TABLE single AS SELECT {', '.join(values)}, rowid AS source FROM stored")
-        self._all("DROP TABLE stored")
-        self._all("CREATE TABLE sources AS SELECT source FROM single")
-        self._all("ALTER TABLE single DROP COLUMN source")
-        self._all("ALTER TABLE single RENAME TO stored")
-        self._sources = []
 
     # ---- places
 
@@ -232,28 +209,16 @@ class Log:
 
     def lines(self, rows: Sequence[int]) -> list[int]:
         """Return the line in which each of some interactions, in their order, begins; none if the log has no lines."""
-        if self._sources is not None:
-            rows = [self._one("SELECT source FROM sources WHERE rowid = ?", row) for row in rows]
         if self.form == "parquet":
             return []
-        wanted, lines = iter(rows), list[int]()
-        row = next(wanted, None)
-        for number, (line, _) in enumerate(self._objects() if self.form == "json" else self._records()):
-            while number == row:
-                lines.append(line)
-                row = next(wanted, None)
-            if row is None:
-                break
-        return lines
-
-    # ---- texts
-
-    @property
-    def encoding(self) -> str:
-        """Encoding of the text, which the user names or the first bytes tell."""
-        if "encoding" not in self.read_as:
-            self.read_as["encoding"] = find_encoding(self.path, self.reading)
-        return self.read_as["encoding"]
+        if self._has_lists:
+            rows = [self._one("SELECT source FROM log WHERE rowid = ?", row) for row in rows]
+        wanted, lines = set(rows), {}
+        places = self._objects() if self.form == "json" else self._records()
+        for number, (line, *_) in enumerate(itertools.islice(places, max(wanted) + 1)):
+            if number in wanted:
+                lines[number] = line
+        return [lines[row] for row in rows]
 
     @contextmanager
     def _explained(self, part: Path | None = None) -> Iterator[None]:
@@ -263,44 +228,21 @@ class Log:
         except UnicodeDecodeError as error:
             raise undecodable(self.path, self.encoding, error) from error
         except DAMAGED as error:
-            raise self._damaged(error) from error
+            raise UserError(f"{self.path} is damaged ({error}); download or compress it again") from error
         except (duckdb.Error, pa.ArrowException) as error:
-            if self.form == "parquet":
-                raise UserError(f"{part or self.path} cannot be read: {' '.join(str(error).split())}") from error
-            with self._explained():
-                for _ in self._objects() if self.form == "json" else self._records(strict=True):
-                    pass
-            raise UserError(f"{self.path} cannot be read: {str(error).splitlines()[0]}") from error
+            if self.form != "parquet":
+                with self._explained():
+                    self._refuse_mistake()
+            raise UserError(f"{part or self.path} cannot be read: {' '.join(str(error).split())[:300]}") from error
 
-    def _damaged(self, error: Exception) -> UserError:
-        return UserError(f"{self.path} is damaged ({error}); download or compress it again")
+    # ---- texts
 
-    def _lines(self) -> TextIO:
-        return open_text(self.path, self.encoding)
-
-    def _unpacked(self, scratch: Path) -> tuple[Path, int | None]:
-        """Return the text as DuckDB reads it, in UTF-8 with line ends of one kind; and its lines, as far as they matter.
-
-        It is the log itself, or a copy. The lines are None in a text without quotes, whose values hold no line breaks.
-        """
-        lines, lone, quotes, last = 0, 0, False, b"\n"
-        sign = (self._quote or '"').encode()
-        with open_bytes(self.path) as file:
-            while block := file.read(_COUNTED):
-                lines += block.count(b"\n") - (last.endswith(b"\r") and block.startswith(b"\n"))
-                if b"\r" in block:
-                    returns = block.count(b"\r")
-                    lines, lone = lines + returns - block.count(b"\r\n"), lone + returns - block.count(b"\r\n")
-                    lone -= block.endswith(b"\r")
-                quotes, last = quotes or sign in block, block
-        count = lines + (not last.endswith((b"\r", b"\n"))) if quotes and self._quote else None
-        if self.encoding == "utf-8" and not lone and not self.path.name.lower().endswith(".gz"):
-            return self.path, count
-        copy = scratch / "log.txt"
-        with open_text(self.path, self.encoding, newline=None) as source, copy.open("w", encoding="utf-8") as target:
-            while text := source.read(_COUNTED):
-                target.write(text)
-        return copy, count
+    @property
+    def encoding(self) -> str:
+        """Encoding of the text, which the user names or the first bytes tell."""
+        if "encoding" not in self.read_as:
+            self.read_as["encoding"] = find_encoding(self.path, self.reading)
+        return self.read_as["encoding"]
 
     @property
     def _quote(self) -> str:
@@ -314,6 +256,89 @@ class Log:
     def _escape(self) -> str:
         return "" if self.reading.escape is None else one_sign(self.reading.escape, "--escape")
 
+    def _names_of_text(self, wanted: list[str]) -> list[str]:
+        """Return the names of the columns, and find the separator by which the header has those that are wanted."""
+        signs = ("\t",) if self.form == "atomic" else separators(self.path, self.reading)
+        first = {sign: self._first(sign) for sign in signs}
+        self._separator = max(first, key=lambda sign: (len({*wanted} & {*first[sign]}), len(first[sign])))
+        names = self._first(self._separator)
+        if self.reading.columns is not None and not {*wanted[:2]} <= {*names}:
+            names = [name.strip() for name in self.reading.columns.split(",")]
+            self._separator = max(first, key=lambda sign: (len(first[sign]) == len(names), len(first[sign])))
+            self._header, values = 0, first[self._separator]
+            if len(values) != len(names):
+                raise UserError(
+                    f"{self.path}, line 1: --columns must name each of the {len(values)} columns, separated by "
+                    f"{self._separator!r}, but names {len(names)} ({short_list(names)}): "
+                    f"{short(self._separator.join(values))}"
+                )
+        if not names:
+            raise self._empty()
+        self.read_as["separator"], self._columns = self._separator, names
+        return names
+
+    def _first(self, separator: str) -> list[str]:
+        """Return the values of the first line, of names without spaces and type."""
+        with open_text(self.path, self.encoding) as file:
+            reader = self._csv(file, separator)
+            names = next((names for names in reader if names), [])
+            self._header = reader.line_num
+        typed = [_TYPED.fullmatch(name.strip()) for name in names]
+        return [name.strip() if match is None else match[1] for name, match in zip(names, typed, strict=True)]
+
+    def _of_text(self, wanted: list[str], scratch: Path) -> None:
+        """Make the table ``stored`` of a text."""
+        there = self.names(wanted)
+        plain, lines = self._unpacked(scratch)
+        values = [f"f{there.index(name)}" for name in wanted]
+        columns = [f"f{number}" for number in range(len(there))]
+        self._store(plain, values, columns, self._header, (self._separator, self._quote, self._escape or self._quote))
+        if lines is not None and lines != self._one("SELECT count(*) FROM stored") + self._header:
+            self._check_line_breaks()
+
+    def _unpacked(self, scratch: Path) -> tuple[Path, int | None]:
+        """Return a text in UTF-8 with line ends of one kind: the log itself, or a copy; and the number of its lines.
+
+        The number is None in a text without quotes, whose values hold no line breaks.
+        """
+        lines, has_quotes, is_odd, last = 0, False, False, b"\n"
+        sign = (self._quote or '"').encode()
+        with open_bytes(self.path) as file:
+            while block := file.read(_COUNTED):
+                alone = block.count(b"\r") - block.count(
+                    b"\r\n"
+                )  # one at the end may be of two, whose other one follows
+                lines += block.count(b"\n") + alone - (last.endswith(b"\r") and block.startswith(b"\n"))
+                is_odd = is_odd or alone > block.endswith(b"\r")
+                has_quotes, last = has_quotes or sign in block, block
+        count = lines + (not last.endswith((b"\r", b"\n"))) if has_quotes and self._quote else None
+        if self.encoding == "utf-8" and not is_odd and not self.path.name.lower().endswith(".gz"):
+            return self.path, count
+        copy = scratch / "log.txt"
+        with open_text(self.path, self.encoding, newline=None) as source, copy.open("w", encoding="utf-8") as target:
+            shutil.copyfileobj(source, target)
+        return copy, count
+
+    def _store(
+        self,
+        plain: Path,
+        values: list[str],
+        columns: list[str],
+        skip: int,
+        signs: tuple[str, str, str],
+        where: str = "",
+    ) -> None:
+        """Make the table ``stored`` of a text in UTF-8, with these separator, quote and escape."""
+        kinds = ", ".join(f"{name}: 'VARCHAR'" for name in columns)
+        select = ", ".join(f"{value} AS s{place}" for place, value in enumerate(values))
+        self._all(
+            f"CREATE TABLE stored AS SELECT {select} FROM read_csv(?, auto_detect = false, header = false, "
+            f"columns = {{{kinds}}}, skip = {skip}, delim = ?, quote = ?, escape = ?, strict_mode = {bool(signs[1])}, "
+            f"max_line_size = {_LONGEST}){where}",
+            str(plain),
+            *signs,
+        )
+
     def _csv(self, lines: Iterable[str], separator: str, strict: bool = False) -> Any:
         """Return Python's reader of lines."""
         if len(separator) > 1:
@@ -321,123 +346,66 @@ class Log:
         style: dict[str, Any] = {"quotechar": self._quote} if self._quote else {"quoting": csv.QUOTE_NONE}
         return csv.reader(lines, delimiter=separator, strict=strict, escapechar=self._escape or None, **style)
 
-    def _names_of_text(self, wanted: list[str]) -> list[str]:
-        """Return the names of the columns, and find the separator."""
-        signs = ("\t",) if self.form == "atomic" else separators(self.path, self.reading)
-        self._separator, names = find_separator(self._first, wanted, signs)
-        if self.reading.columns is not None and not {*wanted[:2]} <= {*names}:
-            names = self._without_header([name.strip() for name in self.reading.columns.split(",")], signs)
-        if not names:
-            raise self._empty()
-        self.read_as["separator"] = self._separator
-        self._columns, self._width = names, len(names)
-        return names
+    def _records(self, strict: bool = False) -> Iterator[tuple[int, list[str], list[str]]]:
+        """Yield the line in which each row begins, its values and its lines; ``strict`` refuses odd quotes."""
+        begin, lines = 1, list[str]()
+        with open_text(self.path, self.encoding) as file:
+            try:
+                for fields in self._csv(_recorded(file, lines), self._separator, strict):
+                    if fields and begin > self._header:
+                        yield begin, fields, lines
+                    begin += len(lines)
+                    lines.clear()
+            except csv.Error as error:
+                raise self._misquoted(begin, lines) from error
 
-    def _first(self, separator: str) -> list[str]:
-        """Return the values of the first line, of names without spaces and type."""
-        with self._lines() as file:
-            reader = self._csv(file, separator)
-            names = next((names for names in reader if names), [])
-            self._header = reader.line_num
-        typed = [_TYPED.fullmatch(name.strip()) for name in names]
-        return [name.strip() if match is None else match[1] for name, match in zip(names, typed, strict=True)]
-
-    def _without_header(self, names: list[str], signs: Sequence[str]) -> list[str]:
-        """Find the separator by which the first line has as many values as there are names."""
-        lines = {separator: self._first(separator) for separator in signs}
-        separator, values = max(lines.items(), key=lambda line: (len(line[1]) == len(names), len(line[1])))
-        if len(values) != len(names):
-            raise UserError(
-                f"{self.path}, line 1: --columns must name each of the {len(values)} columns, separated by "
-                f"{separator!r}, but names {len(names)} ({short_list(names)}): {short(separator.join(values))}"
-            )
-        self._separator, self._header = separator, 0
-        return names
-
-    def _of_text(self, wanted: list[str], scratch: Path) -> None:
-        """Make the table ``stored`` of a text."""
-        there = self.names(wanted)
-        plain, lines = self._unpacked(scratch)
-        dialect = {"delim": self._separator, "quote": self._quote, "escape": self._escape or self._quote}
-        self._store(
-            plain,
-            [f"f{there.index(name)}" for name in wanted],
-            [f"f{n}" for n in range(len(there))],
-            self._header,
-            dialect,
-        )
-        rows = self._one("SELECT count(*) FROM stored")
-        if lines is not None and lines != rows + self._header:
-            self._check_line_breaks()
-
-    def _store(
-        self, plain: Path, values: list[str], columns: list[str], skip: int, dialect: dict[str, str], where: str = ""
-    ) -> None:
-        """Make the table ``stored`` of a text in UTF-8."""
-        kinds = ", ".join(f"{name}: 'VARCHAR'" for name in columns)
-        select = ", ".join(f"{value} AS s{place}" for place, value in enumerate(values))
-        self._all(
-            f"CREATE TABLE stored AS SELECT {select} FROM read_csv(?, auto_detect = false, header = false, "
-            f"columns = {{{kinds}}}, skip = {skip}, delim = ?, quote = ?, escape = ?, "
-            f"strict_mode = {bool(dialect['quote'])}, max_line_size = {_LONGEST}){where}",
-            str(plain),
-            *dialect.values(),
-        )
+    def _refuse_mistake(self) -> None:
+        """Find the line that cannot be read, and say why."""
+        if self.form == "json":
+            for _ in self._objects():
+                pass
+            return
+        names = self._columns
+        for line, fields, _ in self._records(strict=True):
+            if len(fields) != len(names):
+                raise UserError(
+                    f"{self.path}, line {line}: the number of columns is {len(fields)}, but the header has "
+                    f"{len(names)} ({short_list(names)}), separated by {self._separator!r}: {short(self._separator.join(fields))}"
+                )
 
     def _check_line_breaks(self) -> None:
         """Tell values that hold line breaks from quotes that swallow rows.
 
         A value swallows rows where all lines that it spans could be rows. With ``--quote`` it is believed.
         """
-        spans, begin = [], 1
-        with self._lines() as file:
-            kept: list[str] = []
-            for fields in self._csv(_recorded(file, kept), self._separator):
-                lines, kept[:] = kept[:], []
-                if fields and len(lines) > 1:
-                    widths = {len(line.split(self._separator)) for line in lines}
-                    if self.reading.quote is None and widths == {self._width}:
-                        raise self._swallowed(begin, lines[0], len(lines))
-                    spans.append(begin)
-                begin += len(lines)
+        spans = []
+        for begin, _, lines in self._records():
+            if len(lines) > 1:
+                if self.reading.quote is None and all(
+                    len(line.split(self._separator)) == len(self._columns) for line in lines
+                ):
+                    raise self._misquoted(begin, lines)
+                spans.append(begin)
         if spans:
             self.doubts.append(
                 f"{len(spans):,} rows hold line breaks inside of quotes, the first in line {spans[0]}; --quote=none "
                 "reads a row a line"
             )
 
-    def _swallowed(self, begin: int, text: str, count: int) -> UserError:
-        lost = f" before line {begin + count - 1}, so that {count - 1} rows would be lost" if count > 1 else ""
+    def _misquoted(self, begin: int, lines: list[str]) -> UserError:
+        more = len(lines) - 1
+        lost = f" before line {begin + more}, so that {more} rows would be lost" if more else ""
         return UserError(
             f"{self.path}, line {begin}: a value begins with a quote that is not closed as it should be{lost}: "
-            f"{short(text.strip())}. --quote=none takes quotes for signs like others, --escape=\\ one after a backslash; "
-            'else double those inside of values: "the ""best"" one"'
+            f"{short(lines[0].strip())}. --quote=none takes quotes for signs like others, --escape=\\ one after a "
+            'backslash; else double those inside of values: "the ""best"" one"'
         )
-
-    def _records(self, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
-        """Yield the line in which each row begins, and its values; ``strict`` refuses one that is no row."""
-        with self._lines() as file:
-            kept: list[str] = []
-            reader, begin = self._csv(_recorded(file, kept), self._separator, strict), 1
-            try:
-                for fields in reader:
-                    if fields and begin > self._header:
-                        if strict and len(fields) != self._width and fields[self._width :] != [""]:
-                            raise UserError(
-                                f"{self.path}, line {begin}: the number of columns is {len(fields)}, but the header has "
-                                f"{self._width} ({short_list(self._columns)}), separated by {self._separator!r}: {short(self._separator.join(fields))}"
-                            )
-                        yield begin, fields
-                    begin += len(kept)
-                    kept.clear()
-            except csv.Error as error:
-                raise self._swallowed(begin, kept[0], len(kept)) from error
 
     # ---- JSON lines
 
     def _objects(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """Yield the line of each object, and the object; what is none is refused."""
-        with self._lines() as file:
+        with open_text(self.path, self.encoding) as file:
             for number, line in enumerate(file, 1):
                 if not (text := line.strip()):
                     continue
@@ -452,52 +420,41 @@ class Log:
                 yield number, record
 
     @cached_property
-    def _names_of_objects(self) -> list[str]:
-        """The keys of the first objects, and with dots those of objects in them."""
-        return list(dict.fromkeys(name for name, _ in self._keys))
-
-    @cached_property
-    def _keys(self) -> list[tuple[str, str]]:
-        """Names of the first objects' values, and their paths for DuckDB."""
-        return list(dict.fromkeys(pair for _, one in itertools.islice(self._objects(), _SEEN) for pair in _paths(one)))
+    def _paths(self) -> dict[str, str]:
+        """The keys of the first objects, with dots those of objects in them, and DuckDB's path of each."""
+        first = itertools.islice(self._objects(), _SEEN)
+        return {name: path for _, record in first for name, path in _paths(record)}
 
     def _of_json(self, wanted: list[str], scratch: Path) -> None:
         """Make the table ``stored`` of JSON lines: texts, or lists of them."""
         plain, _ = self._unpacked(scratch)
-        paths = dict(self._keys)
-        values = [f"json_extract(line, {in_quotes(paths[name])})" for name in wanted]
-        inner = [
-            f"to_json({value})" if "[*]" in paths[name] else value for name, value in zip(wanted, values, strict=True)
-        ]
+        values = []
+        for path in (self._paths[name] for name in wanted):
+            value = f"json_extract(line, {in_quotes(path)})"
+            values.append(f"nullif(CAST({f'to_json({value})' if '[*]' in path else value} AS VARCHAR), 'NaN')")
         is_object = "CASE json_type(line) WHEN 'OBJECT' THEN true ELSE error('a line holds no object') END"
-        self._store(
-            plain,
-            [f"nullif({value}::VARCHAR, 'NaN')" for value in inner],
-            ["line"],
-            0,
-            {"delim": "\x01", "quote": "", "escape": ""},
-            f" WHERE trim(line, ' \t') <> '' AND {is_object}",
-        )
+        where = f" WHERE trim(line, ' \t') <> '' AND {is_object}"
+        self._store(plain, values, ["line"], 0, ("\x01", "", ""), where)
         texts = []
         for place, name in enumerate(wanted):
-            held = f"s{place}"
-            if (
-                row := self._one(f"SELECT min(rowid) FROM stored WHERE regexp_matches({held}, '^(\\{{|\\[[\\[{{])')")
-            ) is not None:
-                value = self._one(f"SELECT {held} FROM stored WHERE rowid = ?", row)
-                inside = next((key for key in self._names_of_objects if key.startswith(f"{name}.")), "")
-                named = f"; what it holds is named like {inside}" if inside else ""
-                raise UserError(
-                    f"{self.where(row)}: column {name!r} must hold texts or numbers, or lists of them, but holds "
-                    f"{short(value)}{named}"
-                )
-            text = f"json_extract_string({held}, '$')"
-            if self._one(f"SELECT bool_or(starts_with({held}, '[')) FROM stored"):
-                text = f"CASE WHEN starts_with({held}, '[') THEN json_extract_string({held}, '$[*]') ELSE [{text}] END"
+            self._check_json(f"s{place}", name)
+            text = f"json_extract_string(s{place}, '$')"
+            if self._one(f"SELECT bool_or(starts_with(s{place}, '[')) FROM stored"):
+                lists = f"json_extract_string(s{place}, '$[*]')"
+                text = f"CASE WHEN starts_with(s{place}, '[') THEN {lists} ELSE [{text}] END"
             texts.append(f"{text} AS s{place}")
-        self._all(f"CREATE TABLE texts AS SELECT {', '.join(texts)} FROM stored")
-        self._all("DROP TABLE stored")
-        self._all("ALTER TABLE texts RENAME TO stored")
+        self._all(f"CREATE OR REPLACE TABLE stored AS SELECT {', '.join(texts)} FROM stored")
+
+    def _check_json(self, column: str, name: str) -> None:
+        """Refuse objects, and lists of objects or lists."""
+        is_nested = f"regexp_matches({column}, '^(\\{{|\\[[\\[{{])')"
+        for row, value in self._all(f"SELECT rowid, {column} FROM stored WHERE {is_nested} ORDER BY 1 LIMIT 1"):
+            inside = next((key for key in self._paths if key.startswith(f"{name}.")), "")
+            named = f"; what it holds is named like {inside}" if inside else ""
+            raise UserError(
+                f"{self.where(row)}: column {name!r} must hold texts or numbers, or lists of them, but holds "
+                f"{short(value)}{named}"
+            )
 
     # ---- Parquet
 
@@ -519,8 +476,8 @@ class Log:
             with self._explained(file):
                 schemas.append((file, parquet.read_schema(file)))
         first = schemas[0][1]
-        parts = self.files[0].relative_to(self.path).parts[:-1] if self.path.is_dir() else ()
-        keys = [part.partition("=")[0] for part in parts if "=" in part]
+        folders = self.files[0].relative_to(self.path).parts[:-1] if self.path.is_dir() else ()
+        keys = [folder.partition("=")[0] for folder in folders if "=" in folder]
         roots = {_root(name, first.names) for name in wanted} - {*keys}
         for name in (name for name in first.names if name in roots):
             for file, other in schemas[1:]:
@@ -532,21 +489,19 @@ class Log:
                         f"{file}: {name!r} is of type {both[1]}, but {both[0]} in {self.files[0]}; write the column of "
                         "all files in one type"
                     )
-        for key in keys:
-            first = first.append(pa.field(key, pa.string())) if key not in first.names else first
-        return first
+        return pa.schema([*(field for field in first if field.name not in keys), *((key, pa.string()) for key in keys)])
 
     def _of_parquet(self, wanted: list[str], scratch: Path) -> None:
         """Make the table ``stored`` of Parquet files."""
         schema = self._schema(wanted)
-        values = [f"{_inside(name, schema)} AS s{place}" for place, name in enumerate(wanted)]
         for name in wanted:
-            if name in schema.names and pa.types.is_duration(schema.field(name).type):
-                raise UserError(f"{self.path}: {name!r} holds durations, of type {schema.field(name).type}")
+            if name in schema.names and pa.types.is_duration(kind := schema.field(name).type):
+                raise UserError(f"{self.path}: {name!r} has type {kind}; store ids as texts, and times as timestamps")
+        values = ", ".join(f"{_inside(name, schema)} AS s{place}" for place, name in enumerate(wanted))
         self._all(
-            f"CREATE TABLE stored AS SELECT {', '.join(values)} FROM read_parquet(?, union_by_name = true, "
+            f"CREATE TABLE stored AS SELECT {values} FROM read_parquet(?, union_by_name = true, "
             f"hive_partitioning = {self.path.is_dir()}, hive_types_autocast = false)",
-            [str(file) for file in self.files if file.stat().st_size],
+            list(map(str, self.files)),
         )
 
 
