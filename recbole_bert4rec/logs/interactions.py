@@ -111,7 +111,7 @@ class InteractionFile:
             self._log.read(connection, self._columns, Path(folder))
             users, items = (code_ids(connection, f"c{n}", self._columns[n], self._log).tokens for n in (0, 1))
             of_users = pd.util.hash_array(users.to_numpy(zero_copy_only=False), categorize=True) % np.uint64(count)
-            numbers = pa.table({"code": np.arange(len(users), dtype=np.int32), "part": of_users.astype(np.int32)})
+            numbers = pa.table({"code": pa.array(np.arange(len(users))), "part": pa.array(of_users.astype(np.int32))})
             keep(connection, "parts", numbers)
             time = ", c2" if len(self._columns) > 2 else ""
             joined = "FROM log JOIN of_c0 ON c0 = of_c0.written JOIN of_c1 ON c1 = of_c1.written"

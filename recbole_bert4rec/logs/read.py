@@ -213,7 +213,7 @@ class Log:
             return []
         if self._has_lists:
             rows = [self._one("SELECT source FROM log WHERE rowid = ?", row) for row in rows]
-        wanted, lines = set(rows), {}
+        wanted, lines = set(rows), dict[int, int]()
         places = self._objects() if self.form == "json" else self._records()
         for number, (line, *_) in enumerate(itertools.islice(places, max(wanted) + 1)):
             if number in wanted:
@@ -281,7 +281,7 @@ class Log:
         """Return the values of the first line, of names without spaces and type."""
         with open_text(self.path, self.encoding) as file:
             reader = self._csv(file, separator)
-            names = next((names for names in reader if names), [])
+            names: list[str] = next((names for names in reader if names), [])
             self._header = reader.line_num
         typed = [_TYPED.fullmatch(name.strip()) for name in names]
         return [name.strip() if match is None else match[1] for name, match in zip(names, typed, strict=True)]
@@ -489,7 +489,8 @@ class Log:
                         f"{file}: {name!r} is of type {both[1]}, but {both[0]} in {self.files[0]}; write the column of "
                         "all files in one type"
                     )
-        return pa.schema([*(field for field in first if field.name not in keys), *((key, pa.string()) for key in keys)])
+        folders_too = [pa.field(key, pa.string()) for key in keys]
+        return pa.schema([*(field for field in first if field.name not in keys), *folders_too])
 
     def _of_parquet(self, wanted: list[str], scratch: Path) -> None:
         """Make the table ``stored`` of Parquet files."""

@@ -184,7 +184,7 @@ def _of_frame(frame: pd.DataFrame, items: Items, fields: tuple[str, str, str], d
 def _seconds(values: pd.Series, name: str, dates: Dates) -> NDArray[np.float64]:
     """Return times as numbers; dates become Unix seconds."""
     try:
-        given = pa.table({"time": pa.array(values), "row": np.arange(len(values))})
+        given = pa.table({"time": pa.array(values), "row": pa.array(np.arange(len(values)))})
     except pa.ArrowException as error:
         raise UserError(f"the histories: {name!r} must hold numbers only or dates only: {error}") from error
     if not len(given):
