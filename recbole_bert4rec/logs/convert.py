@@ -26,8 +26,8 @@ from recbole_bert4rec.logs.ids import PADDING_ID, Ids, check_ids, code_ids, doub
 from recbole_bert4rec.logs.mapped import COUNTS, ITEM_TOKENS, ITEMS, OFFSETS, TIMES, USER_TOKENS, is_mapped
 from recbole_bert4rec.logs.read import Connection, Log, ask, connected
 from recbole_bert4rec.logs.times import MISSING_TEXTS, TimeColumn, Times, check_timezone, said, unit_of
-from recbole_bert4rec.system.constants import NAMES_OF_COLUMNS, OUR_MODELS
-from recbole_bert4rec.system.errors import UserError, short, short_list, why
+from recbole_bert4rec.system.constants import NAMES_OF_COLUMNS
+from recbole_bert4rec.system.errors import UserError, short, why
 from recbole_bert4rec.system.files import atomic_write, digest_of, keep_made
 
 LARGE = 20_000_000
@@ -57,8 +57,8 @@ def convert(
     """Write ``FOLDER/NAME/NAME.inter`` for the log ``FOLDER/NAME.csv``, and ``conversion.json`` beside it.
 
     They are written again only if the log, the columns or the way to read them have changed. Of a log of more than
-    :data:`LARGE` rows the files of a :class:`~recbole_bert4rec.logs.mapped.MappedLog` are written instead, into
-    ``FOLDER/NAME/sorted``.
+    :data:`LARGE` rows that ``may_be_mapped`` the files of a :class:`~recbole_bert4rec.logs.mapped.MappedLog` are
+    written instead, into ``FOLDER/NAME/sorted``.
     """
     reading = reading or Reading()
     if reading.timezone is not None:
@@ -79,19 +79,28 @@ def convert(
             f"{target} exists and was not made from {log}; use it with --dataset={name} "
             f"--data_path={source.path.parent}, or move it away"
         )
-    is_there = target.is_file() or (may_be_mapped and is_mapped(folder / SORTED))
-    if existing and existing.get("made_from") == made_from and is_there:
-        return folder
-    if source.form == "parquet":
-        _check_size(log, source.count(), kept, may_be_mapped)
+    may_be_mapped = may_be_mapped and not kept
+    if existing and existing.get("made_from") == made_from:
+        is_large = may_be_mapped and existing["rows"] > LARGE
+        if is_mapped(folder / SORTED) if is_large else target.is_file():
+            return folder
     try:
         with (
             TemporaryDirectory(prefix=f".{name}.", dir=source.path.parent, ignore_cleanup_errors=True) as place,
             connected(scratch := Path(place)) as connection,
         ):
             interactions = _Interactions(connection, source, columns, filters, scratch)
-            _check_size(log, interactions.rows, kept, may_be_mapped)
-            record = _write(interactions, target, scratch, {"log": source.path.name, "made_from": made_from})
+            is_large = may_be_mapped and interactions.rows > LARGE
+            made = scratch / (SORTED if is_large else target.name)
+            found = interactions.write_sorted(made) if is_large else interactions.write_atomic(made)
+            record = {
+                "log": source.path.name,
+                "made_at": datetime.now(UTC).isoformat(sep=" ", timespec="seconds"),
+                **found,
+                "made_from": made_from,
+                "digest": _digest(made),
+            }
+            _put(made, target, record)
     except OSError as error:
         raise UserError(
             f"--dataset={log}: {folder} cannot be written to ({why(error)}); the log is converted "
@@ -112,35 +121,9 @@ def _check_names(log: Path, columns: list[str]) -> None:
             raise UserError(f"{log}: the name of column {column!r}{option} must hold neither ':' nor a tab")
 
 
-def _check_size(log: str, rows: int, kept: Sequence[str], may_be_mapped: bool) -> None:
-    """Refuse a large log where an atomic file is needed."""
-    if rows <= LARGE or (may_be_mapped and not kept):
-        return
-    about = f"--dataset={log} has more than {LARGE:,} rows: it is sorted on the disk"
-    if may_be_mapped:
-        raise UserError(
-            f"{about} with users, items and times, without {short_list(kept)}; filter it before, or write an atomic "
-            "file"
-        )
-    raise UserError(
-        f"{about}, where {', '.join(OUR_MODELS)} read it; other models, comparisons and studies need an atomic file, "
-        "FOLDER/NAME/NAME.inter"
-    )
-
-
-def _write(interactions: _Interactions, target: Path, scratch: Path, about: dict[str, Any]) -> dict[str, Any]:
-    """Put the files of a log in the place of earlier ones; return the content of ``conversion.json``."""
-    folder, large = target.parent, interactions.rows > LARGE
-    made = scratch / (SORTED if large else target.name)
-    if large:
-        made.mkdir()
-        found = interactions.write_sorted(made)
-        digest = _digest(made)
-    else:
-        found = interactions.write_atomic(made)
-        digest = digest_of(made)[:16]
-    now = datetime.now(UTC).isoformat(sep=" ", timespec="seconds")
-    record = {"log": about["log"], "made_at": now, **found, "made_from": about["made_from"], "digest": digest}
+def _put(made: Path, target: Path, record: dict[str, Any]) -> None:
+    """Put what was made of a log in the place of an earlier conversion."""
+    folder = target.parent
     folder.mkdir(parents=True, exist_ok=True)
     with FileLock(folder / ".conversion.lock"):
         write_record(folder, {})  # an unfinished conversion is then known to be ours, and the next run replaces it
@@ -148,7 +131,6 @@ def _write(interactions: _Interactions, target: Path, scratch: Path, about: dict
         target.unlink(missing_ok=True)
         keep_made(made, folder / made.name)
         write_record(folder, record)
-    return record
 
 
 class _Counts(NamedTuple):
@@ -310,6 +292,7 @@ class _Interactions:
         Users and items have the numbers that RecBole gives them if it reads the same log as an atomic file in the
         order of time: by their first interaction.
         """
+        folder.mkdir()
         sizes = []
         for side, ids, name in zip(("user", "item"), self._ids, (USER_TOKENS, ITEM_TOKENS), strict=True):
             ask(
@@ -440,12 +423,12 @@ def _write_tokens(tokens: pa.Array[Any], path: Path) -> None:
             np.array(tokens.slice(begin, _TOKENS_AT_ONCE).to_pylist(), dtype=f"<U{width}").tofile(file)
 
 
-def _digest(folder: Path) -> str:
-    """Return a digest of all files of a folder."""
-    digest = hashlib.sha256()
-    for path in sorted(folder.iterdir()):
-        digest.update(f"{path.name} {digest_of(path)}\n".encode())
-    return digest.hexdigest()[:16]
+def _digest(made: Path) -> str:
+    """Return a digest of a file, or of all files of a folder."""
+    if made.is_file():
+        return digest_of(made)[:16]
+    names = "".join(f"{path.name} {digest_of(path)}\n" for path in sorted(made.iterdir()))
+    return hashlib.sha256(names.encode()).hexdigest()[:16]
 
 
 def _recode(path: Path, encoding: str) -> None:

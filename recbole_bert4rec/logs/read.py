@@ -214,7 +214,7 @@ class Log:
         if self._has_lists:
             rows = [self._one("SELECT source FROM log WHERE rowid = ?", row) for row in rows]
         wanted, lines = set(rows), dict[int, int]()
-        places = self._objects() if self.form == "json" else self._records()
+        places: Iterator[tuple[Any, ...]] = self._objects() if self.form == "json" else self._records()
         for number, (line, *_) in enumerate(itertools.islice(places, max(wanted) + 1)):
             if number in wanted:
                 lines[number] = line
@@ -457,14 +457,6 @@ class Log:
             )
 
     # ---- Parquet
-
-    def count(self) -> int:
-        """Return how many rows files of Parquet have."""
-        count = 0
-        for file in self.files:
-            with self._explained(file):
-                count += parquet.read_metadata(file).num_rows
-        return count
 
     def _schema(self, wanted: list[str]) -> pa.Schema:
         """Return the columns of all files; those that are wanted must be in each, in types that go together.

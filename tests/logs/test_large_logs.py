@@ -225,13 +225,8 @@ def test_what_a_large_log_cannot_give_is_refused_by_name(
         prepare(make_config(**options_of(folder, **options)))
 
 
-def test_other_models_and_comparisons_are_refused_before_and_after_a_log_is_sorted(large: None, tmp_path: Path) -> None:
-    log = write(log_of(), tmp_path / "log")
-    with pytest.raises(UserError, match="--dataset="):
-        run(model="GRU4Rec", dataset=log, options=SMALL)
-    with pytest.raises(UserError, match="--dataset="):
-        compare(Comparison(models=("Pop", "BERT4Rec"), dataset=log), tmp_path / "compared")
-    assert not (tmp_path / "log-log").exists()
+def test_other_models_and_comparisons_have_an_atomic_file_and_read_no_sorted_one(large: None, tmp_path: Path) -> None:
+    log = write(log_of(), tmp_path / "data" / "log")
     folder = convert(log, *NAMES)
     for model in ("GRU4Rec", "GRU4RecPlus", "Pop"):
         with pytest.raises(UserError, match=f"{folder.name}.* {model} "):
@@ -239,6 +234,12 @@ def test_other_models_and_comparisons_are_refused_before_and_after_a_log_is_sort
     options = {"data_path": str(folder.parent), "exact_time": "True", "use_gpu": "False"}
     with pytest.raises(UserError, match=folder.name):
         compare(Comparison(("BERT4Rec", "SASRecPlus"), folder.name, options=options), tmp_path / "compared")
+    assert run(model="Pop", dataset=log, options=SMALL).test_result
+    assert (folder / "log-log.inter").is_file()
+    assert not (folder / "sorted").exists()
+    with_price = pd.read_parquet(tmp_path / "data" / "log").assign(price=1.5)
+    with_price.to_csv(tmp_path / "data" / "prices.csv", index=False)
+    assert (convert(str(tmp_path / "data" / "prices.csv"), *NAMES, more=("price",)) / "prices.inter").is_file()
 
 
 def test_logs_above_the_limit_are_sorted_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
